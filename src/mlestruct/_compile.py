@@ -1,0 +1,23 @@
+"""How numba kernels are compiled: cached on disk where that is possible, without the GIL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numba
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def kernel(function: Function) -> Function:
+    """Compile `function` with numba, releasing the GIL.
+
+    The machine code is cached next to the source (or in numba's user cache). Where neither
+    place is writable the kernel is compiled anew in each process instead of failing.
+    """
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+    try:
+        return numba.njit(cache=True, **options)(function)  # type: ignore[return-value]
+    except RuntimeError:  # numba: "cannot cache function: no locator available"
+        return numba.njit(**options)(function)  # type: ignore[return-value]

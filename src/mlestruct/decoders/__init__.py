@@ -1,0 +1,1 @@
+"""MAP solvers, one thin adapter each."""

@@ -1,0 +1,96 @@
+"""MAP decoding for bipartite matchings: the assignment problem, in scores to be maximised.
+
+SciPy solves small dense problems when no prices are asked for; everything else goes to the
+shortest-augmenting-path kernels, which return dual prices and reuse them. Sparse graphs are
+never made dense.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+
+from ._assignment_kernels import assign_dense, assign_sparse
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+SCIPY_LIMIT = 60  # nodes a side; above it the kernels are faster, the more so with warm prices
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """row_to_col (-1: single) and prices p with score[i, j] <= u[i] + p[j], u being row_prices."""
+
+    row_to_col: Ints
+    prices: Floats | None
+    row_prices: Floats | None = None
+
+
+def assign_scipy(scores: Floats) -> Assignment:
+    """Best assignment of a dense (n, m) score matrix with n <= m, without prices."""
+    return Assignment(linear_sum_assignment(scores, maximize=True)[1], None)
+
+
+def assign(
+    scores: Floats,
+    *,
+    row_single: Floats | None = None,
+    col_single: Floats | None = None,
+    warm: Floats | None = None,
+) -> Assignment:
+    """Best assignment of a dense score matrix of shape (n, m).
+
+    Parameters
+    ----------
+    row_single, col_single : scores of leaving a row / a column single; None forbids it for rows,
+        and for columns unless n < m.
+    warm : prices of a similar problem, used where no node may stay single.
+    """
+    n, m = scores.shape
+    cost = -scores if col_single is None else col_single[None, :] - scores
+    exact = row_single is None and col_single is None and n == m
+    # Good prices leave small, well-scaled reduced costs; column means are good where the scores
+    # are nearly u_i + v_j, as Frank-Wolfe makes them.
+    v = (-warm if warm is not None else cost.mean(axis=0)) if exact else np.zeros(m)
+    row_to_col = np.empty(n, np.int64)
+    col_to_row = np.empty(m, np.int64)
+    skip = np.zeros(0) if row_single is None else -row_single
+    assign_dense(cost, row_single is not None, skip, v, row_to_col, col_to_row)
+    prices = -v if col_single is None else col_single - v
+    matched = row_to_col >= 0
+    row_prices = np.zeros(n) if row_single is None else row_single.copy()
+    rows = np.flatnonzero(matched)
+    row_prices[rows] = scores[rows, row_to_col[rows]] - prices[row_to_col[rows]]
+    return Assignment(row_to_col, prices, row_prices)
+
+
+def assign_edges(
+    ptr: Ints,
+    col: Ints,
+    scores: Floats,
+    n_cols: int,
+    *,
+    row_single: Floats | None = None,
+    col_single: Floats | None = None,
+    warm: Floats | None = None,
+) -> tuple[Ints, Floats, Floats]:
+    """The same on the edges of a CSR graph; returns (edge per row or -1, prices, row_prices)."""
+    n = ptr.shape[0] - 1
+    cost = -scores if col_single is None else col_single[col] - scores
+    exact = row_single is None and col_single is None and n == n_cols
+    v = -warm if (warm is not None and exact) else np.zeros(n_cols)
+    choice = np.empty(n, np.int64)
+    col_to_row = np.empty(n_cols, np.int64)
+    skip = np.zeros(0) if row_single is None else -row_single
+    assign_sparse(ptr, col, cost, row_single is not None, skip, v, choice, col_to_row)
+    if (choice == -2).any():
+        raise RuntimeError(f"row {int(np.argmax(choice == -2))} cannot be assigned")
+    prices = -v if col_single is None else col_single - v
+    row_prices = np.zeros(n) if row_single is None else row_single.copy()
+    rows = np.flatnonzero(choice >= 0)
+    row_prices[rows] = scores[choice[rows]] - prices[col[choice[rows]]]
+    return choice, prices, row_prices

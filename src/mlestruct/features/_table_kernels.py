@@ -1,0 +1,37 @@
+"""Kernels for features of pairs that come from two tables, on a list of pairs."""
+
+from .._compile import kernel
+
+SQUARED = 0
+ABSOLUTE = 1
+PRODUCT = 2
+
+
+@kernel
+def pair_feature(kind, x, y):
+    if kind == SQUARED:
+        return -(x - y) * (x - y)
+    if kind == ABSOLUTE:
+        return -abs(x - y)
+    return x * y
+
+
+@kernel
+def table_scores(kind, left, right, row, col, theta, out):
+    for e in range(row.shape[0]):
+        x = left[row[e]]
+        y = right[col[e]]
+        total = 0.0
+        for k in range(theta.shape[0]):
+            total += theta[k] * pair_feature(kind, x[k], y[k])
+        out[e] = total
+
+
+@kernel
+def table_moments(kind, left, right, row, col, weights, out):
+    for e in range(row.shape[0]):
+        if weights[e] != 0.0:
+            x = left[row[e]]
+            y = right[col[e]]
+            for k in range(out.shape[0]):
+                out[k] += weights[e] * pair_feature(kind, x[k], y[k])

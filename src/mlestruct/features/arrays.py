@@ -1,0 +1,73 @@
+"""Feature maps that hold their matrix: dense, SciPy sparse, and the identity."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class DenseFeatures:
+    """G as an array of shape (n_scored, n_features)."""
+
+    def __init__(self, matrix: ArrayLike):
+        self.matrix = np.ascontiguousarray(matrix, dtype=np.float64)
+        if self.matrix.ndim != 2:
+            raise ValueError(f"matrix: expected 2 dimensions, got shape {self.matrix.shape}")
+        self.n_scored, self.n_features = self.matrix.shape
+
+    def scores(self, theta: Floats) -> Floats:
+        out: Floats = self.matrix @ theta
+        return out
+
+    def moments(self, tau: Floats) -> Floats:
+        out: Floats = tau @ self.matrix
+        return out
+
+    def moments_at(self, indices: Ints, values: Floats) -> Floats:
+        out: Floats = values @ self.matrix[indices]
+        return out
+
+
+class SparseFeatures:
+    """G as a SciPy sparse matrix of shape (n_scored, n_features); never made dense."""
+
+    def __init__(self, matrix: sparse.sparray | sparse.spmatrix):
+        if not sparse.issparse(matrix):
+            raise TypeError(f"matrix: expected a SciPy sparse matrix, got {type(matrix).__name__}")
+        self._rows = sparse.csr_array(matrix, dtype=np.float64)
+        self._columns = self._rows.T.tocsr()  # the adjoint as rows: both products stream
+        self.n_scored, self.n_features = self._rows.shape
+
+    def scores(self, theta: Floats) -> Floats:
+        out: Floats = self._rows @ theta
+        return out
+
+    def moments(self, tau: Floats) -> Floats:
+        out: Floats = self._columns @ tau
+        return out
+
+    def moments_at(self, indices: Ints, values: Floats) -> Floats:
+        out: Floats = self._rows[indices].T @ values
+        return out
+
+
+class IdentityFeatures:
+    """One weight per coordinate: theta is the score vector itself."""
+
+    def __init__(self, n_scored: int):
+        self.n_scored = self.n_features = int(n_scored)
+
+    def scores(self, theta: Floats) -> Floats:
+        return theta.copy()
+
+    def moments(self, tau: Floats) -> Floats:
+        return tau.copy()
+
+    def moments_at(self, indices: Ints, values: Floats) -> Floats:
+        out = np.zeros(self.n_features)
+        np.add.at(out, indices, values)
+        return out

@@ -1,0 +1,77 @@
+"""Features computed on demand by a function, a few rows at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class LazyFeatures:
+    """Feature map over all pairs of an (n_rows, n_cols) problem, made by `function`.
+
+    Parameters
+    ----------
+    function : callable (start, stop) -> array of shape (stop - start, n_cols, n_features)
+        Features of the pairs of rows start .. stop-1. Called anew at every use, so that at most
+        `chunk` rows of features exist at a time.
+    n_rows, n_cols, n_features : int
+    chunk : rows asked for at a time
+    """
+
+    def __init__(
+        self,
+        function: Callable[[int, int], Floats],
+        n_rows: int,
+        n_cols: int,
+        n_features: int,
+        chunk: int = 64,
+    ):
+        self.function = function
+        self.shape = (int(n_rows), int(n_cols))
+        self.n_features = int(n_features)
+        self.n_scored = self.shape[0] * self.shape[1]
+        self.chunk = max(1, int(chunk))
+
+    def _rows(self, start: int, stop: int) -> Floats:
+        block = np.asarray(self.function(start, stop), dtype=np.float64)
+        expected = (stop - start, self.shape[1], self.n_features)
+        if block.shape != expected:
+            raise ValueError(
+                f"feature function: rows {start} to {stop} must give shape {expected}, "
+                f"got {block.shape}"
+            )
+        if not np.isfinite(block).all():
+            raise ValueError(f"feature function: NaN or infinity in rows {start} to {stop}")
+        return block
+
+    def _chunks(self) -> Iterator[tuple[slice, Floats]]:
+        n, m = self.shape
+        for start in range(0, n, self.chunk):
+            stop = min(start + self.chunk, n)
+            yield slice(start * m, stop * m), self._rows(start, stop).reshape(-1, self.n_features)
+
+    def scores(self, theta: Floats) -> Floats:
+        out = np.empty(self.n_scored)
+        for part, block in self._chunks():
+            out[part] = block @ theta
+        return out
+
+    def moments(self, tau: Floats) -> Floats:
+        out = np.zeros(self.n_features)
+        for part, block in self._chunks():
+            out += tau[part] @ block
+        return out
+
+    def moments_at(self, indices: Ints, values: Floats) -> Floats:
+        out = np.zeros(self.n_features)
+        rows = indices // self.shape[1]
+        for row in np.unique(rows):
+            at = rows == row
+            block = self._rows(int(row), int(row) + 1)[0]
+            out += values[at] @ block[indices[at] % self.shape[1]]
+        return out

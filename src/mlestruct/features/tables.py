@@ -1,0 +1,118 @@
+"""Features of pairs from two tables, one row per left item and one per right item.
+
+Nothing of size (n_rows, n_cols, n_features) is ever made: scores and moments are matrix
+products where the feature is a polynomial, and a compiled loop over pairs otherwise.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..structures.bipartite_graph import BipartiteGraph
+from ._table_kernels import ABSOLUTE, PRODUCT, SQUARED, table_moments, table_scores
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+KINDS = {"squared": SQUARED, "absolute": ABSOLUTE, "product": PRODUCT}
+
+
+class TableFeatures:
+    """Feature k of the pair (i, j) from left[i, k] and right[j, k].
+
+    Parameters
+    ----------
+    left : array of shape (n_rows, n_features)
+    right : array of shape (n_cols, n_features)
+    kind : "squared" for -(l - r)^2, "absolute" for -|l - r|, "product" for l * r
+    graph : allowed pairs; all by default
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mlestruct.features import TableFeatures
+    >>> pairs = TableFeatures(np.array([[0.0], [1.0]]), np.array([[1.0], [3.0]]))
+    >>> pairs.scores(np.array([1.0]))
+    array([-1., -9.,  0., -4.])
+    """
+
+    def __init__(
+        self,
+        left: ArrayLike,
+        right: ArrayLike,
+        kind: str = "squared",
+        graph: BipartiteGraph | None = None,
+    ):
+        if kind not in KINDS:
+            raise ValueError(f"kind: expected one of {sorted(KINDS)}, got {kind!r}")
+        self.left = np.ascontiguousarray(left, dtype=np.float64)
+        self.right = np.ascontiguousarray(right, dtype=np.float64)
+        for name, table in (("left", self.left), ("right", self.right)):
+            if table.ndim != 2:
+                raise ValueError(f"{name}: expected shape (n, n_features), got {table.shape}")
+            if not np.isfinite(table).all():
+                raise ValueError(f"{name}: contains NaN or infinity")
+        if self.left.shape[1] != self.right.shape[1]:
+            raise ValueError(
+                "left and right must have the same number of features, "
+                f"got {self.left.shape[1]} and {self.right.shape[1]}"
+            )
+        self.kind = kind
+        self.shape = (self.left.shape[0], self.right.shape[0])
+        self.graph = graph
+        if graph is not None and (graph.n_rows, graph.n_cols) != self.shape:
+            raise ValueError(
+                f"graph: expected {self.shape[0]} rows and {self.shape[1]} columns, "
+                f"got {graph.n_rows} and {graph.n_cols}"
+            )
+        self.n_features = self.left.shape[1]
+        self.n_scored = self.shape[0] * self.shape[1] if graph is None else graph.n_edges
+
+    def restricted(self, graph: BipartiteGraph) -> TableFeatures:
+        """The same features on the pairs of `graph` only."""
+        return TableFeatures(self.left, self.right, self.kind, graph)
+
+    def _pairs(self, indices: Ints | None = None) -> tuple[Ints, Ints]:
+        graph = self.graph
+        if graph is None:
+            index = np.arange(self.n_scored) if indices is None else indices
+            return index // self.shape[1], index % self.shape[1]
+        if indices is None:
+            return graph.row, graph.col
+        return np.searchsorted(graph.ptr, indices, side="right") - 1, graph.col[indices]
+
+    @property
+    def _as_products(self) -> bool:
+        return self.graph is None and self.kind != "absolute"
+
+    def scores(self, theta: Floats) -> Floats:
+        if self._as_products:
+            cross = (self.left * theta) @ self.right.T
+            if self.kind == "squared":
+                cross *= 2.0
+                cross -= ((self.left**2) @ theta)[:, None]
+                cross -= (self.right**2) @ theta
+            return cross.ravel()
+        out = np.empty(self.n_scored)
+        table_scores(KINDS[self.kind], self.left, self.right, *self._pairs(), theta, out)
+        return out
+
+    def moments(self, tau: Floats) -> Floats:
+        if self._as_products:
+            table = tau.reshape(self.shape)
+            cross: Floats = ((table @ self.right) * self.left).sum(axis=0)
+            if self.kind == "squared":
+                cross = 2.0 * cross - table.sum(axis=1) @ self.left**2
+                cross -= table.sum(axis=0) @ self.right**2
+            return cross
+        out = np.zeros(self.n_features)
+        table_moments(KINDS[self.kind], self.left, self.right, *self._pairs(), tau, out)
+        return out
+
+    def moments_at(self, indices: Ints, values: Floats) -> Floats:
+        out = np.zeros(self.n_features)
+        table_moments(
+            KINDS[self.kind], self.left, self.right, *self._pairs(indices), values, out
+        )
+        return out

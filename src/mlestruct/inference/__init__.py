@@ -1,0 +1,1 @@
+"""Marginals, partition functions and their bounds."""

@@ -1,0 +1,26 @@
+"""One convex dual problem and the solvers that know nothing but its blocks."""
+
+from .block_frank_wolfe import BlockFrankWolfe
+from .frank_wolfe import FrankWolfe
+from .history import History, Progress, Stopping
+from .primal import LBFGS, Newton
+from .problem import Block, DualProblem, DualState, merge_equal, start_near_observed
+from .result import Result
+from .solvers import make_solver
+
+__all__ = [
+    "LBFGS",
+    "Block",
+    "BlockFrankWolfe",
+    "DualProblem",
+    "DualState",
+    "FrankWolfe",
+    "History",
+    "Newton",
+    "Progress",
+    "Result",
+    "Stopping",
+    "make_solver",
+    "merge_equal",
+    "start_near_observed",
+]

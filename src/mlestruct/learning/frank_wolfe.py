@@ -1,0 +1,116 @@
+"""Batch Frank-Wolfe on the dual: one MAP call per block, then one common step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .averaging import WeightedAverage
+from .certificate import certify
+from .history import Monitor, Stopping
+from .line_search import MAX_STEP, minimise_by_slope
+from .problem import DualProblem, DualState, start_near_observed
+from .result import Result, run
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class FrankWolfe:
+    """The paper's batch algorithm.
+
+    Parameters
+    ----------
+    step : "line_search", or "fixed" for 2/(t+2) starting at t = 1
+    averaging : return the weighted average of the iterates' theta
+    """
+
+    step: Literal["line_search", "fixed"] = "line_search"
+    averaging: bool = False
+
+    name = "fw"
+
+    def check(self, problem: DualProblem) -> None:
+        """Needs nothing beyond the block contract."""
+
+    def solve(
+        self,
+        problem: DualProblem,
+        stopping: Stopping,
+        warm: DualState | None = None,
+        random_state: np.random.Generator | None = None,
+        n_jobs: int | None = None,
+    ) -> Result:
+        """Minimise the dual of `problem`; `warm` is the state of an earlier result."""
+        monitor = Monitor(stopping, problem.alpha, self.name)
+        state = warm if warm is not None else start_near_observed(problem)
+        average = WeightedAverage(problem.n_features)
+
+        def loop() -> DualState:
+            prices: list[Floats | None] = [None] * len(problem.blocks)
+            eta = 0.1
+            for t in range(stopping.max_iter + 1):
+                found, steps = certify(problem, state, prices)
+                monitor.oracle_calls += len(steps)
+                theta = problem.theta(state.r)
+                average.add(theta)
+                stop = monitor.record(
+                    t, theta, dual=found.dual, primal=found.primal, fw_gap=found.fw_gap
+                )
+                if stop or t == stopping.max_iter:
+                    break
+                vertices = [s.vertex for s in steps]
+                targets = np.array(
+                    [b.moments_at(v) for b, v in zip(problem.blocks, vertices, strict=True)]
+                )
+                if self.step == "fixed":
+                    eta = 2.0 / (t + 3.0)
+                else:
+                    eta = _common_step(problem, state, vertices, targets, eta)
+                if eta == 0.0:
+                    break
+                for m, block in enumerate(problem.blocks):
+                    move(block.structure, state.tau[m], vertices[m], eta)
+                state.moments += eta * (targets - state.moments)
+                state.refresh(problem)
+            return state
+
+        result = run(monitor, loop, lambda: problem.theta(state.r))
+        if self.averaging and len(monitor.history):
+            result.theta = average.value
+        result.state = state
+        return result
+
+
+def _common_step(
+    problem: DualProblem, state: DualState, vertices: list, targets: Floats, guess: float
+) -> float:
+    """Exact line search along the joint direction of all blocks."""
+    change = problem.weights @ (targets - state.moments)
+    linear = -float(state.r @ change) / problem.alpha
+    quadratic = float(change @ change) / problem.alpha
+    directions = [v.dense(t.shape[0]) - t for v, t in zip(vertices, state.tau, strict=True)]
+    for block, d in zip(problem.blocks, directions, strict=True):
+        if block.offset is not None:
+            linear -= block.weight * float(block.offset @ d)
+
+    def slope(eta: float) -> float:
+        total = linear + quadratic * eta
+        for block, tau, d in zip(problem.blocks, state.tau, directions, strict=True):
+            total -= block.weight * float(block.structure.entropy_gradient(tau + eta * d) @ d)
+        return total
+
+    return min(minimise_by_slope(slope, guess), MAX_STEP)
+
+
+def move(structure: object, tau: Floats, vertex, eta: float) -> None:  # type: ignore[no-untyped-def]
+    """tau <- (1 - eta) tau + eta vertex, in place."""
+    separable = getattr(structure, "separable_entropy", None)
+    if separable is not None:
+        separable.move(tau, vertex, eta)
+        return
+    tau *= 1.0 - eta
+    tau[vertex.indices] += eta * vertex.values

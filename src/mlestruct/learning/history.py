@@ -1,0 +1,203 @@
+"""What every solver reports: the same table, certificate, stopping rule and callback."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+COLUMNS = ("iteration", "seconds", "oracle_calls", "dual", "primal", "gap", "fw_gap")
+
+
+@dataclass
+class History:
+    """One row per certificate.
+
+    dual, primal : best proven upper and lower bounds of the optimum so far; gap their difference.
+    fw_gap : the classical Frank-Wolfe gap at that moment (NaN for solvers that have none).
+    """
+
+    iteration: list[int] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    oracle_calls: list[int] = field(default_factory=list)
+    dual: list[float] = field(default_factory=list)
+    primal: list[float] = field(default_factory=list)
+    gap: list[float] = field(default_factory=list)
+    fw_gap: list[float] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.seconds)
+
+    def append(self, *row: float) -> None:
+        for name, value in zip(COLUMNS, row, strict=True):
+            getattr(self, name).append(value)
+
+    def to_frame(self) -> Any:
+        """The history as a pandas DataFrame (needs pandas)."""
+        try:
+            import pandas
+        except ImportError as error:
+            raise ImportError(
+                "History.to_frame needs pandas: pip install 'mlestruct[frame]'"
+            ) from error
+        return pandas.DataFrame({name: getattr(self, name) for name in COLUMNS})
+
+    def to_dict(self) -> dict[str, list[float]]:
+        return {name: list(getattr(self, name)) for name in COLUMNS}
+
+    def table(self, rows: int = 12) -> str:
+        """A printable table of at most `rows` rows, first and last included."""
+        picked = np.unique(np.linspace(0, len(self) - 1, min(rows, len(self))).astype(int))
+        widths = (9, 9, 12, 14, 14, 10, 10)
+        lines = ["".join(f"{name:>{w}}" for name, w in zip(COLUMNS, widths, strict=True))]
+        for k in picked:
+            lines.append(
+                f"{self.iteration[k]:>9d}{self.seconds[k]:>9.2f}{self.oracle_calls[k]:>12d}"
+                f"{self.dual[k]:>14.6g}{self.primal[k]:>14.6g}{self.gap[k]:>10.2e}"
+                f"{self.fw_gap[k]:>10.2e}"
+            )
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a callback sees; returning True from it stops the solver."""
+
+    iteration: int
+    seconds: float
+    oracle_calls: int
+    dual: float
+    primal: float
+    gap: float
+    fw_gap: float
+    theta: Floats
+
+
+Callback = Callable[[Progress], Any]
+
+
+@dataclass(frozen=True)
+class Stopping:
+    """When to stop: gap <= tol * max(1, |objective|), or a budget is used up."""
+
+    tol: float = 1e-3
+    max_iter: int = 1000
+    max_time: float | None = None
+    callback: Callback | None = None
+    verbose: int = 0
+
+
+class Monitor:
+    """Keeps the best bounds and the theta that attains the best primal value.
+
+    Solvers call `record` with what they know; it returns True when they should stop.
+    """
+
+    def __init__(self, stopping: Stopping, alpha: float, name: str):
+        self.stopping = stopping
+        self.alpha = alpha
+        self.name = name
+        self.history = History()
+        self.dual = np.inf
+        self.primal = -np.inf
+        self.theta: Floats | None = None
+        self.converged = False
+        self.interrupted = False
+        self.iterations = 0
+        self.oracle_calls = 0
+        self._start = time.perf_counter()
+        self._bar = _Bar(name) if stopping.verbose else None
+
+    @property
+    def seconds(self) -> float:
+        return time.perf_counter() - self._start
+
+    @property
+    def gap(self) -> float:
+        return max(self.dual - self.primal, 0.0)
+
+    @property
+    def tolerance(self) -> float:
+        """The absolute gap aimed at."""
+        scale = abs(self.dual) if np.isfinite(self.dual) else 1.0
+        return self.stopping.tol * max(1.0, scale)
+
+    def out_of_time(self) -> bool:
+        limit = self.stopping.max_time
+        return limit is not None and self.seconds >= limit
+
+    def record(
+        self,
+        iteration: int,
+        theta: Floats,
+        *,
+        dual: float,
+        primal: float = -np.inf,
+        fw_gap: float = np.nan,
+    ) -> bool:
+        """Take new bounds. `primal` belongs to `theta`; a Frank-Wolfe gap bounds the optimum too."""
+        self.iterations = iteration
+        self.dual = min(self.dual, dual)
+        lower = primal
+        if np.isfinite(fw_gap):
+            lower = max(lower, dual - fw_gap)
+        if self.theta is None or lower > self.primal:
+            self.theta = theta.copy()
+        self.primal = max(self.primal, lower)
+        self.history.append(
+            iteration, self.seconds, self.oracle_calls, self.dual, self.primal, self.gap, fw_gap
+        )
+        self.converged = bool(self.gap <= self.tolerance)
+        if self._bar is not None:
+            self._bar.show(iteration, self.seconds, self.gap, self.tolerance)
+        stop = self.converged or self.out_of_time()
+        if self.stopping.callback is not None:
+            progress = Progress(
+                iteration, self.seconds, self.oracle_calls, self.dual, self.primal, self.gap,
+                fw_gap, theta,
+            )  # fmt: skip
+            stop = bool(self.stopping.callback(progress)) or stop
+        return stop
+
+    def finish(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+
+class _Bar:
+    """A one-line progress bar: how many of the wanted orders of magnitude the gap has fallen."""
+
+    WIDTH = 24
+
+    def __init__(self, name: str):
+        self.name = name
+        self.first: float | None = None
+        self.shown = -1.0
+
+    def show(self, iteration: int, seconds: float, gap: float, tolerance: float) -> None:
+        if seconds - self.shown < 0.1 and gap > tolerance:
+            return
+        self.shown = seconds
+        if self.first is None and np.isfinite(gap):
+            self.first = max(gap, tolerance)
+        done = 0.0
+        if self.first is not None and self.first > tolerance and gap > 0:
+            done = np.log(self.first / gap) / np.log(self.first / tolerance)
+        filled = int(self.WIDTH * min(max(done, 0.0), 1.0)) if gap > tolerance else self.WIDTH
+        bar = "#" * filled + "-" * (self.WIDTH - filled)
+        sys.stderr.write(
+            f"\r{self.name} [{bar}] gap {gap:.2e} / {tolerance:.1e}  "
+            f"iteration {iteration}  {seconds:.1f} s "
+        )
+        sys.stderr.flush()
+
+    def close(self) -> None:
+        sys.stderr.write("\n")
+        sys.stderr.flush()

@@ -1,0 +1,59 @@
+"""What every solver returns, and the shell that runs one: Ctrl-C keeps what was learned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .history import History, Monitor
+
+Floats = NDArray[np.float64]
+
+
+@dataclass
+class Result:
+    """A learned theta with its certificate.
+
+    objective : the best dual value, an upper bound of the optimum
+    primal : a proven lower bound of P(theta)
+    gap : objective - primal; theta is within `gap` of the best attainable log-likelihood
+    state : hand it to the same solver as `warm` to continue
+    """
+
+    theta: Floats
+    objective: float
+    primal: float
+    gap: float
+    converged: bool
+    interrupted: bool
+    iterations: int
+    oracle_calls: int
+    seconds: float
+    solver: str
+    history: History
+    state: Any
+
+
+def run(monitor: Monitor, loop: Callable[[], Any], theta: Callable[[], Floats]) -> Result:
+    """Run a solver's loop, which returns its final state, and collect the result.
+
+    On KeyboardInterrupt the best theta so far is kept; `theta` gives the current one if no
+    certificate had been recorded yet.
+    """
+    state = None
+    try:
+        state = loop()
+    except KeyboardInterrupt:
+        monitor.interrupted = True
+    finally:
+        monitor.finish()
+    best = monitor.theta if monitor.theta is not None else theta()
+    return Result(
+        best, monitor.dual, monitor.primal, monitor.gap, monitor.converged, monitor.interrupted,
+        monitor.iterations, monitor.oracle_calls, monitor.seconds, monitor.name, monitor.history,
+        state,
+    )  # fmt: skip

@@ -1,0 +1,59 @@
+"""Choosing a solver by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..features.base import dense_matrix
+from .block_frank_wolfe import BlockFrankWolfe
+from .frank_wolfe import FrankWolfe
+from .primal import LBFGS, Newton
+from .problem import DualProblem
+
+Solver = FrankWolfe | BlockFrankWolfe | Newton | LBFGS
+
+SOLVERS: dict[str, type] = {
+    "fw": FrankWolfe,
+    "bcfw": BlockFrankWolfe,
+    "newton": Newton,
+    "lbfgs": LBFGS,
+}
+
+NEWTON_LIMIT = 300  # features; beyond it the Hessian costs more than it saves
+
+
+def make_solver(solver: str | Solver, problem: DualProblem) -> Any:
+    """The solver meant by `solver`, checked against what the problem's structures offer.
+
+    "auto": where every block has a marginal oracle, Newton (few features, held densely) or
+    L-BFGS; where only MAP decoding is known, block-coordinate Frank-Wolfe, or the batch
+    algorithm for a single block.
+    """
+    if isinstance(solver, str):
+        if solver == "auto":
+            chosen = _automatic(problem)
+        elif solver in SOLVERS:
+            chosen = SOLVERS[solver]()
+        else:
+            raise ValueError(
+                f"solver: expected 'auto', one of {sorted(SOLVERS)} or a solver object, "
+                f"got {solver!r}"
+            )
+    elif isinstance(solver, tuple(SOLVERS.values())):
+        chosen = solver
+    else:
+        raise TypeError(f"solver: expected a string or a solver object, got {solver!r}")
+    chosen.check(problem)
+    return chosen
+
+
+def _automatic(problem: DualProblem) -> Solver:
+    blocks = problem.blocks
+    if not all(callable(getattr(b.structure, "marginals", None)) for b in blocks):
+        return FrankWolfe() if len(blocks) == 1 else BlockFrankWolfe()
+    hessian = problem.n_features <= NEWTON_LIMIT and all(
+        getattr(b.structure, "has_feature_covariance", False)
+        and dense_matrix(b.features) is not None
+        for b in blocks
+    )
+    return Newton() if hessian else LBFGS()
