@@ -1,1 +1,1 @@
-"""todo"""
+"""What the paper compares with, under the same decoders and the same manners."""

@@ -1,1 +1,1 @@
-"""todo"""
+"""Pictures of what was learned."""

@@ -176,6 +176,11 @@ class BipartiteMatching:
             graph,
         )
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether there is only one admissible matching."""
+        return self._rows.col.shape[0] == 0
+
     # ------------------------------------------------------------------ entropy
     def entropy(self, tau: Floats) -> float:
         """H_rho(tau)."""

@@ -1,0 +1,225 @@
+"""What all estimators share: validate, build blocks, call a solver, keep its certificate."""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABCMeta, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from ..learning.history import Stopping
+from ..learning.path import check_alphas, regularization_path
+from ..learning.problem import Block, DualProblem, merge_equal
+from ..learning.result import Result
+from ..learning.solvers import make_solver
+from . import persistence
+from .validation import check_positive, check_same_length, check_samples, check_weights
+
+Floats = NDArray[np.float64]
+T = TypeVar("T")
+
+
+@dataclass
+class RegularizationPath:
+    """Fitted estimators from strong to weak regularisation."""
+
+    alphas: list[float]
+    estimators: list[Any]
+
+    @property
+    def coefs(self) -> Floats:
+        """Shape (n_alphas, n_features)."""
+        return np.array([estimator.coef_ for estimator in self.estimators])
+
+    def best(self, X: Any, Y: Any) -> Any:
+        """The estimator with the best score on (X, Y); of equals the most regularised one."""
+        scores = [estimator.score(X, Y) for estimator in self.estimators]
+        return self.estimators[int(np.argmax(scores))]
+
+
+class StructuredEstimator(BaseEstimator, metaclass=ABCMeta):
+    """Base of the estimators. Subclasses say how samples become blocks and vertices labels."""
+
+    @abstractmethod
+    def _blocks(self, X: Sequence[Any], Y: Sequence[Any], weights: Floats) -> list[Block]:
+        """Validated blocks of the training samples."""
+
+    @abstractmethod
+    def _prepare(self, X: Sequence[Any]) -> list[Block]:
+        """Blocks of new samples, without observations."""
+
+    # ------------------------------------------------------------------ fitting
+    def fit(self, X: Any, Y: Any, sample_weight: Any = None) -> Any:
+        """Learn `coef_` from samples X and their observed outputs Y.
+
+        Returns
+        -------
+        self
+        """
+        problem = self._problem(X, Y, sample_weight)
+        solver = make_solver(self.solver, problem)
+        warm = getattr(self, "_state", None) if self.warm_start else None
+        if warm is not None and (warm[0] != solver.name or warm[1] != len(problem.blocks)):
+            warm = None
+        result = solver.solve(
+            problem,
+            self._stopping(),
+            warm=None if warm is None else warm[2],
+            random_state=self._generator(),
+            n_jobs=self._threads(),
+        )
+        self._keep(result, problem)
+        return self
+
+    def fit_path(
+        self, X: Any, Y: Any, alphas: Sequence[float], sample_weight: Any = None
+    ) -> RegularizationPath:
+        """Fit one estimator per alpha, from strong to weak, each starting from the last.
+
+        This estimator itself is left as it is.
+        """
+        check_alphas(alphas)
+        problem = self._problem(X, Y, sample_weight)
+        path = RegularizationPath([], [])
+        for alpha, result in regularization_path(
+            problem, alphas, self.solver, self._stopping(), self._generator(), self._threads()
+        ):
+            fitted = clone(self).set_params(alpha=alpha)
+            fitted._learn_names(problem.n_features)
+            fitted._keep(result, problem)
+            path.alphas.append(alpha)
+            path.estimators.append(fitted)
+        return path
+
+    def _problem(self, X: Any, Y: Any, sample_weight: Any) -> DualProblem:
+        alpha = check_positive(self.alpha, "alpha")
+        check_positive(self.tol, "tol")
+        samples = check_samples(X)
+        labels = check_same_length(samples, Y)
+        weights = check_weights(sample_weight, len(samples))
+        blocks = [b for b in self._blocks(samples, labels, weights) if b.weight > 0]
+        sizes = [block.features.n_features for block in blocks]
+        for m, size in enumerate(sizes):
+            if size != sizes[0]:
+                raise ValueError(f"X[{m}] has {size} features, X[0] has {sizes[0]}")
+        self._learn_names(sizes[0])
+        return DualProblem(merge_equal(blocks), alpha)
+
+    def _learn_names(self, n_features: int) -> None:
+        names = self.feature_names
+        if names is not None and len(names) != n_features:
+            raise ValueError(f"feature_names: expected {n_features} names, got {len(names)}")
+        self.n_features_in_ = n_features
+        self.feature_names_in_ = np.array(
+            [f"x{k}" for k in range(n_features)] if names is None else list(names), dtype=object
+        )
+
+    def _stopping(self) -> Stopping:
+        max_time = None if self.max_time is None else check_positive(self.max_time, "max_time")
+        if not (isinstance(self.max_iter, int | np.integer) and self.max_iter >= 1):
+            raise ValueError(f"max_iter must be a positive integer, got {self.max_iter!r}")
+        return Stopping(
+            float(self.tol), int(self.max_iter), max_time, self.callback, int(self.verbose)
+        )
+
+    def _generator(self) -> np.random.Generator:
+        if isinstance(self.random_state, np.random.Generator):
+            return self.random_state
+        state = check_random_state(self.random_state)
+        return np.random.default_rng(state.randint(np.iinfo(np.int32).max))
+
+    def _threads(self) -> int:
+        """n_jobs as scikit-learn means it: None is 1, -1 all cores."""
+        if self.n_jobs is None:
+            return 1
+        if not isinstance(self.n_jobs, int | np.integer) or self.n_jobs == 0:
+            raise ValueError(f"n_jobs must be None or a non-zero integer, got {self.n_jobs!r}")
+        if self.n_jobs > 0:
+            return int(self.n_jobs)
+        import os
+
+        return max(1, (os.cpu_count() or 1) + 1 + int(self.n_jobs))
+
+    def _keep(self, result: Result, problem: DualProblem) -> None:
+        self.coef_ = result.theta
+        self.objective_ = result.objective
+        self.duality_gap_ = result.gap
+        self.converged_ = result.converged
+        self.n_iter_ = result.iterations
+        self.n_oracle_calls_ = result.oracle_calls
+        self.history_ = result.history
+        self.solver_ = result.solver
+        self._state = (result.solver, len(problem.blocks), result.state)
+        if not result.converged:
+            why = "interrupted" if result.interrupted else f"stopped after {result.seconds:.1f} s"
+            relative = result.gap / max(1.0, abs(result.objective))
+            warnings.warn(
+                f"{type(self).__name__}: {why} and {result.iterations} iterations at a duality "
+                f"gap of {result.gap:.3g} ({relative:.2g} relative, tol={self.tol:g}); the model "
+                "is the best found so far. Raise max_iter or max_time, or loosen tol.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = dict(super().__getstate__())
+        state.pop("_state", None)  # warm starts hold every block's marginals
+        return state
+
+    # ------------------------------------------------------------------ prediction
+    def _each(self, function: Callable[[Block], T], blocks: Iterable[Block]) -> list[T]:
+        """Apply to all blocks, over n_jobs threads."""
+        n_threads = self._threads()
+        if n_threads == 1:
+            return [function(block) for block in blocks]
+        with ThreadPoolExecutor(n_threads) as pool:
+            return list(pool.map(function, blocks))
+
+    def _new_blocks(self, X: Any) -> list[Block]:
+        check_is_fitted(self, "coef_")
+        blocks = self._prepare(check_samples(X))
+        for m, block in enumerate(blocks):
+            if block.features.n_features != self.n_features_in_:
+                raise ValueError(
+                    f"X[{m}] has {block.features.n_features} features, but "
+                    f"{type(self).__name__} was fitted with {self.n_features_in_}"
+                )
+        return blocks
+
+    def predict(self, X: Any) -> list[Any]:
+        """The most probable output (MAP) of each sample."""
+
+        def one(block: Block) -> Any:
+            return block.structure.label(block.structure.decode(block.scores(self.coef_)).vertex)
+
+        return self._each(one, self._new_blocks(X))
+
+    def score(self, X: Any, Y: Any) -> float:
+        """1 - mean Hamming loss per sample."""
+        samples = check_samples(X)
+        labels = check_same_length(samples, Y)
+        losses = [
+            float(np.mean(np.asarray(found) != np.asarray(label)))
+            for found, label in zip(self.predict(samples), labels, strict=True)
+        ]
+        return 1.0 - float(np.mean(losses))
+
+    def named_coef(self) -> dict[str, float]:
+        """Learned weights by feature name."""
+        check_is_fitted(self, "coef_")
+        return dict(zip(self.feature_names_in_.tolist(), self.coef_.tolist(), strict=True))
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted model to a file; `mlestruct.load` reads it. Data only, no code."""
+        check_is_fitted(self, "coef_")
+        persistence.save(self, path)

@@ -1,0 +1,262 @@
+"""`BipartiteMatchingCRF`: learn to match the items of two sides from past matchings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ..exceptions import InfeasibleError
+from ..learning.history import Progress
+from ..learning.problem import Block
+from ..structures import BipartiteMatching, Vertex
+from ..structures.bipartite_graph import BipartiteGraph
+from .base import StructuredEstimator
+from .pairs import PairSample, read_sample
+from .validation import check_partners, check_same_length, check_samples
+
+Floats = NDArray[np.float64]
+
+NOTHING = Vertex(np.zeros(0, dtype=np.int64), np.zeros(0))
+
+
+class BipartiteMatchingCRF(StructuredEstimator):
+    """Conditional random field over matchings of two sides.
+
+    p(y | x) is proportional to exp(sum over pairs (i, j) of y of <theta, features of (i, j)>).
+    theta maximises the approximate log-likelihood of the observed matchings minus
+    alpha/2 |theta|^2, with a duality-gap certificate.
+
+    Parameters
+    ----------
+    alpha : float
+        Regularisation, on the summed log-likelihood (the paper's lambda).
+    rho : float, array of shape (n_rows + n_cols,), or pair (of rows, of columns)
+        Reweighting of the entropy, 0.5 to 1: 1 is the Bethe approximation, 0.5 an upper bound of
+        the partition function.
+    solver : "auto", "newton", "lbfgs", "bcfw", "fw", or a solver object
+        "fw" and "bcfw" are the paper's algorithms; they need only MAP decoding.
+    tol : float
+        Stop when the duality gap is at most tol * max(1, |objective|).
+    max_iter : int
+        Iterations (for "bcfw": passes over the samples).
+    max_time : float, optional
+        Seconds after which to stop.
+    perfect : bool
+        True: every node of the smaller side is matched. False: any node may stay single.
+    feature_names : sequence of str, optional
+    warm_start : bool
+        Start from the previous fit of this object.
+    callback : callable, optional
+        Called with a `Progress` at every certificate; returning True stops.
+    n_jobs : int, optional
+        Threads over samples. Speeds up large samples; small ones are limited by Python.
+    random_state : int, RandomState, Generator or None
+    verbose : int
+        1 shows a progress bar with the gap.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+    objective_ : float, an upper bound of the best attainable log-likelihood
+    duality_gap_ : float, absolute: coef_ is within it of the best
+    converged_ : bool
+    history_ : History with seconds, oracle_calls, dual, primal, gap, fw_gap; `.to_frame()`
+    n_iter_, n_oracle_calls_, solver_, n_features_in_, feature_names_in_
+
+    Notes
+    -----
+    X is a sequence of samples, each an array of shape (n_rows, n_cols, n_features), a feature map
+    (`TableFeatures`, `LazyFeatures`, ...) or a `PairInput` with a mask or offsets. Sizes may
+    differ between samples. Y holds for each sample the partner column of every row, -1 for rows
+    that stay single. Samples that share one X object are merged into one weighted block.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mlestruct import BipartiteMatchingCRF
+    >>> rng = np.random.default_rng(0)
+    >>> left, noise = rng.normal(size=(20, 6, 2)), rng.normal(size=(20, 6, 2))
+    >>> right = left + 0.3 * noise
+    >>> X = [-(a[:, None] - b[None]) ** 2 for a, b in zip(left, right)]
+    >>> Y = [np.arange(6)] * 20
+    >>> model = BipartiteMatchingCRF(alpha=1.0).fit(X, Y)
+    >>> bool(model.converged_), bool((model.coef_ > 0).all())
+    (True, True)
+    >>> tau = model.predict_marginals(X)[0]
+    >>> bool(np.allclose(tau.sum(axis=1), 1.0))
+    True
+    """
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        rho: Any = 1.0,
+        solver: Any = "auto",
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        max_time: float | None = None,
+        perfect: bool = True,
+        feature_names: Sequence[str] | None = None,
+        warm_start: bool = False,
+        callback: Callable[[Progress], Any] | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ):
+        self.alpha = alpha
+        self.rho = rho
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.perfect = perfect
+        self.feature_names = feature_names
+        self.warm_start = warm_start
+        self.callback = callback
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # ------------------------------------------------------------------ building blocks
+    def _samples(self, X: Sequence[Any]) -> list[PairSample]:
+        """Validated samples; an object that occurs several times is read once."""
+        known: dict[int, PairSample] = {}
+        samples = []
+        for m, x in enumerate(X):
+            if id(x) not in known:
+                known[id(x)] = read_sample(x, f"X[{m}]")
+            samples.append(known[id(x)])
+        return samples
+
+    def _structures(self, samples: Sequence[PairSample], rho: Any) -> list[BipartiteMatching]:
+        """The output space of each sample; equal ones are shared."""
+        complete: dict[tuple[int, int], BipartiteMatching] = {}
+        others: dict[int, BipartiteMatching] = {}
+        found = []
+        for m, sample in enumerate(samples):
+            graph = sample.graph
+            shape = (graph.n_rows, graph.n_cols)
+            structure = complete.get(shape) if graph.is_complete else others.get(id(graph))
+            if structure is None:
+                structure = self._structure(graph, rho, m)
+                if graph.is_complete:
+                    complete[shape] = structure
+                else:
+                    others[id(graph)] = structure
+            found.append(structure)
+        return found
+
+    def _structure(self, graph: BipartiteGraph, rho: Any, m: int) -> BipartiteMatching:
+        try:
+            return BipartiteMatching(graph, rho, self.perfect)
+        except InfeasibleError as error:
+            side = "columns" if self.perfect and graph.n_rows > graph.n_cols else "rows"
+            message = str(error).replace("rows", side)
+            raise InfeasibleError(f"X[{m}]: {message}", error.rows) from None
+        except ValueError as error:
+            raise ValueError(f"X[{m}]: {error}") from None
+
+    def _make_blocks(self, X: Sequence[Any], rho: Any) -> list[tuple[Block, PairSample]]:
+        samples = self._samples(X)
+        offsets: dict[int, Floats] = {}
+        blocks = []
+        for sample, structure in zip(samples, self._structures(samples, rho), strict=True):
+            offset = None
+            if sample.offset is not None:
+                if id(sample) not in offsets:
+                    padded = np.zeros(structure.n_coordinates)
+                    padded[: structure.n_scored] = sample.offset
+                    offsets[id(sample)] = padded
+                offset = offsets[id(sample)]
+            blocks.append((Block(structure, sample.features, NOTHING, 1.0, offset), sample))
+        return blocks
+
+    def _prepare(self, X: Sequence[Any]) -> list[Block]:
+        return [block for block, _ in self._make_blocks(X, self.rho)]
+
+    def _blocks(self, X: Sequence[Any], Y: Sequence[Any], weights: Floats) -> list[Block]:
+        blocks = []
+        for m, (block, sample) in enumerate(self._make_blocks(X, self.rho)):
+            observed = self._observe(block, sample, Y[m], f"Y[{m}]")
+            blocks.append(
+                Block(block.structure, block.features, observed, weights[m], block.offset)
+            )
+        if all(block.structure.is_settled for block in blocks):  # type: ignore[attr-defined]
+            raise ValueError(
+                "X: every sample allows only one matching (n=1, or all pairs settled by masks), so "
+                "there is nothing to learn"
+            )
+        return blocks
+
+    def _observe(self, block: Block, sample: PairSample, label: Any, where: str) -> Vertex:
+        graph = sample.graph
+        partner = check_partners(label, graph.n_rows, graph.n_cols, self.perfect, where)
+        try:
+            return block.structure.encode(partner)
+        except ValueError as error:
+            raise ValueError(f"{where}: {error}") from None
+
+    # ------------------------------------------------------------------ prediction
+    def predict_marginals(self, X: Any, tol: float = 1e-6) -> list[Any]:
+        """Pseudo-marginal probability of every pair, per sample.
+
+        Returns
+        -------
+        list of ndarray of shape (n_rows, n_cols); a SciPy sparse matrix for samples whose mask
+        was one. Where nodes may stay single, 1 minus a row's sum is its probability to do so.
+        `tol` is the certified gap of each log-partition function.
+        """
+        self._new_blocks(X)
+        prepared = self._make_blocks(check_samples(X), self.rho)
+        tables = self._each(
+            lambda block: block.structure.marginals(  # type: ignore[attr-defined]
+                block.scores(self.coef_), None, tol
+            ).tau,
+            [block for block, _ in prepared],
+        )
+        return [
+            _pair_table(block.structure, sample, tau)
+            for (block, sample), tau in zip(prepared, tables, strict=True)
+        ]
+
+    def log_likelihood_bounds(self, X: Any, Y: Any, tol: float = 1e-8) -> tuple[Floats, Floats]:
+        """Proven bounds of the exact log p(y | x; coef_) of each sample, whatever rho was.
+
+        For bipartite matchings log Z_B <= log Z <= log Z_RW (rho = 1 and rho = 1/2), and the
+        oracle encloses each of these, so the true log-likelihood lies between the two.
+
+        Returns
+        -------
+        lower, upper : ndarrays of shape (n_samples,)
+        """
+        self._new_blocks(X)
+        samples = check_samples(X)
+        labels = check_same_length(samples, Y)
+        reweighted = self._make_blocks(samples, 0.5)
+        bethe = self._make_blocks(samples, 1.0)
+        pairs = list(zip(reweighted, bethe, labels, range(len(labels)), strict=True))
+
+        def one(entry: Any) -> tuple[float, float]:
+            (upper_block, sample), (lower_block, _), label, m = entry
+            vertex = self._observe(upper_block, sample, label, f"Y[{m}]")
+            scores = upper_block.scores(self.coef_)
+            fit = vertex.dot(scores)
+            most = upper_block.structure.marginals(scores, None, tol).upper_bound
+            least = lower_block.structure.marginals(scores, None, tol).value
+            return fit - most, fit - least
+
+        bounds = self._each(one, pairs)
+        return np.array([low for low, _ in bounds]), np.array([high for _, high in bounds])
+
+
+def _pair_table(structure: Any, sample: PairSample, tau: Floats) -> Any:
+    graph = sample.graph
+    if sample.sparse:
+        return sparse.csr_array(
+            (tau[: graph.n_edges], graph.col, graph.ptr), shape=(graph.n_rows, graph.n_cols)
+        )
+    return structure.table(tau)

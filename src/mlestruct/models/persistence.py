@@ -1,0 +1,99 @@
+"""Model files: a zip of plain arrays and one JSON text. Nothing executable is stored or loaded."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..learning.history import COLUMNS, History
+from ..learning.solvers import SOLVERS
+
+FORMAT = 1
+SCALARS = ("objective_", "duality_gap_", "converged_", "n_iter_", "n_oracle_calls_", "solver_")
+UNSAVED = ("callback", "verbose", "n_jobs", "random_state", "warm_start")
+
+
+def _encode(name: str, value: Any) -> Any:
+    if isinstance(value, tuple(SOLVERS.values())):
+        return {"solver": value.name, **dataclasses.asdict(value)}
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, tuple):
+        return {"tuple": [_encode(name, part) for part in value]}
+    if isinstance(value, np.generic):
+        return value.item()
+    if value is None or isinstance(value, bool | int | float | str | list):
+        return value
+    raise TypeError(f"parameter {name}={value!r} cannot be saved")
+
+
+def _decode(value: Any) -> Any:
+    if isinstance(value, dict) and "solver" in value:
+        options = dict(value)
+        return SOLVERS[options.pop("solver")](**options)
+    if isinstance(value, dict) and "tuple" in value:
+        return tuple(np.asarray(_decode(part)) for part in value["tuple"])
+    return value
+
+
+def save(estimator: Any, path: str | Path) -> None:
+    """Write `estimator` to `path`, whole or not at all."""
+    parameters = {
+        name: _encode(name, value)
+        for name, value in estimator.get_params(deep=False).items()
+        if name not in UNSAVED
+    }
+    header = {
+        "format": FORMAT,
+        "estimator": type(estimator).__name__,
+        "parameters": parameters,
+        "learned": {name: getattr(estimator, name) for name in SCALARS},
+        "history": estimator.history_.to_dict(),
+        "feature_names": estimator.feature_names_in_.tolist(),
+    }
+    target = Path(path)
+    handle, temporary = tempfile.mkstemp(dir=target.parent or ".", suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.savez_compressed(
+                file, header=np.array(json.dumps(header, default=float)), coef=estimator.coef_
+            )
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def load(path: str | Path) -> Any:
+    """Read a model written by `save`."""
+    from . import ESTIMATORS
+
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            header = json.loads(str(stored["header"]))
+            coef = stored["coef"]
+    except (ValueError, KeyError, EOFError, OSError) as error:
+        if isinstance(error, FileNotFoundError):
+            raise
+        raise ValueError(f"{path} is not a mlestruct model file ({error})") from error
+    if header.get("format") != FORMAT or header.get("estimator") not in ESTIMATORS:
+        raise ValueError(
+            f"{path}: written by another version of mlestruct "
+            f"(format {header.get('format')}, estimator {header.get('estimator')})"
+        )
+    parameters = {name: _decode(value) for name, value in header["parameters"].items()}
+    estimator = ESTIMATORS[header["estimator"]](**parameters)
+    for name, value in header["learned"].items():
+        setattr(estimator, name, value)
+    estimator.coef_ = coef
+    estimator.n_features_in_ = coef.shape[0]
+    estimator.feature_names_in_ = np.array(header["feature_names"], dtype=object)
+    estimator.history_ = History(**{name: header["history"][name] for name in COLUMNS})
+    return estimator
