@@ -290,6 +290,11 @@ def factored_covariance(rows, t, z, damping):
     spread = np.empty(n)
     den = np.empty(n)
     factor_rows(rows, t, largest, damping, h, spread, den)
+    for i in range(n):
+        if spread[i] < 1e-40:  # settled for all that the covariance can tell
+            h[rows.ptr[i] : rows.ptr[i + 1]] = 0.0
+            spread[i] = 0.0
+            den[i] = 1.0
     matrix = np.empty((n_cols, n_cols))
     scale = np.empty(n_cols)
     schur(rows, h, spread, den, largest, z, matrix)

@@ -45,7 +45,7 @@ def factor_rows(rows, t, largest, damping, h, spread, den):
             continue
         # 1 + (a/t_k - c/rest) * total, written without cancellation.
         d = 1.0 - ck + a[k] * total / t[k] - ck * excess / rest
-        den[i] = max(d, 1e-3 * rest)
+        den[i] = max(d, 1e-3 * rest, 1e-90)
 
 
 @kernel

@@ -225,6 +225,17 @@ def largest_entries(rows: Rows, t: Floats) -> Ints | None:
     return above if above.shape[0] == rows.ptr.shape[0] - 1 else None
 
 
+def complements(rows: Rows, t: Floats) -> Floats:
+    """1 - t of every entry; for a row's largest one, the sum of the others."""
+    rest = 1.0 - t
+    if t.size:
+        row = np.repeat(np.arange(rows.ptr.shape[0] - 1), np.diff(rows.ptr))
+        large = t > 0.5
+        others = np.bincount(row, weights=np.where(large, 0.0, t), minlength=rows.ptr.shape[0] - 1)
+        rest[large] = others[row[large]]
+    return rest
+
+
 def covariance_of_features(
     rows: Rows, solution: Solution, features: Floats, source: Ints
 ) -> Floats:

@@ -97,7 +97,7 @@ class BlockFrankWolfe:
                     break
             return state
 
-        result = run(monitor, loop, lambda: problem.theta(state.r))
+        result = run(problem, monitor, loop, lambda: problem.theta(state.r))
         if self.averaging and monitor.iterations:
             result.theta = average.value
         result.state = state

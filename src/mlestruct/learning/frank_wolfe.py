@@ -78,7 +78,7 @@ class FrankWolfe:
                 state.refresh(problem)
             return state
 
-        result = run(monitor, loop, lambda: problem.theta(state.r))
+        result = run(problem, monitor, loop, lambda: problem.theta(state.r))
         if self.averaging and len(monitor.history):
             result.theta = average.value
         result.state = state

@@ -11,6 +11,7 @@ max P = min L, so L at any feasible tau and P at any theta enclose the optimum.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -84,17 +85,21 @@ class DualProblem:
         self.weights = np.array([block.weight for block in blocks], dtype=np.float64)
         self.observed_moments = np.array([b.moments_at(b.observed) for b in self.blocks])
         self.target = self.weights @ self.observed_moments
-        self.offset_score = float(
-            sum(b.weight * b.observed.dot(b.offset) for b in blocks if b.offset is not None)
-        )
+        self.offset_score = _offset_score(self.blocks)
 
     def with_alpha(self, alpha: float) -> DualProblem:
         """The same data under another regularisation; nothing is recomputed."""
         if not alpha > 0:
             raise ValueError(f"alpha must be positive, got {alpha}")
-        other = object.__new__(DualProblem)
-        other.__dict__.update(self.__dict__)
+        other = copy.copy(self)
         other.alpha = float(alpha)
+        return other
+
+    def with_blocks(self, blocks: Sequence[Block]) -> DualProblem:
+        """The same features and observations under other structures or offsets."""
+        other = copy.copy(self)
+        other.blocks = list(blocks)
+        other.offset_score = _offset_score(other.blocks)
         return other
 
     def theta(self, r: Floats) -> Floats:
@@ -109,6 +114,11 @@ class DualProblem:
             - 0.5 * self.alpha * (theta @ theta)
             - log_partition
         )
+
+
+def _offset_score(blocks: Sequence[Block]) -> float:
+    """sum_m w_m <o_m, y_m>."""
+    return float(sum(b.weight * b.observed.dot(b.offset) for b in blocks if b.offset is not None))
 
 
 @dataclass

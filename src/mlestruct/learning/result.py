@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .history import History, Monitor
+from .problem import DualProblem
+from .threads import blas_threads
 
 Floats = NDArray[np.float64]
 
@@ -38,7 +40,13 @@ class Result:
     state: Any
 
 
-def run(monitor: Monitor, loop: Callable[[], Any], theta: Callable[[], Floats]) -> Result:
+def run(
+    problem: DualProblem,
+    monitor: Monitor,
+    loop: Callable[[], Any],
+    theta: Callable[[], Floats],
+    n_jobs: int | None = None,
+) -> Result:
     """Run a solver's loop, which returns its final state, and collect the result.
 
     On KeyboardInterrupt the best theta so far is kept; `theta` gives the current one if no
@@ -46,7 +54,8 @@ def run(monitor: Monitor, loop: Callable[[], Any], theta: Callable[[], Floats]) 
     """
     state = None
     try:
-        state = loop()
+        with blas_threads(problem, n_jobs):
+            state = loop()
     except KeyboardInterrupt:
         monitor.interrupted = True
     finally:

@@ -97,11 +97,15 @@ class BipartiteMatching:
         self._settled_ones = np.flatnonzero(settled)
         self._ones = np.ones(self._edges.n_rows)
         self._first_edge = np.arange(self._edges.n_rows) * self._edges.n_cols
+        self._use_rows(self._rows)
+
+    def _use_rows(self, rows: Rows) -> None:
+        """Take the entropy's weights from `rows`."""
+        self._rows = rows
         a = np.zeros(self.n_coordinates)
         c = np.zeros(self.n_coordinates)
-        a[self._source], c[self._source] = self._rows.a, self._rows.c
-        free = self._rows.rho_cols > 0
-        a[self._col_source[free]] = self._rows.rho_cols[free]
+        a[self._source], c[self._source] = rows.a, rows.c
+        a[self._col_source[self._free]] = rows.rho_cols[self._free]
         self._entropy = SeparableEntropy(a, c)
 
     def _set_core(
@@ -357,6 +361,14 @@ class BipartiteMatching:
             self._rows, w, w_cols, np.append(prices, 0.0), hint, 1e-7
         )
         return bound + float(scores @ self._settled)
+
+    def softened(self) -> Any:
+        """A form with a safely concave entropy (`SoftenedMatching`), None if this one is."""
+        from .softened import SoftenedMatching
+
+        if not self._rows.c.size or self._rows.c.max() <= matching_oracle.SAFE_C:
+            return None
+        return SoftenedMatching(self)
 
     @property
     def has_feature_covariance(self) -> bool:

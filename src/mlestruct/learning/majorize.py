@@ -1,0 +1,122 @@
+"""Majorise-minimise on the dual, for entropies that are barely concave.
+
+The entropy contains the convex term c (1-t) log(1-t). With c near 1 it can cancel all concavity,
+log Z_rho gets kinks, and ascent on theta stalls. A structure's `softened()` form keeps c at a
+safe level and replaces the rest by its tangent at the last marginals, an offset on the scores:
+a concave minorant of the entropy, so a majorant of L that touches it at those marginals. Each
+such problem is smooth; L falls monotonically, and the certificate is that of the true problem.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .history import Monitor
+from .primal import Evaluation, Evaluator, PrimalSolver, PrimalState, climb
+from .problem import Block, DualProblem
+
+Floats = NDArray[np.float64]
+
+INNER_ITERATIONS = 60
+
+
+def can_soften(problem: DualProblem) -> bool:
+    """Whether some block has a softened form."""
+    return any(_softened(block) is not None for block in problem.blocks)
+
+
+def _softened(block: Block) -> Any:
+    make = getattr(block.structure, "softened", None)
+    return make() if make is not None else None
+
+
+def majorize(
+    solver: PrimalSolver,
+    problem: DualProblem,
+    monitor: Monitor,
+    current: PrimalState,
+    pool: ThreadPoolExecutor | None,
+) -> None:
+    """Continue from `current`, which is updated along; records certificates in `monitor`."""
+    softened = [_softened(block) for block in problem.blocks]
+    structures = [
+        block.structure if soft is None else soft.structure
+        for block, soft in zip(problem.blocks, softened, strict=True)
+    ]
+    offsets = [block.offset for block in problem.blocks]
+    truth = Evaluator(problem, current.warm, pool)
+    smooth_warm: list[Any] = [None] * len(structures)
+    theta = current.theta if monitor.theta is None else monitor.theta
+    calls = monitor.oracle_calls
+    iteration = monitor.iterations
+    while iteration < monitor.stopping.max_iter:
+        blocks = [
+            Block(structure, block.features, block.observed, block.weight, offset)
+            for structure, block, offset in zip(structures, problem.blocks, offsets, strict=True)
+        ]
+        surrogate = problem.with_blocks(blocks)
+        evaluate = Evaluator(surrogate, smooth_warm, pool)
+        at, steps = _minimise(solver, surrogate, evaluate, theta, monitor)
+        iteration += max(steps, 1)
+        theta, smooth_warm = at.theta, [found.warm for found in at.marginals]
+        truth.warm = list(smooth_warm)
+        exact = truth(theta, 0.02 * monitor.tolerance)
+        dual = min(exact.dual, _true_dual(problem, softened, at))
+        current.theta, current.warm = theta, [found.warm for found in exact.marginals]
+        calls += evaluate.calls + truth.calls
+        truth.calls = 0
+        monitor.oracle_calls = calls
+        if monitor.record(iteration, theta, dual=dual, primal=exact.primal):
+            return
+        offsets = [
+            block.offset if soft is None else _sum(block.offset, soft.offset(found))
+            for block, soft, found in zip(problem.blocks, softened, at.marginals, strict=True)
+        ]
+
+
+def _sum(offset: Floats | None, tangent: Floats) -> Floats:
+    return tangent if offset is None else offset + tangent
+
+
+def _minimise(
+    solver: PrimalSolver,
+    surrogate: DualProblem,
+    evaluate: Evaluator,
+    theta: Floats,
+    monitor: Monitor,
+) -> tuple[Evaluation, int]:
+    """Solve one surrogate to a small part of the gap that is left in the true problem."""
+    wanted = max(0.02 * monitor.gap, 0.1 * monitor.tolerance)
+    at = evaluate(theta, 0.1 * wanted)
+    evaluate.accept(at)
+    best = at.dual
+    steps = 0
+    for at in climb(
+        at,
+        evaluate,
+        solver.directions(surrogate),
+        lambda slope: max(0.05 * wanted, 0.01 * min(max(slope, 0.0), 100.0 * wanted)),
+        monitor.out_of_time,
+    ):
+        steps += 1
+        best = min(best, at.dual)
+        if best - at.primal <= wanted or steps >= INNER_ITERATIONS or monitor.out_of_time():
+            break
+    return at, steps
+
+
+def _true_dual(problem: DualProblem, softened: list[Any], at: Evaluation) -> float:
+    """L of the true problem at the marginals of a surrogate's solution."""
+    moments = np.array(
+        [block.moments(found.tau) for block, found in zip(problem.blocks, at.marginals, strict=True)]
+    )
+    r = problem.target - problem.weights @ moments
+    total = float(r @ r) / (2.0 * problem.alpha)
+    for block, soft, found in zip(problem.blocks, softened, at.marginals, strict=True):
+        entropy = block.structure.entropy(found.tau) if soft is None else soft.entropy(found)
+        total += block.weight * (block.offset_gap(found.tau) - entropy)
+    return total

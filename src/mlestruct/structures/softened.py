@@ -1,0 +1,46 @@
+"""Matchings with an entropy that is safely concave, and the tangent that makes up for it."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..inference.matching_oracle import SAFE_C, complements
+from .base import Marginals
+from .bipartite import BipartiteMatching
+
+Floats = NDArray[np.float64]
+
+
+class SoftenedMatching:
+    """A matching structure whose c is capped, with c - cap moved into offsets.
+
+    c (1-t) log(1-t) is convex, so its tangent minorises it: the softened entropy plus the offset
+    of `found` is at most the true entropy (up to a constant), with equality at `found`.
+    """
+
+    def __init__(self, original: BipartiteMatching):
+        rows = original._rows
+        capped = np.minimum(rows.c, SAFE_C)
+        self._excess = rows.c - capped
+        self.structure = copy.copy(original)
+        self.structure._use_rows(rows._replace(c=capped))
+
+    def _rest(self, found: Marginals) -> Floats:
+        """1 - t of every entry, accurate where t is near 1."""
+        return complements(self.structure._rows, found.warm.t)
+
+    def offset(self, found: Marginals) -> Floats:
+        """Gradient of the part of the entropy that is left out, at `found`; all coordinates."""
+        out = np.zeros(self.structure.n_coordinates)
+        slope = -self._excess * (np.log(np.maximum(self._rest(found), 1e-290)) + 1.0)
+        out[self.structure._source] = slope
+        return out
+
+    def entropy(self, found: Marginals) -> float:
+        """The true entropy at `found`."""
+        rest = self._rest(found)
+        logs = np.log(np.maximum(rest, 1e-290))
+        return self.structure.entropy(found.tau) + float((self._excess * rest) @ logs)

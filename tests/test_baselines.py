@@ -1,0 +1,322 @@
+"""Baselines: exact gradients, known optima, and the library's own oracle as a reference."""
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.linear_model import LogisticRegression
+
+from mlestruct import BipartiteMatchingCRF, PairInput
+from mlestruct.baselines import sinkhorn as sinkhorn_module
+from mlestruct.baselines.base import Batch
+from mlestruct.baselines.matching_bp import MatchingBP, belief_propagation
+from mlestruct.baselines.sinkhorn import UnrolledSinkhorn, sinkhorn
+from mlestruct.baselines.softmax import RowSoftmax
+from mlestruct.structures import BipartiteMatching
+
+ALL = [
+    RowSoftmax(alpha=1.0),
+    UnrolledSinkhorn(alpha=1.0),
+    MatchingBP(alpha=1.0),
+    MatchingBP(alpha=1.0, rho=0.7),
+]
+
+
+def noisy_pairs(n_samples=12, n=5, n_features=3, noise=0.6, seed=0, n_cols=None):
+    """Points and noisy copies of them in shuffled order; features are squared differences."""
+    rng = np.random.default_rng(seed)
+    X, Y = [], []
+    for _ in range(n_samples):
+        right = rng.normal(size=(max(n, n_cols or n), n_features))
+        order = rng.permutation(right.shape[0])
+        left = right[order][:n] + noise * rng.normal(size=(n, n_features))
+        right = right[: n_cols or n]
+        partner = np.where(order[:n] < right.shape[0], order[:n], -1)
+        X.append(-((left[:, None] - right[None]) ** 2))
+        Y.append(partner)
+    return X, Y
+
+
+def random_batch(shape, seed=0):
+    """A batch with random observed matchings; the features play no part."""
+    rng = np.random.default_rng(seed)
+    n_samples, n_rows, n_cols = shape
+    smaller = min(n_rows, n_cols)
+    observed = []
+    for m in range(n_samples):
+        rows = rng.permutation(n_rows)[:smaller]
+        cols = rng.permutation(n_cols)[:smaller]
+        observed.append(m * n_rows * n_cols + rows * n_cols + cols)
+    return Batch(np.zeros((n_samples * n_rows * n_cols, 1)), shape, np.concatenate(observed))
+
+
+def finite_differences(function, at, step=1e-5):
+    out = np.empty(at.size)
+    for k in range(at.size):
+        ahead, back = at.copy(), at.copy()
+        ahead.flat[k] += step
+        back.flat[k] -= step
+        out[k] = (function(ahead) - function(back)) / (2 * step)
+    return out.reshape(at.shape)
+
+
+def oracle(scores, rho):
+    structure = BipartiteMatching(scores.shape, rho)
+    padded = np.zeros(structure.n_coordinates)
+    padded[: scores.size] = scores.ravel()
+    found = structure.marginals(padded, tol=1e-11)
+    return structure.table(found.tau), found.value
+
+
+# ---------------------------------------------------------------------- gradients
+@pytest.mark.parametrize("shape", [(3, 4, 4), (2, 3, 5), (2, 5, 3), (2, 1, 1)])
+@pytest.mark.parametrize(
+    "model",
+    [
+        RowSoftmax(),
+        UnrolledSinkhorn(n_steps=1),
+        UnrolledSinkhorn(n_steps=20),
+        MatchingBP(bp_tol=1e-13),
+        MatchingBP(bp_tol=1e-13, rho=0.5),
+        MatchingBP(bp_tol=1e-13, rho=0.8),
+    ],
+    ids=str,
+)
+def test_gradient_equals_finite_differences(model, shape):
+    loss = model._score_loss(random_batch(shape))
+    scores = 1.5 * np.random.default_rng(1).normal(size=shape)
+    numeric = finite_differences(lambda at: loss(at)[0], scores)
+    np.testing.assert_allclose(loss(scores)[1], numeric, atol=2e-7)
+
+
+def test_sinkhorn_with_logs_agrees_with_scaling(monkeypatch):
+    batch = random_batch((3, 6, 6))
+    scores = 3.0 * np.random.default_rng(2).normal(size=batch.shape)
+    loss = UnrolledSinkhorn(n_steps=20)._score_loss(batch)
+    value, gradient = loss(scores)
+    monkeypatch.setattr(sinkhorn_module, "SCALING_SPREAD", 0.0)
+    value_logs, gradient_logs = loss(scores)
+    assert value == pytest.approx(value_logs, rel=1e-12)
+    np.testing.assert_allclose(gradient, gradient_logs, atol=1e-12)
+
+
+def test_sinkhorn_survives_scores_beyond_the_range_of_exponentials():
+    batch = random_batch((3, 4, 4))
+    scores = np.random.default_rng(3).normal(size=batch.shape)
+    scores[1] *= 2000.0
+    loss = UnrolledSinkhorn(n_steps=5)._score_loss(batch)
+    value, gradient = loss(scores)
+    assert np.isfinite(value)
+    numeric = finite_differences(lambda at: loss(at)[0], scores)
+    np.testing.assert_allclose(gradient, numeric, atol=1e-5)
+
+
+# ---------------------------------------------------------------------- row softmax
+def test_row_softmax_with_two_columns_is_logistic_regression():
+    X, Y = noisy_pairs(n_samples=15, n=2, noise=1.0)
+    model = RowSoftmax(alpha=0.7, tol=1e-14).fit(X, Y)
+    differences = np.concatenate([x[:, 1] - x[:, 0] for x in X])
+    reference = LogisticRegression(C=1 / 0.7, fit_intercept=False, tol=1e-10, max_iter=1000)
+    reference.fit(differences, np.concatenate(Y))
+    np.testing.assert_allclose(model.coef_, reference.coef_[0], rtol=1e-5)
+
+
+def test_row_softmax_finds_the_optimum_of_the_plain_formula():
+    X, Y = noisy_pairs(n_samples=4, n=3, n_features=2, noise=1.0)
+
+    def plain(theta):
+        loss = 0.5 * 2.0 * theta @ theta
+        for x, y in zip(X, Y, strict=True):
+            for i, row in enumerate(x @ theta):
+                loss -= np.log(np.exp(row[y[i]]) / np.exp(row).sum())
+        return loss
+
+    reference = minimize(plain, np.zeros(2), method="Nelder-Mead", tol=1e-10)
+    model = RowSoftmax(alpha=2.0, tol=1e-12).fit(X, Y)
+    assert model.objective_ == pytest.approx(reference.fun, rel=1e-9)
+    np.testing.assert_allclose(model.coef_, reference.x, atol=1e-5)
+    assert np.allclose([P.sum(axis=1) for P in model.predict_marginals(X)], 1.0)
+
+
+# ---------------------------------------------------------------------- Sinkhorn
+def test_sinkhorn_becomes_doubly_stochastic():
+    scores = 2.0 * np.random.default_rng(0).normal(size=(8, 8))
+    P = sinkhorn(scores, 2000)
+    np.testing.assert_allclose(P.sum(axis=0), 1.0, atol=1e-12)
+    np.testing.assert_allclose(P.sum(axis=1), 1.0, atol=1e-8)
+    # the fixed point is the reweighted model with rho = 1/2
+    np.testing.assert_allclose(P, oracle(scores, 0.5)[0], atol=1e-6)
+
+
+def test_sinkhorn_of_a_rectangle_leaves_columns_free():
+    P = sinkhorn(np.random.default_rng(0).normal(size=(3, 5)), 500)
+    assert P.shape == (3, 5)
+    np.testing.assert_allclose(P.sum(axis=1), 1.0, atol=1e-8)
+    assert (P.sum(axis=0) < 1.0).all()
+
+
+# ---------------------------------------------------------------------- belief propagation
+@pytest.mark.parametrize("rho", [0.5, 0.75, 0.95, 1.0])
+@pytest.mark.parametrize("shape", [(2, 2), (6, 6), (20, 20), (3, 6), (6, 3), (1, 4)])
+def test_beliefs_equal_the_oracle(shape, rho):
+    for seed in range(3):
+        scores = (1 + seed) * np.random.default_rng(seed).normal(size=shape)
+        beliefs, log_partition, _, converged, _ = belief_propagation(scores, rho, None, 5000, 1e-10)
+        tau, value = oracle(scores, rho)
+        assert converged
+        np.testing.assert_allclose(beliefs, tau, atol=1e-5)
+        assert log_partition == pytest.approx(value, abs=1e-7)
+
+
+def test_bethe_log_partition_bounds_the_sum_over_matchings():
+    scores = np.random.default_rng(0).normal(size=(5, 5))
+    totals = [sum(scores[i, p[i]] for i in range(5)) for p in permutations(range(5))]
+    exact = np.log(np.exp(totals).sum())
+    bethe, reweighted = (belief_propagation(scores, rho)[1] for rho in (1.0, 0.5))
+    assert bethe < exact < reweighted
+
+
+@pytest.mark.parametrize("rho", [0.5, 0.8, 1.0])
+def test_row_and_column_constants_do_not_change_beliefs(rho):
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=(6, 6))
+    shift = 100.0 * rng.normal(size=(6, 1)) + 100.0 * rng.normal(size=6)
+    plain, moved = (belief_propagation(s, rho, None, 5000, 1e-11) for s in (scores, scores + shift))
+    np.testing.assert_allclose(plain[0], moved[0], atol=1e-8)
+    assert moved[1] - plain[1] == pytest.approx(shift.sum() / 6, abs=1e-7)
+
+
+@pytest.mark.parametrize("rho", [0.5, 0.8, 1.0])
+def test_scores_beyond_the_range_of_exponentials(rho):
+    scores = np.random.default_rng(0).normal(size=(5, 5))
+    plain = belief_propagation(scores, rho, None, 5000, 1e-11)
+    scores[0, 1] = -3000.0  # as good as forbidden, and out of reach of products
+    beliefs, log_partition, _, converged, _ = belief_propagation(scores, rho, None, 5000, 1e-11)
+    assert converged
+    assert beliefs[0, 1] == 0.0
+    assert np.isfinite(log_partition)
+    assert log_partition < plain[1]
+    scores[0, 1] = -60.0
+    near = belief_propagation(scores, rho, None, 5000, 1e-11)
+    np.testing.assert_allclose(beliefs, near[0], atol=1e-8)
+    assert log_partition == pytest.approx(near[1], abs=1e-8)
+
+
+def test_warm_messages_save_sweeps_and_are_left_alone():
+    scores = 3.0 * np.random.default_rng(0).normal(size=(15, 15))
+    _, value, cold, _, messages = belief_propagation(scores)
+    kept = messages.copy()
+    _, again, warm, _, _ = belief_propagation(scores, messages=messages)
+    assert warm < cold
+    assert again == pytest.approx(value, abs=1e-10)
+    np.testing.assert_array_equal(messages, kept)
+
+
+def test_a_single_pair_is_certain():
+    beliefs, log_partition, sweeps, converged, _ = belief_propagation(np.array([[2.5]]))
+    assert (beliefs[0, 0], log_partition, sweeps, converged) == (1.0, 2.5, 0, True)
+
+
+@pytest.mark.parametrize("rho", [0.6, 1.0])
+@pytest.mark.parametrize("n_cols", [None, 7, 4])
+def test_trained_model_equals_the_crf(rho, n_cols):
+    X, Y = noisy_pairs(n=5, n_cols=n_cols)
+    if n_cols == 4:  # one row is left over; the generator may leave others
+        X = [x for x, y in zip(X, Y, strict=True) if (y < 0).sum() == 1]
+        Y = [y for y in Y if (y < 0).sum() == 1]
+    found = MatchingBP(alpha=1.0, rho=rho, tol=1e-10).fit(X, Y)
+    reference = BipartiteMatchingCRF(alpha=1.0, rho=rho, tol=1e-8).fit(X, Y)
+    assert found.converged_
+    assert found.n_unconverged_ == 0
+    assert np.linalg.norm(found.coef_ - reference.coef_) <= 1e-3 * np.linalg.norm(reference.coef_)
+    assert found.objective_ == pytest.approx(-reference.objective_, rel=1e-6)
+    assert [y.tolist() for y in found.predict(X)] == [y.tolist() for y in reference.predict(X)]
+
+
+def test_unconverged_messages_are_reported():
+    X, Y = noisy_pairs(noise=0.3)
+    with pytest.warns(ConvergenceWarning, match="max_sweeps"):
+        model = MatchingBP(alpha=0.1, max_sweeps=1).fit(X, Y)
+    assert model.n_unconverged_ > 0
+    assert not model.converged_
+
+
+# ---------------------------------------------------------------------- manners
+@pytest.mark.parametrize("model", ALL, ids=str)
+def test_learns_and_reports(model):
+    X, Y = noisy_pairs(n_samples=20, noise=0.2)
+    fitted = clone(model).fit(X, Y)
+    assert fitted.converged_
+    assert fitted.score(X, Y) > 0.8
+    assert (fitted.coef_ > 0).all()
+    seconds, losses = zip(*fitted.history_, strict=True)
+    assert len(losses) == fitted.n_iter_ + 1 <= fitted.n_evaluations_ + 1
+    assert losses[-1] == pytest.approx(fitted.objective_)
+    assert losses[0] > losses[-1]
+    assert 0 < seconds[0] <= seconds[-1] <= fitted.seconds_
+    again = clone(fitted)
+    assert again.get_params() == model.get_params()
+    assert not hasattr(again, "coef_")
+
+
+@pytest.mark.parametrize("model", ALL, ids=str)
+def test_samples_of_several_shapes(model):
+    wide, narrow = noisy_pairs(n=3, n_cols=5), noisy_pairs(n=4)
+    X, Y = wide[0] + narrow[0], wide[1] + narrow[1]
+    fitted = clone(model).fit(X, Y)
+    predicted = fitted.predict([*X, X[0].swapaxes(0, 1)])
+    assert [p.shape[0] for p in predicted[:-1]] == [len(y) for y in Y]
+    assert (predicted[-1] < 0).sum() == 2
+    assert [P.shape for P in fitted.predict_marginals(X)] == [x.shape[:2] for x in X]
+
+
+def test_max_iter_warns():
+    X, Y = noisy_pairs()
+    with pytest.warns(ConvergenceWarning, match="max_iter"):
+        model = RowSoftmax(alpha=1e-3, max_iter=2).fit(X, Y)
+    assert not model.converged_
+    assert model.n_iter_ == 2
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (RowSoftmax(alpha=0.0), "alpha must be positive"),
+        (RowSoftmax(tol=-1.0), "tol must be positive"),
+        (RowSoftmax(max_iter=0), "max_iter must be a positive integer"),
+        (UnrolledSinkhorn(n_steps=0), "n_steps must be a positive integer"),
+        (MatchingBP(rho=0.3), r"rho must lie in \[0.5, 1\]"),
+        (MatchingBP(max_sweeps=1.5), "max_sweeps must be a positive integer"),
+        (MatchingBP(bp_tol=0.0), "bp_tol must be positive"),
+    ],
+)
+def test_bad_parameters(model, message):
+    with pytest.raises(ValueError, match=message):
+        model.fit(*noisy_pairs())
+
+
+def test_bad_data():
+    X, Y = noisy_pairs(n_samples=2)
+    model = RowSoftmax()
+    with pytest.raises(ValueError, match="X has 2 samples but Y has 1"):
+        model.fit(X, Y[:1])
+    with pytest.raises(ValueError, match=r"Y\[1\].*column 0 is the partner"):
+        model.fit(X, [Y[0], np.zeros(5, dtype=int)])
+    with pytest.raises(ValueError, match=r"X\[1\]: expected 3 dimensions"):
+        model.fit([X[0], X[1][0]], Y)
+    with pytest.raises(ValueError, match=r"X\[1\] has 2 features, X\[0\] has 3"):
+        model.fit([X[0], X[1][:, :, :2]], Y)
+    with pytest.raises(ValueError, match=r"X\[0\]: baselines take dense arrays"):
+        model.fit([PairInput(X[0], mask=np.eye(5, dtype=bool)), X[1]], Y)
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+    model.fit(X, Y)
+    with pytest.raises(ValueError, match="fitted with 3"):
+        model.predict([X[0][:, :, :2]])
+    with pytest.raises(ValueError, match="scores must be finite"):
+        belief_propagation(np.array([[0.0, np.nan], [0.0, 0.0]]))
+    with pytest.raises(ValueError, match="messages: expected shape"):
+        belief_propagation(np.zeros((2, 2)), messages=np.zeros((2, 3, 3)))

@@ -1,0 +1,161 @@
+"""Feature maps: linear scores, moments as their adjoint, and errors that name the culprit."""
+
+import numpy as np
+import pytest
+from brute import generators
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from mlestruct.features import (
+    DenseFeatures,
+    FeatureMap,
+    IdentityFeatures,
+    LazyFeatures,
+    SparseFeatures,
+    TableFeatures,
+    dense_matrix,
+)
+from mlestruct.structures import BipartiteGraph
+
+examples = settings(deadline=None, max_examples=40)
+PAIR_FEATURES = {
+    "squared": lambda x, y: -((x - y) ** 2),
+    "absolute": lambda x, y: -np.abs(x - y),
+    "product": lambda x, y: x * y,
+}
+
+
+def tables(rng, n=4, m=6, k=3):
+    return rng.normal(size=(n, k)), rng.normal(size=(m, k))
+
+
+def explicit(kind, left, right):
+    """The (n, m, k) array that TableFeatures never makes."""
+    return PAIR_FEATURES[kind](left[:, None, :], right[None, :, :])
+
+
+def make_map(name, rng):
+    """A feature map and the matrix G that it stands for."""
+    matrix = rng.normal(size=(24, 3))
+    if name == "dense":
+        return DenseFeatures(matrix), matrix
+    if name == "sparse":
+        matrix[rng.random(matrix.shape) < 0.7] = 0.0
+        return SparseFeatures(sparse.coo_array(matrix)), matrix
+    if name == "identity":
+        return IdentityFeatures(24), np.eye(24)
+    if name.startswith("lazy"):
+        block = matrix.reshape(4, 6, 3)
+        chunk = int(name.removeprefix("lazy"))
+        return LazyFeatures(lambda i, j: block[i:j], 4, 6, 3, chunk=chunk), matrix
+    kind, _, shape = name.partition("-")
+    left, right = tables(rng)
+    matrix = explicit(kind, left, right)
+    if shape == "all":
+        return TableFeatures(left, right, kind), matrix.reshape(24, 3)
+    mask = rng.random((4, 6)) < 0.5
+    graph = BipartiteGraph.from_mask(mask)
+    return TableFeatures(left, right, kind, graph), matrix[mask]
+
+
+NAMES = ["dense", "sparse", "identity", "lazy1", "lazy3", "lazy64"]
+NAMES += [f"{kind}-{shape}" for kind in PAIR_FEATURES for shape in ("all", "graph")]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@examples
+@given(rng=generators)
+def test_map_equals_its_matrix(name, rng):
+    features, matrix = make_map(name, rng)
+    assert isinstance(features, FeatureMap)
+    assert (features.n_scored, features.n_features) == matrix.shape
+    theta = rng.normal(size=features.n_features)
+    tau = rng.normal(size=features.n_scored)
+    np.testing.assert_allclose(features.scores(theta), matrix @ theta, atol=1e-12)
+    np.testing.assert_allclose(features.moments(tau), matrix.T @ tau, atol=1e-12)
+    # The adjoint identity, in the map's own words.
+    assert features.scores(theta) @ tau == pytest.approx(theta @ features.moments(tau), abs=1e-10)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@examples
+@given(rng=generators, size=st.integers(0, 8))
+def test_moments_at_a_few_coordinates_equal_those_of_the_dense_vector(name, rng, size):
+    features, matrix = make_map(name, rng)
+    size = min(size, features.n_scored)
+    indices = rng.choice(features.n_scored, size=size, replace=False)
+    values = rng.normal(size=size)
+    tau = np.zeros(features.n_scored)
+    tau[indices] = values
+    np.testing.assert_allclose(features.moments_at(indices, values), matrix.T @ tau, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", PAIR_FEATURES)
+def test_table_features_restricted_to_a_graph_keep_their_values(kind):
+    rng = np.random.default_rng(0)
+    left, right = tables(rng)
+    mask = rng.random((4, 6)) < 0.5
+    theta = rng.normal(size=3)
+    everywhere = TableFeatures(left, right, kind)
+    restricted = everywhere.restricted(BipartiteGraph.from_mask(mask))
+    assert restricted.n_scored == mask.sum()
+    np.testing.assert_allclose(
+        restricted.scores(theta), everywhere.scores(theta).reshape(4, 6)[mask], atol=1e-12
+    )
+
+
+def test_lazy_features_never_ask_for_more_than_a_chunk():
+    asked = []
+
+    def function(start, stop):
+        asked.append(stop - start)
+        return np.ones((stop - start, 2, 1))
+
+    features = LazyFeatures(function, 10, 2, 1, chunk=4)
+    features.scores(np.ones(1))
+    features.moments(np.ones(20))
+    assert max(asked) == 4
+    assert sum(asked) == 20
+
+
+def test_only_maps_that_hold_a_matrix_offer_it():
+    matrix = np.arange(6.0).reshape(3, 2)
+    np.testing.assert_array_equal(dense_matrix(DenseFeatures(matrix)), matrix)
+    assert dense_matrix(SparseFeatures(sparse.csr_array(matrix))) is None
+    assert dense_matrix(IdentityFeatures(3)) is None
+
+
+def test_identity_does_not_hand_out_its_input():
+    theta = np.ones(3)
+    IdentityFeatures(3).scores(theta)[0] = 7.0
+    IdentityFeatures(3).moments(theta)[0] = 7.0
+    assert (theta == 1).all()
+
+
+def test_errors_name_the_argument():
+    table = np.ones((2, 3))
+    with pytest.raises(ValueError, match=r"matrix.*2 dimensions"):
+        DenseFeatures(np.ones(3))
+    with pytest.raises(TypeError, match=r"matrix.*sparse"):
+        SparseFeatures(table)
+    with pytest.raises(ValueError, match=r"kind.*cosine"):
+        TableFeatures(table, table, "cosine")
+    with pytest.raises(ValueError, match="right: expected shape"):
+        TableFeatures(table, np.ones(3))
+    with pytest.raises(ValueError, match="left: contains NaN"):
+        TableFeatures(np.full((2, 3), np.nan), table)
+    with pytest.raises(ValueError, match="3 and 4"):
+        TableFeatures(table, np.ones((2, 4)))
+    with pytest.raises(ValueError, match="graph: expected 2 rows and 2 columns, got 2 and 5"):
+        TableFeatures(table, table, graph=BipartiteGraph.complete(2, 5))
+
+
+@pytest.mark.parametrize(
+    ("block", "message"),
+    [(np.ones((1, 2, 2)), r"shape \(3, 2, 1\)"), (np.full((3, 2, 1), np.inf), "NaN or infinity")],
+)
+def test_lazy_function_with_a_wrong_answer_is_reported(block, message):
+    features = LazyFeatures(lambda start, stop: block, 3, 2, 1)
+    with pytest.raises(ValueError, match=message):
+        features.scores(np.ones(1))
