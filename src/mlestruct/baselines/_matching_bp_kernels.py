@@ -14,7 +14,8 @@ import numpy as np
 
 from .._compile import kernel
 
-CHECK_EVERY = 4  # sweeps; looking at the beliefs costs about as much as a sweep of products
+CHECK_EVERY = 4  # sweeps; looking at the beliefs costs about as much as a sweep
+CERTAIN = 8.0  # log-odds: a belief of 1 - 3e-4
 UNDERFLOW = 1e-250
 PRODUCT_SPREAD = 600.0  # scores that spread wider have exponentials too small to multiply
 LARGEST_START = 300.0  # log-messages are started within +-this where products are used
@@ -71,6 +72,12 @@ def exclude_each(q, free, out):
 
 
 @kernel
+def log_move(before, after):
+    """The change of a belief with these log-odds."""
+    return abs(1.0 / (1.0 + exp(-after)) - 1.0 / (1.0 + exp(-before)))
+
+
+@kernel
 def sweep_logs(scores, rho, free_rows, free_cols, r, s, max_sweeps, tol):
     """Sweeps over rows and then columns, r and s in place; returns (sweeps, converged)."""
     n_rows, n_cols = scores.shape
@@ -88,9 +95,9 @@ def sweep_logs(scores, rho, free_rows, free_cols, r, s, max_sweeps, tol):
             if check:
                 for j in range(n_cols):
                     odds = scores[i, j] + rho * s[i, j]
-                    before = 1.0 / (1.0 + exp(-odds - rho * r[i, j]))
-                    after = 1.0 / (1.0 + exp(-odds + rho * row_without[j]))
-                    change = max(change, abs(after - before))
+                    change = max(
+                        change, log_move(odds + rho * r[i, j], odds - rho * row_without[j])
+                    )
             for j in range(n_cols):
                 r[i, j] = -row_without[j]
         for j in range(n_cols):
@@ -100,9 +107,9 @@ def sweep_logs(scores, rho, free_rows, free_cols, r, s, max_sweeps, tol):
             if check:
                 for i in range(n_rows):
                     odds = scores[i, j] + rho * r[i, j]
-                    before = 1.0 / (1.0 + exp(-odds - rho * s[i, j]))
-                    after = 1.0 / (1.0 + exp(-odds + rho * col_without[i]))
-                    change = max(change, abs(after - before))
+                    change = max(
+                        change, log_move(odds + rho * s[i, j], odds - rho * col_without[i])
+                    )
             for i in range(n_rows):
                 s[i, j] = -col_without[i]
         if check and change <= tol:
@@ -118,10 +125,6 @@ def update(terms, without, total, rho, series, message, feedback):
     the compiler turns into vector instructions as it can not do with `**`.
     """
     n = terms.shape[0]
-    if rho == 1.0:
-        for j in range(n):
-            message[j] = 1.0 / without[j]
-        return
     if rho == 0.5:
         for j in range(n):
             feedback[j] = sqrt(without[j])
@@ -192,9 +195,8 @@ def sweep_products(weights, rho, row_slack, col_slack, r, r_back, s, s_back, max
             for j in range(n_cols):
                 part = row_rest - terms[j] + row_largest
                 without[j] = row_rest if terms[j] == row_largest else part
-            if rho < 1.0:
-                total[:n_cols] = row_rest + row_largest
-                total[n_cols:] = (row_rest + row_largest) ** -rho
+            total[:n_cols] = row_rest + row_largest
+            total[n_cols:] = (row_rest + row_largest) ** -rho
             if check:
                 old[:] = r[i]
             update(terms, without, total, rho, series, r[i], r_back[i])
@@ -204,10 +206,9 @@ def sweep_products(weights, rho, row_slack, col_slack, r, r_back, s, s_back, max
                 largest[j] = max(term, largest[j])
             if check:
                 change = max(change, largest_move(weights[i], s[i], old, r[i]))
-        if rho < 1.0:
-            for j in range(n_cols):
-                total[j] = rest[j] + largest[j]
-                total[n_cols + j] = total[j] ** -rho
+        for j in range(n_cols):
+            total[j] = rest[j] + largest[j]
+            total[n_cols + j] = total[j] ** -rho
         for i in range(n_rows):
             for j in range(n_cols):
                 terms[j] = weights[i, j] * r[i, j] * s_back[i, j]
@@ -217,6 +218,50 @@ def sweep_products(weights, rho, row_slack, col_slack, r, r_back, s, s_back, max
                 old[:] = s[i]
             update(terms, without, total, rho, series, s[i], s_back[i])
             if check:
+                change = max(change, largest_move(weights[i], r[i], old, s[i]))
+        if check and not change < inf:
+            return sweep, False, False
+        if check and change <= tol:
+            return sweep, True, True
+    return max_sweeps, False, True
+
+
+@kernel
+def sweep_reciprocals(weights, row_slack, col_slack, r, s, max_sweeps, tol):
+    """`sweep_products` for rho = 1, where a message is one over the sum it leaves out."""
+    n_rows, n_cols = weights.shape
+    largest = np.empty(n_cols)
+    rest = np.empty(n_cols)
+    terms = np.empty(n_cols)
+    old = np.empty(n_cols)
+    for sweep in range(1, max_sweeps + 1):
+        check = sweep % CHECK_EVERY == 0 or sweep == max_sweeps
+        change = 0.0
+        for j in range(n_cols):
+            largest[j] = 0.0
+            rest[j] = col_slack[j]
+        for i in range(n_rows):
+            row_largest = 0.0
+            row_rest = row_slack[i]
+            for j in range(n_cols):
+                terms[j] = weights[i, j] * s[i, j]
+            for j in range(n_cols):
+                row_rest += min(terms[j], row_largest)
+                row_largest = max(terms[j], row_largest)
+            for j in range(n_cols):
+                part = row_rest - terms[j] + row_largest
+                r[i, j] = 1.0 / (row_rest if terms[j] == row_largest else part)
+                term = weights[i, j] * r[i, j]
+                rest[j] += min(term, largest[j])
+                largest[j] = max(term, largest[j])
+        for i in range(n_rows):
+            if check:
+                old[:] = s[i]
+            for j in range(n_cols):
+                term = weights[i, j] * r[i, j]
+                part = rest[j] - term + largest[j]
+                s[i, j] = 1.0 / (rest[j] if term == largest[j] else part)
+            if check:  # r depends on s alone, so s tells of both
                 change = max(change, largest_move(weights[i], r[i], old, s[i]))
         if check and not change < inf:
             return sweep, False, False
@@ -264,10 +309,15 @@ def run_products(scores, rho, free_rows, free_cols, r, s, max_sweeps, tol):
             start = min(max(s[i, j] + b[j] / rho, -LARGEST_START), LARGEST_START)
             messages[2, i, j] = exp(rho * start)
             messages[3, i, j] = exp((rho - 1.0) * start)
-    sweeps, converged, in_range = sweep_products(
-        weights, rho, row_slack, col_slack,
-        messages[0], messages[1], messages[2], messages[3], max_sweeps, tol,
-    )  # fmt: skip
+    if rho == 1.0:
+        sweeps, converged, in_range = sweep_reciprocals(
+            weights, row_slack, col_slack, messages[0], messages[2], max_sweeps, tol
+        )
+    else:
+        sweeps, converged, in_range = sweep_products(
+            weights, rho, row_slack, col_slack,
+            messages[0], messages[1], messages[2], messages[3], max_sweeps, tol,
+        )  # fmt: skip
     if not in_range:
         return sweeps, False, False
     for i in range(n_rows):
@@ -315,9 +365,48 @@ def finish(scores, rho, free_rows, free_cols, r, s, beliefs):
 
 
 @kernel
-def propagate(scores, rho, messages, max_sweeps, tol, beliefs):
+def soften(scores, rho, r, s):
+    """Make messages of earlier scores a good start for new ones, in place.
+
+    Where a pair is all but certain, messages grow as long as they are passed. Should the new
+    scores make it less certain, they would have to shrink again, sweep by sweep and at first
+    without moving any belief, which looks like convergence. So the odds of such pairs are lowered
+    to where beliefs move visibly, and the messages to their rivals, which they dominate, follow.
+    """
+    n_rows, n_cols = scores.shape
+    certain = np.full(n_rows, -1)
+    for i in range(n_rows):
+        top = 0
+        highest = -inf
+        for j in range(n_cols):
+            odds = scores[i, j] + rho * (r[i, j] + s[i, j])
+            if odds > highest:
+                top = j
+                highest = odds
+        if highest > CERTAIN:
+            certain[i] = top
+            excess = (highest - CERTAIN) / (2.0 * rho)
+            r[i, top] -= excess
+            s[i, top] -= excess
+    for i in range(n_rows):
+        top = certain[i]
+        if top < 0:
+            continue
+        to_rivals = (1.0 - rho) * r[i, top] - scores[i, top] - rho * s[i, top]
+        for j in range(n_cols):
+            if j != top:
+                r[i, j] = to_rivals
+        to_rivals = (1.0 - rho) * s[i, top] - scores[i, top] - rho * r[i, top]
+        for k in range(n_rows):
+            if k != i and certain[k] != top:
+                s[k, top] = to_rivals
+
+
+@kernel
+def propagate(scores, rho, messages, warm, max_sweeps, tol, beliefs):
     """Belief propagation on one sample; `messages` (r, s) and `beliefs` are written in place.
 
+    `warm` tells whether the messages come from an earlier call.
     Returns (log_partition, sweeps, converged).
     """
     n_rows, n_cols = scores.shape
@@ -328,6 +417,8 @@ def propagate(scores, rho, messages, max_sweeps, tol, beliefs):
     free_cols = n_cols > n_rows
     r = messages[0]
     s = messages[1]
+    if warm:
+        soften(scores, rho, r, s)
     sweeps, converged, in_range = run_products(
         scores, rho, free_rows, free_cols, r, s, max_sweeps, tol
     )

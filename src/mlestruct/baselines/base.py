@@ -91,8 +91,13 @@ class MatchingBaseline(BaseEstimator, metaclass=ABCMeta):
         samples = check_samples(X)
         batches = _read_batches(samples, check_same_length(samples, Y))
         self.n_features_in_ = batches[0].features.shape[1]
-        self._minimise([(batch, self._score_loss(batch)) for batch in batches])
+        parts = [(batch, self._score_loss(batch)) for batch in batches]
+        self._minimise(parts)
+        self._summarise([loss for _, loss in parts])
         return self
+
+    def _summarise(self, losses: Sequence[ScoreLoss]) -> None:
+        """Keep what the losses have to tell after the fit; the last call was at `coef_`."""
 
     def _minimise(self, parts: Sequence[tuple[Batch, ScoreLoss]]) -> None:
         alpha = float(self.alpha)

@@ -65,7 +65,7 @@ class MatchingBP(MatchingBaseline):
     >>> rng = np.random.default_rng(0)
     >>> left, noise = rng.normal(size=(20, 6, 2)), rng.normal(size=(20, 6, 2))
     >>> X = [-((a[:, None] - b[None]) ** 2) for a, b in zip(left, left + 0.3 * noise)]
-    >>> model = MatchingBP(alpha=1.0).fit(X, [np.arange(6)] * 20)
+    >>> model = MatchingBP(alpha=10.0, rho=0.9).fit(X, [np.arange(6)] * 20)
     >>> model.converged_, model.n_unconverged_
     (True, 0)
     """
@@ -95,12 +95,11 @@ class MatchingBP(MatchingBaseline):
     def _score_loss(self, batch: Batch) -> ScoreLoss:
         return _BatchLoss(batch, float(self.rho), int(self.max_sweeps), float(self.bp_tol))
 
-    def _minimise(self, parts: Sequence[tuple[Batch, ScoreLoss]]) -> None:
-        super()._minimise(parts)
-        losses = [loss for _, loss in parts if isinstance(loss, _BatchLoss)]
-        self.n_sweeps_ = sum(loss.sweeps for loss in losses)
-        self.n_unconverged_ = sum(loss.unconverged for loss in losses)
-        open_runs = sum(loss.open_runs for loss in losses)
+    def _summarise(self, losses: Sequence[ScoreLoss]) -> None:
+        runs = [loss for loss in losses if isinstance(loss, _BatchLoss)]
+        self.n_sweeps_ = sum(loss.sweeps for loss in runs)
+        self.n_unconverged_ = sum(loss.unconverged for loss in runs)
+        open_runs = sum(loss.open_runs for loss in runs)
         if open_runs:
             self.converged_ = False
             warnings.warn(
@@ -131,6 +130,7 @@ class _BatchLoss:
         self.rho, self.max_sweeps, self.tol = rho, max_sweeps, tol
         self.observed = batch.observed
         self.messages = np.zeros((n_samples, 2, n_rows, n_cols))
+        self.warm = False
         self.sweeps = 0
         self.unconverged = 0  # runs, over all calls
         self.open_runs = 0  # in the last call
@@ -141,12 +141,13 @@ class _BatchLoss:
         self.open_runs = 0
         for table, messages, beliefs in zip(scores, self.messages, gradient, strict=True):
             log_partition, sweeps, converged = propagate(
-                table, self.rho, messages, self.max_sweeps, self.tol, beliefs
+                table, self.rho, messages, self.warm, self.max_sweeps, self.tol, beliefs
             )
             value += log_partition
             self.sweeps += sweeps
             self.open_runs += not converged
         self.unconverged += self.open_runs
+        self.warm = True
         gradient.ravel()[self.observed] -= 1.0
         return value, gradient
 
@@ -195,7 +196,7 @@ def belief_propagation(
             raise ValueError(f"messages: expected shape {(2, *table.shape)}, got {current.shape}")
     beliefs = np.empty_like(table)
     log_partition, sweeps, converged = propagate(
-        table, float(rho), current, int(max_sweeps), float(tol), beliefs
+        table, float(rho), current, messages is not None, int(max_sweeps), float(tol), beliefs
     )
     return beliefs, float(log_partition), int(sweeps), bool(converged), current
 

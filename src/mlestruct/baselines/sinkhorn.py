@@ -83,7 +83,7 @@ class UnrolledSinkhorn(MatchingBaseline):
         super()._check_parameters()
 
     def _score_loss(self, batch: Batch) -> ScoreLoss:
-        n_samples, n_rows, n_cols = batch.shape
+        _, n_rows, n_cols = batch.shape
         observed = np.zeros(batch.shape)
         observed.ravel()[batch.observed] = 1.0
         observed = _pad(observed)

@@ -10,6 +10,7 @@ such problem is smooth; L falls monotonically, and the certificate is that of th
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,8 @@ from .problem import Block, DualProblem
 Floats = NDArray[np.float64]
 
 INNER_ITERATIONS = 60
+SLOW = 0.6  # a round that leaves more than this of the gap makes the surrogates less soft
+SMALLEST_SHARE = 0.01
 
 
 def can_soften(problem: DualProblem) -> bool:
@@ -29,9 +32,9 @@ def can_soften(problem: DualProblem) -> bool:
     return any(_softened(block) is not None for block in problem.blocks)
 
 
-def _softened(block: Block) -> Any:
+def _softened(block: Block, share: float = 1.0) -> Any:
     make = getattr(block.structure, "softened", None)
-    return make() if make is not None else None
+    return make(share) if make is not None else None
 
 
 def majorize(
@@ -42,21 +45,18 @@ def majorize(
     pool: ThreadPoolExecutor | None,
 ) -> None:
     """Continue from `current`, which is updated along; records certificates in `monitor`."""
+    share = 1.0
     softened = [_softened(block) for block in problem.blocks]
-    structures = [
-        block.structure if soft is None else soft.structure
-        for block, soft in zip(problem.blocks, softened, strict=True)
-    ]
     offsets = [block.offset for block in problem.blocks]
     truth = Evaluator(problem, current.warm, pool)
-    smooth_warm: list[Any] = [None] * len(structures)
+    smooth_warm: list[Any] = [None] * len(softened)
     theta = current.theta if monitor.theta is None else monitor.theta
     calls = monitor.oracle_calls
     iteration = monitor.iterations
     while iteration < monitor.stopping.max_iter:
         blocks = [
-            Block(structure, block.features, block.observed, block.weight, offset)
-            for structure, block, offset in zip(structures, problem.blocks, offsets, strict=True)
+            replace(block, structure=block.structure if soft is None else soft.structure, offset=o)
+            for soft, block, o in zip(softened, problem.blocks, offsets, strict=True)
         ]
         surrogate = problem.with_blocks(blocks)
         evaluate = Evaluator(surrogate, smooth_warm, pool)
@@ -70,8 +70,13 @@ def majorize(
         calls += evaluate.calls + truth.calls
         truth.calls = 0
         monitor.oracle_calls = calls
+        before = monitor.gap
         if monitor.record(iteration, theta, dual=dual, primal=exact.primal):
             return
+        if monitor.gap > SLOW * before and share > SMALLEST_SHARE:
+            # Surrogates closer to the truth converge faster; from here they are smooth enough.
+            share *= 0.5
+            softened = [_softened(block, share) for block in problem.blocks]
         offsets = [
             block.offset if soft is None else _sum(block.offset, soft.offset(found))
             for block, soft, found in zip(problem.blocks, softened, at.marginals, strict=True)

@@ -362,13 +362,16 @@ class BipartiteMatching:
         )
         return bound + float(scores @ self._settled)
 
-    def softened(self) -> Any:
-        """A form with a safely concave entropy (`SoftenedMatching`), None if this one is."""
+    def softened(self, share: float = 1.0) -> Any:
+        """A form with a safely concave entropy (`SoftenedMatching`), None if this one is.
+
+        `share` is how much of what makes the entropy unsafe is taken out of it.
+        """
         from .softened import SoftenedMatching
 
         if not self._rows.c.size or self._rows.c.max() <= matching_oracle.SAFE_C:
             return None
-        return SoftenedMatching(self)
+        return SoftenedMatching(self, share)
 
     @property
     def has_feature_covariance(self) -> bool:

@@ -21,10 +21,10 @@ class SoftenedMatching:
     of `found` is at most the true entropy (up to a constant), with equality at `found`.
     """
 
-    def __init__(self, original: BipartiteMatching):
+    def __init__(self, original: BipartiteMatching, share: float = 1.0):
         rows = original._rows
-        capped = np.minimum(rows.c, SAFE_C)
-        self._excess = rows.c - capped
+        self._excess = share * np.maximum(rows.c - SAFE_C, 0.0)
+        capped = rows.c - self._excess
         self.structure = copy.copy(original)
         self.structure._use_rows(rows._replace(c=capped))
 
