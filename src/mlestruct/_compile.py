@@ -18,6 +18,6 @@ def kernel(function: Function) -> Function:
     """
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
     try:
-        return numba.njit(cache=True, **options)(function)  # type: ignore[return-value]
+        return numba.njit(cache=True, **options)(function)
     except RuntimeError:  # numba: "cannot cache function: no locator available"
-        return numba.njit(**options)(function)  # type: ignore[return-value]
+        return numba.njit(**options)(function)

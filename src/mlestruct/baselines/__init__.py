@@ -1,5 +1,14 @@
 """What the paper compares with, under the same decoders and the same manners."""
 
+from .matching_bp import MatchingBP, belief_propagation
+from .sinkhorn import UnrolledSinkhorn
+from .softmax import RowSoftmax
 from .structured_svm import StructuredSVM
 
-__all__ = ["StructuredSVM"]
+__all__ = [
+    "MatchingBP",
+    "RowSoftmax",
+    "StructuredSVM",
+    "UnrolledSinkhorn",
+    "belief_propagation",
+]

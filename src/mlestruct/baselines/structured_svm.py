@@ -107,9 +107,7 @@ class _HingeDual:
 
     def value(self) -> float:
         """The dual value, a lower bound of the smallest hinge objective."""
-        return float(
-            self.losses.sum() - 0.5 * self.problem.alpha * (self.theta @ self.theta)
-        )
+        return float(self.losses.sum() - 0.5 * self.problem.alpha * (self.theta @ self.theta))
 
     def _corner(self, m: int) -> tuple[Floats, float, float]:
         """The most violating output of block m: its share of theta, its loss, and the gap."""

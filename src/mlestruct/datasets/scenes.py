@@ -52,7 +52,7 @@ class FramePairs:
     def take(self, indices: Any) -> FramePairs:
         """The pairs at `indices`."""
         chosen = [int(k) for k in np.atleast_1d(indices)]
-        return FramePairs(*([part[k] for k in chosen] for part in self._parts()))  # type: ignore[arg-type]
+        return FramePairs(*([part[k] for k in chosen] for part in self._parts()))
 
     def _parts(self) -> tuple[list[Any], ...]:
         return self.X, self.Y, self.frames, self.left, self.right
@@ -74,9 +74,7 @@ def make_landmark_sequence(
     perspective : object half width over camera distance; 0 is an orthographic view
     """
     if n_landmarks < 2 or n_frames < 1:
-        raise ValueError(
-            f"need at least 2 landmarks and 1 frame, got {n_landmarks} and {n_frames}"
-        )
+        raise ValueError(f"need at least 2 landmarks and 1 frame, got {n_landmarks} and {n_frames}")
     rng = np.random.default_rng(random_state)
     body = rng.uniform(-1.0, 1.0, size=(n_landmarks, 3)) * np.array([1.0, 0.8, 0.7])
     frames = []

@@ -1,4 +1,4 @@
-"""How scores are made: linear feature maps with `scores(theta)` and their adjoint `moments(tau)`."""
+"""How scores are made: linear maps with `scores(theta)` and their adjoint `moments(tau)`."""
 
 from .arrays import DenseFeatures, IdentityFeatures, SparseFeatures
 from .base import FeatureMap, dense_matrix

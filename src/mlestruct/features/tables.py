@@ -112,7 +112,5 @@ class TableFeatures:
 
     def moments_at(self, indices: Ints, values: Floats) -> Floats:
         out = np.zeros(self.n_features)
-        table_moments(
-            KINDS[self.kind], self.left, self.right, *self._pairs(indices), values, out
-        )
+        table_moments(KINDS[self.kind], self.left, self.right, *self._pairs(indices), values, out)
         return out

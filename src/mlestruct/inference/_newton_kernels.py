@@ -306,7 +306,7 @@ def factored_covariance(rows, t, z, damping):
 def price_step(rows, t, z, damping):
     """The Newton step of the semi-dual in the prices, at the rows' best responses t."""
     n_cols = rows.rho_cols.shape[0]
-    largest, matrix, scale, h, spread, den = factored_covariance(rows, t, z, damping)
+    largest, matrix, scale, _, _, _ = factored_covariance(rows, t, z, damping)
     excess = np.empty(n_cols + 1)
     column_excess(rows, t, z, largest, excess)
     change = np.empty(n_cols)

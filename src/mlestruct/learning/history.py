@@ -55,13 +55,13 @@ class History:
     def table(self, rows: int = 12) -> str:
         """A printable table of at most `rows` rows, first and last included."""
         picked = np.unique(np.linspace(0, len(self) - 1, min(rows, len(self))).astype(int))
-        widths = (9, 9, 12, 14, 14, 10, 10)
+        widths = (9, 9, 14, 14, 14, 11, 11)
         lines = ["".join(f"{name:>{w}}" for name, w in zip(COLUMNS, widths, strict=True))]
         for k in picked:
             lines.append(
-                f"{self.iteration[k]:>9d}{self.seconds[k]:>9.2f}{self.oracle_calls[k]:>12d}"
-                f"{self.dual[k]:>14.6g}{self.primal[k]:>14.6g}{self.gap[k]:>10.2e}"
-                f"{self.fw_gap[k]:>10.2e}"
+                f"{self.iteration[k]:>9d}{self.seconds[k]:>9.2f}{self.oracle_calls[k]:>14d}"
+                f"{self.dual[k]:>14.6g}{self.primal[k]:>14.6g}{self.gap[k]:>11.2e}"
+                + (f"{self.fw_gap[k]:>11.2e}" if np.isfinite(self.fw_gap[k]) else f"{'-':>11}")
             )
         return "\n".join(lines)
 
@@ -142,7 +142,7 @@ class Monitor:
         primal: float = -np.inf,
         fw_gap: float = np.nan,
     ) -> bool:
-        """Take new bounds. `primal` belongs to `theta`; a Frank-Wolfe gap bounds the optimum too."""
+        """Take new bounds; `primal` belongs to `theta`. A Frank-Wolfe gap is a bound as well."""
         self.iterations = iteration
         self.dual = min(self.dual, dual)
         lower = primal

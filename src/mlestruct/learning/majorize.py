@@ -96,12 +96,12 @@ def _minimise(
 ) -> tuple[Evaluation, int]:
     """Solve one surrogate to a small part of the gap that is left in the true problem."""
     wanted = max(0.02 * monitor.gap, 0.1 * monitor.tolerance)
-    at = evaluate(theta, 0.1 * wanted)
-    evaluate.accept(at)
-    best = at.dual
+    at = start = evaluate(theta, 0.1 * wanted)
+    evaluate.accept(start)
+    best = start.dual
     steps = 0
     for at in climb(
-        at,
+        start,
         evaluate,
         solver.directions(surrogate),
         lambda slope: max(0.05 * wanted, 0.01 * min(max(slope, 0.0), 100.0 * wanted)),
@@ -117,7 +117,10 @@ def _minimise(
 def _true_dual(problem: DualProblem, softened: list[Any], at: Evaluation) -> float:
     """L of the true problem at the marginals of a surrogate's solution."""
     moments = np.array(
-        [block.moments(found.tau) for block, found in zip(problem.blocks, at.marginals, strict=True)]
+        [
+            block.moments(found.tau)
+            for block, found in zip(problem.blocks, at.marginals, strict=True)
+        ]
     )
     r = problem.target - problem.weights @ moments
     total = float(r @ r) / (2.0 * problem.alpha)

@@ -26,6 +26,7 @@ from . import persistence
 from .validation import check_positive, check_same_length, check_samples, check_weights
 
 Floats = NDArray[np.float64]
+S = TypeVar("S")
 T = TypeVar("T")
 
 
@@ -177,13 +178,13 @@ class StructuredEstimator(BaseEstimator, metaclass=ABCMeta):
         return state
 
     # ------------------------------------------------------------------ prediction
-    def _each(self, function: Callable[[Block], T], blocks: Iterable[Block]) -> list[T]:
-        """Apply to all blocks, over n_jobs threads."""
+    def _each(self, function: Callable[[S], T], items: Iterable[S]) -> list[T]:
+        """Apply to all items, over n_jobs threads."""
         n_threads = self._threads()
         if n_threads == 1:
-            return [function(block) for block in blocks]
+            return [function(item) for item in items]
         with ThreadPoolExecutor(n_threads) as pool:
-            return list(pool.map(function, blocks))
+            return list(pool.map(function, items))
 
     def _new_blocks(self, X: Any) -> list[Block]:
         check_is_fitted(self, "coef_")

@@ -30,8 +30,9 @@ class BipartiteMatchingCRF(MatchingBlocks, StructuredEstimator):
     alpha : float
         Regularisation, on the summed log-likelihood (the paper's lambda).
     rho : float, array of shape (n_rows + n_cols,), or pair (of rows, of columns)
-        Reweighting of the entropy, 0.5 to 1: 1 is the Bethe approximation, 0.5 an upper bound of
-        the partition function.
+        Reweighting of the entropy, 0.5 to 1: 1 is the Bethe approximation, 0.5 gives an upper
+        bound of the partition function. The default is close to Bethe but keeps the likelihood
+        smooth, which Bethe's is not under weak regularisation.
     solver : "auto", "newton", "lbfgs", "bcfw", "fw", or a solver object
         "fw" and "bcfw" are the paper's algorithms; they need only MAP decoding.
     tol : float
@@ -89,7 +90,7 @@ class BipartiteMatchingCRF(MatchingBlocks, StructuredEstimator):
     def __init__(
         self,
         alpha: float = 1.0,
-        rho: Any = 1.0,
+        rho: Any = 0.95,
         solver: Any = "auto",
         tol: float = 1e-3,
         max_iter: int = 1000,
@@ -129,9 +130,11 @@ class BipartiteMatchingCRF(MatchingBlocks, StructuredEstimator):
         self._new_blocks(X)
         prepared = self._make_blocks(check_samples(X), self.rho)
         tables = self._each(
-            lambda block: block.structure.marginals(  # type: ignore[attr-defined]
-                block.scores(self.coef_), None, tol
-            ).tau,
+            lambda block: (
+                block.structure.marginals(  # type: ignore[attr-defined]
+                    block.scores(self.coef_), None, tol
+                ).tau
+            ),
             [block for block, _ in prepared],
         )
         return [

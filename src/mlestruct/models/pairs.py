@@ -48,7 +48,7 @@ def read_sample(x: Any, where: str) -> PairSample:
     """Turn one element of X into a `PairSample`; `where` names it in errors, like "X[3]"."""
     if isinstance(x, PairInput):
         return _read_pair_input(x, where)
-    if isinstance(x, np.ndarray) or isinstance(x, list | tuple):
+    if isinstance(x, np.ndarray | list | tuple):
         table = _feature_array(x, where)
         forbidden = np.isneginf(table).all(axis=2)
         if forbidden.any():

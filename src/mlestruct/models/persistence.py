@@ -20,7 +20,7 @@ UNSAVED = ("callback", "verbose", "n_jobs", "random_state", "warm_start")
 
 
 def _encode(name: str, value: Any) -> Any:
-    if isinstance(value, tuple(SOLVERS.values())):
+    if type(value) in SOLVERS.values():
         return {"solver": value.name, **dataclasses.asdict(value)}
     if isinstance(value, np.ndarray):
         return value.tolist()

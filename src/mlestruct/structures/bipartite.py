@@ -108,10 +108,14 @@ class BipartiteMatching:
         a[self._col_source[self._free]] = rows.rho_cols[self._free]
         self._entropy = SeparableEntropy(a, c)
 
-    def _set_core(
-        self, rows: Rows, source: Ints, col_source: Ints, edges: BipartiteGraph
-    ) -> None:
-        self._rows = Rows(*(np.ascontiguousarray(part) for part in rows))
+    def _set_core(self, rows: Rows, source: Ints, col_source: Ints, edges: BipartiteGraph) -> None:
+        self._rows = Rows(
+            np.ascontiguousarray(rows.ptr),
+            np.ascontiguousarray(rows.col),
+            np.ascontiguousarray(rows.a),
+            np.ascontiguousarray(rows.c),
+            np.ascontiguousarray(rows.rho_cols),
+        )
         self._source = source  # coordinate of every entry of the rows
         self._col_source = col_source  # coordinate of every column's single probability
         self._edges = edges  # the graph among the core's rows and columns
@@ -146,9 +150,7 @@ class BipartiteMatching:
         cols_kept, new_col = np.unique(col, return_inverse=True)
         counts = np.bincount(new_row, minlength=rows_kept.shape[0])
         ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        core = BipartiteGraph(
-            rows_kept.shape[0], cols_kept.shape[0], ptr, new_col.astype(np.int64)
-        )
+        core = BipartiteGraph(rows_kept.shape[0], cols_kept.shape[0], ptr, new_col.astype(np.int64))
         rho = np.where(clamped.col_never_single, 0.0, rho_cols)[cols_kept]
         self._set_core(
             Rows(ptr, core.col, np.ones(core.n_edges), c_edge[keep], rho),
@@ -204,9 +206,7 @@ class BipartiteMatching:
         return self._entropy
 
     # ------------------------------------------------------------------ decoding
-    def decode(
-        self, scores: Floats, warm: Floats | None = None, prices: bool = False
-    ) -> Decoding:
+    def decode(self, scores: Floats, warm: Floats | None = None, prices: bool = False) -> Decoding:
         """A matching of the largest total score.
 
         `prices=True` also returns the dual prices of the core's columns; `warm` are prices of an

@@ -43,7 +43,8 @@ class BipartiteGraph:
         csr = sparse.csr_array(mask)
         csr.eliminate_zeros()
         csr.sort_indices()
-        return cls(*csr.shape, csr.indptr.astype(np.int64), csr.indices.astype(np.int64))
+        n_rows, n_cols = csr.shape
+        return cls(n_rows, n_cols, csr.indptr.astype(np.int64), csr.indices.astype(np.int64))
 
     @property
     def n_edges(self) -> int:
@@ -133,9 +134,7 @@ class Clamped:
 
     @property
     def any(self) -> bool:
-        return bool(
-            self.edge_never.any() or self.edge_always.any() or self.col_always_single.any()
-        )
+        return bool(self.edge_never.any() or self.edge_always.any() or self.col_always_single.any())
 
 
 def clamped_edges(graph: BipartiteGraph) -> Clamped:

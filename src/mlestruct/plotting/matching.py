@@ -1,0 +1,129 @@
+"""Pictures of matched point sets: the assignment, and what the model believes about a point."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+RIGHT = "#4c78a8"
+WRONG = "#d62728"
+POINT = "#333333"
+SIDE_BY_SIDE = 1.45  # distance of the two sets, in widths of the left one
+
+
+def _placed(left: Floats, right: Floats) -> tuple[Floats, Floats]:
+    """Both sets with the right one moved beside the left one."""
+    width = max(np.ptp(left[:, 0]), np.ptp(right[:, 0]), 1e-12)
+    moved = right - right.min(axis=0) + left.min(axis=0) + [SIDE_BY_SIDE * width, 0.0]
+    return left, moved
+
+
+def _clean(axes: Any, title: str) -> None:
+    axes.set_aspect("equal")
+    axes.set_axis_off()
+    axes.set_title(title, fontsize=10, loc="left")
+
+
+def plot_assignment(
+    axes: Any, left: Floats, right: Floats, predicted: Ints, truth: Ints, title: str | None = None
+) -> None:
+    """Predicted pairs as lines between the two point sets, wrong ones in red.
+
+    Parameters
+    ----------
+    axes : matplotlib axes
+    left, right : arrays of shape (n, 2)
+    predicted, truth : partner of every left point
+    """
+    a, b = _placed(left, right)
+    wrong = predicted != truth
+    for i in np.argsort(wrong):  # wrong ones on top
+        j = predicted[i]
+        if j < 0:
+            continue
+        axes.plot(
+            [a[i, 0], b[j, 0]],
+            [a[i, 1], b[j, 1]],
+            color=WRONG if wrong[i] else RIGHT,
+            linewidth=1.6 if wrong[i] else 0.8,
+            alpha=0.95 if wrong[i] else 0.55,
+            solid_capstyle="round",
+        )
+    for points in (a, b):
+        axes.scatter(points[:, 0], points[:, 1], s=16, color=POINT, zorder=3)
+    default = f"Predicted assignment: {int(wrong.sum())} of {len(truth)} wrong (red)"
+    _clean(axes, title if title is not None else default)
+
+
+def plot_marginals(
+    axes: Any, left: Floats, right: Floats, marginals: Floats, point: int, truth: int, title: str
+) -> None:
+    """The pseudo-marginals of one left point, drawn to all right points.
+
+    Width and colour show the probability; the true partner is ringed.
+    """
+    from matplotlib import colormaps
+    from matplotlib.colors import PowerNorm
+
+    a, b = _placed(left, right)
+    norm = PowerNorm(0.5, vmin=0.0, vmax=1.0)
+    shade = colormaps["turbo"]
+    row = marginals[point]
+    for j in np.argsort(row):
+        p = float(row[j])
+        axes.plot(
+            [a[point, 0], b[j, 0]],
+            [a[point, 1], b[j, 1]],
+            color=shade(0.08 + 0.84 * float(norm(p))),
+            linewidth=0.5 + 4.0 * p,
+            alpha=0.25 + 0.75 * min(1.0, 3.0 * p),
+            solid_capstyle="round",
+        )
+    for points in (a, b):
+        axes.scatter(points[:, 0], points[:, 1], s=14, color=POINT, zorder=3)
+    axes.scatter(*a[point], s=60, color=POINT, zorder=4)
+    axes.scatter(*b[truth], s=130, facecolors="none", edgecolors="black", linewidths=1.6, zorder=4)
+    for j in np.argsort(row)[::-1][:3]:
+        if row[j] > 0.02:
+            axes.annotate(
+                f"{row[j]:.2f}", b[j], textcoords="offset points", xytext=(8, -3), fontsize=8
+            )
+    _clean(axes, title)
+
+
+def plot_mismatch(
+    left: Floats, right: Floats, predicted: Ints, truth: Ints, marginals: Floats
+) -> Any:
+    """A figure of one matching: the assignment, a confident point and a doubtful one.
+
+    The confident point is the right one with the highest probability; the doubtful one is the
+    wrongly matched point with the most even choice (or the least certain if none is wrong).
+    """
+    from matplotlib.figure import Figure
+
+    chosen = marginals[np.arange(len(truth)), predicted]
+    wrong = predicted != truth
+    confident = int(np.argmax(np.where(wrong, -1.0, chosen)))
+    rival = np.sort(marginals, axis=1)[:, -2]
+    doubt = np.where(wrong, 1.0, 0.0) + rival if wrong.any() else 1.0 - chosen
+    doubtful = int(np.argmax(doubt))
+    figure = Figure(figsize=(9.0, 10.5), layout="constrained")
+    figure.set_facecolor("white")
+    axes = figure.subplots(3, 1)
+    plot_assignment(axes[0], left, right, predicted, truth)
+    plot_marginals(
+        axes[1], left, right, marginals, confident, int(truth[confident]),
+        f"A confident point: probability {chosen[confident]:.2f} on its partner (ringed)",
+    )  # fmt: skip
+    note = "wrongly matched" if wrong[doubtful] else "rightly matched"
+    plot_marginals(
+        axes[2], left, right, marginals, doubtful, int(truth[doubtful]),
+        f"A doubtful point, {note}: {marginals[doubtful, truth[doubtful]]:.2f} on its true "
+        f"partner (ringed), {chosen[doubtful]:.2f} on the predicted one",
+    )  # fmt: skip
+    return figure
