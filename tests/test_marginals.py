@@ -87,6 +87,16 @@ def test_certificate_encloses_the_value_of_every_feasible_point(space, rng, kind
         assert space.objective(scores, point) <= found.upper_bound + slack
 
 
+def test_certificate_holds_where_convergence_is_slow():
+    mask = [[1, 0, 1, 0, 0], [1, 1, 0, 0, 1], [0, 1, 1, 0, 0], [1, 1, 1, 1, 1]]
+    scores = [13, 19, 1, 7, -33, -20, 12, -6, 31, -16, -21, -8, -3, 20, 22, -11, 23]
+    space = Space(np.array(mask, bool))
+    found = space.structure.marginals(np.array(scores, float), tol=1e-6)
+    assert found.upper_bound >= space.best_score(scores) - 1e-6
+    assert found.value <= space.log_partition(scores) + 1e-6  # Bethe is below the exact value
+    assert space.infeasibility(found.tau) < 1e-6
+
+
 @settings(deadline=None, max_examples=25)
 @given(spaces(max_side=3), generators, st.sampled_from([0.1, 1.0, 3.0]))
 def test_certificate_encloses_the_optimum_found_by_scipy(space, rng, scale):

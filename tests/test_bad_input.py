@@ -1,0 +1,138 @@
+"""Every bad input gets an error that names the argument, what was found and what would be right."""
+
+import numpy as np
+import pytest
+
+from mlestruct import BipartiteMatchingCRF, InfeasibleError, MissingCapability, PairInput
+from mlestruct.features import LazyFeatures, TableFeatures
+
+
+def sample(n=3, k=2, seed=0):
+    return np.random.default_rng(seed).normal(size=(n, n, k))
+
+
+GOOD_X = [sample(seed=0), sample(seed=1)]
+GOOD_Y = [np.array([0, 1, 2]), np.array([2, 0, 1])]
+
+
+def with_value(value):
+    x = sample()
+    x[1, 2, 0] = value
+    return [x, GOOD_X[1]]
+
+
+@pytest.mark.parametrize(
+    ("X", "Y", "message"),
+    [
+        ([], [], "X is empty"),
+        (None, GOOD_Y, "X: expected a sequence"),
+        (GOOD_X, GOOD_Y[:1], "X has 2 samples but Y has 1"),
+        (with_value(np.nan), GOOD_Y, r"X\[0\]: found nan at \(1, 2, 0\)"),
+        (with_value(np.inf), GOOD_Y, r"X\[0\]: found inf"),
+        (with_value(-np.inf), GOOD_Y, r"X\[0\]: found -inf"),
+        ([np.zeros((3, 3)), GOOD_X[1]], GOOD_Y, r"X\[0\]: expected 3 dimensions"),
+        ([np.zeros((0, 0, 2)), GOOD_X[1]], GOOD_Y, r"X\[0\]: has an empty dimension"),
+        ([sample(k=2), sample(k=3)], GOOD_Y, r"X\[1\] has 3 features, X\[0\] has 2"),
+        (["ab", "cd"], GOOD_Y, r"X\[0\]: expected an array"),
+        (GOOD_X, [np.array([0, 1, 1]), GOOD_Y[1]], r"Y\[0\]: column 1 is the partner of rows"),
+        (GOOD_X, [np.array([0, 1, 3]), GOOD_Y[1]], r"Y\[0\]: row 2 has partner 3; expected 0 to 2"),
+        (GOOD_X, [np.array([0, 1, -1]), GOOD_Y[1]], r"Y\[0\]: row 2 is single"),
+        (GOOD_X, [np.array([0, 1]), GOOD_Y[1]], r"Y\[0\]: expected shape \(3,\)"),
+        (GOOD_X, [np.array([0.5, 1, 2]), GOOD_Y[1]], r"Y\[0\]: partners must be integers"),
+    ],
+)
+def test_bad_samples(X, Y, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        BipartiteMatchingCRF().fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"alpha": -1.0}, "alpha must be positive"),
+        ({"alpha": 0}, "alpha must be positive"),
+        ({"alpha": np.inf}, "alpha must be positive and finite"),
+        ({"alpha": "1"}, "alpha must be a number"),
+        ({"tol": 0.0}, "tol must be positive"),
+        ({"max_iter": 0}, "max_iter must be a positive integer"),
+        ({"max_time": -1}, "max_time must be positive"),
+        ({"rho": 0.3}, r"rho must lie in \[0.5, 1\]"),
+        ({"rho": 1.2}, r"rho must lie in \[0.5, 1\]"),
+        ({"rho": np.ones(4)}, r"rho: expected a scalar or shape \(6,\)"),
+        ({"solver": "sgd"}, "solver: expected 'auto'"),
+        ({"solver": 3}, "solver: expected a string or a solver object"),
+        ({"n_jobs": 0}, "n_jobs must be"),
+    ],
+)
+def test_bad_parameters(parameters, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        BipartiteMatchingCRF(**parameters).fit(GOOD_X, GOOD_Y)
+
+
+def test_bad_weights():
+    for weights in ([1.0], [1.0, -1.0], [0.0, 0.0], [1.0, np.nan]):
+        with pytest.raises(ValueError, match="sample_weight"):
+            BipartiteMatchingCRF().fit(GOOD_X, GOOD_Y, sample_weight=weights)
+
+
+def test_one_item_a_side_has_nothing_to_learn():
+    with pytest.raises(ValueError, match="nothing to learn"):
+        BipartiteMatchingCRF().fit([np.ones((1, 1, 2))], [np.array([0])])
+    # Beside informative samples it does no harm, and it can be predicted.
+    model = BipartiteMatchingCRF().fit([*GOOD_X, np.ones((1, 1, 2))], [*GOOD_Y, np.array([0])])
+    assert model.predict([np.ones((1, 1, 2))])[0].tolist() == [0]
+    assert model.predict_marginals([np.ones((1, 1, 2))])[0].tolist() == [[1.0]]
+
+
+def test_an_infeasible_mask_names_the_sample_and_the_rows():
+    mask = np.ones((3, 3), dtype=bool)
+    mask[1] = mask[2] = [True, False, False]
+    with pytest.raises(InfeasibleError, match=r"X\[1\].*2 rows \[1, 2\].*partners \[0\]") as error:
+        BipartiteMatchingCRF().fit([GOOD_X[0], PairInput(GOOD_X[1], mask=mask)], GOOD_Y)
+    assert error.value.rows == [1, 2]
+
+
+def test_a_label_on_a_forbidden_pair_is_named():
+    mask = ~np.eye(3, dtype=bool)
+    with pytest.raises(ValueError, match=r"Y\[0\].*row 0 with column 0"):
+        BipartiteMatchingCRF().fit([PairInput(GOOD_X[0], mask=mask)], GOOD_Y[:1])
+
+
+def test_bad_pair_inputs():
+    bad = [
+        (PairInput(GOOD_X[0], mask=np.ones((2, 3))), "mask has shape"),
+        (PairInput(GOOD_X[0], offset=np.full((3, 3), np.nan)), "offset contains NaN"),
+        (PairInput(GOOD_X[0], offset=np.zeros(4)), "offset has shape"),
+    ]
+    for x, message in bad:
+        with pytest.raises(ValueError, match=message):
+            BipartiteMatchingCRF().fit([x], GOOD_Y[:1])
+
+
+def test_prediction_checks_the_number_of_features():
+    model = BipartiteMatchingCRF().fit(GOOD_X, GOOD_Y)
+    with pytest.raises(ValueError, match="was fitted with 2"):
+        model.predict([sample(k=3)])
+    with pytest.raises(ValueError, match="X is empty"):
+        model.predict([])
+
+
+def test_newton_without_a_feature_matrix_is_refused_before_any_work():
+    calls = []
+
+    def features(start, stop):
+        calls.append(start)
+        return GOOD_X[0][start:stop]
+
+    lazy = LazyFeatures(features, 3, 3, 2)
+    with pytest.raises(MissingCapability, match="Use solver='lbfgs'"):
+        BipartiteMatchingCRF(solver="newton").fit([lazy], GOOD_Y[:1])
+
+
+def test_feature_maps_check_their_input():
+    with pytest.raises(ValueError, match="left: contains NaN"):
+        TableFeatures([[np.nan]], [[1.0]])
+    with pytest.raises(ValueError, match="same number of features"):
+        TableFeatures([[1.0]], [[1.0, 2.0]])
+    with pytest.raises(ValueError, match="must give shape"):
+        LazyFeatures(lambda i, j: np.zeros((1, 1)), 2, 2, 1).scores(np.zeros(1))

@@ -1,0 +1,67 @@
+"""The command line, and that importing the package is quick."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+import mlestruct
+from mlestruct.cli import main
+
+
+def test_demo_prints_the_certificate_and_writes_a_picture(tmp_path, capsys):
+    picture = tmp_path / "demo.png"
+    assert main(["demo", "--out", str(picture), "--quiet"]) == 0
+    printed = capsys.readouterr().out
+    assert "certified: the log-likelihood is within" in printed
+    assert "test Hamming loss" in printed
+    assert picture.read_bytes()[:4] == b"\x89PNG"
+    assert picture.stat().st_size > 20_000
+
+
+def test_demo_refuses_an_unwritable_place_before_working(tmp_path, capsys):
+    assert main(["demo", "--out", str(tmp_path / "missing" / "demo.png")]) == 1
+    printed = capsys.readouterr()
+    assert "does not exist" in printed.err
+    assert printed.out == ""
+    assert main(["demo", "--out", str(tmp_path)]) == 1
+
+
+def test_no_command_shows_help(capsys):
+    assert main([]) == 2
+    assert "demo" in capsys.readouterr().out
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["--version"])
+    assert stopped.value.code == 0
+    assert mlestruct.__version__ in capsys.readouterr().out
+
+
+def test_importing_the_package_loads_nothing_heavy():
+    code = (
+        "import sys, mlestruct; mlestruct.__version__; "
+        "print([m for m in ('sklearn', 'numba', 'scipy', 'matplotlib') if m in sys.modules])"
+    )
+    finished = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=os.environ, check=True
+    )
+    assert finished.stdout.strip() == "[]"
+
+
+def test_unknown_names_are_attribute_errors():
+    assert "BipartiteMatchingCRF" in dir(mlestruct)
+    with pytest.raises(AttributeError, match="Nonsense"):
+        mlestruct.Nonsense  # noqa: B018
+
+
+def test_kernels_compile_where_nothing_can_be_cached(tmp_path):
+    """Without a writable cache folder the kernels still work, compiled anew."""
+    code = "from mlestruct.features import _table_kernels as k; print(k.pair_feature(2, 3.0, 4.0))"
+    environment = {**os.environ, "NUMBA_CACHE_DIR": "/proc/none", "HOME": "/proc/none"}
+    finished = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment
+    )
+    assert finished.stdout.strip() == "12.0", finished.stderr

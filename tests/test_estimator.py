@@ -1,0 +1,334 @@
+"""BipartiteMatchingCRF as a scikit-learn estimator."""
+
+import pickle
+
+import numpy as np
+import pytest
+from brute import all_matchings, covering_matchings
+from scipy import sparse
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import Pipeline
+
+import mlestruct
+from mlestruct import BipartiteMatchingCRF, BlockFrankWolfe, PairInput
+from mlestruct.features import LazyFeatures, SparseFeatures, TableFeatures
+
+
+def noisy_copies(n_samples=12, sizes=(5,), noise=0.5, n_features=3, seed=0):
+    """Tables of points, noisy shuffled copies, and who is whose copy; sizes may vary."""
+    rng = np.random.default_rng(seed)
+    tables, Y = [], []
+    for m in range(n_samples):
+        n = sizes[m % len(sizes)]
+        left = rng.normal(size=(n, n_features))
+        order = rng.permutation(n)
+        tables.append((left, (left + noise * rng.normal(size=left.shape))[order]))
+        Y.append(np.argsort(order))
+    X = [-((a[:, None] - b[None]) ** 2) for a, b in tables]
+    return X, Y, tables
+
+
+def test_recovers_the_direction_of_the_weights_it_was_sampled_from():
+    rng = np.random.default_rng(0)
+    truth = np.array([2.0, -1.0])
+    matchings = covering_matchings(np.ones((4, 4), dtype=bool))
+    X, Y = [], []
+    for _ in range(400):
+        x = rng.normal(size=(4, 4, 2))
+        scores = np.array([sum((x @ truth)[i, j] for i, j in enumerate(y)) for y in matchings])
+        p = np.exp(scores - scores.max())
+        X.append(x)
+        Y.append(np.array(matchings[rng.choice(len(p), p=p / p.sum())]))
+    model = BipartiteMatchingCRF(alpha=1e-3, rho=1.0, tol=1e-6).fit(X, Y)
+    # The Bethe likelihood shrinks strong weights on graphs this small, evenly.
+    found = model.coef_ / np.linalg.norm(model.coef_)
+    np.testing.assert_allclose(found, truth / np.linalg.norm(truth), atol=0.05)
+
+
+def test_ragged_samples_and_certificate_attributes():
+    X, Y, _ = noisy_copies(sizes=(3, 6, 4))
+    model = BipartiteMatchingCRF(alpha=0.5, tol=1e-7).fit(X, Y)
+    assert model.converged_
+    assert model.duality_gap_ <= 1e-7 * max(1.0, abs(model.objective_))
+    assert model.n_oracle_calls_ > 0
+    assert len(model.history_) >= 1
+    assert model.history_.to_frame().shape[1] == 7
+    assert [len(y) for y in model.predict(X)] == [len(y) for y in Y]
+    assert 0.5 < model.score(X, Y) <= 1.0
+    for tau in model.predict_marginals(X):
+        np.testing.assert_allclose(tau.sum(axis=0), 1.0, atol=1e-9)
+        np.testing.assert_allclose(tau.sum(axis=1), 1.0, atol=1e-9)
+
+
+def test_dense_table_lazy_and_sparse_features_learn_the_same():
+    X, Y, tables = noisy_copies()
+    lazy = [
+        LazyFeatures(lambda i, j, x=x: x[i:j], x.shape[0], x.shape[1], x.shape[2], chunk=2)
+        for x in X
+    ]
+    stored = [
+        PairInput(SparseFeatures(sparse.csr_array(x.reshape(-1, 3))), shape=x.shape[:2]) for x in X
+    ]
+    models = [
+        BipartiteMatchingCRF(alpha=1.0, tol=1e-9).fit(inputs, Y)
+        for inputs in (X, [TableFeatures(a, b) for a, b in tables], lazy, stored)
+    ]
+    assert [model.solver_ for model in models] == ["newton", "lbfgs", "lbfgs", "lbfgs"]
+    for model in models[1:]:
+        np.testing.assert_allclose(model.coef_, models[0].coef_, atol=2e-4)
+
+
+def test_clone_params_and_repr():
+    model = BipartiteMatchingCRF(alpha=3.0, solver=BlockFrankWolfe(sampling="gap"))
+    copy = clone(model)
+    assert copy.get_params()["alpha"] == 3.0
+    assert copy.solver == model.solver
+    assert copy.set_params(alpha=1.0).alpha == 1.0
+    with pytest.raises(NotFittedError):
+        copy.predict([np.zeros((2, 2, 1))])
+
+
+def test_grid_search_and_cross_validation():
+    X, Y, _ = noisy_copies(n_samples=18)
+    search = GridSearchCV(BipartiteMatchingCRF(), {"alpha": [0.1, 10.0]}, cv=3).fit(X, Y)
+    assert search.best_params_["alpha"] in (0.1, 10.0)
+    assert search.best_score_ == pytest.approx(
+        max(search.cv_results_["mean_test_score"]), abs=1e-12
+    )
+    scores = cross_val_score(BipartiteMatchingCRF(alpha=1.0), X, Y, cv=3)
+    assert scores.shape == (3,)
+    assert (scores > 0.3).all()
+
+
+class ScaleFeatures(TransformerMixin, BaseEstimator):
+    def fit(self, X, y=None):
+        self.scale_ = np.concatenate([x.reshape(-1, x.shape[2]) for x in X]).std(axis=0)
+        return self
+
+    def transform(self, X):
+        return [x / self.scale_ for x in X]
+
+
+def test_pipeline():
+    X, Y, _ = noisy_copies()
+    pipeline = Pipeline([("scale", ScaleFeatures()), ("crf", BipartiteMatchingCRF())])
+    assert 0.4 < pipeline.fit(X, Y).score(X, Y) <= 1.0
+
+
+def test_feature_names():
+    X, Y, _ = noisy_copies()
+    model = BipartiteMatchingCRF(feature_names=["a", "b", "c"]).fit(X, Y)
+    assert list(model.named_coef()) == ["a", "b", "c"]
+    with pytest.raises(ValueError, match="expected 3 names, got 1"):
+        BipartiteMatchingCRF(feature_names=["a"]).fit(X, Y)
+
+
+def test_shared_samples_are_merged_without_changing_the_optimum():
+    X, _, _ = noisy_copies(n_samples=1)
+    rng = np.random.default_rng(1)
+    labels = [rng.permutation(5) for _ in range(6)]
+    together = BipartiteMatchingCRF(tol=1e-9).fit([X[0]] * 6, labels)
+    apart = BipartiteMatchingCRF(tol=1e-9).fit([X[0].copy() for _ in range(6)], labels)
+    np.testing.assert_allclose(together.coef_, apart.coef_, atol=1e-5)
+    assert together.n_oracle_calls_ < apart.n_oracle_calls_
+
+
+def test_sample_weights_equal_repetition():
+    X, Y, _ = noisy_copies(n_samples=3)
+    weighted = BipartiteMatchingCRF(tol=1e-9).fit(X, Y, sample_weight=[2.0, 1.0, 0.0])
+    repeated = BipartiteMatchingCRF(tol=1e-9).fit([X[0], X[0], X[1]], [Y[0], Y[0], Y[1]])
+    np.testing.assert_allclose(weighted.coef_, repeated.coef_, atol=1e-5)
+
+
+def test_path_equals_separate_fits_and_prefers_regularised_ties():
+    X, Y, _ = noisy_copies()
+    model = BipartiteMatchingCRF(tol=1e-9)
+    path = model.fit_path(X, Y, [0.1, 10.0, 1.0])
+    assert path.alphas == [10.0, 1.0, 0.1]
+    for alpha, fitted in zip(path.alphas, path.estimators, strict=True):
+        alone = clone(model).set_params(alpha=alpha).fit(X, Y)
+        np.testing.assert_allclose(fitted.coef_, alone.coef_, atol=1e-4)
+    easy = [x * 100 for x in X[:1]]
+    assert model.fit_path(easy, Y[:1], [1e4, 1e3]).best(easy, Y[:1]).alpha == 1e4
+
+
+def test_warm_start_continues():
+    X, Y, _ = noisy_copies()
+    model = BipartiteMatchingCRF(tol=1e-8, warm_start=True).fit(X, Y)
+    first = model.n_oracle_calls_
+    assert model.fit(X, Y).n_oracle_calls_ < first
+
+
+def test_single_nodes():
+    rng = np.random.default_rng(0)
+    X, Y = [], []
+    for _ in range(40):
+        x = rng.normal(size=(4, 3, 1))
+        best = np.argmax(x[:, :, 0], axis=1)
+        label = np.full(4, -1)
+        for i in np.argsort(-x[np.arange(4), best, 0]):
+            if x[i, best[i], 0] > 0.5 and best[i] not in label:
+                label[i] = best[i]
+        X.append(np.concatenate([x, np.ones_like(x)], axis=2))
+        Y.append(label)
+    model = BipartiteMatchingCRF(alpha=0.1, perfect=False).fit(X, Y)
+    assert model.coef_[0] > 0 > model.coef_[1]
+    assert model.score(X, Y) > 0.8
+    for tau in model.predict_marginals(X):
+        assert (tau.sum(axis=1) <= 1 + 1e-9).all()
+        assert (tau.sum(axis=0) <= 1 + 1e-9).all()
+    assert any((y == -1).any() for y in model.predict(X))
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (5, 3)])
+def test_rectangular(shape):
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(*shape, 2)) for _ in range(10)]
+    small = min(shape)
+    Y = []
+    for _ in X:
+        label = np.full(shape[0], -1)
+        rows = rng.permutation(shape[0])[:small]
+        label[rows] = rng.permutation(shape[1])[:small]
+        Y.append(label)
+    model = BipartiteMatchingCRF().fit(X, Y)
+    for label, tau in zip(model.predict(X), model.predict_marginals(X), strict=True):
+        assert (label >= 0).sum() == small
+        assert tau.sum() == pytest.approx(small)
+
+
+def test_masks_offsets_and_sparse_marginals():
+    X, Y, _ = noisy_copies(n_samples=6)
+    rng = np.random.default_rng(0)
+    inputs, sparse_inputs = [], []
+    for x, y in zip(X, Y, strict=True):
+        mask = rng.random((5, 5)) < 0.5
+        mask[np.arange(5), y] = True
+        mask[np.arange(5), np.roll(y, 1)] = True
+        inputs.append(PairInput(x, mask=mask))
+        sparse_inputs.append(PairInput(x, mask=sparse.csr_array(mask)))
+    dense = BipartiteMatchingCRF(tol=1e-9).fit(inputs, Y)
+    compact = BipartiteMatchingCRF(tol=1e-9).fit(sparse_inputs, Y)
+    np.testing.assert_allclose(dense.coef_, compact.coef_, atol=1e-6)
+    for tau, other, given in zip(
+        dense.predict_marginals(inputs),
+        compact.predict_marginals(sparse_inputs),
+        inputs,
+        strict=True,
+    ):
+        assert sparse.issparse(other)
+        np.testing.assert_allclose(other.toarray(), tau, atol=1e-6)
+        assert (tau[~given.mask] == 0).all()
+    # -inf scores forbid as well, as offsets and as features.
+    offsets = [PairInput(p.features, offset=np.where(p.mask, 0.0, -np.inf)) for p in inputs]
+    features = [np.where(p.mask[:, :, None], p.features, -np.inf) for p in inputs]
+    for other in (offsets, features):
+        again = BipartiteMatchingCRF(tol=1e-9).fit(other, Y)
+        np.testing.assert_allclose(again.coef_, dense.coef_, atol=1e-6)
+
+
+def test_an_offset_is_a_feature_with_a_known_weight():
+    X, Y, _ = noisy_copies(n_samples=8, noise=1.0)
+    full = BipartiteMatchingCRF(alpha=1.0, tol=1e-10).fit(X, Y)
+    known = full.coef_[2]
+    rest = [PairInput(x[:, :, :2], offset=known * x[:, :, 2]) for x in X]
+    partial = BipartiteMatchingCRF(alpha=1.0, tol=1e-10).fit(rest, Y)
+    np.testing.assert_allclose(partial.coef_, full.coef_[:2], atol=1e-4)
+
+
+@pytest.mark.parametrize("perfect", [True, False])
+def test_log_likelihood_bounds_enclose_the_exact_value(perfect):
+    X, Y, _ = noisy_copies(n_samples=6, sizes=(4, 3), noise=1.0)
+    model = BipartiteMatchingCRF(perfect=perfect).fit(X, Y)
+    lower, upper = model.log_likelihood_bounds(X, Y)
+    for m, (x, y) in enumerate(zip(X, Y, strict=True)):
+        scores = x @ model.coef_
+        n = len(y)
+        everything = np.ones((n, n), dtype=bool)
+        matchings = covering_matchings(everything) if perfect else all_matchings(everything)
+        totals = [sum(scores[i, j] for i, j in enumerate(other) if j >= 0) for other in matchings]
+        exact = scores[np.arange(n), y].sum() - np.logaddexp.reduce(totals)
+        assert lower[m] - 1e-7 <= exact <= upper[m] + 1e-7
+
+
+def test_save_and_load(tmp_path):
+    X, Y, _ = noisy_copies()
+    solver = BlockFrankWolfe(averaging=True)
+    model = BipartiteMatchingCRF(alpha=2.0, solver=solver, max_iter=50, tol=0.1).fit(X, Y)
+    model.save(tmp_path / "model.mls")
+    again = mlestruct.load(tmp_path / "model.mls")
+    np.testing.assert_array_equal(again.coef_, model.coef_)
+    assert again.solver == solver
+    assert again.alpha == 2.0
+    assert again.history_.gap == model.history_.gap
+    for a, b in zip(again.predict(X), model.predict(X), strict=True):
+        np.testing.assert_array_equal(a, b)
+    (tmp_path / "junk.mls").write_bytes(b"not a model")
+    with pytest.raises(ValueError, match="not a mlestruct model file"):
+        mlestruct.load(tmp_path / "junk.mls")
+    with pytest.raises(FileNotFoundError):
+        mlestruct.load(tmp_path / "missing.mls")
+
+
+def test_model_files_hold_no_pickles(tmp_path):
+    X, Y, _ = noisy_copies(n_samples=2)
+    BipartiteMatchingCRF().fit(X, Y).save(tmp_path / "model.mls")
+    with np.load(tmp_path / "model.mls", allow_pickle=False) as stored:
+        assert set(stored.files) == {"header", "coef"}
+
+
+def test_pickling_drops_the_training_state():
+    X, Y, _ = noisy_copies()
+    model = BipartiteMatchingCRF().fit(X, Y)
+    copy = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(copy.coef_, model.coef_)
+    assert not hasattr(copy, "_state")
+
+
+def test_unconverged_fits_warn_and_keep_the_best_model():
+    X, Y, _ = noisy_copies()
+    with pytest.warns(ConvergenceWarning, match="duality gap"):
+        model = BipartiteMatchingCRF(solver="bcfw", max_iter=2, tol=1e-9).fit(X, Y)
+    assert not model.converged_
+    assert model.duality_gap_ > 0
+    assert np.isfinite(model.coef_).all()
+
+
+def test_interrupt_keeps_the_model():
+    X, Y, _ = noisy_copies()
+
+    def interrupt(progress):
+        if progress.iteration >= 2:
+            raise KeyboardInterrupt
+
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        model = BipartiteMatchingCRF(solver="bcfw", callback=interrupt, tol=1e-12).fit(X, Y)
+    assert not model.converged_
+    assert model.predict(X)[0].shape == (5,)
+
+
+def test_progress_bar_shows_the_gap(capsys):
+    X, Y, _ = noisy_copies()
+    BipartiteMatchingCRF(verbose=1).fit(X, Y)
+    assert "gap" in capsys.readouterr().err
+
+
+def test_threads_do_not_change_the_result():
+    X, Y, _ = noisy_copies()
+    alone = BipartiteMatchingCRF(tol=1e-9).fit(X, Y)
+    threads = BipartiteMatchingCRF(tol=1e-9, n_jobs=2).fit(X, Y)
+    np.testing.assert_allclose(alone.coef_, threads.coef_, atol=1e-9)
+    for a, b in zip(alone.predict_marginals(X), threads.predict_marginals(X), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-9)
+
+
+def test_random_state_makes_bcfw_repeatable():
+    X, Y, _ = noisy_copies()
+
+    def fitted(seed):
+        model = BipartiteMatchingCRF(solver="bcfw", max_iter=5, tol=0.5, random_state=seed)
+        return model.fit(X, Y).coef_
+
+    np.testing.assert_array_equal(fitted(3), fitted(3))
