@@ -92,8 +92,9 @@ def test_line_search_finds_the_minimum_along_a_segment(space, rng, quadratic, gu
 
     on = np.flatnonzero(vertex)
     entropy = space.structure.separable_entropy
+    _, sums = entropy.add_gradient(tau, np.zeros_like(tau))
     eta = entropy.line_search(
-        tau, Vertex(on, np.ones(on.size)), linear, quadratic, guess, max_step, rtol
+        tau, Vertex(on, np.ones(on.size)), sums, linear, quadratic, guess, max_step, rtol
     )
     assert 0 <= eta <= max_step
     best = minimize_scalar(

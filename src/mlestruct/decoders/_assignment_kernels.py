@@ -133,6 +133,8 @@ def assign_dense(cost, may_skip, skip_cost, v, row_to_col, col_to_row):
                 if through < distance[other]:
                     distance[other] = through
                     parent[other] = i
+        if end < 0:
+            reach = skip_distance
         for q in range(n_todo, m):
             j = todo[q]
             if distance[j] < reach:

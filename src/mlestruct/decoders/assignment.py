@@ -46,8 +46,8 @@ def assign(
 
     Parameters
     ----------
-    row_single, col_single : scores of leaving a row / a column single; None forbids it for rows,
-        and for columns unless n < m.
+    row_single : scores of leaving rows single; None: every row must be assigned
+    col_single : scores of leaving columns single; None: 0 where columns are left over
     warm : prices of a similar problem, used where no node may stay single.
     """
     n, m = scores.shape

@@ -25,6 +25,7 @@ from ._price_kernels import (
     schur,
 )
 
+ROUNDING = 1e-11  # relative; scores of 1e5 make marginals uncertain by about that
 SMALL = 1e-10  # below this an entry follows its own stationarity, not the common step
 
 
@@ -40,7 +41,8 @@ def log_complement(t):
 def evaluate(rows, w, w_cols, t, z, largest, log_t, log_om):
     """Objective at (t, z) and the size of its terms; fills largest, log t and log(1 - t).
 
-    Row sums are made exact by giving the largest entry what the others leave.
+    Row sums are made exact by giving the largest entry what the others leave, and so are those
+    of columns that are most likely single.
     """
     ptr, a, c = rows.ptr, rows.a, rows.c
     value = 0.0
@@ -71,8 +73,14 @@ def evaluate(rows, w, w_cols, t, z, largest, log_t, log_om):
                 log_om[e] = y
             value += term
             size += abs(term)
-    for j in range(z.shape[0]):
+    n_cols = z.shape[0]
+    filled = np.zeros(n_cols + 1)
+    for e in range(t.shape[0]):
+        filled[rows.col[e]] += t[e]
+    for j in range(n_cols):
         if rows.rho_cols[j] > 0.0:
+            if z[j] > 0.5 and filled[j] < 0.5:
+                z[j] = 1.0 - filled[j]
             term = z[j] * (w_cols[j] - rows.rho_cols[j] * log(z[j]))
             value += term
             size += abs(term)
@@ -84,8 +92,8 @@ def column_excess(rows, t, z, largest, excess):
     """Column sums minus 1, accurate even where all that is not 0 or 1 is tiny.
 
     A row's largest entry counts as 1 minus the rest of its row and the ones cancel as whole
-    numbers, so the result has the precision of the small entries. A column that is most likely
-    single gives its single probability what the others leave, exactly.
+    numbers, so the result has the precision of the small entries. Columns that are most likely
+    single sum to 1 by `evaluate`.
     """
     ptr, col = rows.ptr, rows.col
     n_cols = rows.rho_cols.shape[0]
@@ -102,8 +110,7 @@ def column_excess(rows, t, z, largest, excess):
         ones[col[k]] += 1.0
     for j in range(n_cols):
         if rows.rho_cols[j] > 0.0:
-            if z[j] > 0.5 and ones[j] == -1.0:
-                z[j] = 1.0 - excess[j]
+            if z[j] > 0.5 and ones[j] == -1.0 and excess[j] < 0.5:
                 excess[j] = 0.0
                 continue
             excess[j] += z[j]
@@ -165,7 +172,9 @@ def newton(rows, w, w_cols, t, z, prices, damping, tol, stall, max_iter, direct)
 
     Stops when the linearised bound at the current prices closes to within `tol`, or when the
     Newton decrement (twice the predicted gain) is below `stall` and only the semi-dual can
-    tell. Returns (value, gap, iterations, decrement, damping), value + gap a proven bound.
+    tell. Returns (value, bound, iterations, decrement, damping, feasible): the value at the
+    final (t, z), a proven upper bound of the maximum with its prices left in `prices` unless a
+    later iterate moved them, and whether the columns of the final (t, z) sum to 1.
     """
     ptr, col, a, c = rows.ptr, rows.col, rows.a, rows.c
     rho_cols = rows.rho_cols
@@ -194,7 +203,8 @@ def newton(rows, w, w_cols, t, z, prices, damping, tol, stall, max_iter, direct)
     scale = np.empty(side)
     value, size = evaluate(rows, w, w_cols, t, z, largest, log_t, log_om)
     decrement = inf
-    gap = inf
+    bound = inf
+    feasible = False
     it = 0
     while it < max_iter:
         it += 1
@@ -240,7 +250,8 @@ def newton(rows, w, w_cols, t, z, prices, damping, tol, stall, max_iter, direct)
         if not decrement < inf:
             break
         gap = linear_gap(rows, w_cols, g, prices, t, z, excess)
-        feasible = residual <= max(0.1 * tol, 1e-14 * size)
+        bound = min(bound, value + gap)
+        feasible = residual <= max(0.1 * tol, ROUNDING * size)
         if feasible and (gap <= tol or decrement <= stall):
             break
         step = min(1.0, 0.99 * reach)
@@ -271,7 +282,15 @@ def newton(rows, w, w_cols, t, z, prices, damping, tol, stall, max_iter, direct)
         largest[:] = new_largest
         value = new_value
         size = new_size
-    return value, gap, it, decrement, damping
+        feasible = False  # until the next round has looked
+    if not feasible:
+        column_excess(rows, t, z, largest, excess)
+        residual = 0.0
+        for j in range(n_cols):
+            residual += abs(excess[j]) * (1.0 + abs(prices[j]))
+        feasible = residual <= max(0.1 * tol, ROUNDING * size)
+    # What is left of the column excess is not to flatter the value.
+    return value - residual, bound, it, decrement, damping, feasible
 
 
 @kernel
@@ -291,7 +310,7 @@ def factored_covariance(rows, t, z, damping):
     den = np.empty(n)
     factor_rows(rows, t, largest, damping, h, spread, den)
     for i in range(n):
-        if spread[i] < 1e-40:  # settled for all that the covariance can tell
+        if spread[i] < 1e-7:  # all but settled: its response is too small to matter, or unknowable
             h[rows.ptr[i] : rows.ptr[i + 1]] = 0.0
             spread[i] = 0.0
             den[i] = 1.0

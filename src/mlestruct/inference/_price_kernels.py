@@ -208,7 +208,10 @@ def conjugate_gradients(rows, h, spread, den, largest, z, rhs, x, rtol, max_iter
             if rows.rho_cols[j] > 0.0:
                 ap[j] += z[j] / rows.rho_cols[j] * p[j]
             curvature += p[j] * ap[j]
-        if curvature <= 0.0:
+        weight = 0.0
+        for j in range(m):
+            weight += p[j] * p[j] * diagonal[j]
+        if curvature <= 1e-12 * weight:  # along the constants, which no price system determines
             return
         step = rz / curvature
         new = 0.0

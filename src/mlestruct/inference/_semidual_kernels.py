@@ -75,6 +75,9 @@ def solve_row(rows, w, prices, start, stop, k, complement, tol, s, log_t, t):
         for e in range(start, stop):
             total += exp(s[e] - shift)
         u = shift + log(total)
+    for e in range(start, stop):
+        if a[e] == 1.0 and (c[e] == 1.0 or c[e] == 0.0):
+            log_t[e] = exp(s[e] - shift)  # spares these entries an exp at every trial u
     low = -inf
     high = inf
     mass = 0.0
@@ -83,15 +86,31 @@ def solve_row(rows, w, prices, start, stop, k, complement, tol, s, log_t, t):
         mass = 0.0
         spread = 0.0
         excess = 0.0
+        factor = exp(min(shift - u, 700.0))
         for e in range(start, stop):
             if e == k:
+                continue
+            if a[e] == 1.0 and (c[e] == 1.0 or c[e] == 0.0):
+                te = log_t[e] * factor
+                slope = 1.0
+                if c[e] == 1.0:  # t (1 - t) = q
+                    root = 1.0 - 4.0 * te
+                    te = 2.0 * te / (1.0 + sqrt(root)) if root > 0.0 else 0.5
+                    slope = (1.0 - 2.0 * te) / (1.0 - te)
+                elif te > 1.0:
+                    te = 1.0
+                t[e] = te
+                mass += te
+                h = te / max(slope, 1e-12)
+                spread += h
+                excess += h - te
                 continue
             if abs(shifted) > 0.5:
                 x = log_lower_branch(s[e] - u, a[e], c[e])
                 te = exp(x)
                 slope = a[e] - c[e] * te / (1.0 - te)
             elif c[e] == 0.0:
-                x = (s[e] - u) / a[e]
+                x = min((s[e] - u) / a[e], 0.0)
                 te = exp(x)
                 slope = a[e]
             else:
@@ -167,8 +186,11 @@ def solve_row(rows, w, prices, start, stop, k, complement, tol, s, log_t, t):
             log_t[e] = x
         else:
             te = t[e]
-            x = log_t[e]
             y = log_rest(te) if c[e] != 0.0 else 0.0
+            if a[e] == 1.0 and (c[e] == 1.0 or c[e] == 0.0):
+                x = s[e] - u - c[e] * y if te < 0.5 else log(te)
+                log_t[e] = x
+            x = log_t[e]
             rest = 1.0 - te
         gradient = score - a[e] * (x + 1.0) - c[e] * (y + 1.0)
         value += te * (score - a[e] * x) + c[e] * rest * y
@@ -210,12 +232,13 @@ def semidual(rows, w, w_cols, prices, hint, tol, t):
                 if e != k:
                     rest += hint[e]
         best = solve_row(rows, w, prices, start, stop, k, rest, row_tol, s, log_t, t)
-        # Unequal rho can make another entry the largest one.
-        other = k
+        # Entries with different entropies (staying single, unequal rho) can make another one the
+        # largest; it then sits at its branch point or above entry k.
+        other = -1
         for e in range(start, stop):
-            if t[e] > t[other]:
+            if e != k and (other < 0 or t[e] > t[other]):
                 other = e
-        if other != k:
+        if other >= 0 and (t[other] > 0.49 or t[other] > t[k]):
             again = solve_row(rows, w, prices, start, stop, other, 0.0, row_tol, s, log_t, t)
             best = min(best, again)
         bound += best
@@ -259,10 +282,11 @@ def perron_prices(rows, w, matched, prices, n_sweeps):
 
 
 @kernel
-def balance_prices(rows, w, w_cols, matched, prices, temperature, n_sweeps):
+def balance_prices(rows, w, w_cols, matched, fixed, prices, temperature, n_sweeps):
     """Move prices to the middle of what a dominating matching allows, in place.
 
-    `matched[i]` is the chosen entry of row i. A column's price trades the wish of other rows (and
+    `matched[i]` is the chosen entry of row i; columns in `fixed`, whose marginals determine their
+    prices, keep them. A column's price trades the wish of other rows (and
     of staying single) for the column against its own row's wish to leave it; both are log-sums
     of exp(score advantage / temperature) and are brought to equality (matrix balancing). Where a
     matching dominates, such prices make the semi-dual bound tight although marginals underflow.
@@ -276,7 +300,7 @@ def balance_prices(rows, w, w_cols, matched, prices, temperature, n_sweeps):
     for i in range(n):
         owner[col[matched[i]]] = i
     for j in range(m):
-        if owner[j] < 0:
+        if owner[j] < 0 and not fixed[j]:
             prices[j] = w_cols[j] - rho_cols[j]
     scale = 1.0 / temperature
     for _ in range(n_sweeps):
@@ -298,7 +322,7 @@ def balance_prices(rows, w, w_cols, matched, prices, temperature, n_sweeps):
         largest = 0.0
         for i in range(n):
             j = col[matched[i]]
-            if j < m:
+            if j < m and not fixed[j]:
                 step = 0.5 * temperature * (log(max(wish[j], TINY)) - leave[i])
                 prices[j] += step
                 largest = max(largest, abs(step))

@@ -7,6 +7,7 @@ prices gives an upper bound. The two enclose log Z_rho, whatever happened in bet
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ Ints = NDArray[np.int64]
 
 DIRECT_LIMIT = 160  # columns; above it the price system is solved by conjugate gradients
 SAFE_C = 0.9  # above it the curvature of (1-t) log(1-t) starts damped
+UNSETTLED = 1e-9  # marginals within this of 0 or 1 say little about prices
 SPREAD = 40.0  # scores spread wider than this are approached through higher temperatures
 
 
@@ -48,22 +50,25 @@ def price_bound(
     return float(bound) if np.isfinite(bound) else np.inf
 
 
-def polished_bound(
+def polish(
     rows: Rows, w: Floats, w_cols: Floats, prices: Floats, hint: Floats, tol: float, steps: int = 1
-) -> float:
-    """The bound after a few Newton steps on the semi-dual, from prices that may be poor."""
+) -> tuple[float, Floats]:
+    """The bound after Newton steps on the semi-dual, and the prices reached.
+
+    Each row's best responses t give the slope 1 - column sums of t, and the curvature.
+    """
     t = np.empty_like(hint)
     bound = semidual(rows, w, w_cols, prices, hint, tol, t)
     if rows.rho_cols.shape[0] > DIRECT_LIMIT:
         steps = 0
+    free = rows.rho_cols > 0
+    rho = rows.rho_cols[free]
     for _ in range(steps):
         z = np.ones_like(w_cols)
-        free = rows.rho_cols > 0
-        rho = rows.rho_cols[free]
         z[free] = np.exp(np.clip((w_cols[free] - prices[:-1][free]) / rho - 1.0, -690, 50))
         change = price_step(rows, t, z, 0.05)
         step = 1.0
-        while step > 1e-2:
+        while step > 1e-3:
             trial = prices.copy()
             trial[:-1] += step * change
             new_t = np.empty_like(t)
@@ -76,7 +81,7 @@ def polished_bound(
         gain, bound, prices, t = bound - new, new, trial, new_t
         if gain <= tol:
             break
-    return float(bound) if np.isfinite(bound) else np.inf
+    return (float(bound) if np.isfinite(bound) else np.inf), prices
 
 
 def solve(
@@ -116,7 +121,7 @@ def _cold(
     steps = 0
     while temperature > 2.0:
         cooler = max(temperature / 6.0, 1.0)
-        _, _, its, _, damping = newton(
+        _, _, its, _, damping, _ = newton(
             rows, w / temperature, w_cols / temperature, t, z, prices, damping,
             1e-3, 1e-4, 60, direct,
         )  # fmt: skip
@@ -126,35 +131,50 @@ def _cold(
     found = _refine(rows, w, w_cols, t, z, prices, damping, tol, rounds=10)
     found.iterations += steps
     if found.upper_bound - found.value > tol:
-        _dominating_matching(rows, w, w_cols, found, tol)
+        _balance(rows, w, w_cols, found, tol)
     return found
 
 
-def _dominating_matching(
-    rows: Rows, w: Floats, w_cols: Floats, found: Solution, tol: float
-) -> None:
-    """Tighten the bound of a solution whose marginals have underflowed around one matching."""
-    matched = largest_entries(rows, found.t)
-    if matched is None:
-        return
+def _balance(rows: Rows, w: Floats, w_cols: Floats, found: Solution, tol: float) -> None:
+    """Tighten the bound of a solution many of whose marginals have underflowed.
+
+    Marginals of 0 or 1 up to rounding leave prices undetermined; where that is so, they are put
+    in the middle of what the matching there allows. If all is settled, the matching itself is
+    tried as the answer.
+    """
     n_cols = rows.rho_cols.shape[0]
-    single = np.ones(n_cols + 1, dtype=bool)
-    single[rows.col[matched]] = False
-    score = float(w[matched].sum() + w_cols[single[:-1]].sum())
+    matched = np.array(
+        [start + int(np.argmax(found.t[start:stop])) for start, stop in pairwise(rows.ptr)],
+        dtype=np.int64,
+    )
+    loose = (found.t > UNSETTLED) & (found.t < 1.0 - UNSETTLED)
+    fixed = np.zeros(n_cols + 1, dtype=bool)
+    fixed[rows.col[loose]] = True
+    fixed[:-1] |= (rows.rho_cols > 0) & (found.z > UNSETTLED) & (found.z < 1.0 - UNSETTLED)
     prices = found.prices.copy()
     temperature = max((w.max() - w.min()) / SPREAD, 1.0)
+    vertex = largest_entries(rows, found.t)
+    single = np.ones(n_cols + 1, dtype=bool)
+    single[rows.col[matched]] = False
+    score = -np.inf
+    if vertex is not None:
+        score = float(w[vertex].sum() + w_cols[single[:-1]].sum())
     while True:
-        balance_prices(rows, w, w_cols, matched, prices, temperature, 4 * n_cols + 40)
+        balance_prices(rows, w, w_cols, matched, fixed, prices, temperature, 4 * n_cols + 40)
         bound = price_bound(rows, w, w_cols, prices, found.t, 0.1 * tol)
         if bound < found.upper_bound:
             found.upper_bound, found.prices = bound, prices.copy()
         if found.upper_bound - max(score, found.value) <= tol or temperature == 1.0:
             break
         temperature = max(temperature / 6.0, 1.0)
-    if score > found.value:
+    if found.upper_bound - max(score, found.value) > tol:
+        bound, prices = polish(rows, w, w_cols, found.prices, found.t, 0.01 * tol, 30)
+        if bound < found.upper_bound:
+            found.upper_bound, found.prices = bound, prices
+    if vertex is not None and score > found.value:
         found.value = score
         found.t[:] = np.minimum(found.t, 1e-200)
-        found.t[matched] = 1.0
+        found.t[vertex] = 1.0
         found.z[:] = np.where((rows.rho_cols > 0) & ~single[:-1], 1e-200, 1.0)
 
 
@@ -175,7 +195,8 @@ def _refine(
     wanted = 1e-2 * tol
     upper_bound = np.inf
     best_prices = prices.copy()
-    value = -np.inf
+    value = best_value = -np.inf
+    kept = t.copy(), z.copy()
     steps = 0
     for _ in range(rounds):
         if bethe:
@@ -184,25 +205,24 @@ def _refine(
                 value, prices = vertex
                 return Solution(t, z, prices, damping, value, value, steps)
         before = prices.copy()
-        value, gap, its, decrement, damping = newton(
+        value, bound, its, decrement, damping, feasible = newton(
             rows, w, w_cols, t, z, prices, damping, tol, wanted, 40, direct
         )
         steps += its
         if not np.isfinite(prices).all():
             prices[:] = before
-            gap = np.inf
-        bound = value + gap
-        if not gap <= tol:
-            bound = price_bound(rows, w, w_cols, prices, t, 0.1 * tol)
+        if feasible and value > best_value:
+            best_value = value
+            kept = t.copy(), z.copy()
+        if not bound - best_value <= tol:
+            bound = min(bound, price_bound(rows, w, w_cols, prices, t, 0.1 * tol))
         if bound < upper_bound:
             upper_bound = bound
             best_prices = prices.copy()
-        if upper_bound - value <= tol or not np.isfinite(decrement):
+        if upper_bound - best_value <= tol or not np.isfinite(decrement):
             break
         wanted = min(wanted, decrement) * 1e-6
-    if rows.c.size == 0 and not rows.rho_cols.size:
-        upper_bound = value = 0.0
-    return Solution(t, z, best_prices, damping, float(value), upper_bound, steps)
+    return Solution(*kept, best_prices, damping, float(best_value), upper_bound, steps)
 
 
 def _exact_vertex(rows: Rows, w: Floats, t: Floats, prices: Floats) -> tuple[float, Floats] | None:
@@ -220,9 +240,13 @@ def _exact_vertex(rows: Rows, w: Floats, t: Floats, prices: Floats) -> tuple[flo
 
 
 def largest_entries(rows: Rows, t: Floats) -> Ints | None:
-    """The entry above 1/2 of each row, or None if some row has none."""
+    """The entry above 1/2 of each row, or None unless these form a matching."""
     above = np.flatnonzero(t > 0.5)
-    return above if above.shape[0] == rows.ptr.shape[0] - 1 else None
+    if above.shape[0] != rows.ptr.shape[0] - 1:
+        return None
+    columns = rows.col[above]
+    columns = columns[columns < rows.rho_cols.shape[0]]
+    return above if np.unique(columns).shape[0] == columns.shape[0] else None
 
 
 def complements(rows: Rows, t: Floats) -> Floats:

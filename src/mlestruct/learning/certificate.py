@@ -26,6 +26,7 @@ class LinearStep:
     gap: float
     scores: Floats
     prices: Floats | None
+    sums: Floats | None  # of the separable entropy, for the line search
 
 
 def linear_step(
@@ -40,14 +41,30 @@ def linear_step(
     block = problem.blocks[m]
     structure, tau = block.structure, state.tau[m]
     scores = block.scores(theta)
-    fused = getattr(structure, "frank_wolfe_scores", None)
-    direction = fused(tau, scores) if fused else scores + structure.entropy_gradient(tau)
+    separable = getattr(structure, "separable_entropy", None)
+    if separable is None:
+        direction, sums = scores + structure.entropy_gradient(tau), None
+    else:
+        direction, sums = separable.add_gradient(tau, scores)
     if getattr(structure, "price_bound", None) is None:
         found = structure.decode(direction)
     else:
         found = structure.decode(direction, warm, prices=want_prices)  # type: ignore[call-arg]
     gap = found.score - float(direction @ tau)
-    return LinearStep(found.vertex, gap, scores, found.prices)
+    return LinearStep(found.vertex, gap, scores, found.prices, sums)
+
+
+def certify_theta(
+    problem: DualProblem, state: DualState, prices: list[Floats | None], theta: Floats
+) -> float:
+    """A lower bound of P at any theta from prices found elsewhere; -inf if there is none."""
+    log_partition = 0.0
+    for block, tau, known in zip(problem.blocks, state.tau, prices, strict=True):
+        bound = getattr(block.structure, "price_bound", None)
+        if bound is None or known is None:
+            return -np.inf
+        log_partition += block.weight * bound(block.scores(theta), known, tau)
+    return problem.primal(theta, log_partition)
 
 
 @dataclass

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .averaging import WeightedAverage
-from .certificate import certify
+from .certificate import certify, certify_theta
 from .history import Monitor, Stopping
 from .line_search import MAX_STEP, minimise_by_slope
 from .problem import DualProblem, DualState, start_near_observed
@@ -25,7 +25,8 @@ class FrankWolfe:
     Parameters
     ----------
     step : "line_search", or "fixed" for 2/(t+2) starting at t = 1
-    averaging : return the weighted average of the iterates' theta
+    averaging : return the weighted average of the iterates' theta, which has a certificate only
+        where the structure has a `price_bound`
     """
 
     step: Literal["line_search", "fixed"] = "line_search"
@@ -48,9 +49,9 @@ class FrankWolfe:
         monitor = Monitor(stopping, problem.alpha, self.name)
         state = warm if warm is not None else start_near_observed(problem)
         average = WeightedAverage(problem.n_features)
+        prices: list[Floats | None] = [None] * len(problem.blocks)
 
         def loop() -> DualState:
-            prices: list[Floats | None] = [None] * len(problem.blocks)
             eta = 0.1
             for t in range(stopping.max_iter + 1):
                 found, steps = certify(problem, state, prices)
@@ -80,7 +81,7 @@ class FrankWolfe:
 
         result = run(problem, monitor, loop, lambda: problem.theta(state.r))
         if self.averaging and len(monitor.history):
-            result.theta = average.value
+            result.use(average.value, certify_theta(problem, state, prices, average.value))
         result.state = state
         return result
 

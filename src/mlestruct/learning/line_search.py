@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from ..structures.base import Vertex
+from .certificate import LinearStep
 from .problem import Block
 
 Floats = NDArray[np.float64]
@@ -22,20 +22,32 @@ RTOL = 0.05  # stop when the slope has fallen to this fraction of its start
 
 
 def block_step(
-    block: Block, tau: Floats, vertex: Vertex, linear: float, quadratic: float, guess: float
+    block: Block,
+    tau: Floats,
+    towards: LinearStep,
+    linear: float,
+    quadratic: float,
+    guess: float,
 ) -> float:
-    """Step towards `vertex` minimising linear*eta + quadratic*eta^2/2 - w*(H + <o, .>).
+    """Step towards a vertex minimising linear*eta + quadratic*eta^2/2 - w*(H + <o, .>).
 
     `linear` and `quadratic` hold the part of r only, already divided by alpha.
     """
-    weight = block.weight
+    weight, vertex = block.weight, towards.vertex
     if block.offset is not None:
         linear -= weight * (vertex.dot(block.offset) - float(block.offset @ tau))
     separable = getattr(block.structure, "separable_entropy", None)
     if separable is not None:
         return float(
             separable.line_search(
-                tau, vertex, linear / weight, quadratic / weight, guess, MAX_STEP, RTOL
+                tau,
+                vertex,
+                towards.sums,
+                linear / weight,
+                quadratic / weight,
+                guess,
+                MAX_STEP,
+                RTOL,
             )
         )
     direction = vertex.dense(tau.shape[0]) - tau

@@ -171,7 +171,16 @@ def start_near_observed(problem: DualProblem) -> DualState:
         return total
 
     grid = np.concatenate([10.0 ** np.arange(-8.0, -0.5, 0.5), [0.6, 0.9, 1.0]])
-    eps = min(grid, key=objective)
+    # L is convex along the segment: walk downhill from the middle.
+    at = int(np.searchsorted(grid, 1e-2))
+    best = objective(grid[at])
+    for direction in (-1, 1):
+        while 0 <= at + direction < len(grid):
+            following = objective(grid[at + direction])
+            if following >= best:
+                break
+            best, at = following, at + direction
+    eps = grid[at]
     tau = [y + eps * (t - y) for y, t in zip(observed, interior, strict=True)]
     return DualState.at(problem, tau)
 

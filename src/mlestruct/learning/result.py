@@ -39,6 +39,11 @@ class Result:
     history: History
     state: Any
 
+    def use(self, theta: Floats, primal: float) -> None:
+        """Return `theta` instead, with its own lower bound of P."""
+        self.theta, self.primal = theta, primal
+        self.gap = max(self.objective - primal, 0.0)
+
 
 def run(
     problem: DualProblem,

@@ -58,9 +58,7 @@ class MatchingBlocks:
         try:
             return BipartiteMatching(graph, rho, self.perfect)
         except InfeasibleError as error:
-            side = "columns" if self.perfect and graph.n_rows > graph.n_cols else "rows"
-            message = str(error).replace("rows", side)
-            raise InfeasibleError(f"X[{m}]: {message}", error.rows) from None
+            raise InfeasibleError(f"X[{m}]: {error}", error.rows, error.side) from None
         except ValueError as error:
             raise ValueError(f"X[{m}]: {error}") from None
 

@@ -1,6 +1,6 @@
 """Kernels of the separable entropy  H(tau) = sum_k -a_k t log t + c_k (1-t) log(1-t)."""
 
-from math import log, log1p
+from math import log
 
 import numpy as np
 
@@ -13,74 +13,96 @@ SERIES_LIMIT = 0.1  # below it, log(1-t) is summed as a power series to better t
 
 
 @kernel
-def entropy(tau, a, c):
+def entropy(tau, log_tau, a, c):
+    """H(tau); log_tau is finite where tau is 0 (NumPy's log is faster than a compiled loop's)."""
     total = 0.0
     for k in range(tau.shape[0]):
         t = tau[k]
-        if t > FLOOR:
-            total -= a[k] * t * log(t)
+        total -= a[k] * t * log_tau[k]
         if c[k] != 0.0 and t < 1.0:
-            total += c[k] * (1.0 - t) * log1p(-t)
+            if t < 1e-4:
+                total -= c[k] * t * (1.0 - t * (0.5 + t * (1.0 / 6.0 + t / 12.0)))
+            else:
+                total += c[k] * (1.0 - t) * log(1.0 - t)
     return total
 
 
 @kernel
-def add_entropy_gradient(tau, a, c, scores, out):
-    """out = scores + gradient of H at tau; entries with a = 0 are settled and get 0."""
+def add_entropy_gradient(tau, log_tau, a, c, scores, out, sums):
+    """out = scores + gradient of H at tau; entries with a = 0 are settled and get their score.
+
+    On the way, `sums` collects what a line search needs of the entries up to SERIES_LIMIT:
+    sum of a t log t, of a t, of c t, and of c t^2, c t^3, ... (N_POWERS of them).
+    """
+    sums[:] = 0.0
     for k in range(tau.shape[0]):
         if a[k] == 0.0:
             out[k] = scores[k]
             continue
-        t = max(tau[k], FLOOR)
-        value = scores[k] - a[k] * (log(t) + 1.0)
+        t = tau[k]
+        x = log_tau[k]
+        value = scores[k] - a[k] * (x + 1.0)
+        small = t <= SERIES_LIMIT
+        if small:
+            sums[0] += a[k] * t * x
+            sums[1] += a[k] * t
         if c[k] != 0.0:
             if t < 1e-4:
                 value -= c[k] * (1.0 - t * (1.0 + 0.5 * t))
             else:
                 value -= c[k] * (log(max(1.0 - t, COMPLEMENT_FLOOR)) + 1.0)
+            if small:
+                sums[2] += c[k] * t
+                add_powers(sums, c[k] * t * t, t)
         out[k] = value
 
 
 @kernel
-def vertex_line_search(tau, a, c, indices, values, linear, quadratic, guess, max_step, rtol):
+def add_powers(sums, first, t):
+    """Add first, first*t, first*t^2, ... to the power sums."""
+    p = first
+    for r in range(N_POWERS):
+        sums[3 + r] += p
+        p *= t
+
+
+@kernel
+def vertex_line_search(tau, a, c, indices, values, sums, linear, quadratic, guess, max_step, rtol):
     """Minimise  linear*eta + quadratic*eta^2/2 - H(tau + eta*(vertex - tau))  on [0, max_step].
 
-    Away from the vertex's support an entry is (1-eta)*t, so its share of the slope is a few
-    sums taken once; only the support and the large entries are visited at every trial. Stops
-    when the slope has fallen to rtol times its value at 0. Returns eta.
+    Away from the vertex's support an entry is (1-eta)*t, so its share of the slope is known from
+    `sums` (of `add_entropy_gradient` at the same tau); only the support and the large entries
+    are visited at every trial. Stops when the slope has fallen to rtol times its value at 0.
     """
     n = tau.shape[0]
     on = np.zeros(n)
     for q in range(indices.shape[0]):
         on[indices[q]] += values[q]
-    listed = np.empty(n, np.int64)
+    rest = sums.copy()
     n_listed = 0
-    mass = 0.0
-    weighted_log = 0.0
-    c_mass = 0.0
-    powers = np.zeros(N_POWERS)
+    for k in range(n):
+        if tau[k] > SERIES_LIMIT and a[k] != 0.0:
+            n_listed += 1
+    listed = np.empty(n_listed + indices.shape[0], np.int64)
+    n_listed = 0
     slope_at_zero = linear
     for k in range(n):
-        if a[k] == 0.0:
+        if a[k] == 0.0 or (on[k] == 0.0 and tau[k] <= SERIES_LIMIT):
             continue
-        t = tau[k]
-        if on[k] > 0.0 or t > SERIES_LIMIT:
-            listed[n_listed] = k
-            n_listed += 1
-            t = max(t, FLOOR)
-            slope = a[k] * (log(t) + 1.0)
-            if c[k] != 0.0:
-                slope += c[k] * (log(max(1.0 - t, COMPLEMENT_FLOOR)) + 1.0)
-            slope_at_zero += (on[k] - t) * slope
-        elif t > FLOOR:
-            mass += a[k] * t
-            weighted_log += a[k] * t * log(t)
-            if c[k] != 0.0:
-                c_mass += c[k] * t
-                p = c[k] * t * t
-                for r in range(N_POWERS):
-                    powers[r] += p
-                    p *= t
+        listed[n_listed] = k
+        n_listed += 1
+        t = max(tau[k], FLOOR)
+        slope = a[k] * (log(t) + 1.0)
+        if c[k] != 0.0:
+            slope += c[k] * (log(max(1.0 - t, COMPLEMENT_FLOOR)) + 1.0)
+        slope_at_zero += (on[k] - t) * slope
+        if t <= SERIES_LIMIT:
+            rest[0] -= a[k] * t * log(t)
+            rest[1] -= a[k] * t
+            rest[2] -= c[k] * t
+            add_powers(rest, -c[k] * t * t, t)
+    weighted_log, mass, c_mass = rest[0], max(rest[1], 0.0), rest[2]
+    powers = rest[3:]
     slope_at_zero -= weighted_log + mass + c_mass
     for r in range(N_POWERS):
         slope_at_zero += powers[r] / (r + 1.0)
@@ -105,9 +127,9 @@ def vertex_line_search(tau, a, c, indices, values, linear, quadratic, guess, max
             slope += d * a[k] * (log(t) + 1.0)
             curvature += d * d * a[k] / t
             if c[k] != 0.0:
-                rest = max(1.0 - t, COMPLEMENT_FLOOR)
-                slope += d * c[k] * (log(rest) + 1.0)
-                curvature -= d * d * c[k] / rest
+                om = max(1.0 - t, COMPLEMENT_FLOOR)
+                slope += d * c[k] * (log(om) + 1.0)
+                curvature -= d * d * c[k] / om
         if abs(slope) <= -rtol * slope_at_zero:
             break
         if slope > 0.0:

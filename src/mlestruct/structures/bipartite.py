@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..decoders import assignment
+from ..exceptions import InfeasibleError
 from ..inference import matching_oracle
 from ..inference._rows import Rows
 from .base import Decoding, Marginals, Vertex
@@ -81,7 +82,7 @@ class BipartiteMatching:
         settled = np.zeros(self.n_coordinates)
         source = np.arange(graph.n_edges) if edge_order is None else edge_order
         if self.perfect:
-            clamped = clamped_edges(graph)
+            clamped = _settled_edges(graph, flipped)
             if clamped.any:
                 self._build_reduced(graph, clamped, rho_cols, c_edge, source, col_single, settled)
             else:
@@ -185,7 +186,7 @@ class BipartiteMatching:
     @property
     def is_settled(self) -> bool:
         """Whether there is only one admissible matching."""
-        return self._rows.col.shape[0] == 0
+        return self._edges.n_edges == 0
 
     # ------------------------------------------------------------------ entropy
     def entropy(self, tau: Floats) -> float:
@@ -194,11 +195,7 @@ class BipartiteMatching:
 
     def entropy_gradient(self, tau: Floats) -> Floats:
         """Gradient of H_rho; 0 at settled coordinates."""
-        return self._entropy.add_gradient(tau, np.zeros_like(tau))
-
-    def frank_wolfe_scores(self, tau: Floats, scores: Floats) -> Floats:
-        """scores + gradient of H_rho at tau: what the linear subproblem maximises."""
-        return self._entropy.add_gradient(tau, scores)
+        return self._entropy.add_gradient(tau, np.zeros_like(tau))[0]
 
     @property
     def separable_entropy(self) -> SeparableEntropy:
@@ -345,8 +342,13 @@ class BipartiteMatching:
         w, w_cols = self._core_scores(scores)
         constant = float(scores @ self._settled)
         found = matching_oracle.solve(self._rows, w, w_cols, self._start(), warm, tol)
+        tau = self._spread(found.t, found.z)
+        if not np.isfinite(found.value):
+            # Nothing feasible came of it: the best matching is, and its score is a valid value.
+            best = self.decode(scores)
+            tau, found.value = best.vertex.dense(self.n_coordinates), best.score - constant
         return Marginals(
-            self._spread(found.t, found.z),
+            tau,
             found.value + constant,
             found.upper_bound + constant,
             found,
@@ -357,9 +359,7 @@ class BipartiteMatching:
         """A proven upper bound of log Z_rho at any column prices; tau is where to look."""
         w, w_cols = self._core_scores(scores)
         hint = tau if self._plain else tau[self._source]
-        bound = matching_oracle.polished_bound(
-            self._rows, w, w_cols, np.append(prices, 0.0), hint, 1e-7
-        )
+        bound, _ = matching_oracle.polish(self._rows, w, w_cols, np.append(prices, 0.0), hint, 1e-7)
         return bound + float(scores @ self._settled)
 
     def softened(self, share: float = 1.0) -> Any:
@@ -383,6 +383,18 @@ class BipartiteMatching:
         return matching_oracle.covariance_of_features(
             self._rows, found.warm, features, self._source
         )
+
+
+def _settled_edges(graph: BipartiteGraph, flipped: bool) -> Clamped:
+    """`clamped_edges`, with the sides named as the user sees them."""
+    try:
+        return clamped_edges(graph)
+    except InfeasibleError as error:
+        if not flipped:
+            raise
+        raise InfeasibleError(
+            str(error).replace("rows", "columns"), error.rows, "columns"
+        ) from None
 
 
 def node_rho(

@@ -29,18 +29,20 @@ class SeparableEntropy:
         self.c = np.ascontiguousarray(c, dtype=np.float64)
 
     def __call__(self, tau: Floats) -> float:
-        return float(kernels.entropy(tau, self.a, self.c))
+        return float(kernels.entropy(tau, _log(tau), self.a, self.c))
 
-    def add_gradient(self, tau: Floats, scores: Floats) -> Floats:
-        """scores + gradient of H at tau, as a new array."""
+    def add_gradient(self, tau: Floats, scores: Floats) -> tuple[Floats, Floats]:
+        """scores + gradient of H at tau, and sums that `line_search` at tau wants."""
         out = np.empty_like(tau)
-        kernels.add_entropy_gradient(tau, self.a, self.c, scores, out)
-        return out
+        sums = np.empty(3 + kernels.N_POWERS)
+        kernels.add_entropy_gradient(tau, _log(tau), self.a, self.c, scores, out, sums)
+        return out, sums
 
     def line_search(
         self,
         tau: Floats,
         vertex: Vertex,
+        sums: Floats,
         linear: float,
         quadratic: float,
         guess: float,
@@ -50,7 +52,7 @@ class SeparableEntropy:
         """Step eta towards `vertex` minimising linear*eta + quadratic*eta^2/2 - H."""
         return float(
             kernels.vertex_line_search(
-                tau, self.a, self.c, vertex.indices, vertex.values,
+                tau, self.a, self.c, vertex.indices, vertex.values, sums,
                 linear, quadratic, guess, max_step, rtol,
             )
         )  # fmt: skip
@@ -59,3 +61,9 @@ class SeparableEntropy:
     def move(tau: Floats, vertex: Vertex, eta: float) -> None:
         """tau <- (1 - eta) tau + eta vertex, in place."""
         kernels.move_towards(tau, vertex.indices, vertex.values, eta)
+
+
+def _log(tau: Floats) -> Floats:
+    """log tau, finite where tau has underflowed."""
+    logs: Floats = np.log(np.maximum(tau, kernels.FLOOR))
+    return logs
