@@ -18,12 +18,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..decoders import assignment
-from ..exceptions import InfeasibleError
 from ..inference import matching_oracle
-from ..inference._rows import Rows
 from .base import Decoding, Marginals, Vertex
-from .bipartite_graph import BipartiteGraph, Clamped, clamped_edges
+from .bipartite_graph import BipartiteGraph
 from .entropy import SeparableEntropy
+from .matching_core import Layout, MatchingCore, build_core
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -60,133 +59,18 @@ class BipartiteMatching:
         self._row_single = self.n_scored
         self._col_single = self.n_scored + (n if self.free_rows else 0)
         self.n_coordinates = self._col_single + (m if self.free_cols else 0)
-        self._build_core()
+        layout = Layout(self._row_single, self._col_single, self.n_coordinates)
+        self._set_core(build_core(graph, self.rho_rows, self.rho_cols, self.perfect, layout))
         self._interior: Floats | None = None
 
-    # ------------------------------------------------------------------ construction
-    def _build_core(self) -> None:
-        """Drop what is clamped, and put the side that must be covered in rows."""
-        graph = self.graph
-        n, m = graph.n_rows, graph.n_cols
-        flipped = self.perfect and n > m
-        edge_order = None
-        if flipped:
-            graph, edge_order = graph.transposed()
-            rho_rows, rho_cols = self.rho_cols, self.rho_rows
-            row_single, col_single = self._col_single, self._row_single
-        else:
-            rho_rows, rho_cols = self.rho_rows, self.rho_cols
-            row_single, col_single = self._row_single, self._col_single
-        self._flipped = flipped
-        c_edge = rho_rows[graph.row] + rho_cols[graph.col] - 1.0
-        settled = np.zeros(self.n_coordinates)
-        source = np.arange(graph.n_edges) if edge_order is None else edge_order
-        if self.perfect:
-            clamped = _settled_edges(graph, flipped)
-            if clamped.any:
-                self._build_reduced(graph, clamped, rho_cols, c_edge, source, col_single, settled)
-            else:
-                tight = clamped.col_never_single
-                self._set_core(
-                    Rows(graph.ptr, graph.col, np.ones(graph.n_edges), c_edge,
-                         np.where(tight, 0.0, rho_cols)),
-                    source, col_single + np.arange(graph.n_cols), graph,
-                )  # fmt: skip
-        else:
-            self._build_with_singles(graph, rho_rows, rho_cols, c_edge, row_single, col_single)
-        self._settled = settled
-        self._settled_ones = np.flatnonzero(settled)
-        self._ones = np.ones(self._edges.n_rows)
-        self._first_edge = np.arange(self._edges.n_rows) * self._edges.n_cols
-        self._use_rows(self._rows)
-
-    def _use_rows(self, rows: Rows) -> None:
-        """Take the entropy's weights from `rows`."""
-        self._rows = rows
-        a = np.zeros(self.n_coordinates)
-        c = np.zeros(self.n_coordinates)
-        a[self._source], c[self._source] = rows.a, rows.c
-        a[self._col_source[self._free]] = rows.rho_cols[self._free]
-        self._entropy = SeparableEntropy(a, c)
-
-    def _set_core(self, rows: Rows, source: Ints, col_source: Ints, edges: BipartiteGraph) -> None:
-        self._rows = Rows(
-            np.ascontiguousarray(rows.ptr),
-            np.ascontiguousarray(rows.col),
-            np.ascontiguousarray(rows.a),
-            np.ascontiguousarray(rows.c),
-            np.ascontiguousarray(rows.rho_cols),
-        )
-        self._source = source  # coordinate of every entry of the rows
-        self._col_source = col_source  # coordinate of every column's single probability
-        self._edges = edges  # the graph among the core's rows and columns
-        self._free = self._rows.rho_cols > 0
-        self._all_free = bool(self._free.any())
-        self._plain = bool(
-            not self._all_free
-            and source.shape[0] == self.n_coordinates
-            and np.array_equal(source, np.arange(self.n_coordinates))
-        )
-        has_single = rows.col == rows.rho_cols.shape[0]
-        self._edge_source = source[~has_single]
-        self._single_source = source[has_single]
-
-    def _build_reduced(
-        self,
-        graph: BipartiteGraph,
-        clamped: Clamped,
-        rho_cols: Floats,
-        c_edge: Floats,
-        source: Ints,
-        col_single: int,
-        settled: Floats,
-    ) -> None:
-        """The core of a graph some of whose edges are in no or in every matching."""
-        settled[source[clamped.edge_always]] = 1.0
-        if self.free_cols or self.free_rows:
-            settled[col_single + np.flatnonzero(clamped.col_always_single)] = 1.0
-        keep = ~(clamped.edge_never | clamped.edge_always)
-        row, col = graph.row[keep], graph.col[keep]
-        rows_kept, new_row = np.unique(row, return_inverse=True)
-        cols_kept, new_col = np.unique(col, return_inverse=True)
-        counts = np.bincount(new_row, minlength=rows_kept.shape[0])
-        ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        core = BipartiteGraph(rows_kept.shape[0], cols_kept.shape[0], ptr, new_col.astype(np.int64))
-        rho = np.where(clamped.col_never_single, 0.0, rho_cols)[cols_kept]
-        self._set_core(
-            Rows(ptr, core.col, np.ones(core.n_edges), c_edge[keep], rho),
-            source[keep], col_single + cols_kept, core,
-        )  # fmt: skip
-
-    def _build_with_singles(
-        self,
-        graph: BipartiteGraph,
-        rho_rows: Floats,
-        rho_cols: Floats,
-        c_edge: Floats,
-        row_single: int,
-        col_single: int,
-    ) -> None:
-        """Every row gets one more entry, for staying single."""
-        n, m = graph.n_rows, graph.n_cols
-        at = graph.ptr[1:]
-        self._set_core(
-            Rows(
-                graph.ptr + np.arange(n + 1),
-                np.insert(graph.col, at, m),
-                np.insert(np.ones(graph.n_edges), at, rho_rows),
-                np.insert(c_edge, at, 0.0),
-                rho_cols,
-            ),
-            np.insert(np.arange(graph.n_edges), at, row_single + np.arange(n)),
-            col_single + np.arange(m),
-            graph,
-        )
+    def _set_core(self, core: MatchingCore) -> None:
+        self._core = core
+        self._entropy = SeparableEntropy(*core.entropy_weights())
 
     @property
     def is_settled(self) -> bool:
         """Whether there is only one admissible matching."""
-        return self._edges.n_edges == 0
+        return self._core.edges.n_edges == 0
 
     # ------------------------------------------------------------------ entropy
     def entropy(self, tau: Floats) -> float:
@@ -209,16 +93,13 @@ class BipartiteMatching:
         `prices=True` also returns the dual prices of the core's columns; `warm` are prices of an
         earlier call.
         """
-        core = self._edges
-        n, m = core.n_rows, core.n_cols
-        edge_scores = scores if self._plain else scores[self._edge_source]
-        row_single = None if self.perfect else scores[self._single_source]
-        col_single = None
-        if self._all_free or m > n:
-            col_single = np.zeros(m)
-            col_single[self._free] = scores[self._col_source[self._free]]
+        core, graph = self._core, self._core.edges
+        n, m = graph.n_rows, graph.n_cols
+        edge_scores = scores if core.plain else scores[core.edge_source]
+        row_single = None if self.perfect else scores[core.single_source]
+        col_single = core.columns(scores) if core.any_free or m > n else None
         found = None
-        if core.is_complete and n and m:
+        if graph.is_complete and n and m:
             table = edge_scores.reshape(n, m)
             if not prices and row_single is None and n <= assignment.SCIPY_LIMIT:
                 if col_single is not None:
@@ -229,32 +110,16 @@ class BipartiteMatching:
                     table, row_single=row_single, col_single=col_single, warm=warm
                 )
                 chosen, found = result.row_to_col, result.prices
-            edge = self._first_edge + chosen
+            edge = core.first_edge + chosen
             if row_single is not None:
                 edge[chosen < 0] = -1
         else:
             edge, found, _ = assignment.assign_edges(
-                core.ptr, core.col, edge_scores, m,
+                graph.ptr, graph.col, edge_scores, m,
                 row_single=row_single, col_single=col_single, warm=warm,
             )  # fmt: skip
-        vertex = self._vertex(edge)
+        vertex = core.vertex(edge)
         return Decoding(vertex, vertex.dot(scores), found)
-
-    def _vertex(self, edge: Ints) -> Vertex:
-        """The vertex of the core's chosen edges (-1: single row) and all that is settled."""
-        if self._plain:
-            return Vertex(edge, self._ones)
-        matched = edge >= 0
-        parts = [self._edge_source[edge[matched]]]
-        if not self.perfect:
-            parts.append(self._single_source[~matched])
-        if self._all_free:
-            single = self._free.copy()
-            single[self._edges.col[edge[matched]]] = False
-            parts.append(self._col_source[single])
-        parts.append(self._settled_ones)
-        indices = np.concatenate(parts)
-        return Vertex(indices, np.ones(indices.shape[0]))
 
     # ------------------------------------------------------------------ labels
     def encode(self, label: Any) -> Vertex:
@@ -298,51 +163,38 @@ class BipartiteMatching:
         """
         if self._interior is None:
             t, z = self._start()
-            if not self._edges.is_complete and self._rows.c.size:
-                even = self._rows._replace(c=np.zeros_like(self._rows.c))
+            rows = self._core.rows
+            if not self._core.edges.is_complete and rows.c.size:
+                even = rows._replace(c=np.zeros_like(rows.c))
                 zeros = np.zeros_like(t), np.zeros_like(z)
                 found = matching_oracle.solve(even, *zeros, (t, z), None, 1e-10)
                 t, z = found.t, found.z
-            self._interior = self._spread(t, z)
+            self._interior = self._core.coordinates(t, z)
         return self._interior.copy()
 
     def _start(self) -> tuple[Floats, Floats]:
         """Positive (t, z) with exact row sums; exact column sums too on complete graphs."""
-        core, rows = self._edges, self._rows
-        n, m = core.n_rows, core.n_cols
-        if core.is_complete and n and m:
+        graph, rows, free = self._core.edges, self._core.rows, self._core.free
+        n, m = graph.n_rows, graph.n_cols
+        if graph.is_complete and n and m:
             share = 1.0 / (max(n, m) + (0 if self.perfect else 1))
             t = np.full(rows.col.shape[0], share)
             if not self.perfect:
                 t[rows.ptr[1:] - 1] = 1.0 - m * share
-            z = np.where(self._free, 1.0 - n * share, 1.0)
+            z = np.where(free, 1.0 - n * share, 1.0)
             return t, np.maximum(z, 1e-3)
         counts = np.diff(rows.ptr)
         t = np.repeat(1.0 / np.maximum(counts, 1), counts)
-        return t, np.where(self._free, 0.5, 1.0)
-
-    def _spread(self, t: Floats, z: Floats) -> Floats:
-        """Marginals in coordinates, from the core's (t, z)."""
-        if self._plain:
-            return t.copy()
-        tau = self._settled.copy()
-        tau[self._source] = t
-        tau[self._col_source[self._free]] = z[self._free]
-        return tau
-
-    def _core_scores(self, scores: Floats) -> tuple[Floats, Floats]:
-        w = scores if self._plain else scores[self._source]
-        w_cols = np.zeros(self._edges.n_cols)
-        if self._all_free:
-            w_cols[self._free] = scores[self._col_source[self._free]]
-        return w, w_cols
+        return t, np.where(free, 0.5, 1.0)
 
     def marginals(self, scores: Floats, warm: Any = None, tol: float = 1e-8) -> Marginals:
         """tau maximising <scores, tau> + H_rho(tau), with certified bounds of log Z_rho."""
-        w, w_cols = self._core_scores(scores)
-        constant = float(scores @ self._settled)
-        found = matching_oracle.solve(self._rows, w, w_cols, self._start(), warm, tol)
-        tau = self._spread(found.t, found.z)
+        core = self._core
+        constant = float(scores @ core.settled)
+        found = matching_oracle.solve(
+            core.rows, core.entries(scores), core.columns(scores), self._start(), warm, tol
+        )
+        tau = core.coordinates(found.t, found.z)
         if not np.isfinite(found.value):
             # Nothing feasible came of it: the best matching is, and its score is a valid value.
             best = self.decode(scores)
@@ -357,10 +209,12 @@ class BipartiteMatching:
 
     def price_bound(self, scores: Floats, prices: Floats, tau: Floats) -> float:
         """A proven upper bound of log Z_rho at any column prices; tau is where to look."""
-        w, w_cols = self._core_scores(scores)
-        hint = tau if self._plain else tau[self._source]
-        bound, _ = matching_oracle.polish(self._rows, w, w_cols, np.append(prices, 0.0), hint, 1e-7)
-        return bound + float(scores @ self._settled)
+        core = self._core
+        bound, _ = matching_oracle.polish(
+            core.rows, core.entries(scores), core.columns(scores), np.append(prices, 0.0),
+            core.entries(tau), 1e-7,
+        )  # fmt: skip
+        return bound + float(scores @ core.settled)
 
     def softened(self, share: float = 1.0) -> Any:
         """A form with a safely concave entropy (`SoftenedMatching`), None if this one is.
@@ -369,32 +223,21 @@ class BipartiteMatching:
         """
         from .softened import SoftenedMatching
 
-        if not self._rows.c.size or self._rows.c.max() <= matching_oracle.SAFE_C:
+        c = self._core.rows.c
+        if not c.size or c.max() <= matching_oracle.SAFE_C:
             return None
         return SoftenedMatching(self, share)
 
     @property
     def has_feature_covariance(self) -> bool:
         """Whether `feature_covariance` is cheap enough to be worth it."""
-        return self._edges.n_cols <= matching_oracle.DIRECT_LIMIT
+        return self._core.edges.n_cols <= matching_oracle.DIRECT_LIMIT
 
     def feature_covariance(self, found: Marginals, features: Floats) -> Floats:
         """Hessian of log Z_rho in theta; `features` of shape (n_scored, K)."""
         return matching_oracle.covariance_of_features(
-            self._rows, found.warm, features, self._source
+            self._core.rows, found.warm, features, self._core.source
         )
-
-
-def _settled_edges(graph: BipartiteGraph, flipped: bool) -> Clamped:
-    """`clamped_edges`, with the sides named as the user sees them."""
-    try:
-        return clamped_edges(graph)
-    except InfeasibleError as error:
-        if not flipped:
-            raise
-        raise InfeasibleError(
-            str(error).replace("rows", "columns"), error.rows, "columns"
-        ) from None
 
 
 def node_rho(

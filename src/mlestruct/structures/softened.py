@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,21 +23,22 @@ class SoftenedMatching:
     """
 
     def __init__(self, original: BipartiteMatching, share: float = 1.0):
-        rows = original._rows
+        core = original._core
+        rows = core.rows
         self._excess = share * np.maximum(rows.c - SAFE_C, 0.0)
         capped = rows.c - self._excess
         self.structure = copy.copy(original)
-        self.structure._use_rows(rows._replace(c=capped))
+        self.structure._set_core(replace(core, rows=rows._replace(c=capped)))
 
     def _rest(self, found: Marginals) -> Floats:
         """1 - t of every entry, accurate where t is near 1."""
-        return complements(self.structure._rows, found.warm.t)
+        return complements(self.structure._core.rows, found.warm.t)
 
     def offset(self, found: Marginals) -> Floats:
         """Gradient of the part of the entropy that is left out, at `found`; all coordinates."""
         out = np.zeros(self.structure.n_coordinates)
         slope = -self._excess * (np.log(np.maximum(self._rest(found), 1e-290)) + 1.0)
-        out[self.structure._source] = slope
+        out[self.structure._core.source] = slope
         return out
 
     def entropy(self, found: Marginals) -> float:
