@@ -1,0 +1,19 @@
+"""The README's Python example runs as it stands."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+README = Path(__file__).parent.parent / "README.md"
+
+
+@pytest.mark.skipif(not README.is_file(), reason="the README is not beside the tests")
+def test_the_example_runs():
+    blocks = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    assert blocks
+    for block in blocks:
+        names: dict = {}
+        exec(compile(block, str(README), "exec"), names)
+        assert names["model"].converged_
+        assert names["model"].score(names["X"], names["Y"]) > 0.5
