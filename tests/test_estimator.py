@@ -159,6 +159,9 @@ def test_warm_start_continues():
     model = BipartiteMatchingCRF(tol=1e-8, warm_start=True).fit(X, Y)
     first = model.n_oracle_calls_
     assert model.fit(X, Y).n_oracle_calls_ < first
+    other, labels, _ = noisy_copies(sizes=(4,))  # other sizes: a cold start, not a wrong one
+    cold = BipartiteMatchingCRF(tol=1e-8).fit(other, labels)
+    np.testing.assert_allclose(model.fit(other, labels).coef_, cold.coef_, atol=1e-6)
 
 
 def test_single_nodes():

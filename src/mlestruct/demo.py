@@ -15,7 +15,7 @@ from .models import BipartiteMatchingCRF
 from .plotting import plot_mismatch
 
 ALPHAS = (1000.0, 100.0, 10.0, 1.0)
-GAP = 20
+GAP = 12
 
 
 def run_demo(picture: Path, seed: int = 0, verbose: int = 1) -> None:

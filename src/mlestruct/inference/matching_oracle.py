@@ -96,6 +96,8 @@ def solve(
 
     `start` is an interior point (t, z), used when there is no warm start or it leads nowhere.
     """
+    if warm is not None and warm.t.shape != w.shape:
+        raise ValueError(f"warm start of {warm.t.shape[0]} entries for {w.shape[0]}")
     if warm is not None:
         t, z, prices = warm.t.copy(), warm.z.copy(), warm.prices.copy()
         found = _refine(rows, w, w_cols, t, z, prices, warm.damping, tol, rounds=3)

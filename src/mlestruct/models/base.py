@@ -69,13 +69,12 @@ class StructuredEstimator(BaseEstimator, metaclass=ABCMeta):
         """
         problem = self._problem(X, Y, sample_weight)
         solver = make_solver(self.solver, problem)
-        warm = getattr(self, "_state", None) if self.warm_start else None
-        if warm is not None and (warm[0] != solver.name or warm[1] != len(problem.blocks)):
-            warm = None
+        signature, state = getattr(self, "_state", (None, None))
+        fits = self.warm_start and signature == _signature(solver.name, problem)
         result = solver.solve(
             problem,
             self._stopping(),
-            warm=None if warm is None else warm[2],
+            warm=state if fits else None,
             random_state=self._generator(),
             n_jobs=self._threads(),
         )
@@ -160,7 +159,7 @@ class StructuredEstimator(BaseEstimator, metaclass=ABCMeta):
         self.n_oracle_calls_ = result.oracle_calls
         self.history_ = result.history
         self.solver_ = result.solver
-        self._state = (result.solver, len(problem.blocks), result.state)
+        self._state = (_signature(result.solver, problem), result.state)
         if not result.converged:
             why = "interrupted" if result.interrupted else f"stopped after {result.seconds:.1f} s"
             relative = result.gap / max(1.0, abs(result.objective))
@@ -224,3 +223,9 @@ class StructuredEstimator(BaseEstimator, metaclass=ABCMeta):
         """Write the fitted model to a file; `mlestruct.load` reads it. Data only, no code."""
         check_is_fitted(self, "coef_")
         persistence.save(self, path)
+
+
+def _signature(solver: str, problem: DualProblem) -> tuple[Any, ...]:
+    """What must agree for a solver's state to start another fit."""
+    sizes = tuple(block.structure.n_coordinates for block in problem.blocks)
+    return solver, problem.n_features, sizes
