@@ -66,7 +66,7 @@ class Split:
 
 def crf_losses(split: Split, rho: float) -> tuple[float, float, float, int]:
     """(validation loss, test loss, alpha, unconverged fits) of the alpha best on validation."""
-    path = BipartiteMatchingCRF(rho=rho, tol=1e-4).fit_path(*split.train, ALPHAS)
+    path = BipartiteMatchingCRF(rho=rho, tol=1e-4, max_time=15).fit_path(*split.train, ALPHAS)
     best = path.best(*split.validate)
     unconverged = sum(not estimator.converged_ for estimator in path.estimators)
     return (
