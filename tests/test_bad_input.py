@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 
-from mlestruct import BipartiteMatchingCRF, InfeasibleError, MissingCapability, PairInput
+from mlestruct import (
+    BipartiteMatchingCRF,
+    BlockFrankWolfe,
+    FrankWolfe,
+    InfeasibleError,
+    MissingCapability,
+    PairInput,
+)
 from mlestruct.features import LazyFeatures, TableFeatures
 
 
@@ -107,6 +114,17 @@ def test_bad_pair_inputs():
     for x, message in bad:
         with pytest.raises(ValueError, match=message):
             BipartiteMatchingCRF().fit([x], GOOD_Y[:1])
+
+
+def test_solver_options_and_score_shapes_are_checked():
+    for solver in (BlockFrankWolfe(sampling="gaps"), FrankWolfe(step="linesearch")):
+        with pytest.raises(ValueError, match="expected one of"):
+            BipartiteMatchingCRF(solver=solver).fit(GOOD_X, GOOD_Y)
+    model = BipartiteMatchingCRF().fit(GOOD_X, GOOD_Y)
+    with pytest.raises(ValueError, match=r"Y\[0\]: expected shape \(3,\)"):
+        model.score(GOOD_X, [0, 0])
+    with pytest.raises(ValueError, match="rescale"):
+        BipartiteMatchingCRF().fit([x * 1e100 for x in GOOD_X], GOOD_Y)
 
 
 def test_prediction_checks_the_number_of_features():

@@ -13,6 +13,7 @@ from sklearn.pipeline import Pipeline
 
 import mlestruct
 from mlestruct import BipartiteMatchingCRF, BlockFrankWolfe, PairInput
+from mlestruct.baselines import StructuredSVM
 from mlestruct.features import LazyFeatures, SparseFeatures, TableFeatures
 
 
@@ -162,6 +163,86 @@ def test_warm_start_continues():
     other, labels, _ = noisy_copies(sizes=(4,))  # other sizes: a cold start, not a wrong one
     cold = BipartiteMatchingCRF(tol=1e-8).fit(other, labels)
     np.testing.assert_allclose(model.fit(other, labels).coef_, cold.coef_, atol=1e-6)
+
+
+@pytest.mark.parametrize("solver", ["fw", "bcfw", "newton"])
+def test_warm_start_on_other_data_is_certified_for_those(solver):
+    X, Y, _ = noisy_copies(noise=1.0)
+    model = BipartiteMatchingCRF(solver=solver, tol=0.02, warm_start=True, random_state=0)
+    model.fit(X, Y)
+    other = [-x for x in X]
+    model.fit(other, Y)
+    optimum = BipartiteMatchingCRF(tol=1e-9).fit(other, Y).objective_
+    assert model.objective_ >= optimum - 1e-6
+    assert model.objective_ - model.duality_gap_ <= optimum + 1e-6
+
+
+def test_one_array_of_samples_equals_the_list():
+    X, Y, _ = noisy_copies(n_samples=40, noise=1.0)
+    single = BipartiteMatchingCRF(tol=1e-9).fit(np.array(X), np.array(Y))
+    listed = BipartiteMatchingCRF(tol=1e-9).fit(X, Y)
+    np.testing.assert_allclose(single.coef_, listed.coef_, atol=1e-8)
+    assert single.score(np.array(X), np.array(Y)) == listed.score(X, Y)
+
+
+@pytest.mark.parametrize("solver", ["newton", "lbfgs"])
+@pytest.mark.parametrize("alpha", [1e-8, 1e-4, 1e8])
+def test_extreme_regularisation_still_converges(solver, alpha):
+    X, Y, _ = noisy_copies(n_samples=20, noise=2.0)
+    model = BipartiteMatchingCRF(alpha=alpha, solver=solver).fit(X, Y)
+    assert model.converged_
+    assert (np.abs(model.coef_).max() < 1e-3) == (alpha == 1e8)
+
+
+def test_averaged_models_carry_their_own_certificate():
+    X, Y, _ = noisy_copies(noise=1.0)
+    optimum = BipartiteMatchingCRF(tol=1e-9).fit(X, Y).objective_
+    solver = BlockFrankWolfe(averaging=True)
+    model = BipartiteMatchingCRF(solver=solver, tol=0.05, random_state=0).fit(X, Y)
+    assert model.objective_ - model.duality_gap_ <= optimum + 1e-9
+    if model.converged_:
+        assert model.duality_gap_ <= 0.05 * max(1.0, abs(model.objective_))
+
+
+def test_structured_svm_paths_and_files(tmp_path):
+    X, Y, _ = noisy_copies()
+    path = StructuredSVM(tol=0.1, random_state=0).fit_path(X, Y, [0.1, 1.0])
+    assert [type(machine) for machine in path.estimators] == [StructuredSVM] * 2
+    path.estimators[0].save(tmp_path / "svm.mls")
+    again = mlestruct.load(tmp_path / "svm.mls")
+    np.testing.assert_array_equal(again.coef_, path.estimators[0].coef_)
+
+
+@pytest.mark.parametrize("perfect", [True, False])
+@pytest.mark.parametrize("averaging", [True, False])
+def test_structured_svm_objective_is_the_hinge_loss_by_enumeration(perfect, averaging):
+    X, Y, _ = noisy_copies(n_samples=5, sizes=(3,), noise=1.0)
+    rng = np.random.default_rng(0)
+    offsets = rng.normal(size=(5, 3, 3))
+    inputs = [PairInput(x, offset=o) for x, o in zip(X, offsets, strict=True)]
+    if not perfect:
+        Y = [np.where(np.arange(3) == 0, -1, y) for y in Y]
+    everything = np.ones((3, 3), dtype=bool)
+    matchings = covering_matchings(everything) if perfect else all_matchings(everything)
+    machine = StructuredSVM(
+        alpha=0.5, tol=1e-3, perfect=perfect, averaging=averaging, random_state=0, max_iter=20_000
+    ).fit(inputs, Y)
+
+    def objective(theta):
+        total = 0.25 * theta @ theta
+        for x, o, y in zip(X, offsets, Y, strict=True):
+            table = x @ theta + o
+
+            def value(label, table=table):
+                return sum(table[i, j] for i, j in enumerate(label) if j >= 0)
+
+            total += max(np.mean(other != y) + value(other) for other in matchings) - value(y)
+        return total
+
+    assert machine.objective_ == pytest.approx(objective(machine.coef_), abs=1e-8)
+    for direction in rng.normal(size=(20, 3)):
+        other = objective(machine.coef_ + 0.05 * direction)
+        assert machine.objective_ - machine.duality_gap_ <= other + 1e-9
 
 
 def test_single_nodes():

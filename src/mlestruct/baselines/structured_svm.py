@@ -7,16 +7,19 @@ for landmark matching). Only MAP decoding is needed; it gives an assignment but 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from ..learning.averaging import WeightedAverage
 from ..learning.history import Monitor
-from ..learning.problem import Block, DualProblem
+from ..learning.path import check_alphas
+from ..learning.problem import DualProblem
 from ..learning.result import run
-from ..models.base import StructuredEstimator
+from ..models.base import RegularizationPath, StructuredEstimator
 from ..models.matching_blocks import MatchingBlocks
 
 Floats = NDArray[np.float64]
@@ -64,8 +67,9 @@ class StructuredSVM(MatchingBlocks, StructuredEstimator):
 
     def fit(self, X: Any, Y: Any, sample_weight: Any = None) -> StructuredSVM:
         """Learn `coef_` from samples X and their observed matchings Y."""
-        problem = self._problem(X, Y, sample_weight)
-        monitor = Monitor(self._stopping(), problem.alpha, "ssvm")
+        problem = self._problem(X, Y, sample_weight, merge=False)
+        self._learn_names(problem.n_features)
+        monitor = Monitor(self._stopping(), "ssvm")
         dual = _HingeDual(problem)
         average = WeightedAverage(problem.n_features)
         rng = self._generator()
@@ -87,11 +91,19 @@ class StructuredSVM(MatchingBlocks, StructuredEstimator):
                 monitor.oracle_calls += len(problem.blocks)
 
         result = run(problem, monitor, loop, lambda: dual.theta)
-        if self.averaging:
-            result.theta = average.value
+        if self.averaging and len(monitor.history):
+            result.use(average.value, -dual.hinge(average.value))
         result.objective = -result.primal
         self._keep(result, problem)
         return self
+
+    def fit_path(
+        self, X: Any, Y: Any, alphas: Sequence[float], sample_weight: Any = None
+    ) -> RegularizationPath:
+        """Fit one machine per alpha, from strong to weak."""
+        ordered = check_alphas(alphas)
+        fitted = [clone(self).set_params(alpha=a).fit(X, Y, sample_weight) for a in ordered]
+        return RegularizationPath(ordered, fitted)
 
 
 class _HingeDual:
@@ -103,20 +115,37 @@ class _HingeDual:
         self.shares = np.zeros((n_blocks, problem.n_features))
         self.losses = np.zeros(n_blocks)
         self.theta = np.zeros(problem.n_features)
-        self.bonus = [_loss_scores(block) for block in problem.blocks]
+        self.losses_of = [block.structure.hamming_loss(block.observed) for block in problem.blocks]  # type: ignore[attr-defined]
 
     def value(self) -> float:
         """The dual value, a lower bound of the smallest hinge objective."""
         return float(self.losses.sum() - 0.5 * self.problem.alpha * (self.theta @ self.theta))
 
-    def _corner(self, m: int) -> tuple[Floats, float, float]:
-        """The most violating output of block m: its share of theta, its loss, and the gap."""
+    def _violation(self, m: int, theta: Floats) -> tuple[Floats, float]:
+        """The most violating output of block m at theta: its share of theta, and its loss.
+
+        Known offsets of the scores count as part of the loss.
+        """
         block = self.problem.blocks[m]
-        constant, scores = self.bonus[m]
-        found = block.structure.decode(block.scores(self.theta) + scores)
-        moments = self.problem.observed_moments[m] - block.moments_at(found.vertex)
-        share = block.weight * moments / self.problem.alpha
-        loss = block.weight * (constant + found.vertex.dot(scores))
+        constant, scores = self.losses_of[m]
+        vertex = block.structure.decode(block.scores(theta) + scores).vertex
+        moments = self.problem.observed_moments[m] - block.moments_at(vertex)
+        loss = constant + vertex.dot(scores)
+        if block.offset is not None:
+            loss += vertex.dot(block.offset) - block.observed.dot(block.offset)
+        return block.weight * moments / self.problem.alpha, block.weight * loss
+
+    def hinge(self, theta: Floats) -> float:
+        """The objective: alpha/2 |theta|^2 + summed hinge losses."""
+        total = 0.5 * self.problem.alpha * float(theta @ theta)
+        for m in range(len(self.problem.blocks)):
+            share, loss = self._violation(m, theta)
+            total += loss - self.problem.alpha * float(share @ theta)
+        return total
+
+    def _corner(self, m: int) -> tuple[Floats, float, float]:
+        """The most violating output of block m at the current theta, and the block's gap."""
+        share, loss = self._violation(m, self.theta)
         slope = self.problem.alpha * float((self.shares[m] - share) @ self.theta)
         return share, loss, slope - self.losses[m] + loss
 
@@ -135,13 +164,3 @@ class _HingeDual:
         self.shares[m] += eta * change
         self.losses[m] += eta * (loss - self.losses[m])
         self.theta += eta * change
-
-
-def _loss_scores(block: Block) -> tuple[float, Floats]:
-    """The share of wrongly matched rows as a linear function: constant + <scores, vertex>."""
-    scores = np.zeros(block.structure.n_coordinates)
-    observed = block.observed
-    pairs = observed.indices < block.structure.n_scored
-    count = max(float(observed.values[pairs].sum()), 1.0)
-    scores[observed.indices[pairs]] = -observed.values[pairs] / count
-    return 1.0, scores

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from .averaging import WeightedAverage
 from .certificate import certify, certify_theta, linear_step
-from .frank_wolfe import move
+from .frank_wolfe import check_option, move
 from .history import Monitor, Stopping
 from .line_search import MAX_STEP, block_step
-from .problem import DualProblem, DualState, start_near_observed
+from .problem import DualProblem, DualState, start
 from .result import Result, run
 
 Floats = NDArray[np.float64]
@@ -43,6 +43,8 @@ class BlockFrankWolfe:
 
     def check(self, problem: DualProblem) -> None:
         """Needs nothing beyond the block contract."""
+        check_option("step", self.step, ("line_search", "fixed"))
+        check_option("sampling", self.sampling, ("permuted", "uniform", "gap"))
 
     def solve(
         self,
@@ -57,8 +59,8 @@ class BlockFrankWolfe:
         A step changes theta, so steps run one after the other and `n_jobs` has no effect.
         """
         rng = random_state if random_state is not None else np.random.default_rng()
-        monitor = Monitor(stopping, problem.alpha, self.name)
-        state = warm if warm is not None else start_near_observed(problem)
+        monitor = Monitor(stopping, self.name)
+        state = start(problem, warm)
         average = WeightedAverage(problem.n_features)
         n_blocks = len(problem.blocks)
         prices: list[Floats | None] = [None] * n_blocks
@@ -69,12 +71,11 @@ class BlockFrankWolfe:
             monitor.oracle_calls += n_blocks
             gaps = found.block_gaps
             theta = problem.theta(state.r)
-            monitor.record(0, theta, dual=found.dual, primal=found.primal, fw_gap=found.fw_gap)
+            if monitor.record(0, theta, dual=found.dual, primal=found.primal, fw_gap=found.fw_gap):
+                return state
             t = 0
             spent = 0.0  # on certificates
             for sweep in range(1, stopping.max_iter + 1):
-                if monitor.converged or monitor.out_of_time():
-                    break
                 for m in self._order(rng, n_blocks, gaps):
                     t += 1
                     gaps[m] = self._step(problem, state, m, t, prices, guesses)

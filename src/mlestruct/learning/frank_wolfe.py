@@ -12,7 +12,7 @@ from .averaging import WeightedAverage
 from .certificate import certify, certify_theta
 from .history import Monitor, Stopping
 from .line_search import MAX_STEP, minimise_by_slope
-from .problem import DualProblem, DualState, start_near_observed
+from .problem import DualProblem, DualState, start
 from .result import Result, run
 
 Floats = NDArray[np.float64]
@@ -36,6 +36,7 @@ class FrankWolfe:
 
     def check(self, problem: DualProblem) -> None:
         """Needs nothing beyond the block contract."""
+        check_option("step", self.step, ("line_search", "fixed"))
 
     def solve(
         self,
@@ -45,9 +46,12 @@ class FrankWolfe:
         random_state: np.random.Generator | None = None,
         n_jobs: int | None = None,
     ) -> Result:
-        """Minimise the dual of `problem`; `warm` is the state of an earlier result."""
-        monitor = Monitor(stopping, problem.alpha, self.name)
-        state = warm if warm is not None else start_near_observed(problem)
+        """Minimise the dual of `problem`; `warm` is the state of an earlier result.
+
+        MAP calls run one after the other; `n_jobs` has no effect.
+        """
+        monitor = Monitor(stopping, self.name)
+        state = start(problem, warm)
         average = WeightedAverage(problem.n_features)
         prices: list[Floats | None] = [None] * len(problem.blocks)
 
@@ -115,3 +119,9 @@ def move(structure: object, tau: Floats, vertex, eta: float) -> None:  # type: i
         return
     tau *= 1.0 - eta
     tau[vertex.indices] += eta * vertex.values
+
+
+def check_option(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    """Raise unless an option has one of its values."""
+    if value not in allowed:
+        raise ValueError(f"{name}: expected one of {allowed}, got {value!r}")

@@ -100,9 +100,8 @@ class Monitor:
     Solvers call `record` with what they know; it returns True when they should stop.
     """
 
-    def __init__(self, stopping: Stopping, alpha: float, name: str):
+    def __init__(self, stopping: Stopping, name: str):
         self.stopping = stopping
-        self.alpha = alpha
         self.name = name
         self.history = History()
         self.dual = np.inf
@@ -126,8 +125,8 @@ class Monitor:
     @property
     def tolerance(self) -> float:
         """The absolute gap aimed at."""
-        scale = abs(self.dual) if np.isfinite(self.dual) else 1.0
-        return self.stopping.tol * max(1.0, scale)
+        bounds = [abs(b) for b in (self.dual, self.primal) if np.isfinite(b)]
+        return self.stopping.tol * max(1.0, min(bounds, default=1.0))
 
     def out_of_time(self) -> bool:
         limit = self.stopping.max_time

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -50,4 +49,4 @@ def regularization_path(
         yield alpha, result
         if result.interrupted:
             return
-        warm = copy.deepcopy(result.state) if chosen.name in ("fw", "bcfw") else result.state
+        warm = result.state

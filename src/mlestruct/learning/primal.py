@@ -28,6 +28,7 @@ from .result import Result, run
 Floats = NDArray[np.float64]
 
 STALL = 4  # iterations in which the gap has to halve
+SHARPEST = 1e-8  # part of the usual oracle tolerance that is asked for at the most
 
 
 @dataclass
@@ -169,7 +170,7 @@ class PrimalSolver:
         from .majorize import can_soften, majorize
 
         self.check(problem)
-        monitor = Monitor(stopping, problem.alpha, self.name)
+        monitor = Monitor(stopping, self.name)
         n_blocks = len(problem.blocks)
         if warm is None:
             warm = PrimalState(np.zeros(problem.n_features), [None] * n_blocks)
@@ -209,13 +210,14 @@ class PrimalSolver:
         if record(iteration, at):
             return True
         gaps = [monitor.gap]
+        sharpness = [1.0]
         for _ in range(3):  # a failed line search gets another try at a sharper evaluation
             direction = self.directions(problem)
             steps = climb(
                 at,
                 evaluate,
                 direction,
-                lambda slope: oracle_tolerance(monitor, slope),
+                lambda slope: sharpness[0] * oracle_tolerance(monitor, slope),
                 monitor.out_of_time,
             )
             for at in steps:
@@ -223,6 +225,9 @@ class PrimalSolver:
                 if record(iteration, at) or iteration >= monitor.stopping.max_iter:
                     return True
                 gaps.append(monitor.gap)
+                if gaps[-1] > 0.8 * gaps[-2]:
+                    # The dual value sees errors of the marginals through |r|^2 / (2 alpha).
+                    sharpness[0] = max(0.1 * sharpness[0], SHARPEST)
                 if self._stalled(gaps, problem):
                     return False
             if monitor.out_of_time():

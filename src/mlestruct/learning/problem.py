@@ -149,6 +149,16 @@ class DualState:
         return float(self.r @ self.r / (2.0 * problem.alpha) - problem.weights @ self.entropies)
 
 
+def start(problem: DualProblem, warm: DualState | None) -> DualState:
+    """From the marginals of an earlier state, or near the observed outputs.
+
+    Only the marginals are taken over: all else depends on the data, which may have changed.
+    """
+    if warm is None:
+        return start_near_observed(problem)
+    return DualState.at(problem, [tau.copy() for tau in warm.tau])
+
+
 def start_near_observed(problem: DualProblem) -> DualState:
     """tau = (1 - eps) y + eps * interior with the eps of a coarse grid that minimises L.
 

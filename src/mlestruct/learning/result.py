@@ -23,6 +23,7 @@ class Result:
     objective : the best dual value, an upper bound of the optimum
     primal : a proven lower bound of P(theta)
     gap : objective - primal; theta is within `gap` of the best attainable log-likelihood
+    tolerance : the absolute gap that was aimed at
     state : hand it to the same solver as `warm` to continue
     """
 
@@ -30,6 +31,7 @@ class Result:
     objective: float
     primal: float
     gap: float
+    tolerance: float
     converged: bool
     interrupted: bool
     iterations: int
@@ -43,6 +45,7 @@ class Result:
         """Return `theta` instead, with its own lower bound of P."""
         self.theta, self.primal = theta, primal
         self.gap = max(self.objective - primal, 0.0)
+        self.converged = self.gap <= self.tolerance
 
 
 def run(
@@ -67,7 +70,17 @@ def run(
         monitor.finish()
     best = monitor.theta if monitor.theta is not None else theta()
     return Result(
-        best, monitor.dual, monitor.primal, monitor.gap, monitor.converged, monitor.interrupted,
-        monitor.iterations, monitor.oracle_calls, monitor.seconds, monitor.name, monitor.history,
-        state,
-    )  # fmt: skip
+        theta=best,
+        objective=monitor.dual,
+        primal=monitor.primal,
+        gap=monitor.gap,
+        tolerance=monitor.tolerance,
+        converged=monitor.converged,
+        interrupted=monitor.interrupted,
+        iterations=monitor.iterations,
+        oracle_calls=monitor.oracle_calls,
+        seconds=monitor.seconds,
+        solver=monitor.name,
+        history=monitor.history,
+        state=state,
+    )

@@ -68,6 +68,7 @@ class StructuredEstimator(BaseEstimator, metaclass=ABCMeta):
         self
         """
         problem = self._problem(X, Y, sample_weight)
+        self._learn_names(problem.n_features)
         solver = make_solver(self.solver, problem)
         signature, state = getattr(self, "_state", (None, None))
         fits = self.warm_start and signature == _signature(solver.name, problem)
@@ -101,19 +102,19 @@ class StructuredEstimator(BaseEstimator, metaclass=ABCMeta):
             path.estimators.append(fitted)
         return path
 
-    def _problem(self, X: Any, Y: Any, sample_weight: Any) -> DualProblem:
+    def _problem(self, X: Any, Y: Any, sample_weight: Any, merge: bool = True) -> DualProblem:
         alpha = check_positive(self.alpha, "alpha")
         check_positive(self.tol, "tol")
         samples = check_samples(X)
         labels = check_same_length(samples, Y)
         weights = check_weights(sample_weight, len(samples))
-        blocks = [b for b in self._blocks(samples, labels, weights) if b.weight > 0]
+        blocks = self._blocks(samples, labels, weights)
         sizes = [block.features.n_features for block in blocks]
         for m, size in enumerate(sizes):
             if size != sizes[0]:
                 raise ValueError(f"X[{m}] has {size} features, X[0] has {sizes[0]}")
-        self._learn_names(sizes[0])
-        return DualProblem(merge_equal(blocks), alpha)
+        blocks = [block for block in blocks if block.weight > 0]
+        return DualProblem(merge_equal(blocks) if merge else blocks, alpha)
 
     def _learn_names(self, n_features: int) -> None:
         names = self.feature_names
@@ -188,13 +189,17 @@ class StructuredEstimator(BaseEstimator, metaclass=ABCMeta):
     def _new_blocks(self, X: Any) -> list[Block]:
         check_is_fitted(self, "coef_")
         blocks = self._prepare(check_samples(X))
+        self._check_features(blocks)
+        return blocks
+
+    def _check_features(self, blocks: Sequence[Block]) -> None:
+        """Raise unless all blocks have as many features as were fitted."""
         for m, block in enumerate(blocks):
             if block.features.n_features != self.n_features_in_:
                 raise ValueError(
                     f"X[{m}] has {block.features.n_features} features, but "
                     f"{type(self).__name__} was fitted with {self.n_features_in_}"
                 )
-        return blocks
 
     def predict(self, X: Any) -> list[Any]:
         """The most probable output (MAP) of each sample."""
@@ -208,10 +213,11 @@ class StructuredEstimator(BaseEstimator, metaclass=ABCMeta):
         """1 - mean Hamming loss per sample."""
         samples = check_samples(X)
         labels = check_same_length(samples, Y)
-        losses = [
-            float(np.mean(np.asarray(found) != np.asarray(label)))
-            for found, label in zip(self.predict(samples), labels, strict=True)
-        ]
+        losses = []
+        for m, (found, label) in enumerate(zip(self.predict(samples), labels, strict=True)):
+            if np.shape(label) != np.shape(found):
+                raise ValueError(f"Y[{m}]: expected shape {np.shape(found)}, got {np.shape(label)}")
+            losses.append(float(np.mean(found != np.asarray(label))))
         return 1.0 - float(np.mean(losses))
 
     def named_coef(self) -> dict[str, float]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
 
 from ..learning.history import Progress
+from ..learning.problem import Block
 from .base import StructuredEstimator
 from .matching_blocks import MatchingBlocks
 from .pairs import PairSample
@@ -118,6 +122,13 @@ class BipartiteMatchingCRF(MatchingBlocks, StructuredEstimator):
         self.verbose = verbose
 
     # ------------------------------------------------------------------ prediction
+    def _fitting(self, X: Any, rho: Any) -> list[tuple[Block, PairSample]]:
+        """Blocks of new samples, checked against the fitted features, with the samples."""
+        check_is_fitted(self, "coef_")
+        prepared = self._make_blocks(check_samples(X), rho)
+        self._check_features([block for block, _ in prepared])
+        return prepared
+
     def predict_marginals(self, X: Any, tol: float = 1e-6) -> list[Any]:
         """Pseudo-marginal probability of every pair, per sample.
 
@@ -127,19 +138,24 @@ class BipartiteMatchingCRF(MatchingBlocks, StructuredEstimator):
         was one. Where nodes may stay single, 1 minus a row's sum is its probability to do so.
         `tol` is the certified gap of each log-partition function.
         """
-        self._new_blocks(X)
-        prepared = self._make_blocks(check_samples(X), self.rho)
-        tables = self._each(
-            lambda block: (
-                block.structure.marginals(  # type: ignore[attr-defined]
-                    block.scores(self.coef_), None, tol
-                ).tau
+        prepared = self._fitting(X, self.rho)
+        found = self._each(
+            lambda block: block.structure.marginals(  # type: ignore[attr-defined]
+                block.scores(self.coef_), None, tol
             ),
             [block for block, _ in prepared],
         )
+        worst = max(answer.gap for answer in found)
+        if worst > tol:
+            warnings.warn(
+                f"predict_marginals: a log-partition function is certain only to {worst:.2g} "
+                f"(tol={tol:g})",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
         return [
-            _pair_table(block.structure, sample, tau)
-            for (block, sample), tau in zip(prepared, tables, strict=True)
+            _pair_table(block.structure, sample, answer.tau)
+            for (block, sample), answer in zip(prepared, found, strict=True)
         ]
 
     def log_likelihood_bounds(self, X: Any, Y: Any, tol: float = 1e-8) -> tuple[Floats, Floats]:
@@ -152,10 +168,9 @@ class BipartiteMatchingCRF(MatchingBlocks, StructuredEstimator):
         -------
         lower, upper : ndarrays of shape (n_samples,)
         """
-        self._new_blocks(X)
         samples = check_samples(X)
         labels = check_same_length(samples, Y)
-        reweighted = self._make_blocks(samples, 0.5)
+        reweighted = self._fitting(samples, 0.5)
         bethe = self._make_blocks(samples, 1.0)
         pairs = list(zip(reweighted, bethe, labels, range(len(labels)), strict=True))
 

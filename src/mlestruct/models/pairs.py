@@ -14,6 +14,8 @@ from ..structures.bipartite_graph import BipartiteGraph
 
 Floats = NDArray[np.float64]
 
+LARGEST = 1e50  # features beyond this overflow when squared and summed
+
 
 @dataclass(frozen=True)
 class PairInput:
@@ -86,6 +88,8 @@ def _check_finite(values: Floats, where: str) -> None:
             f"{where}: found {values[at]} at {at}; features must be finite (a pair whose features "
             "are all -inf is forbidden)"
         )
+    if values.size and np.abs(values).max() > LARGEST:
+        raise ValueError(f"{where}: features of size {np.abs(values).max():.1g}; rescale them")
 
 
 def _shape_of(x: PairInput, where: str) -> tuple[int, int]:
@@ -119,6 +123,8 @@ def _read_pair_input(x: PairInput, where: str) -> PairSample:
         elif not np.isfinite(offset).all():
             raise ValueError(f"{where}: an offset per allowed pair must be finite")
     inherent = getattr(x.features, "graph", None)
+    if mask is not None and inherent is not None:
+        raise ValueError(f"{where}: the features have a graph of their own; give no mask as well")
     if mask is not None:
         graph = BipartiteGraph.from_mask(mask if sparse.issparse(mask) else np.asarray(mask, bool))
     else:

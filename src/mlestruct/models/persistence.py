@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import tempfile
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +39,14 @@ def _decode(value: Any) -> Any:
         options = dict(value)
         return SOLVERS[options.pop("solver")](**options)
     if isinstance(value, dict) and "tuple" in value:
-        return tuple(np.asarray(_decode(part)) for part in value["tuple"])
+        return tuple(_decode(part) for part in value["tuple"])
     return value
+
+
+def _estimator_class(name: str) -> Any:
+    """The estimator of that name that can be stored, or None."""
+    home = {"BipartiteMatchingCRF": "mlestruct.models", "StructuredSVM": "mlestruct.baselines"}
+    return getattr(import_module(home[name]), name) if name in home else None
 
 
 def save(estimator: Any, path: str | Path) -> None:
@@ -73,8 +80,6 @@ def save(estimator: Any, path: str | Path) -> None:
 
 def load(path: str | Path) -> Any:
     """Read a model written by `save`."""
-    from . import ESTIMATORS
-
     try:
         with np.load(path, allow_pickle=False) as stored:
             header = json.loads(str(stored["header"]))
@@ -83,13 +88,14 @@ def load(path: str | Path) -> Any:
         if isinstance(error, FileNotFoundError):
             raise
         raise ValueError(f"{path} is not a mlestruct model file ({error})") from error
-    if header.get("format") != FORMAT or header.get("estimator") not in ESTIMATORS:
+    kind = _estimator_class(str(header.get("estimator")))
+    if header.get("format") != FORMAT or kind is None:
         raise ValueError(
             f"{path}: written by another version of mlestruct "
             f"(format {header.get('format')}, estimator {header.get('estimator')})"
         )
     parameters = {name: _decode(value) for name, value in header["parameters"].items()}
-    estimator = ESTIMATORS[header["estimator"]](**parameters)
+    estimator = kind(**parameters)
     for name, value in header["learned"].items():
         setattr(estimator, name, value)
     estimator.coef_ = coef

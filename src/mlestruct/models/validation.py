@@ -18,8 +18,7 @@ def check_samples(X: Any, name: str = "X") -> Sequence[Any]:
         raise TypeError(f"{name}: expected a sequence of samples, got {type(X).__name__}")
     if len(X) == 0:
         raise ValueError(f"{name} is empty: need at least one sample")
-    samples: Sequence[Any] = X
-    return samples
+    return list(X)  # the elements stay alive, so that equal ones can be told by identity
 
 
 def check_same_length(X: Sequence[Any], Y: Any) -> Sequence[Any]:
@@ -30,13 +29,13 @@ def check_same_length(X: Sequence[Any], Y: Any) -> Sequence[Any]:
     return labels
 
 
-def check_positive(value: Any, name: str, *, finite: bool = True) -> float:
-    """`value` as a positive float."""
+def check_positive(value: Any, name: str) -> float:
+    """`value` as a positive, finite float."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be a number, got {value!r}")
     number = float(value)
-    if not number > 0 or (finite and not np.isfinite(number)):
-        raise ValueError(f"{name} must be positive{' and finite' if finite else ''}, got {value!r}")
+    if not (number > 0 and np.isfinite(number)):
+        raise ValueError(f"{name} must be positive and finite, got {value!r}")
     return number
 
 

@@ -54,7 +54,7 @@ class Marginals:
 
     `value` is attained by the feasible `tau`, so it is a lower bound of the approximate
     log-partition function log Z_rho; `upper_bound` is a proven upper bound of it.
-    `warm` can be handed to the next call; `curvature` is what `hessian` needs.
+    `warm` can be handed to the next call.
     """
 
     tau: Floats
@@ -101,7 +101,7 @@ class Structure(Protocol):
 
 CAPABILITIES = {
     "marginals": "a marginal oracle marginals(scores, warm, tol)",
-    "price_bound": "a bound price_bound(scores, prices) on its log-partition function",
+    "price_bound": "a bound price_bound(scores, prices, tau) on its log-partition function",
     "feature_covariance": "feature_covariance(marginals, features), the Hessian of log Z_rho",
 }
 

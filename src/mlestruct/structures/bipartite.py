@@ -147,6 +147,13 @@ class BipartiteMatching:
         partner[np.searchsorted(self.graph.ptr, edges, side="right") - 1] = self.graph.col[edges]
         return partner
 
+    def hamming_loss(self, vertex: Vertex) -> tuple[float, Floats]:
+        """The share of rows matched otherwise than in `vertex`: constant + <scores, tau>."""
+        scores = np.zeros(self.n_coordinates)
+        rows = vertex.indices < self._col_single  # pairs and single rows
+        scores[vertex.indices[rows]] = -vertex.values[rows] / self.graph.n_rows
+        return 1.0, scores
+
     def table(self, tau: Floats) -> Floats:
         """Edge coordinates of tau as a matrix of shape (n_rows, n_cols), 0 where not allowed."""
         if self.graph.is_complete:
@@ -181,8 +188,7 @@ class BipartiteMatching:
             t = np.full(rows.col.shape[0], share)
             if not self.perfect:
                 t[rows.ptr[1:] - 1] = 1.0 - m * share
-            z = np.where(free, 1.0 - n * share, 1.0)
-            return t, np.maximum(z, 1e-3)
+            return t, np.where(free, 1.0 - n * share, 1.0)
         counts = np.diff(rows.ptr)
         t = np.repeat(1.0 / np.maximum(counts, 1), counts)
         return t, np.where(free, 0.5, 1.0)
@@ -199,6 +205,8 @@ class BipartiteMatching:
             # Nothing feasible came of it: the best matching is, and its score is a valid value.
             best = self.decode(scores)
             tau, found.value = best.vertex.dense(self.n_coordinates), best.score - constant
+            found.t = np.maximum(core.entries(tau), 1e-200)
+            found.z = np.where(core.free, np.maximum(core.columns(tau), 1e-200), 1.0)
         return Marginals(
             tau,
             found.value + constant,
