@@ -13,10 +13,21 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 def kernel(function: Function) -> Function:
     """Compile `function` with numba, releasing the GIL.
 
+    Arithmetic is kept in the order written.
+
     The machine code is cached next to the source (or in numba's user cache). Where neither
     place is writable the kernel is compiled anew in each process instead of failing.
     """
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+    return _compiled(function, {})
+
+
+def summing_kernel(function: Function) -> Function:
+    """The same, letting sums be reordered, which makes long inner products several times faster."""
+    return _compiled(function, {"fastmath": {"reassoc", "contract", "nsz"}})
+
+
+def _compiled(function: Function, extra: dict[str, Any]) -> Function:
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", **extra}
     try:
         return numba.njit(cache=True, **options)(function)
     except RuntimeError:  # numba: "cannot cache function: no locator available"

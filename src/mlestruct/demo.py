@@ -77,6 +77,8 @@ def _print_confidence(predicted: list, truth: list, marginals: list) -> None:
 
 def check_writable(picture: Path) -> None:
     """Fail before the work rather than after it."""
+    if picture.suffix.lower() not in (".png", ".pdf", ".svg", ".jpg"):
+        raise FileNotFoundError(f"--out: expected a .png, .pdf, .svg or .jpg file, got {picture}")
     folder = picture.parent
     if not folder.is_dir():
         raise FileNotFoundError(f"--out: folder {folder} does not exist")

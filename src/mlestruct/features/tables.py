@@ -1,10 +1,13 @@
 """Features of pairs from two tables, one row per left item and one per right item.
 
-Nothing of size (n_rows, n_cols, n_features) is ever made: scores and moments are matrix
-products where the feature is a polynomial, and a compiled loop over pairs otherwise.
+Scores and moments are matrix products where the feature is a polynomial, and a compiled loop over
+pairs otherwise; nothing of size (n_rows, n_cols, n_features) is needed. Where it is small, `matrix`
+spells it out for solvers that profit from it.
 """
 
 from __future__ import annotations
+
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,6 +18,7 @@ from ._table_kernels import ABSOLUTE, PRODUCT, SQUARED, table_moments, table_sco
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+MATRIX_LIMIT = 10_000_000  # numbers; larger tables are never spelled out
 KINDS = {"squared": SQUARED, "absolute": ABSOLUTE, "product": PRODUCT}
 
 
@@ -72,6 +76,17 @@ class TableFeatures:
     def restricted(self, graph: BipartiteGraph) -> TableFeatures:
         """The same features on the pairs of `graph` only."""
         return TableFeatures(self.left, self.right, self.kind, graph)
+
+    @cached_property
+    def matrix(self) -> Floats | None:
+        """The features as an array (n_scored, n_features) where that is small, else None."""
+        if self.n_scored * self.n_features > MATRIX_LIMIT:
+            return None
+        row, col = self._pairs()
+        left, right = self.left[row], self.right[col]
+        if self.kind == "product":
+            return left * right
+        return -((left - right) ** 2) if self.kind == "squared" else -np.abs(left - right)
 
     def _pairs(self, indices: Ints | None = None) -> tuple[Ints, Ints]:
         graph = self.graph

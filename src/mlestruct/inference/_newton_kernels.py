@@ -26,6 +26,7 @@ from ._price_kernels import (
 )
 
 ROUNDING = 1e-11  # relative; scores of 1e5 make marginals uncertain by about that
+FACTOR, ITERATE, EITHER = 0, 1, 2  # ways to solve for the prices
 SMALL = 1e-10  # below this an entry follows its own stationarity, not the common step
 
 
@@ -167,8 +168,10 @@ def linear_gap(rows, w_cols, g, prices, t, z, excess):
 
 
 @kernel
-def newton(rows, w, w_cols, t, z, prices, damping, tol, stall, max_iter, direct):
+def newton(rows, w, w_cols, t, z, prices, damping, tol, stall, max_iter, solve):
     """Maximise from the feasible (t, z), in place; prices (n_cols + 1,) are updated along.
+
+    `solve` says how to solve for prices: FACTOR, ITERATE, or EITHER (iterate while that is quick).
 
     Stops when the linearised bound at the current prices closes to within `tol`, or when the
     Newton decrement (twice the predicted gain) is below `stall` and only the semi-dual can
@@ -198,7 +201,8 @@ def newton(rows, w, w_cols, t, z, prices, damping, tol, stall, max_iter, direct)
     rhs = np.empty(n_cols + 1)
     excess = np.empty(n_cols + 1)
     change = np.empty(n_cols)
-    side = n_cols if direct else 1
+    factor = solve == FACTOR
+    side = n_cols if factor else 1
     matrix = np.empty((side, side))
     scale = np.empty(side)
     value, size = evaluate(rows, w, w_cols, t, z, largest, log_t, log_om)
@@ -222,13 +226,18 @@ def newton(rows, w, w_cols, t, z, prices, damping, tol, stall, max_iter, direct)
             if rho_cols[j] > 0.0:
                 pull = w_cols[j] - rho_cols[j] * (log(z[j]) + 1.0) - prices[j]
                 rhs[j] += z[j] / rho_cols[j] * pull
-        if direct:
+        if not factor:
+            rtol = 1e-4 if decrement > 1e-3 else 1e-8
+            steps = 60 if solve == EITHER else 300
+            solved = conjugate_gradients(rows, h, spread, den, largest, z, rhs, change, rtol, steps)
+            if solve == EITHER and not solved:
+                factor = True
+                matrix = np.empty((n_cols, n_cols))
+                scale = np.empty(n_cols)
+        if factor:
             schur(rows, h, spread, den, largest, z, matrix)
             cholesky(matrix, scale)
             cholesky_solve(matrix, scale, rhs, change)
-        else:
-            rtol = 1e-4 if decrement > 1e-3 else 1e-8
-            conjugate_gradients(rows, h, spread, den, largest, z, rhs, change, rtol, 300)
         for j in range(n_cols):
             prices[j] += change[j]
         apply_rows(rows, h, spread, den, largest, g, prices, d)

@@ -9,8 +9,9 @@ from math import inf, sqrt
 
 import numpy as np
 
-from .._compile import kernel
+from .._compile import kernel, summing_kernel
 
+BLAS_FROM = 48  # columns; below it a matrix product is not worth its call
 FLOOR = 1e-290  # smallest entry kept; its contribution to the objective is below rounding
 
 
@@ -75,8 +76,55 @@ def apply_rows(rows, h, spread, den, largest, g, prices, out):
 
 
 @kernel
+def is_complete(rows):
+    """Whether every row has an entry in every column."""
+    n = rows.ptr.shape[0] - 1
+    n_cols = rows.rho_cols.shape[0]
+    width = rows.ptr[1] - rows.ptr[0] if n > 0 else 0
+    return width >= n_cols and n * width == rows.ptr[n] and n_cols > 0
+
+
+@kernel
 def schur(rows, h, spread, den, largest, z, matrix):
     """Lower triangle of E C E' + diag(z / rho): curvature of the semi-dual in the prices."""
+    if matrix.shape[0] > BLAS_FROM and is_complete(rows):
+        dense_schur(rows, h, spread, den, largest, z, matrix)
+    else:
+        sparse_schur(rows, h, spread, den, largest, z, matrix)
+
+
+@kernel
+def dense_schur(rows, h, spread, den, largest, z, matrix):
+    """`schur` of a complete graph, its bulk as one matrix product."""
+    ptr, col = rows.ptr, rows.col
+    n = ptr.shape[0] - 1
+    n_cols = rows.rho_cols.shape[0]
+    table = np.ascontiguousarray(h.reshape(n, ptr[1])[:, :n_cols])
+    weighted = np.empty_like(table)
+    for i in range(n):
+        f = rank_one(spread[i], den[i])
+        for j in range(n_cols):
+            weighted[i, j] = -f * table[i, j]
+    matrix[:] = np.dot(weighted.T, table)
+    for i in range(n):
+        jk = col[largest[i]]
+        for j in range(n_cols):
+            matrix[j, j] += table[i, j]
+            if jk < n_cols:
+                if jk < j:
+                    matrix[j, jk] -= table[i, j] / den[i]
+                else:
+                    matrix[jk, j] -= table[i, j] / den[i]
+        if jk < n_cols:
+            matrix[jk, jk] += spread[i] / den[i]
+    for j in range(n_cols):
+        if rows.rho_cols[j] > 0.0:
+            matrix[j, j] += z[j] / rows.rho_cols[j]
+
+
+@kernel
+def sparse_schur(rows, h, spread, den, largest, z, matrix):
+    """`schur`, entry by entry."""
     ptr, col = rows.ptr, rows.col
     n_cols = rows.rho_cols.shape[0]
     matrix[:] = 0.0
@@ -109,7 +157,7 @@ def schur(rows, h, spread, den, largest, z, matrix):
             matrix[j, j] += z[j] / rows.rho_cols[j]
 
 
-@kernel
+@summing_kernel
 def cholesky(matrix, scale):
     """Factor the Jacobi-scaled lower triangle in place.
 
@@ -169,7 +217,10 @@ def cholesky_solve(matrix, scale, b, x):
 
 @kernel
 def conjugate_gradients(rows, h, spread, den, largest, z, rhs, x, rtol, max_iter):
-    """Solve the system of `schur` without forming it (Jacobi preconditioner)."""
+    """Solve the system of `schur` without forming it (Jacobi preconditioner).
+
+    Returns whether the residual fell to rtol of its start within max_iter steps.
+    """
     ptr, col = rows.ptr, rows.col
     m = rows.rho_cols.shape[0]
     diagonal = np.zeros(m + 1)
@@ -198,7 +249,7 @@ def conjugate_gradients(rows, h, spread, den, largest, z, rhs, x, rtol, max_iter
     rz = scale
     for _ in range(max_iter):
         if rz <= rtol * rtol * scale or rz <= 0.0:
-            return
+            return True
         apply_rows(rows, h, spread, den, largest, zero, p, image)
         ap[:] = 0.0
         for e in range(n_entries):
@@ -212,7 +263,7 @@ def conjugate_gradients(rows, h, spread, den, largest, z, rhs, x, rtol, max_iter
         for j in range(m):
             weight += p[j] * p[j] * diagonal[j]
         if curvature <= 1e-12 * weight:  # along the constants, which no price system determines
-            return
+            return True
         step = rz / curvature
         new = 0.0
         for j in range(m):
@@ -222,6 +273,7 @@ def conjugate_gradients(rows, h, spread, den, largest, z, rhs, x, rtol, max_iter
         for j in range(m):
             p[j] = r[j] / diagonal[j] + new / rz * p[j]
         rz = new
+    return False
 
 
 @kernel

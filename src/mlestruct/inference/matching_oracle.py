@@ -12,15 +12,16 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from ._newton_kernels import factored_covariance, newton, price_step
-from ._price_kernels import feature_covariance
+from ._newton_kernels import EITHER, FACTOR, ITERATE, factored_covariance, newton, price_step
+from ._price_kernels import feature_covariance, is_complete
 from ._rows import Rows
 from ._semidual_kernels import balance_prices, perron_prices, semidual
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-DIRECT_LIMIT = 160  # columns; above it the price system is solved by conjugate gradients
+SMALL_LIMIT = 160  # columns up to which a price system is cheap beside everything else
+FACTOR_LIMIT = 2500  # columns of complete graphs whose price system may be factored if need be
 SAFE_C = 0.9  # above it the curvature of (1-t) log(1-t) starts damped
 UNSETTLED = 1e-9  # marginals within this of 0 or 1 say little about prices
 SPREAD = 40.0  # scores spread wider than this are approached through higher temperatures
@@ -59,7 +60,7 @@ def polish(
     """
     t = np.empty_like(hint)
     bound = semidual(rows, w, w_cols, prices, hint, tol, t)
-    if rows.rho_cols.shape[0] > DIRECT_LIMIT:
+    if rows.rho_cols.shape[0] > SMALL_LIMIT:
         steps = 0
     free = rows.rho_cols > 0
     rho = rows.rho_cols[free]
@@ -119,13 +120,13 @@ def _cold(
     lowest = min(w.min(), w_cols.min(initial=0.0)) if w.size else 0.0
     highest = max(w.max(), w_cols.max(initial=0.0)) if w.size else 0.0
     temperature = (highest - lowest) / SPREAD
-    direct = rows.rho_cols.shape[0] <= DIRECT_LIMIT
+    how = _price_solver(rows)
     steps = 0
     while temperature > 2.0:
         cooler = max(temperature / 6.0, 1.0)
         _, _, its, _, damping, _ = newton(
             rows, w / temperature, w_cols / temperature, t, z, prices, damping,
-            1e-3, 1e-4, 60, direct,
+            1e-3, 1e-4, 60, how,
         )  # fmt: skip
         steps += its
         prices *= temperature / cooler
@@ -135,6 +136,14 @@ def _cold(
     if found.upper_bound - found.value > tol:
         _balance(rows, w, w_cols, found, tol)
     return found
+
+
+def _price_solver(rows: Rows) -> int:
+    """How Newton is to solve its price systems."""
+    n_cols = rows.rho_cols.shape[0]
+    if n_cols <= SMALL_LIMIT:
+        return FACTOR
+    return EITHER if n_cols <= FACTOR_LIMIT and is_complete(rows) else ITERATE
 
 
 def _balance(rows: Rows, w: Floats, w_cols: Floats, found: Solution, tol: float) -> None:
@@ -192,7 +201,7 @@ def _refine(
     rounds: int,
 ) -> Solution:
     """Rounds of Newton, each followed by the bound, until the two meet."""
-    direct = rows.rho_cols.shape[0] <= DIRECT_LIMIT
+    how = _price_solver(rows)
     bethe = bool(rows.c.size and rows.c.min() == 1.0 and not rows.rho_cols.any())
     wanted = 1e-2 * tol
     upper_bound = np.inf
@@ -208,7 +217,7 @@ def _refine(
                 return Solution(t, z, prices, damping, value, value, steps)
         before = prices.copy()
         value, bound, its, decrement, damping, feasible = newton(
-            rows, w, w_cols, t, z, prices, damping, tol, wanted, 40, direct
+            rows, w, w_cols, t, z, prices, damping, tol, wanted, 40, how
         )
         steps += its
         if not np.isfinite(prices).all():

@@ -48,7 +48,7 @@ def majorize(
     share = 1.0
     softened = [_softened(block) for block in problem.blocks]
     offsets = [block.offset for block in problem.blocks]
-    truth = Evaluator(problem, current.warm, pool)
+    truth = Evaluator(problem, current.warm, pool, monitor.out_of_time)
     smooth_warm: list[Any] = [None] * len(softened)
     theta = current.theta if monitor.theta is None else monitor.theta
     calls = monitor.oracle_calls
@@ -59,7 +59,7 @@ def majorize(
             for soft, block, o in zip(softened, problem.blocks, offsets, strict=True)
         ]
         surrogate = problem.with_blocks(blocks)
-        evaluate = Evaluator(surrogate, smooth_warm, pool)
+        evaluate = Evaluator(surrogate, smooth_warm, pool, monitor.out_of_time)
         at, steps = _minimise(solver, surrogate, evaluate, theta, monitor)
         iteration += max(steps, 1)
         theta, smooth_warm = at.theta, [found.warm for found in at.marginals]

@@ -48,6 +48,10 @@ class Evaluation:
         return self.dual - self.primal
 
 
+class OutOfTimeError(Exception):
+    """The time is up in the middle of an evaluation."""
+
+
 @dataclass
 class PrimalState:
     """What a warm start needs: theta and the oracle's last answers."""
@@ -59,10 +63,17 @@ class PrimalState:
 class Evaluator:
     """Evaluates P with warm-started marginals, over threads if there is a pool."""
 
-    def __init__(self, problem: DualProblem, warm: list[Any], pool: ThreadPoolExecutor | None):
+    def __init__(
+        self,
+        problem: DualProblem,
+        warm: list[Any],
+        pool: ThreadPoolExecutor | None,
+        out_of_time: Callable[[], bool],
+    ):
         self.problem = problem
         self.warm = warm
         self.pool = pool
+        self.out_of_time = out_of_time
         self.calls = 0
 
     def __call__(self, theta: Floats, tol: float) -> Evaluation:
@@ -71,6 +82,8 @@ class Evaluator:
         total = problem.weights.sum()
 
         def one(m: int) -> tuple[Marginals, Floats]:
+            if self.calls and self.out_of_time():
+                raise OutOfTimeError
             block = problem.blocks[m]
             found = block.structure.marginals(  # type: ignore[attr-defined]
                 block.scores(theta), self.warm[m], tol / total
@@ -179,11 +192,13 @@ class PrimalSolver:
         pool = ThreadPoolExecutor(n_threads) if n_threads > 1 else None
 
         def loop() -> PrimalState:
-            evaluate = Evaluator(problem, current.warm, pool)
-            if self._ascend(problem, evaluate, monitor, current) or monitor.converged:
-                return current
-            if can_soften(problem):
-                majorize(self, problem, monitor, current, pool)
+            evaluate = Evaluator(problem, current.warm, pool, monitor.out_of_time)
+            try:
+                stopped = self._ascend(problem, evaluate, monitor, current)
+                if not stopped and can_soften(problem):
+                    majorize(self, problem, monitor, current, pool)
+            except OutOfTimeError:
+                pass
             return current
 
         try:

@@ -162,12 +162,14 @@ class StructuredEstimator(BaseEstimator, metaclass=ABCMeta):
         self.solver_ = result.solver
         self._state = (_signature(result.solver, problem), result.state)
         if not result.converged:
-            why = "interrupted" if result.interrupted else f"stopped after {result.seconds:.1f} s"
+            why = "interrupted" if result.interrupted else "stopped"
             relative = result.gap / max(1.0, abs(result.objective))
             warnings.warn(
-                f"{type(self).__name__}: {why} and {result.iterations} iterations at a duality "
-                f"gap of {result.gap:.3g} ({relative:.2g} relative, tol={self.tol:g}); the model "
-                "is the best found so far. Raise max_iter or max_time, or loosen tol.",
+                f"{type(self).__name__}: {why} after {result.seconds:.1f} s and "
+                f"{result.iterations} iterations at a duality gap of {result.gap:.3g} "
+                f"({relative:.2g} relative, tol={self.tol:g}); the model is the best found so far. "
+                "If it is to come closer: more max_iter or max_time, features of similar scale, "
+                "or stronger alpha.",
                 ConvergenceWarning,
                 stacklevel=3,
             )

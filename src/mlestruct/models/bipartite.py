@@ -46,7 +46,8 @@ class BipartiteMatchingCRF(MatchingBlocks, StructuredEstimator):
     max_time : float, optional
         Seconds after which to stop.
     perfect : bool
-        True: every node of the smaller side is matched. False: any node may stay single.
+        True: every node of the smaller side is matched. False: any node may stay single. Staying
+        single scores 0, so add a constant feature to learn how eager nodes are to be matched.
     feature_names : sequence of str, optional
     warm_start : bool
         Start from the previous fit of this object.
@@ -61,8 +62,9 @@ class BipartiteMatchingCRF(MatchingBlocks, StructuredEstimator):
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,)
-    objective_ : float, an upper bound of the best attainable log-likelihood
-    duality_gap_ : float, absolute: coef_ is within it of the best
+    objective_ : float, an upper bound of the best attainable value of the (regularised,
+        approximate) log-likelihood
+    duality_gap_ : float, absolute: coef_ is within it of that best value
     converged_ : bool
     history_ : History with seconds, oracle_calls, dual, primal, gap, fw_gap; `.to_frame()`
     n_iter_, n_oracle_calls_, solver_, n_features_in_, feature_names_in_
@@ -73,6 +75,9 @@ class BipartiteMatchingCRF(MatchingBlocks, StructuredEstimator):
     (`TableFeatures`, `LazyFeatures`, ...) or a `PairInput` with a mask or offsets. Sizes may
     differ between samples. Y holds for each sample the partner column of every row, -1 for rows
     that stay single. Samples that share one X object are merged into one weighted block.
+
+    Features should be of similar scale, since one alpha penalises all weights. alpha acts on the
+    summed likelihood: with ten times the samples, ten times the alpha has the same effect.
 
     Examples
     --------
@@ -181,7 +186,7 @@ class BipartiteMatchingCRF(MatchingBlocks, StructuredEstimator):
             fit = vertex.dot(scores)
             most = upper_block.structure.marginals(scores, None, tol).upper_bound
             least = lower_block.structure.marginals(scores, None, tol).value
-            return fit - most, fit - least
+            return fit - most, min(fit - least, 0.0)
 
         bounds = self._each(one, pairs)
         return np.array([low for low, _ in bounds]), np.array([high for _, high in bounds])

@@ -63,6 +63,8 @@ class MatchingBlocks:
             raise ValueError(f"X[{m}]: {error}") from None
 
     def _make_blocks(self, X: Sequence[Any], rho: Any) -> list[tuple[Block, PairSample]]:
+        if not isinstance(self.perfect, bool | np.bool_):
+            raise TypeError(f"perfect must be True or False, got {self.perfect!r}")
         samples = self._samples(X)
         offsets: dict[int, Floats] = {}
         blocks = []

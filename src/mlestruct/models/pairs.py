@@ -75,6 +75,7 @@ def _feature_array(x: Any, where: str) -> Floats:
     if table.ndim != 3:
         raise ValueError(
             f"{where}: expected 3 dimensions (n_rows, n_cols, n_features), got shape {table.shape}"
+            + ("; put a single sample into a list" if table.ndim == 2 else "")
         )
     if 0 in table.shape:
         raise ValueError(f"{where}: has an empty dimension, shape {table.shape}")
@@ -109,6 +110,10 @@ def _read_pair_input(x: PairInput, where: str) -> PairSample:
     mask = x.mask
     if mask is not None and tuple(np.shape(mask)) != shape:
         raise ValueError(f"{where}: mask has shape {np.shape(mask)}, features have {shape}")
+    if mask is not None and not sparse.issparse(mask):
+        values = np.asarray(mask)
+        if values.dtype.kind not in "biuf" or not np.isfinite(values.astype(float)).all():
+            raise ValueError(f"{where}: mask must hold booleans or numbers without NaN")
     offset = None if x.offset is None else np.asarray(x.offset, dtype=np.float64)
     if offset is not None:
         if np.isnan(offset).any() or np.isposinf(offset).any():

@@ -9,6 +9,7 @@ import tempfile
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -23,8 +24,8 @@ UNSAVED = ("callback", "verbose", "n_jobs", "random_state", "warm_start")
 def _encode(name: str, value: Any) -> Any:
     if type(value) in SOLVERS.values():
         return {"solver": value.name, **dataclasses.asdict(value)}
-    if isinstance(value, np.ndarray):
-        return value.tolist()
+    if hasattr(value, "tolist") and not isinstance(value, np.generic):
+        return value.tolist()  # arrays, and pandas' indexes
     if isinstance(value, tuple):
         return {"tuple": [_encode(name, part) for part in value]}
     if isinstance(value, np.generic):
@@ -65,6 +66,8 @@ def save(estimator: Any, path: str | Path) -> None:
         "feature_names": estimator.feature_names_in_.tolist(),
     }
     target = Path(path)
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"cannot save {target}: folder {target.parent} does not exist")
     handle, temporary = tempfile.mkstemp(dir=target.parent or ".", suffix=".part")
     try:
         with os.fdopen(handle, "wb") as file:
@@ -84,10 +87,8 @@ def load(path: str | Path) -> Any:
         with np.load(path, allow_pickle=False) as stored:
             header = json.loads(str(stored["header"]))
             coef = stored["coef"]
-    except (ValueError, KeyError, EOFError, OSError) as error:
-        if isinstance(error, FileNotFoundError):
-            raise
-        raise ValueError(f"{path} is not a mlestruct model file ({error})") from error
+    except (ValueError, KeyError, EOFError, TypeError, AttributeError, BadZipFile) as error:
+        raise ValueError(f"{path} is not a mlestruct model file, or a damaged one") from error
     kind = _estimator_class(str(header.get("estimator")))
     if header.get("format") != FORMAT or kind is None:
         raise ValueError(

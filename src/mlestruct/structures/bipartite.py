@@ -27,6 +27,8 @@ from .matching_core import Layout, MatchingCore, build_core
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+COVARIANCE_LIMIT = 1200  # columns of a complete graph
+
 
 class BipartiteMatching:
     """Output space of matchings between `graph.n_rows` rows and `graph.n_cols` columns.
@@ -239,7 +241,9 @@ class BipartiteMatching:
     @property
     def has_feature_covariance(self) -> bool:
         """Whether `feature_covariance` is cheap enough to be worth it."""
-        return self._core.edges.n_cols <= matching_oracle.DIRECT_LIMIT
+        graph = self._core.edges
+        limit = COVARIANCE_LIMIT if graph.is_complete else matching_oracle.SMALL_LIMIT
+        return graph.n_cols <= limit
 
     def feature_covariance(self, found: Marginals, features: Floats) -> Floats:
         """Hessian of log Z_rho in theta; `features` of shape (n_scored, K)."""
