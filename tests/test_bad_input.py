@@ -69,6 +69,7 @@ def test_bad_samples(X, Y, message):
         ({"solver": "sgd"}, "solver: expected 'auto'"),
         ({"solver": 3}, "solver: expected a string or a solver object"),
         ({"n_jobs": 0}, "n_jobs must be"),
+        ({"perfect": "no"}, "perfect must be True or False"),
     ],
 )
 def test_bad_parameters(parameters, message):
@@ -110,6 +111,8 @@ def test_bad_pair_inputs():
         (PairInput(GOOD_X[0], mask=np.ones((2, 3))), "mask has shape"),
         (PairInput(GOOD_X[0], offset=np.full((3, 3), np.nan)), "offset contains NaN"),
         (PairInput(GOOD_X[0], offset=np.zeros(4)), "offset has shape"),
+        (PairInput(GOOD_X[0], mask=np.full((3, 3), "yes")), "mask must hold booleans"),
+        (PairInput(GOOD_X[0], mask=np.full((3, 3), np.nan)), "mask must hold booleans"),
     ]
     for x, message in bad:
         with pytest.raises(ValueError, match=message):

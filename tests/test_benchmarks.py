@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from benchmarks import matching
-from experiments import house_hotel
+from experiments import house_hotel, marginal_accuracy
 
 
 def test_solver_comparison_runs_all_sides(capsys):
@@ -21,6 +21,11 @@ def test_alternatives_run(capsys):
     printed = capsys.readouterr().out
     for name in ("mlestruct", "softmax", "Sinkhorn", "BP"):
         assert name in printed
+
+
+def test_default_rho_has_the_closest_marginals_at_moderate_scores():
+    found = marginal_accuracy.errors(5, 1.0, n_tables=20)
+    assert found[0.95].mean() < min(found[0.5].mean(), found[1.0].mean())
 
 
 @pytest.mark.slow

@@ -26,6 +26,8 @@ def test_demo_refuses_an_unwritable_place_before_working(tmp_path, capsys):
     assert "does not exist" in printed.err
     assert printed.out == ""
     assert main(["demo", "--out", str(tmp_path)]) == 1
+    assert main(["demo", "--out", str(tmp_path / "demo.txt")]) == 1
+    assert "expected a .png" in capsys.readouterr().err
 
 
 def test_no_command_shows_help(capsys):

@@ -3,6 +3,7 @@
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from brute import all_matchings, covering_matchings
 from scipy import sparse
@@ -118,10 +119,13 @@ def test_pipeline():
     assert 0.4 < pipeline.fit(X, Y).score(X, Y) <= 1.0
 
 
-def test_feature_names():
+def test_feature_names(tmp_path):
     X, Y, _ = noisy_copies()
     model = BipartiteMatchingCRF(feature_names=["a", "b", "c"]).fit(X, Y)
     assert list(model.named_coef()) == ["a", "b", "c"]
+    for names in (("a", "b", "c"), pd.Index(["a", "b", "c"])):
+        BipartiteMatchingCRF(feature_names=names).fit(X, Y).save(tmp_path / "model.mls")
+        assert list(mlestruct.load(tmp_path / "model.mls").fit(X, Y).named_coef()) == list("abc")
     with pytest.raises(ValueError, match="expected 3 names, got 1"):
         BipartiteMatchingCRF(feature_names=["a"]).fit(X, Y)
 
@@ -192,6 +196,17 @@ def test_extreme_regularisation_still_converges(solver, alpha):
     model = BipartiteMatchingCRF(alpha=alpha, solver=solver).fit(X, Y)
     assert model.converged_
     assert (np.abs(model.coef_).max() < 1e-3) == (alpha == 1e8)
+
+
+def test_max_time_stops_between_samples():
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(40, 40, 3)) for _ in range(30)]
+    BipartiteMatchingCRF(tol=0.5).fit(X[:1], [np.arange(40)])  # compile first
+    model = BipartiteMatchingCRF(tol=1e-12, max_time=0.05, alpha=1e-6)
+    labels = [rng.permutation(40) for _ in X]
+    with pytest.warns(ConvergenceWarning, match="stopped"):
+        model.fit(X, labels)
+    assert not model.converged_
 
 
 def test_averaged_models_carry_their_own_certificate():
@@ -354,6 +369,14 @@ def test_save_and_load(tmp_path):
         mlestruct.load(tmp_path / "junk.mls")
     with pytest.raises(FileNotFoundError):
         mlestruct.load(tmp_path / "missing.mls")
+    whole = (tmp_path / "model.mls").read_bytes()
+    (tmp_path / "cut.mls").write_bytes(whole[: len(whole) // 2])
+    np.save(tmp_path / "array.npy", np.zeros(3))
+    for name in ("cut.mls", "array.npy"):
+        with pytest.raises(ValueError, match="damaged"):
+            mlestruct.load(tmp_path / name)
+    with pytest.raises(FileNotFoundError, match="nowhere does not exist"):
+        model.save(tmp_path / "nowhere" / "model.mls")
 
 
 def test_model_files_hold_no_pickles(tmp_path):
