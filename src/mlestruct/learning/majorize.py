@@ -9,6 +9,7 @@ such problem is smooth; L falls monotonically, and the certificate is that of th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -16,8 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .ascent import Evaluation, Evaluator, PrimalState, climb
+from .directions import Direction
 from .history import Monitor
-from .primal import Evaluation, Evaluator, PrimalSolver, PrimalState, climb
 from .problem import Block, DualProblem
 
 Floats = NDArray[np.float64]
@@ -38,13 +40,16 @@ def _softened(block: Block, share: float = 1.0) -> Any:
 
 
 def majorize(
-    solver: PrimalSolver,
+    directions: Callable[[DualProblem], Direction],
     problem: DualProblem,
     monitor: Monitor,
     current: PrimalState,
     pool: ThreadPoolExecutor | None,
 ) -> None:
-    """Continue from `current`, which is updated along; records certificates in `monitor`."""
+    """Continue from `current`, which is updated along; records certificates in `monitor`.
+
+    `directions` makes the ascent directions of each surrogate.
+    """
     share = 1.0
     softened = [_softened(block) for block in problem.blocks]
     offsets = [block.offset for block in problem.blocks]
@@ -60,7 +65,7 @@ def majorize(
         ]
         surrogate = problem.with_blocks(blocks)
         evaluate = Evaluator(surrogate, smooth_warm, pool, monitor.out_of_time)
-        at, steps = _minimise(solver, surrogate, evaluate, theta, monitor)
+        at, steps = _minimise(directions, surrogate, evaluate, theta, monitor)
         iteration += max(steps, 1)
         theta, smooth_warm = at.theta, [found.warm for found in at.marginals]
         truth.warm = list(smooth_warm)
@@ -88,7 +93,7 @@ def _sum(offset: Floats | None, tangent: Floats) -> Floats:
 
 
 def _minimise(
-    solver: PrimalSolver,
+    directions: Callable[[DualProblem], Direction],
     surrogate: DualProblem,
     evaluate: Evaluator,
     theta: Floats,
@@ -103,7 +108,7 @@ def _minimise(
     for at in climb(
         start,
         evaluate,
-        solver.directions(surrogate),
+        directions(surrogate),
         lambda slope: max(0.05 * wanted, 0.01 * min(max(slope, 0.0), 100.0 * wanted)),
         monitor.out_of_time,
     ):

@@ -1,0 +1,155 @@
+"""Evaluating the likelihood with a marginal oracle, and climbing it.
+
+Every evaluation of P(theta) asks the oracle for the marginals of all blocks. They are feasible,
+so they give a dual value L(tau) as well; the oracle's upper bounds give a proven lower bound of
+P(theta).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..structures.base import Marginals
+from .directions import Direction
+from .history import Monitor
+from .problem import DualProblem
+
+Floats = NDArray[np.float64]
+
+
+@dataclass
+class Evaluation:
+    """P and everything that comes with it at one theta."""
+
+    theta: Floats
+    value: float  # P(theta) up to the oracle's gap (an upper bound of it)
+    primal: float  # proven lower bound of P(theta)
+    dual: float  # L at the oracle's marginals: proven upper bound of the optimum
+    gradient: Floats  # of P
+    oracle_gap: float
+    marginals: list[Marginals]
+
+    @property
+    def gap(self) -> float:
+        return self.dual - self.primal
+
+
+class OutOfTimeError(Exception):
+    """The time is up in the middle of an evaluation."""
+
+
+@dataclass
+class PrimalState:
+    """What a warm start needs: theta and the oracle's last answers."""
+
+    theta: Floats
+    warm: list[Any]
+
+
+class Evaluator:
+    """Evaluates P with warm-started marginals, over threads if there is a pool."""
+
+    def __init__(
+        self,
+        problem: DualProblem,
+        warm: list[Any],
+        pool: ThreadPoolExecutor | None,
+        out_of_time: Callable[[], bool],
+    ):
+        self.problem = problem
+        self.warm = warm
+        self.pool = pool
+        self.out_of_time = out_of_time
+        self.calls = 0
+
+    def __call__(self, theta: Floats, tol: float) -> Evaluation:
+        """`tol` is the total oracle gap allowed."""
+        problem = self.problem
+        total = problem.weights.sum()
+
+        def one(m: int) -> tuple[Marginals, Floats]:
+            if self.calls and self.out_of_time():
+                raise OutOfTimeError
+            block = problem.blocks[m]
+            found = block.structure.marginals(  # type: ignore[attr-defined]
+                block.scores(theta), self.warm[m], tol / total
+            )
+            return found, block.moments(found.tau)
+
+        indices = range(len(problem.blocks))
+        answers = list(self.pool.map(one, indices) if self.pool else map(one, indices))
+        self.calls += len(answers)
+        marginals = [found for found, _ in answers]
+        expected = problem.weights @ np.array([moments for _, moments in answers])
+        lower = float(problem.weights @ [found.value for found in marginals])
+        upper = float(problem.weights @ [found.upper_bound for found in marginals])
+        r = problem.target - expected
+        dual = r @ r / (2.0 * problem.alpha) + problem.offset_score - lower + theta @ expected
+        return Evaluation(
+            theta,
+            problem.primal(theta, lower),
+            problem.primal(theta, upper),
+            float(dual),
+            r - problem.alpha * theta,
+            upper - lower,
+            marginals,
+        )
+
+    def accept(self, at: Evaluation) -> None:
+        """Start the next calls from the marginals of `at`."""
+        self.warm = [found.warm for found in at.marginals]
+
+
+def climb(
+    at: Evaluation,
+    evaluate: Evaluator,
+    direction: Direction,
+    oracle_tolerance: Callable[[float], float],
+    out_of_time: Callable[[], bool],
+) -> Iterator[Evaluation]:
+    """Evaluations of rising P, until no step along the direction makes progress."""
+    while True:
+        step = direction(at)
+        slope = float(at.gradient @ step)
+        tol = oracle_tolerance(slope)
+        following = _line_search(at, step, slope, evaluate, tol, out_of_time)
+        if following is None:
+            return
+        at = following
+        evaluate.accept(at)
+        yield at
+
+
+def _line_search(
+    at: Evaluation,
+    step: Floats,
+    slope: float,
+    evaluate: Evaluator,
+    tol: float,
+    out_of_time: Callable[[], bool],
+) -> Evaluation | None:
+    """Backtrack until P rises enough, up to what the oracle's gaps leave uncertain."""
+    eta = 1.0
+    for _ in range(25):
+        trial = evaluate(at.theta + eta * step, tol)
+        slack = trial.oracle_gap + at.oracle_gap + 1e-13 * (abs(at.value) + abs(at.dual))
+        if trial.value >= at.value + 1e-4 * eta * slope - slack:
+            return trial
+        # Quadratic interpolation between the two values and the slope, safeguarded.
+        bend = at.value + eta * slope - trial.value
+        eta *= min(max(0.5 * eta * slope / bend if bend > 0 else 0.5, 0.1), 0.5)
+        if out_of_time():
+            return None
+    return None
+
+
+def oracle_tolerance(monitor: Monitor, slope: float) -> float:
+    """Total oracle gap to ask for: a small part of the progress still expected."""
+    finest = 0.05 * monitor.tolerance
+    return max(finest, 0.01 * min(monitor.gap, max(slope, 0.0)))
