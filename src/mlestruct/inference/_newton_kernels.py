@@ -27,6 +27,7 @@ from ._price_kernels import (
 
 ROUNDING = 1e-11  # relative; scores of 1e5 make marginals uncertain by about that
 FACTOR, ITERATE, EITHER = 0, 1, 2  # ways to solve for the prices
+LEAST_DAMPING = 1e-5  # at c = 1 an entry of 1/2 has no curvature at all without any
 SMALL = 1e-10  # below this an entry follows its own stationarity, not the common step
 
 
@@ -260,7 +261,7 @@ def newton(rows, w, w_cols, t, z, prices, damping, tol, stall, max_iter, solve):
             break
         gap = linear_gap(rows, w_cols, g, prices, t, z, excess)
         bound = min(bound, value + gap)
-        feasible = residual <= max(0.1 * tol, ROUNDING * size)
+        feasible = residual <= max(0.3 * tol, ROUNDING * size)
         if feasible and (gap <= tol or decrement <= stall):
             break
         step = min(1.0, 0.99 * reach)
@@ -273,8 +274,8 @@ def newton(rows, w, w_cols, t, z, prices, damping, tol, stall, max_iter, solve):
             )
             if new_value >= value + 1e-4 * step * decrement - noise:
                 accepted = True
-                if step >= 0.9:
-                    damping *= 0.3
+                if step >= 0.9 and damping > 0.0:
+                    damping = max(0.3 * damping, LEAST_DAMPING)
                 elif attempt > 0:
                     damping = min(0.3, 3.0 * damping)
                 break
@@ -297,7 +298,7 @@ def newton(rows, w, w_cols, t, z, prices, damping, tol, stall, max_iter, solve):
         residual = 0.0
         for j in range(n_cols):
             residual += abs(excess[j]) * (1.0 + abs(prices[j]))
-        feasible = residual <= max(0.1 * tol, ROUNDING * size)
+        feasible = residual <= max(0.3 * tol, ROUNDING * size)
     # What is left of the column excess is not to flatter the value.
     return value - residual, bound, it, decrement, damping, feasible
 
