@@ -91,7 +91,7 @@ def test_line_search_finds_the_minimum_along_a_segment(space, rng, quadratic, gu
         return linear + quadratic * eta - gradient @ (vertex - tau)
 
     on = np.flatnonzero(vertex)
-    entropy = space.structure.separable_entropy
+    entropy = space.structure.stepping_entropy
     _, sums = entropy.add_gradient(tau, np.zeros_like(tau))
     eta = entropy.line_search(
         tau, Vertex(on, np.ones(on.size)), sums, linear, quadratic, guess, max_step, rtol
@@ -113,5 +113,5 @@ def test_move_lands_on_the_convex_combination():
     tau, vertex = space.random_point(rng), space.vertices[5]
     expected = 0.7 * tau + 0.3 * vertex
     on = np.flatnonzero(vertex)
-    space.structure.separable_entropy.move(tau, Vertex(on, np.ones(on.size)), 0.3)
+    space.structure.stepping_entropy.move(tau, Vertex(on, np.ones(on.size)), 0.3)
     np.testing.assert_allclose(tau, expected, rtol=1e-14)

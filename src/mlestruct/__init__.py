@@ -12,6 +12,9 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "BipartiteMatchingCRF": "mlestruct.models",
+    "ChainCRF": "mlestruct.models",
+    "GraphCRF": "mlestruct.models",
+    "GridCRF": "mlestruct.models",
     "PairInput": "mlestruct.models",
     "load": "mlestruct.models",
     "InfeasibleError": "mlestruct.exceptions",
@@ -27,7 +30,7 @@ __all__ = [*sorted(_HOMES), "__version__"]
 if TYPE_CHECKING:
     from .exceptions import InfeasibleError
     from .learning import LBFGS, BlockFrankWolfe, FrankWolfe, Newton
-    from .models import BipartiteMatchingCRF, PairInput, load
+    from .models import BipartiteMatchingCRF, ChainCRF, GraphCRF, GridCRF, PairInput, load
     from .structures import MissingCapability
 
 

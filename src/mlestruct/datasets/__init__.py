@@ -1,5 +1,6 @@
 """Generated data, and loaders for real data that a user points at."""
 
+from .horses import HorseImages, load_horses, split_horses
 from .landmarks import data_folder, load_cmu_landmarks
 from .scenes import (
     FramePairs,
@@ -8,16 +9,23 @@ from .scenes import (
     make_landmark_sequence,
     split_in_three,
 )
+from .segmentation import make_segmentation
 from .shape_context import descriptor_features, shape_context
+from .words import make_words
 
 __all__ = [
     "FramePairs",
+    "HorseImages",
     "LandmarkSequence",
     "data_folder",
     "descriptor_features",
     "frame_pairs",
     "load_cmu_landmarks",
+    "load_horses",
     "make_landmark_sequence",
+    "make_segmentation",
+    "make_words",
     "shape_context",
+    "split_horses",
     "split_in_three",
 ]

@@ -2,15 +2,27 @@
 
 from .arrays import DenseFeatures, IdentityFeatures, SparseFeatures
 from .base import FeatureMap, dense_matrix
+from .images import edge_feature_names, edge_features, node_feature_names, node_features
 from .lazy import LazyFeatures
+from .levels import Levels
+from .pairwise import BinaryFeatures, StateFeatures
+from .sequences import SequenceFeatures
 from .tables import TableFeatures
 
 __all__ = [
+    "BinaryFeatures",
     "DenseFeatures",
     "FeatureMap",
     "IdentityFeatures",
     "LazyFeatures",
+    "Levels",
+    "SequenceFeatures",
     "SparseFeatures",
+    "StateFeatures",
     "TableFeatures",
     "dense_matrix",
+    "edge_feature_names",
+    "edge_features",
+    "node_feature_names",
+    "node_features",
 ]

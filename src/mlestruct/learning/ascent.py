@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from ..structures.base import Marginals
 from .directions import Direction
-from .history import Monitor
 from .problem import DualProblem
 
 Floats = NDArray[np.float64]
@@ -63,24 +62,21 @@ class Evaluator:
         out_of_time: Callable[[], bool],
     ):
         self.problem = problem
+        sizes = np.array([block.structure.n_coordinates for block in problem.blocks], dtype=float)
+        self.shares = sizes / (problem.weights @ sizes)
         self.warm = warm
         self.pool = pool
         self.out_of_time = out_of_time
         self.calls = 0
 
     def __call__(self, theta: Floats, tol: float) -> Evaluation:
-        """`tol` is the total oracle gap allowed."""
+        """`tol` is the total oracle gap allowed, shared out by the size of the blocks."""
         problem = self.problem
-        total = problem.weights.sum()
 
         def one(m: int) -> tuple[Marginals, Floats]:
             if self.calls and self.out_of_time():
                 raise OutOfTimeError
-            block = problem.blocks[m]
-            found = block.structure.marginals(  # type: ignore[attr-defined]
-                block.scores(theta), self.warm[m], tol / total
-            )
-            return found, block.moments(found.tau)
+            return problem.blocks[m].expect(theta, self.warm[m], tol * self.shares[m])
 
         indices = range(len(problem.blocks))
         answers = list(self.pool.map(one, indices) if self.pool else map(one, indices))
@@ -134,22 +130,16 @@ def _line_search(
     tol: float,
     out_of_time: Callable[[], bool],
 ) -> Evaluation | None:
-    """Backtrack until P rises enough, up to what the oracle's gaps leave uncertain."""
+    """Backtrack until the proven part of P rises enough, up to the oracle gap asked for."""
     eta = 1.0
     for _ in range(25):
         trial = evaluate(at.theta + eta * step, tol)
-        slack = trial.oracle_gap + at.oracle_gap + 1e-13 * (abs(at.value) + abs(at.dual))
-        if trial.value >= at.value + 1e-4 * eta * slope - slack:
+        slack = min(trial.oracle_gap, tol) + 1e-13 * (abs(at.primal) + abs(at.dual))
+        if trial.primal >= at.primal + 1e-4 * eta * slope - slack:
             return trial
         # Quadratic interpolation between the two values and the slope, safeguarded.
-        bend = at.value + eta * slope - trial.value
+        bend = at.primal + eta * slope - trial.primal
         eta *= min(max(0.5 * eta * slope / bend if bend > 0 else 0.5, 0.1), 0.5)
         if out_of_time():
             return None
     return None
-
-
-def oracle_tolerance(monitor: Monitor, slope: float) -> float:
-    """Total oracle gap to ask for: a small part of the progress still expected."""
-    finest = 0.05 * monitor.tolerance
-    return max(finest, 0.01 * min(monitor.gap, max(slope, 0.0)))

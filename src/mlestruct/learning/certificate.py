@@ -41,11 +41,11 @@ def linear_step(
     block = problem.blocks[m]
     structure, tau = block.structure, state.tau[m]
     scores = block.scores(theta)
-    separable = getattr(structure, "separable_entropy", None)
-    if separable is None:
+    stepping = getattr(structure, "stepping_entropy", None)
+    if stepping is None:
         direction, sums = scores + structure.entropy_gradient(tau), None
     else:
-        direction, sums = separable.add_gradient(tau, scores)
+        direction, sums = stepping.add_gradient(tau, scores)
     if getattr(structure, "price_bound", None) is None:
         found = structure.decode(direction)
     else:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from ..features.base import dense_matrix
+from .preconditioner import preconditioner
 from .problem import DualProblem
 
 Floats = NDArray[np.float64]
@@ -42,9 +43,10 @@ def newton_directions(problem: DualProblem) -> Direction:
 
 
 def lbfgs_directions(problem: DualProblem, memory: int) -> Direction:
-    """Two-loop recursion over the last `memory` accepted steps."""
+    """Two-loop recursion over the last `memory` accepted steps, preconditioned where it can be."""
     pairs: deque[tuple[Floats, Floats, float]] = deque(maxlen=memory)
     last: list[Any] = []
+    precondition = preconditioner(problem)
 
     def direction(at: Any) -> Floats:
         if last:
@@ -60,10 +62,13 @@ def lbfgs_directions(problem: DualProblem, memory: int) -> Direction:
             coefficient = inverse * float(s @ q)
             coefficients.append(coefficient)
             q -= coefficient * y
+        if precondition is not None:
+            q = precondition(q)
         if pairs:
             s, y, inverse = pairs[-1]
-            q /= inverse * float(y @ y)
-        else:
+            scaled = y if precondition is None else precondition(y)
+            q /= inverse * float(y @ scaled)
+        elif precondition is None:
             # First step: no longer than theta could reasonably move at this curvature.
             q /= problem.alpha + _moment_scale(problem)
         for (s, y, inverse), coefficient in zip(pairs, reversed(coefficients), strict=True):

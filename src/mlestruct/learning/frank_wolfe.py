@@ -113,9 +113,9 @@ def _common_step(
 
 def move(structure: object, tau: Floats, vertex, eta: float) -> None:  # type: ignore[no-untyped-def]
     """tau <- (1 - eta) tau + eta vertex, in place."""
-    separable = getattr(structure, "separable_entropy", None)
-    if separable is not None:
-        separable.move(tau, vertex, eta)
+    stepping = getattr(structure, "stepping_entropy", None)
+    if stepping is not None:
+        stepping.move(tau, vertex, eta)
         return
     tau *= 1.0 - eta
     tau[vertex.indices] += eta * vertex.values

@@ -36,10 +36,10 @@ def block_step(
     weight, vertex = block.weight, towards.vertex
     if block.offset is not None:
         linear -= weight * (vertex.dot(block.offset) - float(block.offset @ tau))
-    separable = getattr(block.structure, "separable_entropy", None)
-    if separable is not None:
+    stepping = getattr(block.structure, "stepping_entropy", None)
+    if stepping is not None:
         return float(
-            separable.line_search(
+            stepping.line_search(
                 tau,
                 vertex,
                 towards.sums,

@@ -21,7 +21,6 @@ from .ascent import (
     OutOfTimeError,
     PrimalState,
     climb,
-    oracle_tolerance,
 )
 from .directions import Direction, lbfgs_directions, newton_directions
 from .history import Monitor, Stopping
@@ -49,6 +48,10 @@ class PrimalSolver:
     def directions(self, problem: DualProblem) -> Direction:
         """A function from evaluations, in the order they are accepted, to ascent directions."""
         raise NotImplementedError
+
+    def oracle_tolerance(self, monitor: Monitor, slope: float) -> float:
+        """Total oracle gap to ask for: a small part of the progress still expected."""
+        return max(0.05 * monitor.tolerance, 0.01 * min(monitor.gap, max(slope, 0.0)))
 
     def solve(
         self,
@@ -102,14 +105,14 @@ class PrimalSolver:
         if record(iteration, at):
             return True
         gaps = [monitor.gap]
-        sharpness = [1.0]
+        sharpness, sharpened = [1.0], 0
         for _ in range(3):  # a failed line search gets another try at a sharper evaluation
             direction = self.directions(problem)
             steps = climb(
                 at,
                 evaluate,
                 direction,
-                lambda slope: sharpness[0] * oracle_tolerance(monitor, slope),
+                lambda slope: sharpness[0] * self.oracle_tolerance(monitor, slope),
                 monitor.out_of_time,
             )
             for at in steps:
@@ -117,9 +120,11 @@ class PrimalSolver:
                 if record(iteration, at) or iteration >= monitor.stopping.max_iter:
                     return True
                 gaps.append(monitor.gap)
-                if gaps[-1] > 0.8 * gaps[-2]:
+                before = iteration - self.patience
+                if before >= sharpened and gaps[-1] > 0.8 * gaps[before]:
                     # The dual value sees errors of the marginals through |r|^2 / (2 alpha).
                     sharpness[0] = max(0.1 * sharpness[0], SHARPEST)
+                    sharpened = iteration
                 if self._stalled(gaps, problem):
                     return False
             if monitor.out_of_time():
@@ -163,6 +168,10 @@ class LBFGS(PrimalSolver):
 
     name = "lbfgs"
     patience = 8  # its gap falls unevenly even where P is smooth
+
+    def oracle_tolerance(self, monitor: Monitor, slope: float) -> float:
+        """Looser than Newton's: the messages improve along with theta."""
+        return max(0.05 * monitor.tolerance, 0.1 * monitor.gap)
 
     def directions(self, problem: DualProblem) -> Direction:
         return lbfgs_directions(problem, self.memory)

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..features.base import FeatureMap
-from ..structures.base import Structure, Vertex
+from ..structures.base import Marginals, Structure, Vertex
 
 Floats = NDArray[np.float64]
 
@@ -60,6 +60,20 @@ class Block:
             return self.features.moments_at(vertex.indices, vertex.values)
         kept = vertex.indices < scored
         return self.features.moments_at(vertex.indices[kept], vertex.values[kept])
+
+    def expect(self, theta: Floats, warm: Any, tol: float) -> tuple[Marginals, Floats]:
+        """Marginals under theta and their moments G' tau, from the structure's oracle.
+
+        A structure with a fused `expectation` computes the moments without going through all
+        of tau, which may then be empty.
+        """
+        fused = getattr(self.structure, "expectation", None)
+        if fused is not None:
+            both = fused(self.features, theta, self.offset, warm, tol)
+            if both is not None:
+                return both
+        found = self.structure.marginals(self.scores(theta), warm, tol)  # type: ignore[attr-defined]
+        return found, self.moments(found.tau)
 
     def offset_gap(self, tau: Floats) -> float:
         """<o, y - tau>."""

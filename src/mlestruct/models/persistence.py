@@ -46,8 +46,14 @@ def _decode(value: Any) -> Any:
 
 def _estimator_class(name: str) -> Any:
     """The estimator of that name that can be stored, or None."""
-    home = {"BipartiteMatchingCRF": "mlestruct.models", "StructuredSVM": "mlestruct.baselines"}
-    return getattr(import_module(home[name]), name) if name in home else None
+    homes = {
+        "mlestruct.models": ("BipartiteMatchingCRF", "ChainCRF", "GraphCRF", "GridCRF"),
+        "mlestruct.baselines": ("StructuredSVM",),
+    }
+    for home, names in homes.items():
+        if name in names:
+            return getattr(import_module(home), name)
+    return None
 
 
 def save(estimator: Any, path: str | Path) -> None:
@@ -64,6 +70,7 @@ def save(estimator: Any, path: str | Path) -> None:
         "learned": {name: getattr(estimator, name) for name in SCALARS},
         "history": estimator.history_.to_dict(),
         "feature_names": estimator.feature_names_in_.tolist(),
+        "layout": getattr(estimator, "_layout", None),
     }
     target = Path(path)
     if not target.parent.is_dir():
@@ -102,5 +109,7 @@ def load(path: str | Path) -> Any:
     estimator.coef_ = coef
     estimator.n_features_in_ = coef.shape[0]
     estimator.feature_names_in_ = np.array(header["feature_names"], dtype=object)
+    if header.get("layout") is not None:
+        estimator._restore(header["layout"])
     estimator.history_ = History(**{name: header["history"][name] for name in COLUMNS})
     return estimator

@@ -8,16 +8,29 @@ from .base import (
     Vertex,
     require,
 )
+from .binary import BinaryPairwise
 from .bipartite import BipartiteMatching
 from .bipartite_graph import BipartiteGraph
+from .chains import Chains
+from .pairwise import Pairwise
+from .pairwise_graph import Grid, PairwiseGraph, grid
+from .reweighting import Reweighting, reweighting
 
 __all__ = [
+    "BinaryPairwise",
     "BipartiteGraph",
     "BipartiteMatching",
+    "Chains",
     "Decoding",
+    "Grid",
     "Marginals",
     "MissingCapability",
+    "Pairwise",
+    "PairwiseGraph",
+    "Reweighting",
     "Structure",
     "Vertex",
+    "grid",
     "require",
+    "reweighting",
 ]

@@ -101,7 +101,7 @@ def vertex_line_search(tau, a, c, indices, values, sums, linear, quadratic, gues
             rest[1] -= a[k] * t
             rest[2] -= c[k] * t
             add_powers(rest, -c[k] * t * t, t)
-    weighted_log, mass, c_mass = rest[0], max(rest[1], 0.0), rest[2]
+    weighted_log, mass, c_mass = rest[0], rest[1], rest[2]
     powers = rest[3:]
     slope_at_zero -= weighted_log + mass + c_mass
     for r in range(N_POWERS):

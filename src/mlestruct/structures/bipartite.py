@@ -84,7 +84,7 @@ class BipartiteMatching:
         return self._entropy.add_gradient(tau, np.zeros_like(tau))[0]
 
     @property
-    def separable_entropy(self) -> SeparableEntropy:
+    def stepping_entropy(self) -> SeparableEntropy:
         """The entropy as a sum over coordinates, for fast line searches."""
         return self._entropy
 

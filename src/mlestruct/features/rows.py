@@ -1,0 +1,185 @@
+"""Feature vectors of many nodes or edges, a row each, used with several weight vectors at once.
+
+What pairwise models need of them: `scores(weights)` with weights (n_features,) or (n_features, k),
+its adjoint `moments(values)`, and `gram()`, the second moments. `Levels` is another such class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from . import _row_kernels as kernels
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+CHUNK = 4096  # rows summed in single precision before going on in double
+GRAM_ROWS = 20_000  # second moments of more rows are estimated from a subset
+
+
+class Rows(Protocol):
+    """Rows of features."""
+
+    n_features: int
+
+    def __len__(self) -> int: ...
+
+    def scores(self, weights: Floats) -> Floats:
+        """Rows times weights, shape (n,) or (n, k)."""
+
+    def moments(self, values: Floats) -> Floats:
+        """Sum of rows times values, shape (n_features,) or (n_features, k)."""
+
+    def gram(self) -> Floats:
+        """Sum of the rows' outer products, or its diagonal."""
+
+    def take(self, indices: Ints) -> Rows:
+        """The rows at `indices`."""
+
+
+class DenseRows:
+    """Rows of an array (n, n_features) of float32 or float64; sums are kept in double precision."""
+
+    def __init__(self, matrix: NDArray[Any]):
+        kind = np.float32 if matrix.dtype == np.float32 else np.float64
+        self.matrix = np.ascontiguousarray(matrix, dtype=kind)
+        self.n_features = self.matrix.shape[1]
+
+    def __len__(self) -> int:
+        return int(self.matrix.shape[0])
+
+    def scores(self, weights: Floats) -> Floats:
+        if weights.ndim == 1:
+            out = np.empty(len(self))
+            kernels.row_scores(self.matrix, np.ascontiguousarray(weights), out)
+            return out
+        return np.asarray(self.matrix @ weights.astype(self.matrix.dtype), dtype=np.float64)
+
+    def moments(self, values: Floats) -> Floats:
+        if values.ndim == 1:
+            out = np.zeros(self.n_features)
+            kernels.row_moments(self.matrix, np.ascontiguousarray(values), out)
+            return out
+        total = np.zeros((self.n_features, values.shape[1]))
+        for start in range(0, len(self), CHUNK):
+            part = slice(start, start + CHUNK)
+            total += np.asarray(self.matrix[part].T @ values[part].astype(self.matrix.dtype))
+        return total
+
+    def gram(self) -> Floats:
+        step = max(1, len(self) // GRAM_ROWS)
+        some = self.matrix[::step].astype(np.float64)
+        return (some.T @ some) * (len(self) / max(some.shape[0], 1))
+
+    def take(self, indices: Ints) -> DenseRows:
+        return DenseRows(self.matrix[indices])
+
+
+class SparseRows:
+    """Rows of a SciPy sparse matrix; never made dense."""
+
+    LARGEST_GRAM = 2000  # features
+
+    def __init__(self, matrix: Any):
+        self.matrix = sparse.csr_array(matrix, dtype=np.float64)
+        self.n_features = int(self.matrix.shape[1])
+
+    def __len__(self) -> int:
+        return int(self.matrix.shape[0])
+
+    def scores(self, weights: Floats) -> Floats:
+        return np.asarray(self.matrix @ weights)
+
+    def moments(self, values: Floats) -> Floats:
+        return np.asarray(self.matrix.T @ values)
+
+    def gram(self) -> Floats:
+        if self.n_features > self.LARGEST_GRAM:
+            return np.asarray(self.matrix.power(2).sum(axis=0)).ravel()
+        return (self.matrix.T @ self.matrix).toarray()
+
+    def take(self, indices: Ints) -> SparseRows:
+        return SparseRows(self.matrix[indices])
+
+
+class ConstantRows:
+    """n rows with the single feature 1."""
+
+    n_features = 1
+
+    def __init__(self, n: int):
+        self._n = int(n)
+
+    def __len__(self) -> int:
+        return self._n
+
+    def scores(self, weights: Floats) -> Floats:
+        return np.broadcast_to(weights[0], (self._n, *weights.shape[1:])).astype(np.float64)
+
+    def moments(self, values: Floats) -> Floats:
+        return values.sum(axis=0, keepdims=True)
+
+    def gram(self) -> Floats:
+        return np.full((1, 1), float(self._n))
+
+    def take(self, indices: Ints) -> ConstantRows:
+        return ConstantRows(len(indices))
+
+
+class RowGroups:
+    """Groups of rows below each other, each with its own columns of a wider feature space.
+
+    Parameters
+    ----------
+    groups : sequence of Rows
+    starts : first column of each group; groups may share columns
+    n_features : int
+    """
+
+    def __init__(self, groups: Sequence[Rows], starts: Sequence[int], n_features: int):
+        self.groups = list(groups)
+        self.starts = [int(start) for start in starts]
+        self.n_features = int(n_features)
+
+    def __len__(self) -> int:
+        return sum(len(group) for group in self.groups)
+
+    def scores(self, weights: Floats) -> Floats:
+        return np.concatenate(
+            [
+                group.scores(weights[start : start + group.n_features])
+                for group, start in zip(self.groups, self.starts, strict=True)
+            ]
+        )
+
+    def moments(self, values: Floats) -> Floats:
+        total = np.zeros((self.n_features, *values.shape[1:]))
+        first = 0
+        for group, start in zip(self.groups, self.starts, strict=True):
+            part = values[first : first + len(group)]
+            total[start : start + group.n_features] += group.moments(part)
+            first += len(group)
+        return total
+
+    def gram(self) -> Floats:
+        total = np.zeros((self.n_features, self.n_features))
+        for group, start in zip(self.groups, self.starts, strict=True):
+            part = group.gram()
+            columns = slice(start, start + group.n_features)
+            total[columns, columns] += np.diag(part) if part.ndim == 1 else part
+        return total
+
+    def take(self, indices: Ints) -> RowGroups:
+        """The rows at increasing `indices`."""
+        ends = np.cumsum([0] + [len(group) for group in self.groups])
+        cuts = np.searchsorted(indices, ends)
+        parts = [
+            group.take(indices[cuts[g] : cuts[g + 1]] - ends[g])
+            for g, group in enumerate(self.groups)
+        ]
+        return RowGroups(parts, self.starts, self.n_features)

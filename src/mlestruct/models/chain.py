@@ -1,0 +1,331 @@
+"""`ChainCRF`: learn to label sequences from labelled ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
+
+from ..features.sequences import SequenceFeatures
+from ..learning.block_frank_wolfe import BlockFrankWolfe
+from ..learning.history import Progress
+from ..learning.problem import Block
+from ..structures.base import Vertex
+from ..structures.chains import Chains
+from .base import RegularizationPath, StructuredEstimator
+from .states import States
+from .tokens import Tokens, check_labels, cut, forest, read_sequences
+from .validation import check_same_length, check_samples
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+NOTHING = Vertex(np.zeros(0, dtype=np.int64), np.zeros(0))
+
+
+def one_blas_thread() -> Any:
+    """Products of a few hundred rows at a time gain nothing from threads and can lose a lot."""
+    return threadpool_limits(limits=1, user_api="blas")
+
+
+class ChainCRF(StructuredEstimator):
+    """Conditional random field over label sequences (linear chain).
+
+    p(y | x) is proportional to exp(sum over tokens t of <F[y_t], x_t> + sum over neighbours of
+    G[y_t, y_t+1]). The weights maximise the log-likelihood of the observed sequences minus
+    alpha/2 |weights|^2, with a duality-gap certificate. On chains the Bethe entropy (rho = 1) is
+    exact, so likelihoods and marginals are exact as well and there is no rho to choose.
+
+    Parameters
+    ----------
+    alpha : float
+        Regularisation, on the summed log-likelihood.
+    solver : "auto", "lbfgs", "bcfw", "fw", or a solver object
+        "fw" and "bcfw" are the paper's algorithms; they need only Viterbi decoding.
+    tol : float
+        Stop when the duality gap is at most tol * max(1, |objective|).
+    max_iter : int
+        Iterations (for "bcfw": passes over the samples).
+    max_time : float, optional
+        Seconds after which to stop.
+    n_states : int, optional
+        Number of states where labels are integers; by default the largest label + 1.
+    feature_names : sequence of str, optional
+        Names of the C columns of X.
+    warm_start : bool
+        Start from the previous fit of this object.
+    callback : callable, optional
+        Called with a `Progress` at every certificate; returning True stops.
+    n_jobs : int, optional
+        Threads over groups of sequences.
+    random_state : int, RandomState, Generator or None
+    verbose : int
+        1 shows a progress bar with the gap.
+
+    Attributes
+    ----------
+    node_coef_ : ndarray of shape (n_states, C)
+    transition_coef_ : ndarray of shape (n_states, n_states), from row to column
+    edge_coef_ : ndarray of shape (n_states, n_states, D), where there are edge features
+    coef_ : all of them in a row
+    classes_ : ndarray of shape (n_states,), the label of each state
+    objective_ : float, an upper bound of the best attainable regularised log-likelihood
+    duality_gap_ : float, absolute: coef_ is within it of that best value
+    converged_ : bool
+    history_ : History with seconds, oracle_calls, dual, primal, gap, fw_gap; `.to_frame()`
+    n_iter_, n_oracle_calls_, solver_, n_features_in_, feature_names_in_
+
+    Notes
+    -----
+    X is a sequence of samples, each an array or SciPy sparse matrix of shape (T, C), or a pair
+    (nodes, edge features of shape (T-1, D)); edge features replace the constant 1 whose weights
+    are the transition scores, so give them a constant column if transitions matter by themselves.
+    There is no bias: give X a constant column if some states are more frequent than others.
+
+    Y holds for each sample an array (T,) of labels, integers from 0 or strings. Tokens labelled -1
+    (strings: None) are left out of the likelihood, and the chain is cut there. Predictions cover
+    all tokens. alpha acts on the summed likelihood: with ten times the samples, ten times the
+    alpha has the same effect.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mlestruct.models.chain import ChainCRF
+    >>> rng = np.random.default_rng(0)
+    >>> Y = [np.repeat(rng.integers(3, size=4), 3) for _ in range(30)]
+    >>> X = [np.eye(3)[y] + 0.5 * rng.normal(size=(12, 3)) for y in Y]
+    >>> model = ChainCRF(alpha=1.0).fit(X, Y)
+    >>> bool(model.converged_), bool((np.diag(model.transition_coef_) > 0).all())
+    (True, True)
+    >>> model.score(X, Y) > 0.8
+    True
+    """
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        solver: Any = "auto",
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        max_time: float | None = None,
+        n_states: int | None = None,
+        feature_names: Sequence[str] | None = None,
+        warm_start: bool = False,
+        callback: Callable[[Progress], Any] | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ):
+        self.alpha = alpha
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.n_states = n_states
+        self.feature_names = feature_names
+        self.warm_start = warm_start
+        self.callback = callback
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # ------------------------------------------------------------------ fitting
+    def fit_path(
+        self, X: Any, Y: Any, alphas: Sequence[float], sample_weight: Any = None
+    ) -> RegularizationPath:
+        """Fit one estimator per alpha, from strong to weak, each starting from the last.
+
+        This estimator itself is left as it is.
+        """
+        reader = clone(self)
+        path = super(ChainCRF, reader).fit_path(X, Y, alphas, sample_weight)
+        for fitted in path.estimators:
+            fitted._restore(reader._layout)
+        return path
+
+    def _blocks(self, X: Sequence[Any], Y: Sequence[Any], weights: Floats) -> list[Block]:
+        samples = read_sequences(X)
+        states = States.learn(Y, self.n_states)
+        labels = check_labels(samples, Y, states)
+        pieces = [cut(tokens, y) for tokens, y in zip(samples, labels, strict=True)]
+        self._restore(
+            {
+                "classes": states.to_list(),
+                "n_node_features": int(samples[0].nodes.shape[1]),
+                "n_edge_features": samples[0].n_edge_features,
+            }
+        )
+        blocks = []
+        known: dict[tuple[int, ...], Chains] = {}  # sequences of one length share their space
+        for group in self._groups(pieces, weights):
+            parts = [piece for m in group for piece in pieces[m]]
+            chains, features = forest([tokens for tokens, _ in parts], len(states), known)
+            observed = chains.encode(np.concatenate([own for _, own in parts]))
+            blocks.append(Block(chains, features, observed, weights[group[0]]))
+        if not blocks:
+            raise ValueError("Y: no sample of positive weight has a known label")
+        return blocks
+
+    def _groups(self, pieces: Sequence[Sequence[Any]], weights: Floats) -> list[list[int]]:
+        """Samples that form one block: equally weighted ones in about equal shares.
+
+        The likelihood of chains side by side is the sum of theirs, so large blocks save the work of
+        handling small ones. Block-coordinate steps want a block per sample.
+        """
+        one_each = self.solver == "bcfw" or isinstance(self.solver, BlockFrankWolfe)
+        n_threads = self._threads()
+        n_shares = 1 if n_threads == 1 else 2 * n_threads
+        groups: dict[tuple[float, int], list[int]] = {}
+        sizes = np.array([sum(tokens.length for tokens, _ in parts) for parts in pieces])
+        used = (sizes > 0) & (weights > 0)
+        before = np.cumsum(sizes) - sizes
+        share = before * n_shares // max(int(sizes.sum()), 1)
+        for m in np.flatnonzero(used).tolist():
+            key = (float(weights[m]), m if one_each else int(share[m]))
+            groups.setdefault(key, []).append(m)
+        return list(groups.values())
+
+    # ------------------------------------------------------------------ what was learned
+    @property
+    def _layout(self) -> dict[str, Any]:
+        """How coef_ is to be read; plain types only."""
+        return {
+            "classes": self._states.to_list(),
+            "n_node_features": self.n_features_in_,
+            "n_edge_features": self._n_edge_features,
+        }
+
+    def _restore(self, layout: dict[str, Any]) -> None:
+        self._states = States(layout["classes"])
+        self.classes_ = self._states.classes
+        self.n_features_in_ = layout["n_node_features"]
+        self._n_edge_features = layout["n_edge_features"]
+        names, size = self.feature_names, self.n_features_in_
+        if names is not None and len(names) != size:
+            raise ValueError(f"feature_names: expected {size} names, got {len(names)}")
+        self.feature_names_in_ = np.array(
+            [f"x{k}" for k in range(size)] if names is None else list(names), dtype=object
+        )
+
+    def _learn_names(self, n_features: int) -> None:
+        """Names belong to the columns of X, not to coef_; `_restore` has taken them."""
+
+    @property
+    def node_coef_(self) -> Floats:
+        """Weights of node features, shape (n_states, C)."""
+        check_is_fitted(self, "coef_")
+        n, size = len(self.classes_), self.n_features_in_
+        return self.coef_[: n * size].reshape(n, size)
+
+    @property
+    def edge_coef_(self) -> Floats:
+        """Weights of edge features, shape (n_states, n_states, D)."""
+        check_is_fitted(self, "coef_")
+        n = len(self.classes_)
+        return self.coef_[n * self.n_features_in_ :].reshape(n, n, -1)
+
+    @property
+    def transition_coef_(self) -> Floats:
+        """Scores of transitions from row to column, shape (n_states, n_states)."""
+        if self.edge_coef_.shape[2] != 1 or self._n_edge_features is not None:
+            raise AttributeError("there are edge features: their weights are edge_coef_")
+        return self.edge_coef_[:, :, 0]
+
+    def named_coef(self) -> dict[str, float]:
+        """Learned weights by name: "state:feature", and "state->state" of transitions."""
+        check_is_fitted(self, "coef_")
+        states = [str(label) for label in self.classes_]
+        names = [f"{state}:{name}" for state in states for name in self.feature_names_in_]
+        pairs = [f"{a}->{b}" for a in states for b in states]
+        if self._n_edge_features is not None:
+            pairs = [f"{pair}:{k}" for pair in pairs for k in range(self._n_edge_features)]
+        return dict(zip(names + pairs, self.coef_.tolist(), strict=True))
+
+    # ------------------------------------------------------------------ prediction
+    def _read(self, X: Any) -> list[Tokens]:
+        """New samples, checked against what was fitted."""
+        check_is_fitted(self, "coef_")
+        samples = read_sequences(check_samples(X))
+        found = samples[0].nodes.shape[1], samples[0].n_edge_features
+        fitted = self.n_features_in_, self._n_edge_features
+        for size, expected, kind in zip(found, fitted, ("", "edge "), strict=True):
+            if size != expected:
+                raise ValueError(
+                    f"X[0] has {size or 'no'} {kind}features, but ChainCRF was fitted with "
+                    f"{expected or 'none'}"
+                )
+        return samples
+
+    def _prepare(self, X: Sequence[Any]) -> list[Block]:
+        forests = [forest([tokens], len(self.classes_)) for tokens in read_sequences(X)]
+        return [Block(chains, features, NOTHING) for chains, features in forests]
+
+    def _per_sample(
+        self, X: Any, function: Callable[[Chains, SequenceFeatures], NDArray[Any]]
+    ) -> list[NDArray[Any]]:
+        """Results of `function` on the tokens of each sample; samples are handled together."""
+        samples = self._read(X)
+        n_groups = min(self._threads(), len(samples))
+        groups = [samples[k::n_groups] for k in range(n_groups)]
+
+        def one(group: list[Tokens]) -> list[NDArray[Any]]:
+            chains, features = forest(group, len(self.classes_))
+            return np.split(function(chains, features), chains.starts[1:-1])
+
+        out: list[NDArray[Any]] = [np.zeros(0)] * len(samples)
+        with one_blas_thread():
+            for k, found in enumerate(self._each(one, groups)):
+                out[k::n_groups] = found
+        return out
+
+    def predict(self, X: Any) -> list[NDArray[Any]]:
+        """The most probable labels (MAP) of each sample, arrays of shape (T,)."""
+        found = self._per_sample(X, lambda chains, f: chains.best_states(f, self.coef_))
+        return [self._states.decode(states) for states in found]
+
+    def predict_marginals(self, X: Any) -> list[Floats]:
+        """The exact probability of every state of every token, arrays of shape (T, n_states)."""
+        return self._per_sample(X, lambda chains, f: chains.node_marginals(f, self.coef_))
+
+    def score(self, X: Any, Y: Any) -> float:
+        """1 - mean Hamming loss per sample, over the tokens whose label is known."""
+        samples = check_samples(X)
+        labels = check_same_length(samples, Y)
+        losses = []
+        for m, (found, label) in enumerate(zip(self.predict(samples), labels, strict=True)):
+            if np.shape(label) != found.shape:
+                raise ValueError(f"Y[{m}]: expected shape {found.shape}, got {np.shape(label)}")
+            known = self._states.known(label, f"Y[{m}]")
+            if known.any():
+                losses.append(float(np.mean(found[known] != np.asarray(label)[known])))
+        if not losses:
+            raise ValueError("Y: no label is known, there is nothing to compare with")
+        return 1.0 - float(np.mean(losses))
+
+    def log_likelihood(self, X: Any, Y: Any) -> Floats:
+        """Exact log p(y | x) of each sample, shape (n_samples,).
+
+        Chains are cut at tokens whose label is not known, as in `fit`.
+        """
+        samples = self._read(X)
+        labels = check_labels(samples, check_same_length(samples, Y), self._states)
+        pieces = [cut(tokens, y) for tokens, y in zip(samples, labels, strict=True)]
+        owner = [m for m, parts in enumerate(pieces) for _ in parts]
+        if not owner:
+            return np.zeros(len(samples))
+        parts = [part for parts in pieces for part in parts]
+        chains, features = forest([tokens for tokens, _ in parts], len(self.classes_))
+        states = np.concatenate([own for _, own in parts])
+        with one_blas_thread():
+            found = chains.log_likelihoods(features, self.coef_, states)
+        return np.bincount(owner, found, len(samples)).astype(np.float64)
+
+    def log_likelihood_bounds(self, X: Any, Y: Any) -> tuple[Floats, Floats]:
+        """`log_likelihood` twice: on chains both bounds are the exact value."""
+        exact = self.log_likelihood(X, Y)
+        return exact, exact.copy()

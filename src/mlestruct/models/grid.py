@@ -1,0 +1,220 @@
+"""`GridCRF`: learn to label the pixels of images from labelled ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..features.rows import ConstantRows, DenseRows, RowGroups, Rows
+from ..learning.history import Progress
+from ..structures.pairwise_graph import Grid, grid
+from .graph import check_finite, read_rows
+from .pairwise import GraphSample, PairwiseEstimator
+
+DIRECTIONS = ("right", "down", "down_right", "down_left")
+
+
+class GridCRF(PairwiseEstimator):
+    """Conditional random field over labellings of images.
+
+    p(y | x) is proportional to exp(sum over pixels n of <F[y_n], u_n> + sum over neighbours (i, j)
+    of <G[y_i, y_j], v_ij>). The weights maximise the approximate log-likelihood (tree-reweighted
+    entropy on the local polytope) of the observed labellings minus alpha/2 |weights|^2, with a
+    duality-gap certificate.
+
+    Parameters
+    ----------
+    alpha : float
+        Regularisation, on the summed log-likelihood (the paper's lambda).
+    rho : "auto", "uniform", or float
+        Weights of the edges in the entropy. "auto": 1/2 as in the paper with 4 neighbours (1 for
+        images of one row or column, where that is exact), else "uniform": the probability of each
+        edge to be in a random spanning tree.
+    neighbours : 4 or 8
+    per_direction : bool
+        Whether edges of different directions have weights of their own.
+    solver : "auto", "lbfgs", "bcfw", "fw", or a solver object
+        "fw" and "bcfw" are the paper's algorithms; they need only MAP decoding.
+    tol : float
+        Stop when the duality gap is at most tol * max(1, |objective|).
+    max_iter : int
+        Iterations (for "bcfw": passes over the samples).
+    max_time : float, optional
+        Seconds after which to stop.
+    n_states : int, optional
+        Number of states where labels are integers; by default the largest label + 1.
+    feature_names : sequence of str, optional
+        Names of the C pixel features.
+    warm_start : bool
+        Start from the previous fit of this object.
+    callback : callable, optional
+        Called with a `Progress` at every certificate; returning True stops.
+    n_jobs : int, optional
+        Threads over images.
+    random_state : int, RandomState, Generator or None
+    verbose : int
+        1 shows a progress bar with the gap.
+
+    Attributes
+    ----------
+    node_coef_ : ndarray of shape (n_states, C)
+    edge_coef_ : ndarray of shape (n_states, n_states, D), the left or upper pixel's state first;
+        with `per_direction`, D counts the features of all directions, one after the other
+    coef_ : both in a row
+    classes_ : ndarray of shape (n_states,), the label of each state
+    objective_ : float, an upper bound of the best attainable value of the (regularised,
+        approximate) log-likelihood
+    duality_gap_ : float, absolute: coef_ is within it of that best value
+    converged_ : bool
+    history_ : History with seconds, oracle_calls, dual, primal, gap, fw_gap; `.to_frame()`
+    n_iter_, n_oracle_calls_, solver_, n_features_in_, feature_names_in_
+
+    Notes
+    -----
+    X is a sequence of images' features, each an array of shape (H, W, C), or a pair of it and edge
+    features, one entry per direction (right, down; with 8 neighbours also down-right and
+    down-left): arrays of shape (H, W-1, D), (H-1, W, D), (H-1, W-1, D), (H-1, W-1, D), or `Levels`.
+    Without them the only edge feature is the constant 1. `mlestruct.features.node_features` and
+    `edge_features` make both from images. Single precision halves the memory.
+
+    There is no bias: give the pixels a constant feature if some states are more frequent than
+    others. Sizes may differ between images.
+
+    Y holds for each image an array (H, W) of labels, integers from 0 or strings. Pixels labelled -1
+    (strings: None) are left out of the likelihood together with their edges. Predictions cover all
+    pixels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mlestruct import GridCRF
+    >>> rng = np.random.default_rng(0)
+    >>> Y = [np.kron(rng.integers(2, size=(3, 3)), np.ones((4, 4), int)) for _ in range(10)]
+    >>> X = [np.stack([np.ones((12, 12)), y + rng.normal(size=(12, 12))], axis=-1) for y in Y]
+    >>> model = GridCRF(alpha=1.0).fit(X, Y)
+    >>> bool(model.converged_), model.score(X, Y) > 0.85
+    (True, True)
+    >>> model.predict_marginals(X)[0].shape
+    (12, 12, 2)
+    """
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        rho: Any = "auto",
+        neighbours: int = 4,
+        per_direction: bool = True,
+        solver: Any = "auto",
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        max_time: float | None = None,
+        n_states: int | None = None,
+        feature_names: Sequence[str] | None = None,
+        warm_start: bool = False,
+        callback: Callable[[Progress], Any] | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ):
+        self.alpha = alpha
+        self.rho = rho
+        self.neighbours = neighbours
+        self.per_direction = per_direction
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.n_states = n_states
+        self.feature_names = feature_names
+        self.warm_start = warm_start
+        self.callback = callback
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _read(self, X: Sequence[Any]) -> list[GraphSample]:
+        if self.neighbours not in (4, 8):
+            raise ValueError(f"neighbours: expected 4 or 8, got {self.neighbours!r}")
+        if not isinstance(self.per_direction, bool | np.bool_):
+            raise TypeError(f"per_direction must be True or False, got {self.per_direction!r}")
+        return [self._read_image(x, f"X[{m}]") for m, x in enumerate(X)]
+
+    def _read_image(self, x: Any, where: str) -> GraphSample:
+        pixels, edge_features = x, None
+        if isinstance(x, tuple | list):
+            if len(x) != 2:
+                raise ValueError(
+                    f"{where}: expected an array (H, W, C) or a pair (array, edge features), "
+                    f"got {len(x)} parts"
+                )
+            pixels, edge_features = x
+        array = np.asarray(pixels)
+        if array.dtype.kind not in "fiub":
+            raise ValueError(f"{where}: expected numbers, got dtype {array.dtype}")
+        if array.ndim != 3 or array.size == 0:
+            raise ValueError(
+                f"{where}: expected a non-empty array (height, width, features), "
+                f"got shape {array.shape}"
+            )
+        check_finite(array, where)
+        height, width, n_features = array.shape
+        graph = grid(height, width, self.neighbours)
+        nodes = DenseRows(array.reshape(-1, n_features))
+        edges = self._read_edges(edge_features, graph, where)
+        size = None if edge_features is None and not self.per_direction else edges.n_features
+        return GraphSample(graph, nodes, edges, (height, width), size)
+
+    def _read_edges(self, given: Any, graph: Grid, where: str) -> Rows:
+        """Edge features of all directions below each other."""
+        sizes = graph.direction_sizes
+        if given is None:
+            groups: list[Rows] = [ConstantRows(size) for size in sizes]
+        else:
+            if not isinstance(given, tuple | list) or len(given) != len(sizes):
+                found = len(given) if isinstance(given, tuple | list) else type(given).__name__
+                raise ValueError(
+                    f"{where}: expected edge features of {len(sizes)} directions "
+                    f"({', '.join(DIRECTIONS[: len(sizes)])}), got {found}"
+                )
+            groups = [self._read_direction(part, graph, k, where) for k, part in enumerate(given)]
+        widths = [group.n_features for group in groups]
+        if len(set(widths)) > 1 and not self.per_direction:
+            raise ValueError(
+                f"{where}: directions have {widths} edge features; with per_direction=False they "
+                "share their weights and need the same number"
+            )
+        if self.per_direction:
+            starts = np.cumsum([0, *widths])
+            return RowGroups(groups, starts[:-1].tolist(), int(starts[-1]))
+        return RowGroups(groups, [0] * len(groups), widths[0])
+
+    def _read_direction(self, part: Any, graph: Grid, k: int, where: str) -> Rows:
+        name = f"{where}: edge features of direction {DIRECTIONS[k]}"
+        height = graph.height - (k > 0)
+        width = graph.width - (k != 1)
+        rows = part
+        if not hasattr(part, "gram"):
+            array = np.asarray(part)
+            if array.ndim != 3 or array.shape[:2] != (height, width):
+                raise ValueError(
+                    f"{name}: expected shape ({height}, {width}, D), got {array.shape}"
+                )
+            rows = array.reshape(height * width, array.shape[2])
+        found = read_rows(rows, name)
+        if len(found) != height * width:
+            raise ValueError(f"{name}: expected {height * width} rows, got {len(found)}")
+        return found
+
+    def _edge_names(self) -> list[str]:
+        size = self._n_edge_features
+        if size is None or not self.per_direction:
+            return super()._edge_names()
+        directions = DIRECTIONS[: 2 if self.neighbours == 4 else 4]
+        each, rest = divmod(size, len(directions))
+        if rest:
+            return super()._edge_names()
+        if each == 1:
+            return [f":{direction}" for direction in directions]
+        return [f":{direction}:{k}" for direction in directions for k in range(each)]

@@ -1,0 +1,111 @@
+"""What the estimators of labellings share: states, weights per state, scores over known labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
+
+from .base import RegularizationPath, StructuredEstimator
+from .states import States
+from .validation import check_same_length, check_samples
+
+Floats = NDArray[np.float64]
+
+
+class LabellingEstimator(StructuredEstimator):
+    """Base of `GridCRF`, `GraphCRF` and `ChainCRF`.
+
+    coef_ holds the weights of node features, (n_states, C), then those of edge features,
+    (n_states, n_states, D), in a row.
+    """
+
+    feature_names: Sequence[str] | None
+    n_states: int | None
+
+    def fit_path(
+        self, X: Any, Y: Any, alphas: Sequence[float], sample_weight: Any = None
+    ) -> RegularizationPath:
+        """Fit one estimator per alpha, from strong to weak, each starting from the last.
+
+        This estimator itself is left as it is.
+        """
+        reader = clone(self)
+        path = super(LabellingEstimator, reader).fit_path(X, Y, alphas, sample_weight)
+        for fitted in path.estimators:
+            fitted._restore(reader._layout)
+        return path
+
+    # ------------------------------------------------------------------ how to read coef_
+    @property
+    def _layout(self) -> dict[str, Any]:
+        """How coef_ is to be read; plain types only."""
+        return {
+            "classes": self._states.to_list(),
+            "n_node_features": self.n_features_in_,
+            "n_edge_features": self._n_edge_features,
+        }
+
+    def _restore(self, layout: dict[str, Any]) -> None:
+        """Take a layout: of training data, or of a stored model."""
+        self._states = States(layout["classes"])
+        self.classes_ = self._states.classes
+        self.n_features_in_ = layout["n_node_features"]
+        self._n_edge_features = layout["n_edge_features"]
+        names, size = self.feature_names, self.n_features_in_
+        if names is not None and len(names) != size:
+            raise ValueError(f"feature_names: expected {size} names, got {len(names)}")
+        self.feature_names_in_ = np.array(
+            [f"x{k}" for k in range(size)] if names is None else list(names), dtype=object
+        )
+
+    def _learn_names(self, n_features: int) -> None:
+        """Names belong to the columns of node features, not to coef_; `_restore` has taken them."""
+
+    @property
+    def node_coef_(self) -> Floats:
+        """Weights of node features, shape (n_states, C)."""
+        check_is_fitted(self, "coef_")
+        n, size = len(self.classes_), self.n_features_in_
+        return self.coef_[: n * size].reshape(n, size)
+
+    @property
+    def edge_coef_(self) -> Floats:
+        """Weights of edge features, shape (n_states, n_states, D), tail (or left) state first."""
+        check_is_fitted(self, "coef_")
+        n = len(self.classes_)
+        return self.coef_[n * self.n_features_in_ :].reshape(n, n, -1)
+
+    def _edge_names(self) -> list[str]:
+        """Suffixes of the names of edge weights, "" for the constant."""
+        size = self._n_edge_features
+        return [""] if size is None else [f":{k}" for k in range(size)]
+
+    def named_coef(self) -> dict[str, float]:
+        """Learned weights by name: "state:feature" of nodes, "state->state" of edges."""
+        check_is_fitted(self, "coef_")
+        states = [str(label) for label in self.classes_]
+        names = [f"{state}:{name}" for state in states for name in self.feature_names_in_]
+        suffixes = self._edge_names()
+        names += [f"{a}->{b}{suffix}" for a in states for b in states for suffix in suffixes]
+        return dict(zip(names, self.coef_.tolist(), strict=True))
+
+    # ------------------------------------------------------------------ scoring
+    def score(self, X: Any, Y: Any) -> float:
+        """1 - mean Hamming loss per sample, over what is labelled."""
+        samples = check_samples(X)
+        labels = check_same_length(samples, Y)
+        losses = []
+        for m, (found, label) in enumerate(zip(self.predict(samples), labels, strict=True)):
+            if np.shape(label) != found.shape:
+                raise ValueError(f"Y[{m}]: expected shape {found.shape}, got {np.shape(label)}")
+            known = self._states.known(label, f"Y[{m}]")
+            if known.any():
+                losses.append(float(np.mean(found[known] != np.asarray(label)[known])))
+        if not losses:
+            raise ValueError("Y: no label is known, there is nothing to compare with")
+        return 1.0 - float(np.mean(losses))

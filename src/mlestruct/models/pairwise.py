@@ -1,0 +1,266 @@
+"""How samples of pairwise models become blocks, and what `GridCRF` and `GraphCRF` share."""
+
+from __future__ import annotations
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import xlogy
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from ..features.pairwise import BinaryFeatures, MergedEdges, StateFeatures
+from ..features.rows import Rows
+from ..learning.problem import Block
+from ..structures.base import Vertex
+from ..structures.binary import BinaryPairwise
+from ..structures.pairwise import Pairwise
+from ..structures.pairwise_graph import PairwiseGraph
+from ..structures.reweighting import Reweighting, reweighting
+from .labelling import LabellingEstimator
+from .states import MASKED, States
+from .validation import check_same_length, check_samples
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+NOTHING = Vertex(np.zeros(0, dtype=np.int64), np.zeros(0))
+
+
+@dataclass(frozen=True, eq=False)
+class GraphSample:
+    """One validated sample.
+
+    shape : of its labels
+    n_edge_features : None where the only edge feature is the constant that was added
+    """
+
+    graph: PairwiseGraph
+    nodes: Rows
+    edges: Rows
+    shape: tuple[int, ...]
+    n_edge_features: int | None
+    merged: MergedEdges | None = None
+
+    def labelled(self, known: NDArray[np.bool_]) -> GraphSample:
+        """The part of the graph whose labels are known, and the edges inside it."""
+        nodes = np.flatnonzero(known)
+        number = np.full(known.shape[0], -1)
+        number[nodes] = np.arange(nodes.shape[0])
+        tail, head = number[self.graph.tail], number[self.graph.head]
+        kept = np.flatnonzero((tail >= 0) & (head >= 0))
+        ends = np.stack([tail[kept], head[kept]], axis=1)
+        edges, merged = self.edges, None
+        if self.merged is None:
+            edges = edges.take(kept)
+        else:
+            place = np.full(self.graph.n_edges, -1)
+            place[kept] = np.arange(kept.shape[0])
+            listed = np.flatnonzero(place[self.merged.edge] >= 0)
+            edges = edges.take(listed)
+            merged = MergedEdges(place[self.merged.edge[listed]], self.merged.flipped[listed])
+        graph = PairwiseGraph(nodes.shape[0], ends)
+        return GraphSample(
+            graph, self.nodes.take(nodes), edges, (nodes.shape[0],), self.n_edge_features, merged
+        )
+
+
+class PairwiseEstimator(LabellingEstimator):
+    """Base of the estimators over graphs; subclasses read samples and say what rho is."""
+
+    rho: Any
+
+    @abstractmethod
+    def _read(self, X: Sequence[Any]) -> list[GraphSample]:
+        """Validated samples."""
+
+    def _weights(self, sample: GraphSample, m: int) -> Reweighting:
+        """rho of one sample."""
+        try:
+            return reweighting(sample.graph, self.rho)
+        except ValueError as error:
+            raise ValueError(f"X[{m}]: {error}") from None
+
+    # ------------------------------------------------------------------ blocks
+    def _make_blocks(
+        self, samples: Sequence[GraphSample], known: dict[int, Any] | None = None
+    ) -> list[Block]:
+        """Blocks without observations; samples over the same graph share their output space."""
+        n_states = len(self._states)
+        known = {} if known is None else known
+        blocks = []
+        for m, sample in enumerate(samples):
+            graph = sample.graph
+            if id(graph) not in known:
+                weights = self._weights(sample, m)
+                binary = n_states == 2
+                known[id(graph)] = (
+                    BinaryPairwise(graph, weights) if binary else Pairwise(graph, n_states, weights)
+                )
+            structure = known[id(graph)]
+            parts = (graph, sample.nodes, sample.edges)
+            if n_states == 2:
+                features: Any = BinaryFeatures(*parts, sample.merged)
+            else:
+                features = StateFeatures(*parts, n_states, sample.merged)
+            blocks.append(Block(structure, features, NOTHING))
+        return blocks
+
+    def _blocks(self, X: Sequence[Any], Y: Sequence[Any], weights: Floats) -> list[Block]:
+        samples = self._read(X)
+        states = States.learn(Y, self.n_states)
+        labels = [self._encode(states, sample, Y[m], m) for m, sample in enumerate(samples)]
+        self._restore(
+            {
+                "classes": states.to_list(),
+                "n_node_features": samples[0].nodes.n_features,
+                "n_edge_features": samples[0].n_edge_features,
+            }
+        )
+        self._check_sizes(samples)
+        used: list[tuple[GraphSample, Ints, float]] = []
+        for sample, label, weight in zip(samples, labels, weights.tolist(), strict=True):
+            seen = label != MASKED
+            if weight > 0 and seen.any():
+                whole = seen.all()
+                part = sample if whole else sample.labelled(seen)
+                used.append((part, label if whole else label[seen], weight))
+        if not used:
+            raise ValueError("Y: no sample of positive weight has a known label")
+        blocks = self._make_blocks([sample for sample, _, _ in used])
+        return [
+            Block(block.structure, block.features, block.structure.encode(label), weight)
+            for block, (_, label, weight) in zip(blocks, used, strict=True)
+        ]
+
+    def _encode(self, states: States, sample: GraphSample, label: Any, m: int) -> Ints:
+        found = states.encode(label, f"Y[{m}]")
+        if found.shape != sample.shape:
+            raise ValueError(f"Y[{m}]: expected shape {sample.shape}, got {found.shape}")
+        return found.ravel()
+
+    def _check_sizes(self, samples: Sequence[GraphSample]) -> None:
+        """Raise unless all samples have the numbers of features that are expected."""
+        for m, sample in enumerate(samples):
+            found = (sample.nodes.n_features, sample.n_edge_features)
+            for size, expected, kind in zip(
+                found, (self.n_features_in_, self._n_edge_features), ("node", "edge"), strict=True
+            ):
+                if size != expected:
+                    raise ValueError(
+                        f"X[{m}] has {'no' if size is None else size} {kind} features, expected "
+                        f"{'none' if expected is None else expected}"
+                    )
+
+    def _prepare(self, X: Sequence[Any]) -> list[Block]:
+        return self._make_blocks(self._fitting(X))
+
+    def _fitting(self, X: Any) -> list[GraphSample]:
+        """New samples, checked against what was fitted."""
+        check_is_fitted(self, "coef_")
+        samples = self._read(check_samples(X))
+        self._check_sizes(samples)
+        return samples
+
+    # ------------------------------------------------------------------ prediction
+    def predict(self, X: Any) -> list[Any]:
+        """The most probable labelling of each sample, as far as it can be found.
+
+        Exact on chains and trees, and where two states attract each other; elsewhere the linear
+        programming relaxation, rounded.
+        """
+        samples = self._fitting(X)
+
+        def one(pair: tuple[GraphSample, Block]) -> Any:
+            sample, block = pair
+            label = block.structure.best_label(block.scores(self.coef_))  # type: ignore[attr-defined]
+            return self._states.decode(label.reshape(sample.shape))
+
+        return self._each(one, zip(samples, self._make_blocks(samples), strict=True))
+
+    def predict_marginals(self, X: Any, tol: float = 1e-3) -> list[Floats]:
+        """Probabilities of the states of every node: arrays of shape (*shape of labels, n_states).
+
+        They maximise <scores, tau> + H_rho(tau); exact on chains and trees. `tol` is the certified
+        gap of each log-partition function, per node.
+        """
+        samples = self._fitting(X)
+
+        def one(pair: tuple[GraphSample, Block]) -> tuple[Floats, float]:
+            sample, block = pair
+            wanted = tol * sample.graph.n_nodes
+            structure: Any = block.structure
+            found = structure.marginals(block.scores(self.coef_), None, wanted)
+            table = structure.node_marginals(found.tau).reshape(*sample.shape, -1)
+            return table, found.gap / wanted
+
+        found = self._each(one, zip(samples, self._make_blocks(samples), strict=True))
+        worst = max(excess for _, excess in found)
+        if worst > 1.0:
+            warnings.warn(
+                f"predict_marginals: a log-partition function is certain only to {worst * tol:.2g} "
+                f"per node (tol={tol:g})",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return [table for table, _ in found]
+
+    def log_likelihood_bounds(self, X: Any, Y: Any, tol: float = 1e-6) -> tuple[Floats, Floats]:
+        """Proven bounds of the exact log p(y | x; coef_) of each sample.
+
+        The lower one rests on log Z_rho >= log Z, so it is -inf where rho lies outside the
+        spanning-tree polytope. The upper one on log Z >= <scores, tau> + H(tau) for independent
+        nodes, or >= the score of the best labelling found. On chains and trees both are exact.
+        Unlabelled nodes are left out, as in `fit`. `tol` is the certified gap per node.
+
+        Returns
+        -------
+        lower, upper : ndarrays of shape (n_samples,)
+        """
+        samples = self._fitting(X)
+        labels = check_same_length(samples, Y)
+        lower, upper = np.zeros(len(samples)), np.zeros(len(samples))
+        parts = []
+        for m, (sample, label) in enumerate(zip(samples, labels, strict=True)):
+            states = self._encode(self._states, sample, label, m)
+            seen = states != MASKED
+            if seen.any():
+                part = sample if seen.all() else sample.labelled(seen)
+                parts.append((m, part, states[seen]))
+        blocks = self._make_blocks([part for _, part, _ in parts])
+
+        def one(entry: Any) -> tuple[int, float, float]:
+            (m, part, states), block = entry
+            structure: Any = block.structure
+            scores = block.scores(self.coef_)
+            fit = structure.encode(states).dot(scores)
+            found = structure.marginals(scores, None, tol * part.graph.n_nodes)
+            if part.graph.is_forest:
+                return m, fit - found.upper_bound, min(fit - found.value, 0.0)
+            most = found.upper_bound if structure.reweighting.is_concave else np.inf
+            best = structure.encode(structure.best_label(scores)).dot(scores)
+            least = max(best, _independent(structure, scores, found.tau))
+            return m, fit - most, min(fit - least, 0.0)
+
+        for m, low, high in self._each(one, zip(parts, blocks, strict=True)):
+            lower[m], upper[m] = low, high
+        return lower, upper
+
+
+def _independent(structure: Any, scores: Floats, tau: Floats) -> float:
+    """<scores, .> + entropy of independent nodes with the node marginals of tau."""
+    nodes = structure.node_marginals(tau)
+    graph = structure.graph
+    total = -float(xlogy(nodes, nodes).sum())
+    if structure.n_states == 2:
+        on = nodes[:, 1]
+        point = np.concatenate([on, on[graph.tail] * on[graph.head]])
+    else:
+        pairs = nodes[graph.tail][:, :, None] * nodes[graph.head][:, None, :]
+        point = np.concatenate([nodes.ravel(), pairs.ravel()])
+    return total + float(scores @ point)

@@ -1,0 +1,203 @@
+"""Binary pairwise models: two states a node, in minimal coordinates."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..decoders.qpbo import QPBO
+from ..inference.grid_oracle import fits, grid_marginals
+from ..inference.reweighted_oracle import ReweightedOracle
+from . import _binary_kernels as kernels
+from .base import Decoding, Marginals, Vertex
+from .pairwise_graph import PairwiseGraph
+from .reweighting import Reweighting, reweighting
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+MAX_SWEEPS = 1000
+LEARNING_SWEEPS = 30
+NOTHING = np.zeros(0)
+
+
+class BinaryPairwise:
+    """All labellings of a graph with the states 0 and 1; the polytope is the local one.
+
+    Coordinates are minimal: P(x_n = 1) of every node, then P(x_i = x_j = 1) of every edge. Scores
+    and log Z_rho are relative to the labelling that is 0 everywhere. A 200 x 200 image needs
+    1 MB of coordinates and 0.6 MB of messages.
+
+    Parameters
+    ----------
+    graph : PairwiseGraph
+    rho : "auto", "uniform", float, array of shape (n_edges,), or Reweighting
+    """
+
+    n_states = 2
+
+    def __init__(self, graph: PairwiseGraph, rho: Any = "auto"):
+        self.graph = graph
+        self.reweighting = rho if isinstance(rho, Reweighting) else reweighting(graph, rho)
+        self.n_coordinates = self.n_scored = graph.n_nodes + graph.n_edges
+
+    # ------------------------------------------------------------------ decoding
+    @cached_property
+    def _decoder(self) -> QPBO:
+        return QPBO(self.graph.n_nodes, self.graph.tail, self.graph.head)
+
+    def decode(self, scores: Floats, warm: Floats | None = None) -> Decoding:
+        """A half-integral vertex of the local polytope, by QPBO."""
+        n = self.graph.n_nodes
+        nodes, edges, value = self._decoder.solve(scores[:n], scores[n:])
+        return Decoding(_sparse(np.concatenate([nodes, edges])), value)
+
+    def best_label(self, scores: Floats) -> Ints:
+        """An integral labelling: the decided nodes of the vertex, the others improved greedily."""
+        n = self.graph.n_nodes
+        nodes, _, _ = self._decoder.solve(scores[:n], scores[n:])
+        return self._decoder.integral(nodes, scores[:n], scores[n:])
+
+    def encode(self, label: Ints) -> Vertex:
+        """The vertex of a labelling, shape (n_nodes,)."""
+        states = np.asarray(label, dtype=np.int64)
+        on = np.concatenate([states, self.graph.both(states)])
+        return _sparse(on.astype(np.float64))
+
+    def label(self, vertex: Vertex) -> Ints:
+        """The labelling of a vertex; a node at one half gets state 0."""
+        states = np.zeros(self.graph.n_nodes, dtype=np.int64)
+        on = (vertex.indices < self.graph.n_nodes) & (vertex.values > 0.5)
+        states[vertex.indices[on]] = 1
+        return states
+
+    # ------------------------------------------------------------------ entropy
+    @cached_property
+    def stepping_entropy(self) -> BinaryEntropy:
+        """H_rho with its line searches."""
+        return BinaryEntropy(self.graph, self.reweighting)
+
+    def entropy(self, tau: Floats) -> float:
+        return self.stepping_entropy(tau)
+
+    def entropy_gradient(self, tau: Floats) -> Floats:
+        return self.stepping_entropy.add_gradient(tau, np.zeros_like(tau))[0]
+
+    def interior(self) -> Floats:
+        """Independent fair coins."""
+        tau = np.full(self.n_coordinates, 0.25)
+        tau[: self.graph.n_nodes] = 0.5
+        return tau
+
+    # ------------------------------------------------------------------ marginals
+    @cached_property
+    def _oracle(self) -> ReweightedOracle:
+        graph = self.graph
+        return ReweightedOracle(
+            graph.n_nodes, graph.tail, graph.head, self.reweighting, graph.is_forest
+        )
+
+    def marginals(
+        self, scores: Floats, warm: Any = None, tol: float = 1e-6, max_sweeps: int = MAX_SWEEPS
+    ) -> Marginals:
+        """Maximise <scores, tau> + H_rho(tau) up to a gap of `tol`."""
+        shape = self.graph.grid_shape
+        if shape is not None and self.reweighting.rows_and_columns and fits(shape, scores):
+            if not (isinstance(warm, np.ndarray) and warm.shape == (2, self.graph.n_nodes)):
+                warm = None
+            return Marginals(*grid_marginals(shape, scores, warm, tol, max_sweeps))
+        n = self.graph.n_nodes
+        nodes = np.zeros((n, 2))
+        nodes[:, 1] = scores[:n]
+        pairs = np.zeros((self.graph.n_edges, 2, 2))
+        pairs[:, 1, 1] = scores[n:]
+
+        def value(node_tables: Floats, edge_tables: Floats) -> float:
+            tau = np.concatenate([node_tables[:, 1], edge_tables[:, 1, 1]])
+            return float(scores @ tau) + self.entropy(tau)
+
+        known = warm if isinstance(warm, tuple) else None
+        found = self._oracle(nodes, pairs, value, known, tol, max_sweeps)
+        tau = np.concatenate([found.nodes[:, 1], found.edges[:, 1, 1]])
+        return Marginals(tau, found.value, found.upper_bound, found.warm, found.sweeps)
+
+    def expectation(
+        self, features: Any, theta: Floats, offset: Floats | None, warm: Any, tol: float
+    ) -> tuple[Marginals, Floats]:
+        """The same under features, with their moments; gives up early and keeps no tau."""
+        return expectation(self, features, theta, offset, warm, tol)
+
+    def node_marginals(self, tau: Floats) -> Floats:
+        """P(state) of every node, shape (n_nodes, 2)."""
+        on = tau[: self.graph.n_nodes]
+        return np.stack([1.0 - on, on], axis=1)
+
+    def edge_marginals(self, tau: Floats) -> Floats:
+        """Tables of all edges, shape (n_edges, 2, 2), tail state first."""
+        n = self.graph.n_nodes
+        a, b, both = tau[self.graph.tail], tau[self.graph.head], tau[n:]
+        tables = np.stack([1.0 - a - b + both, b - both, a - both, both], axis=1)
+        return np.maximum(tables, 0.0).reshape(-1, 2, 2)
+
+
+class BinaryEntropy:
+    """The reweighted entropy of a binary model, with what Frank-Wolfe steps need of it."""
+
+    def __init__(self, graph: PairwiseGraph, weights: Reweighting):
+        self._ends = (graph.tail, graph.head)
+        self._shape = (*self._ends, weights.rho, weights.counting)
+
+    def __call__(self, tau: Floats) -> float:
+        return float(kernels.entropy(tau, *self._shape))
+
+    def add_gradient(self, tau: Floats, scores: Floats) -> tuple[Floats, None]:
+        """scores + gradient of H at tau; there is nothing to keep for the line search."""
+        out = np.empty_like(tau)
+        kernels.add_entropy_gradient(tau, *self._shape, scores, out)
+        return out, None
+
+    def line_search(
+        self,
+        tau: Floats,
+        vertex: Vertex,
+        sums: None,
+        linear: float,
+        quadratic: float,
+        guess: float,
+        max_step: float,
+        rtol: float,
+    ) -> float:
+        """Step eta towards `vertex` minimising linear*eta + quadratic*eta^2/2 - H."""
+        target = vertex.dense(tau.shape[0])
+        return float(
+            kernels.line_search(tau, target, *self._shape, linear, quadratic, guess, max_step, rtol)
+        )
+
+    def move(self, tau: Floats, vertex: Vertex, eta: float) -> None:
+        """tau <- (1 - eta) tau + eta vertex, in place."""
+        n_nodes = tau.shape[0] - self._ends[0].shape[0]
+        kernels.move_towards(tau, vertex.dense(tau.shape[0]), eta, *self._ends, n_nodes)
+
+
+def expectation(
+    structure: Any, features: Any, theta: Floats, offset: Floats | None, warm: Any, tol: float
+) -> tuple[Marginals, Floats]:
+    """Marginals under features, and their moments.
+
+    Sweeps are few: what is missing is reported as the gap and made up for at the next theta.
+    """
+    scores = features.scores(theta)
+    if offset is not None:
+        scores = scores + offset
+    found = structure.marginals(scores, warm, tol, LEARNING_SWEEPS)
+    moments = features.moments(found.tau)
+    return replace(found, tau=NOTHING), moments
+
+
+def _sparse(point: Floats) -> Vertex:
+    indices = np.flatnonzero(point)
+    return Vertex(indices, point[indices])

@@ -1,0 +1,143 @@
+"""Pairwise models with any number of states, in overcomplete coordinates."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..decoders.local_polytope import LocalPolytope
+from ..decoders.trees import ForestDecoder
+from ..inference.reweighted_oracle import ReweightedOracle
+from .base import Decoding, Marginals, Vertex
+from .binary import MAX_SWEEPS, expectation
+from .entropy import SeparableEntropy
+from .pairwise_graph import PairwiseGraph
+from .reweighting import Reweighting, reweighting
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class Pairwise:
+    """All labellings of a graph with states 0 .. n_states-1; the polytope is the local one.
+
+    Coordinates: P(x_n = s), node by node, then P(x_i = s, x_j = t), edge by edge with the tail's
+    state first.
+
+    Parameters
+    ----------
+    graph : PairwiseGraph
+    n_states : int
+    rho : "auto", "uniform", float, array of shape (n_edges,), or Reweighting
+    """
+
+    def __init__(self, graph: PairwiseGraph, n_states: int, rho: Any = "auto"):
+        self.graph = graph
+        self.n_states = int(n_states)
+        self.reweighting = rho if isinstance(rho, Reweighting) else reweighting(graph, rho)
+        self._split = graph.n_nodes * self.n_states
+        self.n_coordinates = self.n_scored = self._split + graph.n_edges * self.n_states**2
+
+    # ------------------------------------------------------------------ decoding
+    @cached_property
+    def _decoder(self) -> ForestDecoder | LocalPolytope:
+        kind = ForestDecoder if self.graph.is_forest else LocalPolytope
+        return kind(self.graph.n_nodes, self.graph.tail, self.graph.head, self.n_states)
+
+    def decode(self, scores: Floats, warm: Floats | None = None) -> Decoding:
+        """A vertex of the local polytope: Viterbi on forests, a linear program otherwise."""
+        decoder = self._decoder
+        if isinstance(decoder, ForestDecoder):
+            label, value = decoder.solve(scores)
+            return Decoding(self.encode(label), value)
+        tau, value = decoder.solve(scores)
+        indices = np.flatnonzero(tau)
+        return Decoding(Vertex(indices, tau[indices]), value)
+
+    def best_label(self, scores: Floats) -> Ints:
+        """An integral labelling: exact on forests, otherwise rounded and improved greedily."""
+        decoder = self._decoder
+        if isinstance(decoder, ForestDecoder):
+            return decoder.solve(scores)[0]
+        return decoder.integral(decoder.solve(scores)[0], scores)
+
+    def encode(self, label: Ints) -> Vertex:
+        """The vertex of a labelling, shape (n_nodes,)."""
+        states = np.asarray(label, dtype=np.int64)
+        n_states, graph = self.n_states, self.graph
+        pairs = states[graph.tail] * n_states + states[graph.head]
+        indices = np.concatenate(
+            [
+                np.arange(graph.n_nodes) * n_states + states,
+                self._split + np.arange(graph.n_edges) * n_states**2 + pairs,
+            ]
+        )
+        return Vertex(indices, np.ones(indices.shape[0]))
+
+    def label(self, vertex: Vertex) -> Ints:
+        """The labelling of a vertex; fractional nodes get their largest state."""
+        return self.node_marginals(vertex.dense(self.n_coordinates)).argmax(axis=1)
+
+    # ------------------------------------------------------------------ entropy
+    @cached_property
+    def stepping_entropy(self) -> SeparableEntropy:
+        """H_rho with its line searches."""
+        weights = np.concatenate(
+            [
+                np.repeat(self.reweighting.counting, self.n_states),
+                np.repeat(self.reweighting.rho, self.n_states**2),
+            ]
+        )
+        return SeparableEntropy(weights, np.zeros(self.n_coordinates))
+
+    def entropy(self, tau: Floats) -> float:
+        return self.stepping_entropy(tau)
+
+    def entropy_gradient(self, tau: Floats) -> Floats:
+        return self.stepping_entropy.add_gradient(tau, np.zeros_like(tau))[0]
+
+    def interior(self) -> Floats:
+        """Independent uniform states."""
+        tau = np.full(self.n_coordinates, 1.0 / self.n_states**2)
+        tau[: self._split] = 1.0 / self.n_states
+        return tau
+
+    # ------------------------------------------------------------------ marginals
+    @cached_property
+    def _oracle(self) -> ReweightedOracle:
+        graph = self.graph
+        return ReweightedOracle(
+            graph.n_nodes, graph.tail, graph.head, self.reweighting, graph.is_forest
+        )
+
+    def marginals(
+        self, scores: Floats, warm: Any = None, tol: float = 1e-6, max_sweeps: int = MAX_SWEEPS
+    ) -> Marginals:
+        """Maximise <scores, tau> + H_rho(tau) up to a gap of `tol`."""
+        nodes = scores[: self._split].reshape(-1, self.n_states)
+        pairs = scores[self._split :].reshape(-1, self.n_states, self.n_states)
+
+        def value(node_tables: Floats, edge_tables: Floats) -> float:
+            tau = np.concatenate([node_tables.ravel(), edge_tables.ravel()])
+            return float(scores @ tau) + self.entropy(tau)
+
+        found = self._oracle(nodes, pairs, value, warm, tol, max_sweeps)
+        tau = np.concatenate([found.nodes.ravel(), found.edges.ravel()])
+        return Marginals(tau, found.value, found.upper_bound, found.warm, found.sweeps)
+
+    def expectation(
+        self, features: Any, theta: Floats, offset: Floats | None, warm: Any, tol: float
+    ) -> tuple[Marginals, Floats]:
+        """The same under features, with their moments; gives up early and keeps no tau."""
+        return expectation(self, features, theta, offset, warm, tol)
+
+    def node_marginals(self, tau: Floats) -> Floats:
+        """P(state) of every node, shape (n_nodes, n_states)."""
+        return tau[: self._split].reshape(-1, self.n_states)
+
+    def edge_marginals(self, tau: Floats) -> Floats:
+        """Tables of all edges, shape (n_edges, n_states, n_states), tail state first."""
+        return tau[self._split :].reshape(-1, self.n_states, self.n_states)
