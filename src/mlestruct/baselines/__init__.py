@@ -4,11 +4,13 @@ from .matching_bp import MatchingBP, belief_propagation
 from .sinkhorn import UnrolledSinkhorn
 from .softmax import RowSoftmax
 from .structured_svm import StructuredSVM
+from .truncated_trw import TruncatedTRW
 
 __all__ = [
     "MatchingBP",
     "RowSoftmax",
     "StructuredSVM",
+    "TruncatedTRW",
     "UnrolledSinkhorn",
     "belief_propagation",
 ]

@@ -12,7 +12,7 @@ on the dual of log Z_rho: the bound never rises.
 
 from math import log, log1p, sqrt
 
-from .._compile import kernel
+from .._compile import kernel, summing_kernel
 
 SMALLEST_ODDS = 1e-40  # of a node in the feasible point; more extreme beliefs are moved here
 LARGEST_ODDS = 1e40
@@ -71,57 +71,99 @@ def bound_and_beliefs(odds, left, above, right, below, belief):
 
 
 @kernel
-def feasible_point(height, width, strength, left, above, belief, tau):
+def feasible_point(height, width, strength, left, above, belief, rest, tau):
     """Marginals of the local polytope near the beliefs, and how far they are from optimal.
 
     Node marginals are the beliefs; each edge gets the table with these marginals and the odds
     ratio `strength` (horizontal edges first), the best there is. Returns
-    (bound - attained value), from above.
+    (bound - attained value), from above. `rest` receives the probabilities of state 0.
     """
     n = height * width
     loss = 0.0
     for k in range(n):
         o = min(max(belief[k], SMALLEST_ODDS), LARGEST_ODDS)
         belief[k] = o
-        tau[k] = o / (1.0 + o)
+        rest[k] = 1.0 / (1.0 + o)
+        tau[k] = o * rest[k]
     e = 0
     for i in range(height):
-        for j in range(width - 1):
-            k = i * width + j
-            loss += couple(belief, k, k + 1, strength[e], left[k + 1], tau, n + e)
-            e += 1
-    for k in range(n - width):
-        loss += couple(belief, k, k + width, strength[e], above[k + width], tau, n + e)
-        e += 1
+        a = i * width
+        b = a + width
+        loss += couple(
+            belief[a : b - 1], belief[a + 1 : b], tau[a : b - 1], tau[a + 1 : b], rest[a : b - 1],
+            strength[e : e + width - 1], left[a + 1 : b], tau[n + e : n + e + width - 1],
+        )  # fmt: skip
+        e += width - 1
+    m = n - width
+    loss += couple(
+        belief[:m], belief[width:n], tau[:m], tau[width:n], rest[:m], strength[e:],
+        above[width:], tau[n + e :],
+    )  # fmt: skip
     return 0.5 * loss
 
 
+@summing_kernel
+def couple(odds, child_odds, one, child_one, zero, strength, message, out):
+    """Joint marginals of edges from parents to children; returns sum of KL(table || belief).
+
+    The children's odds are x given parent state 0, strength * x given state 1; x solves a quadratic
+    equation. In the pairwise belief they are `expected`. Small divergences are bounded by their
+    second-order term.
+    """
+    total = 0.0
+    n_large = 0
+    for k in range(out.shape[0]):
+        a = odds[k]
+        c = child_odds[k]
+        s = strength[k]
+        top = (1.0 + a) * c
+        bottom = (1.0 + a) * s
+        linear = 1.0 + a * s - c * (s + a)
+        root = sqrt(linear * linear + 4.0 * bottom * top)
+        positive = linear >= 0.0
+        x = (2.0 * top if positive else root - linear) / (
+            linear + root if positive else 2.0 * bottom
+        )
+        y = s * x
+        q = one[k]
+        joint = q * y / (1.0 + y)
+        low = max(q + child_one[k] - 1.0, 0.0)
+        out[k] = min(max(joint, low), min(q, child_one[k]))
+        inverse = 1.0 / (c * message[k])
+        expected = c * c * inverse
+        change = x * message[k] * message[k] * inverse - 1.0
+        p = 1.0 / (1.0 + expected)
+        r = 1.0 / (1.0 + s * expected)
+        spread = expected * (zero[k] * p * p + q * s * r * r)
+        small = abs(change) < 0.01
+        total += 0.52 * change * change * spread if small else 0.0
+        n_large += 0 if small else 1
+    if n_large > 0:
+        total += large_divergences(odds, child_odds, one, child_one, zero, strength, message)
+    return total
+
+
 @kernel
-def couple(belief, parent, child, strength, message, tau, out):
-    """Edge marginal tau[out] of one edge; returns KL(table || pairwise belief), from above."""
-    a = belief[parent]
-    c = belief[child]
-    # The child's odds given parent state 0 are x, given state 1 strength * x.
-    top = (1.0 + a) * c
-    linear = 1.0 + a * strength - c * (strength + a)
-    root = sqrt(linear * linear + 4.0 * (1.0 + a) * strength * top)
-    if linear >= 0.0:
-        x = 2.0 * top / (linear + root)
-    else:
-        x = (root - linear) / (2.0 * (1.0 + a) * strength)
-    y = strength * x
-    q = tau[parent]
-    joint = q * y / (1.0 + y)
-    joint = min(max(joint, tau[parent] + tau[child] - 1.0), min(tau[parent], tau[child]))
-    tau[out] = max(joint, 0.0)
-    expected = c / message  # what x is in the pairwise belief
-    p0 = expected / (1.0 + expected)
-    z = strength * expected
-    p1 = z / (1.0 + z)
-    rest = 1.0 / (1.0 + a)
-    change = x / expected - 1.0
-    if -0.01 < change < 0.01:
-        spread = rest * p0 / (1.0 + expected) + q * p1 / (1.0 + z)
-        return 0.52 * change * change * spread
-    loss = tau[child] * log1p(change) - rest * log1p(change * p0) - q * log1p(change * p1)
-    return max(loss, 0.0)
+def large_divergences(odds, child_odds, one, child_one, zero, strength, message):
+    """The share of edges that are too far off for the second-order term."""
+    total = 0.0
+    for k in range(strength.shape[0]):
+        a = odds[k]
+        c = child_odds[k]
+        s = strength[k]
+        linear = 1.0 + a * s - c * (s + a)
+        root = sqrt(linear * linear + 4.0 * (1.0 + a) * s * (1.0 + a) * c)
+        if linear >= 0.0:
+            x = 2.0 * (1.0 + a) * c / (linear + root)
+        else:
+            x = (root - linear) / (2.0 * (1.0 + a) * s)
+        expected = c / message[k]
+        change = x / expected - 1.0
+        if abs(change) < 0.01:
+            continue
+        p = expected / (1.0 + expected)
+        r = s * expected / (1.0 + s * expected)
+        found = child_one[k] * log1p(change)
+        found -= zero[k] * log1p(change * p) + one[k] * log1p(change * r)
+        total += max(found, 0.0)
+    return total

@@ -39,7 +39,7 @@ def grid_marginals(
     across, along = strength[: height * (width - 1)], strength[height * (width - 1) :]
     backward = np.ones((2, n)) if warm is None else warm.copy()
     right, below = backward
-    left, above, belief = np.ones(n), np.ones(n), np.empty(n)
+    left, above, belief, rest = np.ones(n), np.ones(n), np.empty(n), np.empty(n)
     tau = np.empty(scores.shape[0])
     sweeps, following = 0, 1
     losses: list[float] = []
@@ -48,7 +48,7 @@ def grid_marginals(
             kernels.sweep(height, width, odds, across, along, left, above, right, below)
         sweeps += following
         upper = kernels.bound_and_beliefs(odds, left, above, right, below, belief)
-        loss = kernels.feasible_point(height, width, strength, left, above, belief, tau)
+        loss = kernels.feasible_point(height, width, strength, left, above, belief, rest, tau)
         losses.append(loss)
         if loss <= tol or sweeps >= max_sweeps or _rounding(losses, upper):
             break

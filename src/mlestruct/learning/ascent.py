@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,8 @@ from .directions import Direction
 from .problem import DualProblem
 
 Floats = NDArray[np.float64]
+
+REFINEMENTS = 5
 
 
 @dataclass
@@ -45,10 +47,11 @@ class OutOfTimeError(Exception):
 
 @dataclass
 class PrimalState:
-    """What a warm start needs: theta and the oracle's last answers."""
+    """What a warm start needs: theta, the oracle's last answers, and steps for L-BFGS."""
 
     theta: Floats
     warm: list[Any]
+    pairs: list[tuple[Floats, Floats]] = field(default_factory=list)
 
 
 class Evaluator:
@@ -69,14 +72,20 @@ class Evaluator:
         self.out_of_time = out_of_time
         self.calls = 0
 
-    def __call__(self, theta: Floats, tol: float) -> Evaluation:
-        """`tol` is the total oracle gap allowed, shared out by the size of the blocks."""
+    def __call__(
+        self, theta: Floats, tol: float, following: Evaluation | None = None
+    ) -> Evaluation:
+        """`tol` is the total oracle gap allowed, shared out by the size of the blocks.
+
+        The oracle starts from the marginals of `following`, or of the last accepted evaluation.
+        """
         problem = self.problem
+        warm = self.warm if following is None else [found.warm for found in following.marginals]
 
         def one(m: int) -> tuple[Marginals, Floats]:
             if self.calls and self.out_of_time():
                 raise OutOfTimeError
-            return problem.blocks[m].expect(theta, self.warm[m], tol * self.shares[m])
+            return problem.blocks[m].expect(theta, warm[m], tol * self.shares[m])
 
         indices = range(len(problem.blocks))
         answers = list(self.pool.map(one, indices) if self.pool else map(one, indices))
@@ -130,13 +139,22 @@ def _line_search(
     tol: float,
     out_of_time: Callable[[], bool],
 ) -> Evaluation | None:
-    """Backtrack until the proven part of P rises enough, up to the oracle gap asked for."""
+    """Backtrack until the proven part of P rises enough, up to the oracle gap asked for.
+
+    A trial that may have risen enough gets a few more oracle calls before it is given up.
+    """
     eta = 1.0
     for _ in range(25):
-        trial = evaluate(at.theta + eta * step, tol)
-        slack = min(trial.oracle_gap, tol) + 1e-13 * (abs(at.primal) + abs(at.dual))
-        if trial.primal >= at.primal + 1e-4 * eta * slope - slack:
-            return trial
+        theta = at.theta + eta * step
+        trial = evaluate(theta, tol)
+        for _ in range(REFINEMENTS):
+            slack = min(trial.oracle_gap, tol) + 1e-13 * (abs(at.primal) + abs(at.dual))
+            required = at.primal + 1e-4 * eta * slope - slack
+            if trial.primal >= required:
+                return trial
+            if trial.value < required or out_of_time():
+                break
+            trial = evaluate(theta, tol, trial)
         # Quadratic interpolation between the two values and the slope, safeguarded.
         bend = at.primal + eta * slope - trial.primal
         eta *= min(max(0.5 * eta * slope / bend if bend > 0 else 0.5, 0.1), 0.5)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -42,40 +42,46 @@ def newton_directions(problem: DualProblem) -> Direction:
     return direction
 
 
-def lbfgs_directions(problem: DualProblem, memory: int) -> Direction:
-    """Two-loop recursion over the last `memory` accepted steps, preconditioned where it can be."""
-    pairs: deque[tuple[Floats, Floats, float]] = deque(maxlen=memory)
-    last: list[Any] = []
-    precondition = preconditioner(problem)
+class LBFGSDirections:
+    """Two-loop recursion over the last `memory` accepted steps, preconditioned where it can be.
 
-    def direction(at: Any) -> Floats:
-        if last:
-            s = at.theta - last[0].theta
-            y = last[0].gradient - at.gradient
-            curvature = float(s @ y)
-            if curvature > 1e-10 * float(np.linalg.norm(s) * np.linalg.norm(y)):
-                pairs.append((s, y, 1.0 / curvature))
-        last[:] = [at]
+    `pairs` are steps of an earlier run on the same or a smaller problem: (change of theta, fall of
+    the gradient).
+    """
+
+    def __init__(
+        self, problem: DualProblem, memory: int, pairs: Iterable[tuple[Floats, Floats]] = ()
+    ):
+        self.pairs: deque[tuple[Floats, Floats]] = deque(pairs, maxlen=memory)
+        self._last: Any = None
+        self._precondition = preconditioner(problem)
+        self._first_scale = problem.alpha + _moment_scale(problem)
+
+    def __call__(self, at: Any) -> Floats:
+        if self._last is not None:
+            s = at.theta - self._last.theta
+            y = self._last.gradient - at.gradient
+            if float(s @ y) > 1e-10 * float(np.linalg.norm(s) * np.linalg.norm(y)):
+                self.pairs.append((s, y))
+        self._last = at
         q = at.gradient.copy()
         coefficients = []
-        for s, y, inverse in reversed(pairs):
-            coefficient = inverse * float(s @ q)
+        for s, y in reversed(self.pairs):
+            coefficient = float(s @ q) / float(s @ y)
             coefficients.append(coefficient)
             q -= coefficient * y
-        if precondition is not None:
-            q = precondition(q)
-        if pairs:
-            s, y, inverse = pairs[-1]
-            scaled = y if precondition is None else precondition(y)
-            q /= inverse * float(y @ scaled)
-        elif precondition is None:
+        if self._precondition is not None:
+            q = self._precondition(q)
+        if self.pairs:
+            s, y = self.pairs[-1]
+            scaled = y if self._precondition is None else self._precondition(y)
+            q *= float(s @ y) / float(y @ scaled)
+        elif self._precondition is None:
             # First step: no longer than theta could reasonably move at this curvature.
-            q /= problem.alpha + _moment_scale(problem)
-        for (s, y, inverse), coefficient in zip(pairs, reversed(coefficients), strict=True):
-            q += (coefficient - inverse * float(y @ q)) * s
+            q /= self._first_scale
+        for (s, y), coefficient in zip(self.pairs, reversed(coefficients), strict=True):
+            q += (coefficient - float(y @ q) / float(s @ y)) * s
         return q
-
-    return direction
 
 
 def _moment_scale(problem: DualProblem) -> float:

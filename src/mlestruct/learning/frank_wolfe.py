@@ -63,7 +63,12 @@ class FrankWolfe:
                 theta = problem.theta(state.r)
                 average.add(theta)
                 stop = monitor.record(
-                    t, theta, dual=found.dual, primal=found.primal, fw_gap=found.fw_gap
+                    t,
+                    theta,
+                    dual=found.dual,
+                    primal=found.primal,
+                    fw_gap=found.fw_gap,
+                    average=average.value.copy() if self.averaging else None,
                 )
                 if stop or t == stopping.max_iter:
                     break

@@ -68,7 +68,10 @@ class History:
 
 @dataclass(frozen=True)
 class Progress:
-    """What a callback sees; returning True from it stops the solver."""
+    """What a callback sees; returning True from it stops the solver.
+
+    average : the weighted average of the iterates so far, with solvers that return it
+    """
 
     iteration: int
     seconds: float
@@ -78,6 +81,7 @@ class Progress:
     gap: float
     fw_gap: float
     theta: Floats
+    average: Floats | None = None
 
 
 Callback = Callable[[Progress], Any]
@@ -140,6 +144,7 @@ class Monitor:
         dual: float,
         primal: float = -np.inf,
         fw_gap: float = np.nan,
+        average: Floats | None = None,
     ) -> bool:
         """Take new bounds; `primal` belongs to `theta`. A Frank-Wolfe gap is a bound as well."""
         self.iterations = iteration
@@ -160,7 +165,7 @@ class Monitor:
         if self.stopping.callback is not None:
             progress = Progress(
                 iteration, self.seconds, self.oracle_calls, self.dual, self.primal, self.gap,
-                fw_gap, theta,
+                fw_gap, theta, average,
             )  # fmt: skip
             stop = bool(self.stopping.callback(progress)) or stop
         return stop

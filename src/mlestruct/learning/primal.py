@@ -7,6 +7,8 @@ kinks (rho near 1, weak regularisation) the ascent stalls; it then goes on throu
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -22,15 +24,21 @@ from .ascent import (
     PrimalState,
     climb,
 )
-from .directions import Direction, lbfgs_directions, newton_directions
+from .directions import Direction, LBFGSDirections, newton_directions
 from .history import Monitor, Stopping
 from .majorize import can_soften, majorize
 from .problem import DualProblem
 from .result import Result, run
 
 Floats = NDArray[np.float64]
+Pairs = Iterable[tuple[Floats, Floats]]
 
+LARGE_PROBLEM = 200_000  # coordinates of all blocks
+SAMPLE_PART = 4
+SMALLEST_SAMPLE = 4
+SAMPLE_TOL = 0.02
 STALL = 4  # iterations in which the gap has to halve
+REPEATS = 20  # oracle calls at one theta, each going on where the last one stopped
 SHARPEST = 1e-8  # part of the usual oracle tolerance that is asked for at the most
 
 
@@ -45,9 +53,15 @@ class PrimalSolver:
         for block in problem.blocks:
             require(block.structure, "marginals", needed_by=f"solver={self.name!r}")
 
-    def directions(self, problem: DualProblem) -> Direction:
-        """A function from evaluations, in the order they are accepted, to ascent directions."""
+    def directions(self, problem: DualProblem, pairs: Pairs = ()) -> Direction:
+        """A function from evaluations, in the order they are accepted, to ascent directions.
+
+        `pairs` are steps of an earlier run that L-BFGS can start from.
+        """
         raise NotImplementedError
+
+    def warm_up(self, problem: DualProblem, current: PrimalState, monitor: Monitor) -> None:
+        """Move `current` to a better start, if there is a cheap way."""
 
     def oracle_tolerance(self, monitor: Monitor, slope: float) -> float:
         """Total oracle gap to ask for: a small part of the progress still expected."""
@@ -65,6 +79,7 @@ class PrimalSolver:
         self.check(problem)
         monitor = Monitor(stopping, self.name)
         n_blocks = len(problem.blocks)
+        cold = warm is None
         if warm is None:
             warm = PrimalState(np.zeros(problem.n_features), [None] * n_blocks)
         current = PrimalState(warm.theta.copy(), list(warm.warm))
@@ -72,6 +87,8 @@ class PrimalSolver:
         pool = ThreadPoolExecutor(n_threads) if n_threads > 1 else None
 
         def loop() -> PrimalState:
+            if cold:
+                self.warm_up(problem, current, monitor)
             evaluate = Evaluator(problem, current.warm, pool, monitor.out_of_time)
             try:
                 stopped = self._ascend(problem, evaluate, monitor, current)
@@ -94,9 +111,11 @@ class PrimalSolver:
     ) -> bool:
         """Climb until told to stop (True) or no longer getting anywhere (False)."""
 
+        earlier = monitor.oracle_calls
+
         def record(iteration: int, at: Evaluation) -> bool:
             current.theta, current.warm = at.theta, [found.warm for found in at.marginals]
-            monitor.oracle_calls = evaluate.calls
+            monitor.oracle_calls = earlier + evaluate.calls
             return monitor.record(iteration, at.theta, dual=at.dual, primal=at.primal)
 
         at = evaluate(current.theta, 1e-2)
@@ -107,7 +126,8 @@ class PrimalSolver:
         gaps = [monitor.gap]
         sharpness, sharpened = [1.0], 0
         for _ in range(3):  # a failed line search gets another try at a sharper evaluation
-            direction = self.directions(problem)
+            direction = self.directions(problem, current.pairs)
+            current.pairs = getattr(direction, "pairs", [])
             steps = climb(
                 at,
                 evaluate,
@@ -129,9 +149,14 @@ class PrimalSolver:
                     return False
             if monitor.out_of_time():
                 return True
-            at = evaluate(at.theta, 0.01 * monitor.tolerance)
-            if record(iteration, at):
-                return True
+            for _ in range(REPEATS):
+                at = evaluate(at.theta, 0.01 * monitor.tolerance)
+                evaluate.accept(at)
+                if record(iteration, at):
+                    return True
+                if at.oracle_gap <= 0.01 * monitor.tolerance:
+                    break
+            current.pairs = []
         return False
 
     def _stalled(self, gaps: list[float], problem: DualProblem) -> bool:
@@ -156,7 +181,7 @@ class Newton(PrimalSolver):
                     f"{type(block.features).__name__} does not have. Use solver='lbfgs'."
                 )
 
-    def directions(self, problem: DualProblem) -> Direction:
+    def directions(self, problem: DualProblem, pairs: Pairs = ()) -> Direction:
         return newton_directions(problem)
 
 
@@ -171,7 +196,45 @@ class LBFGS(PrimalSolver):
 
     def oracle_tolerance(self, monitor: Monitor, slope: float) -> float:
         """Looser than Newton's: the messages improve along with theta."""
-        return max(0.05 * monitor.tolerance, 0.1 * monitor.gap)
+        return max(0.05 * monitor.tolerance, 0.2 * monitor.gap)
 
-    def directions(self, problem: DualProblem) -> Direction:
-        return lbfgs_directions(problem, self.memory)
+    def directions(self, problem: DualProblem, pairs: Pairs = ()) -> Direction:
+        return LBFGSDirections(problem, self.memory, pairs)
+
+    def warm_up(self, problem: DualProblem, current: PrimalState, monitor: Monitor) -> None:
+        """Solve a quarter of many large blocks first; theta and curvature carry over."""
+        chosen = sample_of_blocks(problem)
+        if not chosen:
+            return
+        share = float(problem.weights[chosen].sum() / problem.weights.sum())
+        part = DualProblem([problem.blocks[m] for m in chosen], share * problem.alpha)
+        limit = monitor.stopping.max_time
+        inner = Monitor(
+            Stopping(
+                max(SAMPLE_TOL, monitor.stopping.tol),
+                monitor.stopping.max_iter,
+                None if limit is None else 0.3 * limit,
+            ),
+            self.name,
+        )
+        state = PrimalState(current.theta, [current.warm[m] for m in chosen])
+        evaluate = Evaluator(part, state.warm, None, inner.out_of_time)
+        with contextlib.suppress(OutOfTimeError):
+            self._ascend(part, evaluate, inner, state)
+        monitor.oracle_calls += evaluate.calls
+        current.theta = state.theta
+        # All blocks have the curvature of the sample, divided by its share.
+        current.pairs = [(s, y / share) for s, y in state.pairs]
+        for m, known in zip(chosen, state.warm, strict=True):
+            current.warm[m] = known
+
+
+def sample_of_blocks(problem: DualProblem) -> list[int]:
+    """Blocks to begin with; none where all are soon evaluated."""
+    blocks = problem.blocks
+    count = len(blocks) // SAMPLE_PART
+    size = sum(block.structure.n_coordinates for block in blocks)
+    fused = all(callable(getattr(block.structure, "expectation", None)) for block in blocks)
+    if not fused or size < LARGE_PROBLEM or count < SMALLEST_SAMPLE:
+        return []
+    return np.linspace(0, len(blocks) - 1, count).astype(int).tolist()

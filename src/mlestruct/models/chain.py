@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
@@ -17,7 +16,7 @@ from ..learning.history import Progress
 from ..learning.problem import Block
 from ..structures.base import Vertex
 from ..structures.chains import Chains
-from .base import RegularizationPath, StructuredEstimator
+from .labelling import LabellingEstimator
 from .states import States
 from .tokens import Tokens, check_labels, cut, forest, read_sequences
 from .validation import check_same_length, check_samples
@@ -33,7 +32,7 @@ def one_blas_thread() -> Any:
     return threadpool_limits(limits=1, user_api="blas")
 
 
-class ChainCRF(StructuredEstimator):
+class ChainCRF(LabellingEstimator):
     """Conditional random field over label sequences (linear chain).
 
     p(y | x) is proportional to exp(sum over tokens t of <F[y_t], x_t> + sum over neighbours of
@@ -95,7 +94,7 @@ class ChainCRF(StructuredEstimator):
     Examples
     --------
     >>> import numpy as np
-    >>> from mlestruct.models.chain import ChainCRF
+    >>> from mlestruct import ChainCRF
     >>> rng = np.random.default_rng(0)
     >>> Y = [np.repeat(rng.integers(3, size=4), 3) for _ in range(30)]
     >>> X = [np.eye(3)[y] + 0.5 * rng.normal(size=(12, 3)) for y in Y]
@@ -134,20 +133,7 @@ class ChainCRF(StructuredEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    # ------------------------------------------------------------------ fitting
-    def fit_path(
-        self, X: Any, Y: Any, alphas: Sequence[float], sample_weight: Any = None
-    ) -> RegularizationPath:
-        """Fit one estimator per alpha, from strong to weak, each starting from the last.
-
-        This estimator itself is left as it is.
-        """
-        reader = clone(self)
-        path = super(ChainCRF, reader).fit_path(X, Y, alphas, sample_weight)
-        for fitted in path.estimators:
-            fitted._restore(reader._layout)
-        return path
-
+    # ------------------------------------------------------------------ blocks
     def _blocks(self, X: Sequence[Any], Y: Sequence[Any], weights: Floats) -> list[Block]:
         samples = read_sequences(X)
         states = States.learn(Y, self.n_states)
@@ -192,59 +178,11 @@ class ChainCRF(StructuredEstimator):
 
     # ------------------------------------------------------------------ what was learned
     @property
-    def _layout(self) -> dict[str, Any]:
-        """How coef_ is to be read; plain types only."""
-        return {
-            "classes": self._states.to_list(),
-            "n_node_features": self.n_features_in_,
-            "n_edge_features": self._n_edge_features,
-        }
-
-    def _restore(self, layout: dict[str, Any]) -> None:
-        self._states = States(layout["classes"])
-        self.classes_ = self._states.classes
-        self.n_features_in_ = layout["n_node_features"]
-        self._n_edge_features = layout["n_edge_features"]
-        names, size = self.feature_names, self.n_features_in_
-        if names is not None and len(names) != size:
-            raise ValueError(f"feature_names: expected {size} names, got {len(names)}")
-        self.feature_names_in_ = np.array(
-            [f"x{k}" for k in range(size)] if names is None else list(names), dtype=object
-        )
-
-    def _learn_names(self, n_features: int) -> None:
-        """Names belong to the columns of X, not to coef_; `_restore` has taken them."""
-
-    @property
-    def node_coef_(self) -> Floats:
-        """Weights of node features, shape (n_states, C)."""
-        check_is_fitted(self, "coef_")
-        n, size = len(self.classes_), self.n_features_in_
-        return self.coef_[: n * size].reshape(n, size)
-
-    @property
-    def edge_coef_(self) -> Floats:
-        """Weights of edge features, shape (n_states, n_states, D)."""
-        check_is_fitted(self, "coef_")
-        n = len(self.classes_)
-        return self.coef_[n * self.n_features_in_ :].reshape(n, n, -1)
-
-    @property
     def transition_coef_(self) -> Floats:
         """Scores of transitions from row to column, shape (n_states, n_states)."""
         if self.edge_coef_.shape[2] != 1 or self._n_edge_features is not None:
             raise AttributeError("there are edge features: their weights are edge_coef_")
         return self.edge_coef_[:, :, 0]
-
-    def named_coef(self) -> dict[str, float]:
-        """Learned weights by name: "state:feature", and "state->state" of transitions."""
-        check_is_fitted(self, "coef_")
-        states = [str(label) for label in self.classes_]
-        names = [f"{state}:{name}" for state in states for name in self.feature_names_in_]
-        pairs = [f"{a}->{b}" for a in states for b in states]
-        if self._n_edge_features is not None:
-            pairs = [f"{pair}:{k}" for pair in pairs for k in range(self._n_edge_features)]
-        return dict(zip(names + pairs, self.coef_.tolist(), strict=True))
 
     # ------------------------------------------------------------------ prediction
     def _read(self, X: Any) -> list[Tokens]:
@@ -291,21 +229,6 @@ class ChainCRF(StructuredEstimator):
     def predict_marginals(self, X: Any) -> list[Floats]:
         """The exact probability of every state of every token, arrays of shape (T, n_states)."""
         return self._per_sample(X, lambda chains, f: chains.node_marginals(f, self.coef_))
-
-    def score(self, X: Any, Y: Any) -> float:
-        """1 - mean Hamming loss per sample, over the tokens whose label is known."""
-        samples = check_samples(X)
-        labels = check_same_length(samples, Y)
-        losses = []
-        for m, (found, label) in enumerate(zip(self.predict(samples), labels, strict=True)):
-            if np.shape(label) != found.shape:
-                raise ValueError(f"Y[{m}]: expected shape {found.shape}, got {np.shape(label)}")
-            known = self._states.known(label, f"Y[{m}]")
-            if known.any():
-                losses.append(float(np.mean(found[known] != np.asarray(label)[known])))
-        if not losses:
-            raise ValueError("Y: no label is known, there is nothing to compare with")
-        return 1.0 - float(np.mean(losses))
 
     def log_likelihood(self, X: Any, Y: Any) -> Floats:
         """Exact log p(y | x) of each sample, shape (n_samples,).

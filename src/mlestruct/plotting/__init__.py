@@ -1,5 +1,12 @@
 """Pictures of what was learned; matplotlib is loaded only when one is drawn."""
 
 from .matching import plot_assignment, plot_marginals, plot_mismatch
+from .segmentation import plot_pixel_marginals, plot_segmentation
 
-__all__ = ["plot_assignment", "plot_marginals", "plot_mismatch"]
+__all__ = [
+    "plot_assignment",
+    "plot_marginals",
+    "plot_mismatch",
+    "plot_pixel_marginals",
+    "plot_segmentation",
+]

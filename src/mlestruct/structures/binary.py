@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 MAX_SWEEPS = 1000
-LEARNING_SWEEPS = 30
+LEARNING_SWEEPS = 3
 NOTHING = np.zeros(0)
 
 

@@ -1,0 +1,200 @@
+"""Learning linear chains: ChainCRF beside python-crfsuite, same data and objective.
+
+    python -m benchmarks.chains             # 600 and 6,000 words, about two minutes
+    python -m benchmarks.chains --quick     # 60 words, for a first look
+
+Words of 26 letters, 129 features each (16 x 8 pixels and a constant). Both sides maximise the same
+regularised log-likelihood over the same weights (crfsuite: L-BFGS, c1 = 0, c2 = alpha/2, all states
+and transitions), each in one thread. CPU seconds are those of training alone: data are converted
+before (ChainCRF's own stacking counts), kernels compiled before. Both sets of weights are judged
+by one exact function. Memory is what converting and training one side add to a fresh process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_limits
+
+from mlestruct.datasets.words import make_words
+from mlestruct.models.chain import ChainCRF
+
+N_STATES = 26
+CLOSE = 1e-4  # relative difference of objectives that counts as reached
+
+
+def words(n_words: int, n_states: int = N_STATES) -> tuple[list, list]:
+    """Generated words with a constant feature."""
+    X, Y = make_words(n_words, n_states, random_state=0)
+    return [np.hstack([x, np.ones((x.shape[0], 1), dtype=x.dtype)]) for x in X], Y
+
+
+def objective(model: ChainCRF, X: list, Y: list, coef: np.ndarray, alpha: float) -> float:
+    """Exact regularised log-likelihood of any weights."""
+    judge = ChainCRF()
+    judge._restore(model._layout)
+    judge.coef_ = coef
+    return float(judge.log_likelihood(X, Y).sum() - 0.5 * alpha * coef @ coef)
+
+
+# ---------------------------------------------------------------------- crfsuite
+def crfsuite_trainer(X: list, Y: list, alpha: float) -> Any:
+    """A trainer that holds the data."""
+    import pycrfsuite
+
+    trainer = pycrfsuite.Trainer(algorithm="lbfgs", verbose=False)
+    trainer.set_params(
+        {
+            "c1": 0.0,
+            "c2": alpha / 2.0,
+            "feature.possible_states": True,
+            "feature.possible_transitions": True,
+            "max_iterations": 10_000,
+        }
+    )
+    for x, y in zip(X, Y, strict=True):
+        items = [{str(k): float(row[k]) for k in np.flatnonzero(row)} for row in x]
+        trainer.append(pycrfsuite.ItemSequence(items), [str(state) for state in y])
+    return trainer
+
+
+def crfsuite_coef(path: Path, n_features: int) -> np.ndarray:
+    """Weights of a crfsuite model in the order of ChainCRF's."""
+    import pycrfsuite
+
+    tagger = pycrfsuite.Tagger()
+    tagger.open(str(path))
+    info = tagger.info()
+    n_states = 1 + max(int(label) for label in info.labels)
+    nodes = np.zeros((n_states, n_features))
+    for (name, label), weight in info.state_features.items():
+        nodes[int(label), int(name)] = weight
+    edges = np.zeros((n_states, n_states))
+    for (a, b), weight in info.transitions.items():
+        edges[int(a), int(b)] = weight
+    return np.concatenate([nodes.ravel(), edges.ravel()])
+
+
+def train_crfsuite(X: list, Y: list, alpha: float) -> tuple[float, np.ndarray, int]:
+    """CPU seconds, weights and iterations."""
+    trainer = crfsuite_trainer(X, Y, alpha)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model"
+        before = time.process_time()
+        trainer.train(str(path))
+        seconds = time.process_time() - before
+        coef = crfsuite_coef(path, X[0].shape[1])
+    return seconds, coef, int(trainer.logparser.last_iteration["num"])
+
+
+# ---------------------------------------------------------------------- mlestruct
+class Clock:
+    """CPU seconds and best proven objective at every certificate, the last one's excluded."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[float, float, float]] = []
+
+    def __call__(self, progress: Any) -> None:
+        self.rows.append((time.process_time(), progress.primal, progress.gap))
+
+
+def train_ours(X: list, Y: list, alpha: float, tol: float) -> tuple[float, ChainCRF, list]:
+    """CPU seconds of the whole fit, conversion included; the model; seconds to each objective."""
+    clock = Clock()
+    model = ChainCRF(alpha=alpha, tol=tol, callback=clock)
+    before = time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        model.fit(X, Y)
+    seconds = time.process_time() - before
+    return seconds, model, [(now - before, primal, gap) for now, primal, gap in clock.rows]
+
+
+def show(name: str, seconds: float, evaluations: int, value: float, added: float) -> None:
+    print(f"    {name:<34}{seconds:>8.2f}{evaluations:>13d}{value:>14.4f}{added:>10.0f}")
+
+
+def compare(n_words: int, alpha: float, tol: float, with_memory: bool) -> bool:
+    X, Y = words(n_words)
+    theirs, coef, iterations = train_crfsuite(X, Y, alpha)
+    ours, model, rows = train_ours(X, Y, alpha, tol)
+    target = objective(model, X, Y, coef, alpha)
+    reached = objective(model, X, Y, model.coef_, alpha)
+    close = target - CLOSE * abs(target)
+    first = next((now for now, primal, _ in rows if primal >= close), np.inf)
+    ratio = theirs / first
+    added = [
+        added_memory(side, n_words, alpha) if with_memory else np.nan
+        for side in ("crfsuite", "ours")
+    ]
+    print(f"  {n_words} words, {sum(map(len, Y))} letters, alpha={alpha:g}")
+    print(f"    {'':<34}{'CPU s':>8}{'evaluations':>13}{'objective':>14}{'added MB':>10}")
+    show("python-crfsuite", theirs, iterations, target, added[0])
+    show(f"ChainCRF, to a gap of {tol:g}", ours, model.n_oracle_calls_, reached, added[1])
+    print(f"    {'ChainCRF, within 1e-4 of crfsuite':<34}{first:>8.2f}")
+    good = reached >= close and ratio >= 1.0
+    print(
+        f"    reaches crfsuite's objective: {'yes' if reached >= close else 'NO'} "
+        f"(relative difference {(reached - target) / abs(target):+.1e}); "
+        f"crfsuite / ChainCRF: {ratio:.1f}x CPU, {theirs / ours:.1f}x with the certificate",
+        flush=True,
+    )
+    return good
+
+
+# ---------------------------------------------------------------------- memory
+def added_memory(side: str, n_words: int, alpha: float) -> float:
+    """Megabytes that converting the data and training one side add to a fresh process."""
+    code = f"import benchmarks.chains as b; b.train_alone({side!r}, {n_words}, {alpha})"
+    finished = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    return float(finished.stdout) if finished.returncode == 0 else np.nan
+
+
+def train_alone(side: str, n_words: int, alpha: float) -> None:
+    with threadpool_limits(limits=1, user_api="blas"):
+        train_ours(*words(20), alpha, 0.1)  # kernels and libraries are loaded
+        X, Y = words(n_words)
+        before = memory("VmRSS")
+        if side == "crfsuite":
+            train_crfsuite(X, Y, alpha)
+        else:
+            train_ours(X, Y, alpha, 1e-3)
+    print(memory("VmHWM") - before)
+
+
+def memory(entry: str) -> float:
+    """Megabytes now (VmRSS) or at most so far (VmHWM); getrusage would count the parent's too."""
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+    except OSError:  # not Linux
+        return np.nan
+    return next(float(line.split()[1]) / 1e3 for line in lines if line.startswith(entry))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Benchmarks of learning linear chains")
+    parser.add_argument("--words", type=int, nargs="*", default=[600, 6000])
+    parser.add_argument("--alpha", type=float, default=1.0)
+    parser.add_argument("--tol", type=float, default=1e-4)
+    parser.add_argument("--quick", action="store_true")
+    options = parser.parse_args(arguments)
+    with threadpool_limits(limits=1, user_api="blas"):
+        ChainCRF(tol=0.1).fit(*words(20))  # compile first
+        print("ChainCRF beside python-crfsuite, one thread each")
+        sizes = [60] if options.quick else options.words
+        passed = [compare(n, options.alpha, options.tol, not options.quick) for n in sizes]
+    print("\nchains: " + ("pass" if all(passed) else "FAIL"))
+    return 0 if all(passed) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
