@@ -159,7 +159,7 @@ solvers = pytest.mark.parametrize("solver", SOLVERS, ids=str)
 def test_all_solvers_find_the_same_theta(solver, offset):
     _, problem = make_problem(1, rho=0.7, alpha=1.0, offset=offset)
     reference = solve(problem)
-    result = solve(problem, solver, Stopping(tol=1e-6, max_iter=20000, max_time=20))
+    result = solve(problem, solver, Stopping(tol=1e-6, max_iter=20000, max_time=90))
     assert result.converged
     assert result.gap <= 1e-6 * max(1, abs(result.objective))
     np.testing.assert_allclose(result.theta, reference.theta, atol=1e-3)
@@ -272,7 +272,10 @@ def test_warm_start_continues_to_the_same_solution(solver):
     )
     assert result.converged
     assert result.gap <= before
-    assert result.history.dual[0] <= start.objective + 1e-6 * (1 + abs(start.objective))
+    if solver in ("fw", "bcfw"):  # continue from marginals, the others from theta
+        assert result.history.dual[0] <= start.objective + 1e-6 * (1 + abs(start.objective))
+    else:
+        assert result.history.primal[0] > start.history.primal[0]
     np.testing.assert_allclose(result.theta, reference.theta, atol=1e-3)
 
 

@@ -32,6 +32,7 @@ class Evaluation:
     value: float  # P(theta) up to the oracle's gap (an upper bound of it)
     primal: float  # proven lower bound of P(theta)
     dual: float  # L at the oracle's marginals: proven upper bound of the optimum
+    residual: Floats  # observed minus expected moments
     gradient: Floats  # of P
     oracle_gap: float
     marginals: list[Marginals]
@@ -101,6 +102,7 @@ class Evaluator:
             problem.primal(theta, lower),
             problem.primal(theta, upper),
             float(dual),
+            r,
             r - problem.alpha * theta,
             upper - lower,
             marginals,

@@ -24,6 +24,7 @@ from .ascent import (
     PrimalState,
     climb,
 )
+from .bundle import DualBundle
 from .directions import Direction, LBFGSDirections, newton_directions
 from .history import Monitor, Stopping
 from .majorize import can_soften, majorize
@@ -112,11 +113,14 @@ class PrimalSolver:
         """Climb until told to stop (True) or no longer getting anywhere (False)."""
 
         earlier = monitor.oracle_calls
+        bundle = DualBundle(problem.target, problem.alpha)
 
         def record(iteration: int, at: Evaluation) -> bool:
             current.theta, current.warm = at.theta, [found.warm for found in at.marginals]
             monitor.oracle_calls = earlier + evaluate.calls
-            return monitor.record(iteration, at.theta, dual=at.dual, primal=at.primal)
+            entropy = float(at.residual @ at.residual) / (2.0 * problem.alpha) - at.dual
+            dual = min(at.dual, bundle.add(at.residual, entropy))
+            return monitor.record(iteration, at.theta, dual=dual, primal=at.primal)
 
         at = evaluate(current.theta, 1e-2)
         evaluate.accept(at)
