@@ -9,7 +9,8 @@ from scipy.optimize import minimize
 from mlestruct.features.pairwise import BinaryFeatures
 from mlestruct.features.rows import ConstantRows, DenseRows
 from mlestruct.learning import primal
-from mlestruct.learning.bundle import DualBundle, minimise_on_simplex
+from mlestruct.learning._bundle_kernels import minimise_on_simplex
+from mlestruct.learning.bundle import DualBundle
 from mlestruct.learning.history import Stopping
 from mlestruct.learning.preconditioner import preconditioner
 from mlestruct.learning.primal import LBFGS, sample_of_blocks

@@ -15,9 +15,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ._bundle_kernels import minimise_on_simplex
+
 Floats = NDArray[np.float64]
 
-ITERATIONS = 400
+ITERATIONS = 2000
 
 
 class DualBundle:
@@ -63,22 +65,3 @@ class DualBundle:
         self._weights = weights / weights.sum()
         self._residuals, self._entropies = self._residuals[kept], self._entropies[kept]
         self._gram = self._gram[np.ix_(kept, kept)]
-
-
-def minimise_on_simplex(gram: Floats, linear: Floats, start: Floats, iterations: int) -> Floats:
-    """Minimise w' gram w / 2 - linear' w over the simplex by pairwise Frank-Wolfe steps."""
-    w = start.copy()
-    slope = gram @ w - linear
-    scale = float(np.abs(slope).max()) + 1e-300
-    for _ in range(iterations):
-        to = int(np.argmin(slope))
-        away = int(np.argmax(np.where(w > 0.0, slope, -np.inf)))
-        descent = slope[away] - slope[to]
-        if descent <= 1e-14 * scale:
-            break
-        curvature = gram[to, to] + gram[away, away] - 2.0 * gram[to, away]
-        step = w[away] if curvature <= 0.0 else min(w[away], descent / curvature)
-        w[to] += step
-        w[away] = max(w[away] - step, 0.0)
-        slope += step * (gram[:, to] - gram[:, away])
-    return w / w.sum()
