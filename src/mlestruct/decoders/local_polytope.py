@@ -6,6 +6,7 @@ then n_states * n_states entries per edge, edge by edge, the state of the tail c
 
 from __future__ import annotations
 
+from functools import cached_property
 from threading import Lock
 from typing import Any
 
@@ -53,8 +54,12 @@ class LocalPolytope:
         self._half_edges = half_edges(n_nodes, self.tail, self.head)
         self._columns = np.arange(self.size, dtype=np.int32)
         self._lock = Lock()
+
+    @cached_property
+    def _highs(self) -> highspy.Highs:
+        """Made when first needed; rounding does without."""
         constraints = _constraints(self.n_nodes, self.tail, self.head, self.n_states)
-        self._highs = _program(constraints, self.n_nodes)
+        return _program(constraints, self.n_nodes)
 
     def solve(self, scores: ArrayLike) -> tuple[Floats, float]:
         """A vertex `tau`, of the shape of `scores`, that maximises scores . tau, and the maximum.

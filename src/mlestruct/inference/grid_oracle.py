@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from math import ceil, log
-
 import numpy as np
 from numpy.typing import NDArray
 
 from . import _grid_kernels as kernels
+from .schedule import only_rounding_left, sweeps_needed
 
 Floats = NDArray[np.float64]
 
@@ -50,24 +49,7 @@ def grid_marginals(
         upper = kernels.bound_and_beliefs(odds, left, above, right, below, belief)
         loss = kernels.feasible_point(height, width, strength, left, above, belief, rest, tau)
         losses.append(loss)
-        if loss <= tol or sweeps >= max_sweeps or _rounding(losses, upper):
+        if loss <= tol or sweeps >= max_sweeps or only_rounding_left(losses, upper):
             break
-        following = min(_sweeps_needed(losses, following, tol), max_sweeps - sweeps)
+        following = min(sweeps_needed(losses, following, tol), max_sweeps - sweeps)
     return tau, float(upper - loss), float(upper), backward, sweeps
-
-
-def _sweeps_needed(losses: list[float], last: int, tol: float) -> int:
-    """Sweeps until the next certificate, 1 to 8, at the rate at which the last ones converged."""
-    if len(losses) < 2 or not tol > 0.0:
-        return 1
-    rate = log(losses[-2] / losses[-1]) / last if losses[-1] < losses[-2] else 0.0
-    return min(max(ceil(log(losses[-1] / tol) / rate), 1), 8) if rate > 0.0 else 1
-
-
-def _rounding(losses: list[float], scale: float) -> bool:
-    """Whether only rounding errors are left."""
-    return (
-        len(losses) > 3
-        and losses[-1] > 0.5 * losses[-4]
-        and losses[-1] <= 1e-12 * max(1.0, abs(scale))
-    )

@@ -12,6 +12,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from . import _sweep_kernels as kernels
+from .schedule import only_rounding_left, sweeps_needed
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -88,14 +89,15 @@ class ReweightedOracle:
             to_tail, to_head = warm[0].copy(), warm[1].copy()
         beliefs = np.empty_like(nodes)
         tables = np.empty_like(pairs)
-        sweeps, damping, least, most = 0, 0.0, -np.inf, np.inf
+        sweeps, following, damping, least, most = 0, 1, 0.0, -np.inf, np.inf
         gaps: list[float] = []
         while True:
-            kernels.sweep(
-                self.order, self.position, self.ptr, self.edge, self.tail, self.head, self.rho,
-                nodes, pairs, table, peak, to_tail, to_head, damping,
-            )  # fmt: skip
-            sweeps += 1
+            for _ in range(following):
+                kernels.sweep(
+                    self.order, self.position, self.ptr, self.edge, self.tail, self.head, self.rho,
+                    nodes, pairs, table, peak, to_tail, to_head, damping,
+                )  # fmt: skip
+            sweeps += following
             upper = kernels.bound_and_beliefs(
                 self.ptr, self.edge, self.tail, self.head, self.rho, self.counting,
                 self.into_tail, self.into_head, nodes, pairs, table, peak,
@@ -111,18 +113,12 @@ class ReweightedOracle:
             # Without a split of rho there is no bound, only the distance from a fixed point.
             most = min(most, upper) if self.has_bound else least + abs(upper - least)
             gaps.append(most - least)
-            if most - least <= tol or sweeps >= max_sweeps or _stuck(gaps, abs(upper)):
+            if most - least <= tol or sweeps >= max_sweeps or only_rounding_left(gaps, upper):
                 break
+            following = min(sweeps_needed(gaps, following, tol), max_sweeps - sweeps)
             if len(gaps) > 3 and gaps[-1] > gaps[-2] > gaps[-3]:
                 damping = DAMPING
-        return Answer(marginals, tables.copy(), least, max(most, least), (to_tail, to_head), sweeps)
-
-
-def _stuck(gaps: list[float], scale: float) -> bool:
-    """Whether only rounding errors are left."""
-    return (
-        len(gaps) > 10 and gaps[-1] > 0.5 * gaps[-10] and abs(gaps[-1]) <= 1e-12 * max(1.0, scale)
-    )
+        return Answer(marginals, tables, least, max(most, least), (to_tail, to_head), sweeps)
 
 
 def _from_roots(n_nodes: int, tail: Ints, head: Ints) -> Ints:

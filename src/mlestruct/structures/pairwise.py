@@ -20,6 +20,10 @@ from .reweighting import Reweighting, reweighting
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+LARGEST_PROGRAM = 60_000  # coordinates for which the linear program is solved in about a second
+SHARPNESS = (1.0, 4.0, 16.0, 64.0)  # factors on the scores when rounding marginals
+SHARPENING_SWEEPS = 10
+
 
 class Pairwise:
     """All labellings of a graph with states 0 .. n_states-1; the polytope is the local one.
@@ -58,11 +62,25 @@ class Pairwise:
         return Decoding(Vertex(indices, tau[indices]), value)
 
     def best_label(self, scores: Floats) -> Ints:
-        """An integral labelling: exact on forests, otherwise rounded and improved greedily."""
+        """An integral labelling: exact on forests, otherwise rounded and improved greedily.
+
+        What is rounded is the solution of the linear program or, where that would take long,
+        marginals at falling temperatures, which tend to it.
+        """
         decoder = self._decoder
         if isinstance(decoder, ForestDecoder):
             return decoder.solve(scores)[0]
-        return decoder.integral(decoder.solve(scores)[0], scores)
+        if self.n_coordinates <= LARGEST_PROGRAM:
+            return decoder.integral(decoder.solve(scores)[0], scores)
+        best, most, warm = np.zeros(0, dtype=np.int64), -np.inf, None
+        for sharpness in SHARPNESS:
+            found = self.marginals(sharpness * scores, warm, 0.0, SHARPENING_SWEEPS)
+            warm = tuple(4.0 * messages for messages in found.warm)
+            label = decoder.integral(found.tau, scores)
+            value = self.encode(label).dot(scores)
+            if value > most:
+                best, most = label, value
+        return best
 
     def encode(self, label: Ints) -> Vertex:
         """The vertex of a labelling, shape (n_nodes,)."""
