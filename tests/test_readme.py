@@ -17,4 +17,7 @@ def test_the_example_runs():
         exec(compile(block, str(README), "exec"), names)
         assert names["model"].converged_
     assert names["model"].score(names["tables"], names["Y"]) > 0.5
+    assert names["segmenter"].converged_
+    assert names["segmenter"].score(names["pictures"][20:], names["masks"][20:]) > 0.7
+    assert names["tagger"].score(names["letters"][40:], names["words"][40:]) > 0.5
     assert any((label == -1).any() for label in names["picky"].predict(names["bounded"]))

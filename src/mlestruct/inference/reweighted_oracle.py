@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 LOG_FLOOR = -92.0  # of a node marginal's logarithm, about 1e-40
-SINKHORN_ROUNDS = 30
+SINKHORN_ROUNDS = 4
 DAMPING = 0.5
 
 
