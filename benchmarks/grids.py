@@ -179,7 +179,7 @@ class Judge:
 
     def __init__(self, problem: DualProblem, optimum: float, model: GridCRF, X: list, Y: list):
         self.problem, self.optimum = problem, optimum
-        self.tests = model._make_blocks(model._read(X))
+        self.tests = model._make_blocks(model._read(X), 2)
         self.truth = [np.ravel(y) for y in Y]
         self._known: dict[tuple[Any, ...], Any] = {}
         self._pool = ThreadPoolExecutor(os.cpu_count() or 1)

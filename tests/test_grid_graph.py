@@ -283,18 +283,7 @@ def test_isolated_nodes_and_graphs_without_edges():
         assert lower[m] - 1e-6 <= exact <= upper[m] + 1e-6
 
 
-@pytest.mark.parametrize(
-    "n_states",
-    [
-        2,
-        pytest.param(
-            3,
-            marks=pytest.mark.xfail(
-                strict=True, reason="StateFeatures._flip cannot reshape where nothing is turned"
-            ),
-        ),
-    ],
-)
+@pytest.mark.parametrize("n_states", [2, 3])
 def test_edges_listed_twice_add_up(n_states):
     X, Y = graphs(4, n_states, edge_features=2)
     doubled, summed = [], []
@@ -526,7 +515,6 @@ def test_log_likelihood_bounds_enclose_the_exact_value(n_states, rho):
     assert total >= model.objective_ - model.duality_gap_ - 1e-3
 
 
-@pytest.mark.xfail(strict=True, reason="the upper bound of trees takes rho to be 1")
 def test_bounds_of_trees_hold_for_any_rho():
     X, Y = images(5, (1, 6))
     for rho in (0.5, 0.9):
@@ -557,7 +545,6 @@ def test_rho_of_every_edge():
         GraphCRF(rho=np.full(5, 0.5)).fit(X, Y)
 
 
-@pytest.mark.xfail(strict=True, reason="rho is not restricted to labelled nodes")
 def test_rho_of_every_edge_goes_with_masked_nodes():
     rng = np.random.default_rng(0)
     x, rho = rng.normal(size=(6, 2)), rng.uniform(0.3, 0.8, 6)
@@ -570,7 +557,6 @@ def test_rho_of_every_edge_goes_with_masked_nodes():
     same_models(one, two, 1e-4)
 
 
-@pytest.mark.xfail(strict=True, reason="rho is taken in the order of merged edges")
 def test_rho_of_every_edge_goes_with_the_listed_edges():
     # The first edge is listed twice, both times with its rho.
     rng = np.random.default_rng(0)
@@ -670,7 +656,7 @@ def test_bad_graphs(x, message):
         ({"tol": -1.0}, "tol must be positive"),
         ({"max_iter": 0}, "max_iter must be a positive integer"),
         ({"rho": "half"}, r"X\[0\]: rho: expected 'auto'"),
-        ({"rho": 0.0}, r"X\[0\]: rho: every edge needs a weight in \(0, 1\]"),
+        ({"rho": 0.0}, r"X\[0\]: rho: every edge needs a weight from"),
         ({"rho": np.nan}, r"X\[0\]: rho: .* found nan"),
         ({"rho": 1.5}, r"X\[0\]: rho: .* found 1.5"),
         ({"neighbours": 6}, "neighbours: expected 4 or 8, got 6"),
@@ -700,7 +686,6 @@ def test_predictions_check_the_number_of_features():
         graph.log_likelihood_bounds([(NODES, RING)], [STATES[:5]])
 
 
-@pytest.mark.xfail(strict=True, reason="the layout is replaced before sizes are checked")
 def test_a_failed_fit_leaves_the_model_as_it_was():
     model = GraphCRF().fit([(NODES, RING)], [STATES])
     before = model.predict([(NODES, RING)])[0]
@@ -709,7 +694,6 @@ def test_a_failed_fit_leaves_the_model_as_it_was():
     np.testing.assert_array_equal(model.predict([(NODES, RING)])[0], before)
 
 
-@pytest.mark.xfail(strict=True, reason="tol of predictions is not checked")
 @pytest.mark.parametrize("tol", [0.0, -1.0, np.nan])
 def test_tolerances_of_predictions_are_checked(tol):
     model = GraphCRF().fit([(NODES, RING)], [STATES])
@@ -719,7 +703,6 @@ def test_tolerances_of_predictions_are_checked(tol):
         model.log_likelihood_bounds([(NODES, RING)], [STATES], tol=tol)
 
 
-@pytest.mark.xfail(strict=True, reason="second moments of different shapes are added up")
 def test_sparse_and_dense_samples_may_be_mixed():
     rng = np.random.default_rng(0)
     X = [

@@ -145,7 +145,10 @@ def test_grids_have_4_or_8_neighbours():
     [
         (np.full(2, 0.5), r"rho: expected a number or shape \(3,\), got \(2,\)"),
         (np.full((3, 1), 0.5), r"rho: expected a number or shape \(3,\)"),
-        (np.array([0.5, np.nan, 0.5]), r"rho: every edge needs a weight in \(0, 1\], found nan"),
+        (
+            np.array([0.5, np.nan, 0.5]),
+            r"rho: every edge needs a weight from 0.0001 to 1, found nan",
+        ),
         (np.array([0.5, 0.0, 0.5]), "found 0.0"),
         (np.array([0.5, -0.2, 0.5]), "found -0.2"),
         (np.array([0.5, 1.1, 0.5]), "found 1.1"),
@@ -354,7 +357,7 @@ def test_marginals_of_forests_are_exact(drawn, kind, scale):
         exact, slack = space.log_partition(full), 1e-9 + slack_of(full)
         assert found.value == pytest.approx(exact, abs=slack)
         assert found.upper_bound == pytest.approx(exact, abs=slack)
-        assert found.iterations <= 2
+        assert found.iterations == 1
         expected = space.exact_marginals(full)
         atol = np.sqrt(0.5e-9) + 1e-9  # Pinsker: the gap is a Kullback-Leibler divergence
         np.testing.assert_allclose(view.lift(found.tau), expected, atol=atol)
@@ -378,14 +381,7 @@ def test_chains_and_single_nodes_are_exact(n_nodes, n_states):
             )
 
 
-underflow = pytest.mark.xfail(
-    strict=True, reason="edge tables underflow before they are scaled: the value is too low"
-)
-
-
-@pytest.mark.parametrize(
-    "scale", [200.0, *(pytest.param(scale, marks=underflow) for scale in (300.0, 600.0, 1000.0))]
-)
+@pytest.mark.parametrize("scale", [200.0, 300.0, 600.0, 1000.0])
 def test_forests_are_exact_at_extreme_scores(scale):
     space = Labellings(2, np.array([[0, 1]]), 2)
     rng = np.random.default_rng(0)
@@ -592,14 +588,9 @@ def ising(height, width, coupling, field=0.0):
     return np.concatenate([np.clip(nodes, -150, 150), strength])
 
 
-cancellation = pytest.mark.xfail(
-    strict=True, reason="the loss of an edge is taken from differences that cancel, up to NaN"
-)
-
-
 @pytest.mark.parametrize(
     "coupling",
-    [5.0, 10.0, *(pytest.param(c, marks=cancellation) for c in (20.0, 30.0, 40.0, 49.0))],
+    [5.0, 10.0, 20.0, 30.0, 40.0, 49.0],
 )
 def test_strong_couplings_keep_the_certificate(coupling):
     rng = np.random.default_rng(0)

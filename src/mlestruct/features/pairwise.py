@@ -190,7 +190,7 @@ class StateFeatures(PairwiseFeatures):
         tables = tables.copy()
         flipped = self.merged.flipped
         square = tables[flipped].reshape(-1, self.n_states, self.n_states)
-        tables[flipped] = square.transpose(0, 2, 1).reshape(square.shape[0], -1)
+        tables[flipped] = square.transpose(0, 2, 1).reshape(-1, self.n_states**2)
         return tables
 
 

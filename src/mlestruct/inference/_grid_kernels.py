@@ -10,7 +10,7 @@ over that edge  (R + w o) / (R + o).  In raster order and back this is exact coo
 on the dual of log Z_rho: the bound never rises.
 """
 
-from math import log, log1p, sqrt
+from math import log, sqrt
 
 from .._compile import kernel, summing_kernel
 
@@ -118,7 +118,7 @@ def couple(odds, child_odds, one, child_one, zero, strength, message, out):
         s = strength[k]
         top = (1.0 + a) * c
         bottom = (1.0 + a) * s
-        linear = 1.0 + a * s - c * (s + a)
+        linear = (1.0 - a * c) + s * (a - c)
         root = sqrt(linear * linear + 4.0 * bottom * top)
         positive = linear >= 0.0
         x = (2.0 * top if positive else root - linear) / (
@@ -151,7 +151,7 @@ def large_divergences(odds, child_odds, one, child_one, zero, strength, message)
         a = odds[k]
         c = child_odds[k]
         s = strength[k]
-        linear = 1.0 + a * s - c * (s + a)
+        linear = (1.0 - a * c) + s * (a - c)
         root = sqrt(linear * linear + 4.0 * (1.0 + a) * s * (1.0 + a) * c)
         if linear >= 0.0:
             x = 2.0 * (1.0 + a) * c / (linear + root)
@@ -161,9 +161,8 @@ def large_divergences(odds, child_odds, one, child_one, zero, strength, message)
         change = x / expected - 1.0
         if abs(change) < 0.01:
             continue
-        p = expected / (1.0 + expected)
-        r = s * expected / (1.0 + s * expected)
-        found = child_one[k] * log1p(change)
-        found -= zero[k] * log1p(change * p) + one[k] * log1p(change * r)
+        found = child_one[k] * log(x / expected)
+        found -= zero[k] * log((1.0 + x) / (1.0 + expected))
+        found -= one[k] * log((1.0 + s * x) / (1.0 + s * expected))
         total += max(found, 0.0)
     return total

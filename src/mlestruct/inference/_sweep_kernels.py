@@ -15,6 +15,7 @@ import numpy as np
 from .._compile import kernel
 
 TINY = 1e-250
+SMALLEST_SUM = 1e-100  # of a row or column of a table; below it, scaling starts from logarithms
 SLACK = 1e-6  # of a node, below which its share of the bound is taken as a maximum
 
 
@@ -181,7 +182,9 @@ def bound_and_beliefs(
 
 
 @kernel
-def edge_tables(tail, head, table, to_tail, to_head, beliefs, marginals, tables, rounds, accuracy):
+def edge_tables(
+    tail, head, rho, pairs, table, to_tail, to_head, beliefs, marginals, tables, rounds, accuracy
+):  # fmt: skip
     """Edge tables with the node marginals `marginals`, by scaling the pairwise beliefs.
 
     Sinkhorn scaling, then a correction that makes the marginals exact.
@@ -208,12 +211,59 @@ def edge_tables(tail, head, table, to_tail, to_head, beliefs, marginals, tables,
             columns[y] = exp(columns[y] - top)
         for x in range(n_states):
             for y in range(n_states):
-                out[x, y] = weight[x] * table[e, x, y] * columns[y] + TINY
+                out[x, y] = weight[x] * table[e, x, y] * columns[y]
+        if smallest_sum(out) < SMALLEST_SUM:
+            for x in range(n_states):
+                for y in range(n_states):
+                    out[x, y] = (
+                        pairs[e, x, y] / rho[e]
+                        + (beliefs[i, x] - to_tail[e, x])
+                        + (beliefs[j, y] - to_head[e, y])
+                    )
+            scale_logarithms(out, marginals[i], marginals[j], weight)
+        for x in range(n_states):
+            for y in range(n_states):
+                out[x, y] += TINY
         for _ in range(rounds):
             error = scale(out, marginals[i], marginals[j], rows, columns)
             if error <= accuracy:
                 break
         correct(out, marginals[i], marginals[j], rows, columns)
+
+
+@kernel
+def smallest_sum(out):
+    """The least sum of a row or a column."""
+    n_states = out.shape[0]
+    least = np.inf
+    for x in range(n_states):
+        row = 0.0
+        column = 0.0
+        for y in range(n_states):
+            row += out[x, y]
+            column += out[y, x]
+        least = min(least, min(row, column))
+    return least
+
+
+@kernel
+def scale_logarithms(out, row_sums, column_sums, buffer):
+    """Two rounds of scaling a table given by its logarithms, which is then made a table."""
+    n_states = row_sums.shape[0]
+    for _ in range(2):
+        for x in range(n_states):
+            shift = log(row_sums[x]) - log_sum(out[x], n_states)
+            for y in range(n_states):
+                out[x, y] += shift
+        for y in range(n_states):
+            for x in range(n_states):
+                buffer[x] = out[x, y]
+            shift = log(column_sums[y]) - log_sum(buffer, n_states)
+            for x in range(n_states):
+                out[x, y] += shift
+    for x in range(n_states):
+        for y in range(n_states):
+            out[x, y] = exp(out[x, y])
 
 
 @kernel

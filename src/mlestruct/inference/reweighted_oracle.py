@@ -42,7 +42,7 @@ class ReweightedOracle:
     n_nodes, tail, head : the graph
     reweighting : object with rho, counting, into_tail, into_head
     is_forest : bool
-        Then one sweep from the roots of the trees is exact.
+        Then one sweep from the leaves of the trees and back is exact.
     """
 
     def __init__(self, n_nodes: int, tail: Any, head: Any, reweighting: Any, is_forest: bool):
@@ -59,7 +59,7 @@ class ReweightedOracle:
         self.ptr = np.zeros(n_nodes + 1, dtype=np.int64)
         np.cumsum(np.bincount(ends, minlength=n_nodes), out=self.ptr[1:])
         if is_forest:
-            self.order = _from_roots(n_nodes, self.tail, self.head)
+            self.order = _from_leaves(n_nodes, self.tail, self.head)
         else:
             self.order = np.arange(n_nodes)
         self.position = np.empty(n_nodes, dtype=np.int64)
@@ -88,6 +88,7 @@ class ReweightedOracle:
         else:
             to_tail, to_head = warm[0].copy(), warm[1].copy()
         beliefs = np.empty_like(nodes)
+        best: tuple[Floats, Floats] | None = None
         tables = np.empty_like(pairs)
         sweeps, following, damping, least, most = 0, 1, 0.0, -np.inf, np.inf
         gaps: list[float] = []
@@ -106,23 +107,26 @@ class ReweightedOracle:
             marginals = np.exp(np.maximum(beliefs, LOG_FLOOR))
             marginals /= marginals.sum(axis=1, keepdims=True)
             kernels.edge_tables(
-                self.tail, self.head, table, to_tail, to_head, beliefs, marginals, tables,
-                SINKHORN_ROUNDS, 1e-13,
+                self.tail, self.head, self.rho, pairs, table, to_tail, to_head, beliefs,
+                marginals, tables, SINKHORN_ROUNDS, 1e-13,
             )  # fmt: skip
-            least = value(marginals, tables)
+            found = value(marginals, tables)
+            if found > least or best is None:
+                least, best = found, (marginals, tables)
+                tables = np.empty_like(pairs)
             # Without a split of rho there is no bound, only the distance from a fixed point.
-            most = min(most, upper) if self.has_bound else least + abs(upper - least)
+            most = min(most, upper) if self.has_bound else least + abs(upper - found)
             gaps.append(most - least)
             if most - least <= tol or sweeps >= max_sweeps or only_rounding_left(gaps, upper):
                 break
             following = min(sweeps_needed(gaps, following, tol), max_sweeps - sweeps)
             if len(gaps) > 3 and gaps[-1] > gaps[-2] > gaps[-3]:
                 damping = DAMPING
-        return Answer(marginals, tables, least, max(most, least), (to_tail, to_head), sweeps)
+        return Answer(*best, least, max(most, least), (to_tail, to_head), sweeps)
 
 
-def _from_roots(n_nodes: int, tail: Ints, head: Ints) -> Ints:
-    """Nodes of a forest, every parent before its children."""
+def _from_leaves(n_nodes: int, tail: Ints, head: Ints) -> Ints:
+    """Nodes of a forest, every parent after its children."""
     links = coo_array((np.ones(tail.shape[0]), (tail, head)), shape=(n_nodes, n_nodes)).tocsr()
     _, component = connected_components(links, directed=False)
     _, roots = np.unique(component, return_index=True)
@@ -136,4 +140,4 @@ def _from_roots(n_nodes: int, tail: Ints, head: Ints) -> Ints:
         shape=(n_nodes + 1, n_nodes + 1),
     ).tocsr()
     order = breadth_first_order(joined, n_nodes, directed=False, return_predecessors=False)
-    return np.asarray(order[1:], dtype=np.int64)
+    return np.ascontiguousarray(order[:0:-1], dtype=np.int64)

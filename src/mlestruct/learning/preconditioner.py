@@ -35,6 +35,10 @@ def preconditioner(problem: DualProblem) -> Preconditioner | None:
             size = float(gram.sum() if gram.ndim == 1 else np.trace(gram))
             if k == len(totals):
                 totals.append([np.zeros_like(gram), np.zeros_like(scales), np.zeros(1)])
+            elif gram.ndim != totals[k][0].ndim:  # some blocks know only their diagonal
+                gram = gram if gram.ndim == 1 else np.diag(gram)
+                known = totals[k][0]
+                totals[k][0] = known if known.ndim == 1 else np.diag(known).copy()
             totals[k][0] += block.weight * gram
             totals[k][1] += block.weight * size * scales
             totals[k][2] += block.weight * size

@@ -114,6 +114,7 @@ class PrimalSolver:
 
         earlier = monitor.oracle_calls
         bundle = DualBundle(problem.target, problem.alpha)
+        bundle.add(np.zeros(problem.n_features), 0.0)  # what was observed: its entropy is >= 0
 
         def record(iteration: int, at: Evaluation) -> bool:
             current.theta, current.warm = at.theta, [found.warm for found in at.marginals]

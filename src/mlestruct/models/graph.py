@@ -34,8 +34,9 @@ class GraphCRF(PairwiseEstimator):
         Regularisation, on the summed log-likelihood (the paper's lambda).
     rho : "auto", "uniform", float, or array of shape (n_edges,)
         Weights of the edges in the entropy. "uniform" (and "auto") takes the probability of each
-        edge to be in a random spanning tree, which is 1 on trees. An array applies to every
-        sample, a float to every edge; outside the spanning-tree polytope a warning says that
+        edge to be in a random spanning tree, which is 1 on trees. An array has an entry for each
+        listed edge (of edges listed several times the first counts) and applies to every sample, a
+        float applies to every edge; outside the spanning-tree polytope a warning says that
         concavity and bounds are lost.
     solver : "auto", "lbfgs", "bcfw", "fw", or a solver object
         "fw" and "bcfw" are the paper's algorithms; they need only MAP decoding.
@@ -156,14 +157,17 @@ def _read_graph(
     graph, merged = known[key]
     n_listed = graph.n_edges if merged is None else merged.edge.shape[0]
     edge_features = x[2] if len(x) == 3 else None
+    first = None if merged is None else np.unique(merged.edge, return_index=True)[1]
     if edge_features is None:
-        return GraphSample(graph, nodes, ConstantRows(n_listed), (n_nodes,), None, merged)
+        rows = ConstantRows(n_listed)
+        return GraphSample(graph, nodes, rows, (n_nodes,), None, merged, first, n_listed)
     edges = read_rows(edge_features, f"{where}: edge_features")
     if len(edges) != n_listed:
         raise ValueError(
             f"{where}: edge_features has {len(edges)} rows, but there are {n_listed} edges"
         )
-    return GraphSample(graph, nodes, edges, (n_nodes,), edges.n_features, merged)
+    size = edges.n_features
+    return GraphSample(graph, nodes, edges, (n_nodes,), size, merged, first, n_listed)
 
 
 def _merge(n_nodes: int, pairs: Ints) -> tuple[PairwiseGraph, MergedEdges | None]:

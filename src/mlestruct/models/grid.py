@@ -164,7 +164,7 @@ class GridCRF(PairwiseEstimator):
         nodes = DenseRows(array.reshape(-1, n_features))
         edges = self._read_edges(edge_features, graph, where)
         size = None if edge_features is None and not self.per_direction else edges.n_features
-        return GraphSample(graph, nodes, edges, (height, width), size)
+        return GraphSample(graph, nodes, edges, (height, width), size, n_listed=graph.n_edges)
 
     def _read_edges(self, given: Any, graph: Grid, where: str) -> Rows:
         """Edge features of all directions below each other."""

@@ -24,7 +24,7 @@ from ..structures.pairwise_graph import PairwiseGraph
 from ..structures.reweighting import Reweighting, reweighting
 from .labelling import LabellingEstimator
 from .states import MASKED, States
-from .validation import check_same_length, check_samples
+from .validation import check_positive, check_same_length, check_samples
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -38,6 +38,7 @@ class GraphSample:
 
     shape : of its labels
     n_edge_features : None where the only edge feature is the constant that was added
+    listed : the place of each edge among the n_listed ones of the user, None if they are the same
     """
 
     graph: PairwiseGraph
@@ -46,6 +47,8 @@ class GraphSample:
     shape: tuple[int, ...]
     n_edge_features: int | None
     merged: MergedEdges | None = None
+    listed: Ints | None = None
+    n_listed: int = 0
 
     def labelled(self, known: NDArray[np.bool_]) -> GraphSample:
         """The part of the graph whose labels are known, and the edges inside it."""
@@ -64,9 +67,15 @@ class GraphSample:
             listed = np.flatnonzero(place[self.merged.edge] >= 0)
             edges = edges.take(listed)
             merged = MergedEdges(place[self.merged.edge[listed]], self.merged.flipped[listed])
-        graph = PairwiseGraph(nodes.shape[0], ends)
         return GraphSample(
-            graph, self.nodes.take(nodes), edges, (nodes.shape[0],), self.n_edge_features, merged
+            PairwiseGraph(nodes.shape[0], ends),
+            self.nodes.take(nodes),
+            edges,
+            (nodes.shape[0],),
+            self.n_edge_features,
+            merged,
+            kept if self.listed is None else self.listed[kept],
+            self.n_listed,
         )
 
 
@@ -80,24 +89,33 @@ class PairwiseEstimator(LabellingEstimator):
         """Validated samples."""
 
     def _weights(self, sample: GraphSample, m: int) -> Reweighting:
-        """rho of one sample."""
+        """rho of one sample; an array has an entry for each edge that the user listed."""
+        rho = self.rho
         try:
-            return reweighting(sample.graph, self.rho)
+            if np.ndim(rho) > 0 and sample.listed is not None:
+                if np.shape(rho) != (sample.n_listed,):
+                    raise ValueError(
+                        f"rho: expected a number or shape ({sample.n_listed},), got {np.shape(rho)}"
+                    )
+                rho = np.asarray(rho)[sample.listed]
+            return reweighting(sample.graph, rho)
         except ValueError as error:
             raise ValueError(f"X[{m}]: {error}") from None
 
     # ------------------------------------------------------------------ blocks
     def _make_blocks(
-        self, samples: Sequence[GraphSample], known: dict[int, Any] | None = None
+        self, samples: Sequence[GraphSample], n_states: int, places: Sequence[int] | None = None
     ) -> list[Block]:
-        """Blocks without observations; samples over the same graph share their output space."""
-        n_states = len(self._states)
-        known = {} if known is None else known
+        """Blocks without observations; samples over the same graph share their output space.
+
+        `places` are the samples' places in X.
+        """
+        known: dict[int, Any] = {}
         blocks = []
         for m, sample in enumerate(samples):
             graph = sample.graph
             if id(graph) not in known:
-                weights = self._weights(sample, m)
+                weights = self._weights(sample, m if places is None else places[m])
                 binary = n_states == 2
                 known[id(graph)] = (
                     BinaryPairwise(graph, weights) if binary else Pairwise(graph, n_states, weights)
@@ -115,27 +133,28 @@ class PairwiseEstimator(LabellingEstimator):
         samples = self._read(X)
         states = States.learn(Y, self.n_states)
         labels = [self._encode(states, sample, Y[m], m) for m, sample in enumerate(samples)]
+        sizes = (samples[0].nodes.n_features, samples[0].n_edge_features)
+        _check_sizes(samples, *sizes)
+        parts, places, states_of = [], [], []
+        for m, (sample, label) in enumerate(zip(samples, labels, strict=True)):
+            seen = label != MASKED
+            if weights[m] > 0 and seen.any():
+                parts.append(sample if seen.all() else sample.labelled(seen))
+                places.append(m)
+                states_of.append(label[seen])
+        if not parts:
+            raise ValueError("Y: no sample of positive weight has a known label")
+        blocks = self._make_blocks(parts, len(states), places)
         self._restore(
             {
                 "classes": states.to_list(),
-                "n_node_features": samples[0].nodes.n_features,
-                "n_edge_features": samples[0].n_edge_features,
+                "n_node_features": sizes[0],
+                "n_edge_features": sizes[1],
             }
         )
-        self._check_sizes(samples)
-        used: list[tuple[GraphSample, Ints, float]] = []
-        for sample, label, weight in zip(samples, labels, weights.tolist(), strict=True):
-            seen = label != MASKED
-            if weight > 0 and seen.any():
-                whole = seen.all()
-                part = sample if whole else sample.labelled(seen)
-                used.append((part, label if whole else label[seen], weight))
-        if not used:
-            raise ValueError("Y: no sample of positive weight has a known label")
-        blocks = self._make_blocks([sample for sample, _, _ in used])
         return [
-            Block(block.structure, block.features, block.structure.encode(label), weight)
-            for block, (_, label, weight) in zip(blocks, used, strict=True)
+            Block(block.structure, block.features, block.structure.encode(label), weights[m])
+            for block, label, m in zip(blocks, states_of, places, strict=True)
         ]
 
     def _encode(self, states: States, sample: GraphSample, label: Any, m: int) -> Ints:
@@ -144,27 +163,14 @@ class PairwiseEstimator(LabellingEstimator):
             raise ValueError(f"Y[{m}]: expected shape {sample.shape}, got {found.shape}")
         return found.ravel()
 
-    def _check_sizes(self, samples: Sequence[GraphSample]) -> None:
-        """Raise unless all samples have the numbers of features that are expected."""
-        for m, sample in enumerate(samples):
-            found = (sample.nodes.n_features, sample.n_edge_features)
-            for size, expected, kind in zip(
-                found, (self.n_features_in_, self._n_edge_features), ("node", "edge"), strict=True
-            ):
-                if size != expected:
-                    raise ValueError(
-                        f"X[{m}] has {'no' if size is None else size} {kind} features, expected "
-                        f"{'none' if expected is None else expected}"
-                    )
-
     def _prepare(self, X: Sequence[Any]) -> list[Block]:
-        return self._make_blocks(self._fitting(X))
+        return self._make_blocks(self._fitting(X), len(self._states))
 
     def _fitting(self, X: Any) -> list[GraphSample]:
         """New samples, checked against what was fitted."""
         check_is_fitted(self, "coef_")
         samples = self._read(check_samples(X))
-        self._check_sizes(samples)
+        _check_sizes(samples, self.n_features_in_, self._n_edge_features)
         return samples
 
     # ------------------------------------------------------------------ prediction
@@ -181,7 +187,8 @@ class PairwiseEstimator(LabellingEstimator):
             label = block.structure.best_label(block.scores(self.coef_))  # type: ignore[attr-defined]
             return self._states.decode(label.reshape(sample.shape))
 
-        return self._each(one, zip(samples, self._make_blocks(samples), strict=True))
+        blocks = self._make_blocks(samples, len(self._states))
+        return self._each(one, zip(samples, blocks, strict=True))
 
     def predict_marginals(self, X: Any, tol: float = 1e-3) -> list[Floats]:
         """Probabilities of the states of every node: arrays of shape (*shape of labels, n_states).
@@ -189,6 +196,7 @@ class PairwiseEstimator(LabellingEstimator):
         They maximise <scores, tau> + H_rho(tau); exact on chains and trees. `tol` is the certified
         gap of each log-partition function, per node.
         """
+        tol = check_positive(tol, "tol")
         samples = self._fitting(X)
 
         def one(pair: tuple[GraphSample, Block]) -> tuple[Floats, float]:
@@ -199,7 +207,8 @@ class PairwiseEstimator(LabellingEstimator):
             table = structure.node_marginals(found.tau).reshape(*sample.shape, -1)
             return table, found.gap / wanted
 
-        found = self._each(one, zip(samples, self._make_blocks(samples), strict=True))
+        blocks = self._make_blocks(samples, len(self._states))
+        found = self._each(one, zip(samples, blocks, strict=True))
         worst = max(excess for _, excess in found)
         if worst > 1.0:
             warnings.warn(
@@ -222,6 +231,7 @@ class PairwiseEstimator(LabellingEstimator):
         -------
         lower, upper : ndarrays of shape (n_samples,)
         """
+        tol = check_positive(tol, "tol")
         samples = self._fitting(X)
         labels = check_same_length(samples, Y)
         lower, upper = np.zeros(len(samples)), np.zeros(len(samples))
@@ -232,7 +242,9 @@ class PairwiseEstimator(LabellingEstimator):
             if seen.any():
                 part = sample if seen.all() else sample.labelled(seen)
                 parts.append((m, part, states[seen]))
-        blocks = self._make_blocks([part for _, part, _ in parts])
+        blocks = self._make_blocks(
+            [part for _, part, _ in parts], len(self._states), [m for m, _, _ in parts]
+        )
 
         def one(entry: Any) -> tuple[int, float, float]:
             (m, part, states), block = entry
@@ -240,7 +252,7 @@ class PairwiseEstimator(LabellingEstimator):
             scores = block.scores(self.coef_)
             fit = structure.encode(states).dot(scores)
             found = structure.marginals(scores, None, tol * part.graph.n_nodes)
-            if part.graph.is_forest:
+            if part.graph.is_forest and (structure.reweighting.rho == 1.0).all():
                 return m, fit - found.upper_bound, min(fit - found.value, 0.0)
             most = found.upper_bound if structure.reweighting.is_concave else np.inf
             best = structure.encode(structure.best_label(scores)).dot(scores)
@@ -250,6 +262,22 @@ class PairwiseEstimator(LabellingEstimator):
         for m, low, high in self._each(one, zip(parts, blocks, strict=True)):
             lower[m], upper[m] = low, high
         return lower, upper
+
+
+def _check_sizes(
+    samples: Sequence[GraphSample], n_node_features: int, n_edge_features: int | None
+) -> None:
+    """Raise unless all samples have these numbers of features."""
+    for m, sample in enumerate(samples):
+        found = (sample.nodes.n_features, sample.n_edge_features)
+        for size, expected, kind in zip(
+            found, (n_node_features, n_edge_features), ("node", "edge"), strict=True
+        ):
+            if size != expected:
+                raise ValueError(
+                    f"X[{m}] has {'no' if size is None else size} {kind} features, expected "
+                    f"{'none' if expected is None else expected}"
+                )
 
 
 def _independent(structure: Any, scores: Floats, tau: Floats) -> float:

@@ -21,6 +21,8 @@ from .spanning_trees import in_tree_polytope, orientation, tree_probabilities
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+SMALLEST = 1e-4  # scores are divided by rho
+
 
 class Reweighting:
     """rho per edge, and how it splits into conditional entropies.
@@ -121,11 +123,13 @@ def _ends(graph: PairwiseGraph) -> tuple[int, Ints, Ints]:
 
 def _check(rho: Any, n_edges: int) -> Floats:
     values = np.asarray(rho, dtype=np.float64)
+    wrong = ~((values >= SMALLEST) & (values <= 1.0))
+    if wrong.any():
+        raise ValueError(
+            f"rho: every edge needs a weight from {SMALLEST:g} to 1, found {values[wrong][0]}"
+        )
     if values.ndim == 0:
         values = np.full(n_edges, float(values))
     if values.shape != (n_edges,):
         raise ValueError(f"rho: expected a number or shape ({n_edges},), got {values.shape}")
-    if not ((values > 0).all() and (values <= 1).all()):
-        found = values[~((values > 0) & (values <= 1))][0]
-        raise ValueError(f"rho: every edge needs a weight in (0, 1], found {found}")
     return np.ascontiguousarray(values)
