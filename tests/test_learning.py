@@ -16,6 +16,7 @@ from mlestruct.learning import (
     LBFGS,
     Block,
     BlockFrankWolfe,
+    BlockMarginals,
     DualProblem,
     DualState,
     FrankWolfe,
@@ -150,6 +151,8 @@ SOLVERS = [
     BlockFrankWolfe(),
     BlockFrankWolfe(sampling="uniform"),
     BlockFrankWolfe(sampling="gap"),
+    BlockMarginals(),
+    BlockMarginals(sampling="gap"),
 ]
 solvers = pytest.mark.parametrize("solver", SOLVERS, ids=str)
 
@@ -261,7 +264,7 @@ def test_offset_is_a_feature_with_a_fixed_weight():
 
 
 # ---------------------------------------------------------------------- starting and stopping
-@pytest.mark.parametrize("solver", ["fw", "bcfw", "newton", "lbfgs"])
+@pytest.mark.parametrize("solver", ["fw", "bcfw", "block_marginals", "newton", "lbfgs"])
 def test_warm_start_continues_to_the_same_solution(solver):
     _, problem = make_problem(6, alpha=1.0)
     reference = solve(problem)
@@ -272,7 +275,7 @@ def test_warm_start_continues_to_the_same_solution(solver):
     )
     assert result.converged
     assert result.gap <= before
-    if solver in ("fw", "bcfw"):  # continue from marginals, the others from theta
+    if solver in ("fw", "bcfw", "block_marginals"):  # continue from marginals, the others from theta
         assert result.history.dual[0] <= start.objective + 1e-6 * (1 + abs(start.objective))
     else:
         assert result.history.primal[0] > start.history.primal[0]

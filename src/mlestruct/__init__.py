@@ -19,6 +19,7 @@ _HOMES = {
     "load": "mlestruct.models",
     "InfeasibleError": "mlestruct.exceptions",
     "BlockFrankWolfe": "mlestruct.learning",
+    "BlockMarginals": "mlestruct.learning",
     "FrankWolfe": "mlestruct.learning",
     "LBFGS": "mlestruct.learning",
     "Newton": "mlestruct.learning",
@@ -29,7 +30,7 @@ __all__ = [*sorted(_HOMES), "__version__"]
 
 if TYPE_CHECKING:
     from .exceptions import InfeasibleError
-    from .learning import LBFGS, BlockFrankWolfe, FrankWolfe, Newton
+    from .learning import LBFGS, BlockFrankWolfe, BlockMarginals, FrankWolfe, Newton
     from .models import BipartiteMatchingCRF, ChainCRF, GraphCRF, GridCRF, PairInput, load
     from .structures import MissingCapability
 

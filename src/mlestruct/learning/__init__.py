@@ -1,6 +1,7 @@
 """One convex dual problem and the solvers that know nothing but its blocks."""
 
 from .block_frank_wolfe import BlockFrankWolfe
+from .block_marginals import BlockMarginals
 from .frank_wolfe import FrankWolfe
 from .history import History, Progress, Stopping
 from .primal import LBFGS, Newton
@@ -12,6 +13,7 @@ __all__ = [
     "LBFGS",
     "Block",
     "BlockFrankWolfe",
+    "BlockMarginals",
     "DualProblem",
     "DualState",
     "FrankWolfe",

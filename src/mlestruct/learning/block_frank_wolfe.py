@@ -73,9 +73,9 @@ class BlockFrankWolfe:
             if monitor.record(0, theta, dual=found.dual, primal=found.primal, fw_gap=found.fw_gap):
                 return state
             t = 0
-            due = 1  # pass of the next certificate; not by the clock, so that results repeat
+            due = 1  # pass of the next certificate
             for sweep in range(1, stopping.max_iter + 1):
-                for m in self._order(rng, n_blocks, gaps):
+                for m in sampled(self.sampling, rng, n_blocks, gaps):
                     t += 1
                     gaps[m] = self._step(problem, state, m, t, prices, guesses)
                     monitor.oracle_calls += 1
@@ -84,7 +84,7 @@ class BlockFrankWolfe:
                         break
                 if not (sweep >= due or sweep == stopping.max_iter or monitor.out_of_time()):
                     continue
-                due = sweep + min(max(sweep // 2, 1), CERTIFICATE_PASSES)
+                due = certificate_after(sweep)
                 state.refresh(problem)
                 found, _ = certify(problem, state, prices)
                 monitor.oracle_calls += n_blocks
@@ -107,15 +107,6 @@ class BlockFrankWolfe:
             result.use(average.value, certify_theta(problem, state, prices, average.value))
         result.state = state
         return result
-
-    def _order(self, rng: np.random.Generator, n_blocks: int, gaps: Floats) -> list[int]:
-        """Blocks of the next pass."""
-        if self.sampling == "permuted":
-            return rng.permutation(n_blocks).tolist()
-        if self.sampling == "uniform":
-            return rng.integers(n_blocks, size=n_blocks).tolist()
-        weights = np.maximum(gaps, 0.0) + 1e-12 + 1e-3 * np.mean(np.abs(gaps))
-        return rng.choice(n_blocks, size=n_blocks, p=weights / weights.sum()).tolist()
 
     def _step(
         self,
@@ -151,3 +142,18 @@ class BlockFrankWolfe:
             state.moments[m] += eta / block.weight * change
             state.r -= eta * change
         return linear.gap
+
+
+def sampled(sampling: str, rng: np.random.Generator, n_blocks: int, gaps: Floats) -> list[int]:
+    """Blocks of the next pass."""
+    if sampling == "permuted":
+        return rng.permutation(n_blocks).tolist()
+    if sampling == "uniform":
+        return rng.integers(n_blocks, size=n_blocks).tolist()
+    weights = np.maximum(gaps, 0.0) + 1e-12 + 1e-3 * np.mean(np.abs(gaps))
+    return rng.choice(n_blocks, size=n_blocks, p=weights / weights.sum()).tolist()
+
+
+def certificate_after(sweep: int) -> int:
+    """The pass of the next certificate; not by the clock, so that results repeat."""
+    return sweep + min(max(sweep // 2, 1), CERTIFICATE_PASSES)

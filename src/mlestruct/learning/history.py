@@ -112,6 +112,7 @@ class Monitor:
         self.primal = -np.inf
         self.theta: Floats | None = None
         self.converged = False
+        self.stopped = False
         self.interrupted = False
         self.iterations = 0
         self.oracle_calls = 0
@@ -168,6 +169,7 @@ class Monitor:
                 fw_gap, theta, average,
             )  # fmt: skip
             stop = bool(self.stopping.callback(progress)) or stop
+        self.stopped = stop
         return stop
 
     def finish(self) -> None:

@@ -104,6 +104,7 @@ class PrimalSolver:
         finally:
             if pool is not None:
                 pool.shutdown(wait=False, cancel_futures=True)
+        current.pairs = []  # of this alpha only
         result.state = current
         return result
 

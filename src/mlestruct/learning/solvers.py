@@ -6,15 +6,17 @@ from typing import Any
 
 from ..features.base import dense_matrix
 from .block_frank_wolfe import BlockFrankWolfe
+from .block_marginals import BlockMarginals
 from .frank_wolfe import FrankWolfe
 from .primal import LBFGS, Newton
 from .problem import DualProblem
 
-Solver = FrankWolfe | BlockFrankWolfe | Newton | LBFGS
+Solver = FrankWolfe | BlockFrankWolfe | BlockMarginals | Newton | LBFGS
 
 SOLVERS: dict[str, type] = {
     "fw": FrankWolfe,
     "bcfw": BlockFrankWolfe,
+    "block_marginals": BlockMarginals,
     "newton": Newton,
     "lbfgs": LBFGS,
 }

@@ -37,7 +37,7 @@ class BipartiteMatchingCRF(MatchingBlocks, StructuredEstimator):
         Reweighting of the entropy, 0.5 to 1: 1 is the Bethe approximation, 0.5 gives an upper
         bound of the partition function. The default is close to Bethe but keeps the likelihood
         smooth, which Bethe's is not under weak regularisation.
-    solver : "auto", "newton", "lbfgs", "bcfw", "fw", or a solver object
+    solver : "auto", "newton", "lbfgs", "block_marginals", "bcfw", "fw", or a solver object
         "fw" and "bcfw" are the paper's algorithms; they need only MAP decoding.
     tol : float
         Stop when the duality gap is at most tol * max(1, |objective|).

@@ -11,7 +11,6 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from ..features.sequences import SequenceFeatures
-from ..learning.block_frank_wolfe import BlockFrankWolfe
 from ..learning.history import Progress
 from ..learning.problem import Block
 from ..structures.base import Vertex
@@ -44,12 +43,12 @@ class ChainCRF(LabellingEstimator):
     ----------
     alpha : float
         Regularisation, on the summed log-likelihood.
-    solver : "auto", "lbfgs", "bcfw", "fw", or a solver object
+    solver : "auto", "lbfgs", "block_marginals", "bcfw", "fw", or a solver object
         "fw" and "bcfw" are the paper's algorithms; they need only Viterbi decoding.
     tol : float
         Stop when the duality gap is at most tol * max(1, |objective|).
     max_iter : int
-        Iterations (for "bcfw": passes over the samples).
+        Iterations (for "bcfw" and "block_marginals": passes over the samples).
     max_time : float, optional
         Seconds after which to stop.
     n_states : int, optional
@@ -163,7 +162,8 @@ class ChainCRF(LabellingEstimator):
         The likelihood of chains side by side is the sum of theirs, so large blocks save the work of
         handling small ones. Block-coordinate steps want a block per sample.
         """
-        one_each = self.solver == "bcfw" or isinstance(self.solver, BlockFrankWolfe)
+        by_block = ("bcfw", "block_marginals")
+        one_each = getattr(self.solver, "name", self.solver) in by_block
         n_threads = self._threads()
         n_shares = 1 if n_threads == 1 else 2 * n_threads
         groups: dict[tuple[float, int], list[int]] = {}

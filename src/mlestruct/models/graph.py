@@ -38,12 +38,12 @@ class GraphCRF(PairwiseEstimator):
         listed edge (of edges listed several times the first counts) and applies to every sample, a
         float applies to every edge; outside the spanning-tree polytope a warning says that
         concavity and bounds are lost.
-    solver : "auto", "lbfgs", "bcfw", "fw", or a solver object
+    solver : "auto", "lbfgs", "block_marginals", "bcfw", "fw", or a solver object
         "fw" and "bcfw" are the paper's algorithms; they need only MAP decoding.
     tol : float
         Stop when the duality gap is at most tol * max(1, |objective|).
     max_iter : int
-        Iterations (for "bcfw": passes over the samples).
+        Iterations (for "bcfw" and "block_marginals": passes over the samples).
     max_time : float, optional
         Seconds after which to stop.
     n_states : int, optional
