@@ -4,7 +4,8 @@
 
 Same problems in one run, milliseconds of CPU time, the least of several repetitions. Ours is the
 whole call; thinqpbo's is its solve() without building, PyMaxflow's its vectorised building and
-solving of the doubled graph. Both are GPL, so they are used here and in the tests only.
+solving (of the doubled graph where couplings have both signs). Both are GPL, so they are used here
+and in the tests only.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def thinqpbo(graph, unary, coupling, repetitions):
 
 
 def pymaxflow(graph, unary, coupling, repetitions):
-    """(milliseconds, value) of PyMaxflow on the doubled graph."""
+    """(milliseconds, value) of PyMaxflow, on the doubled graph where some couplings repel."""
     import maxflow
 
     n = graph.n_nodes
@@ -71,18 +72,23 @@ def pymaxflow(graph, unary, coupling, repetitions):
     attract = coupling > 0
     i, j = graph.tail[attract], graph.head[attract]
     cost -= np.bincount(j, coupling[attract], n)
-    k, m = graph.tail[~attract], graph.head[~attract]
-    half, rest = 0.5 * coupling[attract], -0.5 * coupling[~attract]
-    source = np.concatenate([np.maximum(cost, 0), np.maximum(-cost, 0)]) / 2
-    sink = np.concatenate([np.maximum(-cost, 0), np.maximum(cost, 0)]) / 2
-    start = np.concatenate([i, n + j, n + k, n + m])
-    end = np.concatenate([j, n + i, m, k])
-    capacity = np.concatenate([half, half, rest, rest])
+    if attract.all():  # a plain minimum cut
+        size, source, sink = n, np.maximum(cost, 0), np.maximum(-cost, 0)
+        start, end, capacity = i, j, coupling
+    else:
+        k, m = graph.tail[~attract], graph.head[~attract]
+        half, rest = 0.5 * coupling[attract], -0.5 * coupling[~attract]
+        size = 2 * n
+        source = np.concatenate([np.maximum(cost, 0), np.maximum(-cost, 0)]) / 2
+        sink = np.concatenate([np.maximum(-cost, 0), np.maximum(cost, 0)]) / 2
+        start = np.concatenate([i, n + j, n + k, n + m])
+        end = np.concatenate([j, n + i, m, k])
+        capacity = np.concatenate([half, half, rest, rest])
     flows = []
 
     def solve():
-        flow = maxflow.GraphFloat(2 * n, len(start))
-        nodes = flow.add_nodes(2 * n)
+        flow = maxflow.GraphFloat(size, len(start))
+        nodes = flow.add_nodes(size)
         flow.add_grid_tedges(nodes, source, sink)
         flow.add_edges(start, end, capacity, np.zeros(len(start)))
         flows.append(flow.maxflow())

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks import matching
+from benchmarks import decoders, matching
 from experiments import house_hotel, marginal_accuracy
 
 
@@ -21,6 +21,11 @@ def test_alternatives_run(capsys):
     printed = capsys.readouterr().out
     for name in ("mlestruct", "softmax", "Sinkhorn", "BP"):
         assert name in printed
+
+
+def test_decoders_agree_with_other_libraries(capsys):
+    assert decoders.main(["--quick"])
+    assert "DIFFERENT" not in capsys.readouterr().out
 
 
 def test_default_rho_has_the_closest_marginals_at_moderate_scores():
