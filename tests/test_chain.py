@@ -566,7 +566,7 @@ def test_bad_samples_are_named(x, message):
         ([0, 1, 2], {"n_states": 2}, r"Y\[1\]: found the label 2 at position 2; expected 0 to 1"),
         ([0, 1, 0.5], {}, r"Y\[1\]: found 0.5 at position 2"),
         ([0, 1, np.nan], {}, r"Y\[1\]: found nan at position 2"),
-        ([0, 1, 10**6], {}, r"the label 1000000; labels count the states"),
+        ([0, 1, 10**6], {}, r"the largest is 1000000; labels count the states"),
         (["a", "b", "a"], {}, r"Y\[1\] holds strings, earlier samples integers"),
         ([0, None, "b"], {}, "mixes strings and integers"),
         ([0, 1, (1, 2)], {}, r"Y\[1\]: labels do not form an array"),

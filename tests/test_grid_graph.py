@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 
 import mlestruct
-from mlestruct import BlockFrankWolfe, GraphCRF, GridCRF
+from mlestruct import BlockFrankWolfe, GraphCRF, GridCRF, MissingCapability
 from mlestruct.features import Levels
 
 RING = np.stack([np.arange(6), (np.arange(6) + 1) % 6], axis=1)
@@ -719,3 +719,39 @@ def test_unconverged_fits_warn():
         model = GridCRF(max_iter=1, tol=1e-12).fit(X, Y)
     assert not model.converged_
     assert model.duality_gap_ > 0
+
+
+# ---------------------------------------------------------------------- what newcomers do
+def test_labels_that_do_not_count_states_are_refused():
+    X, Y = images(2, (4, 4))
+    with pytest.raises(ValueError, match=r"only 2 different labels, but the largest is 255"):
+        GridCRF().fit(X, [255 * y for y in Y])
+    with pytest.raises(ValueError, match=r"holds the label -3"):
+        GridCRF().fit(X, [y - 3 for y in Y])
+
+
+def test_outside_the_polytope_nothing_is_certified():
+    X, Y = images(4, (5, 5))
+    with pytest.warns(UserWarning, match="spanning-tree polytope"):
+        model = GridCRF(alpha=1.0, rho=0.8, max_iter=200, max_time=20).fit(X, Y)
+    gaps = np.array(model.history_.dual) - np.array(model.history_.primal)
+    assert (gaps >= 0.0).all()
+    assert model.duality_gap_ > 0.0
+
+
+def test_scattered_masks_warn_and_contiguous_ones_do_not():
+    X, Y = images(3, (8, 8))
+    rng = np.random.default_rng(0)
+    scattered = [np.where(rng.random(y.shape) < 0.4, -1, y) for y in Y]
+    with pytest.warns(UserWarning, match="scattered"):
+        GridCRF().fit(X, scattered)
+    halves = [np.where(np.arange(8) < 4, -1, y) for y in Y]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        GridCRF().fit(X, halves)
+
+
+def test_newton_is_told_what_to_use_instead():
+    X, Y = images(2, (4, 4))
+    with pytest.raises(MissingCapability, match="Use solver='auto' or 'lbfgs'"):
+        GridCRF(solver="newton").fit(X, Y)

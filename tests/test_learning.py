@@ -275,7 +275,7 @@ def test_warm_start_continues_to_the_same_solution(solver):
     )
     assert result.converged
     assert result.gap <= before
-    if solver in ("fw", "bcfw", "block_marginals"):  # continue from marginals, the others from theta
+    if solver in ("fw", "bcfw", "block_marginals"):  # continue from marginals
         assert result.history.dual[0] <= start.objective + 1e-6 * (1 + abs(start.objective))
     else:
         assert result.history.primal[0] > start.history.primal[0]

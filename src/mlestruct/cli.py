@@ -14,7 +14,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit status."""
     parser = argparse.ArgumentParser(
         prog="mlestruct",
-        description="Maximum-likelihood learning of matchings, with a certificate",
+        description="Certified maximum-likelihood learning of matchings, labellings and sequences",
     )
     parser.add_argument("--version", action="version", version=f"mlestruct {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")

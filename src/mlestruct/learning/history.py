@@ -125,7 +125,14 @@ class Monitor:
 
     @property
     def gap(self) -> float:
-        return max(self.dual - self.primal, 0.0)
+        gap = self.dual - self.primal
+        if gap < -1e-6 * (1.0 + abs(self.dual)):
+            return np.inf  # bounds that contradict each other prove nothing
+        return max(gap, 0.0)
+
+    def forget_bounds(self) -> None:
+        """Start anew, for problems whose values are no bounds of each other."""
+        self.dual, self.primal = np.inf, -np.inf
 
     @property
     def tolerance(self) -> float:

@@ -117,9 +117,14 @@ class PrimalSolver:
         bundle = DualBundle(problem.target, problem.alpha)
         bundle.add(np.zeros(problem.n_features), 0.0)  # what was observed: its entropy is >= 0
 
+        proven = all(getattr(block.structure, "has_bound", True) for block in problem.blocks)
+
         def record(iteration: int, at: Evaluation) -> bool:
             current.theta, current.warm = at.theta, [found.warm for found in at.marginals]
             monitor.oracle_calls = earlier + evaluate.calls
+            if not proven:  # only how far theta is from stationary, and only now
+                monitor.forget_bounds()
+                return monitor.record(iteration, at.theta, dual=at.dual, primal=at.primal)
             entropy = float(at.residual @ at.residual) / (2.0 * problem.alpha) - at.dual
             dual = min(at.dual, bundle.add(at.residual, entropy))
             return monitor.record(iteration, at.theta, dual=dual, primal=at.primal)

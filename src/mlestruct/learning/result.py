@@ -57,14 +57,16 @@ def run(
 ) -> Result:
     """Run a solver's loop, which returns its final state, and collect the result.
 
-    On KeyboardInterrupt the best theta so far is kept; `theta` gives the current one if no
-    certificate had been recorded yet.
+    On KeyboardInterrupt the best theta so far is kept, if there is one; `theta` gives the current
+    one if the loop ended without a certificate.
     """
     state = None
     try:
         with blas_threads(problem, n_jobs):
             state = loop()
     except KeyboardInterrupt:
+        if monitor.theta is None:
+            raise  # nothing has been learned yet
         monitor.interrupted = True
     finally:
         monitor.finish()

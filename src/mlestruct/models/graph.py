@@ -86,7 +86,8 @@ class GraphCRF(PairwiseEstimator):
 
     Y holds for each sample an array (n_nodes,) of labels, integers from 0 or strings. Nodes
     labelled -1 (strings: None) are left out of the likelihood together with their edges.
-    Predictions cover all nodes.
+    Predictions cover all nodes. Unlabelled nodes should form contiguous parts: scattered ones thin
+    out the graph that is learned from, and its weights smooth too much on the whole one.
 
     Examples
     --------

@@ -84,7 +84,8 @@ class GridCRF(PairwiseEstimator):
 
     Y holds for each image an array (H, W) of labels, integers from 0 or strings. Pixels labelled -1
     (strings: None) are left out of the likelihood together with their edges. Predictions cover all
-    pixels.
+    pixels. Unlabelled pixels should form contiguous parts: scattered ones thin out the graph that
+    is learned from, and its weights smooth too much on the whole one.
 
     Examples
     --------

@@ -29,6 +29,8 @@ from .validation import check_positive, check_same_length, check_samples
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+SCATTERED = 0.75  # a warning is due where fewer edges than this share survive
+
 NOTHING = Vertex(np.zeros(0, dtype=np.int64), np.zeros(0))
 
 
@@ -142,6 +144,18 @@ class PairwiseEstimator(LabellingEstimator):
                 parts.append(sample if seen.all() else sample.labelled(seen))
                 places.append(m)
                 states_of.append(label[seen])
+        whole = sum(samples[m].graph.n_edges for m in places)
+        kept = sum(part.graph.n_edges for part in parts)
+        if kept < SCATTERED * whole and any(
+            _is_scattered(samples[m], labels[m] != MASKED) for m in places
+        ):
+            warnings.warn(
+                f"Y: leaving out unlabelled nodes leaves {kept} of {whole} edges. Where unlabelled "
+                "nodes are scattered among labelled ones, weights learned on the thinned graph "
+                "smooth too much on the whole one; label contiguous parts, or check the score",
+                UserWarning,
+                stacklevel=4,
+            )
         if not parts:
             raise ValueError("Y: no sample of positive weight has a known label")
         blocks = self._make_blocks(parts, len(states), places)
@@ -262,6 +276,12 @@ class PairwiseEstimator(LabellingEstimator):
         for m, low, high in self._each(one, zip(parts, blocks, strict=True)):
             lower[m], upper[m] = low, high
         return lower, upper
+
+
+def _is_scattered(sample: GraphSample, seen: NDArray[np.bool_]) -> bool:
+    """Whether many edges of labelled nodes lead to unlabelled ones."""
+    tail, head = seen[sample.graph.tail], seen[sample.graph.head]
+    return bool((tail != head).sum() > (1.0 - SCATTERED) * max((tail | head).sum(), 1))
 
 
 def _check_sizes(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int64]
 
 MASKED = -1
-MOST_STATES = 10_000  # a larger label without n_states is a mistake, not a state
+FEW_STATES = 10  # from there on, a fraction of them in use means that labels are not counted from 0
 
 
 class States:
@@ -58,11 +58,17 @@ class States:
                 raise ValueError(f"Y has only the label {found[0]!r}: there is nothing to learn")
             return cls(found)
         if n_states is None:
-            largest = max(int(array.max(initial=MASKED)) for array in map(_as_integers, arrays))
-            if largest >= MOST_STATES:
+            seen = np.unique(np.concatenate([_as_integers(array).ravel() for array in arrays]))
+            if seen[-1] < 0:
                 raise ValueError(
-                    f"Y holds the label {largest}; labels count the states from 0. Renumber them, "
-                    "pass strings, or give n_states if there are really that many"
+                    f"Y holds the label {seen[0]}; expected 0 and up, or -1 if not known"
+                )
+            largest, seen = int(seen[-1]), seen[seen >= 0]
+            if largest >= FEW_STATES and 4 * len(seen) <= largest:
+                raise ValueError(
+                    f"Y holds only {len(seen)} different labels, but the largest is {largest}; "
+                    "labels count the states from 0. Renumber them, pass strings, or give "
+                    f"n_states={largest + 1} if there are really that many states"
                 )
             if largest < 1:
                 raise ValueError(
@@ -126,6 +132,8 @@ def _read(label: Any, where: str) -> NDArray[Any]:
     """An array of integers, or an array of objects: strings, integers and None."""
     try:
         array = np.asarray(label)
+        if array.dtype.kind in "UT" and not isinstance(label, np.ndarray):
+            array = np.asarray(label, dtype=object)  # keeps None and NaN apart from strings
     except ValueError:
         raise ValueError(f"{where}: labels do not form an array (rows of unequal size)") from None
     if array.dtype.kind == "f":

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 Ints = NDArray[np.int64]
 
@@ -16,6 +17,11 @@ def check_samples(X: Any, name: str = "X") -> Sequence[Any]:
     """X as a non-empty sequence of samples."""
     if X is None or isinstance(X, str | bytes | dict) or not hasattr(X, "__len__"):
         raise TypeError(f"{name}: expected a sequence of samples, got {type(X).__name__}")
+    if issparse(X):
+        raise TypeError(
+            f"{name}: expected a sequence of samples, got one sparse matrix; for a single sample "
+            f"pass [{name}]"
+        )
     if len(X) == 0:
         raise ValueError(f"{name} is empty: need at least one sample")
     return list(X)  # the elements stay alive, so that equal ones can be told by identity

@@ -116,5 +116,9 @@ def require(owner: object, capability: str, *, needed_by: str) -> None:
         raise MissingCapability(
             f"{needed_by} needs {CAPABILITIES.get(capability, capability)}, "
             f"which {type(owner).__name__} does not have. "
-            "Use solver='bcfw' or 'fw', which need only decode()."
+            + (
+                "Use solver='auto' or 'lbfgs'."
+                if callable(getattr(owner, "marginals", None))
+                else "Use solver='bcfw' or 'fw', which need only decode()."
+            )
         )

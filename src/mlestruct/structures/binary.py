@@ -45,6 +45,11 @@ class BinaryPairwise:
         self.reweighting = rho if isinstance(rho, Reweighting) else reweighting(graph, rho)
         self.n_coordinates = self.n_scored = graph.n_nodes + graph.n_edges
 
+    @property
+    def has_bound(self) -> bool:
+        """Whether the entropy is known to be concave, so that gaps are certificates."""
+        return self.reweighting.is_concave
+
     # ------------------------------------------------------------------ decoding
     @cached_property
     def _decoder(self) -> QPBO:

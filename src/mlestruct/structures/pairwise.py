@@ -45,6 +45,11 @@ class Pairwise:
         self._split = graph.n_nodes * self.n_states
         self.n_coordinates = self.n_scored = self._split + graph.n_edges * self.n_states**2
 
+    @property
+    def has_bound(self) -> bool:
+        """Whether the entropy is known to be concave, so that gaps are certificates."""
+        return self.reweighting.is_concave
+
     # ------------------------------------------------------------------ decoding
     @cached_property
     def _decoder(self) -> ForestDecoder | LocalPolytope:
