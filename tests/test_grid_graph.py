@@ -612,7 +612,7 @@ def with_value(value):
         (
             [GOOD_IMAGES[0], (GOOD_IMAGES[1], [np.ones((2, 2, 3)), np.ones((1, 3, 3))])],
             GOOD_LABELS,
-            r"X\[1\] has 6 edge features, expected 2",
+            r"X\[1\] has \[3, 3\] edge features by direction",
         ),
         (GOOD_IMAGES, [GOOD_LABELS[0], GOOD_LABELS[1].T], r"Y\[1\]: expected shape \(2, 3\)"),
         (GOOD_IMAGES, [GOOD_LABELS[0], GOOD_LABELS[1] + 0.5], r"Y\[1\]: found"),
@@ -755,3 +755,49 @@ def test_newton_is_told_what_to_use_instead():
     X, Y = images(2, (4, 4))
     with pytest.raises(MissingCapability, match="Use solver='auto' or 'lbfgs'"):
         GridCRF(solver="newton").fit(X, Y)
+
+
+def test_warm_start_is_for_the_same_graphs_only():
+    # Equally many coordinates, 12 + 11 and 8 + 15, on different graphs.
+    path = np.stack([np.arange(11), np.arange(1, 12)], axis=1)
+    dense = np.array([(i, j) for i in range(8) for j in range(i + 1, 8)])[:15]
+    rng = np.random.default_rng(0)
+    other = (rng.normal(size=(8, 2)), dense), rng.integers(2, size=8)
+    for solver in ("auto", "bcfw"):
+        model = GraphCRF(warm_start=True, solver=solver, max_iter=200, tol=1e-3)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.fit([(rng.normal(size=(12, 2)), path)], [rng.integers(2, size=12)])
+            model.fit([other[0]], [other[1]])
+        optimum = GraphCRF(tol=1e-9).fit([other[0]], [other[1]]).objective_
+        assert model.objective_ >= optimum - 1e-6
+        assert model.objective_ - model.duality_gap_ <= optimum + 1e-6
+
+
+def test_predictions_do_not_depend_on_their_order():
+    rng = np.random.default_rng(2)
+    edges = np.array([(i, j) for i in range(6) for j in range(i + 1, 6)])
+    Y = [rng.integers(3, size=6) for _ in range(12)]
+    X = [(np.eye(3)[rng.integers(3, size=6)], edges) for _ in range(12)]
+    model = GraphCRF(alpha=0.1).fit(X, Y)
+    for a, b in zip(model.predict(X), model.predict(X[::-1])[::-1], strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_single_precision_loses_nothing_but_storage():
+    X, Y = images(5, (6, 6), n_states=3)
+    single = [x.astype(np.float32) for x in X]
+    double = [x.astype(np.float64) for x in single]
+    a, b = (GridCRF(tol=1e-9, alpha=0.5).fit(x, Y) for x in (single, double))
+    np.testing.assert_allclose(a.coef_, b.coef_, atol=1e-9)
+
+
+def test_directions_keep_their_widths():
+    X, Y = images(2, (3, 3))
+    rng = np.random.default_rng(0)
+    pairs = [
+        (x, (rng.normal(size=(3, 2, d)), rng.normal(size=(2, 3, 4 - d))))
+        for x, d in zip(X, (1, 3), strict=True)
+    ]
+    with pytest.raises(ValueError, match=r"X\[1\] has \[3, 1\] edge features by direction"):
+        GridCRF().fit(pairs, Y)

@@ -61,8 +61,13 @@ class LocalPolytope:
         constraints = _constraints(self.n_nodes, self.tail, self.head, self.n_states)
         return _program(constraints, self.n_nodes)
 
-    def solve(self, scores: ArrayLike) -> tuple[Floats, float]:
+    def solve(
+        self, scores: ArrayLike, fresh: bool = False, max_time: float = np.inf
+    ) -> tuple[Floats, float]:
         """A vertex `tau`, of the shape of `scores`, that maximises scores . tau, and the maximum.
+
+        `fresh` forgets the last basis: where there are several optima, which one is found then
+        depends on the scores only. `max_time` is in seconds.
 
         Raises
         ------
@@ -72,6 +77,10 @@ class LocalPolytope:
         given = checked_scores("scores", scores, self.size)
         scale = float(np.abs(given).max()) or 1.0  # tolerances of HiGHS are absolute
         with self._lock:
+            if fresh:
+                self._highs.clearSolver()
+            limit = self._highs.getRunTime() + max_time if max_time < np.inf else highspy.kHighsInf
+            self._highs.setOptionValue("time_limit", limit)
             self._highs.changeColsCost(self.size, self._columns, given / -scale)
             self._highs.run()
             status = self._highs.getModelStatus()

@@ -18,7 +18,8 @@ from . import _row_kernels as kernels
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-CHUNK = 4096  # rows summed in single precision before going on in double
+CHUNK = 1024  # rows converted to double precision at a time
+LARGEST_GRAM = 2000  # features; of more, only the diagonal is taken
 GRAM_ROWS = 20_000  # second moments of more rows are estimated from a subset
 
 
@@ -58,7 +59,13 @@ class DenseRows:
             out = np.empty(len(self))
             kernels.row_scores(self.matrix, np.ascontiguousarray(weights), out)
             return out
-        return np.asarray(self.matrix @ weights.astype(self.matrix.dtype), dtype=np.float64)
+        if self.matrix.dtype == np.float64:
+            return np.asarray(np.matmul(self.matrix, weights), dtype=np.float64)
+        found = np.empty((len(self), weights.shape[1]))
+        for start in range(0, len(self), CHUNK):
+            part = slice(start, start + CHUNK)
+            np.matmul(self.matrix[part].astype(np.float64), weights, out=found[part])
+        return found
 
     def moments(self, values: Floats) -> Floats:
         if values.ndim == 1:
@@ -68,12 +75,14 @@ class DenseRows:
         total = np.zeros((self.n_features, values.shape[1]))
         for start in range(0, len(self), CHUNK):
             part = slice(start, start + CHUNK)
-            total += np.asarray(self.matrix[part].T @ values[part].astype(self.matrix.dtype))
+            total += self.matrix[part].astype(np.float64).T @ values[part]
         return total
 
     def gram(self) -> Floats:
         step = max(1, len(self) // GRAM_ROWS)
         some = self.matrix[::step].astype(np.float64)
+        if self.n_features > LARGEST_GRAM:
+            return (some**2).sum(axis=0) * (len(self) / max(some.shape[0], 1))
         return (some.T @ some) * (len(self) / max(some.shape[0], 1))
 
     def take(self, indices: Ints) -> DenseRows:
@@ -82,8 +91,6 @@ class DenseRows:
 
 class SparseRows:
     """Rows of a SciPy sparse matrix; never made dense."""
-
-    LARGEST_GRAM = 2000  # features
 
     def __init__(self, matrix: Any):
         self.matrix = sparse.csr_array(matrix, dtype=np.float64)
@@ -99,7 +106,7 @@ class SparseRows:
         return np.asarray(self.matrix.T @ values)
 
     def gram(self) -> Floats:
-        if self.n_features > self.LARGEST_GRAM:
+        if self.n_features > LARGEST_GRAM:
             return np.asarray(self.matrix.power(2).sum(axis=0)).ravel()
         return (self.matrix.T @ self.matrix).toarray()
 

@@ -83,7 +83,7 @@ class ReweightedOracle:
         peak = scaled.max(axis=(1, 2), initial=-np.inf)
         scaled -= peak[:, None, None]
         table = np.exp(scaled, out=scaled)
-        if warm is None:
+        if warm is None or warm[0].shape != (n_edges, n_states):
             to_tail, to_head = np.zeros((n_edges, n_states)), np.zeros((n_edges, n_states))
         else:
             to_tail, to_head = warm[0].copy(), warm[1].copy()

@@ -15,7 +15,8 @@ def sweeps_needed(gaps: Sequence[float], last: int, tol: float) -> int:
     if len(gaps) < 2 or not 0.0 < gaps[-1] < gaps[-2]:
         return 1
     rate = log(gaps[-2] / gaps[-1]) / last
-    return min(max(ceil(log(gaps[-1] / tol) / rate), 1), LONGEST) if rate > 0.0 else LONGEST
+    wanted = (log(gaps[-1]) - log(tol)) / rate if rate > 0.0 else LONGEST
+    return max(ceil(min(wanted, LONGEST)), 1)
 
 
 def only_rounding_left(gaps: Sequence[float], scale: float) -> bool:

@@ -234,6 +234,9 @@ class StructuredEstimator(BaseEstimator, metaclass=ABCMeta):
 
 
 def _signature(solver: str, problem: DualProblem) -> tuple[Any, ...]:
-    """What must agree for a solver's state to start another fit."""
-    sizes = tuple(block.structure.n_coordinates for block in problem.blocks)
-    return solver, problem.n_features, sizes
+    """What must agree for a solver's state to start another fit: the very same output spaces."""
+    spaces = tuple(
+        (block.structure.n_coordinates, getattr(block.structure, "fingerprint", None))
+        for block in problem.blocks
+    )
+    return solver, problem.n_features, spaces

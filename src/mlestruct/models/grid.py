@@ -140,7 +140,14 @@ class GridCRF(PairwiseEstimator):
             raise ValueError(f"neighbours: expected 4 or 8, got {self.neighbours!r}")
         if not isinstance(self.per_direction, bool | np.bool_):
             raise TypeError(f"per_direction must be True or False, got {self.per_direction!r}")
-        return [self._read_image(x, f"X[{m}]") for m, x in enumerate(X)]
+        samples = [self._read_image(x, f"X[{m}]") for m, x in enumerate(X)]
+        for m, sample in enumerate(samples):
+            if _widths(sample) != _widths(samples[0]):
+                raise ValueError(
+                    f"X[{m}] has {_widths(sample)} edge features by direction, "
+                    f"X[0] has {_widths(samples[0])}"
+                )
+        return samples
 
     def _read_image(self, x: Any, where: str) -> GraphSample:
         pixels, edge_features = x, None
@@ -219,3 +226,8 @@ class GridCRF(PairwiseEstimator):
         if each == 1:
             return [f":{direction}" for direction in directions]
         return [f":{direction}:{k}" for direction in directions for k in range(each)]
+
+
+def _widths(sample: GraphSample) -> list[int]:
+    """Numbers of edge features of the directions."""
+    return [group.n_features for group in sample.edges.groups]  # type: ignore[attr-defined]

@@ -51,6 +51,7 @@ class GraphSample:
     merged: MergedEdges | None = None
     listed: Ints | None = None
     n_listed: int = 0
+    part_of_grid: bool = False
 
     def labelled(self, known: NDArray[np.bool_]) -> GraphSample:
         """The part of the graph whose labels are known, and the edges inside it."""
@@ -78,6 +79,7 @@ class GraphSample:
             merged,
             kept if self.listed is None else self.listed[kept],
             self.n_listed,
+            self.graph.grid_shape is not None,
         )
 
 
@@ -94,6 +96,8 @@ class PairwiseEstimator(LabellingEstimator):
         """rho of one sample; an array has an entry for each edge that the user listed."""
         rho = self.rho
         try:
+            if isinstance(rho, str) and rho == "auto" and sample.part_of_grid:
+                rho = 1.0 if sample.graph.is_forest else 0.5  # as on the whole grid
             if np.ndim(rho) > 0 and sample.listed is not None:
                 if np.shape(rho) != (sample.n_listed,):
                     raise ValueError(

@@ -53,7 +53,8 @@ class Marginals:
     """Answer of a marginal oracle: max over tau of <scores, tau> + H(tau).
 
     `value` is attained by the feasible `tau`, so it is a lower bound of the approximate
-    log-partition function log Z_rho; `upper_bound` is a proven upper bound of it.
+    log-partition function log Z_rho; `upper_bound` is a proven upper bound of it (unless the
+    structure's `has_bound` is False: then it only tells the distance from a fixed point).
     `warm` can be handed to the next call.
     """
 

@@ -46,6 +46,11 @@ class BinaryPairwise:
         self.n_coordinates = self.n_scored = graph.n_nodes + graph.n_edges
 
     @property
+    def fingerprint(self) -> str:
+        """The same for equal output spaces only."""
+        return f"{self.n_states} states, {self.graph.fingerprint}"
+
+    @property
     def has_bound(self) -> bool:
         """Whether the entropy is known to be concave, so that gaps are certificates."""
         return self.reweighting.is_concave

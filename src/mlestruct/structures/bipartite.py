@@ -52,6 +52,8 @@ class BipartiteMatching:
         if not isinstance(graph, BipartiteGraph):
             graph = BipartiteGraph.complete(*graph)
         self.graph = graph
+        parts = (graph.ptr.tobytes(), graph.col.tobytes(), bool(perfect), graph.n_cols)
+        self.fingerprint = f"matching {hash(parts)}"
         self.perfect = bool(perfect)
         self.rho_rows, self.rho_cols = node_rho(rho, graph.n_rows, graph.n_cols)
         n, m = graph.n_rows, graph.n_cols

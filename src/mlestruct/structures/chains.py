@@ -57,6 +57,7 @@ class Chains:
         self.n_chains = sizes.shape[0]
         self.n_nodes = int(self.starts[-1])
         self.n_edges = self.n_nodes - self.n_chains
+        self.fingerprint = f"{self.n_states} states, chains {hash(sizes.tobytes())}"
         self._first_edge = self.n_nodes * self.n_states
         self.n_coordinates = self._first_edge + self.n_edges * self.n_states**2
         self.n_scored = self.n_coordinates

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from functools import cached_property
 from typing import Any
 
@@ -20,7 +21,8 @@ from .reweighting import Reweighting, reweighting
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-LARGEST_PROGRAM = 60_000  # coordinates for which the linear program is solved in about a second
+LARGEST_PROGRAM = 60_000  # coordinates for which the linear program is usually solved in a second
+PATIENCE = 5.0  # seconds, after which it is given up
 SHARPNESS = (1.0, 4.0, 16.0, 64.0)  # factors on the scores when rounding marginals
 SHARPENING_SWEEPS = 10
 
@@ -44,6 +46,11 @@ class Pairwise:
         self.reweighting = rho if isinstance(rho, Reweighting) else reweighting(graph, rho)
         self._split = graph.n_nodes * self.n_states
         self.n_coordinates = self.n_scored = self._split + graph.n_edges * self.n_states**2
+
+    @property
+    def fingerprint(self) -> str:
+        """The same for equal output spaces only."""
+        return f"{self.n_states} states, {self.graph.fingerprint}"
 
     @property
     def has_bound(self) -> bool:
@@ -76,7 +83,9 @@ class Pairwise:
         if isinstance(decoder, ForestDecoder):
             return decoder.solve(scores)[0]
         if self.n_coordinates <= LARGEST_PROGRAM:
-            return decoder.integral(decoder.solve(scores)[0], scores)
+            with contextlib.suppress(RuntimeError):  # not solved in time
+                vertex, _ = decoder.solve(scores, fresh=True, max_time=PATIENCE)
+                return decoder.integral(vertex, scores)
         best, most, warm = np.zeros(0, dtype=np.int64), -np.inf, None
         for sharpness in SHARPNESS:
             found = self.marginals(sharpness * scores, warm, 0.0, SHARPENING_SWEEPS)

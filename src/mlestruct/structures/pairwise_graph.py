@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property, lru_cache
+from hashlib import sha1
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -59,6 +60,14 @@ class PairwiseGraph:
         )
         return int(connected_components(links, directed=False, return_labels=False))
 
+    @cached_property
+    def fingerprint(self) -> str:
+        """The same for equal graphs only."""
+        digest = sha1(np.int64(self.n_nodes).tobytes(), usedforsecurity=False)
+        for ends in (self.tail, self.head):
+            digest.update(ends.tobytes())
+        return digest.hexdigest()
+
     def both(self, states: NDArray[np.int64]) -> NDArray[np.int64]:
         """Product of the states at the ends of every edge."""
         return states[self.tail] * states[self.head]
@@ -87,6 +96,10 @@ class Grid(PairwiseGraph):
         else:
             self.direction_sizes += 2 * [(self.height - 1) * (self.width - 1)]
         self.n_edges = sum(self.direction_sizes)
+
+    @property
+    def fingerprint(self) -> str:
+        return f"grid {self.height} {self.width} {self.neighbours}"
 
     @property
     def n_components(self) -> int:
