@@ -676,3 +676,10 @@ def test_half_integral_vertices_are_taken_apart_correctly():
     assert found.vertex.values.tolist() == [0.5, 0.5, 0.5]
     assert structure.label(found.vertex).tolist() == [0, 0, 0]
     assert structure.label(Vertex(np.array([1]), np.ones(1))).tolist() == [0, 1, 0]
+
+
+def test_state_of_a_large_image_stays_small():
+    graph = grid(200, 200)
+    structure = BinaryPairwise(graph)
+    found = structure.marginals(np.zeros(structure.n_coordinates))
+    assert found.tau.nbytes + found.warm.nbytes < 3_000_000

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -11,21 +10,17 @@ from numpy.typing import NDArray
 
 from ..decoders.qpbo import QPBO
 from ..inference.grid_oracle import fits, grid_marginals
-from ..inference.reweighted_oracle import ReweightedOracle
 from . import _binary_kernels as kernels
 from .base import Decoding, Marginals, Vertex
 from .pairwise_graph import PairwiseGraph
-from .reweighting import Reweighting, reweighting
+from .pairwise_space import MAX_SWEEPS, PairwiseSpace
+from .reweighting import Reweighting
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-MAX_SWEEPS = 1000
-LEARNING_SWEEPS = 3
-NOTHING = np.zeros(0)
 
-
-class BinaryPairwise:
+class BinaryPairwise(PairwiseSpace):
     """All labellings of a graph with the states 0 and 1; the polytope is the local one.
 
     Coordinates are minimal: P(x_n = 1) of every node, then P(x_i = x_j = 1) of every edge. Scores
@@ -41,19 +36,8 @@ class BinaryPairwise:
     n_states = 2
 
     def __init__(self, graph: PairwiseGraph, rho: Any = "auto"):
-        self.graph = graph
-        self.reweighting = rho if isinstance(rho, Reweighting) else reweighting(graph, rho)
+        super().__init__(graph, rho)
         self.n_coordinates = self.n_scored = graph.n_nodes + graph.n_edges
-
-    @property
-    def fingerprint(self) -> str:
-        """The same for equal output spaces only."""
-        return f"{self.n_states} states, {self.graph.fingerprint}"
-
-    @property
-    def has_bound(self) -> bool:
-        """Whether the entropy is known to be concave, so that gaps are certificates."""
-        return self.reweighting.is_concave
 
     # ------------------------------------------------------------------ decoding
     @cached_property
@@ -104,13 +88,6 @@ class BinaryPairwise:
         return tau
 
     # ------------------------------------------------------------------ marginals
-    @cached_property
-    def _oracle(self) -> ReweightedOracle:
-        graph = self.graph
-        return ReweightedOracle(
-            graph.n_nodes, graph.tail, graph.head, self.reweighting, graph.is_forest
-        )
-
     def marginals(
         self, scores: Floats, warm: Any = None, tol: float = 1e-6, max_sweeps: int = MAX_SWEEPS
     ) -> Marginals:
@@ -134,12 +111,6 @@ class BinaryPairwise:
         found = self._oracle(nodes, pairs, value, known, tol, max_sweeps)
         tau = np.concatenate([found.nodes[:, 1], found.edges[:, 1, 1]])
         return Marginals(tau, found.value, found.upper_bound, found.warm, found.sweeps)
-
-    def expectation(
-        self, features: Any, theta: Floats, offset: Floats | None, warm: Any, tol: float
-    ) -> tuple[Marginals, Floats]:
-        """The same under features, with their moments; gives up early and keeps no tau."""
-        return expectation(self, features, theta, offset, warm, tol)
 
     def node_marginals(self, tau: Floats) -> Floats:
         """P(state) of every node, shape (n_nodes, 2)."""
@@ -191,21 +162,6 @@ class BinaryEntropy:
         """tau <- (1 - eta) tau + eta vertex, in place."""
         n_nodes = tau.shape[0] - self._ends[0].shape[0]
         kernels.move_towards(tau, vertex.dense(tau.shape[0]), eta, *self._ends, n_nodes)
-
-
-def expectation(
-    structure: Any, features: Any, theta: Floats, offset: Floats | None, warm: Any, tol: float
-) -> tuple[Marginals, Floats]:
-    """Marginals under features, and their moments.
-
-    Sweeps are few: what is missing is reported as the gap and made up for at the next theta.
-    """
-    scores = features.scores(theta)
-    if offset is not None:
-        scores = scores + offset
-    found = structure.marginals(scores, warm, tol, LEARNING_SWEEPS)
-    moments = features.moments(found.tau)
-    return replace(found, tau=NOTHING), moments
 
 
 def _sparse(point: Floats) -> Vertex:

@@ -11,12 +11,10 @@ from numpy.typing import NDArray
 
 from ..decoders.local_polytope import LocalPolytope
 from ..decoders.trees import ForestDecoder
-from ..inference.reweighted_oracle import ReweightedOracle
 from .base import Decoding, Marginals, Vertex
-from .binary import MAX_SWEEPS, expectation
 from .entropy import SeparableEntropy
 from .pairwise_graph import PairwiseGraph
-from .reweighting import Reweighting, reweighting
+from .pairwise_space import MAX_SWEEPS, PairwiseSpace
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -27,7 +25,7 @@ SHARPNESS = (1.0, 4.0, 16.0, 64.0)  # factors on the scores when rounding margin
 SHARPENING_SWEEPS = 10
 
 
-class Pairwise:
+class Pairwise(PairwiseSpace):
     """All labellings of a graph with states 0 .. n_states-1; the polytope is the local one.
 
     Coordinates: P(x_n = s), node by node, then P(x_i = s, x_j = t), edge by edge with the tail's
@@ -41,21 +39,10 @@ class Pairwise:
     """
 
     def __init__(self, graph: PairwiseGraph, n_states: int, rho: Any = "auto"):
-        self.graph = graph
+        super().__init__(graph, rho)
         self.n_states = int(n_states)
-        self.reweighting = rho if isinstance(rho, Reweighting) else reweighting(graph, rho)
         self._split = graph.n_nodes * self.n_states
         self.n_coordinates = self.n_scored = self._split + graph.n_edges * self.n_states**2
-
-    @property
-    def fingerprint(self) -> str:
-        """The same for equal output spaces only."""
-        return f"{self.n_states} states, {self.graph.fingerprint}"
-
-    @property
-    def has_bound(self) -> bool:
-        """Whether the entropy is known to be concave, so that gaps are certificates."""
-        return self.reweighting.is_concave
 
     # ------------------------------------------------------------------ decoding
     @cached_property
@@ -138,13 +125,6 @@ class Pairwise:
         return tau
 
     # ------------------------------------------------------------------ marginals
-    @cached_property
-    def _oracle(self) -> ReweightedOracle:
-        graph = self.graph
-        return ReweightedOracle(
-            graph.n_nodes, graph.tail, graph.head, self.reweighting, graph.is_forest
-        )
-
     def marginals(
         self, scores: Floats, warm: Any = None, tol: float = 1e-6, max_sweeps: int = MAX_SWEEPS
     ) -> Marginals:
@@ -159,12 +139,6 @@ class Pairwise:
         found = self._oracle(nodes, pairs, value, warm, tol, max_sweeps)
         tau = np.concatenate([found.nodes.ravel(), found.edges.ravel()])
         return Marginals(tau, found.value, found.upper_bound, found.warm, found.sweeps)
-
-    def expectation(
-        self, features: Any, theta: Floats, offset: Floats | None, warm: Any, tol: float
-    ) -> tuple[Marginals, Floats]:
-        """The same under features, with their moments; gives up early and keeps no tau."""
-        return expectation(self, features, theta, offset, warm, tol)
 
     def node_marginals(self, tau: Floats) -> Floats:
         """P(state) of every node, shape (n_nodes, n_states)."""
