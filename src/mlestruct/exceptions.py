@@ -7,7 +7,9 @@ class InfeasibleError(ValueError):
     """An output space is empty: no matching covers the nodes that must be covered.
 
     `rows` is a violating set: together they have fewer allowed partners than members. `side` says
-    whether they are "rows" or, in a problem with more rows than columns, "columns".
+    whether they are "rows", in a problem with more rows than columns "columns", or "nodes" of one
+    group. In a group that is matched in pairs they are nodes whose removal leaves more odd groups
+    than there are of them (none if the number of nodes is odd).
     """
 
     def __init__(self, message: str, rows: list[int], side: str = "rows"):
