@@ -12,6 +12,8 @@ log Z_RW >= log Z.
 
 from __future__ import annotations
 
+import copy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +25,7 @@ from .base import Decoding, Marginals, Vertex
 from .bipartite_graph import BipartiteGraph
 from .entropy import SeparableEntropy
 from .matching_core import Layout, MatchingCore, build_core
+from .softened import SoftenedMatching
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -228,17 +231,24 @@ class BipartiteMatching:
         )  # fmt: skip
         return bound + float(scores @ core.settled)
 
-    def softened(self, share: float = 1.0) -> Any:
-        """A form with a safely concave entropy (`SoftenedMatching`), None if this one is.
+    def rest(self, found: Marginals) -> Floats:
+        """1 - tau of every coordinate, accurate where tau is near 1."""
+        rest = 1.0 - found.tau
+        rest[self._core.source] = matching_oracle.complements(self._core.rows, found.warm.t)
+        return rest
+
+    def softened(self, share: float = 1.0) -> SoftenedMatching | None:
+        """A form with a safely concave entropy, None if this one is.
 
         `share` is how much of what makes the entropy unsafe is taken out of it.
         """
-        from .softened import SoftenedMatching
-
-        c = self._core.rows.c
-        if not c.size or c.max() <= matching_oracle.SAFE_C:
+        rows = self._core.rows
+        excess = share * np.maximum(rows.c - matching_oracle.SAFE_C, 0.0)
+        if not excess.any():
             return None
-        return SoftenedMatching(self, share)
+        softer = copy.copy(self)
+        softer._set_core(replace(self._core, rows=rows._replace(c=rows.c - excess)))
+        return SoftenedMatching(self, softer)
 
     @property
     def has_feature_covariance(self) -> bool:

@@ -1,0 +1,197 @@
+"""Matchings in general graphs over the matching polytope itself: mixtures of true matchings.
+
+Beyond the local polytope, odd sets of nodes are kept from pairing up among themselves. The decoder
+is a blossom algorithm, so all points the solvers meet are globally consistent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..decoders.blossom import best_matching
+from ..inference import odd_set_oracle
+from ..inference.frank_wolfe_marginals import frank_wolfe_marginals
+from ..inference.odd_set_oracle import OddSets
+from .base import Decoding, Marginals, Vertex
+from .local_matching import LocalMatching, even_marginals
+from .odd_sets import CUT_LIMIT, surely_in_matching_polytope, violated_odd_sets
+from .simple_graph import SimpleGraph
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+MAX_STEPS = 100  # of Frank-Wolfe, where the local optimum is not a mixture of matchings
+VIOLATION = 1e-9  # of an odd-set constraint that is overlooked
+
+
+@dataclass
+class _Warm:
+    """State of the local oracle, the odd sets met, and the last point of this polytope."""
+
+    local: Any
+    sets: OddSets
+    tau: Floats
+
+
+class ExactMatching(LocalMatching):
+    """Output space of matchings in `graph`, over the convex hull of all of them.
+
+    Parameters
+    ----------
+    graph : SimpleGraph, or the number of nodes for all pairs
+    rho : float or array of shape (n_nodes,), in [1/2, 1]
+    perfect : bool, whether every node must be matched
+    """
+
+    polytope = "exact"
+
+    def __init__(self, graph: SimpleGraph | int, rho: ArrayLike = 1.0, perfect: bool = True):
+        self._covering: Floats | None = None
+        super().__init__(graph, rho, bool(perfect))
+
+    def _settle(self) -> tuple[Floats, Bools | None, Bools]:
+        """Edges in no or in every perfect matching.
+
+        Nothing beyond what is settled in the local polytope if that has no odd cycles, or if its
+        maximum-entropy point is proven to be a mixture of perfect matchings: all open edges are
+        strictly inside there. Otherwise matchings are found that cover as many new edges as
+        possible, until there are no more new edges to cover.
+        """
+        graph, n = self.graph, self.graph.n_nodes
+        if self.free.any() or (graph.is_complete and n > 2 and n % 2 == 0):
+            return super()._settle()
+        best_matching(n, graph.ptr, graph.col, np.zeros(graph.n_edges))  # raises if there is none
+        settled, varies, singles = super()._settle()
+        keep = np.ones(graph.n_edges, dtype=bool) if varies is None else varies
+        part, _, edges = graph.subgraph(keep)
+        if part.n_edges == 0 or part.is_bipartite:
+            return settled, varies, singles
+        even, _ = even_marginals(part, np.ones(part.n_nodes), np.zeros(part.n_nodes, dtype=bool))
+        if surely_in_matching_polytope(part, even):
+            return settled, varies, singles
+        share = covering_mixture(part)
+        settled[edges[share == 1.0]] = 1.0
+        keep[edges] = (share > 0.0) & (share < 1.0)
+        self._covering = np.zeros(graph.n_edges)
+        self._covering[edges] = share
+        return settled, None if keep.all() else keep, singles
+
+    def _find_interior(self) -> Floats:
+        """The mixture of covering matchings if one was needed, else as in the local polytope.
+
+        With single nodes: mostly single, each edge a little, which is always consistent.
+        """
+        if self._covering is not None:
+            return np.maximum(self._covering, self.settled)
+        if self.free.any() and not self.graph.is_complete:
+            share = 0.5 / max(int(self.graph.degree.max(initial=0)), 1)
+            share /= 1.0 + self.graph.n_nodes / 2.0
+            t = np.full(self._open[0].n_edges, share)
+            rest: Floats = 1.0 - share * self._open[0].degree.astype(np.float64)
+            return self._coordinates(t, rest)
+        return super()._find_interior()
+
+    def _decode_open(
+        self, graph: SimpleGraph, scores: Floats, single: Floats, warm: Floats | None
+    ) -> Decoding:
+        best = best_matching(
+            graph.n_nodes, graph.ptr, graph.col, scores,
+            single=single if self.free.any() else None, warm=warm,
+        )  # fmt: skip
+        indices = np.concatenate([best.edges, graph.n_edges + best.single_nodes])
+        return Decoding(Vertex(indices, np.ones(indices.shape[0])), best.score, best.prices)
+
+    def marginals(self, scores: Floats, warm: Any = None, tol: float = 1e-8) -> Marginals:
+        """tau maximising <scores, tau> + H_rho(tau), with certified bounds of log Z_rho.
+
+        The local polytope is larger, so its optimum is the answer wherever it is proven to be a
+        mixture of matchings, and a bound everywhere. Otherwise odd sets get prices; in graphs too
+        large to find these, Frank-Wolfe steps from MAP calls approach the optimum and may stop
+        short of `tol`.
+        """
+        known = warm if isinstance(warm, _Warm) else _Warm(None, OddSets(), self.interior())
+        local = super().marginals(scores, known.local, tol)
+        if self._is_consistent(local.tau):
+            return replace(local, warm=_Warm(local.warm, known.sets, local.tau))
+        if self._open[0].n_nodes <= CUT_LIMIT:
+            return self._marginals_with_sets(scores, _Warm(local.warm, known.sets, known.tau), tol)
+        start = known.tau + 1e-3 * (self.interior() - known.tau)
+        tau, value, upper, steps = frank_wolfe_marginals(self, scores, start, tol, MAX_STEPS)
+        state = _Warm(local.warm, known.sets, tau)
+        return Marginals(tau, value, min(upper, local.upper_bound), state, steps)
+
+    def _marginals_with_sets(self, scores: Floats, known: _Warm, tol: float) -> Marginals:
+        """The answer by prices on odd sets, moved inwards by the little that still violates one."""
+        found = odd_set_oracle.solve(
+            super().marginals, self._violated, scores, known.sets, known.local, tol
+        )
+        tau, inside = found.tau, self.interior()
+        if found.sets.inside:
+            table, room = np.array(found.sets.inside), np.array(found.sets.room)
+            excess = table @ tau[: self.n_scored] - room
+            slack = room - table @ inside[: self.n_scored]
+            over = excess > 0.0
+            step = float(np.max(excess[over] / (excess + slack)[over], initial=0.0))
+            tau = tau + min(step, 1.0) * (inside - tau)
+        value = float(scores @ tau) + self.entropy(tau)
+        state = _Warm(found.warm, found.sets, tau)
+        return Marginals(tau, value, max(found.upper_bound, value), state, found.iterations)
+
+    def _violated(self, tau: Floats) -> list[tuple[Floats, float]]:
+        """Odd sets that tau violates: the edges within each, and how much they may hold."""
+        graph, _, edges = self._open
+        table = graph.dense(tau[edges])
+        single = self._singles(tau)
+        out = []
+        for members in violated_odd_sets(table, single, VIOLATION):
+            within = np.zeros(self.n_scored)
+            within[edges] = members[graph.row] & members[graph.col]
+            out.append((within, 0.5 * (int(members.sum()) - 1)))
+        return out
+
+    def _is_consistent(self, tau: Floats) -> bool:
+        """Whether a point of the local polytope is proven to be a mixture of matchings."""
+        graph, nodes, edges = self._open
+        if graph.n_edges == 0 or graph.is_bipartite:
+            return True
+        if not self.free.any():
+            return surely_in_matching_polytope(graph, tau[edges])
+        return surely_in_matching_polytope(*_doubled(graph, tau[edges], tau[self.n_scored + nodes]))
+
+
+def _doubled(graph: SimpleGraph, t: Floats, z: Floats) -> tuple[SimpleGraph, Floats]:
+    """Two copies of a graph, each node joined to its copy: imperfect matchings made perfect."""
+    n = graph.n_nodes
+    row, col = graph.row, graph.col
+    nodes = np.arange(n)
+    pairs = np.concatenate(
+        [
+            np.stack([row, col], axis=1),
+            np.stack([row, col], axis=1) + n,
+            np.stack([nodes, nodes + n], axis=1),
+        ]
+    )
+    doubled, edge = SimpleGraph.from_edges(2 * n, pairs)
+    values = np.empty(doubled.n_edges)
+    values[edge] = np.concatenate([t, t, z])
+    return doubled, values
+
+
+def covering_mixture(graph: SimpleGraph) -> Floats:
+    """The mean of perfect matchings that together use every edge that any of them can use.
+
+    Each one uses as many new edges as possible; when the best one has none, no perfect matching
+    has. Edges of share 0 are then in no perfect matching and those of share 1 in all.
+    """
+    uses = np.zeros(graph.n_edges)
+    count = 0
+    while True:
+        found = best_matching(graph.n_nodes, graph.ptr, graph.col, np.where(uses > 0, 0.0, 1.0))
+        if count and (uses[found.edges] > 0).all():
+            return uses / count
+        uses[found.edges] += 1.0
+        count += 1
