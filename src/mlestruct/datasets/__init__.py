@@ -1,5 +1,13 @@
 """Generated data, and loaders for real data that a user points at."""
 
+from .campus import (
+    Campus,
+    CampusYear,
+    Question,
+    generate_campus,
+    read_campus,
+    write_campus,
+)
 from .horses import HorseImages, load_horses, split_horses
 from .landmarks import data_folder, load_cmu_landmarks
 from .scenes import (
@@ -14,18 +22,24 @@ from .shape_context import descriptor_features, shape_context
 from .words import make_words
 
 __all__ = [
+    "Campus",
+    "CampusYear",
     "FramePairs",
     "HorseImages",
     "LandmarkSequence",
+    "Question",
     "data_folder",
     "descriptor_features",
     "frame_pairs",
+    "generate_campus",
     "load_cmu_landmarks",
     "load_horses",
     "make_landmark_sequence",
     "make_segmentation",
     "make_words",
+    "read_campus",
     "shape_context",
     "split_horses",
     "split_in_three",
+    "write_campus",
 ]

@@ -3,9 +3,10 @@
 from .arrays import DenseFeatures, IdentityFeatures, SparseFeatures
 from .base import FeatureMap, dense_matrix
 from .images import edge_feature_names, edge_features, node_feature_names, node_features
-from .lazy import LazyFeatures
+from .lazy import LazyFeatures, SquareFeatures
 from .levels import Levels
 from .pairwise import BinaryFeatures, StateFeatures
+from .questionnaires import QuestionnairePairs
 from .sequences import SequenceFeatures
 from .tables import TableFeatures
 
@@ -16,8 +17,10 @@ __all__ = [
     "IdentityFeatures",
     "LazyFeatures",
     "Levels",
+    "QuestionnairePairs",
     "SequenceFeatures",
     "SparseFeatures",
+    "SquareFeatures",
     "StateFeatures",
     "TableFeatures",
     "dense_matrix",

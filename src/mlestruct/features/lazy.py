@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from ..structures.simple_graph import SimpleGraph
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -75,3 +77,27 @@ class LazyFeatures:
             block = self._rows(int(row), int(row) + 1)[0]
             out += values[at] @ block[indices[at] % self.shape[1]]
         return out
+
+
+class SquareFeatures:
+    """Features of the pairs of one group, from a map over all (n, n) ordered pairs.
+
+    Only the pairs of `graph`, row < column, are used; both directions are taken to agree.
+    """
+
+    def __init__(self, features: LazyFeatures, graph: SimpleGraph):
+        self.features = features
+        self.n_features = features.n_features
+        self.n_scored = graph.n_edges
+        self._places = graph.row * graph.n_nodes + graph.col
+
+    def scores(self, theta: Floats) -> Floats:
+        return self.features.scores(theta)[self._places]
+
+    def moments(self, tau: Floats) -> Floats:
+        full = np.zeros(self.features.n_scored)
+        full[self._places] = tau
+        return self.features.moments(full)
+
+    def moments_at(self, indices: Ints, values: Floats) -> Floats:
+        return self.features.moments_at(self._places[indices], values)

@@ -1,0 +1,457 @@
+"""Generated roommates: students' questionnaires and whom they chose to live with, year by year.
+
+A stand-in for the housing records of a university, which nobody may pass on. Every year's pairs are
+one draw from the model itself with known weights, so what is learned can be compared with the
+truth. The files have the form in which a housing office would keep its own.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import norm
+
+from ..features.questionnaires import PairGraph, QuestionnairePairs
+from ..inference.matching_sampler import sample_matchings
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+FIRST_YEAR = 2010
+LEAST_GROWTH, MOST_GROWTH = -0.011, 0.043  # of a year's size against n_students
+FACTORS = 3  # behind all answers: sociable, nocturnal, orderly
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question: its name, "binary" or "ordinal", and what its answers 0, 1, ... mean."""
+
+    name: str
+    kind: str
+    labels: tuple[str, ...]
+
+    @property
+    def levels(self) -> int:
+        return len(self.labels)
+
+
+@dataclass(frozen=True)
+class CampusYear:
+    """One year: student ids, answers (n, n_questions) with -1 for none, partner or -1 for none.
+
+    `rhat` and `ess` tell how well the chains behind generated pairs had converged.
+    """
+
+    year: int
+    students: list[str]
+    answers: Ints
+    partner: Ints
+    rhat: float | None = None
+    ess: float | None = None
+
+    def paired(self) -> CampusYear:
+        """Only the students who have a partner."""
+        kept = np.flatnonzero(self.partner >= 0)
+        place = np.full(self.partner.size, -1, dtype=np.int64)
+        place[kept] = np.arange(kept.size)
+        return CampusYear(
+            self.year,
+            [self.students[i] for i in kept],
+            self.answers[kept],
+            place[self.partner[kept]],
+            self.rhat,
+            self.ess,
+        )
+
+
+@dataclass(frozen=True)
+class Campus:
+    """Questions and years; of generated data also the weights behind the pairs.
+
+    `true_weights` holds those that are not 0 by the name of their feature, `true_theta` all of them
+    in the order of the features.
+    """
+
+    questions: list[Question]
+    years: list[CampusYear]
+    true_weights: dict[str, float] | None = None
+    true_theta: Floats | None = None
+
+    def features(
+        self, year: int | CampusYear, graph: PairGraph | None = None
+    ) -> QuestionnairePairs:
+        """Features of the pairs of a year, given as the year, such as 2010, or as an item of it."""
+        if isinstance(year, CampusYear):
+            return _features(self.questions, year.answers, graph)
+        for one in self.years:
+            if one.year == year:
+                return _features(self.questions, one.answers, graph)
+        raise ValueError(f"year: expected one of {[one.year for one in self.years]}, got {year!r}")
+
+
+def _features(
+    questions: Sequence[Question], answers: Ints, graph: PairGraph | None = None
+) -> QuestionnairePairs:
+    return QuestionnairePairs(
+        np.where(answers < 0, np.nan, answers),
+        [question.levels for question in questions],
+        [question.name for question in questions],
+        graph=graph,
+    )
+
+
+# name, labels, share of each answer, loadings on the factors, weight of the difference
+_SURVEY: list[tuple[str, str, tuple[float, ...], tuple[float, float, float], float]] = [
+    ("smoking", "no;yes", (0.92, 0.08), (0.2, 0.4, -0.3), -3.0),
+    ("single-sex floor", "no;yes", (0.75, 0.25), (-0.4, -0.2, 0.2), -0.1),
+    (
+        "personality",
+        "very reserved;reserved;in between;outgoing;very outgoing",
+        (0.10, 0.24, 0.32, 0.23, 0.11),
+        (0.8, 0.0, 0.0),
+        -0.9,
+    ),
+    (
+        "bed time",
+        "before 22;22 to 23;23 to 24;0 to 1;after 1",
+        (0.06, 0.20, 0.34, 0.26, 0.14),
+        (0.1, 0.8, -0.1),
+        -0.7,
+    ),
+    (
+        "wake time",
+        "before 7;7 to 8;8 to 9;9 to 10;after 10",
+        (0.10, 0.28, 0.33, 0.20, 0.09),
+        (0.0, 0.7, -0.2),
+        -0.5,
+    ),
+    (
+        "audio while studying",
+        "never;rarely;at times;often;always",
+        (0.22, 0.25, 0.24, 0.18, 0.11),
+        (0.2, 0.2, -0.2),
+        -0.3,
+    ),
+    (
+        "overnight guests",
+        "never;once a term;once a month;once a week;more",
+        (0.35, 0.28, 0.20, 0.12, 0.05),
+        (0.5, 0.3, -0.2),
+        -0.24,
+    ),
+    (
+        "cleanliness",
+        "relaxed;fairly relaxed;average;tidy;spotless",
+        (0.05, 0.16, 0.37, 0.30, 0.12),
+        (0.0, -0.1, 0.7),
+        -0.15,
+    ),
+    (
+        "sleeping",
+        "anything wakes me;light;average;deep;nothing wakes me",
+        (0.08, 0.22, 0.38, 0.22, 0.10),
+        (0.1, 0.1, -0.2),
+        -0.06,
+    ),
+    (
+        "noise",
+        "silence;quiet;some;lively;loud",
+        (0.12, 0.33, 0.33, 0.16, 0.06),
+        (0.4, 0.2, -0.3),
+        -0.06,
+    ),
+    (
+        "temperature",
+        "cold;cool;medium;warm;hot",
+        (0.08, 0.25, 0.37, 0.22, 0.08),
+        (0.0, 0.0, 0.0),
+        0.0,
+    ),
+    (
+        "socialising in the room",
+        "never;rarely;at times;often;always",
+        (0.10, 0.24, 0.33, 0.23, 0.10),
+        (0.7, 0.1, -0.1),
+        -0.03,
+    ),
+    (
+        "study hours",
+        "early morning;morning;afternoon;evening;night",
+        (0.05, 0.15, 0.25, 0.37, 0.18),
+        (0.0, 0.5, 0.0),
+        0.0,
+    ),
+    (
+        "study location",
+        "always in the room;mostly there;both;mostly out;always out",
+        (0.13, 0.22, 0.30, 0.22, 0.13),
+        (0.1, 0.0, 0.1),
+        0.0,
+    ),
+]
+_COMBINATIONS = {
+    "personality: 4-4": 0.25,  # outgoing people find each other even more than agreement says
+    "bed time: 0-0": 0.3,
+    "overnight guests: 0-4": -0.3,
+    "cleanliness: 4-4": 0.2,
+    "cleanliness: 0-4": -0.2,
+}
+
+
+def generate_campus(
+    n_students: int | Sequence[int] = 2400,
+    n_years: int | None = None,
+    random_state: int | None = 0,
+    *,
+    strength: float = 1.0,
+    missing: float = 0.0,
+    n_chains: int = 2,
+    max_sweeps: int = 50_000,
+) -> Campus:
+    """Three years of students with 14 answers each, and the pairs in which they live.
+
+    Answers come from three hidden traits and are skewed as such answers are: 8 % smoke. Agreement
+    on smoking, personality and bed time counts most, study habits and temperature not at all. With
+    the default strength, true scores tell roommates from other pairs with an AUC of about 0.8.
+
+    Parameters
+    ----------
+    n_students : typical size of a year, or the exact size of each; even
+    n_years : default 3, or as many as there are sizes
+    strength : factor on all weights; 0 makes pairs random
+    missing : share of answers left empty
+    n_chains, max_sweeps : of `mlestruct.inference.matching_sampler.sample_matchings`
+
+    Examples
+    --------
+    >>> from mlestruct.datasets.campus import generate_campus
+    >>> campus = generate_campus(40, random_state=0)
+    >>> [year.year for year in campus.years], campus.features(2010).n_features
+    ([2010, 2011, 2012], 200)
+    >>> min(campus.true_weights, key=campus.true_weights.get)
+    '|smoking|'
+    """
+    if not np.isfinite(strength):
+        raise ValueError(f"strength: expected a finite number, got {strength}")
+    if not 0.0 <= missing < 1.0:
+        raise ValueError(f"missing: expected a share from 0 to below 1, got {missing}")
+    rng = np.random.default_rng(random_state)
+    questions = [
+        Question(name, "binary" if len(shares) == 2 else "ordinal", tuple(labels.split(";")))
+        for name, labels, shares, _, _ in _SURVEY
+    ]
+    weights = {f"|{name}|": strength * weight for name, *_, weight in _SURVEY if weight != 0.0}
+    weights |= {name: strength * weight for name, weight in _COMBINATIONS.items()}
+    theta, years = np.zeros(0), []
+    for k, n in enumerate(_sizes(n_students, n_years, rng)):
+        answers = _answers(n, missing, rng)
+        features = _features(questions, answers)
+        theta = np.array([weights.get(name, 0.0) for name in features.feature_names])
+        samples = sample_matchings(
+            features.scores(theta), n_chains=n_chains, max_sweeps=max_sweeps, random_state=rng
+        )
+        year = FIRST_YEAR + k
+        students = [f"{year}-{i:0{len(str(n))}d}" for i in range(1, n + 1)]
+        years.append(
+            CampusYear(year, students, answers, samples.partners[0], samples.rhat, samples.ess)
+        )
+    return Campus(questions, years, weights, theta)
+
+
+def _sizes(
+    n_students: int | Sequence[int], n_years: int | None, rng: np.random.Generator
+) -> list[int]:
+    """Even numbers of students, one for each year."""
+    given = isinstance(n_students, Sequence | np.ndarray)
+    numbers = np.atleast_1d(n_students).tolist()
+    if any(n < 2 or n % 2 for n in numbers):
+        raise ValueError(f"n_students: expected even numbers from 2, got {n_students}")
+    sizes = [int(n) for n in numbers]
+    if given:
+        if not sizes or n_years not in (None, len(sizes)):
+            raise ValueError(f"n_students: expected {n_years or 'some'} sizes, got {n_students}")
+        return sizes
+    if n_years is not None and n_years < 1:
+        raise ValueError(f"n_years: expected at least 1, got {n_years}")
+    growth = rng.uniform(LEAST_GROWTH, MOST_GROWTH, size=3 if n_years is None else n_years)
+    return [sizes[0] + 2 * round(float(share) * sizes[0] / 2) for share in growth]
+
+
+def _answers(n: int, missing: float, rng: np.random.Generator) -> Ints:
+    """Correlated normal variables, cut so that every answer has its share."""
+    traits = rng.normal(size=(n, FACTORS))
+    out = np.empty((n, len(_SURVEY)), dtype=np.int64)
+    for q, (_, _, shares, loadings, _) in enumerate(_SURVEY):
+        own = np.sqrt(1.0 - np.sum(np.square(loadings)))
+        value = traits @ np.array(loadings) + own * rng.normal(size=n)
+        out[:, q] = np.searchsorted(norm.ppf(np.cumsum(shares)[:-1]), value)
+    out[rng.random(out.shape) < missing] = -1
+    return out
+
+
+def write_campus(campus: Campus, folder: str | Path) -> None:
+    """Write questions.csv and, for each year, students_YYYY.csv and pairs_YYYY.csv.
+
+    Students: id and a column per question, empty where there is no answer. Pairs: id_a, id_b.
+    Questions: name, kind, levels, labels (joined by semicolons). The true weights, which a housing
+    office would not have, are not written.
+    """
+    place = Path(folder)
+    for question in campus.questions:
+        if any(";" in label for label in question.labels):
+            raise ValueError(f"question {question.name!r}: a label contains a semicolon")
+    place.mkdir(parents=True, exist_ok=True)
+    names = [question.name for question in campus.questions]
+    _write(
+        place / "questions.csv",
+        ["name", "kind", "levels", "labels"],
+        [[q.name, q.kind, q.levels, ";".join(q.labels)] for q in campus.questions],
+    )
+    for year in campus.years:
+        _write(
+            place / f"students_{year.year}.csv",
+            ["id", *names],
+            [
+                [student, *("" if a < 0 else a for a in row)]
+                for student, row in zip(year.students, year.answers.tolist(), strict=True)
+            ],
+        )
+        _write(
+            place / f"pairs_{year.year}.csv",
+            ["id_a", "id_b"],
+            [
+                [year.students[i], year.students[j]]
+                for i, j in enumerate(year.partner.tolist())
+                if i < j
+            ],
+        )
+
+
+def _write(file: Path, header: list[str], rows: list[list[Any]]) -> None:
+    with file.open("w", newline="", encoding="utf-8") as out:
+        csv.writer(out, lineterminator="\n").writerows([header, *rows])
+
+
+def read_campus(folder: str | Path) -> Campus:
+    """Read what `write_campus` writes, or a housing office's own files of that form.
+
+    Students in no pair are kept with partner -1. What does not fit is a ValueError that names the
+    file, the line and the column.
+    """
+    place = Path(folder)
+    questions = _read_questions(place / "questions.csv")
+    years = []
+    numbers = {file.stem.partition("_")[2] for file in place.glob("students_*.csv")}
+    numbers |= {file.stem.partition("_")[2] for file in place.glob("pairs_*.csv")}
+    for number in sorted(numbers):
+        if not (number.isascii() and number.isdigit()):
+            raise ValueError(f"{place}: expected names like students_2010.csv, got {number!r}")
+        students, answers = _read_students(place / f"students_{number}.csv", questions)
+        partner = _read_pairs(place / f"pairs_{number}.csv", students)
+        years.append(CampusYear(int(number), students, answers, partner))
+    if not years:
+        raise FileNotFoundError(f"{place}: no files students_YYYY.csv and pairs_YYYY.csv")
+    return Campus(questions, years)
+
+
+def _read_questions(file: Path) -> list[Question]:
+    questions: list[Question] = []
+    for line, row in _rows(file, ["name", "kind", "levels"], optional=["labels"]):
+        name, kind, count = row["name"], row["kind"], row["levels"]
+        if not name or name in [question.name for question in questions]:
+            raise ValueError(f"{file}, line {line}, column name: empty or twice: {name!r}")
+        if kind not in ("binary", "ordinal"):
+            raise ValueError(f"{file}, line {line}, column kind: not binary or ordinal: {kind!r}")
+        if not (count.isascii() and count.isdigit() and int(count) >= 2):
+            raise ValueError(f"{file}, line {line}, column levels: not a number from 2: {count!r}")
+        if kind == "binary" and int(count) != 2:
+            raise ValueError(f"{file}, line {line}, column levels: 2 if binary, got {count}")
+        labels = tuple(row["labels"].split(";")) if row.get("labels") else None
+        if labels is None:
+            labels = tuple(str(level) for level in range(int(count)))
+        if len(labels) != int(count):
+            raise ValueError(
+                f"{file}, line {line}, column labels: {len(labels)} for {count} levels"
+            )
+        questions.append(Question(name, kind, labels))
+    if not questions:
+        raise ValueError(f"{file}: no questions")
+    return questions
+
+
+def _read_students(file: Path, questions: list[Question]) -> tuple[list[str], Ints]:
+    students: dict[str, list[int]] = {}
+    for line, row in _rows(file, ["id", *(question.name for question in questions)]):
+        if not row["id"] or row["id"] in students:
+            raise ValueError(f"{file}, line {line}, column id: empty or twice: {row['id']!r}")
+        answers = []
+        for question in questions:
+            cell = row[question.name]
+            fits = cell.isascii() and cell.isdigit() and int(cell) < question.levels
+            if cell and not fits:
+                raise ValueError(
+                    f"{file}, line {line}, column {question.name}: expected 0 to "
+                    f"{question.levels - 1}, or nothing, got {cell!r}"
+                )
+            answers.append(int(cell) if cell else -1)
+        students[row["id"]] = answers
+    if not students:
+        raise ValueError(f"{file}: no students")
+    return list(students), np.array(list(students.values()), dtype=np.int64)
+
+
+def _read_pairs(file: Path, students: list[str]) -> Ints:
+    place = {student: i for i, student in enumerate(students)}
+    partner = np.full(len(students), -1, dtype=np.int64)
+    for line, row in _rows(file, ["id_a", "id_b"]):
+        for column in ("id_a", "id_b"):
+            if row[column] not in place:
+                raise ValueError(
+                    f"{file}, line {line}, column {column}: unknown student {row[column]!r}"
+                )
+            if partner[place[row[column]]] >= 0 or row["id_a"] == row["id_b"]:
+                raise ValueError(
+                    f"{file}, line {line}, column {column}: {row[column]!r} is in two pairs"
+                )
+        i, j = place[row["id_a"]], place[row["id_b"]]
+        partner[i], partner[j] = j, i
+    return partner
+
+
+def _rows(
+    file: Path, columns: list[str], optional: Sequence[str] = ()
+) -> Iterator[tuple[int, dict[str, str]]]:
+    """Line numbers and cells by column, in any order of columns."""
+    if not file.is_file():
+        raise FileNotFoundError(f"{file} does not exist")
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{file}: not UTF-8 text: byte {error.start} ({error.reason})") from error
+    reader = csv.reader(io.StringIO(text), strict=True)
+    try:
+        header = [cell.strip() for cell in next(reader, [])]
+        known = set(columns) | set(optional)
+        if not set(columns) <= set(header) <= known or len(set(header)) != len(header):
+            raise ValueError(f"{file}, line 1: expected the columns {columns}, got {header}")
+        for cells in reader:
+            if not any(cell.strip() for cell in cells):
+                continue
+            if len(cells) != len(header):
+                raise ValueError(
+                    f"{file}, line {reader.line_num}: expected {len(header)} cells, "
+                    f"got {len(cells)}"
+                )
+            yield (
+                reader.line_num,
+                {column: cell.strip() for column, cell in zip(header, cells, strict=True)},
+            )
+    except csv.Error as error:
+        raise ValueError(f"{file}, line {reader.line_num}: {error}") from error
