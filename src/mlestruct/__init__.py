@@ -13,8 +13,10 @@ __version__ = "0.1.0"
 _HOMES = {
     "BipartiteMatchingCRF": "mlestruct.models",
     "ChainCRF": "mlestruct.models",
+    "EdgeList": "mlestruct.models",
     "GraphCRF": "mlestruct.models",
     "GridCRF": "mlestruct.models",
+    "MatchingCRF": "mlestruct.models",
     "PairInput": "mlestruct.models",
     "load": "mlestruct.models",
     "InfeasibleError": "mlestruct.exceptions",
@@ -31,7 +33,16 @@ __all__ = [*sorted(_HOMES), "__version__"]
 if TYPE_CHECKING:
     from .exceptions import InfeasibleError
     from .learning import LBFGS, BlockFrankWolfe, BlockMarginals, FrankWolfe, Newton
-    from .models import BipartiteMatchingCRF, ChainCRF, GraphCRF, GridCRF, PairInput, load
+    from .models import (
+        BipartiteMatchingCRF,
+        ChainCRF,
+        EdgeList,
+        GraphCRF,
+        GridCRF,
+        MatchingCRF,
+        PairInput,
+        load,
+    )
     from .structures import MissingCapability
 
 

@@ -3,11 +3,14 @@
 from .matching_bp import MatchingBP, belief_propagation
 from .sinkhorn import UnrolledSinkhorn
 from .softmax import RowSoftmax
-from .structured_svm import StructuredSVM
+from .structured_perceptron import MatchingPerceptron
+from .structured_svm import MatchingSVM, StructuredSVM
 from .truncated_trw import TruncatedTRW
 
 __all__ = [
     "MatchingBP",
+    "MatchingPerceptron",
+    "MatchingSVM",
     "RowSoftmax",
     "StructuredSVM",
     "TruncatedTRW",

@@ -19,56 +19,26 @@ from ..learning.history import Monitor
 from ..learning.path import check_alphas
 from ..learning.problem import DualProblem
 from ..learning.result import run
-from ..models.base import RegularizationPath, StructuredEstimator
-from ..models.matching_blocks import MatchingBlocks
+from ..models.base import RegularizationPath
+from ..models.matching_base import MatchingEstimator
+from ..models.matching_blocks import BipartiteBlocks, GroupBlocks
 
 Floats = NDArray[np.float64]
 
 
-class StructuredSVM(MatchingBlocks, StructuredEstimator):
-    """Maximum-margin matching with the API of the CRF estimators, without probabilities.
-
-    Parameters
-    ----------
-    alpha : float, regularisation on the summed hinge loss
-    averaging : return the weighted average of the iterates, which generalises better early on
-    tol, max_iter, max_time, perfect, feature_names, callback, random_state, verbose :
-        as in `BipartiteMatchingCRF`; max_iter counts passes over the samples
-    """
+class _HingeMachine(MatchingEstimator):
+    """Training, whatever the matchings are over."""
 
     rho = 1.0
     solver = "bcfw"
     warm_start = False
     n_jobs = None
+    averaging: bool
 
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        max_time: float | None = None,
-        averaging: bool = False,
-        perfect: bool = True,
-        feature_names: Any = None,
-        callback: Any = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ):
-        self.alpha = alpha
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.averaging = averaging
-        self.perfect = perfect
-        self.feature_names = feature_names
-        self.callback = callback
-        self.random_state = random_state
-        self.verbose = verbose
-
-    def fit(self, X: Any, Y: Any, sample_weight: Any = None) -> StructuredSVM:
+    def fit(self, X: Any, Y: Any, sample_weight: Any = None) -> Any:
         """Learn `coef_` from samples X and their observed matchings Y."""
         problem = self._problem(X, Y, sample_weight, merge=False)
-        self._learn_names(problem.n_features)
+        self._learn_names(problem)
         monitor = Monitor(self._stopping(), "ssvm")
         dual = _HingeDual(problem)
         average = WeightedAverage(problem.n_features)
@@ -104,6 +74,81 @@ class StructuredSVM(MatchingBlocks, StructuredEstimator):
         ordered = check_alphas(alphas)
         fitted = [clone(self).set_params(alpha=a).fit(X, Y, sample_weight) for a in ordered]
         return RegularizationPath(ordered, fitted)
+
+
+class StructuredSVM(BipartiteBlocks, _HingeMachine):
+    """Maximum-margin matching of two sides, with the API of the CRFs, without probabilities.
+
+    Parameters
+    ----------
+    alpha : float, regularisation on the summed hinge loss
+    averaging : return the weighted average of the iterates, which generalises better early on
+    tol, max_iter, max_time, perfect, feature_names, callback, random_state, verbose :
+        as in `BipartiteMatchingCRF`; max_iter counts passes over the samples
+    """
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        max_time: float | None = None,
+        averaging: bool = False,
+        perfect: bool = True,
+        feature_names: Any = None,
+        callback: Any = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ):
+        self.alpha = alpha
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.averaging = averaging
+        self.perfect = perfect
+        self.feature_names = feature_names
+        self.callback = callback
+        self.random_state = random_state
+        self.verbose = verbose
+
+
+class MatchingSVM(GroupBlocks, _HingeMachine):
+    """Maximum-margin matching within one group.
+
+    Parameters
+    ----------
+    alpha : float, regularisation on the summed hinge loss
+    polytope : "exact" or "local", over which the most violating output is sought
+    averaging : return the weighted average of the iterates
+    tol, max_iter, max_time, perfect, feature_names, callback, random_state, verbose :
+        as in `MatchingCRF`; max_iter counts passes over the samples
+    """
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        polytope: str = "exact",
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        max_time: float | None = None,
+        averaging: bool = False,
+        perfect: bool = True,
+        feature_names: Any = None,
+        callback: Any = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ):
+        self.alpha = alpha
+        self.polytope = polytope
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.averaging = averaging
+        self.perfect = perfect
+        self.feature_names = feature_names
+        self.callback = callback
+        self.random_state = random_state
+        self.verbose = verbose
 
 
 class _HingeDual:

@@ -5,14 +5,17 @@ from .bipartite import BipartiteMatchingCRF
 from .chain import ChainCRF
 from .graph import GraphCRF
 from .grid import GridCRF
-from .pairs import PairInput
+from .matching import MatchingCRF
+from .pairs import EdgeList, PairInput
 from .persistence import load
 
 __all__ = [
     "BipartiteMatchingCRF",
     "ChainCRF",
+    "EdgeList",
     "GraphCRF",
     "GridCRF",
+    "MatchingCRF",
     "PairInput",
     "RegularizationPath",
     "load",

@@ -68,7 +68,7 @@ class StructuredEstimator(BaseEstimator, metaclass=ABCMeta):
         self
         """
         problem = self._problem(X, Y, sample_weight)
-        self._learn_names(problem.n_features)
+        self._learn_names(problem)
         solver = make_solver(self.solver, problem)
         signature, state = getattr(self, "_state", (None, None))
         fits = self.warm_start and signature == _signature(solver.name, problem)
@@ -96,7 +96,7 @@ class StructuredEstimator(BaseEstimator, metaclass=ABCMeta):
             problem, alphas, self.solver, self._stopping(), self._generator(), self._threads()
         ):
             fitted = clone(self).set_params(alpha=alpha)
-            fitted._learn_names(problem.n_features)
+            fitted._learn_names(problem)
             fitted._keep(result, problem)
             path.alphas.append(alpha)
             path.estimators.append(fitted)
@@ -116,9 +116,13 @@ class StructuredEstimator(BaseEstimator, metaclass=ABCMeta):
         blocks = [block for block in blocks if block.weight > 0]
         return DualProblem(merge_equal(blocks) if merge else blocks, alpha)
 
-    def _learn_names(self, n_features: int) -> None:
+    def _learn_names(self, problem: DualProblem) -> None:
+        """Names of the weights: as given, as the feature map has them, or x0, x1, ..."""
+        n_features = problem.n_features
         names = self.feature_names
-        if names is not None and len(names) != n_features:
+        if names is None:
+            names = getattr(problem.blocks[0].features, "feature_names", None)
+        elif len(names) != n_features:
             raise ValueError(f"feature_names: expected {n_features} names, got {len(names)}")
         self.n_features_in_ = n_features
         self.feature_names_in_ = np.array(

@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-from scipy import sparse
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
-
 from ..learning.history import Progress
-from ..learning.problem import Block
-from .base import StructuredEstimator
-from .matching_blocks import MatchingBlocks
-from .pairs import PairSample
-from .validation import check_same_length, check_samples
-
-Floats = NDArray[np.float64]
+from .matching_base import MatchingProbabilities
+from .matching_blocks import BipartiteBlocks
 
 
-class BipartiteMatchingCRF(MatchingBlocks, StructuredEstimator):
+class BipartiteMatchingCRF(BipartiteBlocks, MatchingProbabilities):
     """Conditional random field over matchings of two sides.
 
     p(y | x) is proportional to exp(sum over pairs (i, j) of y of <theta, features of (i, j)>).
@@ -48,6 +36,10 @@ class BipartiteMatchingCRF(MatchingBlocks, StructuredEstimator):
     perfect : bool
         True: every node of the smaller side is matched. False: any node may stay single. Staying
         single scores 0, so add a constant feature to learn how eager nodes are to be matched.
+    capacity : int, array of shape (n_rows + n_cols,), or pair (of rows, of columns)
+        Number of partners of each node. Above 1 (papers with three reviewers, reviewers with up
+        to six papers: capacity=(3, 6)) labels are pairs; with perfect=True the side with less
+        capacity in total is filled, the other one uses at most its own.
     feature_names : sequence of str, optional
     warm_start : bool
         Start from the previous fit of this object.
@@ -74,7 +66,9 @@ class BipartiteMatchingCRF(MatchingBlocks, StructuredEstimator):
     X is a sequence of samples, each an array of shape (n_rows, n_cols, n_features), a feature map
     (`TableFeatures`, `LazyFeatures`, ...) or a `PairInput` with a mask or offsets. Sizes may
     differ between samples. Y holds for each sample the partner column of every row, -1 for rows
-    that stay single. Samples that share one X object are merged into one weighted block.
+    that stay single; with capacities above 1 the pairs (row, column), shape (n_pairs, 2), or a
+    boolean or SciPy sparse matrix of shape (n_rows, n_cols). Samples that share one X object are
+    merged into one weighted block.
 
     Features should be of similar scale, since one alpha penalises all weights. alpha acts on the
     summed likelihood: with ten times the samples, ten times the alpha has the same effect.
@@ -105,6 +99,7 @@ class BipartiteMatchingCRF(MatchingBlocks, StructuredEstimator):
         max_iter: int = 1000,
         max_time: float | None = None,
         perfect: bool = True,
+        capacity: Any = 1,
         feature_names: Sequence[str] | None = None,
         warm_start: bool = False,
         callback: Callable[[Progress], Any] | None = None,
@@ -119,83 +114,10 @@ class BipartiteMatchingCRF(MatchingBlocks, StructuredEstimator):
         self.max_iter = max_iter
         self.max_time = max_time
         self.perfect = perfect
+        self.capacity = capacity
         self.feature_names = feature_names
         self.warm_start = warm_start
         self.callback = callback
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
-
-    # ------------------------------------------------------------------ prediction
-    def _fitting(self, X: Any, rho: Any) -> list[tuple[Block, PairSample]]:
-        """Blocks of new samples, checked against the fitted features, with the samples."""
-        check_is_fitted(self, "coef_")
-        prepared = self._make_blocks(check_samples(X), rho)
-        self._check_features([block for block, _ in prepared])
-        return prepared
-
-    def predict_marginals(self, X: Any, tol: float = 1e-6) -> list[Any]:
-        """Pseudo-marginal probability of every pair, per sample.
-
-        Returns
-        -------
-        list of ndarray of shape (n_rows, n_cols); a SciPy sparse matrix for samples whose mask
-        was one. Where nodes may stay single, 1 minus a row's sum is its probability to do so.
-        `tol` is the certified gap of each log-partition function.
-        """
-        prepared = self._fitting(X, self.rho)
-        found = self._each(
-            lambda block: block.structure.marginals(  # type: ignore[attr-defined]
-                block.scores(self.coef_), None, tol
-            ),
-            [block for block, _ in prepared],
-        )
-        worst = max(answer.gap for answer in found)
-        if worst > tol:
-            warnings.warn(
-                f"predict_marginals: a log-partition function is certain only to {worst:.2g} "
-                f"(tol={tol:g})",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
-        return [
-            _pair_table(block.structure, sample, answer.tau)
-            for (block, sample), answer in zip(prepared, found, strict=True)
-        ]
-
-    def log_likelihood_bounds(self, X: Any, Y: Any, tol: float = 1e-8) -> tuple[Floats, Floats]:
-        """Proven bounds of the exact log p(y | x; coef_) of each sample, whatever rho was.
-
-        For bipartite matchings log Z_B <= log Z <= log Z_RW (rho = 1 and rho = 1/2), and the
-        oracle encloses each of these, so the true log-likelihood lies between the two.
-
-        Returns
-        -------
-        lower, upper : ndarrays of shape (n_samples,)
-        """
-        samples = check_samples(X)
-        labels = check_same_length(samples, Y)
-        reweighted = self._fitting(samples, 0.5)
-        bethe = self._make_blocks(samples, 1.0)
-        pairs = list(zip(reweighted, bethe, labels, range(len(labels)), strict=True))
-
-        def one(entry: Any) -> tuple[float, float]:
-            (upper_block, sample), (lower_block, _), label, m = entry
-            vertex = self._observe(upper_block, sample, label, f"Y[{m}]")
-            scores = upper_block.scores(self.coef_)
-            fit = vertex.dot(scores)
-            most = upper_block.structure.marginals(scores, None, tol).upper_bound
-            least = lower_block.structure.marginals(scores, None, tol).value
-            return fit - most, min(fit - least, 0.0)
-
-        bounds = self._each(one, pairs)
-        return np.array([low for low, _ in bounds]), np.array([high for _, high in bounds])
-
-
-def _pair_table(structure: Any, sample: PairSample, tau: Floats) -> Any:
-    graph = sample.graph
-    if sample.sparse:
-        return sparse.csr_array(
-            (tau[: graph.n_edges], graph.col, graph.ptr), shape=(graph.n_rows, graph.n_cols)
-        )
-    return structure.table(tau)

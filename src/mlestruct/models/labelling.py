@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
+from ..learning.problem import DualProblem
 from .base import RegularizationPath, StructuredEstimator
 from .states import States
 from .validation import check_same_length, check_samples
@@ -63,7 +64,7 @@ class LabellingEstimator(StructuredEstimator):
             [f"x{k}" for k in range(size)] if names is None else list(names), dtype=object
         )
 
-    def _learn_names(self, n_features: int) -> None:
+    def _learn_names(self, problem: DualProblem) -> None:
         """Names belong to the columns of node features, not to coef_; `_restore` has taken them."""
 
     @property

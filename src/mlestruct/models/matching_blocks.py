@@ -1,30 +1,58 @@
-"""How samples of bipartite matchings become blocks."""
+"""How samples of matchings become blocks, for one group of nodes or two sides."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
+from ..decoders.blossom import best_matching
 from ..exceptions import InfeasibleError
 from ..learning.problem import Block
-from ..structures import BipartiteMatching, Vertex
-from ..structures.bipartite_graph import BipartiteGraph
+from ..structures import BipartiteMatching, ExactMatching, LocalMatching, SimpleGraph, Vertex
+from ..structures.local_matching import node_capacity
+from .matching_labels import check_group_partners, check_pairs, check_partners
 from .pairs import PairSample, read_sample
-from .validation import check_partners
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 NOTHING = Vertex(np.zeros(0, dtype=np.int64), np.zeros(0))
 
 
 class MatchingBlocks:
-    """Mixin of estimators over bipartite matchings with parameters `rho` and `perfect`."""
+    """Mixin of estimators over matchings with parameters `rho`, `perfect` and `capacity`.
+
+    Subclasses say how a sample is read, what its output space is and what its labels mean.
+    """
 
     rho: Any
     perfect: bool
+    capacity: Any = 1
+
+    @abstractmethod
+    def _read(self, x: Any, where: str) -> PairSample:
+        """A validated sample."""
+
+    @abstractmethod
+    def _space(self, sample: PairSample, rho: Any, capacity: Any) -> Any:
+        """The output space of a sample."""
+
+    @abstractmethod
+    def _check_label(self, label: Any, sample: PairSample, structure: Any, where: str) -> Ints:
+        """A label that the structure can encode."""
+
+    @abstractmethod
+    def _check_pairs(self, label: Any, sample: PairSample, where: str) -> Ints:
+        """A label given as pairs, in the user's numbering."""
+
+    @abstractmethod
+    def _label(self, found: Ints, sample: PairSample) -> Ints:
+        """A structure's label in the user's numbering."""
 
     def _samples(self, X: Sequence[Any]) -> list[PairSample]:
         """Validated samples; an object that occurs several times is read once."""
@@ -32,31 +60,26 @@ class MatchingBlocks:
         samples = []
         for m, x in enumerate(X):
             if id(x) not in known:
-                known[id(x)] = read_sample(x, f"X[{m}]")
+                known[id(x)] = self._read(x, f"X[{m}]")
             samples.append(known[id(x)])
         return samples
 
-    def _structures(self, samples: Sequence[PairSample], rho: Any) -> list[BipartiteMatching]:
+    def _structures(self, samples: Sequence[PairSample], rho: Any) -> list[Any]:
         """The output space of each sample; equal ones are shared."""
-        complete: dict[tuple[int, int], BipartiteMatching] = {}
-        others: dict[int, BipartiteMatching] = {}
+        known: dict[Hashable, Any] = {}
         found = []
         for m, sample in enumerate(samples):
             graph = sample.graph
-            shape = (graph.n_rows, graph.n_cols)
-            structure = complete.get(shape) if graph.is_complete else others.get(id(graph))
-            if structure is None:
-                structure = self._structure(graph, rho, m)
-                if graph.is_complete:
-                    complete[shape] = structure
-                else:
-                    others[id(graph)] = structure
-            found.append(structure)
+            key = (sample.shape if graph.is_complete else id(graph), id(sample.capacity))
+            if key not in known:
+                known[key] = self._structure(sample, rho, m)
+            found.append(known[key])
         return found
 
-    def _structure(self, graph: BipartiteGraph, rho: Any, m: int) -> BipartiteMatching:
+    def _structure(self, sample: PairSample, rho: Any, m: int) -> Any:
+        capacity = self.capacity if sample.capacity is None else sample.capacity
         try:
-            return BipartiteMatching(graph, rho, self.perfect)
+            return self._space(sample, rho, capacity)
         except InfeasibleError as error:
             raise InfeasibleError(f"X[{m}]: {error}", error.rows, error.side) from None
         except ValueError as error:
@@ -91,15 +114,117 @@ class MatchingBlocks:
             )
         if all(block.structure.is_settled for block in blocks):  # type: ignore[attr-defined]
             raise ValueError(
-                "X: every sample allows only one matching (n=1, or all pairs settled by masks), so "
-                "there is nothing to learn"
+                "X: every sample allows only one matching (too few nodes, or all pairs settled by "
+                "masks), so there is nothing to learn"
             )
         return blocks
 
     def _observe(self, block: Block, sample: PairSample, label: Any, where: str) -> Vertex:
-        graph = sample.graph
-        partner = check_partners(label, graph.n_rows, graph.n_cols, self.perfect, where)
+        checked = self._check_label(label, sample, block.structure, where)
         try:
-            return block.structure.encode(partner)
+            return block.structure.encode(checked)
         except ValueError as error:
             raise ValueError(f"{where}: {error}") from None
+
+
+class BipartiteBlocks(MatchingBlocks):
+    """Matchings between the rows and the columns of a sample."""
+
+    def _read(self, x: Any, where: str) -> PairSample:
+        return read_sample(x, where)
+
+    def _space(self, sample: PairSample, rho: Any, capacity: Any) -> Any:
+        rows, cols = side_capacities(capacity, *sample.shape)
+        if (rows == 1).all() and (cols == 1).all():
+            return BipartiteMatching(sample.graph, rho, self.perfect)
+        # The side with less capacity is filled, as the smaller side is in a plain matching.
+        full_rows = self.perfect and rows.sum() <= cols.sum()
+        full_cols = self.perfect and cols.sum() <= rows.sum()
+        full = np.concatenate([np.full(rows.shape, full_rows), np.full(cols.shape, full_cols)])
+        return LocalMatching(
+            SimpleGraph.from_bipartite(sample.graph),
+            _node_values(rho),
+            full,
+            np.concatenate([rows, cols]),
+        )
+
+    def _check_label(self, label: Any, sample: PairSample, structure: Any, where: str) -> Ints:
+        n_rows, n_cols = sample.shape
+        if isinstance(structure, BipartiteMatching):
+            return check_partners(label, n_rows, n_cols, self.perfect, where)
+        return self._check_pairs(label, sample, where) + np.array([0, n_rows])
+
+    def _check_pairs(self, label: Any, sample: PairSample, where: str) -> Ints:
+        return check_pairs(label, *sample.shape, where)
+
+    def _label(self, found: Ints, sample: PairSample) -> Ints:
+        return found if found.ndim == 1 else found - np.array([0, sample.shape[0]])
+
+
+class GroupBlocks(MatchingBlocks):
+    """Matchings among the members of one group."""
+
+    polytope: str = "local"
+
+    def _read(self, x: Any, where: str) -> PairSample:
+        return read_sample(x, where, group=True)
+
+    def _space(self, sample: PairSample, rho: Any, capacity: Any) -> Any:
+        if self.polytope not in ("local", "exact"):
+            raise ValueError(f"polytope: expected 'local' or 'exact', got {self.polytope!r}")
+        graph = sample.graph
+        capacities = node_capacity(capacity, graph.n_nodes)
+        if self.polytope == "local":
+            if self.perfect and (capacities == 1).all() and not _surely_matchable(graph):
+                zeros = np.zeros(graph.n_edges)
+                best_matching(graph.n_nodes, graph.ptr, graph.col, zeros)  # raises if none
+            return LocalMatching(sample.graph, rho, self.perfect, capacities)
+        if not (capacities == 1).all():
+            raise ValueError("polytope='exact' is for capacity 1; b-matchings need 'local'")
+        return ExactMatching(sample.graph, rho, self.perfect)
+
+    def _check_label(self, label: Any, sample: PairSample, structure: Any, where: str) -> Ints:
+        if structure.is_simple:
+            return check_group_partners(label, sample.shape[0], self.perfect, where)
+        return self._check_pairs(label, sample, where)
+
+    def _check_pairs(self, label: Any, sample: PairSample, where: str) -> Ints:
+        return check_pairs(label, sample.shape[0], None, where)
+
+    def _label(self, found: Ints, sample: PairSample) -> Ints:
+        return found
+
+
+def side_capacities(capacity: Any, n_rows: int, n_cols: int) -> tuple[Ints, Ints]:
+    """Capacities of rows and columns from a number, one array, or a pair of either."""
+    if isinstance(capacity, tuple):
+        if len(capacity) != 2:
+            raise ValueError(
+                f"capacity: a tuple must hold (of rows, of columns), got {len(capacity)} parts"
+            )
+        return node_capacity(capacity[0], n_rows), node_capacity(capacity[1], n_cols)
+    both = node_capacity(capacity, n_rows + n_cols)
+    return both[:n_rows], both[n_rows:]
+
+
+def _surely_matchable(graph: SimpleGraph) -> bool:
+    """Whether a perfect matching exists at a glance."""
+    return graph.is_complete and graph.n_nodes % 2 == 0
+
+
+def _node_values(rho: Any) -> Any:
+    return np.concatenate([np.atleast_1d(part) for part in rho]) if isinstance(rho, tuple) else rho
+
+
+def pair_table(sample: PairSample, values: Floats, fill: float = 0.0) -> Any:
+    """Values of the allowed pairs as a matrix: symmetric for a group, sparse where the mask was."""
+    graph = sample.graph
+    values = values[: graph.n_edges]
+    if sample.sparse:
+        table = sparse.csr_array((values, graph.col, graph.ptr), shape=sample.shape)
+        return sparse.csr_array(table + table.T) if isinstance(graph, SimpleGraph) else table
+    if isinstance(graph, SimpleGraph):
+        return graph.dense(values, fill)
+    out = np.full(sample.shape, fill)
+    out[graph.row, graph.col] = values
+    return out

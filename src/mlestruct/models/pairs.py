@@ -1,4 +1,8 @@
-"""What a matching estimator takes as one sample, and how it becomes graph, features and offset."""
+"""What a matching estimator takes as one sample, and how it becomes graph, features and offset.
+
+A sample has either two sides (rows and columns) or one group (rows and columns are the same nodes;
+everything is symmetric, and pairs are those with row < column).
+"""
 
 from __future__ import annotations
 
@@ -6,15 +10,25 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from ..features import DenseFeatures, FeatureMap, LazyFeatures, TableFeatures
-from ..structures.bipartite_graph import BipartiteGraph
+from ..features import (
+    DenseFeatures,
+    FeatureMap,
+    LazyFeatures,
+    QuestionnairePairs,
+    SparseFeatures,
+    SquareFeatures,
+    TableFeatures,
+)
+from ..structures import BipartiteGraph, SimpleGraph
 
 Floats = NDArray[np.float64]
+Graph = BipartiteGraph | SimpleGraph
 
 LARGEST = 1e50  # features beyond this overflow when squared and summed
+ASYMMETRY = 1e-9  # relative difference up to which the two directions of a pair count as equal
 
 
 @dataclass(frozen=True)
@@ -24,46 +38,80 @@ class PairInput:
     Parameters
     ----------
     features : array of shape (n_rows, n_cols, n_features), or a feature map over the allowed
-        pairs in row-major order
+        pairs in row-major order (in one group: pairs with row < column)
     mask : (n_rows, n_cols) booleans or a SciPy sparse matrix; pairs where it is zero are forbidden
     offset : (n_rows, n_cols) or (n_allowed,), added to the scores and not learned; -inf forbids
     shape : (n_rows, n_cols), needed only if neither features nor mask tell
+    capacity : partners of each node, in place of the estimator's `capacity`
     """
 
     features: Any
     mask: Any = None
     offset: Any = None
     shape: tuple[int, int] | None = None
+    capacity: Any = None
+
+
+@dataclass(frozen=True)
+class EdgeList:
+    """One group of nodes of which few pairs are allowed, pair by pair.
+
+    Parameters
+    ----------
+    n_nodes : int
+    edges : (n_edges, 2), two nodes each, in any order
+    features : array or SciPy sparse matrix of shape (n_edges, n_features)
+    offset : (n_edges,), added to the scores and not learned
+    capacity : partners of each node, in place of the estimator's `capacity`
+    """
+
+    n_nodes: int
+    edges: ArrayLike
+    features: Any
+    offset: Any = None
+    capacity: Any = None
 
 
 @dataclass(frozen=True)
 class PairSample:
     """A validated sample."""
 
-    graph: BipartiteGraph
+    graph: Any  # BipartiteGraph or SimpleGraph
     features: FeatureMap
     offset: Floats | None
     sparse: bool
+    capacity: Any = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and columns, twice the number of nodes of a group."""
+        graph = self.graph
+        if isinstance(graph, SimpleGraph):
+            return graph.n_nodes, graph.n_nodes
+        return graph.n_rows, graph.n_cols
 
 
-def read_sample(x: Any, where: str) -> PairSample:
+def read_sample(x: Any, where: str, group: bool = False) -> PairSample:
     """Turn one element of X into a `PairSample`; `where` names it in errors, like "X[3]"."""
+    if isinstance(x, EdgeList):
+        if not group:
+            raise TypeError(f"{where}: an EdgeList has one group of nodes; use MatchingCRF")
+        return _read_edge_list(x, where)
     if isinstance(x, PairInput):
-        return _read_pair_input(x, where)
+        return _read_pair_input(x, where, group)
     if isinstance(x, np.ndarray | list | tuple):
         table = _feature_array(x, where)
-        forbidden = np.isneginf(table).all(axis=2)
-        if forbidden.any():
-            return _read_pair_input(PairInput(table, ~forbidden), where)
-        _check_finite(table, where)
-        graph = BipartiteGraph.complete(*table.shape[:2])
-        features = DenseFeatures(table.reshape(-1, table.shape[2]))
-        return PairSample(graph, features, None, False)
+        forbidden = np.asarray(np.isneginf(table).all(axis=2))
+        if group:
+            _check_square(table.shape[:2], where)
+            np.fill_diagonal(forbidden, False)
+        mask = ~forbidden if forbidden.any() else None
+        return _read_pair_input(PairInput(table, mask), where, group)
     if isinstance(x, FeatureMap):
-        return _read_pair_input(PairInput(x), where)
+        return _read_pair_input(PairInput(x), where, group)
     raise TypeError(
-        f"{where}: expected an array of shape (n_rows, n_cols, n_features), a feature map or a "
-        f"PairInput, got {type(x).__name__}"
+        f"{where}: expected an array of shape (n_rows, n_cols, n_features), a feature map"
+        f"{', an EdgeList' if group else ''} or a PairInput, got {type(x).__name__}"
     )
 
 
@@ -82,15 +130,39 @@ def _feature_array(x: Any, where: str) -> Floats:
     return table
 
 
-def _check_finite(values: Floats, where: str) -> None:
+def _check_square(shape: tuple[int, ...], where: str) -> None:
+    if shape[0] != shape[1]:
+        raise ValueError(
+            f"{where}: pairs within one group form a square, got {shape[0]} rows and {shape[1]} "
+            "columns; for two sides use BipartiteMatchingCRF"
+        )
+
+
+def _check_finite(values: Floats, where: str, places: Any = None) -> None:
+    """Raise unless all features are finite; `places` turns a row of them into a pair."""
     if not np.isfinite(values).all():
         at = tuple(int(k) for k in np.argwhere(~np.isfinite(values))[0])
+        pair = at if places is None else (*(int(k[at[0]]) for k in places), *at[1:])
         raise ValueError(
-            f"{where}: found {values[at]} at {at}; features must be finite (a pair whose features "
-            "are all -inf is forbidden)"
+            f"{where}: found {values[at]} at {pair}; features must be finite (a pair whose "
+            "features are all -inf is forbidden)"
         )
     if values.size and np.abs(values).max() > LARGEST:
         raise ValueError(f"{where}: features of size {np.abs(values).max():.1g}; rescale them")
+
+
+def _check_symmetric(values: Floats, graph: SimpleGraph, what: str, where: str) -> None:
+    """Raise unless both directions of every pair say the same."""
+    there, back = values[graph.row, graph.col], values[graph.col, graph.row]
+    differ = np.abs(there - back) > ASYMMETRY * (np.abs(there) + np.abs(back))
+    if differ.any():
+        e = int(np.argmax(differ.reshape(graph.n_edges, -1).any(axis=1)))
+        i, j = int(graph.row[e]), int(graph.col[e])
+        raise ValueError(
+            f"{where}: {what} of the pair ({i}, {j}) differ from those of ({j}, {i}): "
+            f"{there[e]} and {back[e]}. Pairs within one group have no direction: use symmetric "
+            "ones, like their mean or |difference|"
+        )
 
 
 def _shape_of(x: PairInput, where: str) -> tuple[int, int]:
@@ -100,13 +172,69 @@ def _shape_of(x: PairInput, where: str) -> tuple[int, int]:
     raise ValueError(f"{where}: the number of rows and columns is unknown; give PairInput a shape")
 
 
-def _read_pair_input(x: PairInput, where: str) -> PairSample:
+def _read_edge_list(x: EdgeList, where: str) -> PairSample:
+    try:
+        graph, edge = SimpleGraph.from_edges(int(x.n_nodes), x.edges)
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
+    size = edge.shape[0]
+    order = np.empty(size, dtype=np.int64)
+    order[edge] = np.arange(size)
+    features: FeatureMap
+    if sparse.issparse(x.features):
+        if x.features.shape[0] != size:
+            raise ValueError(f"{where}: {size} edges, but features of {x.features.shape[0]}")
+        features = SparseFeatures(sparse.csr_array(x.features)[order])
+    else:
+        values = np.asarray(x.features, dtype=np.float64)
+        if values.ndim != 2 or values.shape[0] != size:
+            raise ValueError(
+                f"{where}: features must have shape ({size}, n_features), got {values.shape}"
+            )
+        _check_finite(values, where, np.asarray(x.edges).reshape(-1, 2).T)
+        features = DenseFeatures(values[order])
+    offset = None
+    if x.offset is not None:
+        offset = np.asarray(x.offset, dtype=np.float64)
+        if offset.shape != (size,) or not np.isfinite(offset).all():
+            raise ValueError(f"{where}: offset must hold {size} finite numbers, one per edge")
+        offset = offset[order]
+    return PairSample(graph, features, offset, True, x.capacity)
+
+
+def _read_pair_input(x: PairInput, where: str, group: bool) -> PairSample:
     table = None
     if not isinstance(x.features, FeatureMap):
         table = _feature_array(x.features, where)
         shape = (table.shape[0], table.shape[1])
     else:
         shape = _shape_of(x, where)
+    if group:
+        _check_square(shape, where)
+    mask, offset = _read_mask_and_offset(x, shape, where)
+    inherent = getattr(x.features, "graph", None)
+    if mask is not None and inherent is not None:
+        raise ValueError(f"{where}: the features have a graph of their own; give no mask as well")
+    graph = inherent if mask is None else _graph_of_mask(mask, group, where)
+    if graph is None:
+        graph = SimpleGraph.complete(shape[0]) if group else BipartiteGraph.complete(*shape)
+    if offset is not None:
+        if offset.shape == shape:
+            if isinstance(graph, SimpleGraph):
+                _check_symmetric(offset, graph, "offsets", where)
+            offset = offset[graph.row, graph.col]
+        elif offset.shape != (graph.n_edges,):
+            raise ValueError(
+                f"{where}: offset has shape {offset.shape}, expected {shape} or ({graph.n_edges},)"
+            )
+    features = _features_on(graph, x.features if table is None else table, where)
+    return PairSample(graph, features, offset, sparse.issparse(x.mask), x.capacity)
+
+
+def _read_mask_and_offset(
+    x: PairInput, shape: tuple[int, int], where: str
+) -> tuple[Any, Floats | None]:
+    """The mask without pairs whose offset forbids them, and the offset."""
     mask = x.mask
     if mask is not None and tuple(np.shape(mask)) != shape:
         raise ValueError(f"{where}: mask has shape {np.shape(mask)}, features have {shape}")
@@ -114,45 +242,53 @@ def _read_pair_input(x: PairInput, where: str) -> PairSample:
         values = np.asarray(mask)
         if values.dtype.kind not in "biuf" or not np.isfinite(values.astype(float)).all():
             raise ValueError(f"{where}: mask must hold booleans or numbers without NaN")
-    offset = None if x.offset is None else np.asarray(x.offset, dtype=np.float64)
-    if offset is not None:
-        if np.isnan(offset).any() or np.isposinf(offset).any():
-            raise ValueError(f"{where}: offset contains NaN or +inf")
-        if offset.shape == shape:
-            allowed = np.isfinite(offset)
-            if not allowed.all():
-                if sparse.issparse(mask):
-                    mask = mask.multiply(allowed)
-                else:
-                    mask = allowed if mask is None else np.asarray(mask, dtype=bool) & allowed
-        elif not np.isfinite(offset).all():
-            raise ValueError(f"{where}: an offset per allowed pair must be finite")
-    inherent = getattr(x.features, "graph", None)
-    if mask is not None and inherent is not None:
-        raise ValueError(f"{where}: the features have a graph of their own; give no mask as well")
-    if mask is not None:
-        graph = BipartiteGraph.from_mask(mask if sparse.issparse(mask) else np.asarray(mask, bool))
-    else:
-        graph = inherent if inherent is not None else BipartiteGraph.complete(*shape)
-    if offset is not None:
-        if offset.shape == shape:
-            offset = offset[graph.row, graph.col]
-        elif offset.shape != (graph.n_edges,):
-            raise ValueError(
-                f"{where}: offset has shape {offset.shape}, expected {shape} or ({graph.n_edges},)"
-            )
-    features = _features_on(graph, x.features if table is None else table, where)
-    return PairSample(graph, features, offset, sparse.issparse(x.mask))
+    if x.offset is None:
+        return mask, None
+    offset = np.asarray(x.offset, dtype=np.float64)
+    if np.isnan(offset).any() or np.isposinf(offset).any():
+        raise ValueError(f"{where}: offset contains NaN or +inf")
+    if offset.shape == shape:
+        allowed = np.isfinite(offset)
+        if not allowed.all():
+            if sparse.issparse(mask):
+                mask = mask.multiply(allowed)
+            else:
+                mask = allowed if mask is None else np.asarray(mask, dtype=bool) & allowed
+    elif not np.isfinite(offset).all():
+        raise ValueError(f"{where}: an offset per allowed pair must be finite")
+    return mask, offset
 
 
-def _features_on(graph: BipartiteGraph, features: Any, where: str) -> FeatureMap:
+def _graph_of_mask(mask: Any, group: bool, where: str) -> Graph:
+    values = mask if sparse.issparse(mask) else np.asarray(mask, dtype=bool)
+    if not group:
+        return BipartiteGraph.from_mask(values)
+    try:
+        return SimpleGraph.from_mask(values)
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
+
+
+def _features_on(graph: Graph, features: Any, where: str) -> FeatureMap:
     """The feature map of the pairs of `graph`."""
+    group = isinstance(graph, SimpleGraph)
     if isinstance(features, np.ndarray):
         rows = features[graph.row, graph.col]
-        _check_finite(rows, where)
+        _check_finite(rows, where, (graph.row, graph.col))
+        if isinstance(graph, SimpleGraph):
+            _check_symmetric(features, graph, "features", where)
         return DenseFeatures(rows)
-    if isinstance(features, TableFeatures) and not graph.is_complete:
-        features = features.restricted(graph)
+    if isinstance(features, QuestionnairePairs) and group and features.graph is None:
+        if not graph.is_complete:
+            features = features.restricted(graph)  # type: ignore[arg-type]
+    elif isinstance(features, TableFeatures) and features.graph is None:
+        if isinstance(graph, SimpleGraph):
+            size = graph.n_nodes
+            features = features.restricted(BipartiteGraph(size, size, graph.ptr, graph.col))
+        elif not graph.is_complete:
+            features = features.restricted(graph)
+    elif isinstance(features, LazyFeatures) and isinstance(graph, SimpleGraph):
+        features = SquareFeatures(features, graph)
     if features.n_scored != graph.n_edges:
         hint = " (LazyFeatures cover all pairs)" if isinstance(features, LazyFeatures) else ""
         raise ValueError(

@@ -47,8 +47,14 @@ def _decode(value: Any) -> Any:
 def _estimator_class(name: str) -> Any:
     """The estimator of that name that can be stored, or None."""
     homes = {
-        "mlestruct.models": ("BipartiteMatchingCRF", "ChainCRF", "GraphCRF", "GridCRF"),
-        "mlestruct.baselines": ("StructuredSVM",),
+        "mlestruct.models": (
+            "BipartiteMatchingCRF",
+            "ChainCRF",
+            "GraphCRF",
+            "GridCRF",
+            "MatchingCRF",
+        ),
+        "mlestruct.baselines": ("MatchingPerceptron", "MatchingSVM", "StructuredSVM"),
     }
     for home, names in homes.items():
         if name in names:

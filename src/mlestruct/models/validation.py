@@ -10,8 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-Ints = NDArray[np.int64]
-
 
 def check_samples(X: Any, name: str = "X") -> Sequence[Any]:
     """X as a non-empty sequence of samples."""
@@ -55,40 +53,3 @@ def check_weights(sample_weight: Any, n_samples: int) -> NDArray[np.float64]:
     if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.sum() > 0):
         raise ValueError("sample_weight must be finite, non-negative and not all zero")
     return weights
-
-
-def check_partners(label: Any, n_rows: int, n_cols: int, perfect: bool, where: str) -> Ints:
-    """A matching as the partner column of each row, -1 for single rows."""
-    values = np.asarray(label)
-    if values.shape != (n_rows,):
-        raise ValueError(
-            f"{where}: expected shape ({n_rows},), the partner of each row, got {values.shape}"
-        )
-    if values.dtype.kind == "f" and np.array_equal(values, np.round(values)):
-        values = values.astype(np.int64)
-    if values.dtype.kind not in "iu":
-        raise ValueError(f"{where}: partners must be integers, got dtype {values.dtype}")
-    partner = values.astype(np.int64)
-    outside = (partner < -1) | (partner >= n_cols)
-    if outside.any():
-        i = int(np.argmax(outside))
-        raise ValueError(
-            f"{where}: row {i} has partner {partner[i]}; expected 0 to {n_cols - 1}"
-            + ("" if perfect and n_rows <= n_cols else ", or -1 for single")
-        )
-    matched = partner[partner >= 0]
-    taken, counts = np.unique(matched, return_counts=True)
-    if (counts > 1).any():
-        j = int(taken[np.argmax(counts > 1)])
-        rows = np.flatnonzero(partner == j).tolist()
-        raise ValueError(
-            f"{where}: column {j} is the partner of rows {rows}; a matching (permutation) uses "
-            "each column at most once"
-        )
-    if perfect and matched.shape[0] < min(n_rows, n_cols):
-        i = int(np.argmax(partner < 0))
-        raise ValueError(
-            f"{where}: row {i} is single (-1) but perfect=True needs {min(n_rows, n_cols)} pairs; "
-            "use perfect=False to allow single nodes"
-        )
-    return partner

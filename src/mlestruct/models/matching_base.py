@@ -1,0 +1,165 @@
+"""What estimators over matchings share: predicting pairs, ranking them, and their probabilities."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from ..learning.problem import Block
+from ..ranking import top_candidates
+from .base import StructuredEstimator
+from .matching_blocks import MatchingBlocks, pair_table
+from .pairs import PairSample
+from .validation import check_same_length, check_samples
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class MatchingEstimator(MatchingBlocks, StructuredEstimator):
+    """Estimators with a score for every pair."""
+
+    def _fitting(self, X: Any, rho: Any) -> list[tuple[Block, PairSample]]:
+        """Blocks of new samples, checked against the fitted features, with the samples."""
+        check_is_fitted(self, "coef_")
+        prepared = self._make_blocks(check_samples(X), rho)
+        self._check_features([block for block, _ in prepared])
+        return prepared
+
+    def predict(self, X: Any) -> list[Any]:
+        """The most probable matching (MAP) of each sample.
+
+        Returns
+        -------
+        list of int arrays: the partner of every node (of every row where there are two sides),
+        -1 for single; with capacities above 1 the pairs, shape (n_pairs, 2)
+        """
+
+        def one(prepared: tuple[Block, PairSample]) -> Ints:
+            block, sample = prepared
+            structure: Any = block.structure
+            decode = getattr(structure, "decode_integral", structure.decode)
+            found = structure.label(decode(block.scores(self.coef_)).vertex)
+            return self._label(found, sample)
+
+        return self._each(one, self._fitting(X, self.rho))
+
+    def score(self, X: Any, Y: Any) -> float:
+        """1 - mean Hamming loss per sample: the share of nodes with the right partner.
+
+        Pairs (capacities above 1) are compared as sets: twice the number of common pairs over
+        that of all.
+        """
+        samples = check_samples(X)
+        labels = check_same_length(samples, Y)
+        losses = []
+        for m, (found, label) in enumerate(zip(self.predict(samples), labels, strict=True)):
+            if found.ndim == 2:
+                sample = self._read(samples[m], f"X[{m}]")
+                losses.append(self._pair_loss(found, label, sample, f"Y[{m}]"))
+                continue
+            if np.shape(label) != np.shape(found):
+                raise ValueError(f"Y[{m}]: expected shape {np.shape(found)}, got {np.shape(label)}")
+            losses.append(float(np.mean(found != np.asarray(label))))
+        return 1.0 - float(np.mean(losses))
+
+    def _pair_loss(self, found: Ints, label: Any, sample: PairSample, where: str) -> float:
+        truth = self._check_pairs(label, sample, where)
+        total = found.shape[0] + truth.shape[0]
+        both = np.concatenate([found, truth])
+        common = total - np.unique(both, axis=0).shape[0]
+        return 1.0 - 2.0 * common / total if total else 0.0
+
+    def pair_scores(self, X: Any) -> list[Any]:
+        """The score <coef_, features> (plus offset) of every pair, per sample.
+
+        Differences of scores are log-odds: larger means more likely to be a pair, all else equal.
+
+        Returns
+        -------
+        list of arrays of shape (n_rows, n_cols), -inf where a pair is not allowed; a SciPy sparse
+        matrix for samples whose mask was one
+        """
+        return self._each(
+            lambda prepared: pair_table(prepared[1], prepared[0].scores(self.coef_), -np.inf),
+            self._fitting(X, self.rho),
+        )
+
+    def top_candidates(self, X: Any, k: int = 5) -> list[tuple[Ints, Floats]]:
+        """The k best-scoring partners of every node, best first, and their scores, per sample.
+
+        Places beyond the allowed partners hold -1 and -inf.
+        """
+        return [top_candidates(scores, k) for scores in self.pair_scores(X)]
+
+
+class MatchingProbabilities(MatchingEstimator):
+    """Estimators that are conditional random fields."""
+
+    def predict_marginals(self, X: Any, tol: float = 1e-6) -> list[Any]:
+        """Pseudo-marginal probability of every pair, per sample.
+
+        Returns
+        -------
+        list of ndarray of shape (n_rows, n_cols), symmetric within one group; a SciPy sparse
+        matrix for samples whose mask was one. Where nodes may stay single, 1 minus a row's sum is
+        its probability to do so. `tol` is the certified gap of each log-partition function.
+        """
+        prepared = self._fitting(X, self.rho)
+        found = self._each(
+            lambda block: block.structure.marginals(  # type: ignore[attr-defined]
+                block.scores(self.coef_), None, tol
+            ),
+            [block for block, _ in prepared],
+        )
+        worst = max(answer.gap for answer in found)
+        if worst > tol:
+            warnings.warn(
+                f"predict_marginals: a log-partition function is certain only to {worst:.2g} "
+                f"(tol={tol:g})",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return [
+            pair_table(sample, answer.tau)
+            for (_, sample), answer in zip(prepared, found, strict=True)
+        ]
+
+    def log_likelihood_bounds(self, X: Any, Y: Any, tol: float = 1e-8) -> tuple[Floats, Floats]:
+        """Proven bounds of the exact log p(y | x; coef_) of each sample, whatever rho was.
+
+        rho = 1/2 bounds log Z from above in every graph. From below, the Bethe value (rho = 1)
+        does in bipartite graphs, which makes a narrow interval. In general graphs it does not;
+        there the bound comes from matchings around the best one (`inference.swap_bound`), and
+        from the best one alone with capacities above 1: valid, but wide.
+
+        Returns
+        -------
+        lower, upper : ndarrays of shape (n_samples,)
+        """
+        samples = check_samples(X)
+        labels = check_same_length(samples, Y)
+        reweighted = self._fitting(samples, 0.5)
+        bethe = self._make_blocks(samples, 1.0)
+        pairs = list(zip(reweighted, bethe, labels, range(len(labels)), strict=True))
+
+        def one(entry: Any) -> tuple[float, float]:
+            (upper_block, sample), (lower_block, _), label, m = entry
+            vertex = self._observe(upper_block, sample, label, f"Y[{m}]")
+            scores = upper_block.scores(self.coef_)
+            fit = vertex.dot(scores)
+            most = upper_block.structure.marginals(scores, None, tol).upper_bound
+            floor = getattr(lower_block.structure, "log_partition_floor", None)
+            if floor is None:
+                least = lower_block.structure.marginals(scores, None, tol).value
+            else:
+                least = floor(scores)
+            return fit - most, min(fit - least, 0.0)
+
+        bounds = self._each(one, pairs)
+        return np.array([low for low, _ in bounds]), np.array([high for _, high in bounds])

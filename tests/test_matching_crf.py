@@ -1,0 +1,403 @@
+"""MatchingCRF, and capacities above 1 in both matching estimators."""
+
+import itertools
+import warnings
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.special import logsumexp
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+
+import mlestruct
+from mlestruct import BipartiteMatchingCRF, EdgeList, InfeasibleError, MatchingCRF, PairInput
+from mlestruct.baselines import MatchingPerceptron, MatchingSVM
+from mlestruct.features import LazyFeatures, QuestionnairePairs, TableFeatures
+
+TRUTH = np.array([2.0, 1.0, 0.0])
+
+
+def perfect_matchings(nodes):
+    """All perfect matchings of a list of nodes, as lists of pairs."""
+    if not nodes:
+        yield []
+        return
+    first = nodes[0]
+    for k in range(1, len(nodes)):
+        rest = nodes[1:k] + nodes[k + 1 :]
+        for others in perfect_matchings(rest):
+            yield [(first, nodes[k]), *others]
+
+
+def partners(pairs, n):
+    out = np.full(n, -1)
+    for i, j in pairs:
+        out[i], out[j] = j, i
+    return out
+
+
+def group(rng, n=8, K=3):
+    tastes = rng.normal(size=(n, K))
+    return -np.abs(tastes[:, None] - tastes[None])
+
+
+def drawn(x, theta, rng):
+    """A perfect matching drawn from the model, by enumeration."""
+    n = x.shape[0]
+    every = list(perfect_matchings(list(range(n))))
+    scores = np.array([sum(x[i, j] @ theta for i, j in pairs) for pairs in every])
+    p = np.exp(scores - logsumexp(scores))
+    return partners(every[rng.choice(len(every), p=p / p.sum())], n)
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(5)
+    X = [group(rng) for _ in range(60)]
+    return X, [drawn(x, TRUTH, rng) for x in X]
+
+
+def test_learns_the_weights_that_made_the_data(data):
+    model = MatchingCRF(alpha=0.1).fit(*data)
+    assert model.converged_
+    assert model.duality_gap_ <= 1e-3 * max(1, abs(model.objective_))
+    assert model.coef_[0] > model.coef_[1] > model.coef_[2] - 0.5
+    np.testing.assert_allclose(model.coef_, TRUTH, atol=0.8)
+    assert model.score(*data) > 0.4  # chance is 1/7
+
+
+@pytest.mark.parametrize("rho", [0.5, 0.95, 1.0])
+def test_moments_match_at_the_optimum(data, rho):
+    X, Y = data[0][:15], data[1][:15]
+    model = MatchingCRF(alpha=0.5, rho=rho, tol=1e-9).fit(X, Y)
+    observed = sum(x[np.arange(8), y].sum(axis=0) / 2 for x, y in zip(X, Y, strict=True))
+    tau = model.predict_marginals(X, tol=1e-10)
+    expected = sum(np.tensordot(t, x, 2) / 2 for t, x in zip(tau, X, strict=True))
+    np.testing.assert_allclose(observed - expected, 0.5 * model.coef_, atol=2e-4)
+
+
+@pytest.mark.parametrize("rho", [0.5, 0.95])
+@pytest.mark.parametrize("polytope", ["local", "exact"])
+def test_solvers_agree(data, polytope, rho):
+    X, Y = data[0][:8], data[1][:8]
+    settings = {"alpha": 5.0, "rho": rho, "polytope": polytope, "max_iter": 3000, "random_state": 0}
+    exact = MatchingCRF(tol=1e-6, **settings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        exact.fit(X, Y)
+        others = [
+            MatchingCRF(solver=solver, tol=1e-3, **settings).fit(X, Y)
+            for solver in ("lbfgs", "block_marginals", "bcfw", "fw")
+        ]
+    for model in others:
+        assert model.objective_ >= exact.objective_ - exact.duality_gap_ - 1e-9
+        assert model.objective_ - model.duality_gap_ <= exact.objective_ + 1e-9
+        distance = np.linalg.norm(model.coef_ - exact.coef_)
+        # P is alpha-strongly concave, so the gap bounds the distance from the optimum.
+        gap = model.duality_gap_ + exact.duality_gap_
+        assert distance <= 2 * np.sqrt(2 * gap / 5.0) + 1e-9
+
+
+def test_exact_polytope_is_inside_the_local_one(data):
+    X, Y = data[0][:6], data[1][:6]
+    local = MatchingCRF(alpha=1.0, tol=1e-4).fit(X, Y)
+    exact = MatchingCRF(alpha=1.0, tol=1e-4, polytope="exact").fit(X, Y)
+    # A larger polytope has a larger log Z_rho, so a smaller likelihood.
+    assert exact.objective_ >= local.objective_ - local.duality_gap_ - 1e-9
+
+
+def test_bounds_enclose_the_exact_likelihood(data):
+    X, Y = data[0][:10], data[1][:10]
+    model = MatchingCRF(alpha=1.0).fit(X, Y)
+    lower, upper = model.log_likelihood_bounds(X, Y)
+    for m, (x, y) in enumerate(zip(X, Y, strict=True)):
+        w = x @ model.coef_
+        scores = [sum(w[i, j] for i, j in pairs) for pairs in perfect_matchings(list(range(8)))]
+        exact = w[np.arange(8), y].sum() / 2 - logsumexp(scores)
+        assert lower[m] - 1e-9 <= exact <= upper[m] + 1e-9
+
+
+def test_bounds_of_imperfect_matchings(data):
+    X = [np.concatenate([x[:5, :5], np.ones((5, 5, 1))], axis=2) for x in data[0][:10]]
+    Y = [partners([(0, 1)], 5), partners([(2, 3), (0, 4)], 5)] * 5
+    model = MatchingCRF(alpha=1.0, perfect=False).fit(X, Y)
+    lower, upper = model.log_likelihood_bounds(X, Y)
+    edges = list(itertools.combinations(range(5), 2))
+    for m, (x, y) in enumerate(zip(X, Y, strict=True)):
+        w = x @ model.coef_
+        scores = [0.0]
+        for k in (1, 2):
+            for chosen in itertools.combinations(edges, k):
+                if len({i for e in chosen for i in e}) == 2 * k:
+                    scores.append(sum(w[e] for e in chosen))
+        exact = sum(w[i, y[i]] for i in range(5) if y[i] > i) - logsumexp(scores)
+        assert lower[m] - 1e-9 <= exact <= upper[m] + 1e-9
+
+
+def test_predicts_matchings_even_where_the_local_optimum_is_fractional():
+    """Two groups of three who like each other, and nobody else: the local optimum has halves."""
+    x = np.full((6, 6, 1), -1.0)
+    for members in ((0, 1, 2), (3, 4, 5)):
+        x[np.ix_(members, members)] = 1.0
+    model = MatchingCRF(alpha=1.0).fit([x], [np.array([1, 0, 3, 2, 5, 4])])
+    model.coef_ = np.array([5.0])
+    partner = model.predict([x])[0]
+    assert (partner[partner] == np.arange(6)).all()
+    assert (partner // 3 != np.arange(6) // 3).sum() == 2
+
+
+def test_every_form_of_the_same_sample_gives_the_same_model(data):
+    rng = np.random.default_rng(0)
+    tables = [rng.integers(0, 4, size=(8, 3)) for _ in range(6)]
+    Y = [rng.permutation(8).reshape(4, 2) for _ in tables]
+    Y = [partners(y.tolist(), 8) for y in Y]
+    arrays = [-np.abs(t[:, None] - t[None]).astype(float) for t in tables]
+    upper = np.triu_indices(8, 1)
+
+    def fitted(X):
+        return MatchingCRF(alpha=0.3, tol=1e-8).fit(X, Y).coef_
+
+    truth = fitted(arrays)
+    forms = {
+        "table": [TableFeatures(t, t, "absolute") for t in tables],
+        "lazy": [LazyFeatures(lambda a, b, x=x: x[a:b], 8, 8, 3) for x in arrays],
+        "edges": [EdgeList(8, np.stack(upper)[::-1].T, x[upper]) for x in arrays],
+        "sparse": [EdgeList(8, np.stack(upper).T, sparse.csr_array(x[upper])) for x in arrays],
+        "masked": [PairInput(x, mask=np.ones((8, 8), dtype=bool)) for x in arrays],
+    }
+    for name, X in forms.items():
+        np.testing.assert_allclose(fitted(X), truth, atol=1e-3, err_msg=name)
+    questions = [QuestionnairePairs(t, levels=[4] * 3, interactions=False) for t in tables]
+    np.testing.assert_allclose(-fitted(questions), truth, atol=1e-3)
+
+
+def test_feature_names_come_from_the_questionnaire():
+    answers = np.array([[0, 1], [1, 1], [0, 0], [1, 2]])
+    X = [QuestionnairePairs(answers, names=["smoking", "bed time"], interactions=False)]
+    model = MatchingCRF().fit(X, [np.array([2, 3, 0, 1])])
+    assert list(model.named_coef()) == ["|smoking|", "|bed time|"]
+    assert model.named_coef()["|smoking|"] < 0
+
+
+def test_forbidden_pairs_never_match(data):
+    X, Y = data[0][:10], data[1][:10]
+    masks = []
+    rng = np.random.default_rng(1)
+    for y in Y:
+        mask = rng.random((8, 8)) < 0.6
+        mask |= mask.T
+        mask[np.arange(8), y] = True
+        masks.append(mask)
+    inputs = [PairInput(x, mask=mask) for x, mask in zip(X, masks, strict=True)]
+    model = MatchingCRF(alpha=0.5).fit(inputs, Y)
+    for tau, partner, scores, mask in zip(
+        model.predict_marginals(inputs),
+        model.predict(inputs),
+        model.pair_scores(inputs),
+        masks,
+        strict=True,
+    ):
+        off = ~mask | np.eye(8, dtype=bool)
+        assert (tau[off] == 0).all()
+        assert mask[np.arange(8), partner].all()
+        assert np.isneginf(scores[off]).all()
+        np.testing.assert_allclose(tau.sum(axis=1), 1.0, atol=1e-5)
+    by_infinity = [np.where(mask[..., None], x, -np.inf) for x, mask in zip(X, masks, strict=True)]
+    same = MatchingCRF(alpha=0.5).fit(by_infinity, Y)
+    np.testing.assert_allclose(same.coef_, model.coef_, atol=1e-9)
+    sparse_masks = [
+        PairInput(x, mask=sparse.csr_array(mask)) for x, mask in zip(X, masks, strict=True)
+    ]
+    assert sparse.issparse(model.predict_marginals(sparse_masks)[0])
+
+
+def test_pair_scores_and_candidates(data):
+    X, Y = data
+    model = MatchingCRF(alpha=0.1).fit(X, Y)
+    scores = model.pair_scores(X[:1])[0]
+    off = ~np.eye(8, dtype=bool)
+    np.testing.assert_allclose(scores[off], (X[0] @ model.coef_)[off])
+    best, values = model.top_candidates(X[:1], k=3)[0]
+    for i in range(8):
+        order = np.argsort(-np.where(off[i], scores[i], -np.inf))[:3]
+        np.testing.assert_array_equal(best[i], order)
+        np.testing.assert_allclose(values[i], scores[i, order])
+
+
+def test_weights_and_repeated_samples_are_the_same(data):
+    X, Y = data[0][:5], data[1][:5]
+    weighted = MatchingCRF(alpha=1.0, tol=1e-8).fit(X, Y, sample_weight=[2, 1, 1, 1, 1])
+    repeated = MatchingCRF(alpha=1.0, tol=1e-8).fit([X[0], *X], [Y[0], *Y])
+    np.testing.assert_allclose(weighted.coef_, repeated.coef_, atol=1e-4)
+
+
+def test_save_and_load(data, tmp_path):
+    model = MatchingCRF(alpha=1.0, capacity=np.ones(8, dtype=int)).fit(data[0][:5], data[1][:5])
+    model.save(tmp_path / "model.mls")
+    again = mlestruct.load(tmp_path / "model.mls")
+    assert isinstance(again, MatchingCRF)
+    np.testing.assert_array_equal(again.coef_, model.coef_)
+    np.testing.assert_array_equal(again.predict(data[0][:2])[1], model.predict(data[0][:2])[1])
+
+
+def test_manners(data):
+    model = MatchingCRF(alpha=2.0, polytope="exact")
+    assert clone(model).get_params() == model.get_params()
+    with pytest.raises(NotFittedError):
+        model.predict(data[0])
+    path = MatchingCRF().fit_path(*data, alphas=[1.0, 10.0])
+    assert path.alphas == [10.0, 1.0]
+    assert np.linalg.norm(path.coefs[0]) < np.linalg.norm(path.coefs[1])
+
+
+# ---------------------------------------------------------------------- wrong input
+ONE = np.ones((4, 4, 1))
+GOOD = np.array([1, 0, 3, 2])
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "message"),
+    [
+        (np.ones((3, 3, 1)), np.array([1, 0, -1]), "3 nodes: an odd number"),
+        (np.ones((4, 3, 1)), GOOD, "4 rows and 3 columns"),
+        (np.arange(16.0).reshape(4, 4, 1), GOOD, "no direction"),
+        (ONE, np.array([1, 2, 3, 0]), "partners must be mutual"),
+        (ONE, np.array([0, 1, 3, 2]), "its own partner"),
+        (ONE, np.array([1, 0, -1, -1]), "perfect=False"),
+        (ONE, np.array([1, 0, 4, 2]), "expected 0 to 3"),
+        (ONE, np.array([1, 0, 3]), "expected shape \\(4,\\)"),
+        (ONE, np.array([1.5, 0, 3, 2]), "integers"),
+        (ONE * np.nan, GOOD, "found nan"),
+        (EdgeList(4, [(0, 1), (2, 2)], np.ones((2, 1))), GOOD, "to itself"),
+        (EdgeList(4, [(0, 1), (1, 0)], np.ones((2, 1))), GOOD, "twice"),
+        (EdgeList(4, [(0, 1), (2, 4)], np.ones((2, 1))), GOOD, "0 to 3"),
+        (EdgeList(4, [(0, 1), (2, 3)], np.ones((3, 1))), GOOD, "shape \\(2, n_features\\)"),
+        (PairInput(ONE, mask=np.triu(np.ones((4, 4)))), GOOD, "not symmetric"),
+        (PairInput(ONE, offset=np.arange(16.0).reshape(4, 4)), GOOD, "offsets"),
+        (EdgeList(4, [(0, 1), (2, 3)], np.ones((2, 1))), GOOD, "nothing to learn"),
+    ],
+)
+def test_errors_name_what_is_wrong(x, y, message):
+    with pytest.raises(ValueError, match=message):
+        MatchingCRF().fit([x], [y])
+
+
+def test_graphs_without_a_perfect_matching_say_which_nodes_are_in_the_way():
+    star = EdgeList(4, [(0, 1), (0, 2), (0, 3)], np.ones((3, 1)))
+    for polytope in ("local", "exact"):
+        with pytest.raises(InfeasibleError, match=r"X\[0\]"):
+            MatchingCRF(polytope=polytope).fit([star], [GOOD])
+    isolated = EdgeList(4, [(0, 1)], np.ones((1, 1)))
+    with pytest.raises(InfeasibleError):
+        MatchingCRF().fit([isolated], [GOOD])
+    triangles = EdgeList(6, [(0, 1), (1, 2), (0, 2), (3, 4), (4, 5), (3, 5)], np.ones((6, 1)))
+    with pytest.raises(InfeasibleError):
+        MatchingCRF().fit([triangles], [np.array([1, 0, 3, 2, 5, 4])])
+
+
+def test_bad_parameters():
+    for settings, message in [
+        ({"polytope": "integer"}, "polytope"),
+        ({"rho": 0.3}, "rho"),
+        ({"rho": np.ones(3)}, "rho"),
+        ({"capacity": -1}, "capacity"),
+        ({"capacity": 1.5}, "capacity"),
+        ({"capacity": 2, "polytope": "exact"}, "capacity 1"),
+        ({"capacity": np.ones(3, dtype=int)}, "capacity"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            MatchingCRF(**settings).fit([ONE], [GOOD])
+    with pytest.raises(TypeError, match="perfect"):
+        MatchingCRF(perfect="yes").fit([ONE], [GOOD])
+    with pytest.raises(TypeError, match="MatchingCRF"):
+        BipartiteMatchingCRF().fit([EdgeList(4, [(0, 1)], np.ones((1, 1)))], [GOOD])
+
+
+# ---------------------------------------------------------------------- capacities
+def test_reviewers(data):
+    """Papers have two reviewers each, reviewers at most three papers."""
+    rng = np.random.default_rng(2)
+    X = [rng.normal(size=(6, 5, 2)) for _ in range(12)]
+    Y = []
+    for x in X:
+        noisy = x @ [2.0, 0.0] + rng.gumbel(size=(6, 5))
+        model = BipartiteMatchingCRF(capacity=(2, 3))
+        model.fit(
+            [noisy[..., None]], [np.array([(i, (i + k) % 5) for i in range(6) for k in (0, 1)])]
+        )
+        model.coef_ = np.array([1.0])
+        Y.append(model.predict([noisy[..., None]])[0])
+    model = BipartiteMatchingCRF(alpha=0.5, capacity=(2, 3)).fit(X, Y)
+    assert model.converged_
+    assert model.coef_[0] > 3 * abs(model.coef_[1])
+    for tau, pairs in zip(model.predict_marginals(X), model.predict(X), strict=True):
+        np.testing.assert_allclose(tau.sum(axis=1), 2.0, atol=1e-8)
+        assert (tau.sum(axis=0) <= 3.0 + 1e-8).all()
+        assert (np.bincount(pairs[:, 0], minlength=6) == 2).all()
+        assert (np.bincount(pairs[:, 1], minlength=5) <= 3).all()
+    assert model.score(X, Y) > 0.6
+    lower, upper = model.log_likelihood_bounds(X, Y)
+    assert (lower <= upper).all()
+    as_matrix = []
+    for y in Y:
+        matrix = np.zeros((6, 5), dtype=bool)
+        matrix[tuple(y.T)] = True
+        as_matrix.append(matrix)
+    same = BipartiteMatchingCRF(alpha=0.5, capacity=(2, 3)).fit(X, as_matrix)
+    np.testing.assert_allclose(same.coef_, model.coef_)
+
+
+def test_capacity_one_is_a_plain_matching():
+    rng = np.random.default_rng(3)
+    X = [rng.normal(size=(4, 4, 2)) for _ in range(5)]
+    Y = [rng.permutation(4) for _ in X]
+    plain = BipartiteMatchingCRF().fit(X, Y)
+    for capacity in (np.ones(8, dtype=int), (1, 1)):
+        np.testing.assert_array_equal(
+            BipartiteMatchingCRF(capacity=capacity).fit(X, Y).coef_, plain.coef_
+        )
+
+
+def test_two_friends_each(data):
+    """b-matchings within a group: everybody has two partners."""
+    X = data[0][:8]
+    ring = np.array([(i, (i + 1) % 8) for i in range(8)])
+    model = MatchingCRF(alpha=0.5, capacity=2).fit(X, [ring] * 8)
+    assert model.converged_
+    for tau, pairs in zip(model.predict_marginals(X), model.predict(X), strict=True):
+        np.testing.assert_allclose(tau, tau.T)
+        np.testing.assert_allclose(tau.sum(axis=1), 2.0, atol=1e-8)
+        assert (np.bincount(pairs.ravel(), minlength=8) == 2).all()
+    with pytest.raises(ValueError, match="node 0 has 1 partners, it must have exactly 2"):
+        MatchingCRF(capacity=2).fit(X[:1], [ring[:-1]])
+    for solver in ("bcfw", "lbfgs"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            other = MatchingCRF(alpha=0.5, capacity=2, solver=solver, max_iter=400).fit(
+                X, [ring] * 8
+            )
+        assert other.objective_ >= model.objective_ - model.duality_gap_ - 1e-9
+        assert other.objective_ - other.duality_gap_ <= model.objective_ + 1e-9
+
+
+def test_capacity_of_one_sample():
+    x = np.zeros((4, 4, 1))
+    x[0, 1] = x[1, 0] = 1.0
+    pairs = np.array([[0, 1], [0, 2], [1, 2]])
+    sample = PairInput(x, capacity=[2, 2, 2, 0])
+    model = MatchingCRF(perfect=False).fit([sample], [pairs])
+    assert model.predict_marginals([sample])[0][3].sum() == 0.0
+
+
+# ---------------------------------------------------------------------- baselines
+@pytest.mark.parametrize(
+    "machine", [MatchingSVM(alpha=0.01, max_iter=30), MatchingPerceptron(max_iter=20)]
+)
+def test_baselines_learn_too(data, machine):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        machine.fit(*data)
+    assert machine.score(*data) > 0.35
+    assert machine.coef_[0] > 0
+    assert not hasattr(machine, "predict_marginals")
