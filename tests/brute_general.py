@@ -71,8 +71,10 @@ class Space:
 
     @cached_property
     def rhos(self):
-        """rho of every node, 0 where the capacity is above 1."""
-        return np.where(self.capacities > 1, 0.0, np.broadcast_to(self.rho, (self.n,)))
+        """rho of every node; where some capacity is above 1, it is 0 there and 1/2 elsewhere."""
+        if (self.capacities > 1).any():
+            return np.where(self.capacities > 1, 0.0, 0.5)
+        return np.broadcast_to(np.asarray(self.rho, float), (self.n,))
 
     @property
     def size(self):

@@ -19,12 +19,6 @@ from mlestruct.exceptions import InfeasibleError
 
 examples = settings(deadline=None, max_examples=30)
 scales = st.sampled_from([0.1, 1.0, 5.0, 20.0])
-# Without edges between two nodes of capacity 1 every edge's entropy is concave.
-KINKED_GAP = 0.1  # elsewhere the bound may stop short
-
-
-def solved(space):
-    return (space.weights[1] <= 0).all()
 
 
 def open_coordinates(structure):
@@ -60,7 +54,7 @@ def test_certificate_encloses_the_optimum(space, rng, kind, scale):
     low, high, _ = space.local_optimum(scores)
     assert found.value <= high + slack
     assert found.upper_bound >= low - slack
-    assert found.gap <= (1e-8 + slack if solved(space) else KINKED_GAP)
+    assert found.gap <= 1e-8 + slack
     assert space.infeasibility(found.tau) <= 1e-8
     objective = space.objective(scores, np.maximum(found.tau, 0.0), space.halves)
     assert found.value == pytest.approx(objective, abs=1e-6 + slack)
@@ -69,7 +63,7 @@ def test_certificate_encloses_the_optimum(space, rng, kind, scale):
     warm = space.local.marginals(other, found.warm, tol=1e-8)
     assert warm.value <= high + slack
     assert warm.upper_bound >= low - slack
-    assert warm.gap <= (1e-8 + slack if solved(space) else KINKED_GAP)
+    assert warm.gap <= 1e-8 + slack
 
 
 @pytest.mark.parametrize("single", [-100.0, 0.0, 100.0])

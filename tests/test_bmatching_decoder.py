@@ -200,7 +200,7 @@ def test_equals_networkx(rng, r, c):
 
 @pytest.mark.parametrize("kind", ["normal", "integers", "sums"])
 def test_equals_or_tools(kind):
-    min_cost_flow = pytest.importorskip("ortools.graph.python.min_cost_flow")
+    min_cost_flow = pytest.importorskip("ortools.graph.python.min_cost_flow", exc_type=ImportError)
     rng = np.random.default_rng(3)
     r = 60
     row, col = complete_bipartite(r, r)

@@ -323,19 +323,22 @@ def _rounded(problem: _Problem, edges: Ints, values: Floats) -> Floats:
     """A vertex among the best solutions: other halves than those of odd cycles are rounded.
 
     Halves have reduced score 0, slack its score as price, so exchanging them changes nothing.
+    Rounding may leave a node of an odd cycle with a whole unit of slack; then that cycle is next.
     """
-    half = np.flatnonzero(values < 1)
-    slack = problem.capacity - _loads(problem, edges, values)
-    odd = np.flatnonzero(slack % 1 != 0)  # half a unit of slack: an edge to one node more
-    low = np.r_[problem.row[edges[half]], odd]
-    high = np.r_[problem.col[edges[half]], np.full(odd.size, problem.n)]
-    start, edge, end = _incidence(problem.n + 1, low, high)
-    sign = np.zeros(low.size, np.int64)
-    spare = np.r_[np.floor(slack).astype(np.int64), 0]
-    kernels.round_halves(start, edge, end, spare, sign)
     values = values.copy()
-    values[half] += 0.5 * sign[: half.size]
-    return values
+    while True:
+        half = np.flatnonzero(values % 1 != 0)
+        slack = problem.capacity - _loads(problem, edges, values)
+        odd = np.flatnonzero(slack % 1 != 0)  # half a unit of slack: an edge to one node more
+        low = np.r_[problem.row[edges[half]], odd]
+        high = np.r_[problem.col[edges[half]], np.full(odd.size, problem.n)]
+        start, edge, end = _incidence(problem.n + 1, low, high)
+        sign = np.zeros(low.size, np.int64)
+        spare = np.r_[np.floor(slack).astype(np.int64), 0]
+        kernels.round_halves(start, edge, end, spare, sign)
+        if not sign.any():
+            return values
+        values[half] += 0.5 * sign[: half.size]
 
 
 def _blame(problem: _Problem, wanting: Bools) -> InfeasibleError:

@@ -38,6 +38,7 @@ OUTSIDE = 6  # iterations with edges outside of their branch after which these c
 STRONG = 0.8  # part of its branch from which on an edge gets a tangent
 TANGENTS = 40  # times that the strong edges' tangents are moved
 STRONG_SHARE = 0.25  # of the nodes; with more strong edges than that, tangents take too long
+FEW = 10  # strong edges that are never too many
 
 
 @dataclass(frozen=True)
@@ -233,7 +234,7 @@ def solve(
             break
         new = np.flatnonzero(dual.t > STRONG * _branch_ends(problem))
         edges = np.union1d(dual.strong, new)
-        if not edges.size or edges.size > max(STRONG_SHARE * problem.n_nodes, 2):
+        if not edges.size or edges.size > max(STRONG_SHARE * problem.n_nodes, FEW):
             break
         dual.set_strong(edges, dual.t[edges])
         prices, attained, bound, steps = _newton(dual, prices, tol, max_iter - iterations)

@@ -39,7 +39,8 @@ class BipartiteMatchingCRF(BipartiteBlocks, MatchingProbabilities):
     capacity : int, array of shape (n_rows + n_cols,), or pair (of rows, of columns)
         Number of partners of each node. Above 1 (papers with three reviewers, reviewers with up
         to six papers: capacity=(3, 6)) labels are pairs; with perfect=True the side with less
-        capacity in total is filled, the other one uses at most its own.
+        capacity in total is filled, the other one uses at most its own, and rho is set: 0 at
+        nodes of capacity above 1, 1/2 at the others.
     feature_names : sequence of str, optional
     warm_start : bool
         Start from the previous fit of this object.

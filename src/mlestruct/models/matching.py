@@ -33,8 +33,8 @@ class MatchingCRF(GroupBlocks, MatchingProbabilities):
         True: every node is matched; the number of nodes is even. False: any node may stay single,
         which scores 0: add a constant feature to learn how eager nodes are to be matched.
     capacity : int, or array of shape (n_nodes,)
-        Number of partners of each node (at most, if not perfect). Above 1 labels are pairs, and
-        the polytope is local.
+        Number of partners of each node (at most, if not perfect). Above 1 labels are pairs, the
+        polytope is local, and rho is set: 0 at nodes of capacity above 1, 1/2 at the others.
     solver : "auto", "newton", "lbfgs", "block_marginals", "bcfw", "fw", or a solver object
         "fw" and "bcfw" are the paper's algorithms; they need only MAP decoding.
     tol : float

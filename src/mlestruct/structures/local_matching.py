@@ -10,9 +10,10 @@ entropy is that of the bipartite case,
         - sum_i rho_i sigma_i log sigma_i        (single nodes),
 
 with rho_i = 0 at nodes of capacity above 1, whose joint entropy has no closed form: what is left
-counts their edges as independent. log Z_rho >= log Z wherever rho_i + rho_j <= 1 on all edges
-(rho = 1/2, and all b-matchings with capacities above 1). With rho = 1 it is *not* a lower bound
-here, unlike in bipartite graphs.
+counts their edges as independent. Where there are such nodes, those of capacity 1 have rho_i of at
+most 1/2, so that every edge's entropy is concave by itself. log Z_rho >= log Z wherever
+rho_i + rho_j <= 1 on all edges (rho = 1/2, and all b-matchings with capacities above 1). With
+rho = 1 it is *not* a lower bound here, unlike in bipartite graphs.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class LocalMatching:
     ----------
     graph : SimpleGraph, or the number of nodes for all pairs
     rho : float or array of shape (n_nodes,)
-        Reweighting in [1/2, 1]; taken as 0 at nodes of capacity above 1.
+        Reweighting in [1/2, 1]; if some capacities are above 1, it is 0 there and 1/2 elsewhere.
     perfect : bool, or array of shape (n_nodes,)
         Whether a node must use all its capacity.
     capacity : int or array of shape (n_nodes,), number of partners
@@ -74,7 +75,9 @@ class LocalMatching:
         self.capacity = node_capacity(capacity, n)
         self.free = ~np.broadcast_to(np.asarray(perfect, dtype=bool), (n,))
         self.is_simple = bool((self.capacity <= 1).all())
-        self.rho = np.where(self.capacity > 1, 0.0, node_rho(rho, n))
+        self.rho = node_rho(rho, n)
+        if not self.is_simple:
+            self.rho = np.where(self.capacity > 1, 0.0, 0.5)
         self.single_rho = np.where(self.free, self.rho, 0.0)
         self.n_scored = self.graph.n_edges
         self.n_coordinates = self.n_scored + (n if self.free.any() else 0)
@@ -216,7 +219,7 @@ class LocalMatching:
             capacity, free = self.capacity.astype(np.float64), self.free
         else:
             capacity, free = self._remaining
-        if (capacity == 1).all() and (free.all() or not free.any()):
+        if _is_matching(capacity, free):
             best = fractional_matching(
                 nodes, graph.ptr, graph.col, scores,
                 single=single if free.any() else None, warm=warm,
@@ -238,7 +241,7 @@ class LocalMatching:
         graph = self._open[0]
         w, single = self._edges(scores), self._singles(scores)
         capacity, free = self._remaining
-        if (capacity == 1).all() and (free.all() or not free.any()):
+        if _is_matching(capacity, free):
             best = best_matching(
                 graph.n_nodes, graph.ptr, graph.col, w, single=single if free.any() else None
             )
@@ -316,17 +319,22 @@ class LocalMatching:
         )  # fmt: skip
 
     @cached_property
+    def _has_cover(self) -> bool:
+        """Whether the open part is a plain matching, all of it perfect or all with singles."""
+        capacity, free = self._remaining
+        weights = self.single_rho[self._open[1]]
+        return _is_matching(capacity, free) and bool(not free.any() or weights.all())
+
+    @cached_property
     def _core(self) -> MatchingCore | None:
         """The open part as a bipartite problem on the double cover; None for b-matchings.
 
         All its sums are twice those of the graph itself.
         """
-        capacity, free = self._remaining
+        if not self._has_cover:
+            return None
+        _, free = self._remaining
         graph, nodes, edges = self._open
-        if not ((capacity == 1).all() and (free.all() or not free.any())):
-            return None
-        if free.any() and not self.single_rho[nodes].all():
-            return None
         cover, edge = graph.double_cover()
         n = graph.n_nodes
         size = cover.n_edges
@@ -359,10 +367,10 @@ class LocalMatching:
             prices = warm.prices if isinstance(warm, edge_oracle.EdgeSolution) else None
             found = edge_oracle.solve(
                 self._problem, self._edges(scores), self._singles(scores), prices, tol,
-                tangents=0 if self._is_small else edge_oracle.TANGENTS,
+                tangents=0 if self._has_cover and self._is_small else edge_oracle.TANGENTS,
             )  # fmt: skip
             settled = found.upper_bound - found.value <= tol or self._entropy.c.max() <= 0.0
-            if settled or self._core is None:
+            if settled or not self._has_cover:
                 tau, value = self._coordinates(found.t, found.z), found.value
                 if found.failed:
                     return self._marginals_of_decoder(scores, found, constant, tol)
@@ -427,7 +435,7 @@ class LocalMatching:
         graph = self._open[0]
         n = graph.n_nodes
         capacity, free = self._remaining
-        if graph.is_complete and (capacity == 1).all() and (free.all() or not free.any()):
+        if graph.is_complete and _is_matching(capacity, free):
             share = 1.0 / (n - 1 + int(free.any()))
             return self._coordinates(np.full(graph.n_edges, share), np.full(n, share))
         return self._coordinates(*even_marginals(graph, capacity, free))
@@ -482,7 +490,7 @@ class LocalMatching:
     @property
     def has_feature_covariance(self) -> bool:
         """Whether `feature_covariance` is cheap enough to be worth it."""
-        return self._is_small and self._core is not None
+        return self._is_small and self._has_cover
 
     def feature_covariance(self, found: Marginals, features: Floats) -> Floats:
         """Hessian of log Z_rho in theta; `features` of shape (n_scored, K)."""
@@ -495,6 +503,11 @@ class LocalMatching:
         return 0.5 * matching_oracle.covariance_of_features(
             core.rows, solution, features, core.source
         )
+
+
+def _is_matching(capacity: Floats, free: Bools) -> bool:
+    """Whether all capacities are 1, and all nodes or none may stay single."""
+    return bool((capacity == 1).all() and (free.all() or not free.any()))
 
 
 def even_marginals(graph: SimpleGraph, capacity: Floats, free: Bools) -> tuple[Floats, Floats]:
