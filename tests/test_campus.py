@@ -5,7 +5,7 @@ import os
 import numpy as np
 import pytest
 
-from mlestruct.datasets.campus import (
+from mlestruct.datasets import (
     Campus,
     CampusYear,
     Question,

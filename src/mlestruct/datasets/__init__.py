@@ -1,13 +1,7 @@
 """Generated data, and loaders for real data that a user points at."""
 
-from .campus import (
-    Campus,
-    CampusYear,
-    Question,
-    generate_campus,
-    read_campus,
-    write_campus,
-)
+from .campus import Campus, CampusYear, Question, generate_campus
+from .campus_files import read_campus, write_campus
 from .horses import HorseImages, load_horses, split_horses
 from .landmarks import data_folder, load_cmu_landmarks
 from .scenes import (

@@ -2,17 +2,13 @@
 
 A stand-in for the housing records of a university, which nobody may pass on. Every year's pairs are
 one draw from the model itself with known weights, so what is learned can be compared with the
-truth. The files have the form in which a housing office would keep its own.
+truth.
 """
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -231,7 +227,7 @@ def generate_campus(
 
     Examples
     --------
-    >>> from mlestruct.datasets.campus import generate_campus
+    >>> from mlestruct.datasets import generate_campus
     >>> campus = generate_campus(40, random_state=0)
     >>> [year.year for year in campus.years], campus.features(2010).n_features
     ([2010, 2011, 2012], 200)
@@ -294,164 +290,3 @@ def _answers(n: int, missing: float, rng: np.random.Generator) -> Ints:
         out[:, q] = np.searchsorted(norm.ppf(np.cumsum(shares)[:-1]), value)
     out[rng.random(out.shape) < missing] = -1
     return out
-
-
-def write_campus(campus: Campus, folder: str | Path) -> None:
-    """Write questions.csv and, for each year, students_YYYY.csv and pairs_YYYY.csv.
-
-    Students: id and a column per question, empty where there is no answer. Pairs: id_a, id_b.
-    Questions: name, kind, levels, labels (joined by semicolons). The true weights, which a housing
-    office would not have, are not written.
-    """
-    place = Path(folder)
-    for question in campus.questions:
-        if any(";" in label for label in question.labels):
-            raise ValueError(f"question {question.name!r}: a label contains a semicolon")
-    place.mkdir(parents=True, exist_ok=True)
-    names = [question.name for question in campus.questions]
-    _write(
-        place / "questions.csv",
-        ["name", "kind", "levels", "labels"],
-        [[q.name, q.kind, q.levels, ";".join(q.labels)] for q in campus.questions],
-    )
-    for year in campus.years:
-        _write(
-            place / f"students_{year.year}.csv",
-            ["id", *names],
-            [
-                [student, *("" if a < 0 else a for a in row)]
-                for student, row in zip(year.students, year.answers.tolist(), strict=True)
-            ],
-        )
-        _write(
-            place / f"pairs_{year.year}.csv",
-            ["id_a", "id_b"],
-            [
-                [year.students[i], year.students[j]]
-                for i, j in enumerate(year.partner.tolist())
-                if i < j
-            ],
-        )
-
-
-def _write(file: Path, header: list[str], rows: list[list[Any]]) -> None:
-    with file.open("w", newline="", encoding="utf-8") as out:
-        csv.writer(out, lineterminator="\n").writerows([header, *rows])
-
-
-def read_campus(folder: str | Path) -> Campus:
-    """Read what `write_campus` writes, or a housing office's own files of that form.
-
-    Students in no pair are kept with partner -1. What does not fit is a ValueError that names the
-    file, the line and the column.
-    """
-    place = Path(folder)
-    questions = _read_questions(place / "questions.csv")
-    years = []
-    numbers = {file.stem.partition("_")[2] for file in place.glob("students_*.csv")}
-    numbers |= {file.stem.partition("_")[2] for file in place.glob("pairs_*.csv")}
-    for number in sorted(numbers):
-        if not (number.isascii() and number.isdigit()):
-            raise ValueError(f"{place}: expected names like students_2010.csv, got {number!r}")
-        students, answers = _read_students(place / f"students_{number}.csv", questions)
-        partner = _read_pairs(place / f"pairs_{number}.csv", students)
-        years.append(CampusYear(int(number), students, answers, partner))
-    if not years:
-        raise FileNotFoundError(f"{place}: no files students_YYYY.csv and pairs_YYYY.csv")
-    return Campus(questions, years)
-
-
-def _read_questions(file: Path) -> list[Question]:
-    questions: list[Question] = []
-    for line, row in _rows(file, ["name", "kind", "levels"], optional=["labels"]):
-        name, kind, count = row["name"], row["kind"], row["levels"]
-        if not name or name in [question.name for question in questions]:
-            raise ValueError(f"{file}, line {line}, column name: empty or twice: {name!r}")
-        if kind not in ("binary", "ordinal"):
-            raise ValueError(f"{file}, line {line}, column kind: not binary or ordinal: {kind!r}")
-        if not (count.isascii() and count.isdigit() and int(count) >= 2):
-            raise ValueError(f"{file}, line {line}, column levels: not a number from 2: {count!r}")
-        if kind == "binary" and int(count) != 2:
-            raise ValueError(f"{file}, line {line}, column levels: 2 if binary, got {count}")
-        labels = tuple(row["labels"].split(";")) if row.get("labels") else None
-        if labels is None:
-            labels = tuple(str(level) for level in range(int(count)))
-        if len(labels) != int(count):
-            raise ValueError(
-                f"{file}, line {line}, column labels: {len(labels)} for {count} levels"
-            )
-        questions.append(Question(name, kind, labels))
-    if not questions:
-        raise ValueError(f"{file}: no questions")
-    return questions
-
-
-def _read_students(file: Path, questions: list[Question]) -> tuple[list[str], Ints]:
-    students: dict[str, list[int]] = {}
-    for line, row in _rows(file, ["id", *(question.name for question in questions)]):
-        if not row["id"] or row["id"] in students:
-            raise ValueError(f"{file}, line {line}, column id: empty or twice: {row['id']!r}")
-        answers = []
-        for question in questions:
-            cell = row[question.name]
-            fits = cell.isascii() and cell.isdigit() and int(cell) < question.levels
-            if cell and not fits:
-                raise ValueError(
-                    f"{file}, line {line}, column {question.name}: expected 0 to "
-                    f"{question.levels - 1}, or nothing, got {cell!r}"
-                )
-            answers.append(int(cell) if cell else -1)
-        students[row["id"]] = answers
-    if not students:
-        raise ValueError(f"{file}: no students")
-    return list(students), np.array(list(students.values()), dtype=np.int64)
-
-
-def _read_pairs(file: Path, students: list[str]) -> Ints:
-    place = {student: i for i, student in enumerate(students)}
-    partner = np.full(len(students), -1, dtype=np.int64)
-    for line, row in _rows(file, ["id_a", "id_b"]):
-        for column in ("id_a", "id_b"):
-            if row[column] not in place:
-                raise ValueError(
-                    f"{file}, line {line}, column {column}: unknown student {row[column]!r}"
-                )
-            if partner[place[row[column]]] >= 0 or row["id_a"] == row["id_b"]:
-                raise ValueError(
-                    f"{file}, line {line}, column {column}: {row[column]!r} is in two pairs"
-                )
-        i, j = place[row["id_a"]], place[row["id_b"]]
-        partner[i], partner[j] = j, i
-    return partner
-
-
-def _rows(
-    file: Path, columns: list[str], optional: Sequence[str] = ()
-) -> Iterator[tuple[int, dict[str, str]]]:
-    """Line numbers and cells by column, in any order of columns."""
-    if not file.is_file():
-        raise FileNotFoundError(f"{file} does not exist")
-    try:
-        text = file.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{file}: not UTF-8 text: byte {error.start} ({error.reason})") from error
-    reader = csv.reader(io.StringIO(text), strict=True)
-    try:
-        header = [cell.strip() for cell in next(reader, [])]
-        known = set(columns) | set(optional)
-        if not set(columns) <= set(header) <= known or len(set(header)) != len(header):
-            raise ValueError(f"{file}, line 1: expected the columns {columns}, got {header}")
-        for cells in reader:
-            if not any(cell.strip() for cell in cells):
-                continue
-            if len(cells) != len(header):
-                raise ValueError(
-                    f"{file}, line {reader.line_num}: expected {len(header)} cells, "
-                    f"got {len(cells)}"
-                )
-            yield (
-                reader.line_num,
-                {column: cell.strip() for column, cell in zip(header, cells, strict=True)},
-            )
-    except csv.Error as error:
-        raise ValueError(f"{file}, line {reader.line_num}: {error}") from error

@@ -14,7 +14,7 @@ from ..decoders.blossom import best_matching
 from ..exceptions import InfeasibleError
 from ..learning.problem import Block
 from ..structures import BipartiteMatching, ExactMatching, LocalMatching, SimpleGraph, Vertex
-from ..structures.local_matching import node_capacity
+from ..structures.node_values import node_capacity
 from .matching_labels import check_group_partners, check_pairs, check_partners
 from .pairs import PairSample, read_sample
 

@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 SAFE_RHO = 0.5 * (1.0 + SAFE_C)
 
 
-class MatchingSpace(Protocol):
+class HasRest(Protocol):
     """What softening needs of a matching structure."""
 
     @property
@@ -33,7 +33,7 @@ class SoftenedMatching:
     `found`.
     """
 
-    def __init__(self, original: MatchingSpace, softer: Any):
+    def __init__(self, original: HasRest, softer: Any):
         self.structure = softer
         self._excess = original.stepping_entropy.c - softer.stepping_entropy.c
 
