@@ -137,10 +137,10 @@ class Space:
         return a, c
 
     def entropy(self, tau, varies=slice(None)):
-        """H_rho of MATH.md; `varies` leaves out coordinates that are settled."""
+        """H_rho; `varies` leaves out coordinates that are settled."""
         a, c = (x[varies] for x in self.weights)
         t = tau[varies]
-        rest = np.where(c == 0.0, 1.0, 1.0 - t)
+        rest = np.where(c == 0.0, 1.0, np.maximum(1.0 - t, 0.0))
         return float((c * xlogy(rest, rest) - a * xlogy(t, t)).sum())
 
     def entropy_slope(self, tau):

@@ -212,11 +212,16 @@ def test_files_that_do_not_fit_are_named(tmp_path, files, message):
         read_campus(tmp_path)
 
 
-@pytest.mark.parametrize("missing", ["questions", "students_2020", "pairs_2020"])
+@pytest.mark.parametrize("missing", ["questions", "students_2020"])
 def test_missing_files_are_named(tmp_path, missing):
     office(tmp_path, **{missing: None})
     with pytest.raises(FileNotFoundError, match=f"{missing}.csv does not exist"):
         read_campus(tmp_path)
+
+
+def test_a_year_yet_to_be_assigned_has_no_pairs(tmp_path):
+    office(tmp_path, pairs_2020=None)
+    assert (read_campus(tmp_path).years[0].partner == -1).all()
 
 
 def test_a_folder_without_years(tmp_path):

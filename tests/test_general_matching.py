@@ -21,6 +21,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import approx_fprime
 
+from mlestruct.structures import ExactMatching, LocalMatching
 from mlestruct.structures.odd_sets import surely_in_matching_polytope
 from mlestruct.structures.simple_graph import SimpleGraph
 
@@ -446,12 +447,13 @@ def test_feature_covariance_is_the_hessian(space, rng):
     found = solve(np.zeros(3))
     matrix = structure.feature_covariance(found, features)
     expected = curvature(space, found.tau, features)
-    np.testing.assert_allclose(matrix, expected, atol=1e-4 * (1 + np.abs(expected).max()))
+    # Curvature near c = 1 is damped a little.
+    np.testing.assert_allclose(matrix, expected, atol=2e-3 * (1 + np.abs(expected).max()))
     step = 1e-4
     for k in range(3):
         ahead, behind = solve(step * np.eye(3)[k]), solve(-step * np.eye(3)[k])
         change = features.T @ (ahead.tau - behind.tau)[: space.n_edges] / (2 * step)
-        np.testing.assert_allclose(matrix[k], change, atol=1e-3 * (1 + np.abs(expected).max()))
+        np.testing.assert_allclose(matrix[k], change, atol=3e-3 * (1 + np.abs(expected).max()))
         slope = (ahead.value - behind.value) / (2 * step)
         assert slope == pytest.approx(features[:, k] @ found.tau[: space.n_edges], abs=1e-4)
 
@@ -486,3 +488,60 @@ def test_softened_entropy_minorises_the_true_one_and_touches_it(space, rng, scal
 def test_safe_entropies_are_not_softened():
     assert complete(6, rho=0.9).local.softened() is None
     assert complete(6, False, rho=0.5).local.softened() is None
+
+
+# ---------------------------------------------------------------------- hard cases
+@pytest.mark.parametrize(("small", "large"), [(3, 101), (3, 599), (5, 601)])
+def test_nearly_separate_odd_sets_are_never_vouched_for(small, large):
+    """Such a set repeats the eigenvalue 1, of which Lanczos finds one copy only."""
+    n = small + large
+    graph = SimpleGraph.complete(n)
+    inside = (graph.row < small) & (graph.col < small)
+    outside = (graph.row >= small) & (graph.col >= small)
+    tau = np.where(inside, 1 / (small - 1), np.where(outside, 1 / (large - 1), 1e-16))
+    for seed in range(3):
+        noise = 1e-12 * np.random.default_rng(seed).random(graph.n_edges)
+        assert not surely_in_matching_polytope(graph, tau + noise)
+
+
+@pytest.mark.parametrize("space", ["odd group", "prism"])
+def test_exact_marginals_where_the_first_interior_point_lies_on_an_odd_set(space):
+    if space == "odd group":
+        structure = ExactMatching(5, 0.95, perfect=False)
+    else:
+        prism = [(0, 1), (1, 2), (0, 2), (3, 4), (4, 5), (3, 5), (0, 3), (1, 4), (2, 5)]
+        structure = ExactMatching(SimpleGraph.from_edges(6, prism)[0], 0.95)
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        found = structure.marginals(3.0 * rng.normal(size=structure.n_coordinates), None, 1e-6)
+        assert found.gap <= 1e-3
+
+
+@pytest.mark.parametrize("rho", [0.5002, 0.501, 0.504])
+def test_bounds_at_any_prices_where_branches_end_late(rho):
+    rng = np.random.default_rng(0)
+    structure = LocalMatching(6, rho)
+    for _ in range(50):
+        scores = 5.0 * rng.normal(size=structure.n_scored)
+        best = structure.marginals(scores, None, 1e-10).value
+        for _ in range(5):
+            prices = 2.0 * rng.normal(size=6)
+            assert structure.price_bound(scores, prices, structure.interior()) >= best - 1e-9
+
+
+@pytest.mark.parametrize("rho", [0.75, 0.95, 1.0])
+@pytest.mark.parametrize("perfect", [True, False])
+def test_strong_pairs_in_large_groups_agree_with_the_double_cover(rho, perfect):
+    """More nodes than the double cover is used for: strong edges get tangents."""
+    rng = np.random.default_rng(1)
+    structure = LocalMatching(170, rho, perfect)
+    scores = rng.normal(size=structure.n_coordinates)
+    edges = structure.graph.edge_between(np.arange(0, 40, 2), np.arange(1, 41, 2))
+    scores[edges] += rng.uniform(4, 12, size=20)
+    found = structure.marginals(scores, None, 1e-6)
+    other = structure._marginals_of_cover(scores, None, 0.0, 1e-6)
+    assert found.gap <= 1e-6
+    assert found.value <= other.upper_bound + 1e-9
+    assert other.value <= found.upper_bound + 1e-9
+    again = structure.marginals(scores + 0.01 * rng.normal(size=scores.shape), found.warm, 1e-6)
+    assert again.gap <= 1e-6

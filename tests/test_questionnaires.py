@@ -241,3 +241,31 @@ def test_vectors_of_the_wrong_length_are_refused():
         pairs.moments(np.zeros(14))
     with pytest.raises(IndexError, match="indices: expected 0 to 14"):
         pairs.moments_at(np.array([15]), np.ones(1))
+
+
+def test_importance_is_the_spread_of_what_a_question_adds():
+    rng = np.random.default_rng(0)
+    answers = np.stack([rng.integers(0, 2, 200), rng.integers(0, 5, 200)], axis=1)
+    pairs = QuestionnairePairs(answers, [2, 5], ["smoking", "noise"])
+    theta = rng.normal(size=pairs.n_features)
+    found = pairs.importance(theta)
+    for q, name in enumerate(["smoking", "noise"]):
+        others = [k for k, label in enumerate(pairs.feature_names) if name not in label]
+        only = theta.copy()
+        only[others] = 0.0
+        table = pairs._table(only)[:-1, :-1]
+        start = 0 if q == 0 else 2
+        size = 2 if q == 0 else 5
+        full = table[start : start + size, start : start + size][
+            np.ix_(answers[:, q], answers[:, q])
+        ]
+        centred = full - full.mean(axis=0) - full.mean(axis=1)[:, None] + full.mean()
+        assert found[name] == pytest.approx(centred.std(), rel=1e-9)
+    assert pairs.importance(np.zeros(pairs.n_features)) == {"smoking": 0.0, "noise": 0.0}
+
+
+def test_a_column_of_zeros_is_a_constant():
+    pairs = QuestionnairePairs([[0, 1], [0, 2], [0, 0]], [1, 3], ["pair", "noise"])
+    theta = np.zeros(pairs.n_features)
+    theta[pairs.feature_names.index("pair: 0-0")] = 2.5
+    np.testing.assert_allclose(pairs.scores(theta), 2.5)

@@ -239,3 +239,16 @@ def test_wrong_numbers_are_named():
         pair_auc(square[:2], [1, -1], bipartite=False)
     with pytest.raises(ValueError, match="threshold"):
         flag_pairs(square, [1, 0, -1], np.nan)
+
+
+def test_the_worst_share_of_proposed_pairs():
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=(10, 10))
+    scores = scores + scores.T
+    partner = np.array([1, 0, 3, 2, 5, 4, 7, 6, 9, 8])
+    values = {(i, i + 1): scores[i, i + 1] for i in range(0, 10, 2)}
+    worst = sorted(values, key=values.get)[:2]
+    np.testing.assert_array_equal(flag_pairs(scores, partner, share=0.4), worst)
+    for wrong in ({}, {"threshold": 0.0, "share": 0.1}, {"share": 1.5}):
+        with pytest.raises(ValueError, match=r"share"):
+            flag_pairs(scores, partner, **wrong)

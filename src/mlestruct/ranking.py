@@ -181,19 +181,31 @@ def rank_of_partner(scores: Any, partner: ArrayLike, *, bipartite: bool | None =
 
 
 def flag_pairs(
-    scores: Any, partner: ArrayLike, threshold: float, *, bipartite: bool | None = None
+    scores: Any,
+    partner: ArrayLike,
+    threshold: float | None = None,
+    *,
+    share: float | None = None,
+    bipartite: bool | None = None,
 ) -> Ints:
     """The pairs of a proposed matching that score below a threshold, worst first.
 
+    `share` in place of `threshold` asks for the worst share of the proposed pairs, such as .1.
     Shape (n_flagged, 2): persons i < j, or row and column. Pairs that are not allowed come first.
     """
-    if np.isnan(threshold):
+    if (threshold is None) == (share is None):
+        raise ValueError("flag_pairs: give either a threshold or a share")
+    if threshold is not None and np.isnan(threshold):
         raise ValueError("threshold: expected a number, got NaN")
+    if share is not None and not 0.0 <= share <= 1.0:
+        raise ValueError(f"share: expected a number from 0 to 1, got {share!r}")
     table = _Table(scores, bipartite, symmetric=True)
     pairs = _pairs(table, _partners(table, partner))
     values = table.at(pairs[:, 0], pairs[:, 1])
     order = np.argsort(values, kind="stable")
-    return pairs[order[values[order] < threshold]]
+    if share is not None:
+        return pairs[order[: round(share * order.size)]]
+    return pairs[order[values[order] < float(threshold)]]  # type: ignore[arg-type]
 
 
 class _Table:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -66,8 +66,9 @@ def _write(file: Path, header: list[str], rows: list[list[Any]]) -> None:
 def read_campus(folder: str | Path) -> Campus:
     """Read what `write_campus` writes, or a housing office's own files of that form.
 
-    Students in no pair are kept with partner -1. What does not fit is a ValueError that names the
-    file, the line and the column.
+    Students in no pair are kept with partner -1; a year without a file of pairs has none (it is
+    yet to be assigned). Columns other than the questions are passed over. What does not fit is a
+    ValueError that names the file, the line and the column.
     """
     place = Path(folder)
     questions = _read_questions(place / "questions.csv")
@@ -78,7 +79,10 @@ def read_campus(folder: str | Path) -> Campus:
         if not (number.isascii() and number.isdigit()):
             raise ValueError(f"{place}: expected names like students_2010.csv, got {number!r}")
         students, answers = _read_students(place / f"students_{number}.csv", questions)
-        partner = _read_pairs(place / f"pairs_{number}.csv", students)
+        pairs = place / f"pairs_{number}.csv"
+        partner = np.full(len(students), -1, dtype=np.int64)
+        if pairs.is_file():
+            partner = _read_pairs(pairs, students)
         years.append(CampusYear(int(number), students, answers, partner))
     if not years:
         raise FileNotFoundError(f"{place}: no files students_YYYY.csv and pairs_YYYY.csv")
@@ -87,7 +91,7 @@ def read_campus(folder: str | Path) -> Campus:
 
 def _read_questions(file: Path) -> list[Question]:
     questions: list[Question] = []
-    for line, row in _rows(file, ["name", "kind", "levels"], optional=["labels"]):
+    for line, row in _rows(file, ["name", "kind", "levels"]):
         name, kind, count = row["name"], row["kind"], row["levels"]
         if not name or name in [question.name for question in questions]:
             raise ValueError(f"{file}, line {line}, column name: empty or twice: {name!r}")
@@ -117,7 +121,7 @@ def _read_students(file: Path, questions: list[Question]) -> tuple[list[str], In
             raise ValueError(f"{file}, line {line}, column id: empty or twice: {row['id']!r}")
         answers = []
         for question in questions:
-            cell = row[question.name]
+            cell = row[question.name].removesuffix(".0")  # spreadsheets write 2.0 beside gaps
             fits = cell.isascii() and cell.isdigit() and int(cell) < question.levels
             if cell and not fits:
                 raise ValueError(
@@ -149,9 +153,7 @@ def _read_pairs(file: Path, students: list[str]) -> Ints:
     return partner
 
 
-def _rows(
-    file: Path, columns: list[str], optional: Sequence[str] = ()
-) -> Iterator[tuple[int, dict[str, str]]]:
+def _rows(file: Path, columns: list[str]) -> Iterator[tuple[int, dict[str, str]]]:
     """Line numbers and cells by column, in any order of columns."""
     if not file.is_file():
         raise FileNotFoundError(f"{file} does not exist")
@@ -162,9 +164,10 @@ def _rows(
     reader = csv.reader(io.StringIO(text), strict=True)
     try:
         header = [cell.strip() for cell in next(reader, [])]
-        known = set(columns) | set(optional)
-        if not set(columns) <= set(header) <= known or len(set(header)) != len(header):
-            raise ValueError(f"{file}, line 1: expected the columns {columns}, got {header}")
+        missing = [column for column in columns if column not in header]
+        if missing or len(set(header)) != len(header):
+            found = f"missing: {missing}" if missing else "some column occurs twice"
+            raise ValueError(f"{file}, line 1: expected the columns {columns}; {found}")
         for cells in reader:
             if not any(cell.strip() for cell in cells):
                 continue

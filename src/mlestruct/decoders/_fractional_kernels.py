@@ -470,3 +470,11 @@ def augment(start, node, weight, may_skip, single, y, mate, cycle, outer, inner)
         for q in range(n_reached):
             distance[reached[q]] = inf
     return failed
+
+
+@kernel
+def find_edges(ptr, col, low, high, out):
+    """Where the edges low-high are stored, by bisection in the row of the smaller end."""
+    for k in range(low.shape[0]):
+        start = ptr[low[k]]
+        out[k] = start + np.searchsorted(col[start : ptr[low[k] + 1]], high[k])

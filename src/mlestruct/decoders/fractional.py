@@ -245,11 +245,9 @@ def checked_scores(
 def edge_indices(ptr: Ints, col: Ints, a: Ints, b: Ints) -> Ints:
     """Where the edges a-b are stored."""
     low, high = np.minimum(a, b), np.maximum(a, b)
-    found = [
-        int(ptr[i] + np.searchsorted(col[ptr[i] : ptr[i + 1]], j))
-        for i, j in zip(low.tolist(), high.tolist(), strict=True)
-    ]
-    return np.array(found, np.int64)
+    out = np.empty(low.shape[0], np.int64)
+    kernels.find_edges(ptr, col, low, high, out)
+    return out
 
 
 def counted(number: int, noun: str) -> str:

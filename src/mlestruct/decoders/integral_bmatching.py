@@ -91,6 +91,7 @@ def _solve(
         constraints=LinearConstraint(incidence, np.where(exact, left, 0.0), left),
         integrality=np.ones(k),
         bounds=Bounds(0.0, 1.0),
+        options={"mip_rel_gap": 0.0},
     )
     if found.x is None:
         return None

@@ -51,6 +51,11 @@ class LazyFeatures:
             raise ValueError(f"feature function: NaN or infinity in rows {start} to {stop}")
         return block
 
+    def pair(self, i: int, j: int) -> Floats:
+        """Features of one pair."""
+        found: Floats = self._rows(i, i + 1)[0, j]
+        return found
+
     def _chunks(self) -> Iterator[tuple[slice, Floats]]:
         n, m = self.shape
         for start in range(0, n, self.chunk):

@@ -12,7 +12,7 @@ Second moments follow from the counts N = X'X alone, because sums over pairs of 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -52,7 +52,8 @@ class QuestionnairePairs:
     that agreement matters. It also has one indicator for each unordered pair of answers. First come
     all differences, then the indicators, question by question: 0-0, 0-1, ..., 1-1, ...
 
-    Someone who left a question empty (NaN, None) has no indicator for it and difference 0.
+    Someone who left a question empty (NaN, None) has no indicator for it and difference 0. A column
+    of zeros makes a constant feature, which matchings with single people (perfect=False) need.
 
     Parameters
     ----------
@@ -138,7 +139,7 @@ class QuestionnairePairs:
         for q in np.flatnonzero(self.interactions):
             found += [
                 f"{self.names[q]}: {a}-{b}"
-                for a, b in zip(*np.triu_indices(self.levels[q]), strict=True)
+                for a, b in zip(*_upper(int(self.levels[q])), strict=True)
             ]
         return found
 
@@ -188,6 +189,23 @@ class QuestionnairePairs:
             out[places] = np.linalg.pinv(effect, rcond=1e-10) @ (effect @ theta[places])
         return out
 
+    def importance(self, theta: Floats) -> dict[str, float]:
+        """How much each question decides: the standard deviation of what it adds to a pair's score.
+
+        Over all pairs of people, without what depends on one of the two only. A question that
+        many answer alike counts little, however large its weights are.
+        """
+        out = {}
+        for q, name in enumerate(self.names):
+            places, tables = self._question_tables(q)
+            added = np.tensordot(np.asarray(theta, dtype=np.float64)[places], tables, 1)
+            known = self.answers[self.answers[:, q] >= 0, q]
+            share = np.bincount(known, minlength=int(self.levels[q])) / max(known.size, 1)
+            mean = added @ share
+            added = added - mean[:, None] - mean[None] + share @ mean
+            out[name] = float(np.sqrt(share @ added**2 @ share))
+        return out
+
     def second_moments(self, observed: Any = None) -> list[tuple[Floats, Floats]]:
         """The curvature of the log-likelihood of perfect matchings at theta = 0: gram and scale.
 
@@ -229,7 +247,7 @@ class QuestionnairePairs:
         """B: what each two answers contribute to a score; a last row and column for missing."""
         table = np.zeros((self._start[-1] + 1, self._start[-1] + 1))
         for q, levels in enumerate(self.levels):
-            a, b = np.triu_indices(levels)
+            a, b = _upper(int(levels))
             values = np.zeros(a.size)
             if self.ordinal[q]:
                 values += theta[self._difference[q]] * (b - a)
@@ -243,7 +261,7 @@ class QuestionnairePairs:
         """Moments from the total weight of pairs with given answers; the adjoint of _table."""
         out = np.zeros(self.n_features)
         for q, levels in enumerate(self.levels):
-            a, b = np.triu_indices(levels)
+            a, b = _upper(int(levels))
             start = self._start[q]
             values = counts[start + a, start + b] + (a < b) * counts[start + b, start + a]
             if self.ordinal[q]:
@@ -274,7 +292,7 @@ class QuestionnairePairs:
         """Places of the features of question q, and their tables, shape (_, levels, levels)."""
         levels = int(self.levels[q])
         places, tables = [], []
-        a, b = np.triu_indices(levels)
+        a, b = _upper(levels)
         if self.ordinal[q]:
             places.append(self._difference[q : q + 1])
             tables.append(np.abs(np.subtract.outer(np.arange(levels), np.arange(levels)))[None])
@@ -363,6 +381,13 @@ def _vector(name: str, values: Floats, size: int) -> Floats:
     if found.shape != (size,):
         raise ValueError(f"{name}: expected shape ({size},), got {found.shape}")
     return found
+
+
+@lru_cache(maxsize=64)
+def _upper(levels: int) -> tuple[Ints, Ints]:
+    """Unordered pairs of answers, a <= b."""
+    a, b = np.triu_indices(levels)
+    return a.astype(np.int64), b.astype(np.int64)
 
 
 def _whole_numbers(table: NDArray[Any], names: list[str]) -> Ints:

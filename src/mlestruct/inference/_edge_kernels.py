@@ -10,7 +10,7 @@ Prices enter q as factors, so only the first evaluation at new scores takes expo
 Edges are those of a `SimpleGraph`: ptr, col of the strict upper triangle.
 """
 
-from math import exp, inf, log, log1p, sqrt
+from math import exp, log, log1p, sqrt
 
 import numpy as np
 
@@ -29,17 +29,6 @@ def reduced_scores(ptr, col, w, prices, rho, out):
         for e in range(ptr[i], ptr[i + 1]):
             j = col[e]
             out[e] = w[e] - base - prices[j] - rho[j]
-
-
-@kernel
-def largest_response(c):
-    """The t beyond which t = 1 is a better response, 1 if there is none (c <= 0)."""
-    if c <= 0.0:
-        return 1.0
-    t = 0.2
-    for _ in range(60):  # (1 + c)(1 - t) = -log t
-        t = exp(-(1.0 + c) * (1.0 - t))
-    return t
 
 
 @kernel
@@ -134,11 +123,11 @@ def add_to(t, h, filled, spread):
 
 
 @kernel
-def large_response(q, exponent, c, end, q_end, limit):
+def large_response(q, exponent, c):
     """(t, h, value, missed, outside) of an edge whose q = exp(exponent) is not small.
 
-    For c > 0 the branch ends at t = `end`, for q_end; beyond it the value goes on linearly and
-    `outside` is True. `missed` is what t = 1, better for t above `limit`, would be worth more.
+    For c > 0 the branch has an end; beyond it the value goes on linearly and `outside` is True.
+    `missed` bounds what the best response would be worth more.
     """
     if c < 0.0:
         t, rest = logistic_response(exponent, c)
@@ -147,12 +136,16 @@ def large_response(q, exponent, c, end, q_end, limit):
         if exponent > 0.0:  # held at t = 1
             return 1.0, 0.0, 1.0 + exponent, 0.0, False
         return q, q, q, 0.0, False
+    end = NEAR_END / (1.0 + c)
+    q_end = end * (1.0 - end) ** c if q > 0.1 else 1.0
     outside = q >= q_end
     t = end if outside else root_between(q, c)
     value = (1.0 + c) * t + c * log1p(-t)
     if outside:
         value += end * (exponent - log(q_end))
-    missed = max(exponent + 1.0 + c - value, 0.0) if t > limit else 0.0
+    missed = max(exponent + 1.0 + c - value, 0.0)
+    if outside:  # the branch itself goes on a little, with a slope of at most 1 / (1 + c)
+        missed = max(missed, (exponent - log(q_end)) * (1.0 / (1.0 + c) - end))
     return t, t * (1.0 - t) / (1.0 - (1.0 + c) * t), value, missed, outside
 
 
@@ -169,7 +162,6 @@ def respond(ptr, col, complete, rho, s, q, change, factor, t, h, filled, spread)
     spread[:] = 0.0
     total, missed = 0.0, 0.0
     n_outside = 0
-    last_c, end, q_end, limit = inf, 1.0, inf, 1.0
     factors, rhos = np.empty(n), np.empty(n)
     for i in range(n):
         start, stop = ptr[i], ptr[i + 1]
@@ -199,14 +191,9 @@ def respond(ptr, col, complete, rho, s, q, change, factor, t, h, filled, spread)
                 if qe < SERIES_LIMIT:
                     continue
                 c = rho[i] + rho[j] - 1.0
-                if c != last_c:
-                    last_c = c
-                    limit = largest_response(c)
-                    end = NEAR_END / (1.0 + c) if c > 0.0 else 1.0
-                    q_end = end * (1.0 - end) ** c if c > 0.0 else inf
                 capped = (1.0 + c) * t[e] + c * log1p(-t[e])
                 exponent = s[e] - change[i] - change[j]
-                te, he, own, better, outside = large_response(qe, exponent, c, end, q_end, limit)
+                te, he, own, better, outside = large_response(qe, exponent, c)
                 n_outside += outside
                 missed += better
                 value += own - capped

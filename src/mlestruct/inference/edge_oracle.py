@@ -37,7 +37,7 @@ FAR = 0.3  # error of a node's sum from which scaling is quicker than Newton
 OUTSIDE = 6  # iterations with edges outside of their branch after which these count as strong
 STRONG = 0.8  # part of its branch from which on an edge gets a tangent
 TANGENTS = 40  # times that the strong edges' tangents are moved
-STRONG_SHARE = 0.25  # of the nodes; with more strong edges than that, tangents take too long
+STRONG_SHARE = 1.0  # of the nodes; with more strong edges than that, tangents take too long
 FEW = 10  # strong edges that are never too many
 
 
@@ -81,7 +81,8 @@ class EdgeSolution:
     value: float
     upper_bound: float
     iterations: int
-    failed: bool = False
+    failed: bool
+    strong: Ints
 
 
 class _Dual:
@@ -216,13 +217,17 @@ def solve(
     tol: float,
     max_iter: int = 100,
     tangents: int = TANGENTS,
+    strong: tuple[Ints, Floats] | None = None,
 ) -> EdgeSolution:
     """Marginals at scores w of the edges and w_single of unused capacity, to a gap of `tol`.
 
-    `warm` are prices of an earlier call; `tangents` is how often those of strong edges may move.
+    `warm` are prices of an earlier call, `strong` its strong edges and their marginals;
+    `tangents` is how often those of strong edges may move.
     """
     prices = _start(problem, w) if warm is None else warm.copy()
     dual = _Dual(problem, w, w_single, prices)
+    if strong is not None and strong[0].size and tangents:
+        dual.set_strong(*strong)
     prices = dual.scaled() if warm is None else np.maximum(prices, dual.least)
     if warm is not None and max_iter > 10:
         dual(prices)
@@ -242,7 +247,7 @@ def solve(
         iterations += steps
     z = np.where(dual.bounded, np.maximum(-dual.excess, 0.0), dual.z)
     failed = not np.isfinite(attained)
-    return EdgeSolution(dual.t, z, prices, attained, upper, iterations, failed)
+    return EdgeSolution(dual.t, z, prices, attained, upper, iterations, failed, dual.strong)
 
 
 def _newton(
@@ -324,6 +329,34 @@ def _longer(
             break
         trial, new = further, lower
     return trial, new
+
+
+def covariance_of_features(problem: EdgeProblem, t: Floats, z: Floats, features: Floats) -> Floats:
+    """Hessian of log Z_rho in theta at marginals t of the edges and unused capacities z.
+
+    `features` of the edges have shape (n_edges, K).
+
+    Edges respond by h to their reduced score, and prices move so that node sums stay; except
+    where capacity without an entropy is left, which holds the price.
+    """
+    row = np.repeat(np.arange(problem.n_nodes), np.diff(problem.ptr))
+    c = problem.rho[row] + problem.rho[problem.col] - 1.0
+    bend = np.where(c == 0.0, 1.0 - t, 1.0 - (1.0 + c) * t)
+    h = t * (1.0 - t) / np.maximum(bend, 1e-12)
+    weighted = h[:, None] * features
+    summed = np.zeros((problem.n_nodes, features.shape[1]))
+    matrix = np.zeros((problem.n_nodes, problem.n_nodes))
+    matrix[row, problem.col] = matrix[problem.col, row] = h
+    for end in (row, problem.col):
+        np.add.at(summed, end, weighted)
+        np.add.at(matrix, (end, end), h)
+    own = problem.single_rho > 0.0
+    matrix[own, own] += z[own] / problem.single_rho[own]
+    moving = np.flatnonzero(~problem.bounded | (z <= FEASIBLE))
+    part, pull = matrix[np.ix_(moving, moving)], summed[moving]
+    change, *_ = np.linalg.lstsq(part, pull, rcond=1e-12)
+    result: Floats = features.T @ weighted - pull.T @ change
+    return result
 
 
 def _branch_ends(problem: EdgeProblem) -> float:

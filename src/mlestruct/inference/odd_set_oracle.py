@@ -22,6 +22,7 @@ Bools = NDArray[np.bool_]
 
 ROUNDS = 30  # of adding sets
 EVALUATIONS = 60  # of the local oracle in one round
+MOST_CALLS = 300  # of the local oracle in all
 LARGEST_PRICE = 200.0
 
 
@@ -36,10 +37,13 @@ class OddSets:
 
 @dataclass
 class OddSetSolution:
-    """Marginals that satisfy all known sets up to `violation`, and a bound of the maximum."""
+    """Marginals and a bound of the maximum.
+
+    `proven` says that they satisfy all odd sets, up to what they violate of the known ones.
+    """
 
     tau: Floats
-    violation: float
+    proven: bool
     upper_bound: float
     sets: OddSets
     warm: Any
@@ -65,6 +69,7 @@ def solve(
     best = np.inf
     calls = 0
     answer: Any = None
+    proven = False
 
     def evaluate(z: Floats) -> tuple[float, Floats]:
         nonlocal answer, warm, best, calls
@@ -87,14 +92,15 @@ def solve(
                 options={"maxfun": EVALUATIONS, "ftol": 1e-15, "gtol": min(1e-3 * tol, 1e-7)},
             )  # fmt: skip
             sets.prices = found.x
-        _, left = evaluate(sets.prices)
+        evaluate(sets.prices)
         violated = separate(answer.tau)
         new = [
             (inside, room)
             for inside, room in violated
             if not any(np.array_equal(inside, other) for other in sets.inside)
         ]
-        if not new:
+        proven = not new
+        if proven or calls >= MOST_CALLS:
             break
         n_scored = new[0][0].shape[0]
         # Sets that cost nothing need not be kept.
@@ -104,5 +110,4 @@ def solve(
             [sets.room[k] for k in kept] + [room for _, room in new],
             np.concatenate([sets.prices[kept], np.zeros(len(new))]),
         )
-    violation = float(np.max(-left, initial=0.0))
-    return OddSetSolution(answer.tau, violation, best, sets, warm, calls)
+    return OddSetSolution(answer.tau, proven, best, sets, warm, calls)

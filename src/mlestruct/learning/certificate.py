@@ -91,8 +91,11 @@ def certify(
             log_partition = np.inf
         else:
             prices[m] = step.prices
-            bound = block.structure.price_bound(step.scores, step.prices, state.tau[m])  # type: ignore[attr-defined]
-            log_partition += block.weight * bound
+            tau = state.tau[m]
+            bound = block.structure.price_bound(step.scores, step.prices, tau)  # type: ignore[attr-defined]
+            # By concavity, A is also at most the value at tau plus the Frank-Wolfe gap.
+            attained = float(step.scores @ tau) + state.entropies[m] + block.offset_gap(tau)
+            log_partition += block.weight * min(bound, attained + max(step.gap, 0.0))
     gaps = np.array([step.gap for step in steps])
     primal = problem.primal(theta, log_partition) if np.isfinite(log_partition) else -np.inf
     return Certificate(state.dual(problem), primal, float(problem.weights @ gaps), gaps), steps

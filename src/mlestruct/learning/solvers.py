@@ -28,8 +28,8 @@ def make_solver(solver: str | Solver, problem: DualProblem) -> Any:
     """The solver meant by `solver`, checked against what the problem's structures offer.
 
     "auto": where every block has a marginal oracle, Newton (few features, held densely) or
-    L-BFGS; where only MAP decoding is known, block-coordinate Frank-Wolfe, or the batch
-    algorithm for a single block.
+    L-BFGS; where only MAP decoding is known (or marginals are hard to come by), block-coordinate
+    Frank-Wolfe, or the batch algorithm for a single block.
     """
     if isinstance(solver, str):
         if solver == "auto":
@@ -49,9 +49,14 @@ def make_solver(solver: str | Solver, problem: DualProblem) -> Any:
     return chosen
 
 
+def _has_good_marginals(structure: Any) -> bool:
+    oracle = callable(getattr(structure, "marginals", None))
+    return oracle and not getattr(structure, "prefers_decoding", False)
+
+
 def _automatic(problem: DualProblem) -> Solver:
     blocks = problem.blocks
-    if not all(callable(getattr(b.structure, "marginals", None)) for b in blocks):
+    if not all(_has_good_marginals(b.structure) for b in blocks):
         return FrankWolfe() if len(blocks) == 1 else BlockFrankWolfe()
     hessian = problem.n_features <= NEWTON_LIMIT and all(
         getattr(b.structure, "has_feature_covariance", False)

@@ -23,7 +23,14 @@ from ..learning.problem import Block, DualProblem, merge_equal
 from ..learning.result import Result
 from ..learning.solvers import make_solver
 from . import persistence
-from .validation import check_positive, check_same_length, check_samples, check_weights
+from .validation import (
+    check_names,
+    check_positive,
+    check_same_length,
+    check_same_names,
+    check_samples,
+    check_weights,
+)
 
 Floats = NDArray[np.float64]
 S = TypeVar("S")
@@ -113,6 +120,7 @@ class StructuredEstimator(BaseEstimator, metaclass=ABCMeta):
         for m, size in enumerate(sizes):
             if size != sizes[0]:
                 raise ValueError(f"X[{m}] has {size} features, X[0] has {sizes[0]}")
+        check_same_names([block.features for block in blocks])
         blocks = [block for block in blocks if block.weight > 0]
         return DualProblem(merge_equal(blocks) if merge else blocks, alpha)
 
@@ -124,6 +132,8 @@ class StructuredEstimator(BaseEstimator, metaclass=ABCMeta):
             names = getattr(problem.blocks[0].features, "feature_names", None)
         elif len(names) != n_features:
             raise ValueError(f"feature_names: expected {n_features} names, got {len(names)}")
+        if names is not None and len(set(names)) != n_features:
+            raise ValueError("feature_names: all names must be different")
         self.n_features_in_ = n_features
         self.feature_names_in_ = np.array(
             [f"x{k}" for k in range(n_features)] if names is None else list(names), dtype=object
@@ -206,6 +216,9 @@ class StructuredEstimator(BaseEstimator, metaclass=ABCMeta):
                     f"X[{m}] has {block.features.n_features} features, but "
                     f"{type(self).__name__} was fitted with {self.n_features_in_}"
                 )
+            names = getattr(block.features, "feature_names", None)
+            if names is not None and self.feature_names is None:
+                check_names(self.feature_names_in_.tolist(), list(names), f"X[{m}]", "fit")
 
     def predict(self, X: Any) -> list[Any]:
         """The most probable output (MAP) of each sample."""

@@ -33,13 +33,15 @@ class BipartiteMatchingCRF(BipartiteBlocks, MatchingProbabilities):
         Iterations (for "bcfw": passes over the samples).
     max_time : float, optional
         Seconds after which to stop.
-    perfect : bool
-        True: every node of the smaller side is matched. False: any node may stay single. Staying
+    perfect : bool, "rows" or "columns"
+        True: every node of the smaller side is matched. "rows", "columns": every node of that
+        side is, whatever the sizes. False: any node may stay single. Staying
         single scores 0, so add a constant feature to learn how eager nodes are to be matched.
     capacity : int, array of shape (n_rows + n_cols,), or pair (of rows, of columns)
         Number of partners of each node. Above 1 (papers with three reviewers, reviewers with up
         to six papers: capacity=(3, 6)) labels are pairs; with perfect=True the side with less
-        capacity in total is filled, the other one uses at most its own, and rho is set: 0 at
+        capacity in total is filled and the other one uses at most its own (say perfect="rows" if
+        it must be the rows), and rho is set: 0 at
         nodes of capacity above 1, 1/2 at the others.
     feature_names : sequence of str, optional
     warm_start : bool
@@ -99,7 +101,7 @@ class BipartiteMatchingCRF(BipartiteBlocks, MatchingProbabilities):
         tol: float = 1e-3,
         max_iter: int = 1000,
         max_time: float | None = None,
-        perfect: bool = True,
+        perfect: bool | str = True,
         capacity: Any = 1,
         feature_names: Sequence[str] | None = None,
         warm_start: bool = False,

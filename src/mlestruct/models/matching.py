@@ -28,7 +28,8 @@ class MatchingCRF(GroupBlocks, MatchingProbabilities):
         "local" asks only that every node's probabilities sum to one: fast, with a marginal oracle.
         "exact" also rules out what only fractional matchings can do (three people all pairing up
         with each other), by a blossom decoder. In large groups with mild preferences the two have
-        the same optimum.
+        the same optimum, and fits take the same time. On sparse graphs of more than 250 nodes
+        "exact" has no quick marginals: "auto" is then Frank-Wolfe, and "local" far ahead.
     perfect : bool
         True: every node is matched; the number of nodes is even. False: any node may stay single,
         which scores 0: add a constant feature to learn how eager nodes are to be matched.

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..learning.problem import Block
 from ..ranking import top_candidates
 from .base import StructuredEstimator
-from .matching_blocks import MatchingBlocks, pair_table
+from .matching_blocks import BipartiteBlocks, MatchingBlocks, pair_table
 from .pairs import PairSample
 from .validation import check_same_length, check_samples
 
@@ -59,13 +59,12 @@ class MatchingEstimator(MatchingBlocks, StructuredEstimator):
         labels = check_same_length(samples, Y)
         losses = []
         for m, (found, label) in enumerate(zip(self.predict(samples), labels, strict=True)):
+            sample = self._read(samples[m], f"X[{m}]")
             if found.ndim == 2:
-                sample = self._read(samples[m], f"X[{m}]")
                 losses.append(self._pair_loss(found, label, sample, f"Y[{m}]"))
-                continue
-            if np.shape(label) != np.shape(found):
-                raise ValueError(f"Y[{m}]: expected shape {np.shape(found)}, got {np.shape(label)}")
-            losses.append(float(np.mean(found != np.asarray(label))))
+            else:
+                truth = self._check_partners(label, sample, False, f"Y[{m}]")
+                losses.append(float(np.mean(found != truth)))
         return 1.0 - float(np.mean(losses))
 
     def _pair_loss(self, found: Ints, label: Any, sample: PairSample, where: str) -> float:
@@ -95,7 +94,8 @@ class MatchingEstimator(MatchingBlocks, StructuredEstimator):
 
         Places beyond the allowed partners hold -1 and -inf.
         """
-        return [top_candidates(scores, k) for scores in self.pair_scores(X)]
+        sides = isinstance(self, BipartiteBlocks)
+        return [top_candidates(scores, k, bipartite=sides) for scores in self.pair_scores(X)]
 
 
 class MatchingProbabilities(MatchingEstimator):
@@ -159,7 +159,7 @@ class MatchingProbabilities(MatchingEstimator):
                 least = lower_block.structure.marginals(scores, None, tol).value
             else:
                 least = floor(scores)
-            return fit - most, min(fit - least, 0.0)
+            return min(fit - most, 0.0), min(fit - least, 0.0)
 
         bounds = self._each(one, pairs)
         return np.array([low for low, _ in bounds]), np.array([high for _, high in bounds])

@@ -14,6 +14,7 @@ from ..decoders.blossom import best_matching
 from ..exceptions import InfeasibleError
 from ..learning.problem import Block
 from ..structures import BipartiteMatching, ExactMatching, LocalMatching, SimpleGraph, Vertex
+from ..structures.bipartite import node_rho
 from ..structures.node_values import node_capacity
 from .matching_labels import check_group_partners, check_pairs, check_partners
 from .pairs import PairSample, read_sample
@@ -31,7 +32,7 @@ class MatchingBlocks:
     """
 
     rho: Any
-    perfect: bool
+    perfect: Any
     capacity: Any = 1
 
     @abstractmethod
@@ -47,12 +48,20 @@ class MatchingBlocks:
         """A label that the structure can encode."""
 
     @abstractmethod
+    def _check_partners(self, label: Any, sample: PairSample, perfect: bool, where: str) -> Ints:
+        """A label given as partners, in the user's numbering."""
+
+    @abstractmethod
     def _check_pairs(self, label: Any, sample: PairSample, where: str) -> Ints:
         """A label given as pairs, in the user's numbering."""
 
     @abstractmethod
     def _label(self, found: Ints, sample: PairSample) -> Ints:
         """A structure's label in the user's numbering."""
+
+    def _check_perfect(self) -> None:
+        if not isinstance(self.perfect, bool | np.bool_):
+            raise TypeError(f"perfect must be True or False, got {self.perfect!r}")
 
     def _samples(self, X: Sequence[Any]) -> list[PairSample]:
         """Validated samples; an object that occurs several times is read once."""
@@ -86,8 +95,7 @@ class MatchingBlocks:
             raise ValueError(f"X[{m}]: {error}") from None
 
     def _make_blocks(self, X: Sequence[Any], rho: Any) -> list[tuple[Block, PairSample]]:
-        if not isinstance(self.perfect, bool | np.bool_):
-            raise TypeError(f"perfect must be True or False, got {self.perfect!r}")
+        self._check_perfect()
         samples = self._samples(X)
         offsets: dict[int, Floats] = {}
         blocks = []
@@ -130,29 +138,52 @@ class MatchingBlocks:
 class BipartiteBlocks(MatchingBlocks):
     """Matchings between the rows and the columns of a sample."""
 
+    def _check_perfect(self) -> None:
+        if self.perfect not in (True, False, "rows", "columns"):
+            raise TypeError(
+                f"perfect must be True, False, 'rows' or 'columns', got {self.perfect!r}"
+            )
+
     def _read(self, x: Any, where: str) -> PairSample:
         return read_sample(x, where)
 
     def _space(self, sample: PairSample, rho: Any, capacity: Any) -> Any:
         rows, cols = side_capacities(capacity, *sample.shape)
+        self._check_sides(rows, cols)
         if (rows == 1).all() and (cols == 1).all():
-            return BipartiteMatching(sample.graph, rho, self.perfect)
-        # The side with less capacity is filled, as the smaller side is in a plain matching.
-        full_rows = self.perfect and rows.sum() <= cols.sum()
-        full_cols = self.perfect and cols.sum() <= rows.sum()
+            return BipartiteMatching(sample.graph, rho, self.perfect is not False)
+        node_rho(rho, *sample.shape)  # has no effect beyond capacity 1, but must make sense
+        # By default the side with less capacity is filled, as in a plain matching.
+        full_rows = self.perfect == "rows" or (self.perfect is True and rows.sum() <= cols.sum())
+        full_cols = self.perfect == "columns" or (self.perfect is True and cols.sum() <= rows.sum())
         full = np.concatenate([np.full(rows.shape, full_rows), np.full(cols.shape, full_cols)])
-        return LocalMatching(
-            SimpleGraph.from_bipartite(sample.graph),
-            _node_values(rho),
-            full,
-            np.concatenate([rows, cols]),
-        )
+        try:
+            return LocalMatching(
+                SimpleGraph.from_bipartite(sample.graph), 0.5, full, np.concatenate([rows, cols])
+            )
+        except InfeasibleError as error:
+            raise InfeasibleError(
+                f"{error} (nodes from {sample.shape[0]} on are columns)", error.rows, error.side
+            ) from None
+
+    def _check_sides(self, rows: Ints, cols: Ints) -> None:
+        """Raise if the side that is to be filled needs more than the other one has."""
+        for side, need, have in (("rows", rows, cols), ("columns", cols, rows)):
+            if self.perfect == side and need.sum() > have.sum():
+                raise InfeasibleError(
+                    f"perfect={side!r}: the {side} need {need.sum()} partners in all, the other "
+                    f"side has a capacity of {have.sum()}",
+                    list(range(need.shape[0])),
+                    side,
+                )
 
     def _check_label(self, label: Any, sample: PairSample, structure: Any, where: str) -> Ints:
-        n_rows, n_cols = sample.shape
         if isinstance(structure, BipartiteMatching):
-            return check_partners(label, n_rows, n_cols, self.perfect, where)
-        return self._check_pairs(label, sample, where) + np.array([0, n_rows])
+            return self._check_partners(label, sample, self.perfect is not False, where)
+        return self._check_pairs(label, sample, where) + np.array([0, sample.shape[0]])
+
+    def _check_partners(self, label: Any, sample: PairSample, perfect: bool, where: str) -> Ints:
+        return check_partners(label, *sample.shape, perfect, where)
 
     def _check_pairs(self, label: Any, sample: PairSample, where: str) -> Ints:
         return check_pairs(label, *sample.shape, where)
@@ -174,19 +205,30 @@ class GroupBlocks(MatchingBlocks):
             raise ValueError(f"polytope: expected 'local' or 'exact', got {self.polytope!r}")
         graph = sample.graph
         capacities = node_capacity(capacity, graph.n_nodes)
-        if self.polytope == "local":
-            if self.perfect and (capacities == 1).all() and not _surely_matchable(graph):
-                zeros = np.zeros(graph.n_edges)
-                best_matching(graph.n_nodes, graph.ptr, graph.col, zeros)  # raises if none
-            return LocalMatching(sample.graph, rho, self.perfect, capacities)
-        if not (capacities == 1).all():
+        plain = bool((capacities == 1).all())
+        if self.polytope == "exact" and not plain:
             raise ValueError("polytope='exact' is for capacity 1; b-matchings need 'local'")
-        return ExactMatching(sample.graph, rho, self.perfect)
+        if self.perfect and capacities.sum() % 2:
+            what = f"{graph.n_nodes} nodes" if plain else f"capacities of {capacities.sum()} in all"
+            raise InfeasibleError(
+                f"{what}: an odd number cannot be matched perfectly; leave a node out, or allow "
+                "single nodes by perfect=False",
+                [],
+                "nodes",
+            )
+        if self.polytope == "exact":
+            return ExactMatching(graph, rho, self.perfect)
+        if self.perfect and plain and not graph.is_complete:
+            best_matching(graph.n_nodes, graph.ptr, graph.col, np.zeros(graph.n_edges))  # or raises
+        return LocalMatching(graph, rho, self.perfect, capacities)
 
     def _check_label(self, label: Any, sample: PairSample, structure: Any, where: str) -> Ints:
         if structure.is_simple:
-            return check_group_partners(label, sample.shape[0], self.perfect, where)
+            return self._check_partners(label, sample, self.perfect, where)
         return self._check_pairs(label, sample, where)
+
+    def _check_partners(self, label: Any, sample: PairSample, perfect: bool, where: str) -> Ints:
+        return check_group_partners(label, sample.shape[0], perfect, where)
 
     def _check_pairs(self, label: Any, sample: PairSample, where: str) -> Ints:
         return check_pairs(label, sample.shape[0], None, where)
@@ -205,15 +247,6 @@ def side_capacities(capacity: Any, n_rows: int, n_cols: int) -> tuple[Ints, Ints
         return node_capacity(capacity[0], n_rows), node_capacity(capacity[1], n_cols)
     both = node_capacity(capacity, n_rows + n_cols)
     return both[:n_rows], both[n_rows:]
-
-
-def _surely_matchable(graph: SimpleGraph) -> bool:
-    """Whether a perfect matching exists at a glance."""
-    return graph.is_complete and graph.n_nodes % 2 == 0
-
-
-def _node_values(rho: Any) -> Any:
-    return np.concatenate([np.atleast_1d(part) for part in rho]) if isinstance(rho, tuple) else rho
 
 
 def pair_table(sample: PairSample, values: Floats, fill: float = 0.0) -> Any:

@@ -100,13 +100,7 @@ def read_sample(x: Any, where: str, group: bool = False) -> PairSample:
     if isinstance(x, PairInput):
         return _read_pair_input(x, where, group)
     if isinstance(x, np.ndarray | list | tuple):
-        table = _feature_array(x, where)
-        forbidden = np.asarray(np.isneginf(table).all(axis=2))
-        if group:
-            _check_square(table.shape[:2], where)
-            np.fill_diagonal(forbidden, False)
-        mask = ~forbidden if forbidden.any() else None
-        return _read_pair_input(PairInput(table, mask), where, group)
+        return _read_pair_input(PairInput(x), where, group)
     if isinstance(x, FeatureMap):
         return _read_pair_input(PairInput(x), where, group)
     raise TypeError(
@@ -128,6 +122,15 @@ def _feature_array(x: Any, where: str) -> Floats:
     if 0 in table.shape:
         raise ValueError(f"{where}: has an empty dimension, shape {table.shape}")
     return table
+
+
+def _numbers(values: Any, what: str, where: str) -> Floats:
+    if sparse.issparse(values):
+        raise TypeError(f"{where}: {what} must be a dense array, got a sparse matrix")
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{where}: {what} must hold numbers ({error})") from None
 
 
 def _check_square(shape: tuple[int, ...], where: str) -> None:
@@ -173,8 +176,16 @@ def _shape_of(x: PairInput, where: str) -> tuple[int, int]:
 
 
 def _read_edge_list(x: EdgeList, where: str) -> PairSample:
+    ends = _numbers(x.edges, "edges", where)
+    if ends.ndim != 2 or ends.shape[1] != 2 or not np.array_equal(ends, np.floor(ends)):
+        raise ValueError(
+            f"{where}: edges must be whole numbers of shape (n_edges, 2), two nodes each, got "
+            f"shape {ends.shape}" + (" with fractions" if ends.ndim == 2 else "")
+        )
+    if isinstance(x.n_nodes, bool) or not isinstance(x.n_nodes, int | np.integer):
+        raise TypeError(f"{where}: n_nodes must be a whole number, got {x.n_nodes!r}")
     try:
-        graph, edge = SimpleGraph.from_edges(int(x.n_nodes), x.edges)
+        graph, edge = SimpleGraph.from_edges(int(x.n_nodes), ends)
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from None
     size = edge.shape[0]
@@ -184,18 +195,20 @@ def _read_edge_list(x: EdgeList, where: str) -> PairSample:
     if sparse.issparse(x.features):
         if x.features.shape[0] != size:
             raise ValueError(f"{where}: {size} edges, but features of {x.features.shape[0]}")
+        if not np.isfinite(x.features.data).all():
+            raise ValueError(f"{where}: features contain NaN or infinity")
         features = SparseFeatures(sparse.csr_array(x.features)[order])
     else:
-        values = np.asarray(x.features, dtype=np.float64)
+        values = _numbers(x.features, "features", where)
         if values.ndim != 2 or values.shape[0] != size:
             raise ValueError(
                 f"{where}: features must have shape ({size}, n_features), got {values.shape}"
             )
-        _check_finite(values, where, np.asarray(x.edges).reshape(-1, 2).T)
+        _check_finite(values, where, ends.T)
         features = DenseFeatures(values[order])
     offset = None
     if x.offset is not None:
-        offset = np.asarray(x.offset, dtype=np.float64)
+        offset = _numbers(x.offset, "offset", where)
         if offset.shape != (size,) or not np.isfinite(offset).all():
             raise ValueError(f"{where}: offset must hold {size} finite numbers, one per edge")
         offset = offset[order]
@@ -212,6 +225,8 @@ def _read_pair_input(x: PairInput, where: str, group: bool) -> PairSample:
     if group:
         _check_square(shape, where)
     mask, offset = _read_mask_and_offset(x, shape, where)
+    if table is not None:
+        mask = _without_forbidden(mask, table, group)
     inherent = getattr(x.features, "graph", None)
     if mask is not None and inherent is not None:
         raise ValueError(f"{where}: the features have a graph of their own; give no mask as well")
@@ -231,6 +246,18 @@ def _read_pair_input(x: PairInput, where: str, group: bool) -> PairSample:
     return PairSample(graph, features, offset, sparse.issparse(x.mask), x.capacity)
 
 
+def _without_forbidden(mask: Any, table: Floats, group: bool) -> Any:
+    """The mask without pairs whose features are all -inf."""
+    forbidden = np.asarray(np.isneginf(table).all(axis=2))
+    if group:
+        np.fill_diagonal(forbidden, False)
+    if not forbidden.any():
+        return mask
+    if sparse.issparse(mask):
+        return mask.multiply(~forbidden)
+    return ~forbidden if mask is None else np.asarray(mask, dtype=bool) & ~forbidden
+
+
 def _read_mask_and_offset(
     x: PairInput, shape: tuple[int, int], where: str
 ) -> tuple[Any, Floats | None]:
@@ -238,13 +265,13 @@ def _read_mask_and_offset(
     mask = x.mask
     if mask is not None and tuple(np.shape(mask)) != shape:
         raise ValueError(f"{where}: mask has shape {np.shape(mask)}, features have {shape}")
-    if mask is not None and not sparse.issparse(mask):
-        values = np.asarray(mask)
+    if mask is not None:
+        values = mask.data if sparse.issparse(mask) else np.asarray(mask)
         if values.dtype.kind not in "biuf" or not np.isfinite(values.astype(float)).all():
             raise ValueError(f"{where}: mask must hold booleans or numbers without NaN")
     if x.offset is None:
         return mask, None
-    offset = np.asarray(x.offset, dtype=np.float64)
+    offset = _numbers(x.offset, "offset", where)
     if np.isnan(offset).any() or np.isposinf(offset).any():
         raise ValueError(f"{where}: offset contains NaN or +inf")
     if offset.shape == shape:
@@ -269,6 +296,18 @@ def _graph_of_mask(mask: Any, group: bool, where: str) -> Graph:
         raise ValueError(f"{where}: {error}") from None
 
 
+def _check_some_pairs(features: LazyFeatures, graph: SimpleGraph, where: str) -> None:
+    """Raise if the two directions of a pair differ, among a few pairs."""
+    for e in np.unique(np.linspace(0, graph.n_edges - 1, min(graph.n_edges, 5)).astype(int)):
+        i, j = int(graph.row[e]), int(graph.col[e])
+        there, back = features.pair(i, j), features.pair(j, i)
+        if not np.allclose(there, back, rtol=ASYMMETRY):
+            raise ValueError(
+                f"{where}: the feature function gives {there} for the pair ({i}, {j}) but {back} "
+                f"for ({j}, {i}); pairs within one group have no direction"
+            )
+
+
 def _features_on(graph: Graph, features: Any, where: str) -> FeatureMap:
     """The feature map of the pairs of `graph`."""
     group = isinstance(graph, SimpleGraph)
@@ -283,12 +322,20 @@ def _features_on(graph: Graph, features: Any, where: str) -> FeatureMap:
             features = features.restricted(graph)  # type: ignore[arg-type]
     elif isinstance(features, TableFeatures) and features.graph is None:
         if isinstance(graph, SimpleGraph):
+            if not np.array_equal(features.left, features.right):
+                raise ValueError(
+                    f"{where}: left and right of TableFeatures differ, but pairs within one group "
+                    "have no direction; give the same table twice"
+                )
             size = graph.n_nodes
             features = features.restricted(BipartiteGraph(size, size, graph.ptr, graph.col))
         elif not graph.is_complete:
             features = features.restricted(graph)
     elif isinstance(features, LazyFeatures) and isinstance(graph, SimpleGraph):
+        _check_some_pairs(features, graph, where)
         features = SquareFeatures(features, graph)
+    elif isinstance(features, DenseFeatures):
+        _check_finite(features.matrix, where)
     if features.n_scored != graph.n_edges:
         hint = " (LazyFeatures cover all pairs)" if isinstance(features, LazyFeatures) else ""
         raise ValueError(

@@ -53,3 +53,26 @@ def check_weights(sample_weight: Any, n_samples: int) -> NDArray[np.float64]:
     if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.sum() > 0):
         raise ValueError("sample_weight must be finite, non-negative and not all zero")
     return weights
+
+
+def check_names(expected: list[str], found: list[str], where: str, of: str) -> None:
+    """Raise unless a feature map has the same features in the same order as those of `of`."""
+    if expected == found:
+        return
+    k = next(k for k, (a, b) in enumerate(zip(expected, found, strict=True)) if a != b)
+    same = " (the same names, in another order)" if sorted(expected) == sorted(found) else ""
+    raise ValueError(
+        f"{where}: feature {k} is {found[k]!r}, in {of} it was {expected[k]!r}{same}; features "
+        "must be the same, in the same order"
+    )
+
+
+def check_same_names(features: Sequence[Any]) -> None:
+    """Raise if feature maps that name their features disagree."""
+    named = [(m, list(f.feature_names)) for m, f in enumerate(features) if _has_names(f)]
+    for m, names in named[1:]:
+        check_names(named[0][1], names, f"X[{m}]", f"X[{named[0][0]}]")
+
+
+def _has_names(features: Any) -> bool:
+    return getattr(features, "feature_names", None) is not None

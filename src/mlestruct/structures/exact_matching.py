@@ -7,6 +7,7 @@ is a blossom algorithm, so all points the solvers meet are globally consistent.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -87,7 +88,11 @@ class ExactMatching(LocalMatching):
         """
         if self._covering is not None:
             return np.maximum(self._covering, self.settled)
-        if self.free.any() and not self.graph.is_complete:
+        if self.free.any() and self.graph.is_complete:
+            n = self.graph.n_nodes  # 1 / n would lie on the odd set of all nodes
+            t = np.full(self.n_scored, 1.0 / (n + 1))
+            return self._coordinates(t, np.full(n, 2.0 / (n + 1)))
+        if self.free.any():
             share = 0.5 / max(int(self.graph.degree.max(initial=0)), 1)
             share /= 1.0 + self.graph.n_nodes / 2.0
             t = np.full(self._open[0].n_edges, share)
@@ -129,17 +134,35 @@ class ExactMatching(LocalMatching):
         found = odd_set_oracle.solve(
             super().marginals, self._violated, scores, known.sets, known.local, tol
         )
-        tau, inside = found.tau, self.interior()
-        if found.sets.inside:
+        tau = found.tau
+        if not found.proven:
+            tau = self.decode(scores).vertex.dense(self.n_coordinates)
+        elif found.sets.inside:
             table, room = np.array(found.sets.inside), np.array(found.sets.room)
             excess = table @ tau[: self.n_scored] - room
+            inside = self._inside_of(found.sets)
             slack = room - table @ inside[: self.n_scored]
-            over = excess > 0.0
+            over = (excess > 0.0) & (slack > VIOLATION)  # no slack: tight in every matching
             step = float(np.max(excess[over] / (excess + slack)[over], initial=0.0))
-            tau = tau + min(step, 1.0) * (inside - tau)
+            tau = tau + step * (inside - tau)
         value = float(scores @ tau) + self.entropy(tau)
         state = _Warm(found.warm, found.sets, tau)
-        return Marginals(tau, value, max(found.upper_bound, value), state, found.iterations)
+        return Marginals(tau, value, found.upper_bound, state, found.iterations)
+
+    def _inside_of(self, sets: OddSets) -> Floats:
+        """The interior point, moved off those odd sets that it lies on.
+
+        A matching that uses as few edges within such a set as possible is mixed in, and kept.
+        """
+        point = self.interior()
+        for within, room in zip(sets.inside, sets.room, strict=True):
+            if room - within @ point[: self.n_scored] <= VIOLATION:
+                avoid = np.zeros(self.n_coordinates)
+                avoid[: self.n_scored] = -within
+                other = self.decode(avoid).vertex.dense(self.n_coordinates)
+                point = 0.5 * (point + other)
+        self._interior = point
+        return point.copy()
 
     def _violated(self, tau: Floats) -> list[tuple[Floats, float]]:
         """Odd sets that tau violates: the edges within each, and how much they may hold."""
@@ -152,6 +175,15 @@ class ExactMatching(LocalMatching):
             within[edges] = members[graph.row] & members[graph.col]
             out.append((within, 0.5 * (int(members.sum()) - 1)))
         return out
+
+    @cached_property
+    def prefers_decoding(self) -> bool:
+        """Whether marginals are hard to come by: a large graph, unproven even at zero scores."""
+        graph = self._open[0]
+        if graph.n_nodes <= CUT_LIMIT or (graph.is_complete and not self.free.any()):
+            return False
+        t, z = even_marginals(graph, *self._remaining)
+        return not self._is_consistent(self._coordinates(t, z))
 
     def _is_consistent(self, tau: Floats) -> bool:
         """Whether a point of the local polytope is proven to be a mixture of matchings."""

@@ -104,10 +104,12 @@ class LocalMatching(MatchingSpace):
             raise ValueError("scores must be finite; forbid pairs by leaving them out of the graph")
         covered = isinstance(warm, matching_oracle.Solution)
         if not covered or not self._is_small:
-            prices = warm.prices if isinstance(warm, edge_oracle.EdgeSolution) else None
+            known = warm if isinstance(warm, edge_oracle.EdgeSolution) else None
             found = edge_oracle.solve(
-                self._problem, self._edges(scores), self._singles(scores), prices, tol,
+                self._problem, self._edges(scores), self._singles(scores),
+                None if known is None else known.prices, tol,
                 tangents=0 if self._has_cover and self._is_small else edge_oracle.TANGENTS,
+                strong=None if known is None else (known.strong, known.t[known.strong]),
             )  # fmt: skip
             settled = found.upper_bound - found.value <= tol or self._entropy.c.max() <= 0.0
             if settled or not self._has_cover:
@@ -212,10 +214,14 @@ class LocalMatching(MatchingSpace):
 
     # ------------------------------------------------------------------ curvature
     def rest(self, found: Marginals) -> Floats:
-        """1 - tau of every coordinate, accurate where tau is near 1."""
+        """1 - tau of every coordinate; where the double cover knows it, accurate near 1."""
         rest = 1.0 - found.tau
-        if isinstance(found.warm, matching_oracle.Solution) and self._core is not None:
-            rest[self._core.source] = matching_oracle.complements(self._core.rows, found.warm.t)
+        core = self._core if isinstance(found.warm, matching_oracle.Solution) else None
+        if core is not None:
+            edges = core.source < self.n_scored
+            known = matching_oracle.complements(core.rows, found.warm.t)[edges]
+            total = np.bincount(core.source[edges], known, minlength=self.n_scored)
+            rest[self._open[2]] = 0.5 * total[self._open[2]]  # both directions of an edge
         return rest
 
     def softened(self, share: float = 1.0) -> SoftenedMatching | None:
@@ -230,12 +236,14 @@ class LocalMatching(MatchingSpace):
     @property
     def has_feature_covariance(self) -> bool:
         """Whether `feature_covariance` is cheap enough to be worth it."""
-        return self._is_small and self._has_cover
+        return self._is_small
 
     def feature_covariance(self, found: Marginals, features: Floats) -> Floats:
         """Hessian of log Z_rho in theta; `features` of shape (n_scored, K)."""
         core = self._core
-        assert core is not None
+        if core is None:
+            t, z = self._edges(found.tau), self._singles(found.tau)
+            return edge_oracle.covariance_of_features(self._problem, t, z, features[self._open[2]])
         solution = found.warm
         if not isinstance(solution, matching_oracle.Solution):
             t, z = core.entries(found.tau), np.where(core.free, core.columns(found.tau), 1.0)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.sparse.linalg import ArpackNoConvergence, eigsh
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from ._cut_kernels import cut_tree
 from .simple_graph import SimpleGraph
@@ -55,37 +55,83 @@ def _odd_sets_hold(table: Any) -> bool:
     """The same for one component, with node sums 1; dense or sparse."""
     n = table.shape[0]
     if n <= DENSE_LIMIT:
-        values, vectors = np.linalg.eigh(table.toarray() if sparse.issparse(table) else table)
+        matrix = (table.toarray() if sparse.issparse(table) else table) - 1.0 / n
+        values, vectors = np.linalg.eigh(matrix)
         return _bound_holds(values[::-1], vectors[:, ::-1])
-    start = np.random.default_rng(0).normal(size=n)
+    # The constant vector is taken out at once: Lanczos would find one copy only of an eigenvalue
+    # 1 that a nearly separate set repeats.
+    deflated = _Deflated(table, np.zeros(0), np.zeros((n, 0)))
+    rng = np.random.default_rng(0)
     for count in EIGENVECTORS:
         try:
-            values, vectors = eigsh(table, k=count, which="LA", v0=start, tol=1e-7)
+            values, vectors = eigsh(deflated, k=count, which="LA", v0=rng.normal(size=n), tol=1e-7)
         except ArpackNoConvergence:
             return False
         order = np.argsort(values)[::-1]
-        if _bound_holds(values[order], vectors[:, order]):
-            return True
+        values, vectors = values[order], vectors[:, order]
+        if _bound_holds(values, vectors):
+            return _nothing_missed(table, values, vectors, rng)
     return False
+
+
+class _Deflated(LinearOperator):
+    """T - 1 1' / n - V diag(values) V'."""
+
+    def __init__(self, table: Any, values: Floats, vectors: Floats):
+        super().__init__(np.float64, table.shape)
+        self.table, self.values, self.vectors = table, values, vectors
+
+    def _matvec(self, x: Floats) -> Floats:
+        x = x.ravel()
+        known = self.vectors @ (self.values * (self.vectors.T @ x))
+        out: Floats = self.table @ x - x.mean() - known
+        return out
+
+
+def _nothing_missed(table: Any, values: Floats, vectors: Floats, rng: np.random.Generator) -> bool:
+    """Whether no eigenvalue above the last one has been overlooked.
+
+    Dense matrices are proven by a Cholesky factor of what must be positive; sparse ones are
+    searched again from another start.
+    """
+    n = table.shape[0]
+    last = max(float(values[-1]), 0.0) + MARGIN
+    if not sparse.issparse(table):
+        matrix = (vectors * values) @ vectors.T - table
+        matrix += 1.0 / n
+        matrix[np.diag_indices(n)] += last
+        try:
+            np.linalg.cholesky(matrix)
+        except np.linalg.LinAlgError:
+            return False
+        return True
+    rest = _Deflated(table, values, vectors)
+    try:
+        found = eigsh(
+            rest, k=1, which="LA", v0=rng.normal(size=n), tol=1e-4, return_eigenvectors=False
+        )
+    except ArpackNoConvergence:
+        return False
+    return bool(found[0] <= last)
 
 
 def _bound_holds(values: Floats, vectors: Floats) -> bool:
     """Whether 1_S' T 1_S <= |S| - 1 follows for all odd sizes 3 .. n/2 from leading eigenpairs.
 
-    The first eigenvector is constant and takes k^2 / n of |1_S|^2 = k. What remains is shared
-    among the others: vector v takes at most the square of its k largest entries' sum, and what
-    none of them takes counts with the last eigenvalue. Sets larger than n/2 are complements of
-    such, and single nodes are fine by the node sums.
+    The pairs are those of T - 1 1' / n: the constant vector takes k^2 / n of |1_S|^2 = k. What
+    remains is shared among the others: vector v takes at most the square of its k largest
+    entries' sum, and what none of them takes counts with the last eigenvalue. Sets larger than n/2
+    are complements of such, and single nodes are fine by the node sums.
     """
     n = vectors.shape[0]
     sizes = np.arange(3, n // 2 + 1, 2)
     if not sizes.size:
         return True
-    top = -np.sort(-np.abs(vectors[:, 1:]), axis=0)
+    top = -np.sort(-np.abs(vectors), axis=0)
     reach = np.cumsum(top, axis=0)[sizes - 1] ** 2  # (n_sizes, n_vectors)
     mass = sizes * sizes / n
     left = sizes - mass
-    for value, most in zip(values[1:], reach.T, strict=True):
+    for value, most in zip(values, reach.T, strict=True):
         share = np.minimum(left, most)
         mass = mass + max(value, 0.0) * share
         left = left - share
