@@ -99,7 +99,7 @@ class Space:
         return np.array(out, dtype=float).reshape(len(out), self.size)
 
     def entropy(self, tau):
-        """H_rho of MATH.md, term by term."""
+        """H_rho, term by term."""
         n, m = self.mask.shape
         rows, cols = np.broadcast_to(self.rho_rows, n), np.broadcast_to(self.rho_cols, m)
         row, col = np.nonzero(self.mask)

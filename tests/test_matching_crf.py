@@ -109,8 +109,11 @@ def test_exact_polytope_is_inside_the_local_one(data):
 
 def test_bounds_enclose_the_exact_likelihood(data):
     X, Y = data[0][:10], data[1][:10]
-    model = MatchingCRF(alpha=1.0).fit(X, Y)
+    model = MatchingCRF(alpha=1.0, rho=0.5).fit(X, Y)
     lower, upper = model.log_likelihood_bounds(X, Y)
+    np.testing.assert_allclose(model.approximate_log_likelihood(X, Y, 1e-8), lower, atol=1e-7)
+    fit = model.approximate_log_likelihood(X, Y, 1e-8).sum() - 0.5 * model.coef_ @ model.coef_
+    assert model.objective_ - model.duality_gap_ - 1e-6 <= fit <= model.objective_ + 1e-6
     for m, (x, y) in enumerate(zip(X, Y, strict=True)):
         w = x @ model.coef_
         scores = [sum(w[i, j] for i, j in pairs) for pairs in perfect_matchings(list(range(8)))]
@@ -510,3 +513,18 @@ def test_imperfect_groups_of_odd_size_over_the_exact_polytope(data):
     Y = [partners([(0, 1), (2, 3)], 5), partners([(2, 4)], 5)] * 6
     model = MatchingCRF(alpha=0.1, perfect=False, polytope="exact").fit(X, Y)
     assert model.converged_
+
+
+def test_wrong_pairs_of_two_sides_are_told_by_row_and_column():
+    x = np.ones((3, 2, 1))
+    mask = np.ones((3, 2), dtype=bool)
+    mask[2, 1] = False
+    sample = PairInput(x, mask=mask)
+    crf = BipartiteMatchingCRF(capacity=(1, 2), perfect="rows")
+    for pairs, message in [
+        ([[0, 0], [1, 1], [2, 1]], "row 2 and column 1 are a pair, which is not allowed"),
+        ([[0, 0], [1, 0], [2, 0]], "column 0 has 3 partners, it must have at most 2"),
+        ([[0, 0], [1, 1]], "row 2 has 0 partners, it must have exactly 1"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            crf.fit([sample], [np.array(pairs)])

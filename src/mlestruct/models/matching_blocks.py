@@ -180,7 +180,30 @@ class BipartiteBlocks(MatchingBlocks):
     def _check_label(self, label: Any, sample: PairSample, structure: Any, where: str) -> Ints:
         if isinstance(structure, BipartiteMatching):
             return self._check_partners(label, sample, self.perfect is not False, where)
-        return self._check_pairs(label, sample, where) + np.array([0, sample.shape[0]])
+        pairs = self._check_pairs(label, sample, where)
+        self._check_loads(pairs, sample, structure, where)
+        return pairs + np.array([0, sample.shape[0]])
+
+    def _check_loads(self, pairs: Ints, sample: PairSample, structure: Any, where: str) -> None:
+        """Raise if a pair is not allowed or a node's number of partners is wrong."""
+        forbidden = sample.graph.edge_between(pairs[:, 0], pairs[:, 1]) < 0
+        if forbidden.any():
+            i, j = pairs[int(np.argmax(forbidden))].tolist()
+            raise ValueError(f"{where}: row {i} and column {j} are a pair, which is not allowed")
+        first = 0
+        for side, size in enumerate(sample.shape):
+            used = np.bincount(pairs[:, side], minlength=size)
+            most = structure.capacity[first : first + size]
+            free = structure.free[first : first + size]
+            wrong = (used > most) | ((used < most) & ~free)
+            if wrong.any():
+                k = int(np.argmax(wrong))
+                need = "at most" if free[k] else "exactly"
+                raise ValueError(
+                    f"{where}: {('row', 'column')[side]} {k} has {used[k]} partners, it must have "
+                    f"{need} {most[k]}"
+                )
+            first += size
 
     def _check_partners(self, label: Any, sample: PairSample, perfect: bool, where: str) -> Ints:
         return check_partners(label, *sample.shape, perfect, where)

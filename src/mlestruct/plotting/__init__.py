@@ -1,6 +1,7 @@
 """Pictures of what was learned; matplotlib is loaded only when one is drawn."""
 
 from .matching import plot_assignment, plot_marginals, plot_mismatch
+from .roommates import plot_roommates
 from .segmentation import plot_pixel_marginals, plot_segmentation
 
 __all__ = [
@@ -8,5 +9,6 @@ __all__ = [
     "plot_marginals",
     "plot_mismatch",
     "plot_pixel_marginals",
+    "plot_roommates",
     "plot_segmentation",
 ]

@@ -134,7 +134,7 @@ class ExactMatching(LocalMatching):
         found = odd_set_oracle.solve(
             super().marginals, self._violated, scores, known.sets, known.local, tol
         )
-        tau = found.tau
+        tau, flattery = found.tau, 0.0
         if not found.proven:
             tau = self.decode(scores).vertex.dense(self.n_coordinates)
         elif found.sets.inside:
@@ -142,10 +142,12 @@ class ExactMatching(LocalMatching):
             excess = table @ tau[: self.n_scored] - room
             inside = self._inside_of(found.sets)
             slack = room - table @ inside[: self.n_scored]
-            over = (excess > 0.0) & (slack > VIOLATION)  # no slack: tight in every matching
+            over = (excess > 0.0) & (slack > VIOLATION)
+            # Sets without slack are tight in every matching; their price tells what excess gained.
+            flattery = float(found.sets.prices @ np.where(over, 0.0, np.maximum(excess, 0.0)))
             step = float(np.max(excess[over] / (excess + slack)[over], initial=0.0))
             tau = tau + step * (inside - tau)
-        value = float(scores @ tau) + self.entropy(tau)
+        value = float(scores @ tau) + self.entropy(tau) - 2.0 * flattery
         state = _Warm(found.warm, found.sets, tau)
         return Marginals(tau, value, found.upper_bound, state, found.iterations)
 
