@@ -528,3 +528,22 @@ def test_wrong_pairs_of_two_sides_are_told_by_row_and_column():
     ]:
         with pytest.raises(ValueError, match=message):
             crf.fit([sample], [np.array(pairs)])
+
+
+def test_labels_as_pairs_or_matrices_mean_the_same(data):
+    X, Y = data[0][:4], data[1][:4]
+    truth = MatchingCRF().fit(X, Y).coef_
+    pairs = [np.array([(i, j) for i, j in enumerate(y) if i < j]) for y in Y]
+    matrices = [np.zeros((8, 8), dtype=bool) for _ in Y]
+    for matrix, y in zip(matrices, Y, strict=True):
+        matrix[np.arange(8), y] = True
+    for labels in (pairs, matrices, [sparse.csr_array(m) for m in matrices]):
+        np.testing.assert_array_equal(MatchingCRF().fit(X, labels).coef_, truth)
+    with pytest.raises(ValueError, match="node 1 is in 2 pairs, but its capacity is 1"):
+        MatchingCRF().fit(X[:1], [np.array([[0, 1], [1, 2]])])
+    with pytest.raises(ValueError, match="found NaN; single nodes are -1"):
+        MatchingCRF(perfect=False).fit(X[:1], [np.where(np.arange(8) < 6, Y[0], np.nan)])
+    wide = [x[:4, 4:] for x in X]
+    sides = BipartiteMatchingCRF().fit(wide, [np.arange(4)] * 4).coef_
+    eye = BipartiteMatchingCRF().fit(wide, [sparse.eye_array(4).tocsr()] * 4).coef_
+    np.testing.assert_array_equal(sides, eye)

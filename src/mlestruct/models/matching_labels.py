@@ -15,6 +15,8 @@ def _whole_numbers(label: Any, shape: tuple[int, ...], what: str, where: str) ->
     values = np.asarray(label)
     if values.shape != shape:
         raise ValueError(f"{where}: expected shape {shape}, {what}, got {values.shape}")
+    if values.dtype.kind == "f" and np.isnan(values).any():
+        raise ValueError(f"{where}: found NaN; single nodes are -1")
     if values.dtype.kind == "f" and np.array_equal(values, np.round(values)):
         values = values.astype(np.int64)
     if values.dtype.kind not in "iu":
@@ -23,7 +25,12 @@ def _whole_numbers(label: Any, shape: tuple[int, ...], what: str, where: str) ->
 
 
 def check_partners(label: Any, n_rows: int, n_cols: int, perfect: bool, where: str) -> Ints:
-    """A matching of two sides as the partner column of each row, -1 for single rows."""
+    """A matching of two sides as the partner column of each row, -1 for single rows.
+
+    Pairs and matrices, as `check_pairs` takes them, will do as well.
+    """
+    if sparse.issparse(label) or np.ndim(label) == 2:
+        label = _partners(check_pairs(label, n_rows, n_cols, where), n_rows, "row", where)
     partner = _whole_numbers(label, (n_rows,), "the partner of each row", where)
     outside = (partner < -1) | (partner >= n_cols)
     if outside.any():
@@ -51,7 +58,13 @@ def check_partners(label: Any, n_rows: int, n_cols: int, perfect: bool, where: s
 
 
 def check_group_partners(label: Any, n_nodes: int, perfect: bool, where: str) -> Ints:
-    """A matching within one group as the partner of each node, -1 for single ones."""
+    """A matching within one group as the partner of each node, -1 for single ones.
+
+    Pairs and matrices, as `check_pairs` takes them, will do as well.
+    """
+    if sparse.issparse(label) or np.ndim(label) == 2:
+        pairs = check_pairs(label, n_nodes, None, where)
+        label = _partners(np.concatenate([pairs, pairs[:, ::-1]]), n_nodes, "node", where)
     partner = _whole_numbers(label, (n_nodes,), "the partner of each node", where)
     nodes = np.arange(n_nodes)
     outside = (partner < -1) | (partner >= n_nodes)
@@ -82,6 +95,17 @@ def check_group_partners(label: Any, n_nodes: int, perfect: bool, where: str) ->
     return partner
 
 
+def _partners(pairs: Ints, size: int, what: str, where: str) -> Ints:
+    """Partners from pairs in which each first member occurs at most once."""
+    count = np.bincount(pairs[:, 0], minlength=size)
+    if (count > 1).any():
+        i = int(np.argmax(count > 1))
+        raise ValueError(f"{where}: {what} {i} is in {count[i]} pairs, but its capacity is 1")
+    partner = np.full(size, -1, dtype=np.int64)
+    partner[pairs[:, 0]] = pairs[:, 1]
+    return partner
+
+
 def check_pairs(label: Any, n_rows: int, n_cols: int | None, where: str) -> Ints:
     """A b-matching as distinct pairs (n_pairs, 2): (row, column), or two nodes of a group.
 
@@ -102,7 +126,7 @@ def check_pairs(label: Any, n_rows: int, n_cols: int | None, where: str) -> Ints
     if np.size(label) == 0:
         return np.zeros((0, 2), dtype=np.int64)
     pairs = _whole_numbers(
-        label, (size, 2), "one row per pair (or a boolean matrix), since capacity is not 1", where
+        label, (size, 2), "one row per pair (or a boolean or sparse matrix)", where
     )
     if n_cols is None:
         pairs = np.sort(pairs, axis=1)
