@@ -18,12 +18,10 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 ROUNDS = 30  # of adding sets
 EVALUATIONS = 60  # of the local oracle in one round
 MOST_CALLS = 300  # of the local oracle in all
-LARGEST_PRICE = 200.0
 
 
 @dataclass
@@ -66,6 +64,7 @@ def solve(
     """
     sets = OddSets(list(known.inside), list(known.room), known.prices.copy())
     n_scored = sets.inside[0].shape[0] if sets.inside else 0
+    highest = 10.0 + 2.0 * float(np.ptp(scores)) if scores.size else 0.0  # that a price can be
     best = np.inf
     calls = 0
     answer: Any = None
@@ -88,7 +87,7 @@ def solve(
         if sets.inside:
             found = minimize(
                 evaluate, sets.prices, jac=True, method="L-BFGS-B",
-                bounds=[(0.0, LARGEST_PRICE)] * len(sets.inside),
+                bounds=[(0.0, highest)] * len(sets.inside),
                 options={"maxfun": EVALUATIONS, "ftol": 1e-15, "gtol": min(1e-3 * tol, 1e-7)},
             )  # fmt: skip
             sets.prices = found.x
