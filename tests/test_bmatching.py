@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from scipy.optimize import approx_fprime
 
 from mlestruct.exceptions import InfeasibleError
+from mlestruct.structures import LocalMatching
 
 examples = settings(deadline=None, max_examples=30)
 scales = st.sampled_from([0.1, 1.0, 5.0, 20.0])
@@ -216,3 +217,13 @@ def test_larger_groups_are_solved_to_the_requested_gap(rho, perfect):
         assert found.value == pytest.approx(objective, abs=1e-6)
         integral = space.local.decode_integral(scale * direction)
         assert integral.score <= found.upper_bound + 1e-9
+
+
+def test_mixed_capacities_with_slack_are_always_solved():
+    """Prices near their bounds: a Newton step that ignores the bounds need not be a descent."""
+    rng = np.random.default_rng(0)
+    for trial in range(150):
+        n = int(rng.integers(4, 9))
+        structure = LocalMatching(n, 0.95, False, rng.integers(1, 3, n))
+        scores = [0.5, 1.0, 3.0, 10.0][trial % 4] * rng.normal(size=structure.n_coordinates)
+        assert structure.marginals(scores, None, 1e-6).gap <= 1e-6

@@ -18,6 +18,7 @@ from .._compile import kernel, summing_kernel
 from ._semidual_kernels import log_lower_branch
 
 SERIES_LIMIT = 2e-3  # q below which six terms of the series reach full precision
+LARGEST_LOG = 50.0  # of a response on the way; the value at t = 1 is far below exp of it
 NEAR_END = 0.99  # of the branch: at its very end the slope is infinite
 
 
@@ -133,9 +134,9 @@ def large_response(q, exponent, c):
         t, rest = logistic_response(exponent, c)
         return t, t * exp(rest) / (1.0 - (1.0 + c) * t), (1.0 + c) * t + c * rest, 0.0, False
     if c == 0.0:
-        if exponent > 0.0:  # held at t = 1
-            return 1.0, 0.0, 1.0 + exponent, 0.0, False
-        return q, q, q, 0.0, False
+        # Only between nodes of capacity 1, whose sums keep t below 1: no need for a kink there.
+        t = exp(min(exponent, LARGEST_LOG))
+        return t, t, t, 0.0, False
     end = NEAR_END / (1.0 + c)
     q_end = end * (1.0 - end) ** c if q > 0.1 else 1.0
     outside = q >= q_end

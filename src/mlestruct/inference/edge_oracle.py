@@ -29,6 +29,7 @@ Ints = NDArray[np.int64]
 FEASIBLE = 1e-11  # largest error of a node's sum in an answer
 ROUNDED = 1e-9  # the same where rounding keeps it from getting better
 LONGEST_STEP = 3.0  # of a log price at once, before the dual looks quadratic
+NEAR = 0.05  # distance from its bound at which a falling price is put there
 REBASE = 30.0  # change of a price after which exponentials are taken anew
 LARGEST_EXPONENT = 600.0
 SCALING_ROUNDS = 30
@@ -120,13 +121,13 @@ class _Dual:
         """Responses of the strong edges, t = exp(reduced score - 1), added to all sums."""
         i, j = self.ends
         exponent = self.w[self.strong] + self.slope - prices[i] - prices[j] - 1.0
-        t = np.exp(np.minimum(exponent, 0.0))
-        h = np.where(exponent < 0.0, t, 0.0)
-        self.t[self.strong], self.h[self.strong] = t, h
+        # Not held at t <= 1, which the node sums see to: that would be a kink.
+        t = np.exp(np.minimum(exponent, kernels.LARGEST_LOG))
+        self.t[self.strong] = self.h[self.strong] = t
         for end in (i, j):
             np.add.at(self.filled, end, t)
-            np.add.at(self.spread, end, h)
-        return float((t + np.maximum(exponent, 0.0) + self.constant).sum())
+            np.add.at(self.spread, end, t)
+        return float((t + self.constant).sum())
 
     def tangent_error(self) -> tuple[float, float]:
         """What the true entropy of strong edges is worth more, and how far it may still rise.
@@ -180,9 +181,9 @@ class _Dual:
         self.prices, self.excess = prices, self.filled + self.z - problem.capacity
         return float(total + problem.capacity @ prices)
 
-    def held(self, prices: Floats) -> NDArray[np.bool_]:
-        """Nodes whose price would fall below its bound."""
-        return self.bounded & (prices <= self.lower) & (self.excess <= 0.0)
+    def held(self, prices: Floats, near: float) -> NDArray[np.bool_]:
+        """Nodes whose price is within `near` of its bound and falling: it is put there."""
+        return self.bounded & (prices <= self.lower + near) & (self.excess <= 0.0)
 
     def enclosure(self, prices: Floats, value: float) -> tuple[float, float]:
         """What the responses attain, and a bound of the maximum; `value` is D on the branches.
@@ -273,10 +274,12 @@ def _newton(
         iterations += 1
         rtol = min(0.1, max(10.0 * error, 1e-8))
         diagonal = np.maximum(dual.spread + dual.dz, FLAT)
+        held = dual.held(prices, min(error, NEAR))
         kernels.price_step(
-            problem.ptr, problem.col, problem.complete, dual.h, diagonal, dual.held(prices),
+            problem.ptr, problem.col, problem.complete, dual.h, diagonal, held,
             dual.excess, rtol, 10 * problem.n_nodes + 20, step,
         )  # fmt: skip
+        step[held] = (dual.lower - prices)[held]
         found = _line_search(dual, prices, step, value, error)
         if found is None:
             break
@@ -304,6 +307,8 @@ def _line_search(
             return _longer(dual, prices, step, value, eta, slope, trial, new)
         if abs(new - value) <= noise and dual.error() < 0.5 * error:
             return trial, new
+        if -eta * slope <= noise:  # no shorter step will show in D
+            break
         eta *= 0.4
     dual(prices)
     return None
