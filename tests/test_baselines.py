@@ -71,7 +71,7 @@ def oracle(scores, rho):
     padded = np.zeros(structure.n_coordinates)
     padded[: scores.size] = scores.ravel()
     found = structure.marginals(padded, tol=1e-11)
-    return structure.table(found.tau), found.value
+    return structure.graph.dense(found.tau[: structure.n_scored]), found.value
 
 
 # ---------------------------------------------------------------------- gradients

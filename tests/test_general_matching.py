@@ -354,7 +354,7 @@ def test_hamming_loss_counts_nodes_with_another_partner(space, rng):
 
 def test_table_is_symmetric():
     space = from_edges(4, [(0, 1), (1, 2), (2, 3)], perfect=False)
-    table = space.local.table(np.arange(1.0, 8.0))
+    table = space.local.graph.dense(np.arange(1.0, 4.0))
     assert table.tolist() == [[0, 1, 0, 0], [1, 0, 2, 0], [0, 2, 0, 3], [0, 0, 3, 0]]
 
 

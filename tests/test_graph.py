@@ -138,7 +138,7 @@ def test_graph_lists_the_pairs_of_its_mask(mask, rng):
 def test_table_puts_marginals_in_place_and_zeros_elsewhere():
     space = Space(np.array([[1, 0, 1], [1, 1, 0]], bool))
     tau = space.structure.interior()
-    table = space.structure.table(tau)
+    table = space.structure.graph.dense(tau[: space.structure.n_scored])
     np.testing.assert_array_equal(table[space.mask], tau[:4])
     assert (table[~space.mask] == 0).all()
 

@@ -279,8 +279,4 @@ def pair_table(sample: PairSample, values: Floats, fill: float = 0.0) -> Any:
     if sample.sparse:
         table = sparse.csr_array((values, graph.col, graph.ptr), shape=sample.shape)
         return sparse.csr_array(table + table.T) if isinstance(graph, SimpleGraph) else table
-    if isinstance(graph, SimpleGraph):
-        return graph.dense(values, fill)
-    out = np.full(sample.shape, fill)
-    out[graph.row, graph.col] = values
-    return out
+    return graph.dense(values, fill)

@@ -161,14 +161,6 @@ class BipartiteMatching:
         scores[vertex.indices[rows]] = -vertex.values[rows] / self.graph.n_rows
         return 1.0, scores
 
-    def table(self, tau: Floats) -> Floats:
-        """Edge coordinates of tau as a matrix of shape (n_rows, n_cols), 0 where not allowed."""
-        if self.graph.is_complete:
-            return tau[: self.n_scored].reshape(self.graph.n_rows, self.graph.n_cols).copy()
-        out = np.zeros((self.graph.n_rows, self.graph.n_cols))
-        out[self.graph.row, self.graph.col] = tau[: self.n_scored]
-        return out
-
     # ------------------------------------------------------------------ marginals
     def interior(self) -> Floats:
         """A point with every coordinate that is not settled strictly inside (0, 1).

@@ -66,6 +66,14 @@ class BipartiteGraph:
         ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         return BipartiteGraph(self.n_cols, self.n_rows, ptr, self.row[order]), order
 
+    def dense(self, values: NDArray[np.float64], fill: float = 0.0) -> NDArray[np.float64]:
+        """The (n_rows, n_cols) matrix of values of the edges, `fill` elsewhere."""
+        if self.is_complete:
+            return values.reshape(self.n_rows, self.n_cols).copy()
+        out = np.full((self.n_rows, self.n_cols), fill)
+        out[self.row, self.col] = values
+        return out
+
     def matrix(self) -> sparse.csr_array:
         data = np.ones(self.n_edges, dtype=np.int8)
         return sparse.csr_array((data, self.col, self.ptr), shape=(self.n_rows, self.n_cols))

@@ -289,10 +289,6 @@ class MatchingSpace:
         scores[vertex.indices] = -weight / max(float(self.capacity.sum()), 1.0)
         return 1.0, scores
 
-    def table(self, tau: Floats) -> Floats:
-        """Edge coordinates of tau as a symmetric matrix, 0 where not allowed."""
-        return self.graph.dense(tau[: self.n_scored])
-
 
 def is_matching(capacity: Floats, free: Bools) -> bool:
     """Whether all capacities are 1, and all nodes or none may stay single."""
