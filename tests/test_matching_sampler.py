@@ -9,7 +9,8 @@ from scipy.stats import chisquare
 from sklearn.exceptions import ConvergenceWarning
 
 from mlestruct.inference import _sampler_kernels as kernels
-from mlestruct.inference.matching_sampler import effective_size, sample_matchings, split_rhat
+from mlestruct.inference.markov_chains import effective_size, split_rhat
+from mlestruct.inference.matching_sampler import sample_matchings
 
 
 def packed(n, scale=1.0, seed=0):

@@ -1,29 +1,25 @@
 """Random matchings from the model itself, P(y) proportional to exp(total score), by Markov chains.
 
-Chains start far apart, half of them from a good matching and half from a random one, and run until
-they agree: split R-hat compares the variance between chains with that within them (Gelman et al.,
-Bayesian Data Analysis, 3rd edition, section 11.4), for the total score and for a few random linear
-functions of the matching.
+Half of the chains start from a good matching and half from a random one. What is watched while they
+run until they agree (`markov_chains`) are the total score and a few random linear functions of the
+matching.
 """
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.exceptions import ConvergenceWarning
 
 from . import _sampler_kernels as kernels
+from .markov_chains import ChainSpace, draw
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 RandomState = int | np.random.Generator | None
 
 N_FUNCTIONS = 4  # random linear functions that are watched besides the total score
-LEAST_ESS = 100.0  # below, R-hat itself is too noisy to be trusted
 
 
 @dataclass(frozen=True)
@@ -83,106 +79,19 @@ def sample_matchings(
     >>> sample_matchings(table, random_state=0).partners
     array([[3, 2, 1, 0]])
     """
-    for name, value, least in (
-        ("n_samples", n_samples, 1),
-        ("n_chains", n_chains, 1),
-        ("sweeps", sweeps, 8),
-        ("max_sweeps", max_sweeps, sweeps),
-    ):
-        if value < least:
-            raise ValueError(f"{name}: expected at least {least}, got {value}")
-    if not tol_rhat > 1.0:
-        raise ValueError(f"tol_rhat: expected more than 1, got {tol_rhat}")
     rng = np.random.default_rng(random_state)
-    space: _Space = _Assignments(scores, rng) if bipartite else _Pairings(scores, rng)
-    streams = rng.spawn(n_chains)
-    states = [space.start(stream, c % 2 == 0) for c, stream in enumerate(streams)]
-    chains = list(zip(states, streams, strict=True))
-    traces = np.stack([space.run(state, stream, sweeps) for state, stream in chains])
-    while True:
-        length = traces.shape[1]
-        kept = traces[:, length // 2 :]
-        rhat, ess = split_rhat(kept), effective_size(kept)
-        converged = rhat <= tol_rhat and ess >= LEAST_ESS
-        growth = min(length, max_sweeps - length)
-        if converged or growth == 0:
-            break
-        more = np.stack([space.run(state, stream, growth) for state, stream in chains])
-        traces = np.concatenate([traces, more], axis=1)
-    if not converged:
-        warnings.warn(
-            f"matching sampler: no convergence after {length} sweeps: R-hat is {rhat:.3f}, should "
-            f"be at most {tol_rhat:g}; the effective sample size is {ess:.0f}, should be at least "
-            f"{LEAST_ESS:.0f}; raise max_sweeps, or use smaller scores",
-            ConvergenceWarning,
-            stacklevel=2,
-        )
-    apart = int(np.ceil(2.0 * n_chains * kept.shape[1] / max(ess, 1.0)))  # twice the memory
-    drawn = []
-    for s in range(n_samples):
-        state, stream = chains[s % n_chains]
-        if s >= n_chains:
-            space.run(state, stream, apart)
-        drawn.append(space.partners(state))
-    return MatchingSamples(np.array(drawn), rhat, ess, length, converged)
-
-
-def split_rhat(traces: Floats) -> float:
-    """The largest R-hat of chains that were cut in halves; traces (n_chains, length, n_functions).
-
-    The square root of an overestimate of each function's variance over an underestimate.
-    """
-    halves = _halves(traces)
-    within = halves.var(axis=1, ddof=1).mean(axis=0)
-    between = halves.mean(axis=1).var(axis=0, ddof=1)
-    moving = within > 1e-20 * np.maximum(1.0, (halves**2).mean(axis=(0, 1)))
-    apart = between > 1e-20 * np.maximum(1.0, (halves**2).mean(axis=(0, 1)))
-    share = (halves.shape[1] - 1) / halves.shape[1]
-    ratio = np.where(moving, share + between / np.where(moving, within, 1.0), 1.0)
-    return float(np.sqrt(np.where(~moving & apart, np.inf, ratio).max()))
-
-
-def effective_size(traces: Floats) -> float:
-    """The smallest effective number of independent draws, with Geyer's initial monotone sequence.
-
-    Autocorrelations are pooled over halves of chains as in R-hat, so chains that have not met count
-    as correlated. Never more than the number of draws.
-    """
-    halves = _halves(traces)
-    n_chains, length, n_functions = halves.shape
-    centred = halves - halves.mean(axis=1, keepdims=True)
-    spectrum = np.abs(np.fft.rfft(centred, 2 * length, axis=1)) ** 2
-    covariance = np.fft.irfft(spectrum, axis=1)[:, :length].mean(axis=0) / length
-    within = covariance[0] * length / (length - 1)
-    between = halves.mean(axis=1).var(axis=0, ddof=1)
-    total = within * (length - 1) / length + between
-    smallest = float(n_chains * length)
-    for k in range(n_functions):
-        if total[k] <= 1e-20 * max(1.0, float((halves[:, :, k] ** 2).mean())):
-            continue  # constant: every draw is as good as any other
-        correlation = 1.0 - (within[k] - covariance[:, k]) / total[k]
-        correlation[0] = 1.0
-        pairs = correlation[: length // 2 * 2].reshape(-1, 2).sum(axis=1)
-        negative = np.flatnonzero(pairs < 0.0)
-        pairs = pairs[: negative[0]] if negative.size else pairs
-        time = 2.0 * float(np.minimum.accumulate(pairs).sum()) - 1.0
-        smallest = min(smallest, n_chains * length / max(time, 1.0))
-    return smallest
-
-
-def _halves(traces: Floats) -> Floats:
-    half = traces.shape[1] // 2
-    return np.concatenate([traces[:, :half], traces[:, traces.shape[1] - half :]])
-
-
-class _Space(Protocol):
-    """What chains walk in."""
-
-    def start(self, rng: np.random.Generator, greedy: bool) -> Ints: ...
-
-    def run(self, state: Ints, rng: np.random.Generator, n_sweeps: int) -> Floats: ...
-
-    def partners(self, state: Ints) -> Ints: ...
+    space: ChainSpace = _Assignments(scores, rng) if bipartite else _Pairings(scores, rng)
+    found = draw(
+        space,
+        n_samples,
+        what="matching sampler",
+        n_chains=n_chains,
+        sweeps=sweeps,
+        max_sweeps=max_sweeps,
+        tol_rhat=tol_rhat,
+        rng=rng,
+    )
+    return MatchingSamples(found.states, found.rhat, found.ess, found.sweeps, found.converged)
 
 
 class _Pairings:
@@ -201,10 +110,10 @@ class _Pairings:
         self.scores = np.ascontiguousarray(found)
         self.weights = rng.normal(size=(N_FUNCTIONS, self.n))
 
-    def start(self, rng: np.random.Generator, greedy: bool) -> Ints:
+    def start(self, rng: np.random.Generator, near_the_best: bool) -> Ints:
         partner = np.empty(self.n, dtype=np.int64)
         order = rng.permutation(self.n)
-        if greedy:
+        if near_the_best:
             kernels.best_free_partners(self.scores, order, partner)
         else:
             partner[order[::2]], partner[order[1::2]] = order[1::2], order[::2]
@@ -215,7 +124,7 @@ class _Pairings:
         kernels.sweep_pairs(self.scores, state, self.weights, rng, trace)
         return trace
 
-    def partners(self, state: Ints) -> Ints:
+    def read(self, state: Ints) -> Ints:
         return state.copy()
 
 
@@ -231,10 +140,10 @@ class _Assignments:
         self.scores = np.ascontiguousarray(table.T if self.turned else table)
         self.weights = rng.normal(size=(N_FUNCTIONS, sum(table.shape)))
 
-    def start(self, rng: np.random.Generator, greedy: bool) -> Ints:
+    def start(self, rng: np.random.Generator, near_the_best: bool) -> Ints:
         n_rows, n_cols = self.scores.shape
         column = rng.permutation(n_cols)
-        if greedy:
+        if near_the_best:
             kernels.best_free_columns(self.scores, rng.permutation(n_rows), column)
         return column
 
@@ -243,7 +152,7 @@ class _Assignments:
         kernels.sweep_rows(self.scores, state, self.weights, rng, trace)
         return trace
 
-    def partners(self, state: Ints) -> Ints:
+    def read(self, state: Ints) -> Ints:
         used = state[: self.scores.shape[0]]
         if not self.turned:
             return used.copy()

@@ -1,0 +1,161 @@
+"""Markov chains that run until they agree, and how far apart they are.
+
+Chains start in different places and grow until split R-hat, which compares the variance between
+chains with that within them, is near 1 (Gelman et al., Bayesian Data Analysis, 3rd edition, section
+11.4), for every function of the state that is watched. Then states are drawn from all of them in
+turn, as far apart as it takes to forget.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+
+Floats = NDArray[np.float64]
+
+LEAST_ESS = 100.0  # below, R-hat itself is too noisy to be trusted
+
+
+class ChainSpace(Protocol):
+    """What chains walk in. A state is changed in place by `run`."""
+
+    def start(self, rng: np.random.Generator, near_the_best: bool) -> Any:
+        """A state to start from: a good one, or a random one."""
+
+    def run(self, state: Any, rng: np.random.Generator, n_sweeps: int) -> Floats:
+        """Make n_sweeps sweeps; what is watched after each, shape (n_sweeps, n_functions)."""
+
+    def read(self, state: Any) -> NDArray[Any]:
+        """A copy of the state in the form in which it is returned."""
+
+
+@dataclass(frozen=True)
+class Draws:
+    """States drawn by `draw`.
+
+    Attributes
+    ----------
+    states : array of shape (n_samples, ...)
+    rhat : largest split R-hat of the functions that were watched; 1 is perfect
+    ess : smallest effective sample size of these, over all chains
+    sweeps : sweeps per chain before the first state was drawn
+    converged : whether rhat reached its tolerance, with an effective sample size that it needs
+    """
+
+    states: NDArray[Any]
+    rhat: float
+    ess: float
+    sweeps: int
+    converged: bool
+
+
+def draw(
+    space: ChainSpace,
+    n_samples: int,
+    *,
+    what: str,
+    n_chains: int = 2,
+    sweeps: int = 100,
+    max_sweeps: int = 50_000,
+    tol_rhat: float = 1.05,
+    rng: np.random.Generator,
+    stacklevel: int = 3,
+) -> Draws:
+    """Draw states from chains that agree; `what` names the sampler in a warning.
+
+    The first half of each chain is thrown away. Chains grow to twice their length until they agree
+    or have `max_sweeps` sweeps: then they are used with a ConvergenceWarning.
+    """
+    for name, value, least in (
+        ("n_samples", n_samples, 1),
+        ("n_chains", n_chains, 1),
+        ("sweeps", sweeps, 8),
+        ("max_sweeps", max_sweeps, sweeps),
+    ):
+        if value < least:
+            raise ValueError(f"{name}: expected at least {least}, got {value}")
+    if not tol_rhat > 1.0:
+        raise ValueError(f"tol_rhat: expected more than 1, got {tol_rhat}")
+    streams = rng.spawn(n_chains)
+    states = [space.start(stream, c % 2 == 0) for c, stream in enumerate(streams)]
+    chains = list(zip(states, streams, strict=True))
+    traces = np.stack([space.run(state, stream, sweeps) for state, stream in chains])
+    while True:
+        length = traces.shape[1]
+        kept = traces[:, length // 2 :]
+        rhat, ess = split_rhat(kept), effective_size(kept)
+        converged = rhat <= tol_rhat and ess >= LEAST_ESS
+        growth = min(length, max_sweeps - length)
+        if converged or growth == 0:
+            break
+        more = np.stack([space.run(state, stream, growth) for state, stream in chains])
+        traces = np.concatenate([traces, more], axis=1)
+    if not converged:
+        warnings.warn(
+            f"{what}: no convergence after {length} sweeps: R-hat is {rhat:.3f}, should "
+            f"be at most {tol_rhat:g}; the effective sample size is {ess:.0f}, should be at least "
+            f"{LEAST_ESS:.0f}; raise max_sweeps, or use smaller scores",
+            ConvergenceWarning,
+            stacklevel=stacklevel,
+        )
+    apart = int(np.ceil(2.0 * n_chains * kept.shape[1] / max(ess, 1.0)))  # twice the memory
+    drawn = []
+    for s in range(n_samples):
+        state, stream = chains[s % n_chains]
+        if s >= n_chains:
+            space.run(state, stream, apart)
+        drawn.append(space.read(state))
+    return Draws(np.array(drawn), rhat, ess, length, converged)
+
+
+def split_rhat(traces: Floats) -> float:
+    """The largest R-hat of chains that were cut in halves; traces (n_chains, length, n_functions).
+
+    The square root of an overestimate of each function's variance over an underestimate.
+    """
+    halves = _halves(traces)
+    within = halves.var(axis=1, ddof=1).mean(axis=0)
+    between = halves.mean(axis=1).var(axis=0, ddof=1)
+    moving = within > 1e-20 * np.maximum(1.0, (halves**2).mean(axis=(0, 1)))
+    apart = between > 1e-20 * np.maximum(1.0, (halves**2).mean(axis=(0, 1)))
+    share = (halves.shape[1] - 1) / halves.shape[1]
+    ratio = np.where(moving, share + between / np.where(moving, within, 1.0), 1.0)
+    return float(np.sqrt(np.where(~moving & apart, np.inf, ratio).max()))
+
+
+def effective_size(traces: Floats) -> float:
+    """The smallest effective number of independent draws, with Geyer's initial monotone sequence.
+
+    Autocorrelations are pooled over halves of chains as in R-hat, so chains that have not met count
+    as correlated. Never more than the number of draws.
+    """
+    halves = _halves(traces)
+    n_chains, length, n_functions = halves.shape
+    centred = halves - halves.mean(axis=1, keepdims=True)
+    spectrum = np.abs(np.fft.rfft(centred, 2 * length, axis=1)) ** 2
+    covariance = np.fft.irfft(spectrum, axis=1)[:, :length].mean(axis=0) / length
+    within = covariance[0] * length / (length - 1)
+    between = halves.mean(axis=1).var(axis=0, ddof=1)
+    total = within * (length - 1) / length + between
+    smallest = float(n_chains * length)
+    for k in range(n_functions):
+        if total[k] <= 1e-20 * max(1.0, float((halves[:, :, k] ** 2).mean())):
+            continue  # constant: every draw is as good as any other
+        correlation = 1.0 - (within[k] - covariance[:, k]) / total[k]
+        correlation[0] = 1.0
+        pairs = correlation[: length // 2 * 2].reshape(-1, 2).sum(axis=1)
+        negative = np.flatnonzero(pairs < 0.0)
+        pairs = pairs[: negative[0]] if negative.size else pairs
+        time = 2.0 * float(np.minimum.accumulate(pairs).sum()) - 1.0
+        smallest = min(smallest, n_chains * length / max(time, 1.0))
+    return smallest
+
+
+def _halves(traces: Floats) -> Floats:
+    half = traces.shape[1] // 2
+    return np.concatenate([traces[:, :half], traces[:, traces.shape[1] - half :]])
