@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..decoders import assignment
-from ..inference import matching_oracle
+from ..inference import bethe_oracle, matching_oracle
 from .base import Decoding, Marginals, Vertex
 from .bipartite_graph import BipartiteGraph
 from .entropy import SeparableEntropy
@@ -196,9 +196,12 @@ class BipartiteMatching:
         """tau maximising <scores, tau> + H_rho(tau), with certified bounds of log Z_rho."""
         core = self._core
         constant = float(scores @ core.settled)
-        found = matching_oracle.solve(
-            core.rows, core.entries(scores), core.columns(scores), self._start(), warm, tol
-        )
+        if warm is None and core.is_bethe:
+            found = bethe_oracle.solve(core.rows, scores, self._start, tol)
+        else:
+            found = matching_oracle.solve(
+                core.rows, core.entries(scores), core.columns(scores), self._start(), warm, tol
+            )
         tau = core.coordinates(found.t, found.z)
         if not np.isfinite(found.value):
             # Nothing feasible came of it: the best matching is, and its score is a valid value.

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..exceptions import InfeasibleError
+from ..inference import bethe_oracle
 from ..inference._rows import Rows
 from .base import Vertex
 from .bipartite_graph import BipartiteGraph, Clamped, clamped_edges
@@ -68,6 +69,11 @@ class MatchingCore:
         size = self.settled.shape[0]
         same = self.source.shape[0] == size and np.array_equal(self.source, np.arange(size))
         return bool(same and not self.any_free)
+
+    @cached_property
+    def is_bethe(self) -> bool:
+        """Whether `bethe_oracle` has the marginals."""
+        return self.plain and bethe_oracle.applies(self.rows, self.edges.is_complete)
 
     @cached_property
     def _is_single(self) -> NDArray[np.bool_]:
