@@ -1,7 +1,5 @@
 """Baselines: exact gradients, known optima, and the library's own oracle as a reference."""
 
-from itertools import permutations
-
 import numpy as np
 import pytest
 from scipy.optimize import minimize
@@ -12,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from mlestruct import BipartiteMatchingCRF, PairInput
 from mlestruct.baselines import sinkhorn as sinkhorn_module
 from mlestruct.baselines.base import Batch
-from mlestruct.baselines.matching_bp import MatchingBP, belief_propagation
+from mlestruct.baselines.matching_bp import MatchingBP
 from mlestruct.baselines.sinkhorn import UnrolledSinkhorn, sinkhorn
 from mlestruct.baselines.softmax import RowSoftmax
 from mlestruct.structures import BipartiteMatching
@@ -161,78 +159,6 @@ def test_sinkhorn_of_a_rectangle_leaves_columns_free():
     assert (P.sum(axis=0) < 1.0).all()
 
 
-# ---------------------------------------------------------------------- belief propagation
-@pytest.mark.parametrize("rho", [0.5, 0.75, 0.95, 1.0])
-@pytest.mark.parametrize("shape", [(2, 2), (6, 6), (20, 20), (3, 6), (6, 3), (1, 4)])
-def test_beliefs_equal_the_oracle(shape, rho):
-    for seed in range(3):
-        scores = (1 + seed) * np.random.default_rng(seed).normal(size=shape)
-        beliefs, log_partition, _, converged, _ = belief_propagation(scores, rho, None, 5000, 1e-10)
-        tau, value = oracle(scores, rho)
-        assert converged
-        np.testing.assert_allclose(beliefs, tau, atol=1e-5)
-        assert log_partition == pytest.approx(value, abs=1e-7)
-
-
-def test_bethe_log_partition_bounds_the_sum_over_matchings():
-    scores = np.random.default_rng(0).normal(size=(5, 5))
-    totals = [sum(scores[i, p[i]] for i in range(5)) for p in permutations(range(5))]
-    exact = np.log(np.exp(totals).sum())
-    bethe, reweighted = (belief_propagation(scores, rho)[1] for rho in (1.0, 0.5))
-    assert bethe < exact < reweighted
-
-
-@pytest.mark.parametrize("rho", [0.5, 0.8, 1.0])
-def test_row_and_column_constants_do_not_change_beliefs(rho):
-    rng = np.random.default_rng(0)
-    scores = rng.normal(size=(6, 6))
-    shift = 100.0 * rng.normal(size=(6, 1)) + 100.0 * rng.normal(size=6)
-    plain, moved = (belief_propagation(s, rho, None, 5000, 1e-11) for s in (scores, scores + shift))
-    np.testing.assert_allclose(plain[0], moved[0], atol=1e-8)
-    assert moved[1] - plain[1] == pytest.approx(shift.sum() / 6, abs=1e-7)
-
-
-@pytest.mark.parametrize("rho", [0.5, 0.8, 1.0])
-def test_scores_beyond_the_range_of_exponentials(rho):
-    scores = np.random.default_rng(0).normal(size=(5, 5))
-    plain = belief_propagation(scores, rho, None, 5000, 1e-11)
-    scores[0, 1] = -3000.0  # as good as forbidden, and out of reach of products
-    beliefs, log_partition, _, converged, _ = belief_propagation(scores, rho, None, 5000, 1e-11)
-    assert converged
-    assert beliefs[0, 1] == 0.0
-    assert np.isfinite(log_partition)
-    assert log_partition < plain[1]
-    scores[0, 1] = -60.0
-    near = belief_propagation(scores, rho, None, 5000, 1e-11)
-    np.testing.assert_allclose(beliefs, near[0], atol=1e-8)
-    assert log_partition == pytest.approx(near[1], abs=1e-8)
-
-
-def test_warm_messages_save_sweeps_and_are_left_alone():
-    scores = 3.0 * np.random.default_rng(0).normal(size=(15, 15))
-    _, value, cold, _, messages = belief_propagation(scores)
-    kept = messages.copy()
-    _, again, warm, _, _ = belief_propagation(scores, messages=messages)
-    assert warm < cold
-    assert again == pytest.approx(value, abs=1e-10)
-    np.testing.assert_array_equal(messages, kept)
-
-
-def test_a_single_pair_is_certain():
-    beliefs, log_partition, sweeps, converged, _ = belief_propagation(np.array([[2.5]]))
-    assert (beliefs[0, 0], log_partition, sweeps, converged) == (1.0, 2.5, 0, True)
-
-
-@pytest.mark.parametrize("rho", [0.5, 0.8, 1.0])
-def test_messages_of_a_certain_matching_do_not_fake_convergence(rho):
-    scores = np.random.default_rng(0).normal(size=(6, 6))
-    certain = belief_propagation(scores + 30.0 * np.eye(6), rho)[4]
-    cold = belief_propagation(scores, rho)
-    warm = belief_propagation(scores, rho, certain)
-    assert warm[3]
-    np.testing.assert_allclose(warm[0], cold[0], atol=1e-6)
-
-
 @pytest.mark.parametrize("rho", [0.6, 1.0])
 @pytest.mark.parametrize("n_cols", [5, 7, 4])
 def test_trained_model_equals_the_crf(rho, n_cols):
@@ -325,7 +251,3 @@ def test_bad_data():
     model.fit(X, Y)
     with pytest.raises(ValueError, match="fitted with 3"):
         model.predict([X[0][:, :, :2]])
-    with pytest.raises(ValueError, match="scores must be finite"):
-        belief_propagation(np.array([[0.0, np.nan], [0.0, 0.0]]))
-    with pytest.raises(ValueError, match="messages: expected shape"):
-        belief_propagation(np.zeros((2, 2)), messages=np.zeros((2, 3, 3)))

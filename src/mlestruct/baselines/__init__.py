@@ -1,6 +1,6 @@
 """What the paper compares with, under the same decoders and the same manners."""
 
-from .matching_bp import MatchingBP, belief_propagation
+from .matching_bp import MatchingBP
 from .sinkhorn import UnrolledSinkhorn
 from .softmax import RowSoftmax
 from .structured_perceptron import MatchingPerceptron
@@ -15,5 +15,4 @@ __all__ = [
     "StructuredSVM",
     "TruncatedTRW",
     "UnrolledSinkhorn",
-    "belief_propagation",
 ]

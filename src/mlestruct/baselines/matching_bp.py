@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from ..inference._belief_kernels import propagate
+from ..inference.belief_propagation import belief_propagation
 from ..models.validation import check_positive
-from ._matching_bp_kernels import propagate
 from .base import Batch, MatchingBaseline, ScoreLoss, check_count
 
 Floats = NDArray[np.float64]
@@ -112,14 +113,14 @@ class MatchingBP(MatchingBaseline):
 
     def _marginals(self, scores: Floats) -> Floats:
         """The beliefs. Those that did not converge are returned with a warning."""
-        found = belief_propagation(scores, self.rho, None, self.max_sweeps, self.bp_tol)
-        if not found[3]:
+        found = belief_propagation(scores, self.rho, max_sweeps=self.max_sweeps, tol=self.bp_tol)
+        if not found.converged:
             warnings.warn(
                 f"MatchingBP: messages did not converge in {self.max_sweeps} sweeps",
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        return found[0]
+        return found.beliefs
 
 
 class _BatchLoss:
@@ -139,9 +140,11 @@ class _BatchLoss:
         gradient = np.empty_like(scores)
         value = -float(scores.ravel()[self.observed].sum())
         self.open_runs = 0
+        n_rows, n_cols = scores.shape[1:]
+        free = np.full(n_rows, n_rows > n_cols), np.full(n_cols, n_cols > n_rows)
         for table, messages, beliefs in zip(scores, self.messages, gradient, strict=True):
-            log_partition, sweeps, converged = propagate(
-                table, self.rho, messages, self.warm, self.max_sweeps, self.tol, beliefs
+            log_partition, sweeps, _, converged = propagate(
+                table, self.rho, *free, messages, self.warm, 0.0, self.max_sweeps, self.tol, beliefs
             )
             value += log_partition
             self.sweeps += sweeps
@@ -150,55 +153,6 @@ class _BatchLoss:
         self.warm = True
         gradient.ravel()[self.observed] -= 1.0
         return value, gradient
-
-
-def belief_propagation(
-    scores: Any,
-    rho: float = 1.0,
-    messages: Floats | None = None,
-    max_sweeps: int = 2000,
-    tol: float = 1e-8,
-) -> tuple[Floats, float, int, bool, Floats]:
-    """Beliefs of the pairs of one sample, by message passing.
-
-    Parameters
-    ----------
-    scores : ndarray of shape (n_rows, n_cols)
-        All nodes of the smaller side are matched, the others may stay single.
-    rho : float
-        Reweighting of the entropy, 0.5 to 1.
-    messages : ndarray of shape (2, n_rows, n_cols), optional
-        Where to start: the messages of an earlier call. They are not changed.
-    max_sweeps : int
-    tol : float
-        Stop when no belief moves by more than this in a sweep.
-
-    Returns
-    -------
-    beliefs : ndarray of shape (n_rows, n_cols)
-    log_partition : float, log Z_rho; its error is quadratic in that of the messages
-    sweeps : int
-    converged : bool
-    messages : ndarray of shape (2, n_rows, n_cols), log-messages of rows and of columns
-    """
-    table = np.ascontiguousarray(scores, dtype=np.float64)
-    if table.ndim != 2 or 0 in table.shape:
-        raise ValueError(f"scores: expected shape (n_rows, n_cols), got {table.shape}")
-    if not np.isfinite(table).all():
-        raise ValueError("scores must be finite")
-    check_rho(rho)
-    check_count(max_sweeps, "max_sweeps")
-    if messages is None:
-        current = np.zeros((2, *table.shape))
-    else:
-        current = np.array(messages, dtype=np.float64, order="C")
-        if current.shape != (2, *table.shape):
-            raise ValueError(f"messages: expected shape {(2, *table.shape)}, got {current.shape}")
-    beliefs = np.empty_like(table)
-    log_partition, sweeps, converged = propagate(
-        table, float(rho), current, messages is not None, int(max_sweeps), float(tol), beliefs
-    )
-    return beliefs, float(log_partition), int(sweeps), bool(converged), current
 
 
 def check_rho(rho: Any) -> float:

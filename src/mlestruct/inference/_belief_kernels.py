@@ -1,7 +1,7 @@
 """Kernels of belief propagation for bipartite matchings; messages are logarithms.
 
-Every node of the smaller side has a partner. On the larger side nodes may stay single ("free"),
-which adds exp(0) to their sums. With W the scores, r the messages of rows and s those of columns,
+A node that may stay single ("free") has exp(0) for that in its sums. Pairs that are not allowed have
+a score of -inf. With W the scores, r the messages of rows and s those of columns,
 
     r_ij = -log sum_{k != j} exp(W_ik + rho s_ik - (1 - rho) r_ik)     (+ 1 inside if rows are free)
 
@@ -78,20 +78,24 @@ def log_move(before, after):
 
 
 @kernel
-def sweep_logs(scores, rho, free_rows, free_cols, r, s, max_sweeps, tol):
-    """Sweeps over rows and then columns, r and s in place; returns (sweeps, converged)."""
+def sweep_logs(scores, rho, free_rows, free_cols, r, s, damping, max_sweeps, tol):
+    """Sweeps over rows and then columns, r and s in place; returns (sweeps, change, converged).
+
+    Each message keeps `damping` of its old logarithm.
+    """
     n_rows, n_cols = scores.shape
     row = np.empty(n_cols)
     row_without = np.empty(n_cols)
     col = np.empty(n_rows)
     col_without = np.empty(n_rows)
+    change = inf
     for sweep in range(1, max_sweeps + 1):
         check = sweep % CHECK_EVERY == 0 or sweep == max_sweeps
         change = 0.0
         for i in range(n_rows):
             for j in range(n_cols):
                 row[j] = scores[i, j] + rho * s[i, j] - (1.0 - rho) * r[i, j]
-            exclude_each(row, free_rows, row_without)
+            exclude_each(row, free_rows[i], row_without)
             if check:
                 for j in range(n_cols):
                     odds = scores[i, j] + rho * s[i, j]
@@ -99,11 +103,11 @@ def sweep_logs(scores, rho, free_rows, free_cols, r, s, max_sweeps, tol):
                         change, log_move(odds + rho * r[i, j], odds - rho * row_without[j])
                     )
             for j in range(n_cols):
-                r[i, j] = -row_without[j]
+                r[i, j] = damping * r[i, j] - (1.0 - damping) * row_without[j]
         for j in range(n_cols):
             for i in range(n_rows):
                 col[i] = scores[i, j] + rho * r[i, j] - (1.0 - rho) * s[i, j]
-            exclude_each(col, free_cols, col_without)
+            exclude_each(col, free_cols[j], col_without)
             if check:
                 for i in range(n_rows):
                     odds = scores[i, j] + rho * r[i, j]
@@ -111,10 +115,10 @@ def sweep_logs(scores, rho, free_rows, free_cols, r, s, max_sweeps, tol):
                         change, log_move(odds + rho * s[i, j], odds - rho * col_without[i])
                     )
             for i in range(n_rows):
-                s[i, j] = -col_without[i]
+                s[i, j] = damping * s[i, j] - (1.0 - damping) * col_without[i]
         if check and change <= tol:
-            return sweep, True
-    return max_sweeps, False
+            return sweep, change, True
+    return max_sweeps, change, False
 
 
 @kernel
@@ -166,7 +170,7 @@ def sweep_products(weights, rho, row_slack, col_slack, r, r_back, s, s_back, max
     r and s hold exp(rho message), r_back and s_back exp(-(1 - rho) message). A sum is kept as its
     largest term and the rest, so that any term can be left out without cancellation. `row_slack`
     and `col_slack` are the terms of single nodes, 0 where all are matched. Returns
-    (sweeps, converged, in_range); messages that left the range of floats are of no use.
+    (sweeps, change, converged, in_range); messages that left the range of floats are of no use.
     """
     n_rows, n_cols = weights.shape
     largest = np.empty(n_cols)
@@ -178,6 +182,7 @@ def sweep_products(weights, rho, row_slack, col_slack, r, r_back, s, s_back, max
     series = np.ones(SERIES_TERMS)  # of (1 - share)^-rho
     for k in range(1, SERIES_TERMS):
         series[k] = series[k - 1] * (rho + k - 1.0) / k
+    change = inf
     for sweep in range(1, max_sweeps + 1):
         check = sweep % CHECK_EVERY == 0 or sweep == max_sweeps
         change = 0.0
@@ -220,10 +225,10 @@ def sweep_products(weights, rho, row_slack, col_slack, r, r_back, s, s_back, max
             if check:
                 change = max(change, largest_move(weights[i], r[i], old, s[i]))
         if check and not change < inf:
-            return sweep, False, False
+            return sweep, change, False, False
         if check and change <= tol:
-            return sweep, True, True
-    return max_sweeps, False, True
+            return sweep, change, True, True
+    return max_sweeps, change, False, True
 
 
 @kernel
@@ -234,6 +239,7 @@ def sweep_reciprocals(weights, row_slack, col_slack, r, s, max_sweeps, tol):
     rest = np.empty(n_cols)
     terms = np.empty(n_cols)
     old = np.empty(n_cols)
+    change = inf
     for sweep in range(1, max_sweeps + 1):
         check = sweep % CHECK_EVERY == 0 or sweep == max_sweeps
         change = 0.0
@@ -264,71 +270,84 @@ def sweep_reciprocals(weights, row_slack, col_slack, r, s, max_sweeps, tol):
             if check:  # r depends on s alone, so s tells of both
                 change = max(change, largest_move(weights[i], r[i], old, s[i]))
         if check and not change < inf:
-            return sweep, False, False
+            return sweep, change, False, False
         if check and change <= tol:
-            return sweep, True, True
-    return max_sweeps, False, True
+            return sweep, change, True, True
+    return max_sweeps, change, False, True
 
 
 @kernel
-def run_products(scores, rho, free_rows, free_cols, r, s, max_sweeps, tol):
+def run_products(scores, rho, free_rows, free_cols, r, s, warm, max_sweeps, tol):
     """`sweep_products` on scores made safe to exponentiate; r and s stay logarithms.
 
     Scores are shifted by row and column constants a and b, which messages absorb: r + a / rho and
     s + b / rho belong to W - a - b. The sums of free nodes contain 1, so these are not shifted.
-    Leaves r and s alone if it returns in_range False.
+    Leaves r and s alone if it returns in_range False. r and s are 0 unless `warm`.
     """
     n_rows, n_cols = scores.shape
     a = np.zeros(n_rows)
     b = np.zeros(n_cols)
     row_slack = np.zeros(n_rows)
     col_slack = np.zeros(n_cols)
-    if free_rows:
-        row_slack[:] = 1.0
-    else:
-        for i in range(n_rows):
+    for i in range(n_rows):
+        if free_rows[i]:
+            row_slack[i] = 1.0
+        else:
             a[i] = scores[i].max()
-    if free_cols:
-        col_slack[:] = 1.0
-    else:
-        b[:] = -inf
-        for i in range(n_rows):
-            for j in range(n_cols):
-                b[j] = max(b[j], scores[i, j] - a[i])
+    highest = np.full(n_cols, -inf)
+    for i in range(n_rows):
+        for j in range(n_cols):
+            highest[j] = max(highest[j], scores[i, j] - a[i])
+    for j in range(n_cols):
+        if free_cols[j]:
+            col_slack[j] = 1.0
+        else:
+            b[j] = highest[j]
     weights = np.empty((n_rows, n_cols))
-    messages = np.empty((4, n_rows, n_cols))
     for i in range(n_rows):
         for j in range(n_cols):
             shifted = scores[i, j] - a[i] - b[j]
-            if shifted < -PRODUCT_SPREAD:
-                return 0, False, False
+            if shifted < -PRODUCT_SPREAD and scores[i, j] > -inf:
+                return 0, inf, False, False
             weights[i, j] = exp(shifted)
-            start = min(max(r[i, j] + a[i] / rho, -LARGEST_START), LARGEST_START)
-            messages[0, i, j] = exp(rho * start)
-            messages[1, i, j] = exp((rho - 1.0) * start)
-            start = min(max(s[i, j] + b[j] / rho, -LARGEST_START), LARGEST_START)
-            messages[2, i, j] = exp(rho * start)
-            messages[3, i, j] = exp((rho - 1.0) * start)
+    messages = np.empty((4, n_rows, n_cols))
+    for i in range(n_rows):
+        start = min(max(a[i] / rho, -LARGEST_START), LARGEST_START)
+        messages[0, i] = exp(rho * start)
+        messages[1, i] = exp((rho - 1.0) * start)
+    for j in range(n_cols):
+        start = min(max(b[j] / rho, -LARGEST_START), LARGEST_START)
+        messages[2, :, j] = exp(rho * start)
+        messages[3, :, j] = exp((rho - 1.0) * start)
+    if warm:
+        for i in range(n_rows):
+            for j in range(n_cols):
+                start = min(max(r[i, j] + a[i] / rho, -LARGEST_START), LARGEST_START)
+                messages[0, i, j] = exp(rho * start)
+                messages[1, i, j] = exp((rho - 1.0) * start)
+                start = min(max(s[i, j] + b[j] / rho, -LARGEST_START), LARGEST_START)
+                messages[2, i, j] = exp(rho * start)
+                messages[3, i, j] = exp((rho - 1.0) * start)
     if rho == 1.0:
-        sweeps, converged, in_range = sweep_reciprocals(
+        sweeps, change, converged, in_range = sweep_reciprocals(
             weights, row_slack, col_slack, messages[0], messages[2], max_sweeps, tol
         )
     else:
-        sweeps, converged, in_range = sweep_products(
+        sweeps, change, converged, in_range = sweep_products(
             weights, rho, row_slack, col_slack,
             messages[0], messages[1], messages[2], messages[3], max_sweeps, tol,
         )  # fmt: skip
     if not in_range:
-        return sweeps, False, False
+        return sweeps, change, False, False
     for i in range(n_rows):
         for j in range(n_cols):
             messages[0, i, j] = (log(messages[0, i, j]) - a[i]) / rho
             messages[2, i, j] = (log(messages[2, i, j]) - b[j]) / rho
             if not (isfinite(messages[0, i, j]) and isfinite(messages[2, i, j])):
-                return sweeps, False, False
+                return sweeps, change, False, False
     r[:] = messages[0]
     s[:] = messages[2]
-    return sweeps, converged, True
+    return sweeps, change, converged, True
 
 
 @kernel
@@ -356,11 +375,11 @@ def finish(scores, rho, free_rows, free_cols, r, s, beliefs):
                 small = exp(odds)
                 beliefs[i, j] = small / (1.0 + small)
                 value -= (2.0 * rho - 1.0) * log1p(small)
-        value += rho * log_sum(row, free_rows)
+        value += rho * log_sum(row, free_rows[i])
     for j in range(n_cols):
         for i in range(n_rows):
             col[i] = scores[i, j] + rho * r[i, j] - (1.0 - rho) * s[i, j]
-        value += rho * log_sum(col, free_cols)
+        value += rho * log_sum(col, free_cols[j])
     return value
 
 
@@ -403,27 +422,32 @@ def soften(scores, rho, r, s):
 
 
 @kernel
-def propagate(scores, rho, messages, warm, max_sweeps, tol, beliefs):
+def propagate(scores, rho, free_rows, free_cols, messages, warm, damping, max_sweeps, tol, beliefs):
     """Belief propagation on one sample; `messages` (r, s) and `beliefs` are written in place.
 
-    `warm` tells whether the messages come from an earlier call.
-    Returns (log_partition, sweeps, converged).
+    `warm` tells whether the messages come from an earlier call; otherwise they are 0.
+    Returns (log_partition, sweeps, the last change of a belief, converged).
     """
     n_rows, n_cols = scores.shape
-    if n_rows == 1 and n_cols == 1:  # one matching only, with infinite messages
-        beliefs[0, 0] = 1.0
-        return scores[0, 0], 0, True
-    free_rows = n_rows > n_cols
-    free_cols = n_cols > n_rows
+    if n_rows == 1 and n_cols == 1 and not free_rows[0] and not free_cols[0]:
+        beliefs[0, 0] = 1.0  # one matching only, with infinite messages
+        return scores[0, 0], 0, 0.0, True
     r = messages[0]
     s = messages[1]
     if warm:
         soften(scores, rho, r, s)
-    sweeps, converged, in_range = run_products(
-        scores, rho, free_rows, free_cols, r, s, max_sweeps, tol
-    )
+    sweeps = 0
+    change = inf
+    converged = False
+    in_range = False
+    if damping == 0.0:
+        sweeps, change, converged, in_range = run_products(
+            scores, rho, free_rows, free_cols, r, s, warm, max_sweeps, tol
+        )
     if not in_range:
-        more, converged = sweep_logs(scores, rho, free_rows, free_cols, r, s, max_sweeps, tol)
+        more, change, converged = sweep_logs(
+            scores, rho, free_rows, free_cols, r, s, damping, max_sweeps, tol
+        )
         sweeps += more
     value = finish(scores, rho, free_rows, free_cols, r, s, beliefs)
-    return value, sweeps, converged
+    return value, sweeps, change, converged
