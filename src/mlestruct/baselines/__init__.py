@@ -1,5 +1,6 @@
 """What the paper compares with, under the same decoders and the same manners."""
 
+from .exact_mle import ExactBipartiteMLE, ExactGraphMLE, ExactGridMLE, ExactMatchingMLE
 from .matching_bp import MatchingBP
 from .sinkhorn import UnrolledSinkhorn
 from .softmax import RowSoftmax
@@ -8,6 +9,10 @@ from .structured_svm import MatchingSVM, StructuredSVM
 from .truncated_trw import TruncatedTRW
 
 __all__ = [
+    "ExactBipartiteMLE",
+    "ExactGraphMLE",
+    "ExactGridMLE",
+    "ExactMatchingMLE",
     "MatchingBP",
     "MatchingPerceptron",
     "MatchingSVM",

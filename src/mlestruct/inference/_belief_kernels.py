@@ -1,6 +1,6 @@
 """Kernels of belief propagation for bipartite matchings; messages are logarithms.
 
-A node that may stay single ("free") has exp(0) for that in its sums. Pairs that are not allowed have
+A node that may stay single ("free") has exp(0) for that in its sums. Forbidden pairs have
 a score of -inf. With W the scores, r the messages of rows and s those of columns,
 
     r_ij = -log sum_{k != j} exp(W_ik + rho s_ik - (1 - rho) r_ik)     (+ 1 inside if rows are free)

@@ -6,41 +6,79 @@ the gap bounds log Z_rho from above.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from .slope_search import MAX_STEP, RTOL, minimise_by_slope
 
-MAX_STEP = 1.0 - 1e-9
+Floats = NDArray[np.float64]
 
 
 def frank_wolfe_marginals(
-    structure: Any, scores: Floats, start: Floats, tol: float, max_iter: int
+    structure: Any,
+    scores: Floats,
+    start: Floats,
+    tol: float,
+    max_iter: int,
+    callback: Callable[[int, Floats], Any] | None = None,
 ) -> tuple[Floats, float, float, int]:
     """(tau, value, upper bound, iterations) from an interior point of the polytope.
 
-    `structure` has `decode` and `stepping_entropy`.
+    There is one more MAP call than iterations. `callback(calls, tau)` sees every point, from the
+    start on, and the MAP calls that led to it; returning True stops.
     """
-    entropy = structure.stepping_entropy
+    entropy = getattr(structure, "stepping_entropy", None) or _Entropy(structure)
     tau = start.copy()
     upper, guess = np.inf, 0.1
     prices = None
     iterations = 0
     while True:
         value = float(scores @ tau) + entropy(tau)
+        stop = callback is not None and bool(callback(iterations, tau))
         direction, sums = entropy.add_gradient(tau, scores)
         best = structure.decode(direction, prices)
         prices = best.prices
         gap = best.score - float(direction @ tau)
         upper = min(upper, value + max(gap, 0.0))
-        if upper - value <= tol or iterations >= max_iter:
+        if upper - value <= tol or iterations >= max_iter or stop:
             return tau, value, upper, iterations
         iterations += 1
         gain = best.vertex.dot(scores) - float(scores @ tau)
-        eta = entropy.line_search(tau, best.vertex, sums, -gain, 0.0, guess, MAX_STEP, 0.05)
+        eta = entropy.line_search(tau, best.vertex, sums, -gain, 0.0, guess, MAX_STEP, RTOL)
         if eta <= 0.0:
             return tau, value, upper, iterations
         guess = max(eta, 1e-6)
         entropy.move(tau, best.vertex, eta)
+
+
+class _Entropy:
+    """Line searches of a structure that has only its entropy and the gradient."""
+
+    def __init__(self, structure: Any):
+        self._structure = structure
+
+    def __call__(self, tau: Floats) -> float:
+        return float(self._structure.entropy(tau))
+
+    def add_gradient(self, tau: Floats, scores: Floats) -> tuple[Floats, None]:
+        return scores + self._structure.entropy_gradient(tau), None
+
+    def line_search(
+        self, tau: Floats, vertex: Any, sums: None, linear: float, quadratic: float,
+        guess: float, max_step: float, rtol: float,
+    ) -> float:  # fmt: skip
+        direction = vertex.dense(tau.shape[0]) - tau
+
+        def slope(eta: float) -> float:
+            gradient = self._structure.entropy_gradient(tau + eta * direction)
+            return linear + quadratic * eta - float(gradient @ direction)
+
+        return minimise_by_slope(slope, guess)
+
+    @staticmethod
+    def move(tau: Floats, vertex: Any, eta: float) -> None:
+        tau *= 1.0 - eta
+        tau[vertex.indices] += eta * vertex.values

@@ -8,11 +8,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ..inference.slope_search import MAX_STEP
 from .averaging import WeightedAverage
 from .certificate import certify, certify_theta, linear_step
 from .frank_wolfe import check_option, move
 from .history import Monitor, Stopping
-from .line_search import MAX_STEP, block_step
+from .line_search import block_step
 from .problem import DualProblem, DualState, start
 from .result import Result, run
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from ..inference.bounds import log_partition_bounds
 from ..learning.problem import Block
 from ..ranking import top_candidates
 from .base import StructuredEstimator
@@ -158,8 +159,9 @@ class MatchingProbabilities(MatchingEstimator):
 
         rho = 1/2 bounds log Z from above in every graph. From below, the Bethe value (rho = 1)
         does in bipartite graphs, which makes a narrow interval. In general graphs it does not;
-        there the bound comes from matchings around the best one (`inference.swap_bound`), and
-        from the best one alone with capacities above 1: valid, but wide.
+        there the bound is the Bethe value of a cut into two sides, or comes from matchings around
+        the best one, and from the best one alone with capacities above 1: valid, but wide. See
+        `mlestruct.inference.log_partition_bounds`.
 
         Returns
         -------
@@ -167,22 +169,15 @@ class MatchingProbabilities(MatchingEstimator):
         """
         samples = check_samples(X)
         labels = check_same_length(samples, Y)
-        reweighted = self._fitting(samples, 0.5)
-        bethe = self._make_blocks(samples, 1.0)
-        pairs = list(zip(reweighted, bethe, labels, range(len(labels)), strict=True))
+        prepared = self._fitting(samples, 0.5)
 
-        def one(entry: Any) -> tuple[float, float]:
-            (upper_block, sample), (lower_block, _), label, m = entry
-            vertex = self._observe(upper_block, sample, label, f"Y[{m}]")
-            scores = upper_block.scores(self.coef_)
+        def one(m: int) -> tuple[float, float]:
+            block, sample = prepared[m]
+            vertex = self._observe(block, sample, labels[m], f"Y[{m}]")
+            scores = block.scores(self.coef_)
             fit = vertex.dot(scores)
-            most = upper_block.structure.marginals(scores, None, tol).upper_bound
-            floor = getattr(lower_block.structure, "log_partition_floor", None)
-            if floor is None:
-                least = lower_block.structure.marginals(scores, None, tol).value
-            else:
-                least = floor(scores)
+            least, most = log_partition_bounds(block.structure, scores, tol=tol)
             return min(fit - most, 0.0), min(fit - least, 0.0)
 
-        bounds = self._each(one, pairs)
+        bounds = self._each(one, range(len(prepared)))
         return np.array([low for low, _ in bounds]), np.array([high for _, high in bounds])

@@ -178,7 +178,7 @@ class BipartiteBlocks(MatchingBlocks):
                 )
 
     def _check_label(self, label: Any, sample: PairSample, structure: Any, where: str) -> Ints:
-        if isinstance(structure, BipartiteMatching):
+        if structure.is_simple:
             return self._check_partners(label, sample, self.perfect is not False, where)
         pairs = self._check_pairs(label, sample, where)
         self._check_loads(pairs, sample, structure, where)

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import xlogy
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from ..features.pairwise import BinaryFeatures, MergedEdges, StateFeatures
 from ..features.rows import Rows
+from ..inference.bounds import log_partition_bounds
 from ..learning.problem import Block
 from ..structures.base import Vertex
 from ..structures.binary import BinaryPairwise
@@ -241,8 +241,9 @@ class PairwiseEstimator(LabellingEstimator):
         """Proven bounds of the exact log p(y | x; coef_) of each sample.
 
         The lower one rests on log Z_rho >= log Z, so it is -inf where rho lies outside the
-        spanning-tree polytope. The upper one on log Z >= <scores, tau> + H(tau) for independent
-        nodes, or >= the score of the best labelling found. On chains and trees both are exact.
+        spanning-tree polytope. The upper one on log Z >= the value of independent nodes, of the
+        best labelling found, or where all edges attract (two states) the Bethe value. On chains
+        and trees both are exact. See `mlestruct.inference.log_partition_bounds`.
         Unlabelled nodes are left out, as in `fit`. `tol` is the certified gap per node.
 
         Returns
@@ -269,12 +270,7 @@ class PairwiseEstimator(LabellingEstimator):
             structure: Any = block.structure
             scores = block.scores(self.coef_)
             fit = structure.encode(states).dot(scores)
-            found = structure.marginals(scores, None, tol * part.graph.n_nodes)
-            if part.graph.is_forest and (structure.reweighting.rho == 1.0).all():
-                return m, fit - found.upper_bound, min(fit - found.value, 0.0)
-            most = found.upper_bound if structure.reweighting.is_concave else np.inf
-            best = structure.encode(structure.best_label(scores)).dot(scores)
-            least = max(best, _independent(structure, scores, found.tau))
+            least, most = log_partition_bounds(structure, scores, tol=tol * part.graph.n_nodes)
             return m, fit - most, min(fit - least, 0.0)
 
         for m, low, high in self._each(one, zip(parts, blocks, strict=True)):
@@ -302,17 +298,3 @@ def _check_sizes(
                     f"X[{m}] has {'no' if size is None else size} {kind} features, expected "
                     f"{'none' if expected is None else expected}"
                 )
-
-
-def _independent(structure: Any, scores: Floats, tau: Floats) -> float:
-    """<scores, .> + entropy of independent nodes with the node marginals of tau."""
-    nodes = structure.node_marginals(tau)
-    graph = structure.graph
-    total = -float(xlogy(nodes, nodes).sum())
-    if structure.n_states == 2:
-        on = nodes[:, 1]
-        point = np.concatenate([on, on[graph.tail] * on[graph.head]])
-    else:
-        pairs = nodes[graph.tail][:, :, None] * nodes[graph.head][:, None, :]
-        point = np.concatenate([nodes.ravel(), pairs.ravel()])
-    return total + float(scores @ point)

@@ -101,6 +101,7 @@ class Structure(Protocol):
 
 
 CAPABILITIES = {
+    "beliefs": "belief propagation beliefs(scores, damping, max_sweeps, tol)",
     "marginals": "a marginal oracle marginals(scores, warm, tol)",
     "price_bound": "a bound price_bound(scores, prices, tau) on its log-partition function",
     "feature_covariance": "feature_covariance(marginals, features), the Hessian of log Z_rho",

@@ -39,6 +39,10 @@ class BinaryPairwise(PairwiseSpace):
         super().__init__(graph, rho)
         self.n_coordinates = self.n_scored = graph.n_nodes + graph.n_edges
 
+    def with_rho(self, rho: Any) -> BinaryPairwise:
+        """The same output space with another entropy."""
+        return BinaryPairwise(self.graph, rho)
+
     # ------------------------------------------------------------------ decoding
     @cached_property
     def _decoder(self) -> QPBO:
@@ -97,20 +101,28 @@ class BinaryPairwise(PairwiseSpace):
             if not (isinstance(warm, np.ndarray) and warm.shape == (2, self.graph.n_nodes)):
                 warm = None
             return Marginals(*grid_marginals(shape, scores, warm, tol, max_sweeps))
-        n = self.graph.n_nodes
-        nodes = np.zeros((n, 2))
-        nodes[:, 1] = scores[:n]
-        pairs = np.zeros((self.graph.n_edges, 2, 2))
-        pairs[:, 1, 1] = scores[n:]
 
         def value(node_tables: Floats, edge_tables: Floats) -> float:
-            tau = np.concatenate([node_tables[:, 1], edge_tables[:, 1, 1]])
+            tau = self.from_tables(node_tables, edge_tables)
             return float(scores @ tau) + self.entropy(tau)
 
         known = warm if isinstance(warm, tuple) else None
-        found = self._oracle(nodes, pairs, value, known, tol, max_sweeps)
-        tau = np.concatenate([found.nodes[:, 1], found.edges[:, 1, 1]])
+        found = self._oracle(*self.score_tables(scores), value, known, tol, max_sweeps)
+        tau = self.from_tables(found.nodes, found.edges)
         return Marginals(tau, found.value, found.upper_bound, found.warm, found.sweeps)
+
+    def score_tables(self, scores: Floats) -> tuple[Floats, Floats]:
+        """Scores of nodes, (n_nodes, 2), and of edges, (n_edges, 2, 2); those of state 0 are 0."""
+        n = self.graph.n_nodes
+        nodes = np.zeros((n, 2))
+        nodes[:, 1] = scores[:n]
+        edges = np.zeros((self.graph.n_edges, 2, 2))
+        edges[:, 1, 1] = scores[n:]
+        return nodes, edges
+
+    def from_tables(self, nodes: Floats, edges: Floats) -> Floats:
+        """tau of marginals of nodes and edges."""
+        return np.concatenate([nodes[:, 1], edges[:, 1, 1]])
 
     def node_marginals(self, tau: Floats) -> Floats:
         """P(state) of every node, shape (n_nodes, 2)."""

@@ -23,6 +23,7 @@ from ..decoders import assignment
 from ..inference import bethe_oracle, matching_oracle
 from .base import Decoding, Marginals, Vertex
 from .bipartite_graph import BipartiteGraph
+from .core_beliefs import NOTHING, BeliefMarginals, core_beliefs
 from .entropy import SeparableEntropy
 from .matching_core import Layout, MatchingCore, build_core
 from .softened import SoftenedMatching
@@ -45,6 +46,8 @@ class BipartiteMatching:
         True: as many pairs as possible, that is every node of the smaller side is matched.
         False: any matching, every node may stay single.
     """
+
+    is_simple = True  # nobody has more than one partner
 
     def __init__(
         self,
@@ -78,6 +81,18 @@ class BipartiteMatching:
     def is_settled(self) -> bool:
         """Whether there is only one admissible matching."""
         return self._core.edges.n_edges == 0
+
+    def with_rho(self, rho: Any) -> BipartiteMatching:
+        """The same output space with another entropy."""
+        return BipartiteMatching(self.graph, rho, self.perfect)
+
+    def restricted(self, keep: NDArray[np.bool_]) -> tuple[BipartiteMatching, Ints]:
+        """The same over some of the pairs only, and the place of its coordinates in this one."""
+        smaller = BipartiteMatching(
+            self.graph.with_edges(keep), (self.rho_rows, self.rho_cols), self.perfect
+        )
+        single = np.arange(self.n_scored, self.n_coordinates)
+        return smaller, np.concatenate([np.flatnonzero(keep), single])
 
     # ------------------------------------------------------------------ entropy
     def entropy(self, tau: Floats) -> float:
@@ -216,6 +231,18 @@ class BipartiteMatching:
             found,
             found.iterations,
         )
+
+    def beliefs(
+        self, scores: Floats, damping: float = 0.0, max_sweeps: int = 2000, tol: float = 1e-8
+    ) -> BeliefMarginals:
+        """The same marginals by belief propagation, without a certificate."""
+        core = self._core
+        constant = float(scores @ core.settled)
+        if self.is_settled:
+            return BeliefMarginals(core.settled.copy(), constant, NOTHING, True)
+        rho = np.concatenate([self.rho_rows, self.rho_cols])
+        t, z, log_z, report, feasible = core_beliefs(core, scores, rho, damping, max_sweeps, tol)
+        return BeliefMarginals(core.coordinates(t, z), log_z + constant, report, feasible)
 
     def price_bound(self, scores: Floats, prices: Floats, tau: Floats) -> float:
         """A proven upper bound of log Z_rho at any column prices; tau is where to look."""

@@ -59,6 +59,12 @@ class BipartiteGraph:
         """Row of every edge."""
         return np.repeat(np.arange(self.n_rows, dtype=np.int64), np.diff(self.ptr))
 
+    def with_edges(self, keep: Bools) -> BipartiteGraph:
+        """The same rows and columns with only the edges where `keep` is True."""
+        counts = np.bincount(self.row[keep], minlength=self.n_rows)
+        ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        return BipartiteGraph(self.n_rows, self.n_cols, ptr, self.col[keep])
+
     def transposed(self) -> tuple[BipartiteGraph, Ints]:
         """The graph with sides exchanged, and the order of its edges in this graph."""
         order = np.lexsort((self.row, self.col)).astype(np.int64)

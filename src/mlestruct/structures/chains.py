@@ -69,6 +69,11 @@ class Chains:
         inner[self.starts[1:] - 1] = False
         return np.flatnonzero(inner)
 
+    @property
+    def ends(self) -> tuple[Ints, Ints]:
+        """The two nodes of every edge."""
+        return self.tails, self.tails + 1
+
     def _split(self, values: Floats) -> tuple[Floats, Floats]:
         """Views of the node part (n_nodes, L) and of the edge part (n_edges, L, L)."""
         n = self.n_states
@@ -76,6 +81,18 @@ class Chains:
             values[: self._first_edge].reshape(self.n_nodes, n),
             values[self._first_edge :].reshape(self.n_edges, n, n),
         )
+
+    def score_tables(self, scores: Floats) -> tuple[Floats, Floats]:
+        """Scores of nodes, (n_nodes, L), and of edges, (n_edges, L, L)."""
+        return self._split(scores)
+
+    def marginal_tables(self, tau: Floats) -> tuple[Floats, Floats]:
+        """Marginals of nodes and of edges, shaped as `score_tables`."""
+        return self._split(tau)
+
+    def from_tables(self, nodes: Floats, edges: Floats) -> Floats:
+        """tau of marginals of nodes and edges."""
+        return np.concatenate([nodes.ravel(), edges.ravel()])
 
     # ------------------------------------------------------------------ entropy
     @cached_property
@@ -141,7 +158,7 @@ class Chains:
         """Exact marginals and log Z (forward-backward), whatever `tol`."""
         found = sum_product(self.starts, *self._split(scores))
         log_z = float(found.log_z.sum())
-        tau = np.concatenate([found.nodes.ravel(), found.edges.ravel()])
+        tau = self.from_tables(found.nodes, found.edges)
         return Marginals(tau, log_z, log_z, None, 1)
 
     # ------------------------------------------------------------------ inference from features

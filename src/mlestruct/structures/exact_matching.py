@@ -17,7 +17,8 @@ from ..decoders.blossom import best_matching
 from ..inference import odd_set_oracle
 from ..inference.frank_wolfe_marginals import frank_wolfe_marginals
 from ..inference.odd_set_oracle import OddSets
-from .base import Decoding, Marginals, Vertex
+from .base import Decoding, Marginals, MissingCapability, Vertex
+from .core_beliefs import BeliefMarginals
 from .local_matching import LocalMatching, even_marginals
 from .odd_sets import CUT_LIMIT, surely_in_matching_polytope, violated_odd_sets
 from .simple_graph import SimpleGraph
@@ -53,6 +54,9 @@ class ExactMatching(LocalMatching):
     def __init__(self, graph: SimpleGraph | int, rho: ArrayLike = 1.0, perfect: bool = True):
         self._covering: Floats | None = None
         super().__init__(graph, rho, bool(perfect))
+
+    def _over(self, graph: SimpleGraph, rho: ArrayLike) -> ExactMatching:
+        return ExactMatching(graph, rho, not self.free.any())
 
     def _settle(self) -> tuple[Floats, Bools | None, Bools]:
         """Edges in no or in every perfect matching.
@@ -128,6 +132,14 @@ class ExactMatching(LocalMatching):
         tau, value, upper, steps = frank_wolfe_marginals(self, scores, start, tol, MAX_STEPS)
         state = _Warm(local.warm, known.sets, tau)
         return Marginals(tau, value, min(upper, local.upper_bound), state, steps)
+
+    def beliefs(
+        self, scores: Floats, damping: float = 0.0, max_sweeps: int = 2000, tol: float = 1e-8
+    ) -> BeliefMarginals:
+        """Not available: belief propagation knows nothing of odd sets."""
+        raise MissingCapability(
+            "method='bp' maximises over the local polytope; use LocalMatching, or method='auto'"
+        )
 
     def _marginals_with_sets(self, scores: Floats, known: _Warm, tol: float) -> Marginals:
         """The answer by prices on odd sets, moved inwards by the little that still violates one."""

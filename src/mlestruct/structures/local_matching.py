@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from ..inference import edge_oracle, matching_oracle
 from ..inference.frank_wolfe_marginals import frank_wolfe_marginals
 from ..inference.swap_bound import drop_bound, swap_bound
-from .base import Marginals
+from .base import Marginals, MissingCapability
+from .core_beliefs import NOTHING, BeliefMarginals, core_beliefs
 from .matching_core import Layout, MatchingCore, build_core
 from .matching_space import MatchingSpace, is_matching
 from .simple_graph import SimpleGraph
@@ -147,7 +148,7 @@ class LocalMatching(MatchingSpace):
         found = matching_oracle.solve(
             core.rows, core.entries(scores), core.columns(scores), start, warm, 2.0 * tol
         )
-        tau, value = self._folded(core, found), 0.5 * found.value
+        tau, value = self._folded(core, found.t, found.z), 0.5 * found.value
         if not np.isfinite(value):
             best = self.decode(scores)
             tau, value = best.vertex.dense(self.n_coordinates), best.score - constant
@@ -157,12 +158,29 @@ class LocalMatching(MatchingSpace):
             tau, value + constant, 0.5 * found.upper_bound + constant, found, found.iterations
         )
 
-    def _folded(self, core: MatchingCore, found: matching_oracle.Solution) -> Floats:
+    def _folded(self, core: MatchingCore, t: Floats, z: Floats) -> Floats:
         """Marginals from those of the double cover, the mean of both directions of an edge."""
         tau = self.settled.copy()
-        tau += 0.5 * np.bincount(core.source, found.t, minlength=self.n_coordinates)
-        tau[core.col_source[core.free]] += 0.5 * found.z[core.free]
+        tau += 0.5 * np.bincount(core.source, t, minlength=self.n_coordinates)
+        tau[core.col_source[core.free]] += 0.5 * z[core.free]
         return tau
+
+    def beliefs(
+        self, scores: Floats, damping: float = 0.0, max_sweeps: int = 2000, tol: float = 1e-8
+    ) -> BeliefMarginals:
+        """Marginals over the local polytope by belief propagation on the double cover."""
+        core = self._core
+        if core is None:
+            raise MissingCapability(
+                "method='bp' is for matchings in which all nodes or none may stay single, and no "
+                "capacity is above 1"
+            )
+        constant = float(scores @ self.settled)
+        if self.is_settled:
+            return BeliefMarginals(self.settled.copy(), constant, NOTHING, True)
+        rho = self._edge_rho[self._open[1]]
+        t, z, log_z, report, feasible = core_beliefs(core, scores, rho, damping, max_sweeps, tol)
+        return BeliefMarginals(self._folded(core, t, z), 0.5 * log_z + constant, report, feasible)
 
     def interior(self) -> Floats:
         """A point with every coordinate that is not settled strictly inside its range.

@@ -128,6 +128,20 @@ class MatchingSpace:
             left -= self.settled[self.n_scored :]
         return left[nodes], self.open_singles[nodes]
 
+    def with_rho(self, rho: ArrayLike) -> Any:
+        """The same output space with another entropy; with capacities above 1, this one."""
+        return self._over(self.graph, rho) if self.is_simple else self
+
+    def restricted(self, keep: Bools) -> tuple[Any, Ints]:
+        """The same over some of the pairs only, and the place of its coordinates in this one."""
+        smaller = self._over(self.graph.with_edges(keep), self.rho if self.is_simple else 0.5)
+        single = np.arange(self.n_scored, self.n_coordinates)
+        return smaller, np.concatenate([np.flatnonzero(keep), single])
+
+    def _over(self, graph: SimpleGraph, rho: ArrayLike) -> Any:
+        """The same kind of output space over a graph of as many nodes."""
+        return type(self)(graph, rho, ~self.free, self.capacity)
+
     def _edges(self, values: Floats) -> Floats:
         """Values of the open edges, from those of all coordinates."""
         return values[: self.n_scored] if self.open_edges is None else values[self._open[2]]

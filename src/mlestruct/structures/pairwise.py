@@ -44,6 +44,10 @@ class Pairwise(PairwiseSpace):
         self._split = graph.n_nodes * self.n_states
         self.n_coordinates = self.n_scored = self._split + graph.n_edges * self.n_states**2
 
+    def with_rho(self, rho: Any) -> Pairwise:
+        """The same output space with another entropy."""
+        return Pairwise(self.graph, self.n_states, rho)
+
     # ------------------------------------------------------------------ decoding
     @cached_property
     def _decoder(self) -> ForestDecoder | LocalPolytope:
@@ -129,16 +133,22 @@ class Pairwise(PairwiseSpace):
         self, scores: Floats, warm: Any = None, tol: float = 1e-6, max_sweeps: int = MAX_SWEEPS
     ) -> Marginals:
         """Maximise <scores, tau> + H_rho(tau) up to a gap of `tol`."""
-        nodes = scores[: self._split].reshape(-1, self.n_states)
-        pairs = scores[self._split :].reshape(-1, self.n_states, self.n_states)
 
         def value(node_tables: Floats, edge_tables: Floats) -> float:
-            tau = np.concatenate([node_tables.ravel(), edge_tables.ravel()])
+            tau = self.from_tables(node_tables, edge_tables)
             return float(scores @ tau) + self.entropy(tau)
 
-        found = self._oracle(nodes, pairs, value, warm, tol, max_sweeps)
-        tau = np.concatenate([found.nodes.ravel(), found.edges.ravel()])
+        found = self._oracle(*self.score_tables(scores), value, warm, tol, max_sweeps)
+        tau = self.from_tables(found.nodes, found.edges)
         return Marginals(tau, found.value, found.upper_bound, found.warm, found.sweeps)
+
+    def score_tables(self, scores: Floats) -> tuple[Floats, Floats]:
+        """Scores of nodes, (n_nodes, n_states), and of edges, (n_edges, n_states, n_states)."""
+        return self.node_marginals(scores), self.edge_marginals(scores)
+
+    def from_tables(self, nodes: Floats, edges: Floats) -> Floats:
+        """tau of marginals of nodes and edges."""
+        return np.concatenate([nodes.ravel(), edges.ravel()])
 
     def node_marginals(self, tau: Floats) -> Floats:
         """P(state) of every node, shape (n_nodes, n_states)."""

@@ -40,6 +40,15 @@ class PairwiseSpace:
         """Whether the entropy is known to be concave, so that gaps are certificates."""
         return self.reweighting.is_concave
 
+    @property
+    def ends(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Tail and head of every edge."""
+        return self.graph.tail, self.graph.head
+
+    def marginal_tables(self, tau: Floats) -> tuple[Floats, Floats]:
+        """Marginals of nodes, (n_nodes, n_states), and edges, (n_edges, n_states, n_states)."""
+        return self.node_marginals(tau), self.edge_marginals(tau)  # type: ignore[attr-defined]
+
     @cached_property
     def _oracle(self) -> ReweightedOracle:
         graph = self.graph

@@ -81,6 +81,12 @@ class SimpleGraph:
         ptr = np.concatenate([graph.ptr, np.full(graph.n_cols, graph.n_edges, dtype=np.int64)])
         return cls(graph.n_rows + graph.n_cols, ptr, graph.col + graph.n_rows)
 
+    def with_edges(self, keep: NDArray[np.bool_]) -> SimpleGraph:
+        """The same nodes with only the edges where `keep` is True."""
+        counts = np.bincount(self.row[keep], minlength=self.n_nodes)
+        ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        return SimpleGraph(self.n_nodes, ptr, self.col[keep])
+
     @property
     def n_edges(self) -> int:
         return int(self.col.shape[0])

@@ -1,0 +1,241 @@
+"""`marginals` and `log_partition`: one question, several methods.
+
+| method    | what it needs | what it gives |
+|-----------|---------------|---------------|
+| "auto"    | the structure's marginal oracle, else its decoder | log Z_rho, certified |
+| "newton"  | the structure's marginal oracle | log Z_rho, certified |
+| "fw"      | a MAP decoder | log Z_rho, certified by the Frank-Wolfe gap |
+| "bp"      | a matching | log Z_rho by belief propagation, certified where it converges |
+| "perturb" | a MAP decoder | log Z and marginals estimated by perturb-and-MAP, no certificate |
+| "exact"   | a small problem, or a chain | log Z itself |
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+
+from ..exceptions import InfeasibleError
+from ..structures import Chains, require
+from .exact import exact_distribution
+from .frank_wolfe_marginals import frank_wolfe_marginals
+from .perturb_and_map import perturb_and_map
+from .query import Query, read_query
+from .result import Inference
+
+Floats = NDArray[np.float64]
+Callback = Callable[[int, Floats], Any]
+
+APPROXIMATE, EXACT = "log Z_rho", "log Z"
+
+
+def marginals(
+    structure: Any, scores: Any, method: str = "auto", *, tol: float = 1e-6, **options: Any
+) -> Inference:
+    """Marginal probabilities of a model P(y) = exp(<scores, y>) / Z over the outputs y.
+
+    Parameters
+    ----------
+    structure : the output space: `BipartiteMatching`, `LocalMatching`, `ExactMatching`,
+        `BinaryPairwise`, `Pairwise`, `Chains`, or your own with `decode`, `entropy`,
+        `entropy_gradient` and `interior`
+    scores : array of shape (n_scored,) or (n_coordinates,)
+        For matchings also a table of pairs, -inf where a pair is forbidden; for labellings also a
+        tuple (node scores (n_nodes, L), edge scores (n_edges, L, L) or (L, L)).
+    method : "auto", "newton", "fw", "bp", "perturb" or "exact"
+    tol : the gap of the log-partition function to reach ("bp": the last change of a belief)
+    options : of the method.
+        "fw": max_iter=10_000, callback(calls, tau).
+        "bp": damping=0.0, max_sweeps=5000.
+        "perturb": n_samples=1000, random_state=None, callback(calls, tau), lower=False.
+
+    Returns
+    -------
+    Inference : tau, log_partition, certified gap, calls, seconds; `.table` for reading
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mlestruct.inference import marginals
+    >>> from mlestruct.structures import BipartiteMatching
+    >>> scores = np.array([[1.0, 0.0, 0.5, 0.0], [0.0, 0.6, 0.0, 0.2], [0.2, 0, 0, 0], [0, 0, 0, 0]])
+    >>> bethe = marginals(BipartiteMatching((4, 4), rho=1.0), scores)
+    >>> exact = marginals(BipartiteMatching((4, 4)), scores, method="exact")
+    >>> bethe.table.round(2)[0], exact.table.round(2)[0]
+    (array([0.45, 0.12, 0.28, 0.15]), array([0.43, 0.13, 0.28, 0.16]))
+    >>> bool(bethe.log_partition <= exact.log_partition)
+    True
+    """
+    run = METHODS.get(method) if isinstance(method, str) else None
+    if run is None:
+        raise ValueError(f"method: expected one of {sorted(METHODS)}, got {method!r}")
+    if not (isinstance(tol, int | float | np.number) and tol >= 0.0):
+        raise ValueError(f"tol: expected a number of at least 0, got {tol!r}")
+    known = [name for name in inspect.signature(run).parameters if name not in ("query", "tol")]
+    for name in options:
+        if name not in known:
+            takes = f"takes {', '.join(known)}" if known else "takes no options"
+            raise TypeError(f"{name}: method={method!r} {takes}")
+    start = perf_counter()
+    query = read_query(structure, scores)
+    tau, log_partition, gap, of, calls, converged, report = run(query, float(tol), **options)
+    if not np.isfinite(log_partition):
+        raise InfeasibleError("nothing is admissible under these scores", [], "nodes")
+    found = Inference(
+        query.restore(tau), log_partition + query.constant, gap, of, method, calls,
+        perf_counter() - start, converged, report, structure,
+    )  # fmt: skip
+    if not converged:
+        warnings.warn(
+            f"marginals: method={method!r} stopped after {calls} calls at a gap of {gap:.2g} "
+            f"(tol={tol:g})",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    return found
+
+
+def log_partition(
+    structure: Any, scores: Any, method: str = "auto", *, tol: float = 1e-6, **options: Any
+) -> float:
+    """log Z_rho of a model, or log Z with method="exact" (estimated with "perturb").
+
+    Takes what `marginals` does, which also tells how certain the value is.
+    """
+    return marginals(structure, scores, method, tol=tol, **options).log_partition
+
+
+Answer = tuple[Floats, float, float, str, int, bool, dict[str, Any]]
+
+
+def _oracle(query: Query, tol: float) -> Answer:
+    structure = query.structure
+    require(structure, "marginals", needed_by="method='newton'")
+    if not isinstance(structure, Chains):
+        query.require_finite("newton")
+    found = structure.marginals(query.scores, None, tol)
+    proven = getattr(structure, "has_bound", True)
+    report = {} if proven else {"distance_from_fixed_point": found.gap}
+    gap = found.gap if proven else np.inf
+    exact = EXACT if isinstance(structure, Chains) else APPROXIMATE
+    slack = 1e-12 * max(1.0, abs(found.value))  # what rounding leaves
+    return found.tau, found.value, gap, exact, found.iterations, found.gap <= tol + slack, report
+
+
+def _auto(query: Query, tol: float) -> Answer:
+    structure = query.structure
+    if callable(getattr(structure, "marginals", None)):
+        return _oracle(query, tol)
+    return _frank_wolfe(query, tol)
+
+
+def _frank_wolfe(
+    query: Query, tol: float, max_iter: int = 10_000, callback: Callback | None = None
+) -> Answer:
+    query.require_finite("fw")
+    structure, scores = query.structure, query.scores
+    stopped = []
+
+    def watch(calls: int, tau: Floats) -> bool:
+        stop = callback is not None and bool(callback(calls, query.restore(tau)))
+        if stop:
+            stopped.append(calls)
+        return stop
+
+    tau, value, upper, steps = frank_wolfe_marginals(
+        structure, scores, structure.interior(), tol, max_iter, watch if callback else None
+    )
+    calls = steps + 1
+    report = {"frank_wolfe_gap": upper - value}
+    if upper - value > tol and callable(getattr(structure, "price_bound", None)):
+        # The decoder's dual prices make a tighter bound than its vertex.
+        direction = scores + structure.entropy_gradient(tau)
+        prices = structure.decode(direction, None, prices=True).prices
+        calls += 1
+        if prices is not None:
+            upper = min(upper, max(structure.price_bound(scores, prices, tau), value))
+    gap = upper - value
+    return tau, value, gap, APPROXIMATE, calls, gap <= tol or bool(stopped), report
+
+
+def _belief_propagation(
+    query: Query, tol: float, damping: float = 0.0, max_sweeps: int = 5000
+) -> Answer:
+    structure, scores = query.structure, query.scores
+    require(structure, "beliefs", needed_by="method='bp'")
+    found = structure.beliefs(scores, damping, max_sweeps, tol)
+    messages = found.report
+    report = {
+        "sweeps": messages.sweeps,
+        "last_change": messages.change,
+        "messages_converged": messages.converged,
+        "log_partition_of_messages": found.log_partition,
+    }
+    if not found.feasible:
+        return (
+            found.tau, found.log_partition, np.inf, APPROXIMATE, messages.sweeps, False, report
+        )  # fmt: skip
+    value = float(scores @ found.tau) + structure.entropy(found.tau)
+    gap = _price_gap(structure, scores, found.tau, value)
+    return found.tau, value, gap, APPROXIMATE, messages.sweeps, messages.converged, report
+
+
+def _price_gap(structure: Any, scores: Floats, tau: Floats, value: float) -> float:
+    """A proven gap of any feasible tau, from one MAP call."""
+    direction = scores + structure.entropy_gradient(tau)
+    best = structure.decode(direction, None, prices=True)
+    upper = value + max(best.score - float(direction @ tau), 0.0)
+    if best.prices is not None:
+        upper = min(upper, structure.price_bound(scores, best.prices, tau))
+    return max(float(upper) - value, 0.0)
+
+
+def _perturb(
+    query: Query,
+    tol: float,
+    n_samples: int = 1000,
+    random_state: Any = None,
+    callback: Callback | None = None,
+    lower: bool = False,
+) -> Answer:
+    query.require_finite("perturb")
+    watch = None
+    if callback is not None:
+        given = callback
+
+        def watch(calls: int, tau: Floats) -> Any:
+            return given(calls, query.restore(tau))
+
+    found = perturb_and_map(
+        query.structure, query.scores, n_samples,
+        rng=np.random.default_rng(random_state), callback=watch, lower=lower,
+    )  # fmt: skip
+    report = {
+        "standard_error": query.restore(found.standard_error),
+        "log_partition_standard_error": found.log_partition_error,
+    }
+    if found.lower is not None:
+        report["lower"] = found.lower + query.constant
+    return found.tau, found.log_partition, np.inf, EXACT, found.calls, True, report
+
+
+def _exact(query: Query, tol: float) -> Answer:
+    found = exact_distribution(query.structure, query.scores)
+    return found.tau, found.log_partition, 0.0, EXACT, 1, True, {}
+
+
+METHODS: dict[str, Callable[..., Answer]] = {
+    "auto": _auto,
+    "newton": _oracle,
+    "fw": _frank_wolfe,
+    "bp": _belief_propagation,
+    "perturb": _perturb,
+    "exact": _exact,
+}

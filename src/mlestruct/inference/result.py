@@ -1,0 +1,94 @@
+"""What inference returns: marginals with a certificate, bounds with their reasons, samples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Inference:
+    """Marginals of a model and its log-partition function.
+
+    Attributes
+    ----------
+    tau : array of shape (n_coordinates,), in the coordinates of the structure
+    log_partition : float
+    gap : certified: what `of` names lies within [log_partition, log_partition + gap]; 0 where it is
+        exact, inf where there is no certificate
+    of : "log Z_rho", the reweighted approximation, or "log Z" itself
+    method : the method that was used
+    calls : of the MAP decoder, or iterations of a method that makes none
+    seconds : of wall time
+    converged : whether the method has done what was asked of it
+    report : what else the method has to tell
+    """
+
+    tau: Floats
+    log_partition: float
+    gap: float
+    of: str
+    method: str
+    calls: int
+    seconds: float
+    converged: bool
+    report: dict[str, Any] = field(default_factory=dict)
+    structure: Any = field(default=None, repr=False)
+
+    @property
+    def table(self) -> Floats:
+        """The marginals as one reads them.
+
+        Matchings: pairs, (n_rows, n_cols), or (n_nodes, n_nodes) and symmetric within one group.
+        Labellings: states of all nodes, (n_nodes, n_states).
+        """
+        if hasattr(self.structure, "marginal_tables"):
+            found: Floats = self.structure.marginal_tables(self.tau)[0]
+            return found
+        found = self.structure.graph.dense(self.tau[: self.structure.n_scored])
+        return found
+
+    def __repr__(self) -> str:
+        return (
+            f"Inference(method={self.method!r}, {self.of} = {self.log_partition:.6g}, "
+            f"gap={self.gap:.2g}, calls={self.calls}, seconds={self.seconds:.2g}, "
+            f"converged={self.converged})"
+        )
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """A proven interval of log Z, and why each end holds. Unpacks as (lower, upper)."""
+
+    lower: float
+    upper: float
+    lower_reason: str
+    upper_reason: str
+
+    def __iter__(self) -> Any:
+        return iter((self.lower, self.upper))
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Outputs drawn from a model.
+
+    Attributes
+    ----------
+    labels : array of shape (n_samples, ...), each a label as the structure has them; a list of
+        arrays where labels differ in size
+    method : "exact", or "mcmc": a Markov chain
+    rhat, ess : split R-hat and effective sample size of a Markov chain; 1 and n_samples if exact
+    converged : whether rhat reached its tolerance
+    """
+
+    labels: Any
+    method: str
+    rhat: float
+    ess: float
+    converged: bool

@@ -1,0 +1,67 @@
+"""Belief propagation on the open part of a matching problem."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..inference._balance_kernels import balance
+from ..inference.belief_propagation import Beliefs, belief_propagation
+from .matching_core import MatchingCore
+
+Floats = NDArray[np.float64]
+
+BALANCED = 1e-11  # how far sums of marginals may be from 1
+MAX_SWEEPS = 500  # of scaling beliefs to exact sums
+
+
+@dataclass(frozen=True)
+class BeliefMarginals:
+    """Beliefs of all coordinates.
+
+    `tau` has exact sums if `feasible`. `log_partition` is what the messages say of log Z_rho.
+    """
+
+    tau: Floats
+    log_partition: float
+    report: Beliefs
+    feasible: bool
+
+
+NOTHING = Beliefs(np.zeros((0, 0)), 0.0, 0, 0.0, True, np.zeros((2, 0, 0)))
+
+
+def core_beliefs(
+    core: MatchingCore, scores: Floats, rho: Floats, damping: float, max_sweeps: int, tol: float
+) -> tuple[Floats, Floats, float, Beliefs, bool]:
+    """Beliefs as marginals (t, z) of the core's entries and single columns.
+
+    They are scaled to exact sums. Also log Z_rho, what `belief_propagation` reports, and whether
+    the sums are exact. Scores of single nodes are moved to their edges.
+    """
+    if rho.size and rho.min() < rho.max():
+        raise ValueError(
+            f"method='bp' needs the same rho at all nodes, found {rho.min():g} to {rho.max():g}"
+        )
+    edges, free = core.edges, core.free
+    single = scores[core.single_source]
+    cols = core.columns(scores)
+    table = edges.dense(scores[core.edge_source], -np.inf) - cols
+    if single.size:
+        table -= single[:, None]
+    found = belief_propagation(
+        table, float(rho[0]) if rho.size else 1.0, None, max_sweeps, tol,
+        damping=damping, free_rows=bool(single.size), free_cols=free,
+    )  # fmt: skip
+    beliefs = np.maximum(found.beliefs, 1e-300)
+    t = np.empty(core.source.shape[0])
+    is_edge = core.rows.col < edges.n_cols
+    t[is_edge] = beliefs[edges.row, edges.col]
+    if single.size:
+        t[~is_edge] = np.maximum(1.0 - found.beliefs.sum(axis=1), 1e-300)
+    z = np.where(free, np.maximum(1.0 - found.beliefs.sum(axis=0), 1e-300), 1.0)
+    excess = balance(core.rows, t, z, BALANCED, MAX_SWEEPS)
+    constant = float(single.sum() + cols[free].sum())
+    return t, z, found.log_partition + constant, found, bool(excess <= 100.0 * BALANCED)
