@@ -226,6 +226,9 @@ class ChainCRF(LabellingEstimator):
         found = self._per_sample(X, lambda chains, f: chains.best_states(f, self.coef_))
         return [self._states.decode(states) for states in found]
 
+    def _shapes(self, X: Any) -> list[tuple[int, ...]]:
+        return [(tokens.length,) for tokens in self._read(X)]
+
     def predict_marginals(self, X: Any) -> list[Floats]:
         """The exact probability of every state of every token, arrays of shape (T, n_states)."""
         return self._per_sample(X, lambda chains, f: chains.node_marginals(f, self.coef_))

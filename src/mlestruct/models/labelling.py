@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..learning.problem import DualProblem
 from .base import RegularizationPath, StructuredEstimator
+from .probabilities import block_samples
 from .states import States
 from .validation import check_same_length, check_samples
+
+if TYPE_CHECKING:
+    from ..calibration import Reliability
 
 Floats = NDArray[np.float64]
 
@@ -94,6 +99,59 @@ class LabellingEstimator(StructuredEstimator):
         suffixes = self._edge_names()
         names += [f"{a}->{b}{suffix}" for a in states for b in states for suffix in suffixes]
         return dict(zip(names, self.coef_.tolist(), strict=True))
+
+    # ------------------------------------------------------------------ probabilities
+    @abstractmethod
+    def predict_marginals(self, X: Any) -> list[Floats]:
+        """Probabilities of the states of every node."""
+
+    @abstractmethod
+    def _shapes(self, X: Any) -> list[tuple[int, ...]]:
+        """The shape of each sample's labels; raises unless samples fit what was learned."""
+
+    def sample(
+        self,
+        X: Any,
+        n_samples: int = 1,
+        method: str = "auto",
+        *,
+        random_state: Any = None,
+        **options: Any,
+    ) -> list[NDArray[Any]]:
+        """Labellings drawn from p(y | x; coef_) itself, without approximation, per sample.
+
+        Parameters
+        ----------
+        method : "auto", "exact" or "mcmc", as in `mlestruct.inference.sample`
+        random_state : int, Generator or None
+
+        Returns
+        -------
+        list of arrays of shape (n_samples, *shape of labels)
+        """
+        check_is_fitted(self, "coef_")
+        samples = check_samples(X)
+        shapes = self._shapes(samples)
+        found = block_samples(
+            self._prepare(samples), self.coef_, n_samples, method, random_state, options, self._each
+        )
+        return [
+            self._states.decode(drawn.labels.reshape(n_samples, *shape))
+            for drawn, shape in zip(found, shapes, strict=True)
+        ]
+
+    def calibration(self, X: Any, Y: Any, **options: Any) -> Reliability:
+        """Predicted probabilities of states beside how often they occurred, on held-out samples.
+
+        Expected calibration error, Brier score, reliability curve and more; `options` are those of
+        `mlestruct.calibration.state_reliability`, such as n_bins, strategy, top and state.
+        """
+        from ..calibration import state_reliability
+
+        samples = check_samples(X)
+        labels = check_same_length(samples, Y)
+        tables = self.predict_marginals(samples)
+        return state_reliability(tables, labels, self.classes_, **options)
 
     # ------------------------------------------------------------------ scoring
     def score(self, X: Any, Y: Any) -> float:

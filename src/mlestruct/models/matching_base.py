@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,11 @@ from ..ranking import top_candidates
 from .base import StructuredEstimator
 from .matching_blocks import BipartiteBlocks, MatchingBlocks, pair_table
 from .pairs import PairSample
+from .probabilities import block_marginals, block_samples
 from .validation import check_same_length, check_samples
+
+if TYPE_CHECKING:
+    from ..calibration import Reliability
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -102,8 +106,11 @@ class MatchingEstimator(MatchingBlocks, StructuredEstimator):
 class MatchingProbabilities(MatchingEstimator):
     """Estimators that are conditional random fields."""
 
-    def predict_marginals(self, X: Any, tol: float = 1e-6) -> list[Any]:
+    def predict_marginals(self, X: Any, tol: float = 1e-6, method: str = "auto") -> list[Any]:
         """Pseudo-marginal probability of every pair, per sample.
+
+        `method` is one of `mlestruct.inference.marginals`: "auto", "fw" (from MAP calls alone),
+        "bp", "perturb" or, for small samples, "exact".
 
         Returns
         -------
@@ -113,12 +120,10 @@ class MatchingProbabilities(MatchingEstimator):
         """
         prepared = self._fitting(X, self.rho)
         found = self._each(
-            lambda block: block.structure.marginals(  # type: ignore[attr-defined]
-                block.scores(self.coef_), None, tol
-            ),
+            lambda block: block_marginals(block, self.coef_, method, tol),
             [block for block, _ in prepared],
         )
-        worst = max(answer.gap for answer in found)
+        worst = max(gap for _, gap in found)
         if worst > tol:
             warnings.warn(
                 f"predict_marginals: a log-partition function is certain only to {worst:.2g} "
@@ -127,9 +132,55 @@ class MatchingProbabilities(MatchingEstimator):
                 stacklevel=2,
             )
         return [
-            pair_table(sample, answer.tau)
-            for (_, sample), answer in zip(prepared, found, strict=True)
+            pair_table(sample, tau) for (_, sample), (tau, _) in zip(prepared, found, strict=True)
         ]
+
+    def sample(
+        self,
+        X: Any,
+        n_samples: int = 1,
+        method: str = "auto",
+        *,
+        random_state: Any = None,
+        **options: Any,
+    ) -> list[Any]:
+        """Matchings drawn from p(y | x; coef_) itself, without approximation, per sample.
+
+        Parameters
+        ----------
+        method : "auto", "exact" or "mcmc", as in `mlestruct.inference.sample`
+        random_state : int, Generator or None
+
+        Returns
+        -------
+        list of int arrays of shape (n_samples, n_nodes), each row a label as `predict` gives them;
+        with capacities above 1 lists of n_samples arrays of pairs
+        """
+        prepared = self._fitting(X, self.rho)
+        blocks = [block for block, _ in prepared]
+        found = block_samples(
+            blocks, self.coef_, n_samples, method, random_state, options, self._each
+        )
+        out: list[Any] = []
+        for (block, sample), drawn in zip(prepared, found, strict=True):
+            simple = block.structure.is_simple  # type: ignore[attr-defined]
+            labels = drawn.labels
+            out.append(labels if simple else [self._label(label, sample) for label in labels])
+        return out
+
+    def calibration(self, X: Any, Y: Any, **options: Any) -> Reliability:
+        """Predicted pair probabilities beside how often pairs occurred, on held-out samples.
+
+        Expected calibration error, Brier score, reliability curve and more; `options` are those of
+        `mlestruct.calibration.pair_reliability`, such as n_bins, strategy and events.
+        """
+        from ..calibration import pair_reliability
+
+        samples = check_samples(X)
+        labels = check_same_length(samples, Y)
+        sides = isinstance(self, BipartiteBlocks)
+        tables = self.predict_marginals(samples)
+        return pair_reliability(tables, labels, bipartite=sides, **options)
 
     def approximate_log_likelihood(self, X: Any, Y: Any, tol: float = 1e-6) -> Floats:
         """<scores, y> - log Z_rho of each sample: what `fit` maximises, without the penalty.

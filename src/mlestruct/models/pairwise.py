@@ -23,6 +23,7 @@ from ..structures.pairwise import Pairwise
 from ..structures.pairwise_graph import PairwiseGraph
 from ..structures.reweighting import Reweighting, reweighting
 from .labelling import LabellingEstimator
+from .probabilities import block_marginals
 from .states import MASKED, States
 from .validation import check_positive, check_same_length, check_samples
 
@@ -208,11 +209,16 @@ class PairwiseEstimator(LabellingEstimator):
         blocks = self._make_blocks(samples, len(self._states))
         return self._each(one, zip(samples, blocks, strict=True))
 
-    def predict_marginals(self, X: Any, tol: float = 1e-3) -> list[Floats]:
+    def _shapes(self, X: Any) -> list[tuple[int, ...]]:
+        return [sample.shape for sample in self._fitting(X)]
+
+    def predict_marginals(self, X: Any, tol: float = 1e-3, method: str = "auto") -> list[Floats]:
         """Probabilities of the states of every node: arrays of shape (*shape of labels, n_states).
 
         They maximise <scores, tau> + H_rho(tau); exact on chains and trees. `tol` is the certified
-        gap of each log-partition function, per node.
+        gap of each log-partition function, per node. `method` is one of
+        `mlestruct.inference.marginals`: "auto", "fw" (from MAP calls alone), "perturb" or, where
+        the treewidth is small, "exact".
         """
         tol = check_positive(tol, "tol")
         samples = self._fitting(X)
@@ -221,9 +227,8 @@ class PairwiseEstimator(LabellingEstimator):
             sample, block = pair
             wanted = tol * sample.graph.n_nodes
             structure: Any = block.structure
-            found = structure.marginals(block.scores(self.coef_), None, wanted)
-            table = structure.node_marginals(found.tau).reshape(*sample.shape, -1)
-            return table, found.gap / wanted
+            tau, gap = block_marginals(block, self.coef_, method, wanted)
+            return structure.node_marginals(tau).reshape(*sample.shape, -1), gap / wanted
 
         blocks = self._make_blocks(samples, len(self._states))
         found = self._each(one, zip(samples, blocks, strict=True))

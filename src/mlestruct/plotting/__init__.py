@@ -1,5 +1,6 @@
 """Pictures of what was learned; matplotlib is loaded only when one is drawn."""
 
+from .calibration import plot_reliability
 from .matching import plot_assignment, plot_marginals, plot_mismatch
 from .roommates import plot_roommates
 from .segmentation import plot_pixel_marginals, plot_segmentation
@@ -9,6 +10,7 @@ __all__ = [
     "plot_marginals",
     "plot_mismatch",
     "plot_pixel_marginals",
+    "plot_reliability",
     "plot_roommates",
     "plot_segmentation",
 ]

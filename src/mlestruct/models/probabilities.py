@@ -1,0 +1,47 @@
+"""What estimators of probabilities share: marginals by any method, samples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..inference import result
+from ..inference.methods import marginals
+from ..inference.sampling import sample
+from ..learning.problem import Block
+
+Floats = NDArray[np.float64]
+
+
+def block_marginals(block: Block, coef: Floats, method: str, tol: float) -> tuple[Floats, float]:
+    """(tau, certified gap) of one sample by a method of `mlestruct.inference.marginals`."""
+    scores = block.scores(coef)
+    structure: Any = block.structure
+    if method == "auto":
+        found = structure.marginals(scores, None, tol)
+        return found.tau, found.gap
+    answer = marginals(structure, scores, method, tol=tol)
+    return answer.tau, 0.0  # it has warned already if it did not converge
+
+
+def block_samples(
+    blocks: Sequence[Block],
+    coef: Floats,
+    n_samples: int,
+    method: str,
+    random_state: Any,
+    options: dict[str, Any],
+    each: Callable[..., list[Any]],
+) -> list[result.Samples]:
+    """Labels drawn from each block's distribution, over threads by `each`."""
+    streams = np.random.default_rng(random_state).spawn(len(blocks))
+
+    def one(pair: tuple[Block, np.random.Generator]) -> result.Samples:
+        block, rng = pair
+        scores = block.scores(coef)
+        return sample(block.structure, scores, n_samples, method, random_state=rng, **options)
+
+    return each(one, list(zip(blocks, streams, strict=True)))
