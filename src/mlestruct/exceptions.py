@@ -16,3 +16,7 @@ class InfeasibleError(ValueError):
         super().__init__(message)
         self.rows = rows
         self.side = side
+
+
+class TooLargeToCount(ValueError):
+    """A problem is too large for exact counting."""
