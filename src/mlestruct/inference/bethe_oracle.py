@@ -42,13 +42,20 @@ def solve(
     first = matching_oracle.Solution(t, z, prices, LEAST_DAMPING, value, bound, sweeps)
     if bound - value <= tol:
         return first
-    idle = np.zeros(n)
-    if not np.isfinite(value):
-        return matching_oracle.solve(rows, w, idle, start(), None, tol)
-    np.maximum(t, FLOOR, out=t)
-    first.damping = DAMPING
-    found = matching_oracle.solve(rows, w, idle, start(), first, tol)
-    found.upper_bound = min(found.upper_bound, bound)
+    known = first if np.isfinite(value) else None
+    if known is not None:
+        np.maximum(t, FLOOR, out=t)
+        first.damping = DAMPING
+    # Newton is happiest with scores from which the prices found so far are taken off.
+    cols = prices.copy() if known is not None else np.zeros(n + 1)
+    table = w.reshape(n, n) - cols[:-1]
+    constant = float(table.max(axis=1).sum() + cols.sum())
+    table -= table.max(axis=1, keepdims=True)
+    first.prices = np.zeros(n + 1)
+    found = matching_oracle.solve(rows, table.ravel(), np.zeros(n), start(), known, tol)
+    found.prices = found.prices + cols
+    found.value += constant
+    found.upper_bound = min(found.upper_bound + constant, bound)
     found.iterations += sweeps
     if value > found.value:
         found.t, found.value = t, value

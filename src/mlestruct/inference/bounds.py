@@ -28,8 +28,9 @@ from ..structures import (
 from .bethe_bound import attractive_bethe_bound
 from .bipartition_bound import bipartition_bound
 from .counted import Counted
+from .exact import exact_distribution
 from .mean_field import mean_field
-from .query import read_query
+from .query import check_tolerance, read_query
 from .result import Bounds
 from .tree_weights import tighten
 
@@ -63,8 +64,15 @@ def log_partition_bounds(
     query = read_query(structure, scores)
     if query.forbidding and not isinstance(query.structure, Chains):
         query.require_finite("bounds")
-    found = _bounds(query.structure, query.scores, float(tol), bool(tighten_rho))
-    if found.lower > found.upper:  # by rounding only
+    found = _bounds(query.structure, query.scores, check_tolerance(tol), bool(tighten_rho))
+    excess = found.lower - found.upper
+    if excess > 0.0:
+        rounding = 1e-9 * (1.0 + np.abs(query.scores).max(initial=0.0))
+        if excess > rounding * max(query.scores.size, 1):
+            raise ArithmeticError(
+                f"log_partition_bounds: {found.lower} ({found.lower_reason}) is above "
+                f"{found.upper} ({found.upper_reason}); please report this"
+            )
         middle = 0.5 * (found.lower + found.upper)
         found = Bounds(middle, middle, found.lower_reason, found.upper_reason)
     return Bounds(
@@ -107,8 +115,8 @@ def _(structure: LocalMatching, scores: Floats, tol: float, tighten_rho: bool) -
 @_bounds.register(Chains)
 @_bounds.register(Counted)
 def _(structure: Any, scores: Floats, tol: float, tighten_rho: bool) -> Bounds:
-    found = structure.marginals(scores, None, tol)
-    return Bounds(found.value, found.upper_bound, "exact", "exact")
+    log_z = exact_distribution(structure, scores).log_partition
+    return Bounds(log_z, log_z, "exact", "exact")
 
 
 @_bounds.register(BinaryPairwise)

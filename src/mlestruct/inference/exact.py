@@ -145,7 +145,8 @@ def _(structure: Any, scores: Floats) -> ExactDistribution:
 class _Chains:
     def __init__(self, structure: Chains, scores: Floats):
         self._structure, self._tables = structure, structure.score_tables(scores)
-        found = sum_product(structure.starts, *self._tables)
+        with np.errstate(invalid="ignore"):  # of chains whose labellings are all forbidden
+            found = sum_product(structure.starts, *self._tables)
         self.log_partition = float(found.log_z.sum())
         if not np.isfinite(self.log_partition):
             raise InfeasibleError("every labelling of some chain is forbidden", [], "nodes")

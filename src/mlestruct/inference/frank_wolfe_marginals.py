@@ -16,6 +16,8 @@ from .slope_search import MAX_STEP, RTOL, minimise_by_slope
 
 Floats = NDArray[np.float64]
 
+SHORT_STEPS = 50  # steps whose length is limited
+
 
 def frank_wolfe_marginals(
     structure: Any,
@@ -25,10 +27,12 @@ def frank_wolfe_marginals(
     max_iter: int,
     callback: Callable[[int, Floats], Any] | None = None,
 ) -> tuple[Floats, float, float, int]:
-    """(tau, value, upper bound, iterations) from an interior point of the polytope.
+    """(tau, value, upper bound, MAP calls) from an interior point of the polytope.
 
-    There is one more MAP call than iterations. `callback(calls, tau)` sees every point, from the
-    start on, and the MAP calls that led to it; returning True stops.
+    The last MAP call only serves the bound. The first steps are no longer than 1 / (step + 1), so
+    that the weight of the start goes down slowly: at rho near 1 a line search may go all the way to
+    the first vertex, where all other pairs have no mass and have to be found again, one by one.
+    `callback(calls, tau)` sees every point and the MAP calls that led to it; returning True stops.
     """
     entropy = getattr(structure, "stepping_entropy", None) or _Entropy(structure)
     tau = start.copy()
@@ -44,13 +48,15 @@ def frank_wolfe_marginals(
         gap = best.score - float(direction @ tau)
         upper = min(upper, value + max(gap, 0.0))
         if upper - value <= tol or iterations >= max_iter or stop:
-            return tau, value, upper, iterations
+            return tau, value, upper, iterations + 1
         iterations += 1
         gain = best.vertex.dot(scores) - float(scores @ tau)
         eta = entropy.line_search(tau, best.vertex, sums, -gain, 0.0, guess, MAX_STEP, RTOL)
         if eta <= 0.0:
             return tau, value, upper, iterations
         guess = max(eta, 1e-6)
+        if iterations <= SHORT_STEPS:
+            eta = min(eta, 1.0 / (iterations + 1.0))
         entropy.move(tau, best.vertex, eta)
 
 

@@ -24,16 +24,19 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..exceptions import InfeasibleError
 from ..structures import Chains, require
+from .blended_frank_wolfe import blended_marginals
+from .counted import Counted
 from .exact import exact_distribution
 from .frank_wolfe_marginals import frank_wolfe_marginals
 from .perturb_and_map import perturb_and_map
-from .query import Query, read_query
+from .query import Query, check_count, check_number, check_tolerance, read_query
 from .result import Inference
 
 Floats = NDArray[np.float64]
 Callback = Callable[[int, Floats], Any]
 
 APPROXIMATE, EXACT = "log Z_rho", "log Z"
+ROUNDING = 1e-11  # of the largest score, times the square root of how many there are
 
 
 def marginals(
@@ -52,7 +55,8 @@ def marginals(
     method : "auto", "newton", "fw", "bp", "perturb" or "exact"
     tol : the gap of the log-partition function to reach ("bp": the last change of a belief)
     options : of the method.
-        "fw": max_iter=10_000, callback(calls, tau).
+        "fw": max_iter=10_000, variant="blended" (few MAP calls) or "plain" (the paper's, cheap
+        steps), callback(calls, tau).
         "bp": damping=0.0, max_sweeps=5000.
         "perturb": n_samples=1000, random_state=None, callback(calls, tau), lower=False.
 
@@ -65,7 +69,7 @@ def marginals(
     >>> import numpy as np
     >>> from mlestruct.inference import marginals
     >>> from mlestruct.structures import BipartiteMatching
-    >>> scores = np.array([[1.0, 0.0, 0.5, 0.0], [0.0, 0.6, 0.0, 0.2], [0.2, 0, 0, 0], [0, 0, 0, 0]])
+    >>> scores = np.array([[1, 0, 0.5, 0], [0, 0.6, 0, 0.2], [0.2, 0, 0, 0], [0, 0, 0, 0]])
     >>> bethe = marginals(BipartiteMatching((4, 4), rho=1.0), scores)
     >>> exact = marginals(BipartiteMatching((4, 4)), scores, method="exact")
     >>> bethe.table.round(2)[0], exact.table.round(2)[0]
@@ -76,8 +80,6 @@ def marginals(
     run = METHODS.get(method) if isinstance(method, str) else None
     if run is None:
         raise ValueError(f"method: expected one of {sorted(METHODS)}, got {method!r}")
-    if not (isinstance(tol, int | float | np.number) and tol >= 0.0):
-        raise ValueError(f"tol: expected a number of at least 0, got {tol!r}")
     known = [name for name in inspect.signature(run).parameters if name not in ("query", "tol")]
     for name in options:
         if name not in known:
@@ -85,7 +87,8 @@ def marginals(
             raise TypeError(f"{name}: method={method!r} {takes}")
     start = perf_counter()
     query = read_query(structure, scores)
-    tau, log_partition, gap, of, calls, converged, report = run(query, float(tol), **options)
+    answer = run(query, check_tolerance(tol), **options)
+    tau, log_partition, gap, of, calls, converged, report = answer
     if not np.isfinite(log_partition):
         raise InfeasibleError("nothing is admissible under these scores", [], "nodes")
     found = Inference(
@@ -115,32 +118,43 @@ def log_partition(
 Answer = tuple[Floats, float, float, str, int, bool, dict[str, Any]]
 
 
-def _oracle(query: Query, tol: float) -> Answer:
-    structure = query.structure
-    require(structure, "marginals", needed_by="method='newton'")
-    if not isinstance(structure, Chains):
-        query.require_finite("newton")
-    found = structure.marginals(query.scores, None, tol)
+def _newton(query: Query, tol: float) -> Answer:
+    return _oracle(query, tol, "newton")
+
+
+def _oracle(query: Query, tol: float, method: str) -> Answer:
+    structure, scores = query.structure, query.scores
+    require(structure, "marginals", needed_by=f"method={method!r}")
+    if isinstance(structure, Chains | Counted):
+        return _exact(query, tol)
+    query.require_finite(method)
+    found = structure.marginals(scores, None, tol)
     proven = getattr(structure, "has_bound", True)
     report = {} if proven else {"distance_from_fixed_point": found.gap}
     gap = found.gap if proven else np.inf
-    exact = EXACT if isinstance(structure, Chains) else APPROXIMATE
-    slack = 1e-12 * max(1.0, abs(found.value))  # what rounding leaves
-    return found.tau, found.value, gap, exact, found.iterations, found.gap <= tol + slack, report
+    reached = found.gap <= tol + ROUNDING * np.abs(scores).max(initial=0.0) * np.sqrt(scores.size)
+    return found.tau, found.value, gap, APPROXIMATE, found.iterations, bool(reached), report
 
 
 def _auto(query: Query, tol: float) -> Answer:
     structure = query.structure
     if callable(getattr(structure, "marginals", None)):
-        return _oracle(query, tol)
+        return _oracle(query, tol, "auto")
     return _frank_wolfe(query, tol)
 
 
 def _frank_wolfe(
-    query: Query, tol: float, max_iter: int = 10_000, callback: Callback | None = None
+    query: Query,
+    tol: float,
+    max_iter: int = 10_000,
+    callback: Callback | None = None,
+    variant: str = "blended",
 ) -> Answer:
     query.require_finite("fw")
-    structure, scores = query.structure, query.scores
+    max_iter = check_count(max_iter, "max_iter")
+    if variant not in VARIANTS:
+        raise ValueError(f"variant: expected one of {sorted(VARIANTS)}, got {variant!r}")
+    structure, scores = query.relaxed, query.scores
     stopped = []
 
     def watch(calls: int, tau: Floats) -> bool:
@@ -149,10 +163,9 @@ def _frank_wolfe(
             stopped.append(calls)
         return stop
 
-    tau, value, upper, steps = frank_wolfe_marginals(
+    tau, value, upper, calls = VARIANTS[variant](
         structure, scores, structure.interior(), tol, max_iter, watch if callback else None
     )
-    calls = steps + 1
     report = {"frank_wolfe_gap": upper - value}
     if upper - value > tol and callable(getattr(structure, "price_bound", None)):
         # The decoder's dual prices make a tighter bound than its vertex.
@@ -161,15 +174,17 @@ def _frank_wolfe(
         calls += 1
         if prices is not None:
             upper = min(upper, max(structure.price_bound(scores, prices, tau), value))
-    gap = upper - value
+    gap = max(upper - value, 0.0)
     return tau, value, gap, APPROXIMATE, calls, gap <= tol or bool(stopped), report
 
 
 def _belief_propagation(
     query: Query, tol: float, damping: float = 0.0, max_sweeps: int = 5000
 ) -> Answer:
-    structure, scores = query.structure, query.scores
+    structure, scores = query.relaxed, query.scores
     require(structure, "beliefs", needed_by="method='bp'")
+    check_number(damping, "damping", 0.0)
+    check_count(max_sweeps, "max_sweeps")
     found = structure.beliefs(scores, damping, max_sweeps, tol)
     messages = found.report
     report = {
@@ -206,6 +221,7 @@ def _perturb(
     lower: bool = False,
 ) -> Answer:
     query.require_finite("perturb")
+    check_count(n_samples, "n_samples")
     watch = None
     if callback is not None:
         given = callback
@@ -214,7 +230,7 @@ def _perturb(
             return given(calls, query.restore(tau))
 
     found = perturb_and_map(
-        query.structure, query.scores, n_samples,
+        query.relaxed, query.scores, n_samples,
         rng=np.random.default_rng(random_state), callback=watch, lower=lower,
     )  # fmt: skip
     report = {
@@ -231,9 +247,11 @@ def _exact(query: Query, tol: float) -> Answer:
     return found.tau, found.log_partition, 0.0, EXACT, 1, True, {}
 
 
+VARIANTS = {"blended": blended_marginals, "plain": frank_wolfe_marginals}
+
 METHODS: dict[str, Callable[..., Answer]] = {
     "auto": _auto,
-    "newton": _oracle,
+    "newton": _newton,
     "fw": _frank_wolfe,
     "bp": _belief_propagation,
     "perturb": _perturb,

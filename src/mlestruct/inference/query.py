@@ -7,6 +7,7 @@ forbidden pairs, and the way back.
 
 from __future__ import annotations
 
+import numbers
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,6 +43,11 @@ class Query:
         out[self.kept] = tau
         return out
 
+    @property
+    def relaxed(self) -> Any:
+        """The structure with its approximate entropy, also where marginals are counted."""
+        return getattr(self.structure, "original", self.structure)
+
     def require_finite(self, method: str) -> None:
         """Raise where a method cannot handle forbidden states."""
         if self.forbidding:
@@ -51,8 +57,31 @@ class Query:
             )
 
 
+def check_tolerance(tol: Any) -> float:
+    """`tol` as a float of at least 0."""
+    return check_number(tol, "tol", 0.0)
+
+
+def check_number(value: Any, name: str, least: float) -> float:
+    """A float of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not float(value) >= least:
+        raise ValueError(f"{name}: expected a number of at least {least:g}, got {value!r}")
+    return float(value)
+
+
+def check_count(value: Any, name: str, least: int = 1) -> int:
+    """An integer of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
+        raise ValueError(f"{name}: expected an integer of at least {least}, got {value!r}")
+    return int(value)
+
+
 def read_query(structure: Any, scores: Any) -> Query:
     """Scores in one of the forms that `marginals` describes, checked."""
+    if not hasattr(structure, "n_coordinates"):
+        raise TypeError(
+            f"structure: expected an output space such as BipartiteMatching, got {structure!r}"
+        )
     values, constant = _coordinates(structure, scores)
     wrong = np.isnan(values) | np.isposinf(values)
     if wrong.any():
@@ -80,7 +109,7 @@ def _coordinates(structure: Any, scores: Any) -> tuple[Floats, float]:
     """Scores of all coordinates, and the constant that they leave out."""
     if isinstance(scores, tuple):
         return _from_tables(structure, *_two(scores))
-    values = np.asarray(scores, dtype=np.float64)
+    values = _as_floats(scores, "scores")
     if values.ndim == 2 and isinstance(structure, BipartiteMatching | LocalMatching):
         values = _from_pairs(structure, values)
     sizes = (structure.n_scored, structure.n_coordinates)
@@ -92,6 +121,18 @@ def _coordinates(structure: Any, scores: Any) -> tuple[Floats, float]:
     if values.shape[0] < structure.n_coordinates:
         values = np.concatenate([values, np.zeros(structure.n_coordinates - values.shape[0])])
     return np.ascontiguousarray(values), 0.0
+
+
+def _as_floats(values: Any, name: str) -> Floats:
+    if np.ma.isMaskedArray(values):
+        raise ValueError(f"{name}: masked arrays are not taken; use .filled(-np.inf)")
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise ValueError(f"{name}: expected an array of numbers: {error}") from None
+    if array.dtype.kind not in "fiub":
+        raise ValueError(f"{name}: expected an array of numbers, got dtype {array.dtype}")
+    return array.astype(np.float64)
 
 
 def _other_forms(structure: Any) -> str:
@@ -133,8 +174,8 @@ def _from_tables(structure: Any, nodes: Any, edges: Any) -> tuple[Floats, float]
         raise ValueError(f"scores: {type(structure).__name__} takes one array, not a tuple")
     n_states = structure.n_states
     graph = structure if isinstance(structure, Chains) else structure.graph
-    node = np.asarray(nodes, dtype=np.float64)
-    edge = np.asarray(edges, dtype=np.float64)
+    node = _as_floats(nodes, "scores of nodes")
+    edge = _as_floats(edges, "scores of edges")
     if node.shape != (graph.n_nodes, n_states):
         raise ValueError(
             f"scores of nodes: expected shape {(graph.n_nodes, n_states)}, got {node.shape}"

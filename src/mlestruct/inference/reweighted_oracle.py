@@ -20,6 +20,7 @@ Ints = NDArray[np.int64]
 LOG_FLOOR = -92.0  # of a node marginal's logarithm, about 1e-40
 SINKHORN_ROUNDS = 4
 DAMPING = 0.5
+STUCK = 0.999  # of the gap three looks ago: messages go round in circles
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +121,7 @@ class ReweightedOracle:
             if most - least <= tol or sweeps >= max_sweeps or only_rounding_left(gaps, upper):
                 break
             following = min(sweeps_needed(gaps, following, tol), max_sweeps - sweeps)
-            if len(gaps) > 3 and gaps[-1] > gaps[-2] > gaps[-3]:
+            if len(gaps) > 3 and gaps[-1] > STUCK * gaps[-4]:
                 damping = DAMPING
         return Answer(*best, least, max(most, least), (to_tail, to_head), sweeps)
 

@@ -19,10 +19,11 @@ from .exact import exact_distribution
 from .gibbs import gibbs_samples
 from .markov_chains import Draws
 from .matching_chain import sample_structure
-from .query import Query, read_query
+from .query import Query, check_count, read_query
 from .result import Samples
 
 METHODS = ("auto", "exact", "mcmc")
+OPTIONS = ("n_chains", "sweeps", "max_sweeps", "tol_rhat")
 
 
 def sample(
@@ -60,10 +61,11 @@ def sample(
     """
     if method not in METHODS:
         raise ValueError(f"method: expected one of {list(METHODS)}, got {method!r}")
-    if not (isinstance(n_samples, int | np.integer) and n_samples >= 1):
-        raise ValueError(f"n_samples: expected a positive integer, got {n_samples!r}")
-    if options and method == "exact":
-        raise TypeError(f"{next(iter(options))}: method='exact' takes no options")
+    check_count(n_samples, "n_samples")
+    for name in options:
+        if method == "exact" or name not in OPTIONS:
+            takes = "no options" if method == "exact" else ", ".join(OPTIONS)
+            raise TypeError(f"{name}: method={method!r} takes {takes}")
     query = read_query(structure, scores)
     rng = np.random.default_rng(random_state)
     if method != "mcmc":
@@ -80,7 +82,7 @@ def sample(
 def _markov_chain(
     query: Query, n_samples: int, rng: np.random.Generator, options: dict[str, Any]
 ) -> Draws:
-    structure, scores = query.structure, query.scores
+    structure, scores = query.relaxed, query.scores
     if isinstance(structure, BipartiteMatching | LocalMatching):
         return sample_structure(structure, scores, n_samples, rng, **options)
     query.require_finite("mcmc")

@@ -180,6 +180,8 @@ def _line_search(
         return -float(_mutual_information(at.structure, at.tau) @ along)
 
     low, slope_low = 0.0, slope(state)
+    if slope_low >= 0.0:
+        return None
     least, high, slope_high = -FLAT_ENOUGH * slope_low, LONGEST_STEP, np.inf
     step, best, near = first, None, state
     for _ in range(TRIALS):

@@ -54,7 +54,15 @@ def _estimator_class(name: str) -> Any:
             "GridCRF",
             "MatchingCRF",
         ),
-        "mlestruct.baselines": ("MatchingPerceptron", "MatchingSVM", "StructuredSVM"),
+        "mlestruct.baselines": (
+            "ExactBipartiteMLE",
+            "ExactGraphMLE",
+            "ExactGridMLE",
+            "ExactMatchingMLE",
+            "MatchingPerceptron",
+            "MatchingSVM",
+            "StructuredSVM",
+        ),
     }
     for home, names in homes.items():
         if name in names:

@@ -115,12 +115,14 @@ class MissingCapability(TypeError):
 def require(owner: object, capability: str, *, needed_by: str) -> None:
     """Raise `MissingCapability` unless `owner` has the method named `capability`."""
     if not callable(getattr(owner, capability, None)):
+        has_oracle = callable(getattr(owner, "marginals", None))
+        if needed_by.startswith("method"):
+            remedy = "Use method='auto'."
+        elif has_oracle:
+            remedy = "Use solver='auto' or 'lbfgs'."
+        else:
+            remedy = "Use solver='bcfw' or 'fw', which need only decode()."
         raise MissingCapability(
             f"{needed_by} needs {CAPABILITIES.get(capability, capability)}, "
-            f"which {type(owner).__name__} does not have. "
-            + (
-                "Use solver='auto' or 'lbfgs'."
-                if callable(getattr(owner, "marginals", None))
-                else "Use solver='bcfw' or 'fw', which need only decode()."
-            )
+            f"which {type(owner).__name__} does not have. {remedy}"
         )

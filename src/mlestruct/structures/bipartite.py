@@ -23,6 +23,7 @@ from ..decoders import assignment
 from ..inference import bethe_oracle, matching_oracle
 from .base import Decoding, Marginals, Vertex
 from .bipartite_graph import BipartiteGraph
+from .calm import calm_marginals, is_wide
 from .core_beliefs import NOTHING, BeliefMarginals, core_beliefs
 from .entropy import SeparableEntropy
 from .matching_core import Layout, MatchingCore, build_core
@@ -210,6 +211,10 @@ class BipartiteMatching:
     def marginals(self, scores: Floats, warm: Any = None, tol: float = 1e-8) -> Marginals:
         """tau maximising <scores, tau> + H_rho(tau), with certified bounds of log Z_rho."""
         core = self._core
+        if warm is None and is_wide(scores):
+            calm = calm_marginals(self, scores, tol)
+            if calm is not None:
+                return calm
         constant = float(scores @ core.settled)
         if warm is None and core.is_bethe:
             found = bethe_oracle.solve(core.rows, scores, self._start, tol)
@@ -232,6 +237,19 @@ class BipartiteMatching:
             found.iterations,
         )
 
+    def without_prices(self, scores: Floats) -> tuple[Floats | None, float]:
+        """Scores minus the prices of the best matching, and the sum of these."""
+        core, rows = self._core, self._core.rows
+        prices = self.decode(scores, prices=True).prices if core.source.size else None
+        if prices is None:
+            return None, 0.0
+        w = core.entries(scores) - np.append(prices, 0.0)[rows.col]
+        of_row = np.maximum.reduceat(w, rows.ptr[:-1])
+        calmed = np.zeros_like(scores)
+        calmed[core.source] = w - np.repeat(of_row, np.diff(rows.ptr))
+        calmed[core.col_source[core.free]] = (core.columns(scores) - prices)[core.free]
+        return calmed, float(of_row.sum() + prices.sum() + scores @ core.settled)
+
     def beliefs(
         self, scores: Floats, damping: float = 0.0, max_sweeps: int = 2000, tol: float = 1e-8
     ) -> BeliefMarginals:
@@ -239,7 +257,8 @@ class BipartiteMatching:
         core = self._core
         constant = float(scores @ core.settled)
         if self.is_settled:
-            return BeliefMarginals(core.settled.copy(), constant, NOTHING, True)
+            tau = core.coordinates(np.ones(core.source.shape[0]), np.ones(core.free.shape[0]))
+            return BeliefMarginals(tau, float(scores @ tau), NOTHING, True)
         rho = np.concatenate([self.rho_rows, self.rho_cols])
         t, z, log_z, report, feasible = core_beliefs(core, scores, rho, damping, max_sweeps, tol)
         return BeliefMarginals(core.coordinates(t, z), log_z + constant, report, feasible)

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit, logsumexp
 
-from ..inference._balance_kernels import balance
+from ..inference._balance_kernels import TINY, balance, round_sums
 from ..inference.belief_propagation import Beliefs, belief_propagation
 from .matching_core import MatchingCore
 
@@ -51,17 +52,26 @@ def core_beliefs(
     table = edges.dense(scores[core.edge_source], -np.inf) - cols
     if single.size:
         table -= single[:, None]
+    weight = float(rho[0]) if rho.size else 1.0
     found = belief_propagation(
-        table, float(rho[0]) if rho.size else 1.0, None, max_sweeps, tol,
+        table, weight, None, max_sweeps, tol,
         damping=damping, free_rows=bool(single.size), free_cols=free,
     )  # fmt: skip
-    beliefs = np.maximum(found.beliefs, 1e-300)
+    beliefs = np.maximum(found.beliefs, TINY)
     t = np.empty(core.source.shape[0])
     is_edge = core.rows.col < edges.n_cols
     t[is_edge] = beliefs[edges.row, edges.col]
+    r, s = found.messages
+    alone = weight * s - (1.0 - weight) * r, weight * r - (1.0 - weight) * s
     if single.size:
-        t[~is_edge] = np.maximum(1.0 - found.beliefs.sum(axis=1), 1e-300)
-    z = np.where(free, np.maximum(1.0 - found.beliefs.sum(axis=0), 1e-300), 1.0)
-    excess = balance(core.rows, t, z, BALANCED, MAX_SWEEPS)
+        t[~is_edge] = _stay_single(table + alone[0], 1)
+    z = np.where(free, _stay_single(table + alone[1], 0), 1.0)
+    balance(core.rows, t, z, BALANCED, MAX_SWEEPS)
+    lacking = round_sums(core.rows, t, z, edges.is_complete)
     constant = float(single.sum() + cols[free].sum())
-    return t, z, found.log_partition + constant, found, bool(excess <= 100.0 * BALANCED)
+    return t, z, found.log_partition + constant, found, bool(lacking <= 100.0 * BALANCED)
+
+
+def _stay_single(terms: Floats, axis: int) -> Floats:
+    """The belief of staying single beside pairs with these log-weights."""
+    return np.maximum(expit(-logsumexp(terms, axis=axis)), TINY)

@@ -18,6 +18,7 @@ from ..inference import edge_oracle, matching_oracle
 from ..inference.frank_wolfe_marginals import frank_wolfe_marginals
 from ..inference.swap_bound import drop_bound, swap_bound
 from .base import Marginals, MissingCapability
+from .calm import calm_marginals, is_wide
 from .core_beliefs import NOTHING, BeliefMarginals, core_beliefs
 from .matching_core import Layout, MatchingCore, build_core
 from .matching_space import MatchingSpace, is_matching
@@ -103,6 +104,10 @@ class LocalMatching(MatchingSpace):
         constant = float(scores @ self.settled)
         if not np.isfinite(scores).all():
             raise ValueError("scores must be finite; forbid pairs by leaving them out of the graph")
+        if warm is None and self._has_cover and is_wide(scores):
+            calm = calm_marginals(self, scores, tol)
+            if calm is not None:
+                return calm
         covered = isinstance(warm, matching_oracle.Solution)
         if not covered or not self._is_small:
             known = warm if isinstance(warm, edge_oracle.EdgeSolution) else None
@@ -165,6 +170,19 @@ class LocalMatching(MatchingSpace):
         tau[core.col_source[core.free]] += 0.5 * z[core.free]
         return tau
 
+    def without_prices(self, scores: Floats) -> tuple[Floats | None, float]:
+        """Scores minus the prices of the best vertex of the local polytope, and their sum."""
+        graph, nodes, edges = self._open
+        w, single = self._edges(scores), self._singles(scores)
+        prices = MatchingSpace._decode_open(self, graph, w, single, None).prices
+        if prices is None or graph.n_edges == 0:
+            return None, 0.0
+        calmed = np.zeros_like(scores)
+        calmed[edges] = w - prices[graph.row] - prices[graph.col]
+        free = self._remaining[1]
+        calmed[self.n_scored + nodes[free]] = single[free] - prices[free]
+        return calmed, float(prices.sum() + scores @ self.settled)
+
     def beliefs(
         self, scores: Floats, damping: float = 0.0, max_sweeps: int = 2000, tol: float = 1e-8
     ) -> BeliefMarginals:
@@ -226,7 +244,7 @@ class LocalMatching(MatchingSpace):
             return swap_bound(partner, self.graph.dense(w, -np.inf))
         if not self.free.all():
             return best.score
-        single = scores[self.n_scored :]
+        single = np.where(self.capacity > 0, scores[self.n_scored :], 0.0)
         w = w - single[self.graph.row] - single[self.graph.col]
         return float(single.sum()) + drop_bound(partner, self.graph.dense(w, -np.inf))
 

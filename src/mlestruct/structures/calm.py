@@ -1,0 +1,47 @@
+"""Scores spread so wide that only ties matter: what is left when the best matching's prices go.
+
+With prices u_i + v_j >= w_ij that meet at the best matching, the scores w - u - v are at most 0,
+and 0 on the best matching. log Z_rho is smaller by the sum of all prices, marginals are the same.
+What then scores far below 0 has no mass: tau is looked for without it. For the bound from above
+such scores are raised to CALM, which changes log Z_rho by less than rounding, and upwards.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .base import Marginals
+
+Floats = NDArray[np.float64]
+
+WIDE = 1000.0  # spread of scores from which it pays
+CALM = -200.0
+
+
+def is_wide(scores: Floats) -> bool:
+    """Whether scores are spread so wide that they should be calmed."""
+    return bool(scores.size and scores.max() - scores.min() > WIDE)
+
+
+def calm_marginals(structure: Any, scores: Floats, tol: float) -> Marginals | None:
+    """Marginals at wide scores, through calmed ones; None if that does not help.
+
+    It does not where staying single is all but ruled out: then these coordinates cannot be dropped.
+    """
+    calmed, constant = structure.without_prices(scores)
+    if calmed is None or (calmed[structure.n_scored :] < CALM).any():
+        return None
+    keep = calmed[: structure.n_scored] > CALM
+    found = structure.marginals(np.maximum(calmed, CALM), None, tol)
+    tau, value, steps = found.tau, found.value, found.iterations
+    if not keep.all():  # what has no mass is to have none at all, since its score is so low
+        smaller, places = structure.restricted(keep)
+        inner = smaller.marginals(calmed[places], None, tol)
+        tau = np.zeros_like(scores)
+        tau[places] = inner.tau
+        value, steps = inner.value, steps + inner.iterations
+    upper = max(found.upper_bound, value)
+    return Marginals(tau, value + constant, upper + constant, None, steps)
