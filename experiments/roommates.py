@@ -40,6 +40,7 @@ import numpy as np
 from scipy.stats import spearmanr
 from sklearn.exceptions import ConvergenceWarning
 
+from experiments.reporting import verdict
 from mlestruct import MatchingCRF
 from mlestruct.baselines import MatchingPerceptron, MatchingSVM
 from mlestruct.datasets import Campus, generate_campus, read_campus
@@ -286,11 +287,6 @@ def print_path(questions: list[str], paths: np.ndarray, truth: np.ndarray) -> li
     cells = "".join(f"{truth[questions.index(name)]:>14.3f}" for name in STRONG)
     print(f"  {'true':<10}{cells}", flush=True)
     return kept
-
-
-def verdict(text: str, holds: bool) -> bool:
-    print(f"{text}: {'yes' if holds else 'NO'}")
-    return holds
 
 
 def verdicts(

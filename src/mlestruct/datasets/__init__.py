@@ -13,6 +13,7 @@ from .scenes import (
 )
 from .segmentation import make_segmentation
 from .shape_context import descriptor_features, shape_context
+from .topics import make_topic_counts, topic_similarity
 from .words import make_words
 
 __all__ = [
@@ -30,10 +31,12 @@ __all__ = [
     "load_horses",
     "make_landmark_sequence",
     "make_segmentation",
+    "make_topic_counts",
     "make_words",
     "read_campus",
     "shape_context",
     "split_horses",
     "split_in_three",
+    "topic_similarity",
     "write_campus",
 ]
