@@ -263,7 +263,7 @@ def newton(rows, w, w_cols, t, z, prices, damping, tol, stall, max_iter, solve):
             break
         gap = linear_gap(rows, w_cols, g, prices, t, z, excess)
         bound = min(bound, value + gap)
-        feasible = residual <= max(min(0.3 * tol, FEASIBLE), ROUNDING * size)
+        feasible = residual <= max(FEASIBLE, ROUNDING * size)
         if feasible and (gap <= tol or decrement <= stall):
             break
         step = min(1.0, 0.99 * reach)
@@ -300,7 +300,7 @@ def newton(rows, w, w_cols, t, z, prices, damping, tol, stall, max_iter, solve):
         residual = 0.0
         for j in range(n_cols):
             residual += abs(excess[j]) * (1.0 + min(abs(prices[j]), size + DEAREST))
-        feasible = residual <= max(min(0.3 * tol, FEASIBLE), ROUNDING * size)
+        feasible = residual <= max(FEASIBLE, ROUNDING * size)
     # What is left of the column excess is not to flatter the value.
     return value - residual, bound, it, decrement, damping, feasible
 

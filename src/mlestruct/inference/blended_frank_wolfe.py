@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 EAGERNESS = 2.0  # a new vertex is asked for once the old ones promise less than gap / this
-MOST_MOVES = 100  # between two MAP calls
+MOST_MOVES = 20  # between two MAP calls
 LEAST_WEIGHT = 1e-12  # below, a vertex is forgotten
 
 

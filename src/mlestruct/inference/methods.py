@@ -36,6 +36,7 @@ Floats = NDArray[np.float64]
 Callback = Callable[[int, Floats], Any]
 
 APPROXIMATE, EXACT = "log Z_rho", "log Z"
+LOOSE = 1e-3  # relative gap from which converged messages are not believed
 ROUNDING = 1e-11  # of the largest score, times the square root of how many there are
 
 
@@ -199,7 +200,8 @@ def _belief_propagation(
         )  # fmt: skip
     value = float(scores @ found.tau) + structure.entropy(found.tau)
     gap = _price_gap(structure, scores, found.tau, value)
-    return found.tau, value, gap, APPROXIMATE, messages.sweeps, messages.converged, report
+    converged = messages.converged and gap <= LOOSE * max(1.0, abs(value))
+    return found.tau, value, gap, APPROXIMATE, messages.sweeps, converged, report
 
 
 def _price_gap(structure: Any, scores: Floats, tau: Floats, value: float) -> float:

@@ -187,7 +187,7 @@ class LocalMatching(MatchingSpace):
         self, scores: Floats, damping: float = 0.0, max_sweeps: int = 2000, tol: float = 1e-8
     ) -> BeliefMarginals:
         """Marginals over the local polytope by belief propagation on the double cover."""
-        core = self._core
+        core = self._core if self.is_simple else None
         if core is None:
             raise MissingCapability(
                 "method='bp' is for matchings in which all nodes or none may stay single, and no "
