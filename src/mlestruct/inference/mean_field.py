@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import xlogy
 
+from ..decoders.trees import checked_edges
 from . import _mean_field_kernels as kernels
+from .score_tables import checked_tables
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -73,28 +75,12 @@ def check_model(
     n_nodes: int, tail: ArrayLike, head: ArrayLike, node_scores: ArrayLike, edge_scores: ArrayLike
 ) -> tuple[tuple[Ints, Ints, Ints, Ints], Floats, Floats]:
     """(ptr, edge, tail, head) of the graph, each node's edges side by side, and both scores."""
-    first, second = (np.ascontiguousarray(ends, dtype=np.int64) for ends in (tail, head))
-    nodes = np.ascontiguousarray(node_scores, dtype=np.float64)
-    pairs = np.ascontiguousarray(edge_scores, dtype=np.float64)
-    if nodes.ndim != 2 or nodes.shape[0] != n_nodes or nodes.shape[1] == 0:
-        raise ValueError(f"node_scores: expected shape ({n_nodes}, n_states), got {nodes.shape}")
-    if first.ndim != 1 or first.shape != second.shape:
-        raise ValueError(
-            f"tail and head: expected one node per edge, got {first.shape} and {second.shape}"
-        )
-    ends = np.concatenate([first, second])
-    if ends.size and (ends.min() < 0 or ends.max() >= n_nodes):
-        raise ValueError(
-            f"tail and head: nodes are 0 to {n_nodes - 1}, found {ends.min()} to {ends.max()}"
-        )
-    if (first == second).any():
-        raise ValueError(f"tail and head: edge {int(np.argmax(first == second))} is a loop")
-    shape = (first.shape[0], nodes.shape[1], nodes.shape[1])
-    if pairs.shape != shape:
-        raise ValueError(f"edge_scores: expected shape {shape}, got {pairs.shape}")
+    first, second = checked_edges(n_nodes, tail, head)
+    nodes, pairs = checked_tables(n_nodes, first.shape[0], node_scores, edge_scores)
     for name, scores in (("node_scores", nodes), ("edge_scores", pairs)):
         if not np.isfinite(scores).all():
-            raise ValueError(f"{name}: expected finite numbers, found NaN or infinity")
+            raise ValueError(f"{name}: expected finite numbers, found -inf")
+    ends = np.concatenate([first, second])
     edge = np.argsort(ends, kind="stable") % max(first.shape[0], 1)
     ptr = np.zeros(n_nodes + 1, dtype=np.int64)
     np.cumsum(np.bincount(ends, minlength=n_nodes), out=ptr[1:])

@@ -167,15 +167,11 @@ def _frank_wolfe(
     tau, value, upper, calls = VARIANTS[variant](
         structure, scores, structure.interior(), tol, max_iter, watch if callback else None
     )
-    report = {"frank_wolfe_gap": upper - value}
-    if upper - value > tol and callable(getattr(structure, "price_bound", None)):
-        # The decoder's dual prices make a tighter bound than its vertex.
-        direction = scores + structure.entropy_gradient(tau)
-        prices = structure.decode(direction, None, prices=True).prices
-        calls += 1
-        if prices is not None:
-            upper = min(upper, max(structure.price_bound(scores, prices, tau), value))
     gap = max(upper - value, 0.0)
+    report = {"frank_wolfe_gap": gap}
+    if gap > tol and callable(getattr(structure, "price_bound", None)):
+        gap = min(gap, _price_gap(structure, scores, tau, value))
+        calls += 1
     return tau, value, gap, APPROXIMATE, calls, gap <= tol or bool(stopped), report
 
 
@@ -205,7 +201,10 @@ def _belief_propagation(
 
 
 def _price_gap(structure: Any, scores: Floats, tau: Floats, value: float) -> float:
-    """A proven gap of any feasible tau, from one MAP call."""
+    """A proven gap of any feasible tau, from one MAP call.
+
+    The decoder's dual prices make a tighter bound than its vertex.
+    """
     direction = scores + structure.entropy_gradient(tau)
     best = structure.decode(direction, None, prices=True)
     upper = value + max(best.score - float(direction @ tau), 0.0)
