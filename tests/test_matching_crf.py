@@ -395,7 +395,8 @@ def test_capacity_of_one_sample():
 
 # ---------------------------------------------------------------------- baselines
 @pytest.mark.parametrize(
-    "machine", [MatchingSVM(alpha=0.01, max_iter=30), MatchingPerceptron(max_iter=20)]
+    "machine",
+    [MatchingSVM(0.01, max_iter=60, random_state=0), MatchingPerceptron(20, random_state=0)],
 )
 def test_baselines_learn_too(data, machine):
     with warnings.catch_warnings():

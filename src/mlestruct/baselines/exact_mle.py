@@ -37,11 +37,6 @@ class ExactLikelihood:
             out.append(Block(space, block.features, block.observed, block.weight, block.offset))
         return out
 
-    def log_likelihood(self, X: Any, Y: Any) -> Floats:
-        """Exact log p(y | x; coef_) of each sample, shape (n_samples,)."""
-        values: Floats = self.log_likelihood_bounds(X, Y)[0]  # type: ignore[attr-defined]
-        return values
-
 
 class _ExactMatchings(ExactLikelihood):
     def _make_blocks(self, X: Any, rho: Any) -> list[tuple[Block, PairSample]]:

@@ -37,8 +37,8 @@ class Reliability:
     ece : float
         Expected calibration error: mean of |predicted - observed|, weighted by `count`.
     ece_if_calibrated : float
-        At most this would be expected of a calibrated predictor with the same probabilities:
-        chance alone makes `ece` positive.
+        The mean `ece` of calibrated predictors with the same probabilities is at most this, for
+        independent events; chance alone makes it positive, and single ones can be above.
     mce : float
         Maximum calibration error: largest |predicted - observed| of a bin that is not empty.
     brier : float
@@ -91,7 +91,7 @@ class Reliability:
                 f"{place:>16}  {cells[0]:>9}  {cells[1]:>9}  {cells[2]:>17}  {_counted(count):>14}"
             )
         lines += [
-            f"{_counted(self.n)} events, ECE {_shown(self.ece)} (by chance up to "
+            f"{_counted(self.n)} events, ECE {_shown(self.ece)} (calibrated: on average at most "
             f"{_shown(self.ece_if_calibrated)}), MCE {_shown(self.mce)}, "
             f"log loss {_shown(self.log_loss)}",
             f"Brier {_shown(self.brier)}; in bins: reliability {_shown(self.reliability)} "

@@ -13,24 +13,21 @@ _HOMES = {
     "Inference": "result",
     "Samples": "result",
     "belief_propagation": "belief_propagation",
-    "exact_distribution": "exact",
     "log_partition": "methods",
     "log_partition_bounds": "bounds",
     "marginals": "methods",
     "sample": "sampling",
-    "tighten": "tree_weights",
+    "tighten": "bounds",
 }
 
 __all__ = [*sorted(_HOMES)]
 
 if TYPE_CHECKING:
     from .belief_propagation import belief_propagation
-    from .bounds import log_partition_bounds
-    from .exact import exact_distribution
+    from .bounds import log_partition_bounds, tighten
     from .methods import log_partition, marginals
     from .result import Bounds, Inference, Samples
     from .sampling import sample
-    from .tree_weights import tighten
 
 
 def __getattr__(name: str) -> Any:

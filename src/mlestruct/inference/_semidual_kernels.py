@@ -81,11 +81,13 @@ def solve_row(rows, w, prices, start, stop, k, complement, tol, s, log_t, t):
     low = -inf
     high = inf
     mass = 0.0
+    at = u
     shifted = inf  # the change of u since log_t was last solved for
     for _ in range(80):
         mass = 0.0
         spread = 0.0
         excess = 0.0
+        at = u  # what t belongs to
         factor = exp(min(shift - u, 700.0))
         for e in range(start, stop):
             if e == k:
@@ -188,7 +190,7 @@ def solve_row(rows, w, prices, start, stop, k, complement, tol, s, log_t, t):
             te = t[e]
             y = log_rest(te) if c[e] != 0.0 else 0.0
             if a[e] == 1.0 and (c[e] == 1.0 or c[e] == 0.0):
-                x = s[e] - u - c[e] * y if te < 0.5 else log(te)
+                x = s[e] - at - c[e] * y if te < 0.5 else log(te)
                 log_t[e] = x
             x = log_t[e]
             rest = 1.0 - te

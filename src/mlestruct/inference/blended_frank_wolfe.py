@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .frank_wolfe_marginals import SHORT_STEPS
+from .frank_wolfe_marginals import SHORT_STEPS, next_vertex
 from .slope_search import minimise_by_slope
 
 Floats = NDArray[np.float64]
@@ -50,7 +50,7 @@ def blended_marginals(
         if calls >= max_iter:
             return tau, value, upper, calls
         direction = scores + structure.entropy_gradient(tau)
-        best = structure.decode(direction, prices)
+        best = next_vertex(structure, direction, tau, prices)
         prices = best.prices
         calls += 1
         gap = max(best.score - float(direction @ tau), 0.0)
@@ -63,7 +63,8 @@ def blended_marginals(
             eta = min(eta, 1.0 / (calls + 1.0))
         if eta <= 0.0:
             return tau, value, upper, calls
-        mixture.add(best.vertex.indices, best.vertex.values, vertex, eta)
+        indices = np.asarray(best.vertex.indices, dtype=np.int64)
+        mixture.add(indices, np.asarray(best.vertex.values, dtype=np.float64), vertex, eta)
         for _ in range(MOST_MOVES if calls >= SHORT_STEPS else 0):
             if not mixture.move(structure, scores, max(gap / EAGERNESS, 0.25 * tol)):
                 break

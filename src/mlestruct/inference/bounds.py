@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import singledispatch
 from typing import Any
 
@@ -32,7 +33,8 @@ from .exact import exact_distribution
 from .mean_field import mean_field
 from .query import check_tolerance, read_query
 from .result import Bounds
-from .tree_weights import tighten
+from .tree_weights import TightenedWeights
+from .tree_weights import tighten as tighten_weights
 
 Floats = NDArray[np.float64]
 
@@ -62,8 +64,10 @@ def log_partition_bounds(
     'Bethe value (rho = 1) of a bipartite graph'
     """
     query = read_query(structure, scores)
+    if tighten_rho and isinstance(query.structure, BipartiteMatching | LocalMatching):
+        raise ValueError("tighten_rho: is for labellings of graphs, not for matchings")
     if query.forbidding and not isinstance(query.structure, Chains):
-        query.require_finite("bounds")
+        query.require_finite("log_partition_bounds")
     found = _bounds(query.structure, query.scores, check_tolerance(tol), bool(tighten_rho))
     excess = found.lower - found.upper
     if excess > 0.0:
@@ -80,6 +84,35 @@ def log_partition_bounds(
         found.upper + query.constant,
         found.lower_reason,
         found.upper_reason,
+    )
+
+
+def tighten(
+    structure: Any, scores: Any, *, max_iter: int = 30, tol: float = 1e-3, callback: Any = None
+) -> TightenedWeights:
+    """The edge weights rho whose upper bound of log Z is smallest at these scores.
+
+    Parameters
+    ----------
+    structure : BinaryPairwise or Pairwise
+    scores : as in `marginals`
+    max_iter, tol, callback : steps, gap to reach, and what sees the weights after each step
+
+    Returns
+    -------
+    TightenedWeights : rho, upper_bound, gap, and `structure`, a new one with these weights
+    """
+    query = read_query(structure, scores)
+    if not isinstance(query.structure, BinaryPairwise | Pairwise):
+        raise MissingCapability(
+            f"tighten: expected BinaryPairwise or Pairwise, got {type(structure).__name__}"
+        )
+    query.require_finite("tighten")
+    found = tighten_weights(query.structure, query.scores, max_iter, tol, callback)
+    return replace(
+        found,
+        upper_bound=found.upper_bound + query.constant,
+        start_bound=found.start_bound + query.constant,
     )
 
 
@@ -131,7 +164,7 @@ def _(structure: Any, scores: Floats, tol: float, tighten_rho: bool) -> Bounds:
     upper = found.upper_bound if structure.has_bound else np.inf
     why = "spanning trees" if structure.has_bound else "none: rho is not in the tree polytope"
     if tighten_rho:
-        weights = tighten(structure, scores, tol=max(tol, 1e-6))
+        weights = tighten_weights(structure, scores, tol=max(tol, 1e-6))
         if weights.upper_bound < upper:
             upper, why = weights.upper_bound, "spanning trees, weighted for these scores"
     lower, reason = _labelling_floor(structure, scores, found.tau)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..exceptions import TooLargeToCount
 from ..structures import Decoding, Marginals, Vertex
 from .exact import ExactDistribution, exact_distribution
 
@@ -38,7 +39,14 @@ class Counted:
 
     def marginals(self, scores: Floats, warm: Any = None, tol: float = 0.0) -> Marginals:
         """Exact marginals and log Z, whatever `tol`."""
-        found = exact_distribution(self.original, scores)
+        try:
+            found = exact_distribution(self.original, scores)
+        except TooLargeToCount as error:
+            reason = str(error).split("; use")[0].split(". Use")[0]
+            raise TooLargeToCount(
+                f"{reason}. Exact maximum likelihood is for small samples; use the approximate "
+                "estimator"
+            ) from None
         return Marginals(found.tau, found.log_partition, found.log_partition, None, 1)
 
     def decode(self, scores: Floats, warm: Floats | None = None) -> Decoding:

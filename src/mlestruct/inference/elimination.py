@@ -129,6 +129,11 @@ def plan_of(links: Ints, n_nodes: int, n_states: int) -> Plan:
     return Plan(separators, max(map(len, separators)), n_entries)
 
 
+def require_width(width: int, n_states: int) -> None:
+    """Raise `TooLargeToCount` if tables of `width` + 1 nodes would be too large."""
+    require_small(Plan([], width, 0), n_states)
+
+
 def require_small(plan: Plan, n_states: int) -> None:
     size = plan.width + 1
     if plan.width > widest_table(n_states):

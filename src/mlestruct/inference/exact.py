@@ -17,12 +17,14 @@ from ..structures import (
     BinaryPairwise,
     BipartiteMatching,
     Chains,
+    Grid,
     LocalMatching,
     MissingCapability,
     Pairwise,
 )
 from .chain_oracle import sum_product
 from .chain_sampler import sample_chains
+from .elimination import require_width
 from .exact_matchings import CountedMatchings
 from .junction_tree import JunctionTree
 
@@ -138,6 +140,9 @@ class _Labellings:
 @exact_distribution.register(BinaryPairwise)
 @exact_distribution.register(Pairwise)
 def _(structure: Any, scores: Floats) -> ExactDistribution:
+    graph = structure.graph
+    if isinstance(graph, Grid):  # its treewidth is known, which saves the search
+        require_width(min(graph.height, graph.width), structure.n_states)
     tree = JunctionTree(structure.graph.n_nodes, *structure.ends, *structure.score_tables(scores))
     return _Labellings(structure, tree)
 

@@ -17,6 +17,7 @@ from .slope_search import MAX_STEP, RTOL, minimise_by_slope
 Floats = NDArray[np.float64]
 
 SHORT_STEPS = 50  # steps whose length is limited
+WORSE = 1e-9  # of all terms, by which rounding may make a vertex worse than the current point
 
 
 def frank_wolfe_marginals(
@@ -43,7 +44,7 @@ def frank_wolfe_marginals(
         value = float(scores @ tau) + entropy(tau)
         stop = callback is not None and bool(callback(iterations, tau))
         direction, sums = entropy.add_gradient(tau, scores)
-        best = structure.decode(direction, prices)
+        best = next_vertex(structure, direction, tau, prices)
         prices = best.prices
         gap = best.score - float(direction @ tau)
         upper = min(upper, value + max(gap, 0.0))
@@ -58,6 +59,34 @@ def frank_wolfe_marginals(
         if iterations <= SHORT_STEPS:
             eta = min(eta, 1.0 / (iterations + 1.0))
         entropy.move(tau, best.vertex, eta)
+
+
+def next_vertex(structure: Any, direction: Floats, tau: Floats, prices: Any) -> Any:
+    """A MAP call, checked: the vertex is to score at least as much as tau does.
+
+    Prices of the last call are handed on where the decoder has returned some.
+    """
+    best = structure.decode(direction) if prices is None else structure.decode(direction, prices)
+    here = float(direction @ tau)
+    size = float(np.abs(direction) @ np.abs(tau)) + abs(best.score)
+    if not best.score >= here - WORSE * size:
+        raise ValueError(
+            f"{type(structure).__name__}.decode: its vertex scores {best.score:.6g}, less than the "
+            f"current point with {here:.6g}; decode must maximise over the polytope, interior() "
+            "lie inside of it, and entropy_gradient be the gradient of entropy"
+        )
+    return best
+
+
+def checked_start(structure: Any) -> Floats:
+    """interior() of a structure, of the right length."""
+    start = np.array(structure.interior(), dtype=np.float64)
+    if start.shape != (structure.n_coordinates,):
+        raise ValueError(
+            f"{type(structure).__name__}.interior: expected shape ({structure.n_coordinates},), "
+            f"got {start.shape}"
+        )
+    return start
 
 
 class _Entropy:

@@ -23,11 +23,19 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from ..exceptions import InfeasibleError
-from ..structures import Chains, require
+from ..structures import (
+    BinaryPairwise,
+    BipartiteMatching,
+    Chains,
+    LocalMatching,
+    MissingCapability,
+    Pairwise,
+    require,
+)
 from .blended_frank_wolfe import blended_marginals
 from .counted import Counted
 from .exact import exact_distribution
-from .frank_wolfe_marginals import frank_wolfe_marginals
+from .frank_wolfe_marginals import checked_start, frank_wolfe_marginals
 from .perturb_and_map import perturb_and_map
 from .query import Query, check_count, check_number, check_tolerance, read_query
 from .result import Inference
@@ -36,6 +44,7 @@ Floats = NDArray[np.float64]
 Callback = Callable[[int, Floats], Any]
 
 APPROXIMATE, EXACT = "log Z_rho", "log Z"
+ESTIMATED = "mean upper bound of log Z"
 LOOSE = 1e-3  # relative gap from which converged messages are not believed
 ROUNDING = 1e-11  # of the largest score, times the square root of how many there are
 
@@ -128,7 +137,7 @@ def _oracle(query: Query, tol: float, method: str) -> Answer:
     require(structure, "marginals", needed_by=f"method={method!r}")
     if isinstance(structure, Chains | Counted):
         return _exact(query, tol)
-    query.require_finite(method)
+    query.require_finite(f"method={method!r}")
     found = structure.marginals(scores, None, tol)
     proven = getattr(structure, "has_bound", True)
     report = {} if proven else {"distance_from_fixed_point": found.gap}
@@ -151,7 +160,7 @@ def _frank_wolfe(
     callback: Callback | None = None,
     variant: str = "blended",
 ) -> Answer:
-    query.require_finite("fw")
+    query.require_finite("method='fw'")
     max_iter = check_count(max_iter, "max_iter")
     if variant not in VARIANTS:
         raise ValueError(f"variant: expected one of {sorted(VARIANTS)}, got {variant!r}")
@@ -165,7 +174,7 @@ def _frank_wolfe(
         return stop
 
     tau, value, upper, calls = VARIANTS[variant](
-        structure, scores, structure.interior(), tol, max_iter, watch if callback else None
+        structure, scores, checked_start(structure), tol, max_iter, watch if callback else None
     )
     gap = max(upper - value, 0.0)
     report = {"frank_wolfe_gap": gap}
@@ -221,7 +230,12 @@ def _perturb(
     callback: Callback | None = None,
     lower: bool = False,
 ) -> Answer:
-    query.require_finite("perturb")
+    query.require_finite("method='perturb'")
+    if not isinstance(query.relaxed, KNOWN):
+        raise MissingCapability(
+            "method='perturb' does not know which variables to perturb in "
+            f"{type(query.relaxed).__name__}; use method='fw'"
+        )
     check_count(n_samples, "n_samples")
     watch = None
     if callback is not None:
@@ -240,13 +254,15 @@ def _perturb(
     }
     if found.lower is not None:
         report["lower"] = found.lower + query.constant
-    return found.tau, found.log_partition, np.inf, EXACT, found.calls, True, report
+    return found.tau, found.log_partition, np.inf, ESTIMATED, found.calls, True, report
 
 
 def _exact(query: Query, tol: float) -> Answer:
     found = exact_distribution(query.structure, query.scores)
     return found.tau, found.log_partition, 0.0, EXACT, 1, True, {}
 
+
+KNOWN = (BinaryPairwise, BipartiteMatching, Chains, LocalMatching, Pairwise)
 
 VARIANTS = {"blended": blended_marginals, "plain": frank_wolfe_marginals}
 

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..decoders.blossom import best_matching
+from ..exceptions import InfeasibleError
 from ..structures import BinaryPairwise, BipartiteMatching, Chains, LocalMatching, Pairwise
 
 Floats = NDArray[np.float64]
@@ -48,12 +50,13 @@ class Query:
         """The structure with its approximate entropy, also where marginals are counted."""
         return getattr(self.structure, "original", self.structure)
 
-    def require_finite(self, method: str) -> None:
-        """Raise where a method cannot handle forbidden states."""
+    def require_finite(self, what: str) -> None:
+        """Raise where something cannot handle forbidden states."""
         if self.forbidding:
             raise ValueError(
-                f"scores contain -inf, which method={method!r} cannot handle for labellings; use "
-                "method='exact', or a large negative score"
+                f"scores: contain -inf, which {what} cannot handle here (matchings and chains may "
+                "have forbidden pairs and states); use a large negative score, or for labellings "
+                "of small graphs method='exact'"
             )
 
 
@@ -78,10 +81,13 @@ def check_count(value: Any, name: str, least: int = 1) -> int:
 
 def read_query(structure: Any, scores: Any) -> Query:
     """Scores in one of the forms that `marginals` describes, checked."""
-    if not hasattr(structure, "n_coordinates"):
+    lacking = [name for name in ("n_coordinates", "decode") if not hasattr(structure, name)]
+    if lacking:
         raise TypeError(
-            f"structure: expected an output space such as BipartiteMatching, got {structure!r}"
+            "structure: expected an output space such as BipartiteMatching((5, 5)), or one of your "
+            f"own; {structure!r} has no {' and no '.join(lacking)}"
         )
+    _require_a_matching(structure)
     values, constant = _coordinates(structure, scores)
     wrong = np.isnan(values) | np.isposinf(values)
     if wrong.any():
@@ -102,17 +108,40 @@ def read_query(structure: Any, scores: Any) -> Query:
             "when the structure is made"
         )
     smaller, kept = structure.restricted(~edges)
+    _require_a_matching(smaller)
     return Query(smaller, values[kept], constant, structure, kept)
+
+
+def _require_a_matching(structure: Any) -> None:
+    """Raise where a group cannot be matched perfectly, though its local polytope has points."""
+    if not isinstance(structure, LocalMatching) or not structure.is_simple:
+        return
+    graph = structure.graph
+    nodes = structure.capacity > 0
+    if structure.free[nodes].any() or structure.polytope == "exact":
+        return
+    if int(nodes.sum()) % 2:
+        raise InfeasibleError(
+            f"{int(nodes.sum())} nodes: an odd number cannot be matched perfectly; leave a node "
+            "out, or allow single nodes by perfect=False",
+            [],
+            "nodes",
+        )
+    if nodes.all() and not graph.is_complete:
+        best_matching(graph.n_nodes, graph.ptr, graph.col, np.zeros(graph.n_edges))  # or raises
 
 
 def _coordinates(structure: Any, scores: Any) -> tuple[Floats, float]:
     """Scores of all coordinates, and the constant that they leave out."""
-    if isinstance(scores, tuple):
-        return _from_tables(structure, *_two(scores))
+    if isinstance(scores, tuple) or (
+        isinstance(scores, list) and isinstance(structure, BinaryPairwise | Pairwise | Chains)
+        and len(scores) == 2 and np.ndim(scores[0]) == 2
+    ):  # fmt: skip
+        return _from_tables(structure, *_two(tuple(scores)))
     values = _as_floats(scores, "scores")
     if values.ndim == 2 and isinstance(structure, BipartiteMatching | LocalMatching):
         values = _from_pairs(structure, values)
-    sizes = (structure.n_scored, structure.n_coordinates)
+    sizes = (getattr(structure, "n_scored", structure.n_coordinates), structure.n_coordinates)
     if values.ndim != 1 or values.shape[0] not in sizes:
         forms = f"shape ({sizes[0]},)"
         if sizes[1] != sizes[0]:
@@ -165,13 +194,18 @@ def _from_pairs(structure: Any, table: Floats) -> Floats:
 
 def _two(scores: tuple[Any, ...]) -> tuple[Any, Any]:
     if len(scores) != 2:
-        raise ValueError(f"scores: a tuple must hold (of nodes, of edges), got {len(scores)} parts")
+        raise ValueError(
+            f"scores: a tuple holds (node scores, edge scores), got {len(scores)} parts"
+        )
     return scores
 
 
 def _from_tables(structure: Any, nodes: Any, edges: Any) -> tuple[Floats, float]:
     if not isinstance(structure, BinaryPairwise | Pairwise | Chains):
-        raise ValueError(f"scores: {type(structure).__name__} takes one array, not a tuple")
+        raise ValueError(
+            f"scores: {type(structure).__name__} takes one array{_other_forms(structure)}, not a "
+            "tuple; scores of single nodes follow those of the pairs"
+        )
     n_states = structure.n_states
     graph = structure if isinstance(structure, Chains) else structure.graph
     node = _as_floats(nodes, "scores of nodes")

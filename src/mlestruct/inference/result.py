@@ -21,7 +21,8 @@ class Inference:
     log_partition : float
     gap : certified: what `of` names lies within [log_partition, log_partition + gap]; 0 where it is
         exact, inf where there is no certificate
-    of : "log Z_rho", the reweighted approximation, or "log Z" itself
+    of : "log Z_rho", the reweighted approximation, "log Z" itself, or for perturb-and-MAP the
+        "mean upper bound of log Z"
     method : the method that was used
     calls : of the MAP decoder, or iterations of a method that makes none
     seconds : of wall time
@@ -44,13 +45,27 @@ class Inference:
     def table(self) -> Floats:
         """The marginals as one reads them.
 
-        Matchings: pairs, (n_rows, n_cols), or (n_nodes, n_nodes) and symmetric within one group.
-        Labellings: states of all nodes, (n_nodes, n_states).
+        Matchings: pairs, (n_rows, n_cols), or (n_nodes, n_nodes) and symmetric within one group;
+        what is missing to 1 in a row is the probability to stay single. Labellings: states of all
+        nodes, (n_nodes, n_states). Structures of your own: tau.
         """
         if hasattr(self.structure, "marginal_tables"):
             found: Floats = self.structure.marginal_tables(self.tau)[0]
             return found
+        if not hasattr(self.structure, "graph"):
+            return self.tau
         found = self.structure.graph.dense(self.tau[: self.structure.n_scored])
+        return found
+
+    @property
+    def single(self) -> Floats:
+        """Of matchings: the probability of every node to stay single (its unused capacity).
+
+        Rows first, then columns, where there are two sides; 0 for nodes that must be matched. In
+        tau these follow the pairs, of the sides that may stay single only.
+        """
+        structure = self.structure
+        found: Floats = structure.single_marginals(self.tau)
         return found
 
     def __repr__(self) -> str:
@@ -92,3 +107,9 @@ class Samples:
     rhat: float
     ess: float
     converged: bool
+
+    def __repr__(self) -> str:
+        return (
+            f"Samples({len(self.labels)} labels, method={self.method!r}, rhat={self.rhat:.3g}, "
+            f"ess={self.ess:.0f}, converged={self.converged})"
+        )

@@ -85,7 +85,7 @@ def _markov_chain(
     structure, scores = query.relaxed, query.scores
     if isinstance(structure, BipartiteMatching | LocalMatching):
         return sample_structure(structure, scores, n_samples, rng, **options)
-    query.require_finite("mcmc")
+    query.require_finite("method='mcmc'")
     if isinstance(structure, BinaryPairwise | Pairwise | Chains):
         tail, head = structure.ends
         nodes, edges = structure.score_tables(scores)

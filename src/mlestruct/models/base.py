@@ -49,9 +49,16 @@ class RegularizationPath:
         """Shape (n_alphas, n_features)."""
         return np.array([estimator.coef_ for estimator in self.estimators])
 
-    def best(self, X: Any, Y: Any) -> Any:
-        """The estimator with the best score on (X, Y); of equals the most regularised one."""
-        scores = [estimator.score(X, Y) for estimator in self.estimators]
+    def best(self, X: Any, Y: Any, scoring: Callable[[Any, Any, Any], float] | None = None) -> Any:
+        """The estimator with the best score on (X, Y); of equals the most regularised one.
+
+        `scoring(estimator, X, Y)` is larger where better; by default accuracy, `estimator.score`.
+        For probabilities take a likelihood:
+        `scoring=lambda e, X, Y: e.approximate_log_likelihood(X, Y).mean()`.
+        """
+        scores = [
+            float(e.score(X, Y) if scoring is None else scoring(e, X, Y)) for e in self.estimators
+        ]
         return self.estimators[int(np.argmax(scores))]
 
 

@@ -229,8 +229,11 @@ class ChainCRF(LabellingEstimator):
     def _shapes(self, X: Any) -> list[tuple[int, ...]]:
         return [(tokens.length,) for tokens in self._read(X)]
 
-    def predict_marginals(self, X: Any) -> list[Floats]:
-        """The exact probability of every state of every token, arrays of shape (T, n_states)."""
+    def predict_marginals(self, X: Any, tol: float = 0.0, method: str = "auto") -> list[Floats]:
+        """The exact probability of every state of every token, arrays of shape (T, n_states).
+
+        `tol` and `method` have no effect: on chains marginals are exact at any size.
+        """
         return self._per_sample(X, lambda chains, f: chains.node_marginals(f, self.coef_))
 
     def log_likelihood(self, X: Any, Y: Any) -> Floats:

@@ -102,7 +102,7 @@ class LabellingEstimator(StructuredEstimator):
 
     # ------------------------------------------------------------------ probabilities
     @abstractmethod
-    def predict_marginals(self, X: Any) -> list[Floats]:
+    def predict_marginals(self, X: Any, tol: float = 1e-3, method: str = "auto") -> list[Floats]:
         """Probabilities of the states of every node."""
 
     @abstractmethod
@@ -140,17 +140,18 @@ class LabellingEstimator(StructuredEstimator):
             for drawn, shape in zip(found, shapes, strict=True)
         ]
 
-    def calibration(self, X: Any, Y: Any, **options: Any) -> Reliability:
+    def calibration(self, X: Any, Y: Any, method: str = "auto", **options: Any) -> Reliability:
         """Predicted probabilities of states beside how often they occurred, on held-out samples.
 
-        Expected calibration error, Brier score, reliability curve and more; `options` are those of
-        `mlestruct.calibration.state_reliability`, such as n_bins, strategy, top and state.
+        Expected calibration error, Brier score, reliability curve and more; `method` is that of
+        `predict_marginals`, `options` are those of `mlestruct.calibration.state_reliability`:
+        n_bins, strategy, top, state, confidence.
         """
         from ..calibration import state_reliability
 
         samples = check_samples(X)
         labels = check_same_length(samples, Y)
-        tables = self.predict_marginals(samples)
+        tables = self.predict_marginals(samples, method=method)
         return state_reliability(tables, labels, self.classes_, **options)
 
     # ------------------------------------------------------------------ scoring

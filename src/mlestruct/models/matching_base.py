@@ -16,7 +16,7 @@ from ..ranking import top_candidates
 from .base import StructuredEstimator
 from .matching_blocks import BipartiteBlocks, MatchingBlocks, pair_table
 from .pairs import PairSample
-from .probabilities import block_marginals, block_samples
+from .probabilities import block_marginals, block_samples, exact_log_likelihood, seeded
 from .validation import check_same_length, check_samples
 
 if TYPE_CHECKING:
@@ -106,11 +106,13 @@ class MatchingEstimator(MatchingBlocks, StructuredEstimator):
 class MatchingProbabilities(MatchingEstimator):
     """Estimators that are conditional random fields."""
 
-    def predict_marginals(self, X: Any, tol: float = 1e-6, method: str = "auto") -> list[Any]:
+    def predict_marginals(
+        self, X: Any, tol: float = 1e-6, method: str = "auto", **options: Any
+    ) -> list[Any]:
         """Pseudo-marginal probability of every pair, per sample.
 
         `method` is one of `mlestruct.inference.marginals`: "auto", "fw" (from MAP calls alone),
-        "bp", "perturb" or, for small samples, "exact".
+        "bp", "perturb" or, for small samples, "exact"; `options` are those of the method.
 
         Returns
         -------
@@ -119,8 +121,9 @@ class MatchingProbabilities(MatchingEstimator):
         its probability to do so. `tol` is the certified gap of each log-partition function.
         """
         prepared = self._fitting(X, self.rho)
+        options = seeded(options, method, self.random_state)
         found = self._each(
-            lambda block: block_marginals(block, self.coef_, method, tol),
+            lambda block: block_marginals(block, self.coef_, method, tol, options),
             [block for block, _ in prepared],
         )
         worst = max(gap for _, gap in found)
@@ -163,30 +166,32 @@ class MatchingProbabilities(MatchingEstimator):
         )
         out: list[Any] = []
         for (block, sample), drawn in zip(prepared, found, strict=True):
+            labels = [self._label(label, sample) for label in drawn.labels]
             simple = block.structure.is_simple  # type: ignore[attr-defined]
-            labels = drawn.labels
-            out.append(labels if simple else [self._label(label, sample) for label in labels])
+            out.append(np.array(labels) if simple else labels)
         return out
 
-    def calibration(self, X: Any, Y: Any, **options: Any) -> Reliability:
+    def calibration(self, X: Any, Y: Any, method: str = "auto", **options: Any) -> Reliability:
         """Predicted pair probabilities beside how often pairs occurred, on held-out samples.
 
-        Expected calibration error, Brier score, reliability curve and more; `options` are those of
-        `mlestruct.calibration.pair_reliability`, such as n_bins, strategy and events.
+        Expected calibration error, Brier score, reliability curve and more; `method` is that of
+        `predict_marginals`, `options` are those of `mlestruct.calibration.pair_reliability`:
+        n_bins, strategy, events, drop_zeros, confidence.
         """
         from ..calibration import pair_reliability
 
         samples = check_samples(X)
         labels = check_same_length(samples, Y)
         sides = isinstance(self, BipartiteBlocks)
-        tables = self.predict_marginals(samples)
+        tables = self.predict_marginals(samples, method=method)
         return pair_reliability(tables, labels, bipartite=sides, **options)
 
     def approximate_log_likelihood(self, X: Any, Y: Any, tol: float = 1e-6) -> Floats:
         """<scores, y> - log Z_rho of each sample: what `fit` maximises, without the penalty.
 
         Good for choosing alpha on held-out samples; at rho = 1/2 it is a lower bound of the exact
-        log-likelihood.
+        log-likelihood. Values of different rho are not comparable: take `log_likelihood` of small
+        samples, or `log_likelihood_bounds`.
 
         Returns
         -------
@@ -202,6 +207,24 @@ class MatchingProbabilities(MatchingEstimator):
             vertex = self._observe(block, sample, labels[m], f"Y[{m}]")
             structure: Any = block.structure
             return vertex.dot(scores) - float(structure.marginals(scores, None, tol).upper_bound)
+
+        return np.array(self._each(one, range(len(prepared))))
+
+    def log_likelihood(self, X: Any, Y: Any) -> Floats:
+        """Exact log p(y | x; coef_) of each sample, by counting matchings; small samples only.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        samples = check_samples(X)
+        labels = check_same_length(samples, Y)
+        prepared = self._fitting(samples, self.rho)
+
+        def one(m: int) -> float:
+            block, sample = prepared[m]
+            vertex = self._observe(block, sample, labels[m], f"Y[{m}]")
+            return exact_log_likelihood(block, self.coef_, vertex)
 
         return np.array(self._each(one, range(len(prepared))))
 

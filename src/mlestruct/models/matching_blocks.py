@@ -178,9 +178,14 @@ class BipartiteBlocks(MatchingBlocks):
                 )
 
     def _check_label(self, label: Any, sample: PairSample, structure: Any, where: str) -> Ints:
-        if structure.is_simple:
+        if isinstance(getattr(structure, "original", structure), BipartiteMatching):
             return self._check_partners(label, sample, self.perfect is not False, where)
-        pairs = self._check_pairs(label, sample, where)
+        if structure.is_simple and np.ndim(label) == 1 and not sparse.issparse(label):
+            partner = self._check_partners(label, sample, False, where)  # capacities of 0 and 1
+            rows = np.flatnonzero(partner >= 0)
+            pairs = np.stack([rows, partner[rows]], axis=1)
+        else:
+            pairs = self._check_pairs(label, sample, where)
         self._check_loads(pairs, sample, structure, where)
         return pairs + np.array([0, sample.shape[0]])
 
@@ -212,7 +217,13 @@ class BipartiteBlocks(MatchingBlocks):
         return check_pairs(label, *sample.shape, where)
 
     def _label(self, found: Ints, sample: PairSample) -> Ints:
-        return found if found.ndim == 1 else found - np.array([0, sample.shape[0]])
+        n_rows = sample.shape[0]
+        if found.ndim == 2:
+            return found - np.array([0, n_rows])
+        if found.shape[0] == n_rows:
+            return found
+        partner = found[:n_rows]  # of all nodes, where some have a capacity of 0
+        return np.where(partner < 0, -1, partner - n_rows)
 
 
 class GroupBlocks(MatchingBlocks):

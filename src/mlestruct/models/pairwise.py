@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,12 +23,13 @@ from ..structures.pairwise import Pairwise
 from ..structures.pairwise_graph import PairwiseGraph
 from ..structures.reweighting import Reweighting, reweighting
 from .labelling import LabellingEstimator
-from .probabilities import block_marginals
+from .probabilities import block_marginals, exact_log_likelihood, seeded
 from .states import MASKED, States
 from .validation import check_positive, check_same_length, check_samples
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+T = TypeVar("T")
 
 SCATTERED = 0.75  # a warning is due where fewer edges than this share survive
 
@@ -212,22 +213,25 @@ class PairwiseEstimator(LabellingEstimator):
     def _shapes(self, X: Any) -> list[tuple[int, ...]]:
         return [sample.shape for sample in self._fitting(X)]
 
-    def predict_marginals(self, X: Any, tol: float = 1e-3, method: str = "auto") -> list[Floats]:
+    def predict_marginals(
+        self, X: Any, tol: float = 1e-3, method: str = "auto", **options: Any
+    ) -> list[Floats]:
         """Probabilities of the states of every node: arrays of shape (*shape of labels, n_states).
 
         They maximise <scores, tau> + H_rho(tau); exact on chains and trees. `tol` is the certified
         gap of each log-partition function, per node. `method` is one of
         `mlestruct.inference.marginals`: "auto", "fw" (from MAP calls alone), "perturb" or, where
-        the treewidth is small, "exact".
+        the treewidth is small, "exact"; `options` are those of the method.
         """
         tol = check_positive(tol, "tol")
         samples = self._fitting(X)
+        options = seeded(options, method, self.random_state)
 
         def one(pair: tuple[GraphSample, Block]) -> tuple[Floats, float]:
             sample, block = pair
             wanted = tol * sample.graph.n_nodes
             structure: Any = block.structure
-            tau, gap = block_marginals(block, self.coef_, method, wanted)
+            tau, gap = block_marginals(block, self.coef_, method, wanted, options)
             return structure.node_marginals(tau).reshape(*sample.shape, -1), gap / wanted
 
         blocks = self._make_blocks(samples, len(self._states))
@@ -256,9 +260,58 @@ class PairwiseEstimator(LabellingEstimator):
         lower, upper : ndarrays of shape (n_samples,)
         """
         tol = check_positive(tol, "tol")
+
+        def one(block: Block, vertex: Vertex) -> tuple[float, float]:
+            scores = block.scores(self.coef_)
+            fit = vertex.dot(scores)
+            structure: Any = block.structure
+            wanted = tol * structure.graph.n_nodes
+            least, most = log_partition_bounds(structure, scores, tol=wanted)
+            return fit - most, min(fit - least, 0.0)
+
+        found = self._of_labels(X, Y, one, (0.0, 0.0))
+        return np.array([low for low, _ in found]), np.array([high for _, high in found])
+
+    def approximate_log_likelihood(self, X: Any, Y: Any, tol: float = 1e-6) -> Floats:
+        """<scores, y> - log Z_rho of each sample: what `fit` maximises, without the penalty.
+
+        Good for choosing alpha on held-out samples; a lower bound of the exact log-likelihood
+        where rho lies in the spanning-tree polytope, as it does by default.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        tol = check_positive(tol, "tol")
+
+        def one(block: Block, vertex: Vertex) -> float:
+            scores = block.scores(self.coef_)
+            structure: Any = block.structure
+            found = structure.marginals(scores, None, tol * structure.graph.n_nodes)
+            return vertex.dot(scores) - float(found.upper_bound)
+
+        return np.array(self._of_labels(X, Y, one, 0.0))
+
+    def log_likelihood(self, X: Any, Y: Any) -> Floats:
+        """Exact log p(y | x; coef_) of each sample, on junction trees; small treewidth only.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        return np.array(
+            self._of_labels(
+                X, Y, lambda block, vertex: exact_log_likelihood(block, self.coef_, vertex), 0.0
+            )
+        )
+
+    def _of_labels(
+        self, X: Any, Y: Any, function: Callable[[Block, Vertex], T], unlabelled: T
+    ) -> list[T]:
+        """`function` of the labelled part of each sample; `unlabelled` where there is none."""
         samples = self._fitting(X)
         labels = check_same_length(samples, Y)
-        lower, upper = np.zeros(len(samples)), np.zeros(len(samples))
+        out = [unlabelled] * len(samples)
         parts = []
         for m, (sample, label) in enumerate(zip(samples, labels, strict=True)):
             states = self._encode(self._states, sample, label, m)
@@ -266,21 +319,16 @@ class PairwiseEstimator(LabellingEstimator):
             if seen.any():
                 part = sample if seen.all() else sample.labelled(seen)
                 parts.append((m, part, states[seen]))
-        blocks = self._make_blocks(
-            [part for _, part, _ in parts], len(self._states), [m for m, _, _ in parts]
-        )
+        places = [m for m, _, _ in parts]
+        blocks = self._make_blocks([part for _, part, _ in parts], len(self._states), places)
 
-        def one(entry: Any) -> tuple[int, float, float]:
-            (m, part, states), block = entry
-            structure: Any = block.structure
-            scores = block.scores(self.coef_)
-            fit = structure.encode(states).dot(scores)
-            least, most = log_partition_bounds(structure, scores, tol=tol * part.graph.n_nodes)
-            return m, fit - most, min(fit - least, 0.0)
+        def one(entry: Any) -> T:
+            (_, _, states), block = entry
+            return function(block, block.structure.encode(states))
 
-        for m, low, high in self._each(one, zip(parts, blocks, strict=True)):
-            lower[m], upper[m] = low, high
-        return lower, upper
+        for m, found in zip(places, self._each(one, zip(parts, blocks, strict=True)), strict=True):
+            out[m] = found
+        return out
 
 
 def _is_scattered(sample: GraphSample, seen: NDArray[np.bool_]) -> bool:

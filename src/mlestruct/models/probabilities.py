@@ -9,22 +9,39 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..inference import result
+from ..inference.exact import exact_distribution
 from ..inference.methods import marginals
 from ..inference.sampling import sample
 from ..learning.problem import Block
+from ..structures.base import Vertex
 
 Floats = NDArray[np.float64]
 
 
-def block_marginals(block: Block, coef: Floats, method: str, tol: float) -> tuple[Floats, float]:
+def block_marginals(
+    block: Block, coef: Floats, method: str, tol: float, options: dict[str, Any]
+) -> tuple[Floats, float]:
     """(tau, certified gap) of one sample by a method of `mlestruct.inference.marginals`."""
     scores = block.scores(coef)
     structure: Any = block.structure
-    if method == "auto":
+    if method == "auto" and not options:
         found = structure.marginals(scores, None, tol)
         return found.tau, found.gap
-    answer = marginals(structure, scores, method, tol=tol)
+    answer = marginals(structure, scores, method, tol=tol, **options)
     return answer.tau, 0.0  # it has warned already if it did not converge
+
+
+def seeded(options: dict[str, Any], method: str, random_state: Any) -> dict[str, Any]:
+    """Options with the estimator's random_state where the method is random and none is given."""
+    if method == "perturb" and "random_state" not in options:
+        return {**options, "random_state": random_state}
+    return options
+
+
+def exact_log_likelihood(block: Block, coef: Floats, vertex: Vertex) -> float:
+    """log p of one output, by counting all of them."""
+    scores = block.scores(coef)
+    return min(vertex.dot(scores) - exact_distribution(block.structure, scores).log_partition, 0.0)
 
 
 def block_samples(

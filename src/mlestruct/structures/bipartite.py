@@ -57,7 +57,13 @@ class BipartiteMatching:
         perfect: bool = True,
     ):
         if not isinstance(graph, BipartiteGraph):
+            if len(graph) != 2:
+                raise ValueError(f"graph: expected a graph or (n_rows, n_cols), got {graph!r}")
             graph = BipartiteGraph.complete(*graph)
+        if not isinstance(perfect, bool | np.bool_):
+            raise ValueError(
+                f"perfect: expected True (the smaller side is matched) or False, got {perfect!r}"
+            )
         self.graph = graph
         parts = (graph.ptr.tobytes(), graph.col.tobytes(), bool(perfect), graph.n_cols)
         self.fingerprint = f"matching {hash(parts)}"
@@ -82,6 +88,18 @@ class BipartiteMatching:
     def is_settled(self) -> bool:
         """Whether there is only one admissible matching."""
         return self._core.edges.n_edges == 0
+
+    @property
+    def n_nodes(self) -> int:
+        """Rows and columns."""
+        return self.graph.n_rows + self.graph.n_cols
+
+    def single_marginals(self, tau: Floats) -> Floats:
+        """Probability of every row, then every column, to stay single."""
+        n, m = self.graph.n_rows, self.graph.n_cols
+        out = np.zeros(n + m)
+        out[np.repeat([self.free_rows, self.free_cols], [n, m])] = tau[self.n_scored :]
+        return out
 
     def with_rho(self, rho: Any) -> BipartiteMatching:
         """The same output space with another entropy."""
@@ -206,15 +224,19 @@ class BipartiteMatching:
             return t, np.where(free, 1.0 - n * share, 1.0)
         counts = np.diff(rows.ptr)
         t = np.repeat(1.0 / np.maximum(counts, 1), counts)
-        return t, np.where(free, 0.5, 1.0)
+        return t, np.where(free & (n > 0), 0.5, 1.0)
 
     def marginals(self, scores: Floats, warm: Any = None, tol: float = 1e-8) -> Marginals:
         """tau maximising <scores, tau> + H_rho(tau), with certified bounds of log Z_rho."""
-        core = self._core
         if warm is None and is_wide(scores):
             calm = calm_marginals(self, scores, tol)
             if calm is not None:
                 return calm
+        return self.marginals_as_given(scores, warm, tol)
+
+    def marginals_as_given(self, scores: Floats, warm: Any, tol: float) -> Marginals:
+        """`marginals` of scores of any spread, without taking prices off them."""
+        core = self._core
         constant = float(scores @ core.settled)
         if warm is None and core.is_bethe:
             found = bethe_oracle.solve(core.rows, scores, self._start, tol)
@@ -314,6 +336,8 @@ def node_rho(
             raise ValueError(f"rho: a tuple must hold (of rows, of columns), got {len(rho)} parts")
         parts = [np.asarray(part, dtype=np.float64) for part in rho]
     else:
+        if isinstance(rho, str):
+            raise ValueError(f"rho: expected a number or an array from 0.5 to 1, got {rho!r}")
         values = np.asarray(rho, dtype=np.float64)
         if values.ndim == 0:
             parts = [values, values]

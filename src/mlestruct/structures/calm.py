@@ -3,7 +3,8 @@
 With prices u_i + v_j >= w_ij that meet at the best matching, the scores w - u - v are at most 0,
 and 0 on the best matching. log Z_rho is smaller by the sum of all prices, marginals are the same.
 What then scores far below 0 has no mass: tau is looked for without it. For the bound from above
-such scores are raised to CALM, which changes log Z_rho by less than rounding, and upwards.
+such scores are raised, which changes log Z_rho by less than rounding, and upwards. How far below 0
+depends on the number of nodes: a cycle of pairs shares the loss of one of them.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from .base import Marginals
 
 Floats = NDArray[np.float64]
 
-WIDE = 1000.0  # spread of scores from which it pays
-CALM = -200.0
+WIDE = 150.0  # spread of scores from which it pays
+CALM = -40.0  # per node: a pair that raises its score to this times their number has no mass
 
 
 def is_wide(scores: Floats) -> bool:
@@ -32,14 +33,17 @@ def calm_marginals(structure: Any, scores: Floats, tol: float) -> Marginals | No
     It does not where staying single is all but ruled out: then these coordinates cannot be dropped.
     """
     calmed, constant = structure.without_prices(scores)
-    if calmed is None or (calmed[structure.n_scored :] < CALM).any():
+    if calmed is None:
         return None
-    keep = calmed[: structure.n_scored] > CALM
-    found = structure.marginals(np.maximum(calmed, CALM), None, tol)
+    lowest = CALM * max(structure.n_nodes, 4)
+    if (calmed[structure.n_scored :] < lowest).any():
+        return None
+    found = structure.marginals_as_given(np.maximum(calmed, lowest), None, tol)
     tau, value, steps = found.tau, found.value, found.iterations
+    keep = calmed[: structure.n_scored] > lowest
     if not keep.all():  # what has no mass is to have none at all, since its score is so low
         smaller, places = structure.restricted(keep)
-        inner = smaller.marginals(calmed[places], None, tol)
+        inner = smaller.marginals_as_given(calmed[places], None, tol)
         tau = np.zeros_like(scores)
         tau[places] = inner.tau
         value, steps = inner.value, steps + inner.iterations

@@ -47,9 +47,11 @@ class Chains:
     """
 
     def __init__(self, lengths: ArrayLike, n_states: int):
-        sizes = np.atleast_1d(np.asarray(lengths)).astype(np.int64)
-        if sizes.ndim != 1 or sizes.shape[0] == 0 or sizes.min() < 1:
-            raise ValueError("lengths: expected one length of at least 1 per chain")
+        given = np.atleast_1d(np.asarray(lengths))
+        sizes = given.astype(np.int64)
+        whole = given.dtype.kind in "iuf" and np.array_equal(sizes, given)
+        if sizes.ndim != 1 or sizes.shape[0] == 0 or sizes.min() < 1 or not whole:
+            raise ValueError(f"lengths: expected whole numbers of at least 1, got {lengths!r}")
         if n_states < 2:
             raise ValueError(f"n_states: expected at least 2, got {n_states}")
         self.n_states = int(n_states)

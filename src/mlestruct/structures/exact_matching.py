@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..decoders.blossom import best_matching
 from ..inference import odd_set_oracle
+from ..inference.blended_frank_wolfe import blended_marginals
 from ..inference.frank_wolfe_marginals import frank_wolfe_marginals
 from ..inference.odd_set_oracle import OddSets
 from .base import Decoding, Marginals, MissingCapability, Vertex
@@ -27,6 +28,7 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 MAX_STEPS = 100  # of Frank-Wolfe, where the local optimum is not a mixture of matchings
+FEW_NODES = 60  # up to which mixtures of matchings are tried where prices of odd sets fail
 VIOLATION = 1e-9  # of an odd-set constraint that is overlooked
 
 
@@ -127,11 +129,23 @@ class ExactMatching(LocalMatching):
         if self._is_consistent(local.tau):
             return replace(local, warm=_Warm(local.warm, known.sets, local.tau))
         if self._open[0].n_nodes <= CUT_LIMIT:
-            return self._marginals_with_sets(scores, _Warm(local.warm, known.sets, known.tau), tol)
+            state = _Warm(local.warm, known.sets, known.tau)
+            found = self._marginals_with_sets(scores, state, tol)
+            if warm is None and found.gap > tol and self._open[0].n_nodes <= FEW_NODES:
+                return self._from_vertices(scores, found, tol)
+            return found
         start = known.tau + 1e-3 * (self.interior() - known.tau)
         tau, value, upper, steps = frank_wolfe_marginals(self, scores, start, tol, MAX_STEPS)
         state = _Warm(local.warm, known.sets, tau)
         return Marginals(tau, value, min(upper, local.upper_bound), state, steps)
+
+    def _from_vertices(self, scores: Floats, found: Marginals, tol: float) -> Marginals:
+        """The better of what was found and of a mixture of few matchings."""
+        tau, value, upper, calls = blended_marginals(self, scores, self.interior(), tol, MAX_STEPS)
+        upper = min(upper, found.upper_bound)
+        if value < found.value:
+            tau, value = found.tau, found.value
+        return Marginals(tau, value, upper, found.warm, found.iterations + calls)
 
     def beliefs(
         self, scores: Floats, damping: float = 0.0, max_sweeps: int = 2000, tol: float = 1e-8

@@ -101,13 +101,17 @@ class LocalMatching(MatchingSpace):
         Prices of the nodes (`edge_oracle`) give it where no marginal comes near 1 or rho is small;
         otherwise the double cover does, as in the bipartite case.
         """
-        constant = float(scores @ self.settled)
         if not np.isfinite(scores).all():
             raise ValueError("scores must be finite; forbid pairs by leaving them out of the graph")
         if warm is None and self._has_cover and is_wide(scores):
             calm = calm_marginals(self, scores, tol)
             if calm is not None:
                 return calm
+        return self.marginals_as_given(scores, warm, tol)
+
+    def marginals_as_given(self, scores: Floats, warm: Any, tol: float) -> Marginals:
+        """`marginals` of scores of any spread, without taking prices off them."""
+        constant = float(scores @ self.settled)
         covered = isinstance(warm, matching_oracle.Solution)
         if not covered or not self._is_small:
             known = warm if isinstance(warm, edge_oracle.EdgeSolution) else None

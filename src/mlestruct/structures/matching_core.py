@@ -68,7 +68,7 @@ class MatchingCore:
         """Whether entries and coordinates are the same thing."""
         size = self.settled.shape[0]
         same = self.source.shape[0] == size and np.array_equal(self.source, np.arange(size))
-        return bool(same and not self.any_free)
+        return bool(same and not self.any_free and not self._is_single.any())
 
     @cached_property
     def is_bethe(self) -> bool:

@@ -128,6 +128,16 @@ class MatchingSpace:
             left -= self.settled[self.n_scored :]
         return left[nodes], self.open_singles[nodes]
 
+    @property
+    def n_nodes(self) -> int:
+        return self.graph.n_nodes
+
+    def single_marginals(self, tau: Floats) -> Floats:
+        """Expected unused capacity of every node: its probability to stay single."""
+        if self.n_coordinates == self.n_scored:
+            return np.zeros(self.graph.n_nodes)
+        return tau[self.n_scored :].copy()
+
     def with_rho(self, rho: ArrayLike) -> Any:
         """The same output space with another entropy; with capacities above 1, this one."""
         return self._over(self.graph, rho) if self.is_simple else self

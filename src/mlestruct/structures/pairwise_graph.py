@@ -88,6 +88,8 @@ class Grid(PairwiseGraph):
     def __init__(self, height: int, width: int, neighbours: int = 4):
         if neighbours not in (4, 8):
             raise ValueError(f"neighbours: expected 4 or 8, got {neighbours!r}")
+        if height < 1 or width < 1:
+            raise ValueError(f"grid: expected at least one row and column, got {height} x {width}")
         self.height, self.width, self.neighbours = int(height), int(width), int(neighbours)
         self.n_nodes = self.height * self.width
         self.direction_sizes = [self.height * (self.width - 1), (self.height - 1) * self.width]

@@ -27,6 +27,10 @@ class PairwiseSpace:
     n_states: int
 
     def __init__(self, graph: PairwiseGraph, rho: Any):
+        if not isinstance(graph, PairwiseGraph):
+            raise TypeError(
+                f"graph: expected a PairwiseGraph or grid(height, width), got {graph!r}"
+            )
         self.graph = graph
         self.reweighting = rho if isinstance(rho, Reweighting) else reweighting(graph, rho)
 

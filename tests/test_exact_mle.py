@@ -1,0 +1,386 @@
+"""Exact maximum likelihood, against SciPy on the likelihood summed over all outputs."""
+
+from dataclasses import dataclass
+
+import brute
+import brute_general
+import brute_pairwise
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.special import logsumexp
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV
+
+from mlestruct import BipartiteMatchingCRF, load
+from mlestruct.baselines import ExactBipartiteMLE, ExactGraphMLE, ExactGridMLE, ExactMatchingMLE
+from mlestruct.exceptions import TooLargeToCount
+from mlestruct.models.pairs import PairInput
+
+ALPHA = 0.3
+PRECISE = {"alpha": ALPHA, "tol": 1e-9}
+
+
+# ---------------------------------------------------------------------- the likelihood, enumerated
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """All outputs (n_outputs, size), features of coordinates (size, K), the observed output."""
+
+    outputs: np.ndarray
+    features: np.ndarray
+    observed: np.ndarray
+    offset: np.ndarray | float = 0.0
+    weight: float = 1.0
+
+    def log_likelihood(self, theta):
+        scores = self.features @ theta + self.offset
+        return float(self.observed @ scores - logsumexp(self.outputs @ scores))
+
+    def marginals(self, theta):
+        total = self.outputs @ (self.features @ theta + self.offset)
+        return np.exp(total - logsumexp(total)) @ self.outputs
+
+
+def objective(samples, theta):
+    """Penalised log-likelihood."""
+    fit = sum(sample.weight * sample.log_likelihood(theta) for sample in samples)
+    return fit - 0.5 * ALPHA * float(theta @ theta)
+
+
+def gradient(samples, theta):
+    fit = sum(
+        sample.weight * sample.features.T @ (sample.observed - sample.marginals(theta))
+        for sample in samples
+    )
+    return fit - ALPHA * theta
+
+
+def best(samples):
+    """The maximiser and the maximum, by SciPy."""
+    found = minimize(
+        lambda theta: -objective(samples, theta),
+        np.zeros(samples[0].features.shape[1]),
+        jac=lambda theta: -gradient(samples, theta),
+        method="BFGS",
+        options={"gtol": 1e-9},
+    )
+    return found.x, -found.fun
+
+
+# ---------------------------------------------------------------------- problems
+def pad(features, size):
+    """No features for staying single."""
+    return np.vstack([features, np.zeros((size - len(features), features.shape[1]))])
+
+
+def bipartite(shapes, perfect=True, masked=False, offsets=False, weights=None, seed=0):
+    """(X, Y, samples) of random matchings of two sides."""
+    rng = np.random.default_rng(seed)
+    X, Y, samples = [], [], []
+    for m, shape in enumerate(shapes):
+        mask = np.ones(shape, bool)
+        if masked:
+            mask[rng.permutation(shape[0])[: shape[0] - 1], 0] = False
+        space = brute.Space(mask, perfect)
+        table = rng.normal(size=(*shape, 2))
+        label = space.labels[rng.integers(len(space.labels))]
+        offset = rng.normal(size=shape) if offsets else None
+        plain = not (masked or offsets)
+        X.append(table if plain else PairInput(table, mask if masked else None, offset))
+        Y.append(label)
+        own = np.zeros(space.size)
+        if offsets:
+            own[: mask.sum()] = offset[mask]
+        samples.append(
+            Sample(
+                space.vertices,
+                pad(table[mask], space.size),
+                space.structure.encode(label).dense(space.size),
+                own,
+                1.0 if weights is None else weights[m],
+            )
+        )
+    return X, Y, samples
+
+
+def group(n, perfect=True, capacity=1, offsets=False, n_samples=4, seed=0):
+    """(X, Y, samples) of random matchings of one group."""
+    rng = np.random.default_rng(seed)
+    space = brute_general.complete(n, perfect, 0.5, capacity)
+    X, Y, samples = [], [], []
+    for _ in range(n_samples):
+        table, offset = rng.normal(size=(n, n, 2)), rng.normal(size=(n, n))
+        table, offset = table + table.transpose(1, 0, 2), offset + offset.T
+        vertex = space.vertices[rng.integers(len(space.vertices))]
+        pairs = space.edges[vertex[: space.n_edges] > 0]
+        partner = np.full(n, -1)
+        partner[pairs[:, 0]], partner[pairs[:, 1]] = pairs[:, 1], pairs[:, 0]
+        X.append(PairInput(table, offset=offset) if offsets else table)
+        Y.append(partner if capacity == 1 else pairs)
+        i, j = space.edges.T
+        own = np.zeros(space.size)
+        own[: space.n_edges] = offset[i, j] if offsets else 0.0
+        samples.append(Sample(space.vertices, pad(table[i, j], space.size), vertex, own))
+    return X, Y, samples
+
+
+def labelled(space, nodes, pairs, label):
+    """A `Sample` of a labelling: weights per state of node and edge features."""
+    states = space.n_states
+    of_nodes = np.einsum("nc,st->nstc", nodes, np.eye(states)).reshape(space.split, -1)
+    both = np.eye(states**2)
+    of_edges = np.einsum("ed,pq->epqd", pairs, both).reshape(space.size - space.split, -1)
+    features = np.zeros((space.size, of_nodes.shape[1] + of_edges.shape[1]))
+    features[: space.split, : of_nodes.shape[1]] = of_nodes
+    features[space.split :, of_nodes.shape[1] :] = of_edges
+    return Sample(space.vertices, features, space.point(np.asarray(label)[None])[0])
+
+
+def graphs(n_states, seed=0):
+    rng = np.random.default_rng(seed)
+    X, Y, samples = [], [], []
+    for edges in ([(0, 1), (1, 2), (0, 2)], [(0, 1), (2, 1), (2, 3)], [(3, 0), (1, 2)]):
+        pairs = np.array(edges)
+        nodes, of_edges = rng.normal(size=(4, 2)), rng.normal(size=(len(edges), 1))
+        label = rng.integers(0, n_states, 4)
+        space = brute_pairwise.Labellings(4, pairs, n_states)
+        X.append((nodes, pairs, of_edges))
+        Y.append(label)
+        samples.append(labelled(space, nodes, of_edges, label))
+    Y[0][:2] = [0, n_states - 1]
+    samples[0] = labelled(brute_pairwise.Labellings(4, X[0][1], n_states), X[0][0], X[0][2], Y[0])
+    return X, Y, samples
+
+
+def grids(seed=0):
+    rng = np.random.default_rng(seed)
+    X, Y, samples = [], [], []
+    for height, width in ((2, 3), (3, 2), (1, 4), (2, 2)):
+        image, label = rng.normal(size=(height, width, 2)), rng.integers(0, 2, (height, width))
+        edges = brute_pairwise.grid_edges(height, width)
+        across = height * (width - 1)
+        directions = np.eye(2)[(np.arange(len(edges)) >= across).astype(int)]
+        space = brute_pairwise.Labellings(height * width, edges)
+        X.append(image)
+        Y.append(label)
+        samples.append(labelled(space, image.reshape(-1, 2), directions, label.ravel()))
+    return X, Y, samples
+
+
+WEIGHTS = [0.5, 2.0, 1.0]
+SQUARES = [(3, 3), (4, 4), (2, 2)]
+
+PROBLEMS = {
+    "bipartite": (ExactBipartiteMLE(**PRECISE), lambda: bipartite(SQUARES), None),
+    "rectangular": (
+        ExactBipartiteMLE(**PRECISE),
+        lambda: bipartite([(2, 4), (4, 3), (1, 3)]),
+        None,
+    ),
+    "singles": (
+        ExactBipartiteMLE(**PRECISE, perfect=False),
+        lambda: bipartite(SQUARES, perfect=False),
+        None,
+    ),
+    "weights": (
+        ExactBipartiteMLE(**PRECISE),
+        lambda: bipartite(SQUARES, weights=WEIGHTS),
+        WEIGHTS,
+    ),
+    "offsets": (ExactBipartiteMLE(**PRECISE), lambda: bipartite(SQUARES, offsets=True), None),
+    "masks": (
+        ExactBipartiteMLE(**PRECISE),
+        lambda: bipartite([(3, 3), (4, 4)], masked=True, offsets=True),
+        None,
+    ),
+    "group": (ExactMatchingMLE(**PRECISE), lambda: group(6), None),
+    "group singles": (
+        ExactMatchingMLE(**PRECISE, perfect=False),
+        lambda: group(5, perfect=False),
+        None,
+    ),
+    "group offsets": (ExactMatchingMLE(**PRECISE), lambda: group(4, offsets=True), None),
+    "b-matching": (ExactMatchingMLE(**PRECISE, capacity=2), lambda: group(5, capacity=2), None),
+    "binary graphs": (ExactGraphMLE(**PRECISE), lambda: graphs(2), None),
+    "graphs": (ExactGraphMLE(**PRECISE), lambda: graphs(3), None),
+    "grids": (ExactGridMLE(**PRECISE), grids, None),
+}
+fits = {}
+
+
+def fitted(name):
+    """(model, X, Y, samples), fitted once."""
+    if name not in fits:
+        model, make, weights = PROBLEMS[name]
+        X, Y, samples = make()
+        fits[name] = clone(model).fit(X, Y, sample_weight=weights), X, Y, samples
+    return fits[name]
+
+
+# ---------------------------------------------------------------------- the optimum
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_coefficients_maximise_the_enumerated_likelihood(name):
+    model, _, _, samples = fitted(name)
+    theta, _ = best(samples)
+    assert model.converged_
+    np.testing.assert_allclose(model.coef_, theta, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize("tol", [1e-9, 1e-2])
+def test_the_certificate_encloses_the_optimum(name, tol):
+    model, X, Y, samples = fitted(name)
+    if tol > 1e-3:
+        model = clone(model).set_params(tol=tol).fit(X, Y, sample_weight=PROBLEMS[name][2])
+    _, optimum = best(samples)
+    reached = objective(samples, model.coef_)
+    assert reached <= optimum + 1e-8 <= model.objective_ + 2e-8
+    assert optimum - reached <= model.duality_gap_ + 1e-8
+    assert model.duality_gap_ <= tol * max(1.0, abs(optimum)) + 1e-9
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_moments_match_at_the_optimum(name):
+    model, _, _, samples = fitted(name)
+    assert np.abs(gradient(samples, model.coef_)).max() <= 1e-3
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_log_likelihoods_are_exact(name):
+    model, X, Y, samples = fitted(name)
+    exact = [sample.log_likelihood(model.coef_) for sample in samples]
+    np.testing.assert_allclose(model.log_likelihood(X, Y), exact, atol=1e-9)
+    for bound in model.log_likelihood_bounds(X, Y):
+        np.testing.assert_allclose(bound, exact, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["bipartite", "rectangular", "singles", "offsets"])
+def test_marginals_of_pairs_are_exact(name):
+    model, X, _, samples = fitted(name)
+    for table, sample in zip(model.predict_marginals(X), samples, strict=True):
+        np.testing.assert_allclose(
+            table.ravel(), sample.marginals(model.coef_)[: table.size], atol=1e-9
+        )
+
+
+@pytest.mark.parametrize("name", ["binary graphs", "graphs", "grids"])
+def test_marginals_of_states_are_exact(name):
+    model, X, _, samples = fitted(name)
+    for table, sample in zip(model.predict_marginals(X), samples, strict=True):
+        np.testing.assert_allclose(
+            table.ravel(), sample.marginals(model.coef_)[: table.size], atol=1e-9
+        )
+
+
+@pytest.mark.parametrize("perfect", [True, False])
+@pytest.mark.parametrize("seed", range(3))
+def test_approximate_likelihoods_enclose_the_exact_one(perfect, seed):
+    # log Z_B <= log Z <= log Z_RW at every theta, so the same holds for what is maximised.
+    X, Y, samples = bipartite([(4, 4), (3, 3), (3, 4)], perfect=perfect, seed=seed)
+    _, optimum = best(samples)
+    settings = {"alpha": ALPHA, "tol": 1e-6, "perfect": perfect}
+    reweighted = BipartiteMatchingCRF(rho=0.5, **settings).fit(X, Y)
+    bethe = BipartiteMatchingCRF(rho=1.0, **settings).fit(X, Y)
+    exact = ExactBipartiteMLE(**settings).fit(X, Y)
+    assert reweighted.objective_ - reweighted.duality_gap_ <= optimum + 1e-8
+    assert optimum <= bethe.objective_ + 1e-8
+    assert exact.objective_ - exact.duality_gap_ - 1e-8 <= optimum <= exact.objective_ + 1e-8
+
+
+# ---------------------------------------------------------------------- an estimator like others
+def test_rho_and_polytope_have_no_effect():
+    X, Y, _ = bipartite(SQUARES)
+    one, other = (ExactBipartiteMLE(**PRECISE, rho=rho).fit(X, Y).coef_ for rho in (0.5, 1.0))
+    np.testing.assert_array_equal(one, other)
+    X, Y, _ = group(6)
+    one, other = (
+        ExactMatchingMLE(**PRECISE, polytope=p).fit(X, Y).coef_ for p in ("local", "exact")
+    )
+    np.testing.assert_allclose(one, other, atol=1e-8)
+
+
+@pytest.mark.parametrize("solver", ["fw", "bcfw", "newton", "block_marginals", "fast", None])
+@pytest.mark.parametrize("name", ["bipartite", "group", "graphs", "grids"])
+def test_other_solvers_are_refused(name, solver):
+    model, X, Y, _ = fitted(name)
+    with pytest.raises(ValueError, match="solver: exact likelihood"):
+        clone(model).set_params(solver=solver).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("model", "x", "y"),
+    [
+        (ExactBipartiteMLE(), np.zeros((40, 40, 1)), np.arange(40)),
+        (ExactMatchingMLE(), np.zeros((60, 60, 1)), np.arange(60) ^ 1),
+        (ExactGridMLE(), np.zeros((40, 40, 1)), np.indices((40, 40)).sum(axis=0) % 2),
+    ],
+)
+def test_large_problems_are_refused(model, x, y):
+    with pytest.raises(TooLargeToCount, match="too large"):
+        model.fit([x], [y])
+
+
+@pytest.mark.parametrize("name", ["bipartite", "group", "graphs", "grids"])
+def test_parameters_survive_cloning(name):
+    model, X, Y, _ = fitted(name)
+    again = clone(model)
+    assert again.get_params() == model.get_params()
+    assert not hasattr(again, "coef_")
+    np.testing.assert_array_equal(again.fit(X, Y).coef_, model.coef_)
+
+
+def test_alpha_can_be_searched():
+    X, Y, _ = bipartite([(3, 3)] * 6)
+    search = GridSearchCV(ExactBipartiteMLE(), {"alpha": [0.1, 1.0]}, cv=2).fit(X, Y)
+    assert search.best_params_["alpha"] in (0.1, 1.0)
+
+
+@pytest.mark.parametrize("name", ["bipartite", "group", "graphs", "grids"])
+def test_models_are_stored_and_read(name, tmp_path):
+    model, X, _, _ = fitted(name)
+    model.save(tmp_path / "model.npz")
+    found = load(tmp_path / "model.npz")
+    assert type(found) is type(model)
+    np.testing.assert_array_equal(found.coef_, model.coef_)
+    for one, other in zip(found.predict_marginals(X), model.predict_marginals(X), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("name", ["bipartite", "group", "grids"])
+def test_paths_end_where_single_fits_do(name):
+    model, X, Y, _ = fitted(name)
+    path = clone(model).fit_path(X, Y, [3.0, ALPHA])
+    np.testing.assert_allclose(path.estimators[-1].coef_, model.coef_, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_predictions_are_the_most_probable_outputs(name):
+    model, X, _, samples = fitted(name)
+    predicted = model.predict(X)
+    likelihoods = model.log_likelihood(X, predicted)
+    for sample, value in zip(samples, likelihoods, strict=True):
+        scores = sample.features @ model.coef_ + sample.offset
+        total = sample.outputs @ scores
+        assert value == pytest.approx(float(total.max() - logsumexp(total)), abs=1e-8)
+
+
+@pytest.mark.parametrize("name", ["bipartite", "singles", "group", "graphs", "grids"])
+def test_draws_are_labels(name):
+    model, X, _, _ = fitted(name)
+    drawn = model.sample(X, 5, random_state=0)
+    again = model.sample(X, 5, random_state=0)
+    for labels, same in zip(drawn, again, strict=True):
+        np.testing.assert_array_equal(labels, same)
+    assert np.isfinite(model.log_likelihood(X, [labels[0] for labels in drawn])).all()
+
+
+@pytest.mark.parametrize("name", ["bipartite", "group", "grids"])
+def test_marginals_by_other_methods(name):
+    model, X, _, _ = fitted(name)
+    exact = model.predict_marginals(X)[0]
+    for method in ("exact", "newton"):
+        np.testing.assert_allclose(model.predict_marginals(X, method=method)[0], exact, atol=1e-12)
+    for method in ("fw", "perturb"):
+        approximate = model.predict_marginals(X, method=method)[0]
+        np.testing.assert_allclose(approximate.sum(axis=-1), 1.0, atol=1e-8)
+        np.testing.assert_allclose(approximate, exact, atol=0.3)
