@@ -21,3 +21,15 @@ def test_the_example_runs():
     assert names["segmenter"].score(names["pictures"][20:], names["masks"][20:]) > 0.7
     assert names["tagger"].score(names["letters"][40:], names["words"][40:]) > 0.5
     assert any((label == -1).any() for label in names["picky"].predict(names["bounded"]))
+
+
+@pytest.mark.skipif(not README.is_file(), reason="the README is not beside the tests")
+def test_the_page_on_inference_runs():
+    page = README.parent / "docs" / "inference.md"
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    assert len(blocks) == 2
+    for block in blocks:
+        names: dict = {}
+        exec(compile(block, str(page), "exec"), names)
+        assert names["found"].converged
+        assert names["found"].gap <= 1e-6

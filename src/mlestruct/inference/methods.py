@@ -45,7 +45,9 @@ Callback = Callable[[int, Floats], Any]
 
 APPROXIMATE, EXACT = "log Z_rho", "log Z"
 ESTIMATED = "mean upper bound of log Z"
-LOOSE = 1e-3  # relative gap from which converged messages are not believed
+LOOSE = 1e-3  # gap from which converged messages are not believed
+FEASIBLE = 1e-9  # of sums of beliefs, beyond which they get no certificate
+DEAREST = 50.0  # what moving a probability of 1 elsewhere can cost in entropy
 ROUNDING = 1e-11  # of the largest score, times the square root of how many there are
 
 
@@ -199,14 +201,17 @@ def _belief_propagation(
         "messages_converged": messages.converged,
         "log_partition_of_messages": found.log_partition,
     }
-    if not found.feasible:
+    if not found.lacking <= FEASIBLE:
         return (
             found.tau, found.log_partition, np.inf, APPROXIMATE, messages.sweeps, False, report
         )  # fmt: skip
     value = float(scores @ found.tau) + structure.entropy(found.tau)
+    # What sums lack is not to flatter the value.
+    largest = float(np.abs(scores).max(initial=0.0))
+    value -= found.lacking * structure.n_nodes * (2.0 * largest + DEAREST)
     gap = _price_gap(structure, scores, found.tau, value)
-    converged = messages.converged and gap <= LOOSE * max(1.0, abs(value))
-    return found.tau, value, gap, APPROXIMATE, messages.sweeps, converged, report
+    converged = messages.converged and gap <= LOOSE + ROUNDING * largest * np.sqrt(scores.size)
+    return found.tau, value, gap, APPROXIMATE, messages.sweeps, bool(converged), report
 
 
 def _price_gap(structure: Any, scores: Floats, tau: Floats, value: float) -> float:

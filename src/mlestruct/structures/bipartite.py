@@ -280,10 +280,10 @@ class BipartiteMatching:
         constant = float(scores @ core.settled)
         if self.is_settled:
             tau = core.coordinates(np.ones(core.source.shape[0]), np.ones(core.free.shape[0]))
-            return BeliefMarginals(tau, float(scores @ tau), NOTHING, True)
+            return BeliefMarginals(tau, float(scores @ tau), NOTHING, 0.0)
         rho = np.concatenate([self.rho_rows, self.rho_cols])
-        t, z, log_z, report, feasible = core_beliefs(core, scores, rho, damping, max_sweeps, tol)
-        return BeliefMarginals(core.coordinates(t, z), log_z + constant, report, feasible)
+        t, z, log_z, report, lacking = core_beliefs(core, scores, rho, damping, max_sweeps, tol)
+        return BeliefMarginals(core.coordinates(t, z), log_z + constant, report, lacking)
 
     def price_bound(self, scores: Floats, prices: Floats, tau: Floats) -> float:
         """A proven upper bound of log Z_rho at any column prices; tau is where to look."""

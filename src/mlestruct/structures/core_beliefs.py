@@ -22,13 +22,14 @@ MAX_SWEEPS = 500  # of scaling beliefs to exact sums
 class BeliefMarginals:
     """Beliefs of all coordinates.
 
-    `tau` has exact sums if `feasible`. `log_partition` is what the messages say of log Z_rho.
+    `lacking` is how far the worst sum of `tau` is from what it should be. `log_partition` is what
+    the messages say of log Z_rho.
     """
 
     tau: Floats
     log_partition: float
     report: Beliefs
-    feasible: bool
+    lacking: float
 
 
 NOTHING = Beliefs(np.zeros((0, 0)), 0.0, 0, 0.0, True, np.zeros((2, 0, 0)))
@@ -36,11 +37,11 @@ NOTHING = Beliefs(np.zeros((0, 0)), 0.0, 0, 0.0, True, np.zeros((2, 0, 0)))
 
 def core_beliefs(
     core: MatchingCore, scores: Floats, rho: Floats, damping: float, max_sweeps: int, tol: float
-) -> tuple[Floats, Floats, float, Beliefs, bool]:
+) -> tuple[Floats, Floats, float, Beliefs, float]:
     """Beliefs as marginals (t, z) of the core's entries and single columns.
 
-    They are scaled to exact sums. Also log Z_rho, what `belief_propagation` reports, and whether
-    the sums are exact. Scores of single nodes are moved to their edges.
+    They are scaled to exact sums. Also log Z_rho, what `belief_propagation` reports, and by how
+    much the worst sum fails. Scores of single nodes are moved to their edges.
     """
     if rho.size and rho.min() < rho.max():
         raise ValueError(
@@ -69,7 +70,7 @@ def core_beliefs(
     balance(core.rows, t, z, BALANCED, MAX_SWEEPS)
     lacking = round_sums(core.rows, t, z, edges.is_complete)
     constant = float(single.sum() + cols[free].sum())
-    return t, z, found.log_partition + constant, found, bool(lacking <= 100.0 * BALANCED)
+    return t, z, found.log_partition + constant, found, float(lacking)
 
 
 def _stay_single(terms: Floats, axis: int) -> Floats:

@@ -199,10 +199,10 @@ class LocalMatching(MatchingSpace):
             )
         constant = float(scores @ self.settled)
         if self.is_settled:
-            return BeliefMarginals(self.settled.copy(), constant, NOTHING, True)
+            return BeliefMarginals(self.settled.copy(), constant, NOTHING, 0.0)
         rho = self._edge_rho[self._open[1]]
-        t, z, log_z, report, feasible = core_beliefs(core, scores, rho, damping, max_sweeps, tol)
-        return BeliefMarginals(self._folded(core, t, z), 0.5 * log_z + constant, report, feasible)
+        t, z, log_z, report, lacking = core_beliefs(core, scores, rho, damping, max_sweeps, tol)
+        return BeliefMarginals(self._folded(core, t, z), 0.5 * log_z + constant, report, lacking)
 
     def interior(self) -> Floats:
         """A point with every coordinate that is not settled strictly inside its range.
