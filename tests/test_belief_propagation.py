@@ -5,6 +5,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
+from mlestruct.inference import marginals
 from mlestruct.inference.belief_propagation import belief_propagation
 from mlestruct.structures import BipartiteGraph, BipartiteMatching
 
@@ -148,3 +149,23 @@ def test_what_did_not_converge_says_so():
 def test_wrong_input_is_named(scores, options, message):
     with pytest.raises(ValueError, match=message):
         belief_propagation(scores, **options)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("method", ["auto", "bp", "fw"])
+@pytest.mark.parametrize("shift", [0.0, 1e3, -1e3, 1e6, -1e6])
+def test_certificates_hold_at_any_level_of_the_scores(method, shift):
+    options = {"fw": {"max_iter": 200}, "bp": {"max_sweeps": 300}}.get(method, {})
+    rng = np.random.default_rng(0)
+    for _ in range(15):
+        n = int(rng.integers(3, 6))
+        table = 10.0 * rng.normal(size=(n, n))
+        table[(rng.random((n, n)) < 0.3) & ~np.eye(n, dtype=bool)] = -np.inf
+        space = BipartiteMatching((n, n), float(rng.choice([0.5, 0.9, 1.0])))
+        low = marginals(space, table, tol=1e-9)
+        found = marginals(space, table + shift, method, **options)
+        rounding = 1e-13 * n * n * (1.0 + abs(shift))
+        level = found.log_partition - n * shift
+        if np.isfinite(found.gap):
+            assert level <= low.log_partition + low.gap + rounding
+            assert level + found.gap >= low.log_partition - rounding

@@ -3,8 +3,8 @@
 tau is kept as a mixture of vertices met so far and of the interior point it started from. Between
 MAP calls weight is moved from the worst of these to the best, which costs no MAP call, for as long
 as that promises more than a new vertex would (Tsuji, Tanaka and Pokutta 2022). Plain Frank-Wolfe
-cannot take weight off a vertex other than by shrinking all of tau. The first steps are plain, and
-short, to gather vertices.
+cannot take weight off a vertex other than by shrinking all of tau. That pays once there are enough
+vertices to mix, so the first steps are plain.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 EAGERNESS = 2.0  # a new vertex is asked for once the old ones promise less than gap / this
+GATHER = 20.0  # plain steps first: this times the square root of the number of coordinates
 MOST_MOVES = 20  # between two MAP calls
 LEAST_WEIGHT = 1e-12  # below, a vertex is forgotten
 
@@ -39,6 +40,7 @@ def blended_marginals(
     `callback(calls, tau)` sees the best point after so many MAP calls; returning True stops.
     """
     mixture = _Mixture(start)
+    enough = max(SHORT_STEPS, GATHER * start.shape[0] ** 0.5)
     upper = np.inf
     prices = None
     calls = 0
@@ -65,7 +67,7 @@ def blended_marginals(
             return tau, value, upper, calls
         indices = np.asarray(best.vertex.indices, dtype=np.int64)
         mixture.add(indices, np.asarray(best.vertex.values, dtype=np.float64), vertex, eta)
-        for _ in range(MOST_MOVES if calls >= SHORT_STEPS else 0):
+        for _ in range(MOST_MOVES if calls >= enough else 0):
             if not mixture.move(structure, scores, max(gap / EAGERNESS, 0.25 * tol)):
                 break
 

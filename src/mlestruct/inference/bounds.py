@@ -72,7 +72,7 @@ def log_partition_bounds(
     excess = found.lower - found.upper
     if excess > 0.0:
         rounding = 1e-9 * (1.0 + np.abs(query.scores).max(initial=0.0))
-        if excess > rounding * max(query.scores.size, 1):
+        if excess > rounding * np.sqrt(max(query.scores.size, 1)):
             raise ArithmeticError(
                 f"log_partition_bounds: {found.lower} ({found.lower_reason}) is above "
                 f"{found.upper} ({found.upper_reason}); please report this"

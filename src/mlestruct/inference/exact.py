@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import singledispatch
 from typing import Any, Protocol
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,6 +123,9 @@ def _(structure: LocalMatching, scores: Floats) -> ExactDistribution:
     return _Matchings(structure, counted)
 
 
+_ORDERS: WeakKeyDictionary[Any, dict[int, Any]] = WeakKeyDictionary()  # of elimination, by graph
+
+
 class _Labellings:
     def __init__(self, structure: Any, tree: JunctionTree):
         self._structure, self._tree = structure, tree
@@ -143,7 +147,12 @@ def _(structure: Any, scores: Floats) -> ExactDistribution:
     graph = structure.graph
     if isinstance(graph, Grid):  # its treewidth is known, which saves the search
         require_width(min(graph.height, graph.width), structure.n_states)
-    tree = JunctionTree(structure.graph.n_nodes, *structure.ends, *structure.score_tables(scores))
+    known = _ORDERS.get(graph, {})
+    tail, head = structure.ends
+    nodes, edges = structure.score_tables(scores)
+    order = known.get(structure.n_states)
+    tree = JunctionTree(graph.n_nodes, tail, head, nodes, edges, order)
+    _ORDERS[graph] = {**known, structure.n_states: tree.order}
     return _Labellings(structure, tree)
 
 

@@ -206,10 +206,11 @@ def _belief_propagation(
             found.tau, found.log_partition, np.inf, APPROXIMATE, messages.sweeps, False, report
         )  # fmt: skip
     value = float(scores @ found.tau) + structure.entropy(found.tau)
-    # What sums lack is not to flatter the value.
+    # What sums lack is not to flatter the value, nor to lower the bound.
     largest = float(np.abs(scores).max(initial=0.0))
-    value -= found.lacking * structure.n_nodes * (2.0 * largest + DEAREST)
-    gap = _price_gap(structure, scores, found.tau, value)
+    doubt = found.lacking * structure.n_nodes * (2.0 * largest + DEAREST)
+    gap = _price_gap(structure, scores, found.tau, value) + 2.0 * doubt
+    value -= doubt
     converged = messages.converged and gap <= LOOSE + ROUNDING * largest * np.sqrt(scores.size)
     return found.tau, value, gap, APPROXIMATE, messages.sweeps, bool(converged), report
 

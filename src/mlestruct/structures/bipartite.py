@@ -23,7 +23,7 @@ from ..decoders import assignment
 from ..inference import bethe_oracle, matching_oracle
 from .base import Decoding, Marginals, Vertex
 from .bipartite_graph import BipartiteGraph
-from .calm import calm_marginals, is_wide
+from .calm import calm_marginals, cap_bound, is_wide
 from .core_beliefs import NOTHING, BeliefMarginals, core_beliefs
 from .entropy import SeparableEntropy
 from .matching_core import Layout, MatchingCore, build_core
@@ -232,7 +232,7 @@ class BipartiteMatching:
             calm = calm_marginals(self, scores, tol)
             if calm is not None:
                 return calm
-        return self.marginals_as_given(scores, warm, tol)
+        return cap_bound(self, scores, self.marginals_as_given(scores, warm, tol))
 
     def marginals_as_given(self, scores: Floats, warm: Any, tol: float) -> Marginals:
         """`marginals` of scores of any spread, without taking prices off them."""

@@ -9,6 +9,7 @@ depends on the number of nodes: a cycle of pairs shares the loss of one of them.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from .base import Marginals
 
 Floats = NDArray[np.float64]
 
+FAR_OFF = 1.0  # gap from which another bound is tried
 WIDE = 150.0  # spread of scores from which it pays
 CALM = -40.0  # per node: a pair that raises its score to this times their number has no mass
 
@@ -25,6 +27,18 @@ CALM = -40.0  # per node: a pair that raises its score to this times their numbe
 def is_wide(scores: Floats) -> bool:
     """Whether scores are spread so wide that they should be calmed."""
     return bool(scores.size and scores.max() - scores.min() > WIDE)
+
+
+def cap_bound(structure: Any, scores: Floats, found: Marginals) -> Marginals:
+    """A bound that is far off replaced by the best score plus the largest entropy.
+
+    log Z_rho <= max <scores, tau> + max H = the best score + log Z_rho at scores of 0.
+    """
+    if not found.gap > FAR_OFF:
+        return found
+    zero = structure.marginals_as_given(np.zeros_like(scores), None, 1e-3).upper_bound
+    cap = float(structure.decode(scores).score) + zero
+    return replace(found, upper_bound=min(found.upper_bound, max(cap, found.value)))
 
 
 def calm_marginals(structure: Any, scores: Floats, tol: float) -> Marginals | None:

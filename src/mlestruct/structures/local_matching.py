@@ -18,7 +18,7 @@ from ..inference import edge_oracle, matching_oracle
 from ..inference.frank_wolfe_marginals import frank_wolfe_marginals
 from ..inference.swap_bound import drop_bound, swap_bound
 from .base import Marginals, MissingCapability
-from .calm import calm_marginals, is_wide
+from .calm import calm_marginals, cap_bound, is_wide
 from .core_beliefs import NOTHING, BeliefMarginals, core_beliefs
 from .matching_core import Layout, MatchingCore, build_core
 from .matching_space import MatchingSpace, is_matching
@@ -107,7 +107,7 @@ class LocalMatching(MatchingSpace):
             calm = calm_marginals(self, scores, tol)
             if calm is not None:
                 return calm
-        return self.marginals_as_given(scores, warm, tol)
+        return cap_bound(self, scores, self.marginals_as_given(scores, warm, tol))
 
     def marginals_as_given(self, scores: Floats, warm: Any, tol: float) -> Marginals:
         """`marginals` of scores of any spread, without taking prices off them."""
