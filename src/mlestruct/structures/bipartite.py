@@ -231,7 +231,7 @@ class BipartiteMatching:
         if warm is None and is_wide(scores):
             calm = calm_marginals(self, scores, tol)
             if calm is not None:
-                return calm
+                return cap_bound(self, scores, calm)
         return cap_bound(self, scores, self.marginals_as_given(scores, warm, tol))
 
     def marginals_as_given(self, scores: Floats, warm: Any, tol: float) -> Marginals:
