@@ -16,7 +16,7 @@ import inspect
 import warnings
 from collections.abc import Callable
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +49,18 @@ LOOSE = 1e-3  # gap from which converged messages are not believed
 FEASIBLE = 1e-9  # of sums of beliefs, beyond which they get no certificate
 DEAREST = 50.0  # what moving a probability of 1 elsewhere can cost in entropy
 ROUNDING = 1e-11  # of the largest score, times the square root of how many there are
+
+
+class Answer(NamedTuple):
+    """What a method says of a query; see `Inference`."""
+
+    tau: Floats
+    log_partition: float
+    gap: float
+    of: str
+    calls: int
+    converged: bool
+    report: dict[str, Any]
 
 
 def marginals(
@@ -100,21 +112,27 @@ def marginals(
     start = perf_counter()
     query = read_query(structure, scores)
     answer = run(query, check_tolerance(tol), **options)
-    tau, log_partition, gap, of, calls, converged, report = answer
-    if not np.isfinite(log_partition):
+    if not np.isfinite(answer.log_partition):
         raise InfeasibleError("nothing is admissible under these scores", [], "nodes")
-    found = Inference(
-        query.restore(tau), log_partition + query.constant, gap, of, method, calls,
-        perf_counter() - start, converged, report, structure,
-    )  # fmt: skip
-    if not converged:
+    if not answer.converged:
         warnings.warn(
-            f"marginals: method={method!r} stopped after {calls} calls at a gap of {gap:.2g} "
-            f"(tol={tol:g})",
+            f"marginals: method={method!r} stopped after {answer.calls} calls at a gap of "
+            f"{answer.gap:.2g} (tol={tol:g})",
             ConvergenceWarning,
             stacklevel=2,
         )
-    return found
+    return Inference(
+        query.restore(answer.tau),
+        answer.log_partition + query.constant,
+        answer.gap,
+        answer.of,
+        method,
+        answer.calls,
+        perf_counter() - start,
+        answer.converged,
+        answer.report,
+        structure,
+    )
 
 
 def log_partition(
@@ -125,9 +143,6 @@ def log_partition(
     Takes what `marginals` does, which also tells how certain the value is.
     """
     return marginals(structure, scores, method, tol=tol, **options).log_partition
-
-
-Answer = tuple[Floats, float, float, str, int, bool, dict[str, Any]]
 
 
 def _newton(query: Query, tol: float) -> Answer:
@@ -145,7 +160,7 @@ def _oracle(query: Query, tol: float, method: str) -> Answer:
     report = {} if proven else {"distance_from_fixed_point": found.gap}
     gap = found.gap if proven else np.inf
     reached = found.gap <= tol + ROUNDING * np.abs(scores).max(initial=0.0) * np.sqrt(scores.size)
-    return found.tau, found.value, gap, APPROXIMATE, found.iterations, bool(reached), report
+    return Answer(found.tau, found.value, gap, APPROXIMATE, found.iterations, bool(reached), report)
 
 
 def _auto(query: Query, tol: float) -> Answer:
@@ -183,7 +198,7 @@ def _frank_wolfe(
     if gap > tol and callable(getattr(structure, "price_bound", None)):
         gap = min(gap, _price_gap(structure, scores, tau, value))
         calls += 1
-    return tau, value, gap, APPROXIMATE, calls, gap <= tol or bool(stopped), report
+    return Answer(tau, value, gap, APPROXIMATE, calls, gap <= tol or bool(stopped), report)
 
 
 def _belief_propagation(
@@ -202,9 +217,9 @@ def _belief_propagation(
         "log_partition_of_messages": found.log_partition,
     }
     if not found.lacking <= FEASIBLE:
-        return (
+        return Answer(
             found.tau, found.log_partition, np.inf, APPROXIMATE, messages.sweeps, False, report
-        )  # fmt: skip
+        )
     value = float(scores @ found.tau) + structure.entropy(found.tau)
     # What sums lack is not to flatter the value, nor to lower the bound.
     largest = float(np.abs(scores).max(initial=0.0))
@@ -212,7 +227,7 @@ def _belief_propagation(
     gap = _price_gap(structure, scores, found.tau, value) + 2.0 * doubt
     value -= doubt
     converged = messages.converged and gap <= LOOSE + ROUNDING * largest * np.sqrt(scores.size)
-    return found.tau, value, gap, APPROXIMATE, messages.sweeps, bool(converged), report
+    return Answer(found.tau, value, gap, APPROXIMATE, messages.sweeps, bool(converged), report)
 
 
 def _price_gap(structure: Any, scores: Floats, tau: Floats, value: float) -> float:
@@ -260,12 +275,12 @@ def _perturb(
     }
     if found.lower is not None:
         report["lower"] = found.lower + query.constant
-    return found.tau, found.log_partition, np.inf, ESTIMATED, found.calls, True, report
+    return Answer(found.tau, found.log_partition, np.inf, ESTIMATED, found.calls, True, report)
 
 
 def _exact(query: Query, tol: float) -> Answer:
     found = exact_distribution(query.structure, query.scores)
-    return found.tau, found.log_partition, 0.0, EXACT, 1, True, {}
+    return Answer(found.tau, found.log_partition, 0.0, EXACT, 1, True, {})
 
 
 KNOWN = (BinaryPairwise, BipartiteMatching, Chains, LocalMatching, Pairwise)
