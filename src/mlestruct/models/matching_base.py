@@ -121,7 +121,7 @@ class MatchingProbabilities(MatchingEstimator):
         its probability to do so. `tol` is the certified gap of each log-partition function.
         """
         prepared = self._fitting(X, self.rho)
-        options = seeded(options, method, self.random_state)
+        options = seeded(options, method, getattr(self, "random_state", None))
         found = self._each(
             lambda block: block_marginals(block, self.coef_, method, tol, options),
             [block for block, _ in prepared],

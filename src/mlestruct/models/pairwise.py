@@ -225,7 +225,7 @@ class PairwiseEstimator(LabellingEstimator):
         """
         tol = check_positive(tol, "tol")
         samples = self._fitting(X)
-        options = seeded(options, method, self.random_state)
+        options = seeded(options, method, getattr(self, "random_state", None))
 
         def one(pair: tuple[GraphSample, Block]) -> tuple[Floats, float]:
             sample, block = pair
