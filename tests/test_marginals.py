@@ -104,7 +104,9 @@ def test_certificate_encloses_the_optimum_found_by_scipy(space, rng, scale):
     found = space.structure.marginals(scores, tol=1e-9)
     best = solve_with_scipy(space, scores)
     assert best <= found.upper_bound + 1e-10
-    assert best >= found.value - 2e-5
+    assert best >= found.value - 1e-3  # SciPy stops a little short now and then
+    assert space.objective(scores, found.tau) == pytest.approx(found.value, abs=1e-8)
+    assert space.infeasibility(found.tau) < 1e-8
 
 
 @examples

@@ -161,7 +161,7 @@ def test_weights_of_random_graphs_are_effective_resistances(n, density, seed):
 
 
 def test_weights_of_a_grid_match_a_dense_inverse():
-    graph = grid(30, 30)
+    graph = grid(20, 20)
     weights = tree_probabilities(*graph)
     check_weights(graph, weights)
     np.testing.assert_allclose(weights.rho, dense_resistances(*graph), atol=1e-10)
