@@ -10,7 +10,7 @@ from scipy.optimize import linear_sum_assignment
 from mlestruct.decoders.assignment import assign, assign_edges
 from mlestruct.structures import BipartiteGraph
 
-examples = settings(deadline=None, max_examples=150)
+examples = settings(deadline=None, max_examples=80)
 scales = st.sampled_from([1.0, 1e6])
 
 

@@ -15,7 +15,7 @@ from mlestruct.inference import bethe_oracle, marginals, matching_oracle
 from mlestruct.inference._bethe_kernels import bethe_marginals
 from mlestruct.structures import BipartiteGraph, BipartiteMatching
 
-examples = settings(deadline=None, max_examples=300)
+examples = settings(deadline=None, max_examples=120)
 
 
 def scores_of(kind, n, rng):

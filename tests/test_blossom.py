@@ -13,7 +13,7 @@ from mlestruct.decoders import blossom, fractional
 from mlestruct.decoders.blossom import best_matching
 from mlestruct.exceptions import InfeasibleError
 
-examples = settings(deadline=None, max_examples=150)
+examples = settings(deadline=None, max_examples=80)
 
 
 def reference(n, tail, head, scores, perfect):

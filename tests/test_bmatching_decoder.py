@@ -12,7 +12,7 @@ from mlestruct.decoders import bmatching
 from mlestruct.decoders.bmatching import best_b_matching
 from mlestruct.exceptions import InfeasibleError
 
-examples = settings(deadline=None, max_examples=200)
+examples = settings(deadline=None, max_examples=100)
 generators = st.integers(0, 2**32 - 1).map(np.random.default_rng)
 kinds = st.sampled_from(["normal", "integers", "equal", "sums", "scales", "far from 0"])
 

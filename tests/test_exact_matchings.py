@@ -76,7 +76,7 @@ def assert_same(found, expected, scale=1.0):
     np.testing.assert_allclose(found.unused, expected.unused, atol=1e-12 + 10 * precision)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=100)
 @given(
     generators,
     st.integers(1, 6),

@@ -12,7 +12,7 @@ from mlestruct.decoders import fractional
 from mlestruct.decoders.fractional import fractional_matching
 from mlestruct.exceptions import InfeasibleError
 
-examples = settings(deadline=None, max_examples=120)
+examples = settings(deadline=None, max_examples=80)
 generators = st.integers(0, 2**32 - 1).map(np.random.default_rng)
 kinds = st.sampled_from(["normal", "ties", "equal", "blocks", "points", "flat", "peaked"])
 densities = st.sampled_from([0.2, 0.4, 0.7, 1.0])

@@ -14,7 +14,7 @@ from mlestruct import InfeasibleError
 from mlestruct.structures import BipartiteGraph, BipartiteMatching
 from mlestruct.structures.bipartite_graph import clamped_edges
 
-examples = settings(deadline=None, max_examples=200)
+examples = settings(deadline=None, max_examples=100)
 masks = st.tuples(st.integers(1, 5), st.integers(1, 5)).flatmap(lambda shape: arrays(bool, shape))
 
 

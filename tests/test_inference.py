@@ -231,7 +231,7 @@ def cases(draw, largest=5):
 
 
 scales = st.sampled_from([0.1, 1.0, 3.0, 10.0])
-examples = settings(deadline=None, max_examples=60)
+examples = settings(deadline=None, max_examples=30)
 
 
 # ---------------------------------------------------------------------- asking

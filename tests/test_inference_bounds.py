@@ -36,7 +36,7 @@ from mlestruct.structures import (
     PairwiseGraph,
 )
 
-examples = settings(deadline=None, max_examples=80)
+examples = settings(deadline=None, max_examples=25)
 scales = st.sampled_from([0.1, 1.0, 3.0, 10.0])
 
 
@@ -80,7 +80,7 @@ def test_log_z_lies_within_tightened_bounds(given_space, minimal, kind, scale):
     assert tight.upper <= plain.upper + case.slack(scores)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(brute.spaces(max_side=5), brute.generators, scales)
 def test_bounds_do_not_depend_on_rho(space, rng, scale):
     case, other = bipartite(space), bipartite(space.with_rho(0.5))
@@ -89,7 +89,7 @@ def test_bounds_do_not_depend_on_rho(space, rng, scale):
     np.testing.assert_allclose(tuple(first), tuple(second), atol=1e-5)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(brute_general.b_spaces(), brute.generators, st.sampled_from([0.5, 5.0]))
 def test_b_matchings_with_scores_of_unused_capacity(space, rng, scale):
     case = general(space)
@@ -129,7 +129,7 @@ def test_strong_ties_can_be_tightened(seed):
 
 
 # ---------------------------------------------------------------------- where they are equal
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 @given(brute_pairwise.forests(max_nodes=6, n_states=(2, 3)), st.booleans(), brute.kinds, scales)
 def test_bounds_of_forests_are_exact(given_space, minimal, kind, scale):
     space, rng = given_space
