@@ -87,6 +87,15 @@ def test_certificate_encloses_the_value_of_every_feasible_point(space, rng, kind
         assert space.objective(scores, point) <= found.upper_bound + slack
 
 
+def test_cliffs_beside_single_nodes_are_solved():
+    mask = np.array([[1, 1], [1, 0], [1, 1], [1, 1]], bool)
+    space = Space(mask, False, np.array([0.818, 0.635, 0.52, 0.508]), np.array([0.907, 0.956]))
+    scores = np.array([-100, -100, 0, 0, 0, -100, 0, 0, 0, 0, 0, -100, -100.0])
+    found = space.structure.marginals(scores, tol=1e-7)
+    assert found.gap <= 2e-6
+    assert found.value > 1.0
+
+
 def test_certificate_holds_where_convergence_is_slow():
     mask = [[1, 0, 1, 0, 0], [1, 1, 0, 0, 1], [0, 1, 1, 0, 0], [1, 1, 1, 1, 1]]
     scores = [13, 19, 1, 7, -33, -20, 12, -6, 31, -16, -21, -8, -3, 20, 22, -11, 23]

@@ -29,7 +29,6 @@ ROUNDING = 1e-11  # relative; scores of 1e5 make marginals uncertain by about th
 FACTOR, ITERATE, EITHER = 0, 1, 2  # ways to solve for the prices
 LEAST_DAMPING = 1e-5  # at c = 1 an entry of 1/2 has no curvature at all without any
 FEASIBLE = 1e-9  # what sums of columns may lack, weighed by prices
-DEAREST = 1000.0  # prices of nearly settled columns can be any; moving them costs no more than this
 SMALL = 1e-10  # below this an entry follows its own stationarity, not the common step
 
 
@@ -252,7 +251,7 @@ def newton(rows, w, w_cols, t, z, prices, damping, tol, stall, max_iter, solve):
             if d[e] < 0.0 and t[e] > SMALL:
                 reach = min(reach, -t[e] / d[e])
         for j in range(n_cols):
-            residual += abs(excess[j]) * (1.0 + min(abs(prices[j]), size + DEAREST))
+            residual += abs(excess[j]) * (1.0 + abs(prices[j]))
             if rho_cols[j] > 0.0:
                 pull = w_cols[j] - rho_cols[j] * (log(z[j]) + 1.0) - prices[j]
                 dz[j] = z[j] / rho_cols[j] * pull
@@ -299,7 +298,7 @@ def newton(rows, w, w_cols, t, z, prices, damping, tol, stall, max_iter, solve):
         column_excess(rows, t, z, largest, excess)
         residual = 0.0
         for j in range(n_cols):
-            residual += abs(excess[j]) * (1.0 + min(abs(prices[j]), size + DEAREST))
+            residual += abs(excess[j]) * (1.0 + abs(prices[j]))
         feasible = residual <= max(FEASIBLE, ROUNDING * size)
     # What is left of the column excess is not to flatter the value.
     return value - residual, bound, it, decrement, damping, feasible
