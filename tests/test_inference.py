@@ -970,3 +970,9 @@ def test_exact_distribution_has_log_z_marginals_and_samples(kind):
 def test_unknown_structures_have_no_exact_distribution():
     with pytest.raises(MissingCapability, match="int"):
         exact_distribution(3, np.zeros(2))
+
+
+@pytest.mark.parametrize("call", [marginals, log_partition_bounds, sample])
+def test_scores_whose_sums_overflow_are_refused(call):
+    with pytest.raises(ValueError, match=r"scores: as large as 1.7e\+308"):
+        call(BipartiteMatching((4, 4), 1.0), np.full((4, 4), 1.7e308))

@@ -21,6 +21,8 @@ from ..structures import BinaryPairwise, BipartiteMatching, Chains, LocalMatchin
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+LARGEST = 1e307  # of a sum of scores
+
 
 @dataclass(frozen=True)
 class Query:
@@ -97,6 +99,9 @@ def read_query(structure: Any, scores: Any) -> Query:
             "forbidden"
         )
     forbidden = np.isneginf(values)
+    largest = float(np.abs(values[~forbidden]).max(initial=0.0))
+    if largest > LARGEST / max(values.size, 1):
+        raise ValueError(f"scores: as large as {largest:g}, so that sums of them overflow")
     if not forbidden.any():
         return Query(structure, values, constant, structure)
     if not hasattr(structure, "restricted"):
