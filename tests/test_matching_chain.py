@@ -13,14 +13,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from mlestruct.exceptions import InfeasibleError
 from mlestruct.inference import _matching_chain_kernels as kernels
-from mlestruct.inference.matching_chain import (
-    CONCENTRATED,
-    _Matchings,
-    concentration,
-    sample_in_graph,
-    sample_structure,
-)
+from mlestruct.inference.matching_chain import _Matchings, sample_in_graph
 from mlestruct.inference.matching_sampler import sample_matchings
+from mlestruct.inference.structure_chains import CONCENTRATED, concentration, sample_structure
 from mlestruct.structures import BipartiteMatching
 from mlestruct.structures.chains import Chains
 from mlestruct.structures.local_matching import LocalMatching

@@ -18,9 +18,9 @@ from ..structures import (
 from .exact import exact_distribution
 from .gibbs import gibbs_samples
 from .markov_chains import Draws
-from .matching_chain import sample_structure
 from .query import Query, check_count, read_query
 from .result import Samples
+from .structure_chains import sample_structure
 
 METHODS = ("auto", "exact", "mcmc")
 OPTIONS = ("n_chains", "sweeps", "max_sweeps", "tol_rhat")
