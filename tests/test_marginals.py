@@ -282,6 +282,23 @@ def test_feature_covariance_is_the_derivative_of_the_moments(space, rho):
         np.testing.assert_allclose(hessian[k], (ahead - behind) / 2e-3, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.parametrize("rho", [0.5, 0.95, 1.0])
+def test_prices_change_neither_covariance_nor_rest(rho):
+    """Row prices of any size leave marginals alone, also where scores are spread very wide."""
+    rng = np.random.default_rng(2)
+    structure = complete(4).with_rho(rho).structure
+    scores, features = rng.normal(size=(4, 4)), rng.normal(size=(16, 3))
+    prices = np.array([0.0, 200.0, -300.0, 50.0])
+    near = structure.marginals(scores.ravel(), tol=1e-12)
+    wide = structure.marginals((scores + prices[:, None]).ravel(), tol=1e-12)
+    np.testing.assert_allclose(structure.rest(wide), structure.rest(near), atol=1e-5)
+    np.testing.assert_allclose(
+        structure.feature_covariance(wide, features),
+        structure.feature_covariance(near, features),
+        atol=1e-3,
+    )
+
+
 # ---------------------------------------------------------------------- starting points
 @settings(deadline=None, max_examples=40)
 @given(spaces(max_side=5), generators, st.sampled_from([0.3, 3.0, 300.0]))

@@ -297,7 +297,8 @@ class BipartiteMatching:
     def rest(self, found: Marginals) -> Floats:
         """1 - tau of every coordinate, accurate where tau is near 1."""
         rest = 1.0 - found.tau
-        rest[self._core.source] = matching_oracle.complements(self._core.rows, found.warm.t)
+        t = self._core.solution(found).t
+        rest[self._core.source] = matching_oracle.complements(self._core.rows, t)
         return rest
 
     def softened(self, share: float = 1.0) -> SoftenedMatching | None:
@@ -323,7 +324,7 @@ class BipartiteMatching:
     def feature_covariance(self, found: Marginals, features: Floats) -> Floats:
         """Hessian of log Z_rho in theta; `features` of shape (n_scored, K)."""
         return matching_oracle.covariance_of_features(
-            self._core.rows, found.warm, features, self._core.source
+            self._core.rows, self._core.solution(found), features, self._core.source
         )
 
 

@@ -284,12 +284,8 @@ class LocalMatching(MatchingSpace):
         if core is None:
             t, z = self._edges(found.tau), self._singles(found.tau)
             return edge_oracle.covariance_of_features(self._problem, t, z, features[self._open[2]])
-        solution = found.warm
-        if not isinstance(solution, matching_oracle.Solution):
-            t, z = core.entries(found.tau), np.where(core.free, core.columns(found.tau), 1.0)
-            solution = matching_oracle.Solution(t, z, np.zeros(0), 0.0, 0.0, 0.0, 0)
         return 0.5 * matching_oracle.covariance_of_features(
-            core.rows, solution, features, core.source
+            core.rows, core.solution(found), features, core.source
         )
 
 

@@ -15,13 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..exceptions import InfeasibleError
-from ..inference import bethe_oracle
+from ..inference import bethe_oracle, matching_oracle
 from ..inference._rows import Rows
-from .base import Vertex
+from .base import Marginals, Vertex
 from .bipartite_graph import BipartiteGraph, Clamped, clamped_edges
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+TINY = 1e-200  # entries are positive
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,16 @@ class MatchingCore:
     def is_bethe(self) -> bool:
         """Whether `bethe_oracle` has the marginals."""
         return self.plain and bethe_oracle.applies(self.rows, self.edges.is_complete)
+
+    def solution(self, found: Marginals) -> matching_oracle.Solution:
+        """Marginals as the kernels know them; from tau alone where they come another way."""
+        if isinstance(found.warm, matching_oracle.Solution):
+            return found.warm
+        t, z = self.entries(found.tau), np.where(self.free, self.columns(found.tau), 1.0)
+        return matching_oracle.Solution(
+            np.maximum(t, TINY), np.maximum(z, TINY), np.zeros(0), 0.0, found.value,
+            found.upper_bound, 0,
+        )  # fmt: skip
 
     @cached_property
     def _is_single(self) -> NDArray[np.bool_]:
