@@ -7,10 +7,9 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import LogisticRegression
 
-from mlestruct import BipartiteMatchingCRF, PairInput
+from mlestruct import PairInput
 from mlestruct.baselines import sinkhorn as sinkhorn_module
 from mlestruct.baselines.base import Batch
-from mlestruct.baselines.matching_bp import MatchingBP
 from mlestruct.baselines.sinkhorn import UnrolledSinkhorn, sinkhorn
 from mlestruct.baselines.softmax import RowSoftmax
 from mlestruct.structures import BipartiteMatching
@@ -18,8 +17,6 @@ from mlestruct.structures import BipartiteMatching
 ALL = [
     RowSoftmax(alpha=1.0),
     UnrolledSinkhorn(alpha=1.0),
-    MatchingBP(alpha=1.0),
-    MatchingBP(alpha=1.0, rho=0.7),
 ]
 
 
@@ -80,9 +77,6 @@ def oracle(scores, rho):
         RowSoftmax(),
         UnrolledSinkhorn(n_steps=1),
         UnrolledSinkhorn(n_steps=20),
-        MatchingBP(bp_tol=1e-13),
-        MatchingBP(bp_tol=1e-13, rho=0.5),
-        MatchingBP(bp_tol=1e-13, rho=0.8),
     ],
     ids=str,
 )
@@ -159,26 +153,6 @@ def test_sinkhorn_of_a_rectangle_leaves_columns_free():
     assert (P.sum(axis=0) < 1.0).all()
 
 
-@pytest.mark.parametrize("rho", [0.6, 1.0])
-@pytest.mark.parametrize("n_cols", [5, 7, 4])
-def test_trained_model_equals_the_crf(rho, n_cols):
-    X, Y = noisy_pairs(n=5, n_cols=n_cols, noise=0.8)
-    found = MatchingBP(alpha=3.0, rho=rho, tol=1e-8, max_sweeps=20000).fit(X, Y)
-    reference = BipartiteMatchingCRF(alpha=3.0, rho=rho, tol=1e-8).fit(X, Y)
-    assert found.converged_
-    assert np.linalg.norm(found.coef_ - reference.coef_) <= 1e-3 * np.linalg.norm(reference.coef_)
-    assert found.objective_ == pytest.approx(-reference.objective_, rel=1e-6)
-    assert [y.tolist() for y in found.predict(X)] == [y.tolist() for y in reference.predict(X)]
-
-
-def test_unconverged_messages_are_reported():
-    X, Y = noisy_pairs(noise=0.3)
-    with pytest.warns(ConvergenceWarning, match="max_sweeps"):
-        model = MatchingBP(alpha=0.1, max_sweeps=1).fit(X, Y)
-    assert model.n_unconverged_ > 0
-    assert not model.converged_
-
-
 # ---------------------------------------------------------------------- manners
 @pytest.mark.parametrize("model", ALL, ids=str)
 def test_learns_and_reports(model):
@@ -223,9 +197,6 @@ def test_max_iter_warns():
         (RowSoftmax(tol=-1.0), "tol must be positive"),
         (RowSoftmax(max_iter=0), "max_iter must be a positive integer"),
         (UnrolledSinkhorn(n_steps=0), "n_steps must be a positive integer"),
-        (MatchingBP(rho=0.3), r"rho must lie in \[0.5, 1\]"),
-        (MatchingBP(max_sweeps=1.5), "max_sweeps must be a positive integer"),
-        (MatchingBP(bp_tol=0.0), "bp_tol must be positive"),
     ],
 )
 def test_bad_parameters(model, message):

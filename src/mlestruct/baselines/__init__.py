@@ -4,20 +4,33 @@ from .exact_mle import ExactBipartiteMLE, ExactGraphMLE, ExactGridMLE, ExactMatc
 from .matching_bp import MatchingBP
 from .sinkhorn import UnrolledSinkhorn
 from .softmax import RowSoftmax
-from .structured_perceptron import MatchingPerceptron
-from .structured_svm import MatchingSVM, StructuredSVM
+from .structured_perceptron import (
+    BipartiteMatchingPerceptron,
+    ChainPerceptron,
+    GraphPerceptron,
+    GridPerceptron,
+    MatchingPerceptron,
+)
+from .structured_svm import BipartiteMatchingSVM, ChainSVM, GraphSVM, GridSVM, MatchingSVM
 from .truncated_trw import TruncatedTRW
 
 __all__ = [
+    "BipartiteMatchingPerceptron",
+    "BipartiteMatchingSVM",
+    "ChainPerceptron",
+    "ChainSVM",
     "ExactBipartiteMLE",
     "ExactGraphMLE",
     "ExactGridMLE",
     "ExactMatchingMLE",
+    "GraphPerceptron",
+    "GraphSVM",
+    "GridPerceptron",
+    "GridSVM",
     "MatchingBP",
     "MatchingPerceptron",
     "MatchingSVM",
     "RowSoftmax",
-    "StructuredSVM",
     "TruncatedTRW",
     "UnrolledSinkhorn",
 ]

@@ -2,67 +2,73 @@
 
 Belief propagation for matchings (Huang and Jebara 2009), here for the reweighted entropy with
 rho in [1/2, 1]: its fixed points maximise <scores, tau> + H_rho(tau) over the local polytope, so
-beliefs are the gradient of log Z_rho. The classical double loop: messages to convergence, then one
-step of the learner, starting the next messages from the last.
+beliefs are the gradient of log Z_rho.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from ..inference._belief_kernels import propagate
-from ..inference.belief_propagation import belief_propagation
+from ..learning.history import Progress
+from ..learning.problem import DualProblem
+from ..learning.result import Result
+from ..models.matching_base import MatchingProbabilities
+from ..models.matching_blocks import BipartiteBlocks, pair_table
 from ..models.validation import check_positive
-from .base import Batch, MatchingBaseline, ScoreLoss, check_count
+from .base import check_count
+from .belief_solver import BeliefLBFGS
+from .fitting import OwnAlgorithm
 
-Floats = NDArray[np.float64]
 
+class MatchingBP(OwnAlgorithm, BipartiteBlocks, MatchingProbabilities):
+    """Approximate maximum likelihood of matchings, with gradients from belief propagation.
 
-class MatchingBP(MatchingBaseline):
-    """Approximate maximum likelihood with gradients from belief propagation.
-
-    Minimises  sum over samples of [log Z_rho - score of the observed matching]
-    + alpha/2 |theta|^2, the same objective as `BipartiteMatchingCRF`.
+    The objective is that of `BipartiteMatchingCRF`, and so are samples, labels and decoder. It has
+    no certificate of its own: what it reports is right as far as messages have converged.
 
     Parameters
     ----------
     alpha : float
-        Regularisation, on the summed loss.
+        Regularisation, on the summed log-likelihood.
     rho : float
-        Reweighting of the entropy, 0.5 to 1; 1 is the Bethe approximation and has the fastest
-        sweeps.
+        Reweighting of the entropy, 0.5 to 1, the same at all nodes; 1 is the Bethe approximation
+        and has the fastest sweeps.
     max_sweeps : int
         Sweeps over all messages of a sample, per gradient. A few (such as 10) give the truncated
         algorithm, whose gradients are inexact.
     bp_tol : float
         A sample's messages have converged when no belief moves by more than this in a sweep.
-    max_iter : int
-        Iterations of L-BFGS.
     tol : float
         Stop when |gradient|^2 / (2 alpha), a bound of the suboptimality if messages converged, is
-        at most tol * max(1, |loss|).
+        at most tol * max(1, |objective|).
+    max_iter : int
+        Iterations of L-BFGS.
+    max_time, perfect, feature_names, callback, n_jobs, verbose : as in `BipartiteMatchingCRF`
 
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,)
-    objective_ : float, the minimised loss with its penalty
-    n_iter_, n_evaluations_ : int
+    objective_ : float, an upper bound of the best attainable likelihood if messages converged
+    duality_gap_ : float, |gradient|^2 / (2 alpha)
+    converged_ : bool, of the outer loop, with all messages at coef_ converged
     n_sweeps_ : int, over all samples and evaluations
     n_unconverged_ : int, runs of belief propagation that used up `max_sweeps`
-    seconds_ : float
-    history_ : list of (seconds, loss), one per iteration
-    converged_ : bool, of the outer loop, with all messages of the last evaluation converged
+    history_, n_iter_, n_oracle_calls_, solver_, n_features_in_, feature_names_in_
+
+    Notes
+    -----
+    Nodes have at most one partner: there is no `capacity`.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from mlestruct.baselines.matching_bp import MatchingBP
+    >>> from mlestruct.baselines import MatchingBP
     >>> rng = np.random.default_rng(0)
     >>> left, noise = rng.normal(size=(20, 6, 2)), rng.normal(size=(20, 6, 2))
     >>> X = [-((a[:, None] - b[None]) ** 2) for a, b in zip(left, left + 0.3 * noise)]
@@ -71,36 +77,49 @@ class MatchingBP(MatchingBaseline):
     (True, 0)
     """
 
+    merges_samples = True
+    random_state = None
+
     def __init__(
         self,
         alpha: float = 1.0,
         rho: float = 1.0,
         max_sweeps: int = 2000,
         bp_tol: float = 1e-8,
-        max_iter: int = 1000,
         tol: float = 1e-6,
+        max_iter: int = 1000,
+        max_time: float | None = None,
+        perfect: bool | str = True,
+        feature_names: Sequence[str] | None = None,
+        callback: Callable[[Progress], Any] | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
     ):
         self.alpha = alpha
         self.rho = rho
         self.max_sweeps = max_sweeps
         self.bp_tol = bp_tol
-        self.max_iter = max_iter
         self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.perfect = perfect
+        self.feature_names = feature_names
+        self.callback = callback
+        self.n_jobs = n_jobs
+        self.verbose = verbose
 
-    def _check_parameters(self) -> None:
-        check_rho(self.rho)
-        check_count(self.max_sweeps, "max_sweeps")
-        check_positive(self.bp_tol, "bp_tol")
-        super()._check_parameters()
+    def _algorithm(self) -> BeliefLBFGS:
+        if np.ndim(self.rho) or isinstance(self.rho, str):
+            raise ValueError(f"rho: messages need one number for all nodes, got {self.rho!r}")
+        return BeliefLBFGS(
+            check_count(self.max_sweeps, "max_sweeps"), check_positive(self.bp_tol, "bp_tol")
+        )
 
-    def _score_loss(self, batch: Batch) -> ScoreLoss:
-        return _BatchLoss(batch, float(self.rho), int(self.max_sweeps), float(self.bp_tol))
-
-    def _summarise(self, losses: Sequence[ScoreLoss]) -> None:
-        runs = [loss for loss in losses if isinstance(loss, _BatchLoss)]
-        self.n_sweeps_ = sum(loss.sweeps for loss in runs)
-        self.n_unconverged_ = sum(loss.unconverged for loss in runs)
-        open_runs = sum(loss.open_runs for loss in runs)
+    def _keep(self, result: Result, problem: DualProblem) -> None:
+        super()._keep(result, problem)
+        blocks, open_runs = result.state.blocks, result.state.open_runs
+        self.n_sweeps_ = sum(block.sweeps for block in blocks)
+        self.n_unconverged_ = sum(block.unconverged for block in blocks)
         if open_runs:
             self.converged_ = False
             warnings.warn(
@@ -111,53 +130,28 @@ class MatchingBP(MatchingBaseline):
                 stacklevel=3,
             )
 
-    def _marginals(self, scores: Floats) -> Floats:
-        """The beliefs. Those that did not converge are returned with a warning."""
-        found = belief_propagation(scores, self.rho, max_sweeps=self.max_sweeps, tol=self.bp_tol)
-        if not found.converged:
+    def predict_marginals(
+        self, X: Any, tol: float | None = None, method: str = "bp", **options: Any
+    ) -> list[Any]:
+        """The beliefs, per sample of shape (n_rows, n_cols); a warning tells if some are not final.
+
+        `tol` is by default `bp_tol`. Other methods, and what they return, are those of
+        `BipartiteMatchingCRF`.
+        """
+        if method != "bp" or options:
+            return super().predict_marginals(X, 1e-6 if tol is None else tol, method, **options)
+        prepared = self._fitting(X, self.rho)
+        algorithm = self._algorithm()
+        if tol is not None:
+            algorithm = replace(algorithm, bp_tol=check_positive(tol, "tol"))
+        blocks = algorithm.messages([block for block, _ in prepared])
+        found = self._each(lambda messages: messages.beliefs(self.coef_)[1], blocks)
+        open_runs = sum(not messages.converged for messages in blocks)
+        if open_runs:
             warnings.warn(
-                f"MatchingBP: messages did not converge in {self.max_sweeps} sweeps",
+                f"predict_marginals: the messages of {open_runs} samples did not converge in "
+                f"{self.max_sweeps} sweeps",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=2,
             )
-        return found.beliefs
-
-
-class _BatchLoss:
-    """Sum of log Z_rho - observed scores; every call starts from the messages of the last."""
-
-    def __init__(self, batch: Batch, rho: float, max_sweeps: int, tol: float):
-        n_samples, n_rows, n_cols = batch.shape
-        self.rho, self.max_sweeps, self.tol = rho, max_sweeps, tol
-        self.observed = batch.observed
-        self.messages = np.zeros((n_samples, 2, n_rows, n_cols))
-        self.warm = False
-        self.sweeps = 0
-        self.unconverged = 0  # runs, over all calls
-        self.open_runs = 0  # in the last call
-
-    def __call__(self, scores: Floats) -> tuple[float, Floats]:
-        gradient = np.empty_like(scores)
-        value = -float(scores.ravel()[self.observed].sum())
-        self.open_runs = 0
-        n_rows, n_cols = scores.shape[1:]
-        free = np.full(n_rows, n_rows > n_cols), np.full(n_cols, n_cols > n_rows)
-        for table, messages, beliefs in zip(scores, self.messages, gradient, strict=True):
-            log_partition, sweeps, _, converged = propagate(
-                table, self.rho, *free, messages, self.warm, 0.0, self.max_sweeps, self.tol, beliefs
-            )
-            value += log_partition
-            self.sweeps += sweeps
-            self.open_runs += not converged
-        self.unconverged += self.open_runs
-        self.warm = True
-        gradient.ravel()[self.observed] -= 1.0
-        return value, gradient
-
-
-def check_rho(rho: Any) -> float:
-    """`rho` as a float between 0.5 and 1."""
-    value = check_positive(rho, "rho")
-    if not 0.5 <= value <= 1.0:
-        raise ValueError(f"rho must lie in [0.5, 1], got {rho!r}")
-    return value
+        return [pair_table(sample, tau) for (_, sample), tau in zip(prepared, found, strict=True)]

@@ -1,91 +1,82 @@
-"""Structured support vector machine for matchings, by block-coordinate Frank-Wolfe.
+"""Structured support vector machines, with the API and the decoders of the CRFs.
 
-Minimises  alpha/2 |theta|^2 + sum_m max over y of [ loss(y_m, y) - <theta, G_m'(y_m - y)> ], the
-margin-rescaled hinge loss with the share of wrongly matched rows as the loss ("linear + learning"
-for landmark matching). Only MAP decoding is needed; it gives an assignment but no probabilities.
+They minimise the margin-rescaled hinge loss by MAP decoding alone: an output, no probabilities.
+See `hinge_dual` for the objective and `hinge_solver` for the algorithm.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-from sklearn.base import clone
-
-from ..learning.averaging import WeightedAverage
-from ..learning.history import Monitor
-from ..learning.path import check_alphas
-from ..learning.problem import DualProblem
-from ..learning.result import run
-from ..models.base import RegularizationPath
+from ..learning.history import Progress
+from ..models.chain import ChainCRF
+from ..models.graph import GraphCRF
+from ..models.grid import GridCRF
 from ..models.matching_base import MatchingEstimator
 from ..models.matching_blocks import BipartiteBlocks, GroupBlocks
+from .fitting import OwnAlgorithm
+from .hinge_solver import HingeFrankWolfe
+from .no_probabilities import NoProbabilities
 
-Floats = NDArray[np.float64]
 
+class MaximumMargin(NoProbabilities, OwnAlgorithm):
+    """What the machines share: how they are trained."""
 
-class _HingeMachine(MatchingEstimator):
-    """Training, whatever the matchings are over."""
-
-    rho = 1.0
     solver = "bcfw"
-    warm_start = False
-    n_jobs = None
     averaging: bool
 
-    def fit(self, X: Any, Y: Any, sample_weight: Any = None) -> Any:
-        """Learn `coef_` from samples X and their observed matchings Y."""
-        problem = self._problem(X, Y, sample_weight, merge=False)
-        self._learn_names(problem)
-        monitor = Monitor(self._stopping(), "ssvm")
-        dual = _HingeDual(problem)
-        average = WeightedAverage(problem.n_features)
-        rng = self._generator()
-
-        def loop() -> None:
-            for sweep in range(monitor.stopping.max_iter + 1):
-                gap = dual.gap()
-                monitor.oracle_calls += len(problem.blocks)
-                # The monitor minimises upper and maximises lower bounds; the hinge loss is to be
-                # minimised, so both change sign.
-                value = dual.value()
-                theta = average.value if self.averaging and sweep else dual.theta
-                stop = monitor.record(sweep, theta, dual=-value, primal=-(value + gap))
-                if stop or sweep == monitor.stopping.max_iter:
-                    return
-                for m in rng.permutation(len(problem.blocks)):
-                    dual.step(int(m))
-                    average.add(dual.theta)
-                monitor.oracle_calls += len(problem.blocks)
-
-        result = run(problem, monitor, loop, lambda: dual.theta)
-        if self.averaging and len(monitor.history):
-            result.use(average.value, -dual.hinge(average.value))
-        result.objective = -result.primal
-        self._keep(result, problem)
-        return self
-
-    def fit_path(
-        self, X: Any, Y: Any, alphas: Sequence[float], sample_weight: Any = None
-    ) -> RegularizationPath:
-        """Fit one machine per alpha, from strong to weak."""
-        ordered = check_alphas(alphas)
-        fitted = [clone(self).set_params(alpha=a).fit(X, Y, sample_weight) for a in ordered]
-        return RegularizationPath(ordered, fitted)
+    def _algorithm(self) -> HingeFrankWolfe:
+        if self.averaging not in (True, False):
+            raise ValueError(f"averaging must be True or False, got {self.averaging!r}")
+        return HingeFrankWolfe(bool(self.averaging))
 
 
-class StructuredSVM(BipartiteBlocks, _HingeMachine):
-    """Maximum-margin matching of two sides, with the API of the CRFs, without probabilities.
+class BipartiteMatchingSVM(MaximumMargin, BipartiteBlocks, MatchingEstimator):
+    """Maximum-margin matching of two sides.
+
+    Minimises  alpha/2 |theta|^2 + sum over samples of max over matchings y' of
+    [share of rows that y' matches otherwise than y, minus by how much y outscores y'].
 
     Parameters
     ----------
     alpha : float, regularisation on the summed hinge loss
-    averaging : return the weighted average of the iterates, which generalises better early on
-    tol, max_iter, max_time, perfect, feature_names, callback, random_state, verbose :
-        as in `BipartiteMatchingCRF`; max_iter counts passes over the samples
+    tol : float
+        Stop when the duality gap is at most tol * max(1, objective).
+    max_iter : int, passes over the samples
+    averaging : bool
+        Return the weighted average of the iterates, which generalises better early on.
+    n_jobs : int, optional
+        Threads over samples, for certificates and predictions; steps run one after the other.
+    max_time, perfect, capacity, feature_names, callback, random_state, verbose :
+        as in `BipartiteMatchingCRF`
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+    objective_ : float, the regularised hinge loss at coef_
+    duality_gap_ : float, absolute: objective_ is within it of the smallest one
+    converged_ : bool
+    history_ : History; `dual` and `primal` are minus the best bounds of the smallest objective
+    n_iter_, n_oracle_calls_, solver_, n_features_in_, feature_names_in_
+
+    Notes
+    -----
+    The loss of a sample is at most 1 while its score is a sum over pairs, so that the alpha of a
+    given effect grows with the square of the samples' size.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mlestruct.baselines import BipartiteMatchingSVM
+    >>> left = np.random.default_rng(0).normal(size=(10, 5, 2))
+    >>> X, Y = [-((a[:, None] - a[None]) ** 2) for a in left], [np.arange(5)] * 10
+    >>> machine = BipartiteMatchingSVM(alpha=0.1, random_state=0).fit(X, Y)
+    >>> machine.converged_, machine.score(X, Y)
+    (True, 1.0)
     """
+
+    rho = 1.0
 
     def __init__(
         self,
@@ -94,9 +85,11 @@ class StructuredSVM(BipartiteBlocks, _HingeMachine):
         max_iter: int = 1000,
         max_time: float | None = None,
         averaging: bool = False,
-        perfect: bool = True,
-        feature_names: Any = None,
-        callback: Any = None,
+        perfect: bool | str = True,
+        capacity: Any = 1,
+        feature_names: Sequence[str] | None = None,
+        callback: Callable[[Progress], Any] | None = None,
+        n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ):
@@ -106,23 +99,38 @@ class StructuredSVM(BipartiteBlocks, _HingeMachine):
         self.max_time = max_time
         self.averaging = averaging
         self.perfect = perfect
+        self.capacity = capacity
         self.feature_names = feature_names
         self.callback = callback
+        self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
 
 
-class MatchingSVM(GroupBlocks, _HingeMachine):
+class MatchingSVM(MaximumMargin, GroupBlocks, MatchingEstimator):
     """Maximum-margin matching within one group.
 
     Parameters
     ----------
-    alpha : float, regularisation on the summed hinge loss
-    polytope : "exact" or "local", over which the most violating output is sought
-    averaging : return the weighted average of the iterates
-    tol, max_iter, max_time, perfect, feature_names, callback, random_state, verbose :
-        as in `MatchingCRF`; max_iter counts passes over the samples
+    polytope : "exact" or "local"
+        Over which the most violating matching is sought. "local" has fractional ones, too, so its
+        hinge loss is an upper bound of the exact one; capacities above 1 need it.
+    perfect, capacity : as in `MatchingCRF`
+    alpha, tol, max_iter, max_time, averaging, feature_names, callback, n_jobs, random_state,
+    verbose : as in `BipartiteMatchingSVM`, and so are the attributes
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mlestruct.baselines import MatchingSVM
+    >>> place = np.array([0.0, 0.1, 5.0, 5.2])
+    >>> X = [-np.abs(place[:, None] - place)[:, :, None]]
+    >>> machine = MatchingSVM(alpha=0.1).fit(X, [[1, 0, 3, 2]])
+    >>> machine.predict(X)[0]
+    array([1, 0, 3, 2])
     """
+
+    rho = 1.0
 
     def __init__(
         self,
@@ -133,8 +141,10 @@ class MatchingSVM(GroupBlocks, _HingeMachine):
         max_time: float | None = None,
         averaging: bool = False,
         perfect: bool = True,
-        feature_names: Any = None,
-        callback: Any = None,
+        capacity: Any = 1,
+        feature_names: Sequence[str] | None = None,
+        callback: Callable[[Progress], Any] | None = None,
+        n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ):
@@ -145,67 +155,114 @@ class MatchingSVM(GroupBlocks, _HingeMachine):
         self.max_time = max_time
         self.averaging = averaging
         self.perfect = perfect
+        self.capacity = capacity
         self.feature_names = feature_names
         self.callback = callback
+        self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
 
 
-class _HingeDual:
-    """Dual state: every block's share of theta and of the mean loss."""
+class LabellingSVM(MaximumMargin):
+    """Parameters that machines over labellings share."""
 
-    def __init__(self, problem: DualProblem):
-        self.problem = problem
-        n_blocks = len(problem.blocks)
-        self.shares = np.zeros((n_blocks, problem.n_features))
-        self.losses = np.zeros(n_blocks)
-        self.theta = np.zeros(problem.n_features)
-        self.losses_of = [block.structure.hamming_loss(block.observed) for block in problem.blocks]  # type: ignore[attr-defined]
+    rho = "auto"  # has no part in learning
 
-    def value(self) -> float:
-        """The dual value, a lower bound of the smallest hinge objective."""
-        return float(self.losses.sum() - 0.5 * self.problem.alpha * (self.theta @ self.theta))
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        max_time: float | None = None,
+        averaging: bool = False,
+        n_states: int | None = None,
+        feature_names: Sequence[str] | None = None,
+        callback: Callable[[Progress], Any] | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ):
+        self.alpha = alpha
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.averaging = averaging
+        self.n_states = n_states
+        self.feature_names = feature_names
+        self.callback = callback
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
 
-    def _violation(self, m: int, theta: Floats) -> tuple[Floats, float]:
-        """The most violating output of block m at theta: its share of theta, and its loss.
 
-        Known offsets of the scores count as part of the loss.
-        """
-        block = self.problem.blocks[m]
-        constant, scores = self.losses_of[m]
-        vertex = block.structure.decode(block.scores(theta) + scores).vertex
-        moments = self.problem.observed_moments[m] - block.moments_at(vertex)
-        loss = constant + vertex.dot(scores)
-        if block.offset is not None:
-            loss += vertex.dot(block.offset) - block.observed.dot(block.offset)
-        return block.weight * moments / self.problem.alpha, block.weight * loss
+class ChainSVM(LabellingSVM, ChainCRF):
+    """Maximum-margin labelling of sequences; the loss is the share of wrong tokens.
 
-    def hinge(self, theta: Floats) -> float:
-        """The objective: alpha/2 |theta|^2 + summed hinge losses."""
-        total = 0.5 * self.problem.alpha * float(theta @ theta)
-        for m in range(len(self.problem.blocks)):
-            share, loss = self._violation(m, theta)
-            total += loss - self.problem.alpha * float(share @ theta)
-        return total
+    Parameters, attributes and samples are those of `ChainCRF`, without `solver` and `warm_start`,
+    with `averaging` and a certificate as in `BipartiteMatchingSVM`. Chains are cut at tokens whose
+    label is not known.
 
-    def _corner(self, m: int) -> tuple[Floats, float, float]:
-        """The most violating output of block m at the current theta, and the block's gap."""
-        share, loss = self._violation(m, self.theta)
-        slope = self.problem.alpha * float((self.shares[m] - share) @ self.theta)
-        return share, loss, slope - self.losses[m] + loss
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mlestruct.baselines import ChainSVM
+    >>> Y = [np.array([0, 0, 1, 1]), np.array([1, 0, 0, 1])]
+    >>> X = [np.eye(2)[y] for y in Y]
+    >>> ChainSVM(alpha=0.1).fit(X, Y).score(X, Y)
+    1.0
+    """
 
-    def gap(self) -> float:
-        """Primal minus dual objective at the current theta."""
-        return float(sum(self._corner(m)[2] for m in range(len(self.problem.blocks))))
 
-    def step(self, m: int) -> None:
-        """Move block m to the best point between where it is and its most violating output."""
-        share, loss, gap = self._corner(m)
-        change = share - self.shares[m]
-        curvature = self.problem.alpha * float(change @ change)
-        if gap <= 0.0:
-            return
-        eta = min(gap / curvature, 1.0) if curvature > 0.0 else 1.0
-        self.shares[m] += eta * change
-        self.losses[m] += eta * (loss - self.losses[m])
-        self.theta += eta * change
+class GraphSVM(LabellingSVM, GraphCRF):
+    """Maximum-margin labelling of graphs; the loss is the share of wrong nodes.
+
+    Parameters, attributes and samples are those of `GraphCRF`, without `rho`, `solver` and
+    `warm_start`, with `averaging` and a certificate as in `BipartiteMatchingSVM`. Nodes whose label
+    is not known are left out together with their edges.
+
+    The most violating labelling is sought over the local polytope, whose vertices may be
+    fractional on graphs with cycles: the hinge loss is then an upper bound of the exact one.
+    """
+
+
+class GridSVM(LabellingSVM, GridCRF):
+    """Maximum-margin labelling of images; the loss is the share of wrong pixels.
+
+    Parameters, attributes and samples are those of `GridCRF`, without `rho`, `solver` and
+    `warm_start`, with `averaging` and a certificate as in `BipartiteMatchingSVM`. Pixels whose
+    label is not known are left out together with their edges. Fractional vertices of the local
+    polytope count among the outputs, as in `GraphSVM`; where neighbours attract there are none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mlestruct.baselines import GridSVM
+    >>> rng = np.random.default_rng(0)
+    >>> Y = [np.kron(rng.integers(2, size=(2, 2)), np.ones((4, 4), int)) for _ in range(5)]
+    >>> X = [np.stack([np.ones((8, 8)), y + 0.5 * rng.normal(size=(8, 8))], axis=-1) for y in Y]
+    >>> GridSVM(alpha=10.0, random_state=0).fit(X, Y).score(X, Y) > 0.95
+    True
+    """
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        neighbours: int = 4,
+        per_direction: bool = True,
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        max_time: float | None = None,
+        averaging: bool = False,
+        n_states: int | None = None,
+        feature_names: Sequence[str] | None = None,
+        callback: Callable[[Progress], Any] | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ):
+        super().__init__(
+            alpha, tol, max_iter, max_time, averaging,
+            n_states, feature_names, callback, n_jobs, random_state, verbose,
+        )  # fmt: skip
+        self.neighbours = neighbours
+        self.per_direction = per_direction

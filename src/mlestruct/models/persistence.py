@@ -46,27 +46,13 @@ def _decode(value: Any) -> Any:
 
 def _estimator_class(name: str) -> Any:
     """The estimator of that name that can be stored, or None."""
-    homes = {
-        "mlestruct.models": (
-            "BipartiteMatchingCRF",
-            "ChainCRF",
-            "GraphCRF",
-            "GridCRF",
-            "MatchingCRF",
-        ),
-        "mlestruct.baselines": (
-            "ExactBipartiteMLE",
-            "ExactGraphMLE",
-            "ExactGridMLE",
-            "ExactMatchingMLE",
-            "MatchingPerceptron",
-            "MatchingSVM",
-            "StructuredSVM",
-        ),
-    }
-    for home, names in homes.items():
-        if name in names:
-            return getattr(import_module(home), name)
+    from .base import StructuredEstimator
+
+    for home in ("mlestruct.models", "mlestruct.baselines"):
+        module = import_module(home)
+        found = getattr(module, name) if name in module.__all__ else None
+        if isinstance(found, type) and issubclass(found, StructuredEstimator):
+            return found
     return None
 
 

@@ -73,6 +73,14 @@ class BinaryPairwise(PairwiseSpace):
         states[vertex.indices[on]] = 1
         return states
 
+    def hamming_loss(self, vertex: Vertex) -> tuple[float, Floats]:
+        """The share of nodes in another state than in `vertex`: constant + <scores, tau>."""
+        n = self.graph.n_nodes
+        on = vertex.dense(self.n_coordinates)[:n]
+        scores = np.zeros(self.n_coordinates)
+        scores[:n] = (1.0 - 2.0 * on) / n
+        return float(on.mean()), scores
+
     # ------------------------------------------------------------------ entropy
     @cached_property
     def stepping_entropy(self) -> BinaryEntropy:

@@ -104,6 +104,13 @@ class Pairwise(PairwiseSpace):
         """The labelling of a vertex; fractional nodes get their largest state."""
         return self.node_marginals(vertex.dense(self.n_coordinates)).argmax(axis=1)
 
+    def hamming_loss(self, vertex: Vertex) -> tuple[float, Floats]:
+        """The share of nodes in another state than in `vertex`: constant + <scores, tau>."""
+        scores = np.zeros(self.n_coordinates)
+        nodes = vertex.indices < self._split
+        scores[vertex.indices[nodes]] = -vertex.values[nodes] / self.graph.n_nodes
+        return 1.0, scores
+
     # ------------------------------------------------------------------ entropy
     @cached_property
     def stepping_entropy(self) -> SeparableEntropy:

@@ -1,0 +1,139 @@
+"""Block-coordinate Frank-Wolfe for the structured support vector machine.
+
+One loss-augmented MAP call, one block, exact line searches (Lacoste-Julien, Jaggi, Schmidt and
+Pletscher 2013). Blocks remember the outputs they have met, so that after each pass their weights
+are improved without decoding (see `planes`).
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..learning.averaging import WeightedAverage
+from ..learning.block_frank_wolfe import certificate_after
+from ..learning.history import Monitor, Stopping
+from ..learning.problem import DualProblem
+from ..learning.result import Result, run
+from .hinge_dual import Each, HingeDual
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class HingeFrankWolfe:
+    """Minimises the regularised hinge loss of all blocks.
+
+    averaging : return the mean of the iterates after all block steps, the k-th weighted by k
+
+    Without it the best theta that was certified is returned: an iterate or, where iterates get
+    worse, their average.
+
+    A certificate costs a MAP call per block. It is made when the gaps met in a pass promise that
+    `tol` is reached, and beyond that after ever more passes, ten at the most. It belongs to the
+    theta that is returned: its objective minus the best dual value.
+    """
+
+    averaging: bool = False
+
+    name = "bcfw"
+
+    def solve(
+        self,
+        problem: DualProblem,
+        stopping: Stopping,
+        warm: HingeDual | None = None,
+        random_state: np.random.Generator | None = None,
+        n_jobs: int | None = None,
+    ) -> Result:
+        """Minimise; `warm` is the state of an earlier result on the same data.
+
+        Signs are those of a maximisation, as everywhere in the history: `dual` is minus the best
+        dual value and `primal` minus the smallest hinge objective. Only certificates use threads.
+        """
+        rng = random_state if random_state is not None else np.random.default_rng()
+        dual = HingeDual(problem) if warm is None else warm.with_alpha(problem)
+        n_threads = min(n_jobs or 1, len(problem.blocks))
+        pool = ThreadPoolExecutor(n_threads) if n_threads > 1 else None
+        descent = _Descent(
+            dual, Monitor(stopping, self.name), self.averaging, map if pool is None else pool.map
+        )
+
+        def loop() -> None:
+            descent.run(rng, warm is not None)
+
+        try:
+            result = run(problem, descent.monitor, loop, lambda: dual.theta, n_jobs)
+        finally:
+            if pool is not None:
+                pool.shutdown(wait=False, cancel_futures=True)
+        if self.averaging and descent.latest is not None and not result.converged:
+            theta, value = descent.latest  # the latest average, not the best one
+            result.use(theta, -value)
+        result.objective = -result.primal
+        result.state = dual
+        return result
+
+
+class _Descent:
+    """One run: the dual point, the average of iterates, and what has been certified."""
+
+    def __init__(self, dual: HingeDual, monitor: Monitor, averaging: bool, each: Each):
+        self.dual, self.monitor, self.averaging, self.each = dual, monitor, averaging, each
+        self.average = WeightedAverage(dual.problem.n_features)
+        self.n_blocks = len(dual.problem.blocks)
+        self.latest: tuple[Floats, float] | None = None  # certified last
+
+    def run(self, rng: np.random.Generator, warm: bool) -> None:
+        """Passes over the blocks until the monitor says stop."""
+        monitor, stopping = self.monitor, self.monitor.stopping
+        if self.certify(0) if warm else _record_zero(monitor, self.dual):
+            return
+        due = 1
+        for sweep in range(1, stopping.max_iter + 1):
+            met = self.sweep(rng)
+            promising = met <= monitor.tolerance and not self.averaging
+            final = sweep == stopping.max_iter or monitor.out_of_time()
+            if promising or final or sweep >= due:
+                due = certificate_after(sweep)
+                if self.certify(sweep):
+                    return
+
+    def sweep(self, rng: np.random.Generator) -> float:
+        """One pass; the sum of the gaps met."""
+        met = 0.0
+        for m in rng.permutation(self.n_blocks).tolist():
+            met += self.dual.step(m)
+            self.average.add(self.dual.theta)
+            self.monitor.oracle_calls += 1
+            if self.monitor.out_of_time():
+                break
+        self.dual.refresh()
+        return met
+
+    def certify(self, sweep: int) -> bool:
+        """Bounds of the optimum; True if it is time to stop."""
+        mean = self.average.value.copy()
+        theta = mean if self.averaging and sweep else self.dual.theta
+        value = self.objective(theta)
+        if not self.averaging and sweep and value >= -self.monitor.primal:
+            # Under weak regularisation iterates may jump about; their average does not.
+            of_mean = self.objective(mean)
+            theta, value = (mean, of_mean) if of_mean < value else (theta, value)
+        self.latest = theta, value
+        return self.monitor.record(sweep, theta, dual=-self.dual.value(), primal=-value)
+
+    def objective(self, theta: Floats) -> float:
+        self.monitor.oracle_calls += self.n_blocks
+        return self.dual.objective(theta, self.each)
+
+
+def _record_zero(monitor: Monitor, dual: HingeDual) -> bool:
+    """The bounds at theta = 0, where no decoding is needed: a share is at most 1."""
+    problem = dual.problem
+    known = all(block.offset is None for block in problem.blocks)
+    objective = float(problem.weights.sum()) if known else np.inf
+    return monitor.record(0, dual.theta, dual=-dual.value(), primal=-objective)
