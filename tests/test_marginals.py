@@ -299,6 +299,36 @@ def test_prices_change_neither_covariance_nor_rest(rho):
     )
 
 
+@pytest.mark.parametrize("rho", [0.95, 1.0])
+def test_states_of_wide_scores_start_the_next_call(rho):
+    """What comes back at scores spread very wide is a start for scores near them, and a good one."""
+    rng = np.random.default_rng(3)
+    structure = complete(8).with_rho(rho).structure
+    prices = 100.0 * rng.normal(size=8)
+    scores = (rng.normal(size=(8, 8)) + prices[:, None] - prices).ravel()
+    first = structure.marginals(scores, tol=1e-9)
+    near = scores + 0.01 * rng.normal(size=64)
+    again, cold = structure.marginals(near, first.warm, 1e-9), structure.marginals(near, tol=1e-9)
+    assert again.gap <= 1e-8
+    assert again.iterations < cold.iterations
+    np.testing.assert_allclose(again.tau, cold.tau, atol=1e-4)
+
+
+def test_softened_entropies_are_kept_at_wide_scores():
+    """tau is the maximiser of the softened entropy, wherever its scores are."""
+    rng = np.random.default_rng(4)
+    structure = complete(5).with_rho(1.0).structure.softened().structure
+    prices = np.array([0.0, 4000.0, -3000.0, 9000.0, 0.0])
+    scores = rng.normal(size=(5, 5))
+    wide = (scores + prices[:, None] - prices).ravel()
+    wide[1] -= 50_000.0  # a pair without mass
+    near = scores.ravel().copy()
+    near[1] -= 50.0
+    found, known = structure.marginals(wide, tol=1e-9), structure.marginals(near, tol=1e-9)
+    np.testing.assert_allclose(found.tau, known.tau, atol=1e-5)
+    assert found.value == pytest.approx(known.value, abs=1e-6)
+
+
 # ---------------------------------------------------------------------- starting points
 @settings(deadline=None, max_examples=40)
 @given(spaces(max_side=5), generators, st.sampled_from([0.3, 3.0, 300.0]))

@@ -21,6 +21,7 @@ from .problem import DualProblem
 
 Floats = NDArray[np.float64]
 
+WIDEST = 150.0  # spread of the change of scores that a step tries first
 REFINEMENTS = 5
 
 
@@ -145,7 +146,7 @@ def _line_search(
 
     A trial that may have risen enough gets a few more oracle calls before it is given up.
     """
-    eta = 1.0
+    eta = _first_length(at, step, evaluate.problem)
     for _ in range(25):
         theta = at.theta + eta * step
         trial = evaluate(theta, tol)
@@ -163,3 +164,16 @@ def _line_search(
         if out_of_time():
             return None
     return None
+
+
+def _first_length(at: Evaluation, step: Floats, problem: DualProblem) -> float:
+    """The part of a step to begin with.
+
+    Where marginals are all but 0 and 1 and the penalty is weak, there is next to no curvature and
+    steps are far too long; trials there are expensive and in vain.
+    """
+    if float(step @ step) <= float(at.theta @ at.theta):
+        return 1.0
+    changes = (block.features.scores(step) for block in problem.blocks)
+    widest = max((float(np.ptp(change)) for change in changes if change.size), default=0.0)
+    return min(1.0, WIDEST / widest) if widest > 0.0 else 1.0

@@ -48,6 +48,8 @@ class BipartiteMatching:
         False: any matching, every node may stay single.
     """
 
+    is_softened = False  # whether the entropy is another than that of rho
+
     is_simple = True  # nobody has more than one partner
 
     def __init__(
@@ -228,8 +230,8 @@ class BipartiteMatching:
 
     def marginals(self, scores: Floats, warm: Any = None, tol: float = 1e-8) -> Marginals:
         """tau maximising <scores, tau> + H_rho(tau), with certified bounds of log Z_rho."""
-        if warm is None and is_wide(scores):
-            calm = calm_marginals(self, scores, tol)
+        if is_wide(scores):
+            calm = calm_marginals(self, scores, warm, tol)
             if calm is not None:
                 return cap_bound(self, scores, calm)
         return cap_bound(self, scores, self.marginals_as_given(scores, warm, tol))
@@ -259,18 +261,25 @@ class BipartiteMatching:
             found.iterations,
         )
 
-    def without_prices(self, scores: Floats) -> tuple[Floats | None, float]:
-        """Scores minus the prices of the best matching, and the sum of these."""
+    def without_prices(self, scores: Floats) -> tuple[Floats | None, float, Floats | None]:
+        """Scores minus the prices of the best matching, the sum of these, and those of columns."""
         core, rows = self._core, self._core.rows
         prices = self.decode(scores, prices=True).prices if core.source.size else None
         if prices is None:
-            return None, 0.0
-        w = core.entries(scores) - np.append(prices, 0.0)[rows.col]
+            return None, 0.0, None
+        taken = np.append(prices, 0.0)
+        w = core.entries(scores) - taken[rows.col]
         of_row = np.maximum.reduceat(w, rows.ptr[:-1])
         calmed = np.zeros_like(scores)
         calmed[core.source] = w - np.repeat(of_row, np.diff(rows.ptr))
         calmed[core.col_source[core.free]] = (core.columns(scores) - prices)[core.free]
-        return calmed, float(of_row.sum() + prices.sum() + scores @ core.settled)
+        return calmed, float(of_row.sum() + prices.sum() + scores @ core.settled), taken
+
+    def repriced(self, warm: Any, prices: Floats | None) -> Any:
+        """A solver's state for scores to which column prices are added."""
+        if not isinstance(warm, matching_oracle.Solution) or prices is None:
+            return None
+        return replace(warm, prices=warm.prices + prices)
 
     def beliefs(
         self, scores: Floats, damping: float = 0.0, max_sweeps: int = 2000, tol: float = 1e-8
@@ -311,6 +320,7 @@ class BipartiteMatching:
         if not excess.any():
             return None
         softer = copy.copy(self)
+        softer.is_softened = True
         softer._set_core(replace(self._core, rows=rows._replace(c=rows.c - excess)))
         return SoftenedMatching(self, softer)
 

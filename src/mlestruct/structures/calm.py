@@ -41,25 +41,29 @@ def cap_bound(structure: Any, scores: Floats, found: Marginals) -> Marginals:
     return replace(found, upper_bound=min(found.upper_bound, max(cap, found.value)))
 
 
-def calm_marginals(structure: Any, scores: Floats, tol: float) -> Marginals | None:
+def calm_marginals(structure: Any, scores: Floats, warm: Any, tol: float) -> Marginals | None:
     """Marginals at wide scores, through calmed ones; None if that does not help.
 
     It does not where staying single is all but ruled out: then these coordinates cannot be dropped.
     """
-    calmed, constant = structure.without_prices(scores)
+    calmed, constant, prices = structure.without_prices(scores)
     if calmed is None:
         return None
     lowest = CALM * max(structure.n_nodes, 4)
     if (calmed[structure.n_scored :] < lowest).any():
         return None
-    found = structure.marginals_as_given(np.maximum(calmed, lowest), None, tol)
+    known = structure.repriced(warm, None if prices is None else -prices)
+    found = structure.marginals_as_given(np.maximum(calmed, lowest), known, tol)
     tau, value, steps = found.tau, found.value, found.iterations
     keep = calmed[: structure.n_scored] > lowest
-    if not keep.all():  # what has no mass is to have none at all, since its score is so low
+    # What has no mass is to have none at all, since its score is so low; a softened entropy has no
+    # smaller form, and its marginals are an intermediate result.
+    if not keep.all() and not structure.is_softened:
         smaller, places = structure.restricted(keep)
         inner = smaller.marginals_as_given(calmed[places], None, tol)
         tau = np.zeros_like(scores)
         tau[places] = inner.tau
         value, steps = inner.value, steps + inner.iterations
     upper = max(found.upper_bound, value)
-    return Marginals(tau, value + constant, upper + constant, None, steps)
+    state = structure.repriced(found.warm, prices)
+    return Marginals(tau, value + constant, upper + constant, state, steps)

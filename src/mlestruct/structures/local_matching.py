@@ -45,6 +45,8 @@ class LocalMatching(MatchingSpace):
     capacity : int or array of shape (n_nodes,), number of partners
     """
 
+    is_softened = False  # whether the entropy is another than that of rho
+
     @property
     def _is_small(self) -> bool:
         """Whether the double cover is about as fast as anything else."""
@@ -104,7 +106,7 @@ class LocalMatching(MatchingSpace):
         if not np.isfinite(scores).all():
             raise ValueError("scores must be finite; forbid pairs by leaving them out of the graph")
         if warm is None and self._has_cover and is_wide(scores):
-            calm = calm_marginals(self, scores, tol)
+            calm = calm_marginals(self, scores, None, tol)
             if calm is not None:
                 return cap_bound(self, scores, calm)
         return cap_bound(self, scores, self.marginals_as_given(scores, warm, tol))
@@ -174,18 +176,21 @@ class LocalMatching(MatchingSpace):
         tau[core.col_source[core.free]] += 0.5 * z[core.free]
         return tau
 
-    def without_prices(self, scores: Floats) -> tuple[Floats | None, float]:
+    def without_prices(self, scores: Floats) -> tuple[Floats | None, float, None]:
         """Scores minus the prices of the best vertex of the local polytope, and their sum."""
         graph, nodes, edges = self._open
         w, single = self._edges(scores), self._singles(scores)
         prices = MatchingSpace._decode_open(self, graph, w, single, None).prices
         if prices is None or graph.n_edges == 0:
-            return None, 0.0
+            return None, 0.0, None
         calmed = np.zeros_like(scores)
         calmed[edges] = w - prices[graph.row] - prices[graph.col]
         free = self._remaining[1]
         calmed[self.n_scored + nodes[free]] = single[free] - prices[free]
-        return calmed, float(prices.sum() + scores @ self.settled)
+        return calmed, float(prices.sum() + scores @ self.settled), None
+
+    def repriced(self, warm: Any, prices: Floats | None) -> None:
+        """States of calmed problems are not kept."""
 
     def beliefs(
         self, scores: Floats, damping: float = 0.0, max_sweeps: int = 2000, tol: float = 1e-8
@@ -270,6 +275,7 @@ class LocalMatching(MatchingSpace):
         if not above.any():
             return None
         softer = copy.copy(self)
+        softer.is_softened = True
         softer._set_rho(self._edge_rho - share * above)
         return SoftenedMatching(self, softer)
 
