@@ -1,4 +1,4 @@
-"""The command line: `mlestruct demo`."""
+"""The command line: `mlestruct demo`, `mlestruct reproduce`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,28 @@ from . import __version__
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit status."""
+    from .reproduction.contract import ReproductionError
+
+    parser = make_parser()
+    options = parser.parse_args(arguments)
+    if options.command is None:
+        parser.print_help()
+        return 2
+    try:
+        return int(options.run(options))
+    except KeyboardInterrupt:
+        print("\ninterrupted", file=sys.stderr)
+        if options.command == "reproduce":
+            print("run the same command again to go on where it stopped", file=sys.stderr)
+        return 130
+    except (OSError, ImportError, ReproductionError) as error:
+        print(f"mlestruct: {error}", file=sys.stderr)
+        return 1
+
+
+def make_parser() -> argparse.ArgumentParser:
+    from .reproduction.command import add_arguments
+
     parser = argparse.ArgumentParser(
         prog="mlestruct",
         description="Certified maximum-likelihood learning of matchings, labellings and sequences",
@@ -29,21 +51,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     demo.add_argument("--seed", type=int, default=0, help="of the generated scenes")
     demo.add_argument("--quiet", action="store_true", help="no progress bars")
-    options = parser.parse_args(arguments)
-    if options.command is None:
-        parser.print_help()
-        return 2
-    try:
-        from .demo import run_demo
+    demo.set_defaults(run=_demo)
+    reproduce = commands.add_parser(
+        "reproduce",
+        help="the figures and tables of the paper, published numbers beside ours",
+        description="Runs experiments of the paper; writes pictures, CSV and JSON files, and a "
+        "page of all that the folder holds. What was interrupted goes on where it stopped.",
+    )
+    add_arguments(reproduce)
+    reproduce.set_defaults(run=_reproduce)
+    return parser
 
-        run_demo(options.out, options.seed, verbose=0 if options.quiet else 1)
-    except KeyboardInterrupt:
-        print("\ninterrupted", file=sys.stderr)
-        return 130
-    except OSError as error:
-        print(f"mlestruct: {error}", file=sys.stderr)
-        return 1
+
+def _demo(options: argparse.Namespace) -> int:
+    from .demo import run_demo
+
+    run_demo(options.out, options.seed, verbose=0 if options.quiet else 1)
     return 0
+
+
+def _reproduce(options: argparse.Namespace) -> int:
+    from .reproduction.command import run_command
+
+    return run_command(options)
 
 
 if __name__ == "__main__":

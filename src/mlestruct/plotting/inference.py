@@ -8,14 +8,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ._curves import (
+    MARKERS,
+    SMALLEST,
+    clean,
+    new_figure,
+    plot_quartiles,
+    plot_range,
+    row_of,
+    set_title,
+    sizes_axis,
+    table_of,
+)
 from .roommates import COLOURS, DASHES, GREY
 
 Floats = NDArray[np.float64]
 Curves = Mapping[str, ArrayLike]
 
-MARKERS = ("o", "s", "D", "^", "v", "P")
 LIKELIHOODS = {"Bethe": 0, "exact": 2, "RW": 1}  # and their colours
-GRID = "#e6e6e6"
 NOT_REACHED = ", not yet reached"
 ARROW = 2.6  # how much higher an arrow ends than it begins, on a log scale
 
@@ -37,23 +47,23 @@ def plot_likelihoods(
     -------
     matplotlib figure
     """
-    figure = _figure(11.0, 9.2)
+    figure = new_figure(11.0, 9.2)
     grid = figure.subplots(
         3, len(true), squeeze=False, sharex=True, height_ratios=[1.0, 0.72, 1.0]
     )  # fmt: skip
     for k, (name, curves) in enumerate(true.items()):
         top, middle, bottom = grid[:, k]
-        tables = {kind: _table(curves[kind], sizes) for kind in LIKELIHOODS}
+        tables = {kind: table_of(curves[kind], sizes) for kind in LIKELIHOODS}
         for kind in ("exact", "Bethe", "RW"):
-            _plot_range(top, sizes, tables[kind], f"at the {kind} estimate", LIKELIHOODS[kind])
+            plot_range(top, sizes, tables[kind], f"at the {kind} estimate", LIKELIHOODS[kind])
             if kind != "exact":
-                short = np.maximum(tables["exact"] - tables[kind], 1e-16)
-                _plot_range(middle, sizes, short, f"{kind} estimate", LIKELIHOODS[kind])
+                short = np.maximum(tables["exact"] - tables[kind], SMALLEST)
+                plot_range(middle, sizes, short, f"{kind} estimate", LIKELIHOODS[kind])
         middle.set_yscale("log")
         _plot_sandwich(bottom, sizes, optima[name], "optimum")
-        _title(top, f"({'ab'[k]}) {name}: exact likelihood of the estimates" if k < 2 else name)
-        _title(middle, "how far they are below the exact optimum")
-        _title(bottom, f"({'cd'[k]}) {name}: optimal values" if k < 2 else name)
+        set_title(top, f"({'ab'[k]}) {name}: exact likelihood of the estimates" if k < 2 else name)
+        set_title(middle, "how far they are below the exact optimum")
+        set_title(bottom, f"({'cd'[k]}) {name}: optimal values" if k < 2 else name)
         bottom.set_xlabel("samples (lines: means, bands: range of repetitions)")
     for row, label in zip(
         grid[:, 0],
@@ -62,7 +72,7 @@ def plot_likelihoods(
     ):
         row.set_ylabel(label)
     for axes in grid.ravel():
-        _sizes_axis(axes, sizes)
+        sizes_axis(axes, sizes)
         axes.legend(frameon=False, fontsize=9, loc="best")
     return figure
 
@@ -81,14 +91,14 @@ def plot_cross_bounds(sizes: Sequence[int], bounds: Mapping[str, Mapping[str, Cu
     matplotlib figure
     """
     n_columns = max(len(estimates) for estimates in bounds.values())
-    figure = _figure(11.0, 7.4)
+    figure = new_figure(11.0, 7.4)
     grid = figure.subplots(len(bounds), n_columns, squeeze=False, sharex=True, sharey="row")
     for row, (name, estimates) in zip(grid, bounds.items(), strict=True):
         row[0].set_ylabel("log-likelihood per sample")
         for axes, (estimate, curves) in zip(row, estimates.items(), strict=False):
             _plot_sandwich(axes, sizes, curves, "likelihood")
-            _title(axes, f"{name}, at the {estimate} estimate")
-            _sizes_axis(axes, sizes)
+            set_title(axes, f"{name}, at the {estimate} estimate")
+            sizes_axis(axes, sizes)
     for axes in grid[-1]:
         axes.set_xlabel("samples (lines: means, bands: range of repetitions)")
     grid[0, 0].legend(frameon=False, fontsize=9, loc="best")
@@ -96,11 +106,11 @@ def plot_cross_bounds(sizes: Sequence[int], bounds: Mapping[str, Mapping[str, Cu
 
 
 def _plot_sandwich(axes: Any, sizes: Sequence[int], curves: Curves, what: str) -> None:
-    tables = {kind: _table(curves[kind], sizes) for kind in LIKELIHOODS}
+    tables = {kind: table_of(curves[kind], sizes) for kind in LIKELIHOODS}
     low, high = tables["RW"].mean(axis=0), tables["Bethe"].mean(axis=0)
     axes.fill_between(sizes, low, high, color="#000000", alpha=0.05, linewidth=0.0)
     for kind, colour in LIKELIHOODS.items():
-        _plot_range(axes, sizes, tables[kind], f"{kind} {what}", colour)
+        plot_range(axes, sizes, tables[kind], f"{kind} {what}", colour)
 
 
 # ---------------------------------------------------------------------- errors by MAP calls
@@ -117,34 +127,45 @@ def plot_map_calls(
     calls : numbers of MAP calls
     traces : for each panel, the methods' errors, arrays of shape (n_graphs, n_calls)
     betas : inverse temperatures
-    limits : the errors of methods after many calls, arrays of shape (n_graphs, n_betas)
+    limits : the errors of methods after many calls, arrays of shape (n_graphs, n_betas); those
+        without traces are pale and below the others
 
     Returns
     -------
     matplotlib figure
     """
-    figure = _figure(5.0 * (len(traces) + 1), 4.8)
+    figure = new_figure(3.8 * (len(traces) + 1), 4.2)
     panels = figure.subplots(1, len(traces) + 1, squeeze=False)[0]
     names = list(dict.fromkeys([m for curves in traces.values() for m in curves] + list(limits)))
     colours = {name: k for k, name in enumerate(names)}
     for k, (axes, (title, curves)) in enumerate(zip(panels, traces.items(), strict=False)):
         for name, table in curves.items():
-            _plot_quartiles(axes, calls, _table(table, calls), name, colours[name])
+            plot_quartiles(axes, calls, table_of(table, calls), name, colours[name])
         axes.set_xlabel("MAP calls")
-        _title(axes, f"({chr(97 + k)}) {title}")
+        set_title(axes, f"({chr(97 + k)}) {title}")
     last = panels[-1]
     for name, table in limits.items():
-        _plot_quartiles(last, betas, _table(table, betas), name, colours[name])
+        if any(name in curves for curves in traces.values()):
+            plot_quartiles(last, betas, table_of(table, betas), name, colours[name])
+        else:
+            _plot_pale(last, betas, table_of(table, betas), name, colours[name])
     last.set_xlabel("inverse temperature")
-    _title(last, f"({chr(97 + len(traces))}) after many calls, by temperature")
-    panels[0].set_ylabel("largest error of a marginal (median, quartiles)")
+    set_title(last, f"({chr(97 + len(traces))}) after many calls")
+    panels[0].set_ylabel("largest error of a marginal")
     for axes in panels:
         axes.set_xscale("log")
         axes.set_yscale("log")
         axes.xaxis.set_major_formatter("{x:g}")
         axes.legend(frameon=False, fontsize=8.5, loc="best")
-        _clean(axes)
+        clean(axes)
     return figure
+
+
+def _plot_pale(axes: Any, x: Sequence[float], table: Floats, label: str, k: int) -> None:
+    """The median only, as a broad line that does not hide others."""
+    median = np.median(np.maximum(table, SMALLEST), axis=0)
+    colour = COLOURS[k % len(COLOURS)]
+    axes.plot(x, median, color=colour, alpha=0.5, linewidth=5.0, label=label, zorder=3)
 
 
 # ---------------------------------------------------------------------- speed
@@ -152,187 +173,97 @@ def plot_speed(
     levels: Sequence[float],
     microseconds: Mapping[str, Curves],
     reached: Mapping[str, Mapping[str, Sequence[bool]]],
-    ratios: Curves,
-    at_most: Mapping[str, Sequence[bool]],
+    ratios: Mapping[str, Curves],
     published: Curves,
 ) -> Any:
-    """Time to reach an error, a panel per problem, and a ratio of times beside a published one.
+    """Time to reach an error, and how many times as fast as another method; a column per problem.
 
     Parameters
     ----------
     levels : errors, from large to small
     microseconds : for each problem, each method's times, of shape (n_levels,)
     reached : the same with whether the level was reached; if not, the time is what was spent
-    ratios : for each problem the ratio that is compared, of shape (n_levels,)
-    at_most : the same with whether the ratio is only known to be at most this
-    published : the ratio as published, for problems where it is known
+    ratios : for each problem, some methods' speed relative to another, of shape (n_levels,)
+    published : such a ratio as published, for problems where it is known
 
     Returns
     -------
     matplotlib figure
     """
-    n_columns = 3 if len(microseconds) > 2 else len(microseconds) + 1
-    n_rows = -(-(len(microseconds) + 1) // n_columns)
-    figure = _figure(4.3 * n_columns, 3.7 * n_rows)
-    panels = figure.subplots(n_rows, n_columns, squeeze=False).ravel()
+    n_columns = len(microseconds)
+    figure = new_figure(1.0 + 2.1 * n_columns, 6.4)
+    grid = figure.subplots(2, n_columns, squeeze=False, sharex=True, sharey="row")
     places = np.arange(len(levels), dtype=np.float64)
-    names = [f"{level:g}" for level in levels]
-    shared = None
-    for axes, (problem, methods) in zip(panels, microseconds.items(), strict=False):
-        if shared is not None:
-            axes.sharey(shared)
-        shared = shared or axes
-        for k, (method, times) in enumerate(methods.items()):
-            _plot_times(axes, places, _row(times, levels), reached[problem][method], method, k)
+    names = dict.fromkeys(method for curves in microseconds.values() for method in curves)
+    colours = {method: k for k, method in enumerate(names)}
+    for (top, bottom), (problem, methods) in zip(grid.T, microseconds.items(), strict=True):
+        for method, times in methods.items():
+            done = np.asarray(reached[problem][method], dtype=bool)
+            _plot_times(top, places, row_of(times, levels), done, method, colours[method])
+        bottom.axhline(1.0, color=GREY, linewidth=1.0, zorder=1)
+        if problem in published:
+            known = row_of(published[problem], levels)
+            bottom.plot(
+                places, known, color=GREY, linestyle="-", linewidth=3.0, marker="o",
+                markersize=7, markerfacecolor="white", label="FW, published",
+            )  # fmt: skip
+        for method, values in ratios[problem].items():
+            done = np.asarray(reached[problem][method], dtype=bool)
+            row = row_of(values, levels)
+            _plot_times(bottom, places, row, done, method, colours[method], 1.0 / ARROW)
+        set_title(top, problem)
+        bottom.set_xlabel("largest error")
+    for axes in grid.ravel():
         axes.set_yscale("log")
-        axes.set_xticks(places, names)
-        axes.set_xlabel("largest error of a marginal")
-        _title(axes, problem)
-        _clean(axes)
-    for axes in panels[: len(microseconds) : n_columns]:
-        axes.set_ylabel("CPU microseconds")
-    low, high = panels[0].get_ylim()
-    panels[0].set_ylim(low, ARROW * high)  # shared by all
-    _join_legends(panels[0], panels[: len(microseconds)])
-    _plot_ratios(panels[len(microseconds)], places, names, ratios, at_most, published)
-    for axes in panels[len(microseconds) + 1 :]:
-        axes.set_visible(False)
+        axes.set_xticks(places, [f"{level:g}" for level in levels])
+        axes.margins(x=0.12, y=0.14)
+        clean(axes)
+    grid[0, 0].set_ylabel("CPU microseconds")
+    grid[1, 0].set_ylabel("times as fast as BP")
+    _legend_below(figure, grid.ravel())
     return figure
 
 
 def _plot_times(
-    axes: Any, places: Floats, times: Floats, reached: Sequence[bool], label: str, k: int
+    axes: Any,
+    places: Floats,
+    times: Floats,
+    reached: NDArray[np.bool_],
+    label: str,
+    k: int,
+    arrow: float = ARROW,
 ) -> None:
     """A line with a point per level; hollow with an arrow where it was not reached."""
     colour = COLOURS[k]
-    done = np.asarray(reached, dtype=bool)
-    axes.plot(places, times, color=colour, linestyle=DASHES[k], linewidth=1.8, zorder=10 - k)
+    style = {"color": colour, "marker": MARKERS[k], "markersize": 6.5, "zorder": 20 - k}
     axes.plot(
-        places[done], times[done], color=colour, marker=MARKERS[k], markersize=7, linestyle="none",
-        markeredgecolor="white", label=label, zorder=20 - k,
+        places, times, color=colour, linestyle=DASHES[k], linewidth=1.8, zorder=10 - k
     )  # fmt: skip
-    if not done.all():
-        axes.plot(
-            places[~done], times[~done], color=colour, marker=MARKERS[k], markersize=7,
-            linestyle="none", markerfacecolor="white", label=label + NOT_REACHED,
-            zorder=20 - k,
+    axes.plot(
+        places[reached], times[reached], linestyle="none", markeredgecolor="white", label=label,
+        **style,
+    )  # fmt: skip
+    if reached.all():
+        return
+    axes.plot(
+        places[~reached], times[~reached], linestyle="none", markerfacecolor="white",
+        label=label + NOT_REACHED, **style,
+    )  # fmt: skip
+    for x, y in zip(places[~reached], times[~reached], strict=True):
+        axes.annotate(
+            "", (x, y * arrow), (x, y * arrow**0.2), annotation_clip=False,
+            arrowprops={"arrowstyle": "->", "color": colour, "linewidth": 1.2},
         )  # fmt: skip
-        for x, y in zip(places[~done], times[~done], strict=True):
-            _arrow(axes, x, y, ARROW, colour)
 
 
-def _arrow(axes: Any, x: float, y: float, factor: float, colour: str) -> None:
-    """From a point to `factor` times its height."""
-    axes.annotate(
-        "", (x, y * factor), (x, y * factor**0.2),
-        arrowprops={"arrowstyle": "->", "color": colour, "linewidth": 1.2}, annotation_clip=False,
-    )  # fmt: skip
-
-
-def _plot_ratios(
-    axes: Any,
-    places: Floats,
-    names: Sequence[str],
-    ratios: Curves,
-    at_most: Mapping[str, Sequence[bool]],
-    published: Curves,
-) -> None:
-    axes.axhline(1.0, color=GREY, linewidth=1.0, zorder=1)
-    for k, (problem, values) in enumerate(ratios.items()):
-        style = {"color": COLOURS[k % len(COLOURS)], "marker": MARKERS[k % len(MARKERS)]}
-        axes.plot(places, values, linewidth=1.8, markersize=6, label=problem, **style)
-        for x, y, bound in zip(places, _row(values, names), at_most[problem], strict=True):
-            if bound:
-                _arrow(axes, x, y, 1.0 / ARROW, style["color"])
-        if problem in published:
-            axes.plot(
-                places, published[problem], linestyle=":", linewidth=1.4, markersize=5,
-                markerfacecolor="white", **style,
-            )  # fmt: skip
-    if published:
-        axes.plot([], [], color=GREY, linestyle=":", marker="o", markerfacecolor="white",
-                  label="published")  # fmt: skip
-    axes.set_yscale("log")
-    axes.set_xticks(places, names)
-    axes.set_xlabel("largest error of a marginal")
-    _title(axes, "time of BP / time of FW (above 1: FW is faster)")
-    low, high = axes.get_ylim()
-    axes.set_ylim(low * (low / high) ** 0.25, high)  # room for the legend
-    axes.legend(frameon=False, fontsize=8.5, ncols=3, loc="lower center")
-    _clean(axes)
-
-
-def _join_legends(place: Any, panels: Sequence[Any]) -> None:
+def _legend_below(figure: Any, panels: Sequence[Any]) -> None:
     """One legend with everything that any of the panels shows."""
     shown: dict[str, Any] = {}
     for axes in panels:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             shown.setdefault(label, handle)
     order = sorted(shown, key=lambda label: label.endswith(NOT_REACHED))
-    place.legend([shown[label] for label in order], order, frameon=False, fontsize=8.5)
-
-
-# ---------------------------------------------------------------------- shared
-def _figure(width: float, height: float) -> Any:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained")
-    figure.set_facecolor("white")
-    return figure
-
-
-def _table(values: ArrayLike, places: Sequence[float]) -> Floats:
-    table = np.atleast_2d(np.asarray(values, dtype=np.float64))
-    if table.ndim != 2 or table.shape[1] != len(places):
-        raise ValueError(
-            f"expected values of shape (n_repetitions, {len(places)}), got {table.shape}"
-        )
-    return table
-
-
-def _row(values: ArrayLike, places: Sequence[Any]) -> Floats:
-    row = np.asarray(values, dtype=np.float64)
-    if row.shape != (len(places),):
-        raise ValueError(f"expected values of shape ({len(places)},), got {row.shape}")
-    return row
-
-
-def _plot_range(axes: Any, x: Sequence[float], table: Floats, label: str, k: int) -> None:
-    """The mean of repetitions, and their range as a band."""
-    _plot_band(axes, x, table.mean(axis=0), table.min(axis=0), table.max(axis=0), label, k)
-
-
-def _plot_quartiles(axes: Any, x: Sequence[float], table: Floats, label: str, k: int) -> None:
-    low, middle, high = np.percentile(np.maximum(table, 1e-16), [25, 50, 75], axis=0)
-    _plot_band(axes, x, middle, low, high, label, k)
-
-
-def _plot_band(
-    axes: Any, x: Sequence[float], middle: Floats, low: Floats, high: Floats, label: str, k: int
-) -> None:
-    colour = COLOURS[k % len(COLOURS)]
-    axes.fill_between(x, low, high, color=colour, alpha=0.16, linewidth=0.0)
-    # The first is broad and below, so that it shows beside curves that hide it.
-    axes.plot(
-        x, middle, color=colour, linestyle=DASHES[k % len(DASHES)], label=label,
-        linewidth=1.7 if k else 3.2, marker=MARKERS[k % len(MARKERS)],
-        markersize=5.0 if k else 7.5, markeredgecolor="white", zorder=5 + k,
+    figure.legend(
+        [shown[label] for label in order], order, frameon=False, fontsize=9.5,
+        loc="outside lower center", ncols=max(1, int(figure.get_figwidth() / 1.8)),
     )  # fmt: skip
-
-
-def _sizes_axis(axes: Any, sizes: Sequence[int]) -> None:
-    axes.set_xscale("log")
-    axes.set_xticks(list(sizes), [str(n) for n in sizes])
-    axes.minorticks_off()
-    _clean(axes)
-
-
-def _title(axes: Any, text: str) -> None:
-    axes.set_title(text, loc="left", fontsize=10.5)
-
-
-def _clean(axes: Any) -> None:
-    axes.grid(True, color=GRID, linewidth=0.7)
-    axes.set_axisbelow(True)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)

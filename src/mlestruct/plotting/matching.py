@@ -13,6 +13,7 @@ Ints = NDArray[np.int64]
 RIGHT = "#4c78a8"
 WRONG = "#d62728"
 POINT = "#333333"
+CROWDED = (0.12, 0.05)  # shares of the point set within which labels are in each other's way
 SIDE_BY_SIDE = 1.45  # distance of the two sets, in widths of the left one
 
 
@@ -88,12 +89,21 @@ def plot_marginals(
         axes.scatter(points[:, 0], points[:, 1], s=14, color=POINT, zorder=3)
     axes.scatter(*a[point], s=60, color=POINT, zorder=4)
     axes.scatter(*b[truth], s=130, facecolors="none", edgecolors="black", linewidths=1.6, zorder=4)
-    for j in np.argsort(row)[::-1][:3]:
-        if row[j] > 0.02:
-            axes.annotate(
-                f"{row[j]:.2f}", b[j], textcoords="offset points", xytext=(8, -3), fontsize=8
-            )
+    _label(axes, b, row)
     _clean(axes, title)
+
+
+def _label(axes: Any, at: Floats, row: Floats) -> None:
+    """The largest probabilities beside their points, on the left if there is one on the right."""
+    labelled = [j for j in np.argsort(row)[::-1][:3] if row[j] > 0.02]
+    near = np.array(CROWDED) * np.ptp(at, axis=0)
+    for j in labelled:
+        beside = [at[k] - at[j] for k in labelled if k != j]
+        crowded = any(0.0 <= dx < near[0] and abs(dy) < near[1] for dx, dy in beside)
+        axes.annotate(
+            f"{row[j]:.2f}", at[j], textcoords="offset points", fontsize=8,
+            xytext=(-8 if crowded else 8, -3), ha="right" if crowded else "left",
+        )  # fmt: skip
 
 
 def plot_mismatch(

@@ -15,10 +15,13 @@ Floats = NDArray[np.float64]
 # Okabe and Ito's colours, which readers with colour-blindness tell apart; dashes help as well.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 DASHES = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (4, 1, 1, 1)), (0, (7, 2, 2, 2)), (0, (2, 2)))
+CURVE_COLOURS = (*COLOURS, "#000000")
 LEARNED = COLOURS[0]
 TRUE = COLOURS[1]
 GREY = "#8c8c8c"
+GRID = "#e6e6e6"
 LEAST_RATE = 1e-4  # of false positives shown
+LOW_RATES = (1e-4, 1e-1)  # of false positives in the panel of low ones
 
 
 def plot_roommates(
@@ -44,9 +47,7 @@ def plot_roommates(
 
     weights = np.atleast_2d(np.asarray(learned, dtype=np.float64))
     true = None if truth is None else np.asarray(truth, dtype=np.float64)
-    for name, found in (("learned", weights[0]), ("truth", true)):
-        if found is not None and found.shape != (len(questions),):
-            raise ValueError(f"{name}: expected {len(questions)} weights, got {found.shape}")
+    _check_weights(questions, weights, true)
     figure = Figure(figsize=(12.0, 5.2), layout="constrained")
     figure.set_facecolor("white")
     left, right = figure.subplots(1, 2, width_ratios=[1.1, 1.0])
@@ -55,35 +56,146 @@ def plot_roommates(
     return figure
 
 
+def plot_roc_curves(rates: ArrayLike, curves: Mapping[str, ArrayLike]) -> Any:
+    """ROC curves on two scales: all false-positive rates, and the low ones on a log scale.
+
+    Parameters
+    ----------
+    rates : array of shape (n_points,), rising false-positive rates from 0 to 1
+    curves : label of each method and its true-positive rates, the most important first
+
+    Returns
+    -------
+    matplotlib figure
+    """
+    from matplotlib.figure import Figure
+
+    false = np.asarray(rates, dtype=np.float64)
+    figure = Figure(figsize=(12.0, 5.2), layout="constrained")
+    figure.set_facecolor("white")
+    left, right = figure.subplots(1, 2)
+    low = (false >= LOW_RATES[0]) & (false <= LOW_RATES[1] * (1.0 + 1e-9))
+    highest = 0.0
+    for axes in (left, right):
+        axes.plot(false, false, color=GREY, linewidth=1.0, label="chance, AUC 0.500")
+    for k, (label, values) in enumerate(curves.items()):
+        true = np.asarray(values, dtype=np.float64)
+        if true.shape != false.shape:
+            raise ValueError(f"{label}: expected {false.size} rates, got {true.shape}")
+        for axes in (left, right):
+            _plot_curve(axes, k, false, true, label)
+        highest = max(highest, float(true[low].max(initial=0.0)))
+    left.set(xlim=(0.0, 1.0), ylim=(0.0, 1.0), xlabel="share of other pairs accepted")
+    left.set_title("Telling roommates from other pairs in a year not seen", loc="left", fontsize=11)
+    right.set_xscale("log")
+    right.set(xlim=LOW_RATES, ylim=(0.0, 1.05 * highest or 1.0))
+    right.set_xlabel("share of other pairs accepted (log scale)")
+    right.set_title("Low rates of false positives", loc="left", fontsize=11)
+    for axes in (left, right):
+        axes.set_ylabel("share of roommates accepted")
+        axes.grid(True, color=GRID, linewidth=0.7)
+        _clean(axes)
+    _legend_with_chance_last(left, loc="lower right")
+    return figure
+
+
+def plot_question_weights(
+    questions: Sequence[str],
+    learned: ArrayLike,
+    truth: ArrayLike,
+    published: Mapping[str, float],
+) -> Any:
+    """Learned and true weights of differences, and published ones at a scale of their own.
+
+    Parameters
+    ----------
+    questions : names, one per weight
+    learned : array of shape (n_repetitions, n_questions)
+    truth : array of shape (n_questions,)
+    published : weights by the name of the question; there need not be one for each
+
+    Returns
+    -------
+    matplotlib figure
+    """
+    from matplotlib.figure import Figure
+
+    weights = np.atleast_2d(np.asarray(learned, dtype=np.float64))
+    true = np.asarray(truth, dtype=np.float64)
+    _check_weights(questions, weights, true)
+    figure = Figure(figsize=(12.0, 5.2), layout="constrained")
+    figure.set_facecolor("white")
+    left, right = figure.subplots(1, 2, width_ratios=[1.3, 1.0], sharey=True)
+    order = _plot_weights(left, questions, weights, true)
+    known = [
+        (row, published[questions[q]]) for row, q in enumerate(order) if questions[q] in published
+    ]
+    for row, weight in known:
+        right.barh(row, weight, height=0.55, color=COLOURS[4])
+        right.annotate(
+            f"{weight:.4f}", (min(weight, 0.0), row), (-4, 0), textcoords="offset points",
+            ha="right", va="center", fontsize=8,
+        )  # fmt: skip
+    right.axvline(0.0, color=GREY, linewidth=0.8, zorder=0)
+    right.margins(x=0.15)
+    right.set_xlabel("published weight (blank: no such question)")
+    right.set_title("The paper's weights, of other students", loc="left", fontsize=11)
+    right.grid(True, axis="x", color=GRID, linewidth=0.7)
+    right.tick_params(axis="y", length=0)
+    _clean(right)
+    return figure
+
+
+def _check_weights(questions: Sequence[str], weights: Floats, true: Floats | None) -> None:
+    for name, found in (("learned", weights[0]), ("truth", true)):
+        if found is not None and found.shape != (len(questions),):
+            raise ValueError(f"{name}: expected {len(questions)} weights, got {found.shape}")
+
+
+def _plot_curve(axes: Any, k: int, false: Floats, true: Floats, label: str) -> None:
+    """The k-th of several curves."""
+    axes.plot(
+        np.maximum(false, 1e-12),
+        true,
+        color=CURVE_COLOURS[k % len(CURVE_COLOURS)],
+        linestyle=DASHES[k % len(DASHES)],
+        linewidth=2.4 if k == 0 else 1.8,
+        label=label,
+        zorder=10 - k,
+    )
+
+
+def _legend_with_chance_last(axes: Any, **options: Any) -> None:
+    handles, labels = axes.get_legend_handles_labels()
+    axes.legend(
+        handles[1:] + handles[:1], labels[1:] + labels[:1], frameon=False, fontsize=9, **options
+    )
+
+
 def _plot_curves(axes: Any, curves: Mapping[str, PairROC]) -> None:
     rates = np.geomspace(LEAST_RATE, 1.0, 200)
     axes.plot(rates, rates, color=GREY, linewidth=1.0, label="chance, AUC 0.500")
     for k, (name, roc) in enumerate(curves.items()):
-        axes.plot(
-            np.maximum(roc.false_positive_rate, 1e-12),
-            roc.true_positive_rate,
-            color=COLOURS[k % len(COLOURS)],
-            linestyle=DASHES[k % len(DASHES)],
-            linewidth=2.4 if k == 0 else 1.8,
-            label=f"{name}, AUC {roc.auc:.3f}",
-            zorder=10 - k,
-        )
+        label = f"{name}, AUC {roc.auc:.3f}"
+        _plot_curve(axes, k, roc.false_positive_rate, roc.true_positive_rate, label)
     axes.set_xscale("log")
     axes.set_xlim(LEAST_RATE, 1.0)
     axes.set_ylim(0.0, 1.0)
     axes.set_xlabel("share of other pairs accepted (log scale)")
     axes.set_ylabel("share of roommates accepted")
     axes.set_title("Telling roommates from other pairs in a year not seen", loc="left", fontsize=11)
-    axes.grid(True, color="#e6e6e6", linewidth=0.7)
-    handles, labels = axes.get_legend_handles_labels()
-    axes.legend(handles[1:] + handles[:1], labels[1:] + labels[:1], frameon=False, fontsize=9)
+    axes.grid(True, color=GRID, linewidth=0.7)
+    _legend_with_chance_last(axes)
     _clean(axes)
 
 
 def _plot_weights(
     axes: Any, questions: Sequence[str], weights: Floats, truth: Floats | None
-) -> None:
-    """A row per question, the strongest on top; a bar joins what is learned to the truth."""
+) -> list[int]:
+    """A row per question, the strongest on top; a bar joins what is learned to the truth.
+
+    Returns the questions in the order of the rows, from the bottom.
+    """
     mean = weights.mean(axis=0)
     order = np.argsort(mean if truth is None else truth, kind="stable")[::-1]
     rows = np.arange(len(questions))
@@ -103,10 +215,11 @@ def _plot_weights(
     axes.set_yticks(rows, [questions[q] for q in order])
     axes.set_xlabel("weight per level of difference (negative: agreement matters)")
     axes.set_title("What counts when choosing a roommate", loc="left", fontsize=11)
-    axes.grid(True, axis="x", color="#e6e6e6", linewidth=0.7)
+    axes.grid(True, axis="x", color=GRID, linewidth=0.7)
     axes.legend(frameon=False, fontsize=9, loc="lower left")
     axes.tick_params(axis="y", length=0)
     _clean(axes)
+    return [int(q) for q in order]
 
 
 def _clean(axes: Any) -> None:

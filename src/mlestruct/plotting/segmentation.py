@@ -96,6 +96,7 @@ def plot_segmentation(
         for i, values in enumerate(found):
             axes = table[i, first + j]
             if values is None:
+                axes.set(xlim=(0, photo.shape[1]), ylim=(photo.shape[0], 0))
                 _clean(axes, f"{name}: nothing yet")
                 continue
             title = name

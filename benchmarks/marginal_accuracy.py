@@ -1,6 +1,6 @@
 """How close pseudo-marginals are to the exact ones, by rho, on matchings small enough to count.
 
-    python -m experiments.marginal_accuracy
+    python -m benchmarks.marginal_accuracy
 
 Prints the mean and worst over random score tables of max |tau - exact marginal|.
 """

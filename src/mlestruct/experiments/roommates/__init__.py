@@ -1,0 +1,11 @@
+"""Roommates: learning from questionnaires who chose to live with whom.
+
+The paper's records cannot be had, so campuses are generated from known weights; `data.py` also
+takes a housing office's own files. `methods.py` has what is compared and how it is tuned,
+`quality.py` what weights are worth, `results.py` what is read from the parts, and `tables.py`,
+`verdicts.py` and `comparisons.py` what is told.
+"""
+
+from .experiment import Roommates
+
+__all__ = ["Roommates"]

@@ -1,0 +1,123 @@
+"""`mlestruct reproduce`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+
+from .catalogue import CATALOGUE, Entry, entry_of
+from .contract import ReproductionError
+from .markdown import write_markdown
+from .page import write_page
+from .progress import Progress
+from .runner import Record, reproduce
+from .shown import comparison_rows, text_table
+
+DEFAULT = Path("reproduction")
+DEFAULT_QUICK = Path("reproduction-quick")
+DATA = "MLESTRUCT_DATA"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("names", nargs="*", metavar="NAME", help="experiments, or all; see --list")
+    parser.add_argument("--list", action="store_true", help="the experiments there are")
+    parser.add_argument(
+        "--quick", action="store_true", help="small problems on generated data, minutes in all"
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        help=f"folder of results (default: {DEFAULT}, with --quick {DEFAULT_QUICK})",
+    )
+    parser.add_argument("--data", type=Path, help=f"folder of real data (default: ${DATA})")
+    parser.add_argument(
+        "--fresh", action="store_true", help="forget earlier results in the folder, start again"
+    )
+    parser.add_argument(
+        "--markdown", type=Path, metavar="FILE", help="write the results as Markdown, too"
+    )
+    parser.add_argument("--quiet", action="store_true", help="neither progress nor tables")
+
+
+def run_command(options: argparse.Namespace) -> int:
+    """Returns the exit status: 1 if an experiment failed."""
+    if options.list:
+        print(listing())
+        return 0
+    entries = chosen(options.names)
+    if options.data is not None:
+        if not options.data.is_dir():
+            raise NotADirectoryError(f"--data: {options.data} is not a folder")
+        os.environ[DATA] = str(options.data)
+    out = options.out or (DEFAULT_QUICK if options.quick else DEFAULT)
+    check_writable(out)
+    progress = Progress(options.quiet)
+    failed: dict[str, str] = {}
+    for entry in entries:
+        try:
+            record = reproduce(entry.load(), out, options.quick, options.fresh, progress)
+        except Exception as error:
+            if len(entries) == 1:
+                raise
+            failed[entry.name] = f"{type(error).__name__}: {error}"
+            traceback.print_exc()
+        else:
+            progress.say(report(record))
+    page = write_page(out, failed)
+    if options.markdown is not None:
+        write_markdown(out, options.markdown)
+        progress.say(f"\n{options.markdown}")
+    progress.say(f"\npage: {page}")
+    for name, why in failed.items():
+        print(f"mlestruct: {name} failed: {why}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def listing() -> str:
+    """Names and titles."""
+    width = max(len(entry.name) for entry in CATALOGUE)
+    return "\n".join(f"{entry.name:<{width}}  {entry.title}" for entry in CATALOGUE)
+
+
+def chosen(names: Sequence[str]) -> list[Entry]:
+    """The experiments of these names, each once; "all" is all of them."""
+    if not names:
+        raise ReproductionError(f"name an experiment, or all:\n{listing()}")
+    if "all" in names:
+        return list(CATALOGUE)
+    wanted = {entry_of(name).name for name in names}
+    return [entry for entry in CATALOGUE if entry.name in wanted]
+
+
+def check_writable(folder: Path) -> None:
+    """Fail before the work, not after it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise type(error)(f"--out: cannot write to {folder} ({error.strerror})") from None
+
+
+def report(record: Record) -> str:
+    """What an experiment has found, as text."""
+    blocks = ["\n".join(f"  {sentence}" for sentence in record["summary"])]
+    for table in record["tables"]:
+        if "rows" in table:
+            blocks.append(f"  {table['title']}\n{text_table(table['head'], table['rows'])}")
+    if record["comparisons"]:
+        head, rows = comparison_rows(record["comparisons"])
+        blocks.append("  Beside the published numbers\n" + text_table(head, rows))
+    claims = [
+        f"  {'yes' if one['holds'] else 'NO ':<3} {one['claim']}"
+        + (f" ({one['remark']})" if one["remark"] else "")
+        for one in record["verdicts"]
+    ]
+    if claims:
+        blocks.append("\n".join(claims))
+    return "\n" + "\n\n".join(blocks)

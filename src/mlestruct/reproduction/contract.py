@@ -1,0 +1,170 @@
+"""What an experiment is, and what comes out of it.
+
+An experiment is split into parts. A part returns plain data (numbers, strings, lists and
+dictionaries) that is kept on disk, so nothing is computed twice. `outcome` makes tables, pictures
+and comparisons from the results of all parts, and computes nothing that takes long.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Setting = dict[str, Any]
+"""Everything that decides the results; plain data. Results of another setting are never mixed."""
+
+
+class ReproductionError(ValueError):
+    """What the user of the command can put right."""
+
+
+ROUNDING = 0.5  # of the last digit that was published
+
+
+@dataclass(frozen=True)
+class Part:
+    """A piece of work whose result outlives an interruption.
+
+    name : unique within its experiment; letters, digits, spaces and . , = + - only
+    work : returns plain data
+    """
+
+    name: str
+    work: Callable[[], Any]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows under heads, written as a CSV file.
+
+    name : of the file
+    shown : False for long tables, which are written but not shown on pages
+    """
+
+    name: str
+    title: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    shown: bool = True
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A published number beside the one measured here.
+
+    what : what the number is
+    published : as printed
+    ours : None if it could not be measured
+    better : whether lower or higher is better; "none" if there is no better (a constant of a
+        machine or of data that differ)
+    digit : the value of the last digit that was published; differences below half of it are none
+    spread : the range of ours over repetitions (other splits, other seeds)
+    whose : "ours" for the paper's method, "rival" for a method that it compares with
+    remark : why they differ, with the measurement that shows it
+    """
+
+    what: str
+    published: float
+    ours: float | None
+    better: Literal["lower", "higher", "none"] = "lower"
+    digit: float = 0.0
+    spread: tuple[float, float] | None = None
+    whose: Literal["ours", "rival"] = "ours"
+    remark: str = ""
+
+    @property
+    def verdict(self) -> str:
+        """ "better", "equal", "worse", "other" (no better) or "missing"."""
+        if self.ours is None:
+            return "missing"
+        gain = self.published - self.ours if self.better == "lower" else self.ours - self.published
+        if abs(gain) <= ROUNDING * self.digit + 1e-12:
+            return "equal"
+        if self.better == "none":
+            return "other"
+        return "better" if gain > 0.0 else "worse"
+
+    @property
+    def sentence(self) -> str:
+        """How ours relates to the published value, in words."""
+        verdict = self.verdict
+        if verdict == "missing" or self.ours is None:
+            said = "Not measured"
+        elif verdict == "equal":
+            said = "Equal within the published digits"
+        elif verdict == "other":
+            said = f"{self.ours:.3g} against {self.published:.3g}"
+        else:
+            said = f"{verdict.capitalize()} by {abs(self.ours - self.published):.2g}"
+            if self.spread is not None and self.spread[0] <= self.published <= self.spread[1]:
+                said += "; the published value is within the range of ours"
+        return f"{said}. {self.remark}".strip() if self.remark else f"{said}."
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A claim, and whether the measurements bear it out."""
+
+    claim: str
+    holds: bool
+    remark: str = ""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure. `shows_data` is True if real data can be seen in it, which is not ours to ship."""
+
+    name: str
+    caption: str
+    figure: Figure
+    shows_data: bool = False
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an experiment has found.
+
+    summary : a few sentences for the reader
+    numbers : whatever else belongs into the JSON file
+    """
+
+    summary: Sequence[str]
+    tables: Sequence[Table]
+    pictures: Sequence[Picture]
+    comparisons: Sequence[Comparison] = ()
+    verdicts: Sequence[Verdict] = ()
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Experiment(ABC):
+    """A figure or table of the paper.
+
+    name : on the command line
+    title : what is shown
+    place : where it is in the paper
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    place: ClassVar[str]
+
+    @abstractmethod
+    def setting(self, quick: bool) -> Setting:
+        """What decides the results.
+
+        quick : small, and on generated data only; otherwise real data is used where
+            MLESTRUCT_DATA has it. The setting says which under "data".
+        """
+
+    @abstractmethod
+    def parts(self, setting: Setting) -> Sequence[Part]:
+        """The work, in the order in which it is done."""
+
+    @abstractmethod
+    def outcome(self, setting: Setting, found: Mapping[str, Any]) -> Outcome:
+        """Tables, pictures and comparisons, from the results of all parts by name."""

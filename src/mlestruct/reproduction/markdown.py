@@ -1,0 +1,112 @@
+"""The same as a Markdown file, for the documentation: made from the JSON files, never typed."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from .records import read_records
+from .runner import Record
+from .shown import comparison_rows, counted, is_number, setting_text, shown, shown_rows
+from .store import write_json, write_text
+
+HEAD = """# The paper, reproduced
+
+Every figure and table of *Bethe Learning of Conditional Random Fields via MAP Decoding*, published
+numbers beside ours. Written by `{command}` from the JSON files in `{folder}/`;
+nothing here is typed.
+"""
+
+
+def write_markdown(out: Path, file: Path) -> None:
+    """Write `file`, and beside it a folder of the same name with records and pictures.
+
+    Pictures in which real data can be seen stay where they are: the data is not ours to ship.
+    """
+    folder = file.with_suffix("")
+    records = read_records(out)
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in [*folder.glob("*/*.json"), *folder.glob("*/*.png")]:
+        old.unlink()
+    for record in records:
+        target = folder / record["name"]
+        target.mkdir(exist_ok=True)
+        write_json(target / f"{record['name']}.json", record)
+        for picture in _shippable(record):
+            shutil.copyfile(out / record["name"] / picture["file"], target / picture["file"])
+    write_text(file, markdown(read_records(folder), folder.name))
+
+
+def markdown(records: Sequence[Record], folder: str) -> str:
+    """The text; pictures are in folder/NAME/."""
+    quick = " --quick" if any(record["quick"] for record in records) else ""
+    command = f"mlestruct reproduce all{quick} --markdown FILE"
+    blocks = [HEAD.format(command=command, folder=folder), _overview(records)]
+    blocks += [_section(record, folder) for record in records]
+    return "\n".join(blocks)
+
+
+def _overview(records: Sequence[Record]) -> str:
+    head = ["", "in the paper", "published numbers: ours are", "claims that hold", "seconds"]
+    rows = []
+    for record in records:
+        held = [one["holds"] for one in record["verdicts"]]
+        claims = f"{sum(held)} of {len(held)}"
+        name = f"[{record['name']}](#{record['name']})"
+        numbers = counted(record["comparisons"])
+        rows.append([name, record["place"], numbers, claims, record["seconds"]])
+    return _table(head, rows)
+
+
+def _section(record: Record, folder: str) -> str:
+    name = record["name"]
+    quick = " --quick" if record["quick"] else ""
+    lines = [
+        f"## {name}",
+        "",
+        f"{record['title']} ({record['place']}). `mlestruct reproduce {name}{quick}`, "
+        f"{shown(record['seconds'])} seconds.",
+        "",
+        *(f"{sentence}\n" for sentence in record["summary"]),
+    ]
+    for picture in _shippable(record):
+        lines += [f"![{picture['caption']}]({folder}/{name}/{picture['file']})", ""]
+    hidden = [picture for picture in record["pictures"] if picture["shows_data"]]
+    lines += [f"*{one['caption']}* (`{one['file']}`: written, not shipped)\n" for one in hidden]
+    if record["comparisons"]:
+        head, rows = comparison_rows(record["comparisons"])
+        lines += ["**Beside the published numbers**", "", _table(head, rows)]
+    if record["verdicts"]:
+        lines += ["**Claims**", "", *map(_claim, record["verdicts"]), ""]
+    for table in record["tables"]:
+        if "rows" in table:
+            lines += [f"**{table['title']}**", "", _table(table["head"], table["rows"])]
+    lines += [f"Setting: {setting_text(record['setting'])}.", ""]
+    lines += [f"Environment: {setting_text(record['environment'])}.", ""]
+    return "\n".join(lines)
+
+
+def _shippable(record: Record) -> list[dict[str, Any]]:
+    return [picture for picture in record["pictures"] if not picture["shows_data"]]
+
+
+def _claim(one: Mapping[str, Any]) -> str:
+    remark = f" ({one['remark']})" if one["remark"] else ""
+    return f"* **{'yes' if one['holds'] else 'no'}**: {one['claim']}{remark}"
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    numeric = [any(is_number(row[k]) for row in rows) for k in range(len(head))]
+    lines = [
+        _line(head),
+        "|" + "|".join("---:" if right else "---" for right in numeric) + "|",
+        *(_line(row) for row in shown_rows(rows)),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
