@@ -23,6 +23,7 @@ Floats = NDArray[np.float64]
 
 WIDEST = 150.0  # spread of the change of scores that a step tries first
 REFINEMENTS = 5
+TRIALS = 25  # of the length of a step
 
 
 @dataclass
@@ -120,13 +121,14 @@ def climb(
     direction: Direction,
     oracle_tolerance: Callable[[float], float],
     out_of_time: Callable[[], bool],
+    trials: int = TRIALS,
 ) -> Iterator[Evaluation]:
     """Evaluations of rising P, until no step along the direction makes progress."""
     while True:
         step = direction(at)
         slope = float(at.gradient @ step)
         tol = oracle_tolerance(slope)
-        following = _line_search(at, step, slope, evaluate, tol, out_of_time)
+        following = _line_search(at, step, slope, evaluate, tol, out_of_time, trials)
         if following is None:
             return
         at = following
@@ -141,13 +143,14 @@ def _line_search(
     evaluate: Evaluator,
     tol: float,
     out_of_time: Callable[[], bool],
+    trials: int,
 ) -> Evaluation | None:
     """Backtrack until the proven part of P rises enough, up to the oracle gap asked for.
 
     A trial that may have risen enough gets a few more oracle calls before it is given up.
     """
     eta = _first_length(at, step, evaluate.problem)
-    for _ in range(25):
+    for _ in range(trials):
         theta = at.theta + eta * step
         trial = evaluate(theta, tol)
         for _ in range(REFINEMENTS):

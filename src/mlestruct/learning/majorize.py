@@ -25,8 +25,13 @@ from .problem import Block, DualProblem
 Floats = NDArray[np.float64]
 
 INNER_ITERATIONS = 60
+INNER_TRIALS = 8  # of the length of a step
+IDLE = 0.01  # a step that gains less than this part of what is wanted gets nowhere
+PATIENCE = 3  # with such steps
 SLOW = 0.6  # a round that leaves more than this of the gap makes the surrogates less soft
 SMALLEST_SHARE = 0.01
+VAIN = 0.95  # a round that leaves more than this of the gap was in vain
+ROUNDS_IN_VAIN = 100  # after which the numbers allow no more
 
 
 def can_soften(problem: DualProblem) -> bool:
@@ -58,6 +63,7 @@ def majorize(
     theta = current.theta if monitor.theta is None else monitor.theta
     calls = monitor.oracle_calls
     iteration = monitor.iterations
+    in_vain = 0
     while iteration < monitor.stopping.max_iter:
         blocks = [
             replace(block, structure=block.structure if soft is None else soft.structure, offset=o)
@@ -77,6 +83,9 @@ def majorize(
         monitor.oracle_calls = calls
         before = monitor.gap
         if monitor.record(iteration, theta, dual=dual, primal=exact.primal):
+            return
+        in_vain = in_vain + 1 if monitor.gap > VAIN * before else 0
+        if in_vain == ROUNDS_IN_VAIN:
             return
         if monitor.gap > SLOW * before and share > SMALLEST_SHARE:
             # Surrogates closer to the truth converge faster; from here they are smooth enough.
@@ -103,18 +112,22 @@ def _minimise(
     wanted = max(0.02 * monitor.gap, 0.1 * monitor.tolerance)
     at = start = evaluate(theta, 0.1 * wanted)
     evaluate.accept(start)
-    best = start.dual
-    steps = 0
+    best, highest = start.dual, start.primal
+    steps = idle = 0
     for at in climb(
         start,
         evaluate,
         directions(surrogate),
         lambda slope: max(0.05 * wanted, 0.01 * min(max(slope, 0.0), 100.0 * wanted)),
         monitor.out_of_time,
+        INNER_TRIALS,
     ):
         steps += 1
         best = min(best, at.dual)
-        if best - at.primal <= wanted or steps >= INNER_ITERATIONS or monitor.out_of_time():
+        idle = idle + 1 if at.primal - highest < IDLE * wanted else 0
+        highest = max(highest, at.primal)
+        done = best - at.primal <= wanted or idle == PATIENCE
+        if done or steps >= INNER_ITERATIONS or monitor.out_of_time():
             break
     return at, steps
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from ..features.base import dense_matrix
 from ..structures.base import MissingCapability, require
 from .ascent import (
+    TRIALS,
     Evaluation,
     Evaluator,
     OutOfTimeError,
@@ -40,6 +41,7 @@ SMALLEST_SAMPLE = 4
 SAMPLE_TOL = 0.005
 STALL = 4  # iterations in which the gap has to halve
 REPEATS = 20  # oracle calls at one theta, each going on where the last one stopped
+FEW_TRIALS = 8  # of the length of a step where there are kinks
 SHARPEST = 1e-8  # part of the usual oracle tolerance that is asked for at the most
 
 
@@ -136,6 +138,7 @@ class PrimalSolver:
             return True
         gaps = [monitor.gap]
         sharpness, sharpened = [1.0], 0
+        kinked = can_soften(problem)  # then there is a better way on than to insist
         for _ in range(3):  # a failed line search gets another try at a sharper evaluation
             direction = self.directions(problem, current.pairs)
             current.pairs = getattr(direction, "pairs", [])
@@ -145,6 +148,7 @@ class PrimalSolver:
                 direction,
                 lambda slope: sharpness[0] * self.oracle_tolerance(monitor, slope),
                 monitor.out_of_time,
+                FEW_TRIALS if kinked else TRIALS,
             )
             for at in steps:
                 iteration += 1
@@ -156,10 +160,12 @@ class PrimalSolver:
                     # The dual value sees errors of the marginals through |r|^2 / (2 alpha).
                     sharpness[0] = max(0.1 * sharpness[0], SHARPEST)
                     sharpened = iteration
-                if self._stalled(gaps, problem):
+                if kinked and self._stalled(gaps):
                     return False
             if monitor.out_of_time():
                 return True
+            if kinked:
+                return False
             for _ in range(REPEATS):
                 at = evaluate(at.theta, 0.01 * monitor.tolerance)
                 evaluate.accept(at)
@@ -170,10 +176,10 @@ class PrimalSolver:
             current.pairs = []
         return False
 
-    def _stalled(self, gaps: list[float], problem: DualProblem) -> bool:
+    def _stalled(self, gaps: list[float]) -> bool:
         """Whether kinks hold the ascent up, judged by how slowly the gap falls."""
         window = STALL * self.patience
-        return len(gaps) > window and gaps[-1] > 0.5 * gaps[-1 - window] and can_soften(problem)
+        return len(gaps) > window and gaps[-1] > 0.5 * gaps[-1 - window]
 
 
 @dataclass(frozen=True)
