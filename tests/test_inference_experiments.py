@@ -355,13 +355,12 @@ def test_all_published_ratios_are_compared_twice():
     compared = belief_speeds.comparisons(belief_speeds.Speeds(setting, found))
     assert len(compared) == 2 * 20
     frank_wolfe, auto = compared[:20], compared[20:]
-    assert {one.better for one in frank_wolfe} == {"none"}
-    assert {one.better for one in auto} == {"higher"}
+    assert {one.better for one in frank_wolfe + auto} == {"none"}
     assert [one.published for one in frank_wolfe] == [one.published for one in auto]
     assert auto[0].ours == 2.0
-    assert auto[0].verdict == "worse"  # 3.37 is published
+    assert auto[0].verdict == "other"
     assert "np.exp of all scores alone takes 0.2 us" in auto[0].remark
-    assert auto[1].verdict == "better"
+    assert auto[1].ours > auto[1].published
     assert "np.exp" not in auto[1].remark
     assert "1 sweep of 0.5 us and 2.0 us in all" in frank_wolfe[0].remark
     assert "take 3.4 us, as long as 7 sweeps" in frank_wolfe[0].remark

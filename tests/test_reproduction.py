@@ -72,7 +72,7 @@ class Squares(Experiment):
             [Table("squares", "all squares", ["number", "square"], rows),
              Table("raw", "raw", ["square"], [[s] for s in squares], shown=False)],
             [Picture("curve", CAPTION, figure), Picture("secret", "data", figure, shows_data=True)],
-            [Comparison("square of 1", 1.04, squares[0], digit=0.1, remark="They round."),
+            [Comparison("square of 1", 1.0, squares[0], digit=0.1, remark="They round."),
              Comparison("square of 2", 3.0, squares[1], spread=(2.0, 5.0))],
             [Verdict("squares grow", squares == sorted(squares), "three of them")],
             {"sum": sum(squares)},
@@ -94,6 +94,8 @@ def test_an_experiment_leaves_numbers_tables_and_pictures(tmp_path):
         assert (folder / picture["file"]).read_bytes()[:4] == b"\x89PNG"
     assert record["environment"]["numpy"] == np.__version__
     assert record["seconds"] >= 0.0
+    assert record["parts"]["number"] == 3
+    assert record["parts"]["first finished"] <= record["parts"]["last finished"]
 
 
 def test_a_run_goes_on_where_it_was_interrupted(tmp_path):
@@ -227,7 +229,7 @@ def test_counting_is_of_ours_alone():
     made = [{"verdict": verdict, "whose": whose} for verdict, whose in kinds]
     assert counted(made) == "2 better, 1 equal"
     assert counted(made, "rival") == "1 worse"
-    assert counted([]) == "no numbers published"
+    assert counted([]) == "not compared"
 
 
 def test_text_tables_are_aligned():
@@ -280,14 +282,20 @@ def test_the_page_is_complete_and_self_contained(tmp_path):
 
 def test_markdown_ships_no_pictures_of_real_data(tmp_path):
     out, file = tmp_path / "out", tmp_path / "docs" / "reproduction.md"
+    mine = tmp_path / "docs" / "reproduction" / "holiday" / "photo.png"
+    mine.parent.mkdir(parents=True)
+    mine.write_bytes(b"mine")
     reproduce(Squares(), out)
     write_markdown(out, file)
+    write_markdown(out, file)
+    assert mine.read_bytes() == b"mine"
+    mine.unlink()
     text = file.read_text()
     shipped = sorted(path.name for path in (tmp_path / "docs" / "reproduction").rglob("*.png"))
     assert shipped == ["curve.png"]
     assert "(reproduction/synthetic/curve.png)" in text
     assert "secret.png" in text
-    assert "| square of 1 | 1.04 | 1 |" in text
+    assert "| square of 1 | 1.0 | 1 |" in text
     assert text == markdown(read_records(tmp_path / "docs" / "reproduction"), "reproduction")
 
 
@@ -348,10 +356,40 @@ def test_names_are_listed_and_checked(tmp_path, capsys):
     assert not (tmp_path / "x").exists()
 
 
+@pytest.mark.usefixtures("catalogue")
+def test_results_are_safe_from_the_markdown_file(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, told in (("reproduction.md", "is the folder of results"), ("doc", "needs an ending"),
+                       ("none/doc.md", "does not exist")):  # fmt: skip
+        assert main(["reproduce", "synthetic", "--markdown", name]) == 1
+        assert told in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("catalogue")
+def test_a_damaged_record_is_named(tmp_path, capsys):
+    out = str(tmp_path)
+    assert main(["reproduce", "synthetic", "--quiet", "--out", out]) == 0
+    (tmp_path / "synthetic" / "synthetic.json").write_text("{")
+    with pytest.raises(ReproductionError, match=r"synthetic\.json cannot be read"):
+        read_records(tmp_path)
+    assert main(["reproduce", "synthetic", "--quiet", "--out", out]) == 0  # written anew
+    assert capsys.readouterr().err == ""
+
+
+def test_data_that_is_not_there_is_told_first(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("MLESTRUCT_DATA", str(tmp_path / "none"))
+    assert main(["reproduce", "rho", "--out", str(tmp_path / "out")]) == 1
+    assert "MLESTRUCT_DATA" in capsys.readouterr().err
+    monkeypatch.setenv("MLESTRUCT_DATA", "")
+    assert entry_of("rho").load().setting(False)["data"] == "generated"
+
+
 def test_places_that_cannot_be_written_to_are_told_first(tmp_path, capsys):
     (tmp_path / "file").write_text("")
     assert main(["reproduce", "rho", "--quick", "--out", str(tmp_path / "file" / "x")]) == 1
     assert "--out: cannot write to" in capsys.readouterr().err
+    assert main(["reproduce", "rho", "--quick", "--out", str(tmp_path / "file")]) == 1
+    assert "is a file, not a folder" in capsys.readouterr().err
     assert main(["reproduce", "rho", "--data", str(tmp_path / "none")]) == 1
     assert "--data:" in capsys.readouterr().err
 

@@ -13,6 +13,7 @@ from . import __version__
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit status."""
     from .reproduction.contract import ReproductionError
+    from .reproduction.interruption import Interrupted
 
     parser = make_parser()
     options = parser.parse_args(arguments)
@@ -21,10 +22,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     try:
         return int(options.run(options))
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Interrupted):
         print("\ninterrupted", file=sys.stderr)
         if options.command == "reproduce":
-            print("run the same command again to go on where it stopped", file=sys.stderr)
+            again = "it again without --fresh" if options.fresh else "the same command again"
+            print(f"run {again} to go on where it stopped", file=sys.stderr)
         return 130
     except (OSError, ImportError, ReproductionError) as error:
         print(f"mlestruct: {error}", file=sys.stderr)

@@ -15,7 +15,7 @@ ENVIRONMENT = "MLESTRUCT_DATA"
 def data_folder(path: str | Path | None = None) -> Path:
     """The folder with real data: `path`, or what the environment variable MLESTRUCT_DATA names."""
     chosen = path if path is not None else os.environ.get(ENVIRONMENT)
-    if chosen is None:
+    if chosen is None or not str(chosen):
         raise FileNotFoundError(
             f"no data folder: pass path=... or set the environment variable {ENVIRONMENT}"
         )

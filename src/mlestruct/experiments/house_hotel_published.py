@@ -35,7 +35,6 @@ PUBLISHED = {  # as printed, at gaps of 0, 10, ..., 90
     },
 }  # fmt: skip
 COLUMN_OF = {"FW": PAPER, "lin.+l.": HINGE}  # of ours that a published one is compared with
-MEAN_DIGIT = 1e-3
 N_FRAMES = {"hotel": 101, "house": 111}
 
 Losses = dict[str, dict[int, dict[str, Loss]]]  # by sequence, gap and column
@@ -55,9 +54,8 @@ def compared(
                                 losses[name][gap])
                 )  # fmt: skip
             mean = float(np.mean([float(text) for text in printed]))
-            rows.append(
-                _comparison(f"{name}, mean over gaps", mean, MEAN_DIGIT, column, means[name])
-            )
+            digit = float(np.mean([digit_of(text) for text in printed]))
+            rows.append(_comparison(f"{name}, mean over gaps", mean, digit, column, means[name]))
     return rows
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from .catalogue import CATALOGUE, Entry, entry_of
 from .contract import ReproductionError
-from .markdown import write_markdown
+from .markdown import check_markdown, write_markdown
 from .page import write_page
 from .progress import Progress
 from .runner import Record, reproduce
@@ -54,8 +54,12 @@ def run_command(options: argparse.Namespace) -> int:
         if not options.data.is_dir():
             raise NotADirectoryError(f"--data: {options.data} is not a folder")
         os.environ[DATA] = str(options.data)
+    elif os.environ.get(DATA) and not Path(os.environ[DATA]).is_dir():
+        raise NotADirectoryError(f"{DATA}: {os.environ[DATA]} is not a folder")
     out = options.out or (DEFAULT_QUICK if options.quick else DEFAULT)
     check_writable(out)
+    if options.markdown is not None:
+        check_markdown(options.markdown, out)
     progress = Progress(options.quiet)
     failed: dict[str, str] = {}
     for entry in entries:
@@ -65,7 +69,8 @@ def run_command(options: argparse.Namespace) -> int:
             if len(entries) == 1:
                 raise
             failed[entry.name] = f"{type(error).__name__}: {error}"
-            traceback.print_exc()
+            if not isinstance(error, ReproductionError | OSError | ImportError):
+                traceback.print_exc()
         else:
             progress.say(report(record))
     page = write_page(out, failed)
@@ -96,6 +101,8 @@ def chosen(names: Sequence[str]) -> list[Entry]:
 
 def check_writable(folder: Path) -> None:
     """Fail before the work, not after it."""
+    if folder.is_file():
+        raise NotADirectoryError(f"--out: {folder} is a file, not a folder")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):

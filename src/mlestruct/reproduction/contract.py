@@ -7,6 +7,7 @@ and comparisons from the results of all parts, and computes nothing that takes l
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -80,7 +81,7 @@ class Comparison:
     @property
     def verdict(self) -> str:
         """ "better", "equal", "worse", "other" (no better) or "missing"."""
-        if self.ours is None:
+        if self.ours is None or math.isnan(self.ours):
             return "missing"
         gain = self.published - self.ours if self.better == "lower" else self.ours - self.published
         if abs(gain) <= ROUNDING * self.digit + 1e-12:

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from .catalogue import NAMES
+from .contract import ReproductionError
 from .records import read_records
 from .runner import Record
 from .shown import comparison_rows, counted, is_number, setting_text, shown, shown_rows
@@ -20,6 +22,17 @@ nothing here is typed.
 """
 
 
+def check_markdown(file: Path, out: Path) -> None:
+    """Whether a Markdown file of this name can go beside the results in `out`."""
+    folder = file.with_suffix("")
+    if folder == file:
+        raise ReproductionError(f"--markdown: {file} needs an ending, such as .md")
+    if folder.resolve() == out.resolve():
+        raise ReproductionError(f"--markdown: {folder} is the folder of results; take another name")
+    if not file.parent.is_dir():
+        raise FileNotFoundError(f"--markdown: the folder {file.parent} does not exist")
+
+
 def write_markdown(out: Path, file: Path) -> None:
     """Write `file`, and beside it a folder of the same name with records and pictures.
 
@@ -28,8 +41,9 @@ def write_markdown(out: Path, file: Path) -> None:
     folder = file.with_suffix("")
     records = read_records(out)
     folder.mkdir(parents=True, exist_ok=True)
-    for old in [*folder.glob("*/*.json"), *folder.glob("*/*.png")]:
-        old.unlink()
+    for name in NAMES:  # what an earlier run has left, and nothing else
+        for old in [folder / name / f"{name}.json", *(folder / name).glob("*.png")]:
+            old.unlink(missing_ok=True)
     for record in records:
         target = folder / record["name"]
         target.mkdir(exist_ok=True)
@@ -85,6 +99,7 @@ def _section(record: Record, folder: str) -> str:
             lines += [f"**{table['title']}**", "", _table(table["head"], table["rows"])]
     lines += [f"Setting: {setting_text(record['setting'])}.", ""]
     lines += [f"Environment: {setting_text(record['environment'])}.", ""]
+    lines += [f"Parts: {setting_text(record['parts'])}.", ""]
     return "\n".join(lines)
 
 

@@ -54,7 +54,7 @@ def write_page(folder: Path, failed: Mapping[str, str] | None = None) -> Path:
 
 def page(records: Sequence[Record], folder: Path, failed: Mapping[str, str]) -> str:
     """The whole page."""
-    quick = any(record["quick"] for record in records)
+    quick = bool(records) and all(record["quick"] for record in records)
     kind = "Small problems on generated data; for published numbers run without --quick. "
     body = [
         "<h1>Bethe Learning of Conditional Random Fields via MAP Decoding, reproduced</h1>",
@@ -187,6 +187,7 @@ def _details(record: Record) -> str:
     lines = [
         f"Setting: {setting_text(record['setting'])}",
         f"Environment: {setting_text(record['environment'])}",
+        f"Parts: {setting_text(record['parts'])}",
         f"Files: {', '.join([record['name'] + '.json', *files])}",
     ]
     inner = "".join(f'<p class="soft">{escape(line)}</p>' for line in lines)

@@ -48,6 +48,9 @@ def reproduce(
     _check_names(parts)
     kept = sum(part in store for part in parts)
     told.say(f"\n{experiment.name}: {experiment.title}")
+    if "data" in setting:
+        why = f" ({setting['why']})" if "why" in setting else ""
+        told.say(f"  data: {setting['data']}{why}")
     if kept:
         told.say(f"  {kept} of {len(parts)} parts are there already")
     for k, part in enumerate(parts):
@@ -58,7 +61,8 @@ def reproduce(
     with told.working("  tables and pictures"):
         outcome = experiment.outcome(setting, found)
         seconds = sum(store.seconds(part) for part in parts)
-        record = _record(experiment, setting, quick, seconds, outcome)
+        made = [store.made(part) for part in parts]
+        record = _record(experiment, setting, quick, seconds, made, outcome)
         _write(folder, outcome, record)
     return record
 
@@ -95,6 +99,7 @@ def _record(
     setting: Mapping[str, Any],
     quick: bool,
     seconds: float,
+    made: Sequence[tuple[str, str]],
     outcome: Outcome,
 ) -> Record:
     comparisons = [
@@ -108,6 +113,12 @@ def _record(
         "quick": quick,
         "setting": setting,
         "environment": environment(),
+        "parts": {
+            "number": len(made),
+            "first finished": min(finished for finished, _ in made),
+            "last finished": max(finished for finished, _ in made),
+            "versions": sorted({version for _, version in made}),
+        },
         "seconds": round(seconds, 1),
         "summary": list(outcome.summary),
         "comparisons": comparisons,

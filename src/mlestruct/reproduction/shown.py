@@ -8,7 +8,7 @@ from typing import Any
 
 MISSING = "\u2013"  # a dash
 DIGITS = 4  # that matter
-WIDE = 1000.0  # numbers of sizes further apart do not share their decimals
+WIDE = 100.0  # numbers of sizes further apart do not share their decimals
 SMALL, LARGE = 1e-3, 1e5  # beyond, numbers are written with an exponent
 
 
@@ -63,11 +63,19 @@ def comparison_rows(comparisons: Sequence[Mapping[str, Any]]) -> tuple[list[str]
     head = ["", "published", "ours", *(["range"] if ranges else []), "difference"]
     rows = []
     for one in comparisons:
-        row = [one["what"], f"{one['published']:g}", shown(one["ours"])]
+        row = [one["what"], _as_printed(one), shown(one["ours"])]
         if ranges:
             row.append(spread_text(one["spread"]))
         rows.append([*row, one["sentence"]])
     return head, rows
+
+
+def _as_printed(one: Mapping[str, Any]) -> str:
+    """A published number with its digits."""
+    digit = one["digit"]
+    if not 0.0 < digit < 1.0 or not one["published"]:
+        return f"{one['published']:g}"
+    return f"{one['published']:.{round(-math.log10(digit))}f}"
 
 
 def spread_text(spread: Sequence[float] | None) -> str:
@@ -81,7 +89,7 @@ def counted(comparisons: Sequence[Mapping[str, Any]], whose: str = "ours") -> st
     words = {"other": "not comparable as better or worse", "missing": "not measured"}
     return (
         ", ".join(f"{found.count(kind)} {words.get(kind, kind)}" for kind in kinds)
-        or "no numbers published"
+        or "not compared"
     )
 
 

@@ -17,6 +17,7 @@ from .. import __version__
 from .contract import Part, ReproductionError, Setting
 
 FOLDER = "parts"
+TOLD = 3  # differences that an error names
 
 
 class OtherSetting(ReproductionError):
@@ -102,6 +103,11 @@ class Store:
         """How long the part took when it was computed."""
         return float(self._known[part.name]["seconds"])
 
+    def made(self, part: Part) -> tuple[str, str]:
+        """When the part was finished, and by which version."""
+        record = self._known[part.name]
+        return record["finished"], record["version"]
+
     def keep(self, part: Part, result: Any, seconds: float) -> None:
         record = {
             "part": part.name,
@@ -124,9 +130,9 @@ def _difference(record: Mapping[str, Any], store: Store) -> str:
     """What differs between two settings."""
     theirs, ours = record["setting"], store.setting
     keys = [key for key in {**theirs, **ours} if theirs.get(key) != ours.get(key)]
-    return "; ".join(
-        f"{key}: {_short(theirs.get(key))} there, {_short(ours.get(key))} wanted" for key in keys
-    )
+    told = [f"{k}: {_short(theirs.get(k))} there, {_short(ours.get(k))} wanted" for k in keys]
+    more = [f"{len(told) - TOLD} more"] if len(told) > TOLD else []
+    return "; ".join(told[:TOLD] + more)
 
 
 def _short(value: Any) -> str:

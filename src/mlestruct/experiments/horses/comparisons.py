@@ -40,7 +40,7 @@ def ours(results: Results) -> list[Comparison]:
                 None if point is None else picture_error(point),
                 digit=BCFW[0].digit,
                 spread=(min(recent), max(recent)) if recent else None,
-                remark=_iterate_remark(results, name, point, recent),
+                remark=_iterate_remark(results, name, point, recent) + _features(results),
             )
         )
     end = results.path_end("auto")
@@ -50,7 +50,7 @@ def ours(results: Results) -> list[Comparison]:
             BCFW[1].error,
             picture_error(end),
             digit=BCFW[1].digit,
-            remark=_optimum_remark(results),
+            remark=_optimum_remark(results) + _features(results),
         )
     )
     return found
@@ -97,8 +97,15 @@ def _optimum_remark(results: Results) -> str:
         f"Here {state}; the same weights err on {low:.3f} to {high:.3f} of the pixels of a test "
         f"picture, {mean_error(results.end('auto')):.3f} in the mean, and this picture is number "
         f"{place} of {len(errors)} from the easiest; {lower} of them err less than the published "
-        "share. Pictures are resized and features made anew."
+        "share."
     )
+
+
+def _features(results: Results) -> str:
+    """How much of a difference may lie in the features and not in the method."""
+    alone = f"; without edges they err on {picture_error(results.path_end('unary')):.3f}"
+    made = " Pictures are resized and features made anew"
+    return f"{made}{alone if 'unary' in results.curves else ''}."
 
 
 def rival(results: Results) -> list[Comparison]:
@@ -116,7 +123,7 @@ def rival(results: Results) -> list[Comparison]:
             None if point is None else picture_error(point),
             digit=published.digit,
             whose="rival",
-            remark=_rival_remark(results, point),
+            remark=_rival_remark(results, point) + _features(results),
         )
         for published, (words, point) in zip(DOMKE, moments, strict=True)
     ]

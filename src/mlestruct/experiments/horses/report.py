@@ -42,6 +42,7 @@ def summary(results: Results) -> list[str]:
     pixels = results.found["auto"]["pixels"]
     memory = results.memory("auto")
     said = [
+        f"Data: {results.setting['data']}; "
         f"{results.setting['train']} training pictures with {pixels:,} pixels, "
         f"{results.setting['test']} test pictures; times are CPU seconds of one thread."
     ]
