@@ -31,7 +31,7 @@ PATIENCE = 3  # with such steps
 SLOW = 0.6  # a round that leaves more than this of the gap makes the surrogates less soft
 SMALLEST_SHARE = 0.01
 VAIN = 0.95  # a round that leaves more than this of the gap was in vain
-ROUNDS_IN_VAIN = 30  # after which the numbers allow no more
+ROUNDS_IN_VAIN = 10  # after which the numbers allow no more
 
 
 def can_soften(problem: DualProblem) -> bool:

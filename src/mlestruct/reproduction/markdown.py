@@ -99,7 +99,7 @@ def _section(record: Record, folder: str) -> str:
             lines += [f"**{table['title']}**", "", _table(table["head"], table["rows"])]
     lines += [f"Setting: {setting_text(record['setting'])}.", ""]
     lines += [f"Environment: {setting_text(record['environment'])}.", ""]
-    lines += [f"Parts: {setting_text(record['parts'])}.", ""]
+    lines += [f"Parts: {setting_text(record.get('parts', {}))}.", ""]
     return "\n".join(lines)
 
 

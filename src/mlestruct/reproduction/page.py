@@ -187,7 +187,7 @@ def _details(record: Record) -> str:
     lines = [
         f"Setting: {setting_text(record['setting'])}",
         f"Environment: {setting_text(record['environment'])}",
-        f"Parts: {setting_text(record['parts'])}",
+        f"Parts: {setting_text(record.get('parts', {}))}",
         f"Files: {', '.join([record['name'] + '.json', *files])}",
     ]
     inner = "".join(f'<p class="soft">{escape(line)}</p>' for line in lines)
