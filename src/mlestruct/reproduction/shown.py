@@ -75,7 +75,7 @@ def _as_printed(one: Mapping[str, Any]) -> str:
     digit = one["digit"]
     if not 0.0 < digit < 1.0 or not one["published"]:
         return f"{one['published']:g}"
-    return f"{one['published']:.{round(-math.log10(digit))}f}"
+    return f"{one['published']:.{math.ceil(-math.log10(digit) - 1e-9)}f}"
 
 
 def spread_text(spread: Sequence[float] | None) -> str:
