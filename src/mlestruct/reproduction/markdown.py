@@ -11,7 +11,7 @@ from .catalogue import NAMES
 from .contract import ReproductionError
 from .records import read_records
 from .runner import Record
-from .shown import comparison_rows, counted, is_number, setting_text, shown, shown_rows
+from .shown import comparison_rows, is_number, overview_rows, setting_text, shown, shown_rows
 from .store import write_json, write_text
 
 HEAD = """# The paper, reproduced
@@ -63,15 +63,8 @@ def markdown(records: Sequence[Record], folder: str) -> str:
 
 
 def _overview(records: Sequence[Record]) -> str:
-    head = ["", "in the paper", "published numbers: ours are", "claims that hold", "seconds"]
-    rows = []
-    for record in records:
-        held = [one["holds"] for one in record["verdicts"]]
-        claims = f"{sum(held)} of {len(held)}"
-        name = f"[{record['name']}](#{record['name']})"
-        numbers = counted(record["comparisons"])
-        rows.append([name, record["place"], numbers, claims, record["seconds"]])
-    return _table(head, rows)
+    head, rows = overview_rows(records)
+    return _table(head, [[f"[{row[0]}](#{row[0]})", *row[1:]] for row in rows])
 
 
 def _section(record: Record, folder: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from .records import read_records
 from .runner import Record
-from .shown import comparison_rows, counted, is_number, setting_text, shown, shown_rows
+from .shown import comparison_rows, is_number, overview_rows, setting_text, shown, shown_rows
 from .store import write_text
 
 FILE = "index.html"
@@ -75,20 +75,12 @@ def page(records: Sequence[Record], folder: Path, failed: Mapping[str, str]) -> 
 
 
 def _overview(records: Sequence[Record]) -> str:
-    head = ["", "in the paper", "published numbers: ours are", "claims that hold", "seconds"]
-    rows = []
-    for record in records:
-        held = [one["holds"] for one in record["verdicts"]]
-        rows.append(
-            [
-                f'<a href="#{escape(record["name"])}">{escape(record["name"])}</a>',
-                escape(record["place"]),
-                escape(counted(record["comparisons"])),
-                f"{sum(held)} of {len(held)}",
-                shown(record["seconds"]),
-            ]
-        )
-    return _html_table(head, rows, numeric=(4,))
+    head, rows = overview_rows(records)
+    linked = [
+        [f'<a href="#{escape(row[0])}">{escape(row[0])}</a>', *(escape(cell) for cell in row[1:])]
+        for row in rows
+    ]
+    return _html_table(head, linked, numeric=(4,))
 
 
 def _section(record: Record, folder: Path) -> str:

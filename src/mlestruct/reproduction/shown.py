@@ -57,6 +57,18 @@ def text_table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     return "\n".join(lines)
 
 
+def overview_rows(records: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
+    """Heads and rows of all experiments: how they compare, and what holds."""
+    head = ["", "in the paper", "published numbers: ours are", "claims that hold", "seconds"]
+    rows = []
+    for record in records:
+        held = [one["holds"] for one in record["verdicts"]]
+        claims = f"{sum(held)} of {len(held)}"
+        numbers = counted(record["comparisons"])
+        rows.append([record["name"], record["place"], numbers, claims, shown(record["seconds"])])
+    return head, rows
+
+
 def comparison_rows(comparisons: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[str]]]:
     """Heads and rows of published numbers beside ours; the range only if there is one."""
     ranges = any(one["spread"] is not None for one in comparisons)
