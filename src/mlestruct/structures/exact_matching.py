@@ -131,6 +131,8 @@ class ExactMatching(LocalMatching):
         if self._open[0].n_nodes <= CUT_LIMIT:
             state = _Warm(local.warm, known.sets, known.tau)
             found = self._marginals_with_sets(scores, state, tol)
+            if warm is not None and not self._is_consistent(found.tau):
+                return self.marginals(scores, None, tol)  # sets of other scores lead astray
             if warm is None and found.gap > tol and self._open[0].n_nodes <= FEW_NODES:
                 return self._from_vertices(scores, found, tol)
             return found
