@@ -18,7 +18,7 @@ from importlib.util import find_spec
 
 import numpy as np
 
-from mlestruct.decoders.qpbo import QPBO
+from mlestruct.algorithms.pairwise.qpbo import QPBO
 from mlestruct.structures import grid
 
 LIMIT = 1.5  # times the fastest other library

@@ -34,11 +34,11 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from mlestruct import GridCRF
+from mlestruct.algorithms.pairwise.grid_message_passing import fits
+from mlestruct.algorithms.pairwise.qpbo import QPBO
 from mlestruct.baselines.truncated_trw import TruncatedLikelihood, maximise_truncated
 from mlestruct.datasets import make_segmentation
-from mlestruct.decoders.qpbo import QPBO
 from mlestruct.features import edge_features, node_features
-from mlestruct.inference.grid_oracle import fits
 from mlestruct.learning import BlockFrankWolfe, DualProblem, Stopping, make_solver
 from mlestruct.learning.averaging import WeightedAverage
 

@@ -26,10 +26,10 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from mlestruct import MatchingCRF
+from mlestruct.algorithms.matching.odd_sets import surely_in_matching_polytope
 from mlestruct.datasets import Campus, generate_campus, read_campus, write_campus
 from mlestruct.learning import Block, BlockFrankWolfe, DualProblem, Stopping
 from mlestruct.structures import ExactMatching, LocalMatching
-from mlestruct.structures.odd_sets import surely_in_matching_polytope
 
 ALPHA = 100.0
 LEVELS = (1e-2, 1e-3, 1e-6)

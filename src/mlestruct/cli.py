@@ -12,8 +12,8 @@ from . import __version__
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit status."""
-    from .reproduction.contract import ReproductionError
-    from .reproduction.interruption import Interrupted
+    from .paper.contract import ReproductionError
+    from .paper.interruption import Interrupted
 
     parser = make_parser()
     options = parser.parse_args(arguments)
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    from .reproduction.command import add_arguments
+    from .paper.command import add_arguments
 
     parser = argparse.ArgumentParser(
         prog="mlestruct",
@@ -73,7 +73,7 @@ def _demo(options: argparse.Namespace) -> int:
 
 
 def _reproduce(options: argparse.Namespace) -> int:
-    from .reproduction.command import run_command
+    from .paper.command import run_command
 
     return run_command(options)
 

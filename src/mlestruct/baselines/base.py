@@ -21,7 +21,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from ..features.base import dense_matrix
-from ..models.matching_labels import check_partners
+from ..labels.partners import check_partners
 from ..models.pairs import read_sample
 from ..models.validation import check_positive, check_same_length, check_samples
 

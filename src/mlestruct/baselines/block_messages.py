@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..inference._belief_kernels import propagate
+from ..algorithms.matching._belief_propagation_kernels import propagate
 from ..learning.problem import Block
 from ..structures import BipartiteMatching
-from ..structures.matching_core import Layout, MatchingCore, build_core
+from ..structures.matchings.presolve import Layout, MatchingCore, build_core
 
 Floats = NDArray[np.float64]
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..inference.counted import Counted
+from ..inference.exact_space import Counted
 from ..learning.problem import Block
 from ..models import BipartiteMatchingCRF, GraphCRF, GridCRF, MatchingCRF
 from ..models.pairs import PairSample

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ..learning.history import Monitor, Stopping
 from ..learning.problem import DualProblem
 from ..learning.result import Result, run
-from ..structures.base import Vertex
+from ..structures.contract import Vertex
 
 Floats = NDArray[np.float64]
 

@@ -27,8 +27,8 @@ from scipy.optimize import OptimizeResult, minimize
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from ..inference import _grid_kernels as kernels
-from ..inference.grid_oracle import fits
+from ..algorithms.pairwise import _grid_message_passing_kernels as kernels
+from ..algorithms.pairwise.grid_message_passing import fits
 from ..learning.path import check_alphas
 from ..learning.problem import Block, DualProblem
 from ..learning.threads import blas_threads

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
+from ..algorithms.matching.swap_chain import sample_matchings
 from ..features.questionnaires import PairGraph, QuestionnairePairs
-from ..inference.matching_sampler import sample_matchings
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -223,7 +223,7 @@ def generate_campus(
     n_years : default 3, or as many as there are sizes
     strength : factor on all weights; 0 makes pairs random
     missing : share of answers left empty
-    n_chains, max_sweeps : of `mlestruct.inference.matching_sampler.sample_matchings`
+    n_chains, max_sweeps : of `mlestruct.algorithms.matching.swap_chain.sample_matchings`
 
     Examples
     --------

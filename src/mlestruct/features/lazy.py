@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from ..structures.simple_graph import SimpleGraph
+from ..structures.graphs.simple import SimpleGraph
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

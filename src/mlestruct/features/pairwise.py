@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..structures.base import Vertex
-from ..structures.pairwise_graph import PairwiseGraph
+from ..structures.contract import Vertex
+from ..structures.graphs.pairwise import PairwiseGraph
 from .rows import Rows
 
 Floats = NDArray[np.float64]

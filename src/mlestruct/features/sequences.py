@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from ..structures.base import Vertex
+from ..structures.contract import Vertex
 from . import _sequence_kernels as kernels
 
 Floats = NDArray[np.float64]

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..structures.bipartite_graph import BipartiteGraph
+from ..structures.graphs.bipartite import BipartiteGraph
 from ._table_kernels import ABSOLUTE, PRODUCT, SQUARED, table_moments, table_scores
 
 Floats = NDArray[np.float64]

@@ -1,40 +1,19 @@
-"""Marginals, partition functions, their bounds, and samples.
+"""Public questions about a structure and scores: marginals, log Z, its bounds, samples."""
 
-The public names are loaded on first use: structures import the oracles of this package.
-"""
+from ..algorithms.matching.belief_propagation import belief_propagation
+from .bounds import log_partition_bounds, tighten
+from .marginals import log_partition, marginals
+from .result import Bounds, Inference, Samples
+from .sampling import sample
 
-from __future__ import annotations
-
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-_HOMES = {
-    "Bounds": "result",
-    "Inference": "result",
-    "Samples": "result",
-    "belief_propagation": "belief_propagation",
-    "log_partition": "methods",
-    "log_partition_bounds": "bounds",
-    "marginals": "methods",
-    "sample": "sampling",
-    "tighten": "bounds",
-}
-
-__all__ = [*sorted(_HOMES)]
-
-if TYPE_CHECKING:
-    from .belief_propagation import belief_propagation
-    from .bounds import log_partition_bounds, tighten
-    from .methods import log_partition, marginals
-    from .result import Bounds, Inference, Samples
-    from .sampling import sample
-
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(f".{_HOMES[name]}", __name__), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return __all__
+__all__ = [
+    "Bounds",
+    "Inference",
+    "Samples",
+    "belief_propagation",
+    "log_partition",
+    "log_partition_bounds",
+    "marginals",
+    "sample",
+    "tighten",
+]

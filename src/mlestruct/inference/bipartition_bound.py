@@ -43,7 +43,7 @@ def bipartition_bound(
 
     Examples
     --------
-    >>> from mlestruct.structures.local_matching import LocalMatching
+    >>> from mlestruct.structures.matchings.local import LocalMatching
     >>> ten = LocalMatching(10)  # has 945 perfect matchings, 120 of which cross an even cut
     >>> bound = bipartition_bound(ten, np.zeros(45))
     >>> round(bound, 2), round(float(np.log(120)), 2), round(float(np.log(945)), 2)
@@ -88,7 +88,7 @@ def _sides(structure: Any, scores: Floats, partner: Ints, n_improve: int) -> Boo
 
 def _marginal_mass(structure: Any, scores: Floats) -> Floats:
     """Marginals of the edges over the local polytope; they are a guide and need not be exact."""
-    from ..structures.local_matching import LocalMatching
+    from ..structures.matchings.local import LocalMatching
 
     found = LocalMatching.marginals(structure, scores, None, ROUGH * structure.graph.n_nodes)
     mass: Floats = np.nan_to_num(found.tau[: structure.n_scored])
@@ -123,8 +123,8 @@ def _best_signs(coupling: Any, n_improve: int) -> Floats:
 
 def _bethe_across(structure: Any, scores: Floats, side: Bools, tol: float) -> float:
     """The Bethe value of the matchings all of whose pairs have an end on each side."""
-    from ..structures.bipartite import BipartiteMatching
-    from ..structures.bipartite_graph import BipartiteGraph
+    from ..structures.graphs.bipartite import BipartiteGraph
+    from ..structures.matchings.bipartite import BipartiteMatching
 
     row, col = structure.graph.row, structure.graph.col
     crossing = np.flatnonzero(side[row] != side[col])

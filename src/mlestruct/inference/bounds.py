@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..algorithms.pairwise.attractive_bethe import attractive_bethe_bound
+from ..algorithms.pairwise.mean_field import mean_field
 from ..structures import (
     BinaryPairwise,
     BipartiteMatching,
@@ -26,13 +28,11 @@ from ..structures import (
     MissingCapability,
     Pairwise,
 )
-from .bethe_bound import attractive_bethe_bound
 from .bipartition_bound import bipartition_bound
-from .counted import Counted
 from .exact import exact_distribution
-from .mean_field import mean_field
-from .query import check_tolerance, read_query
+from .exact_space import Counted
 from .result import Bounds
+from .scores import check_tolerance, read_query
 from .tree_weights import TightenedWeights
 from .tree_weights import tighten as tighten_weights
 

@@ -13,6 +13,11 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from ..algorithms.matching.counting import CountedMatchings
+from ..algorithms.pairwise.backward_sampling import sample_chains
+from ..algorithms.pairwise.elimination import require_width
+from ..algorithms.pairwise.forward_backward import sum_product
+from ..algorithms.pairwise.junction_tree import JunctionTree
 from ..exceptions import InfeasibleError
 from ..structures import (
     BinaryPairwise,
@@ -23,11 +28,6 @@ from ..structures import (
     MissingCapability,
     Pairwise,
 )
-from .chain_oracle import sum_product
-from .chain_sampler import sample_chains
-from .elimination import require_width
-from .exact_matchings import CountedMatchings
-from .junction_tree import JunctionTree
 
 Floats = NDArray[np.float64]
 

@@ -181,11 +181,11 @@ class _Noise:
 
 
 def _noise_of(structure: Any) -> _Noise:
-    from ..structures.binary import BinaryPairwise
-    from ..structures.bipartite import BipartiteMatching
-    from ..structures.chains import Chains
-    from ..structures.matching_space import MatchingSpace
-    from ..structures.pairwise import Pairwise
+    from ..structures.labellings.binary import BinaryPairwise
+    from ..structures.labellings.pairwise import Pairwise
+    from ..structures.matchings.bipartite import BipartiteMatching
+    from ..structures.matchings.space import MatchingSpace
+    from ..structures.sequences import Chains
 
     if isinstance(structure, BipartiteMatching):
         return _of_bipartite(structure)

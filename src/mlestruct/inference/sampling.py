@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from ..algorithms.markov_chains import Draws
+from ..algorithms.pairwise.gibbs import gibbs_samples
 from ..exceptions import TooLargeToCount
 from ..structures import (
     BinaryPairwise,
@@ -16,11 +18,9 @@ from ..structures import (
     Pairwise,
 )
 from .exact import exact_distribution
-from .gibbs import gibbs_samples
-from .markov_chains import Draws
-from .query import Query, check_count, read_query
+from .matching_chains import sample_structure
 from .result import Samples
-from .structure_chains import sample_structure
+from .scores import Query, check_count, read_query
 
 METHODS = ("auto", "exact", "mcmc")
 OPTIONS = ("n_chains", "sweeps", "max_sweeps", "tol_rhat")

@@ -137,7 +137,7 @@ class _State:
 
 def _start(structure: Any, scores: Floats, tol: float) -> tuple[_State, float, Floats]:
     """Where to start, the bound of the structure's own rho, and the split of uniform trees."""
-    from ..structures.reweighting import reweighting
+    from ..structures.rho import reweighting
 
     uniform: Any = reweighting(structure.graph, "uniform")
     own = structure.reweighting
@@ -152,7 +152,7 @@ def _start(structure: Any, scores: Floats, tol: float) -> tuple[_State, float, F
 
 def _solve(structure: Any, split: Floats, scores: Floats, warm: Any, tol: float) -> _State:
     """Marginals under another rho."""
-    from ..structures.reweighting import Reweighting
+    from ..structures.rho import Reweighting
 
     other = structure.with_rho(Reweighting(structure.graph, split.sum(axis=0), split[0], split[1]))
     found = other.marginals(scores, warm, tol, MAX_SWEEPS)
@@ -212,7 +212,7 @@ def _line_search(
 
 def _at_least_smallest(tree: Floats, even: Floats) -> Floats:
     """The tree, mixed with uniform trees as far as it takes to leave no edge without weight."""
-    from ..structures.reweighting import SMALLEST
+    from ..structures.rho import SMALLEST
 
     share = min(SMALLEST / float(even.sum(axis=0).min(initial=1.0)), 1.0)
     return (1.0 - share) * tree + share * even

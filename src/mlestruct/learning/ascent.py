@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..structures.base import Marginals
+from ..structures.contract import Marginals
 from .directions import Direction
 from .problem import DualProblem
 

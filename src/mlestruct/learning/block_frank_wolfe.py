@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..inference.slope_search import MAX_STEP
+from ..algorithms.slope_search import MAX_STEP
 from .averaging import WeightedAverage
 from .certificate import certify, certify_theta, linear_step
 from .frank_wolfe import check_option, move

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..structures.base import Marginals, Vertex, require
+from ..structures.contract import Marginals, Vertex, require
 from .block_frank_wolfe import certificate_after, sampled
 from .certificate import LinearStep
 from .frank_wolfe import check_option, move

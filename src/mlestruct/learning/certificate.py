@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..structures.base import Vertex
+from ..structures.contract import Vertex
 from .problem import DualProblem, DualState
 
 Floats = NDArray[np.float64]

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..inference.slope_search import MAX_STEP, minimise_by_slope
+from ..algorithms.slope_search import MAX_STEP, minimise_by_slope
 from .averaging import WeightedAverage
 from .certificate import certify, certify_theta
 from .history import Monitor, Stopping

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..inference.slope_search import MAX_STEP, RTOL, minimise_by_slope
+from ..algorithms.slope_search import MAX_STEP, RTOL, minimise_by_slope
 from .certificate import LinearStep
 from .problem import Block
 

@@ -16,15 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..features.base import dense_matrix
-from ..structures.base import MissingCapability, require
-from .ascent import (
-    TRIALS,
-    Evaluation,
-    Evaluator,
-    OutOfTimeError,
-    PrimalState,
-    climb,
-)
+from ..structures.contract import MissingCapability, require
+from .ascent import TRIALS, Evaluation, Evaluator, OutOfTimeError, PrimalState, climb
 from .bundle import DualBundle
 from .directions import Direction, LBFGSDirections, newton_directions
 from .history import Monitor, Stopping

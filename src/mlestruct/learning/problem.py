@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..features.base import FeatureMap
-from ..structures.base import Marginals, Structure, Vertex
+from ..structures.contract import Marginals, Structure, Vertex
 
 Floats = NDArray[np.float64]
 

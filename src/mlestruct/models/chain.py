@@ -11,12 +11,12 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from ..features.sequences import SequenceFeatures
+from ..labels.states import States
 from ..learning.history import Progress
 from ..learning.problem import Block
-from ..structures.base import Vertex
-from ..structures.chains import Chains
+from ..structures.contract import Vertex
+from ..structures.sequences import Chains
 from .labelling import LabellingEstimator
-from .states import States
 from .tokens import Tokens, check_labels, cut, forest, read_sequences
 from .validation import check_same_length, check_samples
 

@@ -12,7 +12,7 @@ from scipy import sparse
 from ..features.pairwise import MergedEdges
 from ..features.rows import ConstantRows, DenseRows, Rows, SparseRows
 from ..learning.history import Progress
-from ..structures.pairwise_graph import PairwiseGraph, check_edges
+from ..structures.graphs.pairwise import PairwiseGraph, check_edges
 from .pairwise import GraphSample, PairwiseEstimator
 
 Ints = NDArray[np.int64]

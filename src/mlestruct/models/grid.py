@@ -9,7 +9,7 @@ import numpy as np
 
 from ..features.rows import ConstantRows, DenseRows, RowGroups, Rows
 from ..learning.history import Progress
-from ..structures.pairwise_graph import Grid, grid
+from ..structures.graphs.pairwise import Grid, grid
 from .graph import check_finite, read_rows
 from .pairwise import GraphSample, PairwiseEstimator
 

@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
+from ..labels.states import States
 from ..learning.problem import DualProblem
 from .base import RegularizationPath, StructuredEstimator
 from .probabilities import block_samples
-from .states import States
 from .validation import check_same_length, check_samples
 
 if TYPE_CHECKING:
-    from ..calibration import Reliability
+    from ..metrics import Reliability
 
 Floats = NDArray[np.float64]
 
@@ -144,10 +144,10 @@ class LabellingEstimator(StructuredEstimator):
         """Predicted probabilities of states beside how often they occurred, on held-out samples.
 
         Expected calibration error, Brier score, reliability curve and more; `method` is that of
-        `predict_marginals`, `options` are those of `mlestruct.calibration.state_reliability`:
+        `predict_marginals`, `options` are those of `mlestruct.metrics.state_reliability`:
         n_bins, strategy, top, state, confidence.
         """
-        from ..calibration import state_reliability
+        from ..metrics import state_reliability
 
         samples = check_samples(X)
         labels = check_same_length(samples, Y)

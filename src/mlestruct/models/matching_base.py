@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..inference.bounds import log_partition_bounds
 from ..learning.problem import Block
-from ..ranking import top_candidates
+from ..metrics.ranking import top_candidates
 from .base import StructuredEstimator
 from .matching_blocks import BipartiteBlocks, MatchingBlocks, pair_table
 from .pairs import PairSample
@@ -20,7 +20,7 @@ from .probabilities import block_marginals, block_samples, exact_log_likelihood,
 from .validation import check_same_length, check_samples
 
 if TYPE_CHECKING:
-    from ..calibration import Reliability
+    from ..metrics import Reliability
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -175,10 +175,10 @@ class MatchingProbabilities(MatchingEstimator):
         """Predicted pair probabilities beside how often pairs occurred, on held-out samples.
 
         Expected calibration error, Brier score, reliability curve and more; `method` is that of
-        `predict_marginals`, `options` are those of `mlestruct.calibration.pair_reliability`:
+        `predict_marginals`, `options` are those of `mlestruct.metrics.pair_reliability`:
         n_bins, strategy, events, drop_zeros, confidence.
         """
-        from ..calibration import pair_reliability
+        from ..metrics import pair_reliability
 
         samples = check_samples(X)
         labels = check_same_length(samples, Y)

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ..decoders.blossom import best_matching
+from ..algorithms.matching.blossom import best_matching
 from ..exceptions import InfeasibleError
+from ..labels.partners import check_group_partners, check_pairs, check_partners
 from ..learning.problem import Block
 from ..structures import BipartiteMatching, ExactMatching, LocalMatching, SimpleGraph, Vertex
-from ..structures.bipartite import node_rho
-from ..structures.node_values import node_capacity
-from .matching_labels import check_group_partners, check_pairs, check_partners
+from ..structures.matchings.bipartite import node_rho
+from ..structures.matchings.node_values import node_capacity
 from .pairs import PairSample, read_sample
 
 Floats = NDArray[np.float64]

@@ -16,15 +16,15 @@ from sklearn.utils.validation import check_is_fitted
 from ..features.pairwise import BinaryFeatures, MergedEdges, StateFeatures
 from ..features.rows import Rows
 from ..inference.bounds import log_partition_bounds
+from ..labels.states import MASKED, States
 from ..learning.problem import Block
-from ..structures.base import Vertex
-from ..structures.binary import BinaryPairwise
-from ..structures.pairwise import Pairwise
-from ..structures.pairwise_graph import PairwiseGraph
-from ..structures.reweighting import Reweighting, reweighting
+from ..structures.contract import Vertex
+from ..structures.graphs.pairwise import PairwiseGraph
+from ..structures.labellings.binary import BinaryPairwise
+from ..structures.labellings.pairwise import Pairwise
+from ..structures.rho import Reweighting, reweighting
 from .labelling import LabellingEstimator
 from .probabilities import block_marginals, exact_log_likelihood, seeded
-from .states import MASKED, States
 from .validation import check_positive, check_same_length, check_samples
 
 Floats = NDArray[np.float64]

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from ..inference import result
 from ..inference.exact import exact_distribution
-from ..inference.methods import marginals
+from ..inference.marginals import marginals
 from ..inference.sampling import sample
 from ..learning.problem import Block
-from ..structures.base import Vertex
+from ..structures.contract import Vertex
 
 Floats = NDArray[np.float64]
 

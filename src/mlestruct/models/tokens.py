@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ..features.sequences import SequenceFeatures
-from ..structures.chains import Chains
+from ..labels.states import MASKED, States
+from ..structures.sequences import Chains
 from .pairs import LARGEST
-from .states import MASKED, States
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

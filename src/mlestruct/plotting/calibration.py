@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .roommates import COLOURS, DASHES, GREY
+from .style import COLOURS, DASHES, GREY
 
 if TYPE_CHECKING:
-    from ..calibration import Reliability
+    from ..metrics import Reliability
 
 MARKERS = ("o", "s", "D", "^", "v", "P")
 HEIGHTS = (3.4, 1.0)  # of the diagram and the counts below it

@@ -8,18 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..ranking import PairROC
+from ..metrics.ranking import PairROC
+from .style import COLOURS, DASHES, GREY, GRID
 
 Floats = NDArray[np.float64]
 
 # Okabe and Ito's colours, which readers with colour-blindness tell apart; dashes help as well.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-DASHES = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (4, 1, 1, 1)), (0, (7, 2, 2, 2)), (0, (2, 2)))
 CURVE_COLOURS = (*COLOURS, "#000000")
 LEARNED = COLOURS[0]
 TRUE = COLOURS[1]
-GREY = "#8c8c8c"
-GRID = "#e6e6e6"
 LEAST_RATE = 1e-4  # of false positives shown
 LOW_RATES = (1e-4, 1e-1)  # of false positives in the panel of low ones
 

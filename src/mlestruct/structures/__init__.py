@@ -1,23 +1,16 @@
 """What an output is: a polytope of pseudo-marginals, its entropy, decoder and interior point."""
 
-from .base import (
-    Decoding,
-    Marginals,
-    MissingCapability,
-    Structure,
-    Vertex,
-    require,
-)
-from .binary import BinaryPairwise
-from .bipartite import BipartiteMatching
-from .bipartite_graph import BipartiteGraph
-from .chains import Chains
-from .exact_matching import ExactMatching
-from .local_matching import LocalMatching
-from .pairwise import Pairwise
-from .pairwise_graph import Grid, PairwiseGraph, grid
-from .reweighting import Reweighting, reweighting
-from .simple_graph import SimpleGraph
+from .contract import Decoding, Marginals, MissingCapability, Structure, Vertex, require
+from .graphs.bipartite import BipartiteGraph
+from .graphs.pairwise import Grid, PairwiseGraph, grid
+from .graphs.simple import SimpleGraph
+from .labellings.binary import BinaryPairwise
+from .labellings.pairwise import Pairwise
+from .matchings.bipartite import BipartiteMatching
+from .matchings.exact import ExactMatching
+from .matchings.local import LocalMatching
+from .rho import Reweighting, reweighting
+from .sequences import Chains
 
 __all__ = [
     "BinaryPairwise",

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _entropy_kernels as kernels
-from .base import Vertex
+from .contract import Vertex
 
 Floats = NDArray[np.float64]
 

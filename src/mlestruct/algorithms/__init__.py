@@ -1,0 +1,1 @@
+"""Arrays in, arrays out: what structures and public questions are computed with."""

@@ -1,0 +1,1 @@
+"""Matchings: decoders, marginal oracles with their bounds, counting, Markov chains."""

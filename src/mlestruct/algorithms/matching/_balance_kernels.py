@@ -1,0 +1,98 @@
+"""Making the sums of rows and columns of a matching problem 1: by scaling, and by rounding."""
+
+import numpy as np
+
+from ..._compile import kernel
+
+TINY = 1e-300
+
+
+@kernel
+def balance(rows, t, z, tol, max_sweeps):
+    """Scale t and z in place (Sinkhorn); returns how far the worst column sum is from 1.
+
+    Rows are exact.
+    """
+    ptr, col = rows.ptr, rows.col
+    n_cols = rows.rho_cols.shape[0]
+    factor = np.ones(n_cols + 1)
+    for _ in range(max_sweeps):
+        for i in range(ptr.shape[0] - 1):
+            total = 0.0
+            for e in range(ptr[i], ptr[i + 1]):
+                t[e] *= factor[col[e]]
+                total += t[e]
+            for e in range(ptr[i], ptr[i + 1]):
+                t[e] /= total
+        total_of = np.zeros(n_cols + 1)
+        for e in range(t.shape[0]):
+            total_of[col[e]] += t[e]
+        worst = 0.0
+        for j in range(n_cols):
+            if rows.rho_cols[j] > 0.0:
+                z[j] *= factor[j]
+                total_of[j] += z[j]
+            worst = max(worst, abs(total_of[j] - 1.0))
+            factor[j] = 1.0 / total_of[j]
+        if not worst > tol:
+            return worst
+    return worst
+
+
+@kernel
+def round_sums(rows, t, z, is_complete):
+    """Make sums exact that almost are; returns by how much the worst one still fails.
+
+    Columns that are too full are scaled down. What rows and columns then lack goes to those that
+    may stay single or, if all pairs are allowed, to pairs in which both lack something.
+    """
+    ptr, col = rows.ptr, rows.col
+    n_rows, n_cols = ptr.shape[0] - 1, rows.rho_cols.shape[0]
+    filled = np.zeros(n_cols + 1)
+    for e in range(t.shape[0]):
+        filled[col[e]] += t[e]
+    scale = np.ones(n_cols + 1)
+    for j in range(n_cols):
+        total = filled[j] + z[j] if rows.rho_cols[j] > 0.0 else filled[j]
+        scale[j] = 1.0 / max(total, 1.0)
+        z[j] *= scale[j]
+    filled[:] = 0.0
+    row_lack = np.zeros(n_rows)
+    for i in range(n_rows):
+        total = 0.0
+        single = -1
+        for e in range(ptr[i], ptr[i + 1]):
+            t[e] *= scale[col[e]]
+            total += t[e]
+            filled[col[e]] += t[e]
+            if col[e] == n_cols:
+                single = e
+        row_lack[i] = max(1.0 - total, 0.0)
+        if single >= 0:
+            t[single] += row_lack[i]
+            row_lack[i] = 0.0
+    lack = np.zeros(n_cols + 1)
+    for j in range(n_cols):
+        total = filled[j] + z[j] if rows.rho_cols[j] > 0.0 else filled[j]
+        lack[j] = max(1.0 - total, 0.0)
+    needed = row_lack.sum()
+    room = lack.sum()
+    if needed > room:  # single columns have to make room
+        for j in range(n_cols):
+            if rows.rho_cols[j] > 0.0:
+                lack[j] += z[j]
+                z[j] = 0.0
+        room = lack.sum()
+    if is_complete and needed > 0.0 and room > 0.0:
+        for i in range(n_rows):
+            for e in range(ptr[i], ptr[i + 1]):
+                t[e] += row_lack[i] * lack[col[e]] / room
+            row_lack[i] *= 1.0 - min(room / needed, 1.0)
+        lack *= 1.0 - min(needed / room, 1.0)
+    worst = row_lack.max() if n_rows else 0.0
+    for j in range(n_cols):
+        if rows.rho_cols[j] > 0.0:
+            z[j] = max(z[j] + lack[j], TINY)
+        else:
+            worst = max(worst, lack[j])
+    return worst

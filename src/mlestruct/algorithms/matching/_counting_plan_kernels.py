@@ -1,0 +1,499 @@
+"""How the matchings of a graph are laid out as the paths of a small layered graph of states.
+
+Nodes are settled one after another. A step decides about edges of the node v whose turn it is: at
+most one of a group of them is chosen, which is all edges from v to nodes that come later if v takes
+one partner, and a single edge otherwise. Between two steps only the nodes of the *front* matter,
+those with both decided and undecided edges: a state says how many partners each of them may still
+take. A node that leaves the front must be filled unless it is free. So matchings are the paths from
+the first state, where nothing is decided, to the last.
+
+A code is a state as one integer, with a bit field for every node of the front.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..._compile import kernel
+
+MAX_BITS = 62  # of a code
+MIX = -7046029254386353131  # 2^64 over the golden ratio, as a signed number: spreads codes
+
+
+class Graph(NamedTuple):
+    """Entries ptr[i] .. ptr[i + 1] - 1 are the neighbours of node i and the edges to them."""
+
+    ptr: NDArray[np.int64]
+    node: NDArray[np.int64]
+    edge: NDArray[np.int64]
+
+
+class Nodes(NamedTuple):
+    """Partners a node may take, whether fewer will do, its side if its group has two sides."""
+
+    units: NDArray[np.int64]
+    free: NDArray[np.bool_]
+    side: NDArray[np.int64]
+    is_two_sided: NDArray[np.bool_]
+
+
+class Steps(NamedTuple):
+    """Step k is about edges ptr[k] .. ptr[k + 1] - 1 from its node to others.
+
+    A node takes part in the steps from `enter` to `leave`.
+    """
+
+    ptr: NDArray[np.int64]
+    node: NDArray[np.int64]
+    edge: NDArray[np.int64]
+    other: NDArray[np.int64]
+    enter: NDArray[np.int64]
+    leave: NDArray[np.int64]
+
+
+class Fields(NamedTuple):
+    """Codes as step k sees them: units left of its node and of the other ends of its edges.
+
+    `added` has the units of nodes that enter the front, `removed` the fields of those that leave
+    it, `emptied` those among them that must be zero.
+    """
+
+    own_shift: NDArray[np.int64]
+    own_mask: NDArray[np.int64]
+    shift: NDArray[np.int64]
+    mask: NDArray[np.int64]
+    added: NDArray[np.int64]
+    emptied: NDArray[np.int64]
+    removed: NDArray[np.int64]
+
+
+@kernel
+def find_groups(graph, group, side, is_two_sided):
+    """Number the connected groups of nodes with edges (others: -1) and two-colour them."""
+    ptr, node = graph.ptr, graph.node
+    n = group.shape[0]
+    queue = np.empty(n, np.int64)
+    group[:] = -1
+    n_groups = 0
+    for root in range(n):
+        if group[root] >= 0 or ptr[root] == ptr[root + 1]:
+            continue
+        is_two_sided[n_groups] = True
+        group[root], side[root] = n_groups, 0
+        queue[0], done, filled = root, 0, 1
+        while done < filled:
+            v = queue[done]
+            done += 1
+            for k in range(ptr[v], ptr[v + 1]):
+                u = node[k]
+                if group[u] < 0:
+                    group[u], side[u] = n_groups, 1 - side[v]
+                    queue[filled] = u
+                    filled += 1
+                elif side[u] == side[v]:
+                    is_two_sided[n_groups] = False
+        n_groups += 1
+    return n_groups
+
+
+@kernel
+def farthest(ptr, node, start, queue, seen, mark):
+    """The node that a breadth-first search from `start` reaches last."""
+    queue[0], done, filled = start, 0, 1
+    seen[start] = mark
+    while done < filled:
+        v = queue[done]
+        done += 1
+        for k in range(ptr[v], ptr[v + 1]):
+            if seen[node[k]] != mark:
+                seen[node[k]] = mark
+                queue[filled] = node[k]
+                filled += 1
+    return queue[filled - 1]
+
+
+@kernel
+def bit_length(number):
+    bits = 0
+    while number > 0:
+        number >>= 1
+        bits += 1
+    return bits
+
+
+@kernel
+def settle_from(start, ptr, node, units, size, place, growth, front, order):
+    """Order of a group from `start`: next comes the node that makes the front grow least.
+
+    size is the logarithm of a node's states in the front; place is 0 before a node is touched, 1 in
+    the front, 2 afterwards; growth is the size of a node's untouched neighbours; front is oldest
+    first. Returns (number of nodes, 0), or (any, bits) if codes need more bits than there are.
+    """
+    n_front, n_settled, bits, v = 0, 0, 0, start
+    while True:
+        order[n_settled] = v
+        n_settled += 1
+        if place[v] == 0:
+            bits += bit_length(units[v])
+            for k in range(ptr[v], ptr[v + 1]):
+                growth[node[k]] -= size[v]
+        place[v] = 2
+        for k in range(ptr[v], ptr[v + 1]):
+            u = node[k]
+            if place[u] != 0:
+                continue
+            place[u] = 1
+            bits += bit_length(units[u])
+            if bits > MAX_BITS:
+                return n_settled, bits
+            front[n_front] = u
+            n_front += 1
+            for i in range(ptr[u], ptr[u + 1]):
+                growth[node[i]] -= size[u]
+        if bits > MAX_BITS:
+            return n_settled, bits
+        bits -= bit_length(units[v])
+        v, least = -1, np.int64(0)
+        for f in range(n_front):
+            u = front[f]
+            if v < 0 or growth[u] - size[u] < least:
+                v, least = u, growth[u] - size[u]
+        for f in range(n_front):
+            for k in range(ptr[front[f]], ptr[front[f] + 1]):
+                u = node[k]
+                if place[u] == 0 and growth[u] < least:
+                    v, least = u, growth[u]
+        if v < 0:
+            return n_settled, 0
+        if place[v] == 1:
+            f = 0
+            while front[f] != v:
+                f += 1
+            n_front -= 1
+            for i in range(f, n_front):
+                front[i] = front[i + 1]
+
+
+@kernel
+def list_steps(order, graph, units, place, steps):
+    """Write the steps of an order, and the first and last step of every node; their number."""
+    ptr, node, edge = graph.ptr, graph.node, graph.edge
+    for k in range(order.shape[0]):
+        place[order[k]] = k
+        steps.enter[order[k]] = -1
+    n_steps, filled = 0, 0
+    steps.ptr[0] = 0
+    for v in order:
+        for touched in (True, False):  # nodes that are in the front anyway may leave it earlier
+            for k in range(ptr[v], ptr[v + 1]):
+                u = node[k]
+                if place[u] < place[v] or (steps.enter[u] >= 0) != touched:
+                    continue
+                steps.edge[filled], steps.other[filled] = edge[k], u
+                filled += 1
+                if units[v] > 1:
+                    n_steps = end_step(n_steps, filled, v, steps)
+        if filled > steps.ptr[n_steps]:
+            n_steps = end_step(n_steps, filled, v, steps)
+    return n_steps
+
+
+@kernel
+def end_step(step, filled, v, steps):
+    for k in range(steps.ptr[step] - 1, filled):
+        u = v if k < steps.ptr[step] else steps.other[k]
+        if steps.enter[u] < 0:
+            steps.enter[u] = step
+        steps.leave[u] = step
+    steps.node[step] = v
+    steps.ptr[step + 1] = filled
+    return step + 1
+
+
+@kernel
+def bound_sizes(steps, n_steps, nodes, stop, n_states, n_choices):
+    """Upper bounds of the states before every step and of the choices they leave; sum of these.
+
+    Counts the ways in which the front can have used up its units that fit the number of edges:
+    every chosen edge uses one unit of either side, or two units if there are no sides, and at
+    least one of them at a node whose turn it has been. Ends early when the sum exceeds `stop`.
+    """
+    units, free, side, is_two_sided = nodes
+    front = np.empty(MAX_BITS + 1, np.int64)
+    n_front = 0
+    fewest, most = np.zeros(2, np.int64), np.zeros(2, np.int64)  # units used by nodes that left
+    settled = 0  # units of nodes whose turn it has been
+    room = np.zeros(2, np.int64)
+    total = 0.0
+    for k in range(n_steps):
+        v = steps.node[k]
+        if n_front == 0:
+            fewest[:] = 0
+            most[:] = 0
+            settled = 0
+        here = side[v] if is_two_sided[v] else 0
+        there = 1 - here if is_two_sided[v] else 0
+        room[:] = 0
+        for f in range(n_front):
+            if front[f] != v:
+                room[side[front[f]] if is_two_sided[v] else 0] += units[front[f]]
+        ways = np.zeros((2, max(room[0], room[1]) + 1))
+        count_ways(front[:n_front], v, nodes, ways)
+        reach = room.copy()
+        group = steps.ptr[k + 1] - steps.ptr[k]
+        for i in range(steps.ptr[k], steps.ptr[k + 1]):
+            if steps.enter[steps.other[i]] == k:
+                room[there] += units[steps.other[i]]
+        must_fill = not free[v] and steps.leave[v] == k
+        states = choices = 0.0
+        for own in range(1 + (units[v] if steps.enter[v] < k else 0)):
+            wanted = units[v] - own
+            for a in range(reach[0] + 1):
+                for b in range(reach[1] + 1):
+                    if a + b > min(settled, 2 * settled - fewest[0] - fewest[1] - own):
+                        break
+                    if is_two_sided[v]:
+                        ahead = b - a + (own if here == 1 else -own)
+                        if ahead < fewest[0] - most[1] or ahead > most[0] - fewest[1]:
+                            continue
+                    elif fewest[0] == most[0] and (a + own + most[0]) % 2 == 1:
+                        continue
+                    found = ways[0, a] * ways[1, b]
+                    states += found
+                    open_units = room[there] - (b if there == 1 else a)
+                    if wanted == 0:
+                        choices += found
+                    elif not must_fill:
+                        choices += found * (1 + min(group, open_units))
+                    elif wanted == 1:
+                        choices += found * min(group, open_units)
+        n_states[k], n_choices[k] = states, choices
+        total += choices
+        if total > stop:
+            return total
+        if k == 0 or steps.node[k - 1] != v:
+            settled += units[v]
+        n_front = move_front(k, steps, nodes, front, n_front, fewest, most)
+    return total
+
+
+@kernel
+def count_ways(front, v, nodes, ways):
+    """ways[s, u]: in how many ways the nodes of side s, except v, can use u units together."""
+    units, side, is_two_sided = nodes.units, nodes.side, nodes.is_two_sided
+    ways[:, 0] = 1.0
+    reach = np.zeros(2, np.int64)
+    for u in front:
+        if u == v:
+            continue
+        s = side[u] if is_two_sided[v] else 0
+        reach[s] += units[u]
+        row = ways[s]
+        for total in range(reach[s], 0, -1):
+            for used in range(1, min(units[u], total) + 1):
+                row[total] += row[total - used]
+
+
+@kernel
+def move_front(k, steps, nodes, front, n_front, fewest, most):
+    """The front after step k; its size."""
+    units, free, side, is_two_sided = nodes
+    v = steps.node[k]
+    for i in range(steps.ptr[k] - 1, steps.ptr[k + 1]):
+        u = v if i < steps.ptr[k] else steps.other[i]
+        stays = steps.leave[u] > k
+        if steps.enter[u] == k and stays:
+            front[n_front] = u
+            n_front += 1
+        if stays:
+            continue
+        s = side[u] if is_two_sided[v] else 0
+        most[s] += units[u]
+        fewest[s] += 0 if free[u] else units[u]
+        for f in range(n_front):
+            if front[f] == u:
+                n_front -= 1
+                front[f] = front[n_front]
+                break
+    return n_front
+
+
+@kernel
+def choose_order(graph, nodes, group, n_groups, max_starts, steps, order, sizes):
+    """The best order found for every group, and an upper bound of its number of choices."""
+    ptr, node = graph.ptr, graph.node
+    units = nodes.units
+    n = units.shape[0]
+    place, growth = np.zeros(n, np.int64), np.empty(n, np.int64)
+    size, seen = np.empty(n, np.int64), np.full(n, -1, np.int64)
+    front = np.empty(MAX_BITS + 1, np.int64)
+    trial, starts = np.empty(n, np.int64), np.empty(max_starts, np.int64)
+    n_states, n_choices = np.empty(steps.edge.shape[0]), np.empty(steps.edge.shape[0])
+    members, first = np.empty(n, np.int64), np.zeros(n_groups + 2, np.int64)
+    for v in range(n):
+        size[v] = round(64 * np.log2(units[v] + 1.0))
+        if group[v] >= 0:
+            first[group[v] + 2] += 1
+    for g in range(n_groups):
+        first[g + 2] += first[g + 1]
+    for v in range(n):
+        if group[v] >= 0:
+            members[first[group[v] + 1]] = v
+            first[group[v] + 1] += 1
+    filled = 0
+    for g in range(n_groups):
+        inside = members[first[g] : first[g + 1]]
+        n_inside = inside.shape[0]
+        n_starts = min(n_inside, max_starts)
+        for s in range(n_starts):
+            starts[s] = inside[s * n_inside // n_starts]
+        if n_inside > max_starts:  # ends of a long graph are good places to start from
+            starts[0] = farthest(ptr, node, inside[0], trial, seen, 2 * g)
+            starts[1] = farthest(ptr, node, starts[0], trial, seen, 2 * g + 1)
+        sizes[g] = np.inf
+        for s in range(n_starts):
+            for v in inside:
+                place[v] = growth[v] = 0
+                for k in range(ptr[v], ptr[v + 1]):
+                    growth[v] += size[node[k]]
+            _, bits = settle_from(starts[s], ptr, node, units, size, place, growth, front, trial)
+            if bits > 0:
+                found = 2.0**bits
+            else:
+                n_steps = list_steps(trial[:n_inside], graph, units, place, steps)
+                found = bound_sizes(steps, n_steps, nodes, sizes[g], n_states, n_choices)
+            if found < sizes[g]:
+                sizes[g] = found
+                if bits == 0:
+                    order[filled : filled + n_inside] = trial[:n_inside]
+        filled += n_inside
+    return filled
+
+
+@kernel
+def assign_bits(steps, n_steps, nodes, fields):
+    """Where each step finds the units left of its nodes; False if codes have too few bits."""
+    units, free = nodes.units, nodes.free
+    shift = np.zeros(units.shape[0], np.int64)
+    taken = np.int64(0)
+    for k in range(n_steps):
+        v = steps.node[k]
+        fields.added[k] = fields.emptied[k] = fields.removed[k] = 0
+        for i in range(steps.ptr[k] - 1, steps.ptr[k + 1]):
+            u = v if i < steps.ptr[k] else steps.other[i]
+            mask = (np.int64(1) << bit_length(units[u])) - 1
+            if steps.enter[u] == k:
+                shift[u] = 0
+                while taken & (mask << shift[u]):
+                    shift[u] += 1
+                if shift[u] + bit_length(units[u]) > MAX_BITS:
+                    return False
+                taken |= mask << shift[u]
+                fields.added[k] |= units[u] << shift[u]
+            if i < steps.ptr[k]:
+                fields.own_shift[k], fields.own_mask[k] = shift[u], mask
+            else:
+                fields.shift[i], fields.mask[i] = shift[u], mask
+            if steps.leave[u] == k:
+                fields.removed[k] |= mask << shift[u]
+                if not free[u]:
+                    fields.emptied[k] |= mask << shift[u]
+        taken &= ~fields.removed[k]
+    return True
+
+
+@kernel
+def find_or_add(code, codes, n_codes, table, log_size):
+    """Number of a code in `codes`, in which it is n_codes if new."""
+    last = table.shape[0] - 1
+    slot = ((code * MIX) >> (64 - log_size)) & last
+    while table[slot] >= 0:
+        if codes[table[slot]] == code:
+            return table[slot]
+        slot = (slot + 1) & last
+    table[slot] = n_codes
+    codes[n_codes] = code
+    return n_codes
+
+
+@kernel
+def list_choices(steps, n_steps, fields, n_states, no_edge, layer, first, to, label):
+    """Write all states that can be reached and their choices: (number of states, of choices).
+
+    State s, of step k if layer[k] <= s < layer[k + 1], has the choices first[s] .. first[s + 1] - 1
+    of edge label (or no_edge), which lead to the state `to`.
+    """
+    codes = np.zeros(1, np.int64)
+    n_codes, begin, filled = 1, 0, 0
+    layer[0] = 0
+    for k in range(n_steps):
+        most = n_states[k + 1]
+        following = np.empty(most, np.int64)
+        n_following = 0
+        log_size = bit_length(most) + 1
+        table = np.full(1 << log_size, -1, np.int32)
+        end = begin + n_codes
+        own_shift, own_mask = fields.own_shift[k], fields.own_mask[k]
+        for s in range(n_codes):
+            first[begin + s] = filled
+            code = codes[s] | fields.added[k]
+            open_own = (code >> own_shift) & own_mask
+            for i in range(steps.ptr[k] - 1, steps.ptr[k + 1] if open_own else steps.ptr[k]):
+                chosen = code
+                if i >= steps.ptr[k]:
+                    if (code >> fields.shift[i]) & fields.mask[i] == 0:
+                        continue
+                    chosen -= (np.int64(1) << own_shift) + (np.int64(1) << fields.shift[i])
+                if chosen & fields.emptied[k]:
+                    continue
+                chosen &= ~fields.removed[k]
+                found = find_or_add(chosen, following, n_following, table, log_size)
+                n_following = max(n_following, found + 1)
+                to[filled] = end + found
+                label[filled] = steps.edge[i] if i >= steps.ptr[k] else no_edge
+                filled += 1
+        codes, n_codes, begin = following, n_following, end
+        layer[k + 1] = begin
+    first[begin] = filled
+    if n_codes == 1:
+        first[begin + 1] = filled
+    layer[n_steps + 1] = begin + n_codes
+    return begin + n_codes, filled
+
+
+@kernel
+def drop_dead_ends(layer, first, to, label):
+    """Keep only states that the last one can be reached from; (number of states, of choices)."""
+    n_states, n_layers = layer[-1], layer.shape[0] - 1
+    if layer[n_layers - 1] == n_states:
+        return 0, 0
+    lives = np.zeros(n_states, np.bool_)
+    lives[n_states - 1] = True
+    for s in range(n_states - 2, -1, -1):
+        for k in range(first[s], first[s + 1]):
+            if lives[to[k]]:
+                lives[s] = True
+                break
+    if lives.all():
+        return n_states, first[n_states]
+    number = np.empty(n_states, np.int64)
+    kept = 0
+    for s in range(n_states):
+        number[s] = kept
+        kept += lives[s]
+    filled = 0
+    for s in range(n_states):
+        begin, end = first[s], first[s + 1]
+        if not lives[s]:
+            continue
+        first[number[s]] = filled
+        for k in range(begin, end):
+            if lives[to[k]]:
+                to[filled], label[filled] = number[to[k]], label[k]
+                filled += 1
+    first[kept] = filled
+    for t in range(n_layers):
+        layer[t] = number[layer[t]]
+    layer[n_layers] = kept
+    return kept, filled

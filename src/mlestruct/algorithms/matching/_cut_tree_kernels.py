@@ -1,0 +1,66 @@
+"""Minimum cuts of a small dense graph: a cut tree, from n - 1 maximum flows (Gusfield)."""
+
+import numpy as np
+
+from ..._compile import kernel
+
+NEGLIGIBLE = 1e-13  # residual capacities below this count as none
+
+
+@kernel
+def source_side(residual, source, sink, parent, queue):
+    """Send all flow from source to sink in `residual`, in place.
+
+    Afterwards parent[i] >= 0 exactly for the nodes that the source still reaches: its side of a
+    minimum cut.
+    """
+    n = residual.shape[0]
+    while True:
+        parent[:] = -1
+        parent[source] = source
+        queue[0] = source
+        head, tail = 0, 1
+        while head < tail and parent[sink] < 0:
+            i = queue[head]
+            head += 1
+            for j in range(n):
+                if parent[j] < 0 and residual[i, j] > NEGLIGIBLE:
+                    parent[j] = i
+                    queue[tail] = j
+                    tail += 1
+        if parent[sink] < 0:
+            return
+        amount = np.inf
+        j = sink
+        while j != source:
+            amount = min(amount, residual[parent[j], j])
+            j = parent[j]
+        j = sink
+        while j != source:
+            i = parent[j]
+            residual[i, j] -= amount
+            residual[j, i] += amount
+            j = i
+
+
+@kernel
+def cut_tree(capacity, tree):
+    """Fill tree[i], the parent of node i (root 0): taking an edge out leaves a minimum cut.
+
+    Of all cuts that separate i from its parent, that between i's subtree and the rest is smallest.
+    """
+    n = capacity.shape[0]
+    tree[:] = 0
+    parent = np.empty(n, np.int64)
+    queue = np.empty(n, np.int64)
+    residual = np.empty_like(capacity)
+    for s in range(1, n):
+        t = tree[s]
+        residual[:] = capacity
+        source_side(residual, s, t, parent, queue)
+        for i in range(n):
+            if i != s and parent[i] >= 0 and tree[i] == t:
+                tree[i] = s
+        if parent[tree[t]] >= 0:
+            tree[s] = tree[t]
+            tree[t] = s

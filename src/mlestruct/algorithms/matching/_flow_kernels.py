@@ -1,0 +1,392 @@
+"""Flows of largest score by shortest augmenting paths, and what b-matchings need around them.
+
+An arc u -> v of score w has the reduced length price[u] - price[v] - w. Lengths of arcs with room
+are never negative, those of arcs that carry flow never positive: then the flow is the best one
+among those with the same supplies. Residual arcs come in pairs, each the `twin` of its reverse.
+"""
+
+from heapq import heappop, heappush
+from math import inf
+
+import numpy as np
+
+from ..._compile import kernel
+
+GOLDEN = 0.6180339887498949
+
+
+@kernel
+def sides(ptr, col, side):
+    """Colours the nodes 0 and 1 so that edges join unlike ones; False if that cannot be done.
+
+    Union-find that remembers how each node's colour differs from its root's, so that a dense
+    graph with odd cycles is found out after a few edges.
+    """
+    n = ptr.shape[0] - 1
+    root = np.arange(n)
+    side[:] = 0
+    for i in range(n):
+        for e in range(ptr[i], ptr[i + 1]):
+            a = _find(root, side, i)
+            b = _find(root, side, col[e])
+            alike = side[i] == side[col[e]]
+            if a == b:
+                if alike:
+                    return False
+            elif a < b:  # the smaller node stays the root: rows of a bipartite graph get colour 0
+                root[b] = a
+                side[b] = alike
+            else:
+                root[a] = b
+                side[a] = alike
+    for i in range(n):
+        _find(root, side, i)
+    return True
+
+
+@kernel
+def _find(root, side, i):
+    """Root of i. Afterwards i hangs directly below it and side[i] is relative to it."""
+    top = i
+    turned = np.int8(0)
+    while root[top] != top:
+        turned ^= side[top]
+        top = root[top]
+    while root[i] != top and i != top:
+        above = root[i]
+        following = turned ^ side[i]
+        root[i] = top
+        side[i] = turned
+        turned = following
+        i = above
+    return top
+
+
+@kernel
+def survey(ptr, col, score, capacity, degree, total):
+    """Number of edges between nodes of positive capacity at each node, and their total score."""
+    degree[:] = 0
+    total[:] = 0.0
+    for i in range(ptr.shape[0] - 1):
+        if capacity[i] == 0:
+            continue
+        for e in range(ptr[i], ptr[i + 1]):
+            if capacity[col[e]] > 0:
+                degree[i] += 1
+                degree[col[e]] += 1
+                total[i] += score[e]
+                total[col[e]] += score[e]
+
+
+@kernel
+def best_edges(
+    ptr, col, score, price, leaves, enters, taken, floor, jitter, first, value, edge, count
+):
+    """The edges of largest reduced score at each node, in a heap of first[i+1] - first[i] places.
+
+    Of edges not `taken` yet, with reduced score above `floor`, that lead from a node that
+    `leaves` to one that `enters`. Up to `jitter` is added, evenly spread, lest ties be broken
+    in favour of the same few nodes everywhere.
+    """
+    count[:] = 0
+    for i in range(ptr.shape[0] - 1):
+        for e in range(ptr[i], ptr[i + 1]):
+            j = col[e]
+            reduced = score[e] - price[i] - price[j]
+            if reduced <= floor or taken[e]:
+                continue
+            if (leaves[i] and enters[j]) or (leaves[j] and enters[i]):
+                reduced += jitter * ((e * GOLDEN) % 1.0)
+                _offer(first, value, edge, count, i, reduced, e)
+                _offer(first, value, edge, count, j, reduced, e)
+
+
+@kernel
+def _offer(first, value, edge, count, i, new, e):
+    """Put (new, e) into the heap of node i, whose top is the smallest value kept."""
+    base = first[i]
+    size = count[i]
+    if size < first[i + 1] - base:
+        at = size
+        count[i] += 1
+        while at > 0 and value[base + (at - 1) // 2] > new:
+            value[base + at] = value[base + (at - 1) // 2]
+            edge[base + at] = edge[base + (at - 1) // 2]
+            at = (at - 1) // 2
+    else:
+        if size == 0 or new <= value[base]:
+            return
+        at = 0
+        while True:
+            below = 2 * at + 1
+            if below >= size:
+                break
+            if below + 1 < size and value[base + below + 1] < value[base + below]:
+                below += 1
+            if value[base + below] >= new:
+                break
+            value[base + at] = value[base + below]
+            edge[base + at] = edge[base + below]
+            at = below
+    value[base + at] = new
+    edge[base + at] = e
+
+
+@kernel
+def approach(first, value, count, capacity, exact, single, price):
+    """Move prices half-way to where each node alone would just fill its capacity."""
+    for i in range(price.shape[0]):
+        if capacity[i] == 0 or count[i] == 0:
+            continue
+        ranked = np.sort(value[first[i] : first[i] + count[i]])[::-1]
+        last = ranked[min(capacity[i], count[i]) - 1]
+        following = ranked[min(capacity[i], count[i] - 1)]
+        price[i] += 0.25 * (last + following)
+        if not exact[i]:
+            price[i] = max(price[i], single[i])
+
+
+@kernel
+def settle(start, edge, end, score, need, exact, single, price, sweeps, precision):
+    """Node after node gets the price at which it is just filled, given its neighbours' prices.
+
+    This is coordinate descent on the dual, taking the middle where any price of an interval
+    will do; it comes close to balance long before it gets stuck.
+    """
+    n = price.shape[0]
+    gain = np.empty(np.max(start[1:] - start[:-1]))
+    for _ in range(sweeps):
+        largest = 0.0
+        for v in range(n):
+            size = start[v + 1] - start[v]
+            if need[v] == 0 or size == 0:
+                continue
+            for k in range(size):
+                p = start[v] + k
+                gain[k] = -(score[edge[p]] - price[end[p]])
+            ranked = np.sort(gain[:size])
+            last = -ranked[min(need[v], size) - 1]
+            following = -ranked[min(need[v], size - 1)]
+            if not exact[v]:
+                last = max(last, single[v])
+                following = max(following, single[v])
+                if need[v] > size:
+                    last = following = single[v]
+            new = 0.5 * (last + following)
+            largest = max(largest, abs(new - price[v]))
+            price[v] = new
+        if largest <= precision:
+            break
+
+
+@kernel
+def fill(start, head, score, need, exact, single, price, load, flow, precision):
+    """Every left node takes its best arcs at the right nodes' prices, as many as it needs.
+
+    Where it is indifferent it prefers right nodes that are not full yet. Sets flow, the left
+    prices, and the load of all nodes. Left nodes come first; `start` groups arcs by left node.
+    """
+    for i in range(start.shape[0] - 1):
+        arcs = np.arange(start[i], start[i + 1])
+        gain = np.empty(arcs.shape[0])
+        for k in range(arcs.shape[0]):
+            gain[k] = score[arcs[k]] + price[head[arcs[k]]]
+        bar = np.sort(gain)[-need[i]] if need[i] <= gain.shape[0] else -inf
+        if not exact[i]:
+            bar = max(bar, single[i])
+        price[i] = bar
+        for choice in range(3):
+            for k in range(arcs.shape[0]):
+                a = arcs[k]
+                j = head[a]
+                if choice == 0:
+                    wanted = gain[k] > bar + precision
+                else:
+                    wanted = load[i] < need[i] and flow[a] == 0 and gain[k] >= bar - precision
+                    if choice == 1:
+                        wanted = wanted and load[j] < need[j]
+                    else:
+                        wanted = wanted and (exact[i] or bar > single[i])
+                if wanted:
+                    flow[a] = 1
+                    load[i] += 1
+                    load[j] += 1
+
+
+@kernel
+def residual_arcs(n, tail, head, score, capacity, flow):
+    """Both directions of every arc, grouped by the node they leave.
+
+    Returns start (n + 1,), to, weight, twin, room, and each arc's own place among them.
+    """
+    m = tail.shape[0]
+    start = np.zeros(n + 1, np.int64)
+    for a in range(m):
+        start[tail[a] + 1] += 1
+        start[head[a] + 1] += 1
+    for v in range(n):
+        start[v + 1] += start[v]
+    free = start[:-1].copy()
+    to = np.empty(2 * m, np.int64)
+    weight = np.empty(2 * m)
+    twin = np.empty(2 * m, np.int64)
+    room = np.empty(2 * m, np.int64)
+    place = np.empty(m, np.int64)
+    for a in range(m):
+        p = free[tail[a]]
+        free[tail[a]] += 1
+        q = free[head[a]]
+        free[head[a]] += 1
+        place[a] = p
+        to[p], weight[p], twin[p], room[p] = head[a], score[a], q, capacity[a] - flow[a]
+        to[q], weight[q], twin[q], room[q] = tail[a], -score[a], p, flow[a]
+    return start, to, weight, twin, room, place
+
+
+@kernel
+def send(start, to, weight, twin, room, price, excess, reached):
+    """Send all positive excess to negative excess at the smallest cost; changes room and price.
+
+    Each search stops at the nearest node in want, and prices change only at the nodes it passed.
+    Returns False where some excess has nowhere to go; `reached` is then what it can reach.
+    """
+    n = excess.shape[0]
+    distance = np.full(n, inf)
+    via = np.empty(n, np.int64)
+    done = np.zeros(n, np.bool_)
+    seen = np.empty(n, np.int64)
+    for source in range(n):
+        while excess[source] > 0:
+            heap = [(0.0, np.int64(source))]
+            distance[source] = 0.0
+            seen[0] = source
+            n_seen = 1
+            target = -1
+            reach = inf
+            while len(heap) > 0:
+                d, v = heappop(heap)
+                if d >= reach:
+                    break
+                if done[v]:
+                    continue
+                done[v] = True
+                for p in range(start[v], start[v + 1]):
+                    if room[p] == 0:
+                        continue
+                    w = to[p]
+                    through = d + max(price[v] - price[w] - weight[p], 0.0)
+                    if through < distance[w] and through < reach:
+                        if distance[w] == inf:
+                            seen[n_seen] = w
+                            n_seen += 1
+                        distance[w] = through
+                        via[w] = p
+                        if excess[w] < 0:
+                            target = w
+                            reach = through
+                        else:
+                            heappush(heap, (through, w))
+            if target < 0:
+                for q in range(n_seen):
+                    reached[seen[q]] = True
+                return False
+            for q in range(n_seen):
+                v = seen[q]
+                if done[v]:
+                    price[v] += min(distance[v] - reach, 0.0)
+                distance[v] = inf
+                done[v] = False
+            amount = min(excess[source], -excess[target])
+            v = target
+            while v != source:
+                amount = min(amount, room[via[v]])
+                v = to[twin[via[v]]]
+            excess[source] -= amount
+            excess[target] += amount
+            v = target
+            while v != source:
+                room[via[v]] -= amount
+                room[twin[via[v]]] += amount
+                v = to[twin[via[v]]]
+    return True
+
+
+@kernel
+def price_idle(ptr, col, score, capacity, price):
+    """Raise the prices of nodes of capacity 0 until none of their edges is worth having."""
+    for i in range(ptr.shape[0] - 1):
+        for e in range(ptr[i], ptr[i + 1]):
+            j = col[e]
+            if capacity[j] == 0:
+                price[j] = max(price[j], score[e] - price[i])
+            elif capacity[i] == 0:
+                price[i] = max(price[i], score[e] - price[j])
+
+
+@kernel
+def round_halves(start, edge, end, spare, sign):
+    """Round edges of value 1/2 up (sign 1) or down (-1); only disjoint odd cycles keep sign 0.
+
+    Edges in the incidence lists start, edge, end; all degrees are even but for the last node,
+    which stands for slack and need not be balanced. A closed walk of even length is rounded
+    alternately. So is one of odd length if it passes a node with a whole unit of slack to
+    `spare`, or meets another odd one that is waiting.
+    """
+    n = start.shape[0] - 1
+    free = start[:-1].copy()
+    used = np.zeros(sign.shape[0], np.bool_)
+    depth = np.full(n, -1)  # of nodes on the present walk
+    walk = np.empty(n + 1, np.int64)
+    step = np.empty(n + 1, np.int64)  # step[k]: edge from walk[k] to walk[k + 1]
+    after = np.full(n, -1)  # waiting odd cycles: the edge to the next node, and that node
+    following = np.empty(n, np.int64)
+    for origin in range(n):
+        walk[0] = origin
+        depth[origin] = 0
+        top = 0
+        while True:
+            v = walk[top]
+            while free[v] < start[v + 1] and used[edge[free[v]]]:
+                free[v] += 1
+            if free[v] == start[v + 1]:
+                break  # only at the origin: elsewhere one edge has been used to come here
+            used[edge[free[v]]] = True
+            step[top] = edge[free[v]]
+            w = end[free[v]]
+            if depth[w] < 0:
+                top += 1
+                walk[top] = w
+                depth[w] = top
+                continue
+            low = depth[w]
+            size = top + 1 - low
+            turn = low  # where the alternation starts
+            if size % 2 == 1:
+                turn = -1
+                for k in range(low, top + 1):
+                    u = walk[k]
+                    if u == n - 1 or spare[u] > 0 or after[u] >= 0:
+                        turn = k
+                        break
+            if turn < 0:
+                for k in range(low, top + 1):
+                    after[walk[k]] = step[k]
+                    following[walk[k]] = walk[k + 1] if k < top else w
+            else:
+                for k in range(size):
+                    sign[step[low + (turn - low + k) % size]] = 1 - 2 * (k % 2)
+                u = walk[turn]
+                if size % 2 == 1 and u < n - 1:
+                    if after[u] >= 0:
+                        down = -1
+                        while after[u] >= 0:
+                            sign[after[u]] = down
+                            down = -down
+                            after[u] = -1
+                            u = following[u]
+                    else:
+                        spare[u] -= 1
+            for k in range(low + 1, top + 1):
+                depth[walk[k]] = -1
+            top = low
+        depth[origin] = -1

@@ -1,0 +1,344 @@
+"""Primal Newton for matching marginals: max <w, tau> + H_rho(tau) over feasible tau.
+
+Rows are eliminated in closed form, so a step costs one linear system in the column prices
+(`_price_kernels`). What keeps it sound where marginals approach 0 or 1:
+* 1 - t of a row's largest entry is kept as the sum of the others, never as a difference, and
+  column sums are compared with 1 in the same spirit (`column_excess`);
+* entries below `SMALL` take a step in log t, so they can cross many orders of magnitude at once;
+* where (1-t) log(1-t) almost cancels the concavity (rho near 1) its curvature is damped; the
+  damping shrinks as steps succeed.
+"""
+
+from math import exp, inf, log, log1p
+
+import numpy as np
+
+from ..._compile import kernel
+from ._schur_kernels import (
+    FLOOR,
+    apply_rows,
+    cholesky,
+    cholesky_solve,
+    conjugate_gradients,
+    factor_rows,
+    rank_one,
+    schur,
+)
+
+ROUNDING = 1e-11  # relative; scores of 1e5 make marginals uncertain by about that
+FACTOR, ITERATE, EITHER = 0, 1, 2  # ways to solve for the prices
+LEAST_DAMPING = 1e-5  # at c = 1 an entry of 1/2 has no curvature at all without any
+FEASIBLE = 1e-9  # what sums of columns may lack, weighed by prices
+SMALL = 1e-10  # below this an entry follows its own stationarity, not the common step
+
+
+@kernel
+def log_complement(t):
+    """log(1 - t) for t <= 1/2."""
+    if t < 1e-4:
+        return -t * (1.0 + t * (0.5 + t * (1.0 / 3.0 + 0.25 * t)))
+    return log1p(-t)
+
+
+@kernel
+def evaluate(rows, w, w_cols, t, z, largest, log_t, log_om):
+    """Objective at (t, z) and the size of its terms; fills largest, log t and log(1 - t).
+
+    Row sums are made exact by giving the largest entry what the others leave, and so are those
+    of columns that are most likely single.
+    """
+    ptr, a, c = rows.ptr, rows.a, rows.c
+    value = 0.0
+    size = 0.0
+    for i in range(ptr.shape[0] - 1):
+        start, stop = ptr[i], ptr[i + 1]
+        k = start
+        for e in range(start + 1, stop):
+            if t[e] > t[k]:
+                k = e
+        rest = 0.0
+        for e in range(start, stop):
+            if e != k:
+                rest += t[e]
+        t[k] = max(1.0 - rest, FLOOR)
+        largest[i] = k
+        for e in range(start, stop):
+            x = log(t[e])
+            log_t[e] = x
+            term = t[e] * (w[e] - a[e] * x)
+            if c[e] != 0.0:
+                if e == k:
+                    y = log(max(rest, FLOOR))
+                    term += c[e] * rest * y
+                else:
+                    y = log_complement(t[e])
+                    term += c[e] * (1.0 - t[e]) * y
+                log_om[e] = y
+            value += term
+            size += abs(term)
+    n_cols = z.shape[0]
+    filled = np.zeros(n_cols + 1)
+    for e in range(t.shape[0]):
+        filled[rows.col[e]] += t[e]
+    for j in range(n_cols):
+        if rows.rho_cols[j] > 0.0:
+            if z[j] > 0.5 and filled[j] < 0.5:
+                z[j] = 1.0 - filled[j]
+            term = z[j] * (w_cols[j] - rows.rho_cols[j] * log(z[j]))
+            value += term
+            size += abs(term)
+    return value, size
+
+
+@kernel
+def column_excess(rows, t, z, largest, excess):
+    """Column sums minus 1, accurate even where all that is not 0 or 1 is tiny.
+
+    A row's largest entry counts as 1 minus the rest of its row and the ones cancel as whole
+    numbers, so the result has the precision of the small entries. Columns that are most likely
+    single sum to 1 by `evaluate`.
+    """
+    ptr, col = rows.ptr, rows.col
+    n_cols = rows.rho_cols.shape[0]
+    excess[:] = 0.0
+    ones = np.full(n_cols + 1, -1.0)
+    for i in range(ptr.shape[0] - 1):
+        k = largest[i]
+        rest = 0.0
+        for e in range(ptr[i], ptr[i + 1]):
+            if e != k:
+                rest += t[e]
+                excess[col[e]] += t[e]
+        excess[col[k]] -= rest
+        ones[col[k]] += 1.0
+    for j in range(n_cols):
+        if rows.rho_cols[j] > 0.0:
+            if z[j] > 0.5 and ones[j] == -1.0 and excess[j] < 0.5:
+                excess[j] = 0.0
+                continue
+            excess[j] += z[j]
+        excess[j] += ones[j]
+
+
+@kernel
+def move(rows, g, prices, h, spread, den, largest, d, dz, step, t, z, new_t, new_z):
+    """(new_t, new_z) = (t, z) + step * (d, dz), the small entries moving in log t instead."""
+    ptr, col, a = rows.ptr, rows.col, rows.a
+    for i in range(ptr.shape[0] - 1):
+        start, stop = ptr[i], ptr[i + 1]
+        k = largest[i]
+        base = g[k] - prices[col[k]]
+        pull = 0.0
+        for e in range(start, stop):
+            pull += h[e] * (g[e] - prices[col[e]] - base)
+        pull *= rank_one(spread[i], den[i])
+        for e in range(start, stop):
+            if t[e] > SMALL:
+                new_t[e] = max(t[e] + step * d[e], 0.01 * t[e])
+            else:
+                # The mass this moves is corrected with the next step's column excess.
+                drift = (g[e] - prices[col[e]] - base - pull) / a[e]
+                drift = min(max(drift, -60.0), 60.0)
+                new_t[e] = min(max(t[e] * exp(step * drift), FLOOR), 4.0 * SMALL)
+    for j in range(z.shape[0]):
+        new_z[j] = max(z[j] + step * dz[j], 0.01 * z[j])
+
+
+@kernel
+def linear_gap(rows, w_cols, g, prices, t, z, excess):
+    """How far log Z_rho can exceed the value at (t, z), by the concavity of each row.
+
+    Row i's best response to the prices gains at most max(g - price) - mean(g - price); columns
+    that may stay single contribute their Fenchel-Young gap. Valid at any prices.
+    """
+    ptr, col, rho_cols = rows.ptr, rows.col, rows.rho_cols
+    total = 0.0
+    for i in range(ptr.shape[0] - 1):
+        largest = -inf
+        mean = 0.0
+        for e in range(ptr[i], ptr[i + 1]):
+            reduced = g[e] - prices[col[e]]
+            largest = max(largest, reduced)
+            mean += t[e] * reduced
+        total += largest - mean
+    for j in range(rho_cols.shape[0]):
+        total -= prices[j] * excess[j]
+        if rho_cols[j] > 0.0:
+            pull = w_cols[j] - prices[j]
+            total += rho_cols[j] * (exp(pull / rho_cols[j] - 1.0) + z[j] * log(z[j])) - z[j] * pull
+    return total
+
+
+@kernel
+def newton(rows, w, w_cols, t, z, prices, damping, tol, stall, max_iter, solve):
+    """Maximise from the feasible (t, z), in place; prices (n_cols + 1,) are updated along.
+
+    `solve` says how to solve for prices: FACTOR, ITERATE, or EITHER (iterate while that is quick).
+
+    Stops when the linearised bound at the current prices closes to within `tol`, or when the
+    Newton decrement (twice the predicted gain) is below `stall` and only the semi-dual can
+    tell. Returns (value, bound, iterations, decrement, damping, feasible): the value at the
+    final (t, z), a proven upper bound of the maximum with its prices left in `prices` unless a
+    later iterate moved them, and whether the columns of the final (t, z) sum to 1.
+    """
+    ptr, col, a, c = rows.ptr, rows.col, rows.a, rows.c
+    rho_cols = rows.rho_cols
+    n = ptr.shape[0] - 1
+    n_cols = rho_cols.shape[0]
+    n_entries = ptr[n]
+    largest = np.empty(n, np.int64)
+    new_largest = np.empty(n, np.int64)
+    log_t = np.empty(n_entries)
+    log_om = np.zeros(n_entries)
+    new_log_t = np.empty(n_entries)
+    new_log_om = np.zeros(n_entries)
+    h = np.empty(n_entries)
+    spread = np.empty(n)
+    den = np.empty(n)
+    g = np.empty(n_entries)
+    d = np.empty(n_entries)
+    dz = np.zeros(n_cols)
+    new_t = np.empty(n_entries)
+    new_z = np.ones(n_cols)
+    rhs = np.empty(n_cols + 1)
+    excess = np.empty(n_cols + 1)
+    change = np.empty(n_cols)
+    factor = solve == FACTOR
+    side = n_cols if factor else 1
+    matrix = np.empty((side, side))
+    scale = np.empty(side)
+    value, size = evaluate(rows, w, w_cols, t, z, largest, log_t, log_om)
+    decrement = inf
+    bound = inf
+    feasible = False
+    it = 0
+    while it < max_iter:
+        it += 1
+        for e in range(n_entries):
+            g[e] = w[e] - a[e] * (log_t[e] + 1.0) - c[e] * (log_om[e] + 1.0)
+        factor_rows(rows, t, largest, damping, h, spread, den)
+        # Solve for the change of the prices: where entries are too small to say anything about
+        # them, they stay as they are.
+        apply_rows(rows, h, spread, den, largest, g, prices, d)
+        column_excess(rows, t, z, largest, excess)
+        rhs[:] = excess
+        for e in range(n_entries):
+            rhs[col[e]] += d[e]
+        for j in range(n_cols):
+            if rho_cols[j] > 0.0:
+                pull = w_cols[j] - rho_cols[j] * (log(z[j]) + 1.0) - prices[j]
+                rhs[j] += z[j] / rho_cols[j] * pull
+        if not factor:
+            rtol = 1e-4 if decrement > 1e-3 else 1e-8
+            steps = 60 if solve == EITHER else 300
+            solved = conjugate_gradients(rows, h, spread, den, largest, z, rhs, change, rtol, steps)
+            if solve == EITHER and not solved:
+                factor = True
+                matrix = np.empty((n_cols, n_cols))
+                scale = np.empty(n_cols)
+        if factor:
+            schur(rows, h, spread, den, largest, z, matrix)
+            cholesky(matrix, scale)
+            cholesky_solve(matrix, scale, rhs, change)
+        for j in range(n_cols):
+            prices[j] += change[j]
+        apply_rows(rows, h, spread, den, largest, g, prices, d)
+        decrement = 0.0
+        residual = 0.0
+        reach = inf
+        for e in range(n_entries):
+            decrement += d[e] * (g[e] - prices[col[e]])
+            if d[e] < 0.0 and t[e] > SMALL:
+                reach = min(reach, -t[e] / d[e])
+        for j in range(n_cols):
+            residual += abs(excess[j]) * (1.0 + abs(prices[j]))
+            if rho_cols[j] > 0.0:
+                pull = w_cols[j] - rho_cols[j] * (log(z[j]) + 1.0) - prices[j]
+                dz[j] = z[j] / rho_cols[j] * pull
+                decrement += dz[j] * pull
+                if dz[j] < 0.0 and z[j] > SMALL:
+                    reach = min(reach, -z[j] / dz[j])
+        if not decrement < inf:
+            break
+        gap = linear_gap(rows, w_cols, g, prices, t, z, excess)
+        bound = min(bound, value + gap)
+        feasible = residual <= max(FEASIBLE, ROUNDING * size)
+        if feasible and (gap <= tol or decrement <= stall):
+            break
+        step = min(1.0, 0.99 * reach)
+        noise = 1e-13 * size + residual
+        accepted = False
+        for attempt in range(25):
+            move(rows, g, prices, h, spread, den, largest, d, dz, step, t, z, new_t, new_z)
+            new_value, new_size = evaluate(
+                rows, w, w_cols, new_t, new_z, new_largest, new_log_t, new_log_om
+            )
+            if new_value >= value + 1e-4 * step * decrement - noise:
+                accepted = True
+                if step >= 0.9 and damping > 0.0:
+                    damping = max(0.3 * damping, LEAST_DAMPING)
+                elif attempt > 0:
+                    damping = min(0.3, 3.0 * damping)
+                break
+            step *= 0.4
+        if not accepted:
+            if damping >= 0.1:
+                break
+            damping = min(0.1, 10.0 * damping + 1e-3)
+            continue
+        t[:] = new_t
+        z[:] = new_z
+        log_t[:] = new_log_t
+        log_om[:] = new_log_om
+        largest[:] = new_largest
+        value = new_value
+        size = new_size
+        feasible = False  # until the next round has looked
+    if not feasible:
+        column_excess(rows, t, z, largest, excess)
+        residual = 0.0
+        for j in range(n_cols):
+            residual += abs(excess[j]) * (1.0 + abs(prices[j]))
+        feasible = residual <= max(FEASIBLE, ROUNDING * size)
+    # What is left of the column excess is not to flatter the value.
+    return value - residual, bound, it, decrement, damping, feasible
+
+
+@kernel
+def factored_covariance(rows, t, z, damping):
+    """Largest entries, row factors and Cholesky factor at (t, z), for `feature_covariance`."""
+    n = rows.ptr.shape[0] - 1
+    n_cols = rows.rho_cols.shape[0]
+    largest = np.empty(n, np.int64)
+    for i in range(n):
+        k = rows.ptr[i]
+        for e in range(rows.ptr[i], rows.ptr[i + 1]):
+            if t[e] > t[k]:
+                k = e
+        largest[i] = k
+    h = np.empty(t.shape[0])
+    spread = np.empty(n)
+    den = np.empty(n)
+    factor_rows(rows, t, largest, damping, h, spread, den)
+    for i in range(n):
+        if spread[i] < 1e-7:  # all but settled: its response is too small to matter, or unknowable
+            h[rows.ptr[i] : rows.ptr[i + 1]] = 0.0
+            spread[i] = 0.0
+            den[i] = 1.0
+    matrix = np.empty((n_cols, n_cols))
+    scale = np.empty(n_cols)
+    schur(rows, h, spread, den, largest, z, matrix)
+    cholesky(matrix, scale)
+    return largest, matrix, scale, h, spread, den
+
+
+@kernel
+def price_step(rows, t, z, damping):
+    """The Newton step of the semi-dual in the prices, at the rows' best responses t."""
+    n_cols = rows.rho_cols.shape[0]
+    largest, matrix, scale, _, _, _ = factored_covariance(rows, t, z, damping)
+    excess = np.empty(n_cols + 1)
+    column_excess(rows, t, z, largest, excess)
+    change = np.empty(n_cols)
+    cholesky_solve(matrix, scale, excess, change)
+    return change

@@ -1,0 +1,332 @@
+"""The semi-dual bound of log Z_rho for matchings: rows solved exactly at given column prices.
+
+Problems come as `Rows`; w[e] is the score of entry e and w_cols[j] of column j being single.
+"""
+
+from math import exp, inf, log, log1p, sqrt
+
+import numpy as np
+
+from ..._compile import kernel
+
+TINY = 1e-290
+
+
+@kernel
+def log_lower_branch(s, a, c):
+    """log t for the root t <= a/(a+c) of  a log t + c log(1-t) = s  (a, c >= 0)."""
+    if c == 0.0:
+        return min(s / a, 0.0)
+    if a == 1.0 and c == 1.0:
+        q = exp(s)
+        root = 1.0 - 4.0 * q
+        t = 2.0 * q / (1.0 + sqrt(root)) if root > 0.0 else 0.5
+        return s - log1p(-t) if root > 0.0 else log(0.5)
+    x = s / a
+    if x < -20.0:
+        return x + c / a * exp(x)
+    branch = a / (a + c)
+    x_branch = log(branch)
+    if s >= a * x_branch + c * log1p(-branch):
+        return x_branch
+    x = min(x, x_branch)
+    for _ in range(40):
+        # Concave in x and approached from the left: Newton overshoots only past the branch.
+        t = exp(x)
+        slope = a - c * t / (1.0 - t)
+        step = (s - a * x - c * log1p(-t)) / max(slope, 1e-12)
+        x = min(x + step, x_branch)
+        if abs(step) < 1e-15 * (1.0 + abs(x)):
+            break
+    return x
+
+
+@kernel
+def log_rest(t):
+    """log(1 - t) for t <= 1/2, to absolute rounding error."""
+    if t < 1e-4:
+        return -t * (1.0 + t * (0.5 + t * (1.0 / 3.0 + 0.25 * t)))
+    return log(1.0 - t)
+
+
+@kernel
+def solve_row(rows, w, prices, start, stop, k, complement, tol, s, log_t, t):
+    """Maximise one row's score plus entropy over its simplex, at given column prices.
+
+    Entry `k` is eliminated: it takes what the others leave, so one scalar equation in the row
+    multiplier u remains, monotone because the row's entropy is concave on the simplex.
+    `complement` is a guess of 1 - t[k] (0: none); `s` is work space. Fills t, log_t; returns a
+    proven upper bound of the maximum, value + (max gradient - mean gradient), which is valid at
+    any point of the simplex and within about `tol` of the maximum here.
+    """
+    col, a, c = rows.col, rows.a, rows.c
+    if stop - start == 1:
+        t[k] = 1.0
+        log_t[k] = 0.0
+        return w[k] - prices[col[k]]
+    shift = -inf
+    for e in range(start, stop):
+        s[e] = w[e] - prices[col[e]] - a[e] - c[e]
+        shift = max(shift, s[e])
+    if complement > 0.0 and complement < 1.0:
+        u = s[k] - a[k] * log(1.0 - complement) - c[k] * log(complement)
+    else:
+        total = 0.0
+        for e in range(start, stop):
+            total += exp(s[e] - shift)
+        u = shift + log(total)
+    for e in range(start, stop):
+        if a[e] == 1.0 and (c[e] == 1.0 or c[e] == 0.0):
+            log_t[e] = exp(s[e] - shift)  # spares these entries an exp at every trial u
+    low = -inf
+    high = inf
+    mass = 0.0
+    at = u
+    shifted = inf  # the change of u since log_t was last solved for
+    for _ in range(80):
+        mass = 0.0
+        spread = 0.0
+        excess = 0.0
+        at = u  # what t belongs to
+        factor = exp(min(shift - u, 700.0))
+        for e in range(start, stop):
+            if e == k:
+                continue
+            if a[e] == 1.0 and (c[e] == 1.0 or c[e] == 0.0):
+                te = log_t[e] * factor
+                slope = 1.0
+                if c[e] == 1.0:  # t (1 - t) = q
+                    root = 1.0 - 4.0 * te
+                    te = 2.0 * te / (1.0 + sqrt(root)) if root > 0.0 else 0.5
+                    slope = (1.0 - 2.0 * te) / (1.0 - te)
+                elif te > 1.0:
+                    te = 1.0
+                t[e] = te
+                mass += te
+                h = te / max(slope, 1e-12)
+                spread += h
+                excess += h - te
+                continue
+            if abs(shifted) > 0.5:
+                x = log_lower_branch(s[e] - u, a[e], c[e])
+                te = exp(x)
+                slope = a[e] - c[e] * te / (1.0 - te)
+            elif c[e] == 0.0:
+                x = min((s[e] - u) / a[e], 0.0)
+                te = exp(x)
+                slope = a[e]
+            else:
+                # Follow the entry's curve, then correct by Newton steps.
+                te = t[e]
+                slope = max(a[e] - c[e] * te / (1.0 - te), 1e-9)
+                x = min(log_t[e] - shifted / slope, -1e-9)
+                te = exp(x)
+                for _ in range(3):
+                    slope = max(a[e] - c[e] * te / (1.0 - te), 1e-9)
+                    step = (s[e] - u - a[e] * x - c[e] * log_rest(te)) / slope
+                    if abs(step) > 1e-3:
+                        x = log_lower_branch(s[e] - u, a[e], c[e])
+                        te = exp(x)
+                        break
+                    x += step
+                    te *= 1.0 + step * (1.0 + 0.5 * step)
+                    if abs(step) <= 1e-8:
+                        break
+                slope = a[e] - c[e] * te / (1.0 - te)
+            log_t[e] = x
+            t[e] = te
+            mass += te
+            h = te / max(slope, 1e-12)
+            spread += h
+            excess += h - te
+        if mass >= 1.0:
+            low = u
+            previous = u
+            u = u + log(mass) + 0.1 if high == inf else 0.5 * (low + high)
+            shifted = u - previous
+            continue
+        if mass <= TINY:
+            mass = TINY
+            spread = TINY
+        residual = s[k] - a[k] * log_rest(mass) if mass <= 0.5 else s[k] - a[k] * log(1.0 - mass)
+        residual -= c[k] * log(mass) + u
+        slack = residual * mass if residual > 0.0 else -residual * (1.0 - mass)
+        if slack <= tol or abs(residual) <= 4e-16 * abs(u):
+            break
+        if residual > 0.0:
+            low = u
+        else:
+            high = u
+        slope = 1.0 - c[k] + a[k] * spread / (1.0 - mass) - c[k] * excess / mass
+        step = min(max(residual / max(slope, 1e-300), -50.0), 50.0)
+        if spread > 1e3:  # an entry at its branch point hides how far the root is
+            step = min(max(residual, -0.3), 0.3)
+        if not (low < u + step < high):
+            if low == -inf:
+                step = -2.0
+            elif high == inf:
+                step = 2.0
+            else:
+                step = 0.5 * (low + high) - u
+        u += step
+        shifted = step
+        if high - low <= 1e-16 * (1.0 + abs(u)):
+            break
+    if mass >= 1.0:  # cannot happen at convergence; keeps the bound valid regardless
+        return inf
+    value = 0.0
+    mean = 0.0
+    largest = -inf
+    for e in range(start, stop):
+        score = w[e] - prices[col[e]]
+        if e == k:
+            te = 1.0 - mass
+            x = log(te)
+            y = log(mass)
+            rest = mass
+            t[e] = te
+            log_t[e] = x
+        else:
+            te = t[e]
+            y = log_rest(te) if c[e] != 0.0 else 0.0
+            if a[e] == 1.0 and (c[e] == 1.0 or c[e] == 0.0):
+                x = s[e] - at - c[e] * y if te < 0.5 else log(te)
+                log_t[e] = x
+            x = log_t[e]
+            rest = 1.0 - te
+        gradient = score - a[e] * (x + 1.0) - c[e] * (y + 1.0)
+        value += te * (score - a[e] * x) + c[e] * rest * y
+        mean += te * gradient
+        largest = max(largest, gradient)
+    return value + max(largest - mean, 0.0)
+
+
+@kernel
+def semidual(rows, w, w_cols, prices, hint, tol, t):
+    """D(prices) >= log Z_rho for any prices of shape (n_cols + 1,), the last being 0.
+
+    `hint` (row order) are marginals near the optimum, a good start for the rows.
+    On return `t` holds the rows' maximisers; D has gradient 1 - column sums of t. Rows are solved
+    to within `tol` in all.
+    """
+    ptr, rho_cols = rows.ptr, rows.rho_cols
+    s = np.empty_like(t)
+    log_t = np.empty_like(t)
+    row_tol = max(tol / ptr.shape[0], 1e-15)
+    bound = 0.0
+    for j in range(rho_cols.shape[0]):
+        bound += prices[j]
+        if rho_cols[j] > 0.0:
+            bound += rho_cols[j] * exp((w_cols[j] - prices[j]) / rho_cols[j] - 1.0)
+    for i in range(ptr.shape[0] - 1):
+        start, stop = ptr[i], ptr[i + 1]
+        k = start
+        likely = start
+        for e in range(start, stop):
+            s[e] = w[e] - prices[rows.col[e]] - rows.a[e] - rows.c[e]
+            if s[e] > s[k]:
+                k = e
+            if hint[e] > hint[likely]:
+                likely = e
+        rest = 0.0
+        if likely == k:
+            for e in range(start, stop):
+                if e != k:
+                    rest += hint[e]
+        best = solve_row(rows, w, prices, start, stop, k, rest, row_tol, s, log_t, t)
+        # Entries with different entropies (staying single, unequal rho) can make another one the
+        # largest; it then sits at its branch point or above entry k.
+        other = -1
+        for e in range(start, stop):
+            if e != k and (other < 0 or t[e] > t[other]):
+                other = e
+        if other >= 0 and (t[other] > 0.49 or t[other] > t[k]):
+            again = solve_row(rows, w, prices, start, stop, other, 0.0, row_tol, s, log_t, t)
+            best = min(best, again)
+        bound += best
+    return bound
+
+
+@kernel
+def perron_prices(rows, w, matched, prices, n_sweeps):
+    """Prices proving that a perfect matching is exactly the Bethe (rho = 1) optimum.
+
+    With x_j = exp(-price_j) and B_ik = exp(w[i, pi(k)] - w[i, pi(i)]), k != i, the vertex pi is
+    optimal iff the spectral radius of B is at most 1; any x > 0 with B x <= x proves it.
+    `matched[i]` is the entry of row i in pi. Runs damped power sweeps from the given prices;
+    returns True when they prove it (prices are updated in place).
+    """
+    ptr, col = rows.ptr, rows.col
+    n = ptr.shape[0] - 1
+    new = np.empty(n)
+    for _ in range(n_sweeps):
+        worst = -inf
+        best = inf
+        for i in range(n):
+            k = matched[i]
+            total = 0.0
+            base = w[k] - prices[col[k]]
+            for e in range(ptr[i], ptr[i + 1]):
+                if e != k:
+                    total += exp(min(w[e] - prices[col[e]] - base, 700.0))
+            growth = log(max(total, TINY))
+            worst = max(worst, growth)
+            best = min(best, growth)
+            new[i] = growth
+        if worst <= 0.0:
+            return True
+        if best > 0.0:  # Collatz-Wielandt: the spectral radius exceeds 1
+            return False
+        for i in range(n):
+            # The half step also converges where B is periodic.
+            prices[col[matched[i]]] -= 0.5 * max(new[i], -30.0)
+    return False
+
+
+@kernel
+def balance_prices(rows, w, w_cols, matched, fixed, prices, temperature, n_sweeps):
+    """Move prices to the middle of what a dominating matching allows, in place.
+
+    `matched[i]` is the chosen entry of row i; columns in `fixed`, whose marginals determine their
+    prices, keep them. A column's price trades the wish of other rows (and
+    of staying single) for the column against its own row's wish to leave it; both are log-sums
+    of exp(score advantage / temperature) and are brought to equality (matrix balancing). Where a
+    matching dominates, such prices make the semi-dual bound tight although marginals underflow.
+    """
+    ptr, col, rho_cols = rows.ptr, rows.col, rows.rho_cols
+    n = ptr.shape[0] - 1
+    m = rho_cols.shape[0]
+    leave = np.empty(n)
+    wish = np.empty(m + 1)
+    owner = np.full(m + 1, -1, np.int64)
+    for i in range(n):
+        owner[col[matched[i]]] = i
+    for j in range(m):
+        if owner[j] < 0 and not fixed[j]:
+            prices[j] = w_cols[j] - rho_cols[j]
+    scale = 1.0 / temperature
+    for _ in range(n_sweeps):
+        wish[:] = 0.0
+        for j in range(m):
+            if rho_cols[j] > 0.0 and owner[j] >= 0:
+                wish[j] = exp(min(max((w_cols[j] - prices[j]) * scale, -600.0), 600.0))
+        for i in range(n):
+            k = matched[i]
+            base = w[k] - prices[col[k]]
+            total = 0.0
+            for e in range(ptr[i], ptr[i + 1]):
+                if e != k:
+                    j = col[e]
+                    x = exp(min(max((w[e] - prices[j] - base) * scale, -600.0), 600.0))
+                    total += x
+                    wish[j] += x
+            leave[i] = log(max(total, TINY))
+        largest = 0.0
+        for i in range(n):
+            j = col[matched[i]]
+            if j < m and not fixed[j]:
+                step = 0.5 * temperature * (log(max(wish[j], TINY)) - leave[i])
+                prices[j] += step
+                largest = max(largest, abs(step))
+        if largest <= 1e-3 * temperature:
+            break

@@ -1,0 +1,153 @@
+"""Best matchings of a general graph, exactly: Edmonds' algorithm after a fractional start.
+
+The best fractional matching is nearly the answer: only its odd cycles of halves have to be
+mended, each leaving one node exposed. The blossom search runs on edges of small slack; the prices
+of nodes and blossoms are then checked against all edges, which proves the optimum or says which
+edges were missing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from ...exceptions import InfeasibleError
+from . import _blossom_kernels as kernels
+from ._fractional_kernels import HALF, break_cycle
+from .fractional import (
+    ADDED,
+    CANDIDATES,
+    Candidates,
+    Cover,
+    best_cover,
+    checked_scores,
+    edge_indices,
+    name_nodes,
+)
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Matching:
+    """Chosen edges, nodes that stay single, and the fractional prices, for a warm start."""
+
+    edges: Ints
+    single_nodes: Ints
+    prices: Floats
+    score: float
+
+
+def best_matching(
+    n: int,
+    ptr: Ints,
+    col: Ints,
+    scores: Floats,
+    *,
+    single: Floats | None = None,
+    warm: Floats | None = None,
+) -> Matching:
+    """The matching of the largest total score.
+
+    Parameters
+    ----------
+    ptr, col : edges of a simple graph, each stored once at its smaller end (CSR)
+    single : scores of leaving nodes single; None: the matching must be perfect
+    warm : prices of a similar problem.
+
+    Raises `InfeasibleError` if there is no perfect matching: without the nodes it names the graph
+    falls into more odd groups than there are such nodes to match them with (Tutte's theorem).
+    """
+    scores, single = checked_scores(n, ptr, scores, single)
+    if single is None and n % 2:
+        raise InfeasibleError(f"{n} nodes: an odd number cannot be matched perfectly", [], "nodes")
+    try:
+        cover = best_cover(n, ptr, col, scores, single, warm)
+    except InfeasibleError as error:
+        raise _infeasible(n, ptr, col, _neighbours(n, ptr, col, error.rows)) from None
+    mate = cover.mate
+    if (mate == HALF).any():
+        mate = _mend(n, ptr, col, scores, single, cover)
+    nodes = np.arange(n)
+    lower = np.flatnonzero(mate > nodes)
+    edges = np.sort(edge_indices(ptr, col, lower, mate[lower]))
+    alone = np.flatnonzero(mate == nodes)
+    score = float(scores[edges].sum())
+    if single is not None:
+        score += float(single[alone].sum())
+    return Matching(edges, alone, cover.prices, score)
+
+
+def _mend(
+    n: int, ptr: Ints, col: Ints, scores: Floats, single: Floats | None, cover: Cover
+) -> Ints:
+    """The best matching, from the best fractional one."""
+    may_skip = single is not None
+    skip = np.zeros(0) if single is None else single
+    begin = cover.mate.copy()
+    for i in np.flatnonzero(begin == HALF).tolist():
+        if begin[i] == HALF:
+            break_cycle(i, begin, cover.cycle)
+    sparse = Candidates(n, ptr, col, scores, cover.prices, CANDIDATES)
+    paired = np.flatnonzero(begin > np.arange(n))
+    sparse.chosen[edge_indices(ptr, col, paired, begin[paired])] = True
+    outer, inner = np.empty(n, np.int64), np.empty(n, np.int64)
+    mate = np.empty(n, np.int64)
+    while True:
+        state = kernels.without_blossoms(cover.prices, begin)
+        start, node, weight = sparse.neighbours()
+        failed = kernels.match_exactly(start, node, weight, may_skip, skip, state, outer, inner)
+        if failed:
+            if not sparse.add_escapes(
+                state["y"][:n].copy(), outer > 0, inner > 0, state["top"][:n].copy()
+            ):
+                raise _infeasible(n, ptr, col, np.flatnonzero(inner == 1))
+        elif not _add_violated(sparse, state):
+            kernels.unfold(state, mate)
+            return mate
+
+
+def _add_violated(sparse: Candidates, state: NDArray[np.void]) -> bool:
+    """Add the edges that the prices of nodes and blossoms violate; False if there are none."""
+    if sparse.complete:
+        return False
+    n = sparse.n
+    around = np.empty(2 * n)
+    kernels.nested_prices(state, around)
+    y, top = state["y"][:n].copy(), state["top"][:n].copy()
+    items = np.empty((n, ADDED), np.int64)
+    limit = sparse.limit(y)
+    kernels.violated(sparse.ptr, sparse.col, sparse.scores, state, y, top, around, limit, items)
+    return sparse.add(items)
+
+
+def _neighbours(n: int, ptr: Ints, col: Ints, nodes: list[int]) -> Ints:
+    """All nodes with an edge to one of `nodes`."""
+    inside = np.zeros(n, bool)
+    inside[nodes] = True
+    tail = np.repeat(np.arange(n), np.diff(ptr))
+    return np.union1d(col[inside[tail]], tail[inside[col]])
+
+
+def _infeasible(n: int, ptr: Ints, col: Ints, removed: Ints) -> InfeasibleError:
+    """The error that names the nodes whose removal leaves too many odd groups."""
+    kept = np.ones(n, bool)
+    kept[removed] = False
+    tail = np.repeat(np.arange(n), np.diff(ptr))
+    stays = kept[tail] & kept[col]
+    graph = coo_array((np.ones(stays.sum()), (tail[stays], col[stays])), shape=(n, n))
+    group = connected_components(graph, directed=False)[1]
+    odd = int((np.bincount(group[kept]) % 2).sum())
+    if removed.size == 0:
+        message = f"no perfect matching: the graph falls into {odd} groups of odd size"
+    else:
+        message = (
+            f"no perfect matching: removing {name_nodes(removed)} leaves {odd} odd groups that "
+            "cannot all be matched"
+        )
+    return InfeasibleError(message, removed.tolist(), "nodes")

@@ -1,0 +1,380 @@
+"""The edge dual: marginals of matchings from one price per node, every edge solved on its own.
+
+    D(u) = sum_i b_i u_i + sum_e max over t of [ (w_e - u_i - u_j) t + H_e(t) ]  (+ single nodes)
+
+is an upper bound of log Z_rho at any prices u. Newton on u, with each edge on the concave branch of
+its entropy, needs a few passes over the edges, however many there are. For c = rho_i + rho_j - 1
+<= 0 that minimises D. For c > 0 the branch may miss the maximum over t; but where the node sums
+are right, its t is a stationary point of a concave problem, hence optimal, and concavity proves
+the bound in place of D.
+
+A few *strong* edges may leave their branch (t near 1/(1+c) or above). Their convex part
+c (1-t) log(1-t) is replaced by its tangent at the last t, a minorant, and the problem solved again
+until t stays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import _edge_dual_kernels as kernels
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+FEASIBLE = 1e-11  # largest error of a node's sum in an answer
+ROUNDED = 1e-9  # the same where rounding keeps it from getting better
+LONGEST_STEP = 3.0  # of a log price at once, before the dual looks quadratic
+NEAR = 0.05  # distance from its bound at which a falling price is put there
+REBASE = 30.0  # change of a price after which exponentials are taken anew
+LARGEST_EXPONENT = 600.0
+SCALING_ROUNDS = 30
+FLAT = 1e-16  # least curvature of the dual: nodes whose edges are all full leave it linear
+FAR = 0.3  # error of a node's sum from which scaling is quicker than Newton
+OUTSIDE = 6  # iterations with edges outside of their branch after which these count as strong
+STRONG = 0.8  # part of its branch from which on an edge gets a tangent
+TANGENTS = 40  # times that the strong edges' tangents are moved
+STRONG_SHARE = 1.0  # of the nodes; with more strong edges than that, tangents take too long
+FEW = 10  # strong edges that are never too many
+
+
+@dataclass(frozen=True)
+class EdgeProblem:
+    """Edges of a simple graph with reweighting and capacity of the nodes.
+
+    rho : of the edges' entropies, c = rho_i + rho_j - 1
+    free : nodes that may have fewer partners than their capacity
+    single_rho : weight of the entropy -rho z log z of a free node's unused capacity z; may be 0
+    """
+
+    ptr: Ints
+    col: Ints
+    complete: bool
+    rho: Floats
+    capacity: Floats
+    free: NDArray[np.bool_]
+    single_rho: Floats
+
+    @cached_property
+    def bounded(self) -> NDArray[np.bool_]:
+        """Nodes whose unused capacity has no entropy: their price cannot fall below its score."""
+        return self.free & (self.single_rho == 0.0)
+
+    @property
+    def n_nodes(self) -> int:
+        return int(self.rho.shape[0])
+
+
+@dataclass
+class EdgeSolution:
+    """Marginals of the edges, expected slack of the nodes, and enclosing bounds.
+
+    `failed` means that t is not feasible and `value` -inf; the upper bound holds all the same.
+    """
+
+    t: Floats
+    z: Floats
+    prices: Floats
+    value: float
+    upper_bound: float
+    iterations: int
+    failed: bool
+    strong: Ints
+
+
+class _Dual:
+    """D and its derivatives, evaluated at prices = base + change."""
+
+    def __init__(self, problem: EdgeProblem, w: Floats, w_single: Floats, prices: Floats):
+        self.problem, self.w, self.w_single = problem, w, w_single
+        size, n = w.shape[0], problem.n_nodes
+        self.s, self.q = np.empty(size), np.empty(size)
+        self.t, self.h = np.empty(size), np.empty(size)
+        self.filled, self.spread = np.empty(n), np.empty(n)
+        self.z, self.dz = np.empty(n), np.empty(n)
+        self.bounded = problem.bounded
+        self.lower = np.where(self.bounded, w_single, -np.inf)
+        # Unused capacity is at most the capacity, which bounds the prices of all free nodes.
+        room = np.log(np.maximum(problem.capacity, 1e-300))
+        least = w_single - problem.single_rho * (1.0 + room)
+        self.least = np.where(problem.free, least, -np.inf)
+        self.strong: Ints = np.zeros(0, dtype=np.int64)
+        self.rebase(prices)
+
+    def set_strong(self, edges: Ints, t: Floats) -> None:
+        """Give these edges tangents at t in place of their convex part."""
+        problem = self.problem
+        if not np.array_equal(edges, self.strong):
+            ends = np.searchsorted(problem.ptr, edges, side="right") - 1, problem.col[edges]
+            self.strong, self.ends = edges, ends
+            self.c = problem.rho[ends[0]] + problem.rho[ends[1]] - 1.0
+            self.q[edges] = 0.0
+        rest = np.maximum(1.0 - t, 1e-15)
+        self.slope = -self.c * (np.log(rest) + 1.0)
+        self.constant = self.c * (np.log(rest) + t)
+
+    def _add_strong(self, prices: Floats) -> float:
+        """Responses of the strong edges, t = exp(reduced score - 1), added to all sums."""
+        i, j = self.ends
+        exponent = self.w[self.strong] + self.slope - prices[i] - prices[j] - 1.0
+        # Not held at t <= 1, which the node sums see to: that would be a kink.
+        t = np.exp(np.minimum(exponent, kernels.LARGEST_LOG))
+        self.t[self.strong] = self.h[self.strong] = t
+        for end in (i, j):
+            np.add.at(self.filled, end, t)
+            np.add.at(self.spread, end, t)
+        return float((t + self.constant).sum())
+
+    def tangent_error(self) -> tuple[float, float]:
+        """What the true entropy of strong edges is worth more, and how far it may still rise.
+
+        A tangent at t0 is off by `error` in its slope at t; raising the price of one end by that
+        makes the prices feasible again.
+        """
+        if not self.strong.size:
+            return 0.0, 0.0
+        t = self.t[self.strong]
+        rest = np.maximum(1.0 - t, 1e-15)
+        logs = np.log(rest)
+        more = self.c * rest * logs - self.constant - self.slope * t
+        error = -self.c * (logs + 1.0) - self.slope
+        return float(more.sum()), float((np.maximum(error, 0.0) - error * t).sum())
+
+    def rebase(self, prices: Floats) -> None:
+        """Take exponentials at `prices`; changes from there are cheap."""
+        problem = self.problem
+        self.base = prices.copy()
+        kernels.reduced_scores(problem.ptr, problem.col, self.w, prices, problem.rho, self.s)
+        np.minimum(self.s, LARGEST_EXPONENT, out=self.q)
+        np.exp(self.q, out=self.q)
+        self.q[self.strong] = 0.0
+
+    def scaled(self) -> Floats:
+        """Prices whose node sums are about right for c = 0, by symmetric scaling from `base`."""
+        problem = self.problem
+        factor, filled = np.ones(problem.n_nodes), np.empty(problem.n_nodes)
+        target = np.where(problem.free, 0.5, 1.0) * np.maximum(problem.capacity, 1e-3)
+        for _ in range(SCALING_ROUNDS):
+            worst = kernels.scaling_round(problem.ptr, problem.col, self.q, factor, target, filled)
+            if worst < 0.05:
+                break
+        return np.maximum(self.base - np.log(np.clip(factor, 1e-200, 1e200)), self.least)
+
+    def __call__(self, prices: Floats) -> float:
+        """D on the branches; leaves responses, slopes and node sums in the attributes."""
+        problem = self.problem
+        change = prices - self.base
+        if np.abs(change).max(initial=0.0) > REBASE:
+            self.rebase(prices)
+            change = np.zeros_like(prices)
+        total, self.missed, self.n_outside = kernels.respond(
+            problem.ptr, problem.col, problem.complete, problem.rho, self.s, self.q, change,
+            np.exp(-change), self.t, self.h, self.filled, self.spread,
+        )  # fmt: skip
+        if self.strong.size:
+            total += self._add_strong(prices)
+        total += kernels.singles(problem.single_rho, self.w_single, prices, self.z, self.dz)
+        self.prices, self.excess = prices, self.filled + self.z - problem.capacity
+        return float(total + problem.capacity @ prices)
+
+    def held(self, prices: Floats, near: float) -> NDArray[np.bool_]:
+        """Nodes whose price is within `near` of its bound and falling: it is put there."""
+        return self.bounded & (prices <= self.lower + near) & (self.excess <= 0.0)
+
+    def enclosure(self, prices: Floats, value: float) -> tuple[float, float]:
+        """What the responses attain, and a bound of the maximum; `value` is D on the branches.
+
+        With exact node sums both are `value`. What little infeasibility is left, prices tell the
+        worth of.
+        """
+        slack = self.bounded & (self.excess <= 0.0)
+        wrong = np.where(slack, 0.0, self.excess)
+        unused = np.where(slack, (prices - np.where(slack, self.lower, 0.0)) * self.excess, 0.0)
+        penalty = float(np.abs(wrong) @ (1.0 + np.abs(prices)))
+        attained = float(value + prices @ wrong + unused.sum()) - penalty
+        more, rise = self.tangent_error()
+        if self.n_outside == 0 and self.error() <= ROUNDED:
+            bound = value + more + rise + 2.0 * penalty  # by concavity
+            return attained + more, bound if self.strong.size else min(bound, value + self.missed)
+        return -np.inf, np.inf if self.strong.size else value + self.missed
+
+    def error(self) -> float:
+        """Largest error of a node's sum; where slack is free, that of complementarity."""
+        wrong = np.abs(self.excess)
+        spare = (self.prices - self.lower)[self.bounded]
+        wrong[self.bounded] = np.abs(np.minimum(spare, -self.excess[self.bounded]))
+        return float(wrong.max(initial=0.0))
+
+
+def solve(
+    problem: EdgeProblem,
+    w: Floats,
+    w_single: Floats,
+    warm: Floats | None,
+    tol: float,
+    max_iter: int = 100,
+    tangents: int = TANGENTS,
+    strong: tuple[Ints, Floats] | None = None,
+) -> EdgeSolution:
+    """Marginals at scores w of the edges and w_single of unused capacity, to a gap of `tol`.
+
+    `warm` are prices of an earlier call, `strong` its strong edges and their marginals;
+    `tangents` is how often those of strong edges may move.
+    """
+    prices = _start(problem, w) if warm is None else warm.copy()
+    dual = _Dual(problem, w, w_single, prices)
+    if strong is not None and strong[0].size and tangents:
+        dual.set_strong(*strong)
+    prices = dual.scaled() if warm is None else np.maximum(prices, dual.least)
+    if warm is not None and max_iter > 10:
+        dual(prices)
+        if dual.error() > FAR:
+            prices = dual.scaled()
+    prices, attained, upper, iterations = _newton(dual, prices, tol, max_iter)
+    for _ in range(tangents):
+        if upper - attained <= tol or iterations >= max_iter:
+            break
+        new = np.flatnonzero(dual.t > STRONG * _branch_ends(problem))
+        edges = np.union1d(dual.strong, new)
+        if not edges.size or edges.size > max(STRONG_SHARE * problem.n_nodes, FEW):
+            break
+        dual.set_strong(edges, dual.t[edges])
+        prices, attained, bound, steps = _newton(dual, prices, tol, max_iter - iterations)
+        upper = min(upper, bound)
+        iterations += steps
+    z = np.where(dual.bounded, np.maximum(-dual.excess, 0.0), dual.z)
+    failed = not np.isfinite(attained)
+    return EdgeSolution(dual.t, z, prices, attained, upper, iterations, failed, dual.strong)
+
+
+def _newton(
+    dual: _Dual, prices: Floats, tol: float, max_iter: int
+) -> tuple[Floats, float, float, int]:
+    """Newton on the prices: (prices, value attained or -inf, bound, iterations).
+
+    Ends when node sums are exact and the two enclose the optimum to `tol`, or when it can get no
+    closer.
+    """
+    problem = dual.problem
+    value = dual(prices)
+    step = np.empty_like(prices)
+    upper = np.inf
+    iterations = n_outside = 0
+    while True:
+        attained, bound = dual.enclosure(prices, value)
+        upper = min(upper, bound)
+        error = dual.error()
+        n_outside += dual.n_outside > 0
+        if error <= FEASIBLE or iterations >= max_iter or n_outside > OUTSIDE:
+            break
+        iterations += 1
+        rtol = min(0.1, max(10.0 * error, 1e-8))
+        diagonal = np.maximum(dual.spread + dual.dz, FLAT)
+        held = dual.held(prices, min(error, NEAR))
+        kernels.price_step(
+            problem.ptr, problem.col, problem.complete, dual.h, diagonal, held,
+            dual.excess, rtol, 10 * problem.n_nodes + 20, step,
+        )  # fmt: skip
+        step[held] = (dual.lower - prices)[held]
+        found = _line_search(dual, prices, step, value, error)
+        if found is None:
+            break
+        prices, value = found
+    return prices, attained, upper, iterations
+
+
+def _line_search(
+    dual: _Dual, prices: Floats, step: Floats, value: float, error: float
+) -> tuple[Floats, float] | None:
+    """Prices with a lower D, or, where only rounding is left of it, with better node sums."""
+    shorter = np.maximum(step, dual.lower - prices)
+    if dual.excess @ shorter > 0.0:
+        step = shorter
+    slope = -float(dual.excess @ step)
+    size = float(np.abs(step).max(initial=0.0))
+    if not np.isfinite(size) or slope >= 0.0 or size == 0.0:
+        return None
+    eta = min(1.0, LONGEST_STEP / size)
+    noise = 1e-14 * (1.0 + abs(value)) * np.sqrt(dual.t.shape[0] + 1.0)
+    for _ in range(40):
+        trial = np.maximum(prices + eta * step, dual.lower)
+        new = dual(trial)
+        if new <= value + 1e-4 * eta * slope:
+            return _longer(dual, prices, step, value, eta, slope, trial, new)
+        if abs(new - value) <= noise and dual.error() < 0.5 * error:
+            return trial, new
+        if -eta * slope <= noise:  # no shorter step will show in D
+            break
+        eta *= 0.4
+    dual(prices)
+    return None
+
+
+def _longer(
+    dual: _Dual,
+    prices: Floats,
+    step: Floats,
+    value: float,
+    eta: float,
+    slope: float,
+    trial: Floats,
+    new: float,
+) -> tuple[Floats, float]:
+    """Go on where the longest step was still short, as long as D falls as if it were linear."""
+    while eta < 1.0 and new <= value + 0.7 * eta * slope:
+        eta = min(1.0, 3.0 * eta)
+        further = np.maximum(prices + eta * step, dual.lower)
+        lower = dual(further)
+        if not lower <= value + 0.5 * eta * slope:
+            dual(trial)
+            break
+        trial, new = further, lower
+    return trial, new
+
+
+def covariance_of_features(problem: EdgeProblem, t: Floats, z: Floats, features: Floats) -> Floats:
+    """Hessian of log Z_rho in theta at marginals t of the edges and unused capacities z.
+
+    `features` of the edges have shape (n_edges, K).
+
+    Edges respond by h to their reduced score, and prices move so that node sums stay; except
+    where capacity without an entropy is left, which holds the price.
+    """
+    row = np.repeat(np.arange(problem.n_nodes), np.diff(problem.ptr))
+    c = problem.rho[row] + problem.rho[problem.col] - 1.0
+    bend = np.where(c == 0.0, 1.0 - t, 1.0 - (1.0 + c) * t)
+    h = t * (1.0 - t) / np.maximum(bend, 1e-12)
+    weighted = h[:, None] * features
+    summed = np.zeros((problem.n_nodes, features.shape[1]))
+    matrix = np.zeros((problem.n_nodes, problem.n_nodes))
+    matrix[row, problem.col] = matrix[problem.col, row] = h
+    for end in (row, problem.col):
+        np.add.at(summed, end, weighted)
+        np.add.at(matrix, (end, end), h)
+    own = problem.single_rho > 0.0
+    matrix[own, own] += z[own] / problem.single_rho[own]
+    moving = np.flatnonzero(~problem.bounded | (z <= FEASIBLE))
+    part, pull = matrix[np.ix_(moving, moving)], summed[moving]
+    change, *_ = np.linalg.lstsq(part, pull, rcond=1e-12)
+    result: Floats = features.T @ weighted - pull.T @ change
+    return result
+
+
+def _branch_ends(problem: EdgeProblem) -> float:
+    """The smallest t at which a branch ends, of the nodes' largest rho."""
+    c = 2.0 * float(problem.rho.max(initial=0.0)) - 1.0
+    return 1.0 / (1.0 + c) if c > 0.0 else np.inf
+
+
+def _start(problem: EdgeProblem, w: Floats) -> Floats:
+    """Half of each node's largest score: keeps exponentials in range."""
+    n = problem.n_nodes
+    row = np.repeat(np.arange(n), np.diff(problem.ptr))
+    top = np.full(n, -np.inf)
+    np.maximum.at(top, row, w)
+    np.maximum.at(top, problem.col, w)
+    return np.where(np.isfinite(top), 0.5 * top, 0.0)

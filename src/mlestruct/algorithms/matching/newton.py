@@ -1,0 +1,285 @@
+"""The marginal oracle for matchings: tau maximising <w, tau> + H_rho(tau), with a certificate.
+
+Newton on feasible tau gives a lower bound of log Z_rho and column prices; the semi-dual at those
+prices gives an upper bound. The two enclose log Z_rho, whatever happened in between.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._newton_kernels import EITHER, FACTOR, ITERATE, factored_covariance, newton, price_step
+from ._schur_kernels import feature_covariance, is_complete
+from ._semidual_kernels import balance_prices, perron_prices, semidual
+from .rows import Rows
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+SMALL_LIMIT = 160  # columns up to which a price system is cheap beside everything else
+FACTOR_LIMIT = 2500  # columns of complete graphs whose price system may be factored if need be
+SAFE_C = 0.9  # above it the curvature of (1-t) log(1-t) starts damped
+UNSETTLED = 1e-9  # marginals within this of 0 or 1 say little about prices
+SPREAD = 40.0  # scores spread wider than this are approached through higher temperatures
+
+
+@dataclass
+class Solution:
+    """Marginals in row order with enclosing bounds, and all that a warm start needs."""
+
+    t: Floats
+    z: Floats
+    prices: Floats
+    damping: float
+    value: float
+    upper_bound: float
+    iterations: int
+
+
+def price_bound(
+    rows: Rows, w: Floats, w_cols: Floats, prices: Floats, hint: Floats, tol: float = 1e-12
+) -> float:
+    """The semi-dual bound of log Z_rho at any column prices, rows solved to within `tol`.
+
+    `hint` are marginals near the rows' best responses.
+    """
+    bound = semidual(rows, w, w_cols, prices, hint, tol, np.empty_like(hint))
+    return float(bound) if np.isfinite(bound) else np.inf
+
+
+def polish(
+    rows: Rows, w: Floats, w_cols: Floats, prices: Floats, hint: Floats, tol: float, steps: int = 1
+) -> tuple[float, Floats]:
+    """The bound after Newton steps on the semi-dual, and the prices reached.
+
+    Each row's best responses t give the slope 1 - column sums of t, and the curvature.
+    """
+    t = np.empty_like(hint)
+    bound = semidual(rows, w, w_cols, prices, hint, tol, t)
+    if rows.rho_cols.shape[0] > SMALL_LIMIT:
+        steps = 0
+    free = rows.rho_cols > 0
+    rho = rows.rho_cols[free]
+    for _ in range(steps):
+        z = np.ones_like(w_cols)
+        z[free] = np.exp(np.clip((w_cols[free] - prices[:-1][free]) / rho - 1.0, -690, 50))
+        change = price_step(rows, t, z, 0.05)
+        step = 1.0
+        while step > 1e-3:
+            trial = prices.copy()
+            trial[:-1] += step * change
+            new_t = np.empty_like(t)
+            new = semidual(rows, w, w_cols, trial, t, tol, new_t)
+            if new < bound:
+                break
+            step *= 0.3
+        else:
+            break
+        gain, bound, prices, t = bound - new, new, trial, new_t
+        if gain <= tol:
+            break
+    return (float(bound) if np.isfinite(bound) else np.inf), prices
+
+
+def solve(
+    rows: Rows,
+    w: Floats,
+    w_cols: Floats,
+    start: tuple[Floats, Floats],
+    warm: Solution | None,
+    tol: float,
+) -> Solution:
+    """Marginals at scores (w, w_cols) to a certified gap of `tol`, or as close as it gets.
+
+    `start` is an interior point (t, z), used when there is no warm start or it leads nowhere.
+    """
+    if warm is not None and warm.t.shape != w.shape:
+        raise ValueError(f"warm start of {warm.t.shape[0]} entries for {w.shape[0]}")
+    if warm is not None:
+        t, z, prices = warm.t.copy(), warm.z.copy(), warm.prices.copy()
+        found = _refine(rows, w, w_cols, t, z, prices, warm.damping, tol, rounds=3)
+        if found.upper_bound - found.value <= tol:
+            return found
+    cold = _cold(rows, w, w_cols, start, tol)
+    if warm is not None and found.upper_bound - found.value < cold.upper_bound - cold.value:
+        return found
+    return cold
+
+
+def _cold(
+    rows: Rows, w: Floats, w_cols: Floats, start: tuple[Floats, Floats], tol: float
+) -> Solution:
+    """From the interior point, through falling temperatures if the scores are spread wide."""
+    t, z = start[0].copy(), start[1].copy()
+    prices = np.zeros(rows.rho_cols.shape[0] + 1)
+    damping = 0.1 if rows.c.size and rows.c.max() > SAFE_C else 0.0
+    lowest = min(w.min(), w_cols.min(initial=0.0)) if w.size else 0.0
+    highest = max(w.max(), w_cols.max(initial=0.0)) if w.size else 0.0
+    temperature = (highest - lowest) / SPREAD
+    how = _price_solver(rows)
+    steps = 0
+    while temperature > 2.0:
+        cooler = max(temperature / 6.0, 1.0)
+        _, _, its, _, damping, _ = newton(
+            rows, w / temperature, w_cols / temperature, t, z, prices, damping,
+            1e-3, 1e-4, 60, how,
+        )  # fmt: skip
+        steps += its
+        prices *= temperature / cooler
+        temperature = cooler
+    found = _refine(rows, w, w_cols, t, z, prices, damping, tol, rounds=10)
+    found.iterations += steps
+    if found.upper_bound - found.value > tol:
+        _balance(rows, w, w_cols, found, tol)
+    return found
+
+
+def _price_solver(rows: Rows) -> int:
+    """How Newton is to solve its price systems."""
+    n_cols = rows.rho_cols.shape[0]
+    if n_cols <= SMALL_LIMIT:
+        return FACTOR
+    return EITHER if n_cols <= FACTOR_LIMIT and is_complete(rows) else ITERATE
+
+
+def _balance(rows: Rows, w: Floats, w_cols: Floats, found: Solution, tol: float) -> None:
+    """Tighten the bound of a solution many of whose marginals have underflowed.
+
+    Marginals of 0 or 1 up to rounding leave prices undetermined; where that is so, they are put
+    in the middle of what the matching there allows. If all is settled, the matching itself is
+    tried as the answer.
+    """
+    n_cols = rows.rho_cols.shape[0]
+    matched = np.array(
+        [start + int(np.argmax(found.t[start:stop])) for start, stop in pairwise(rows.ptr)],
+        dtype=np.int64,
+    )
+    loose = (found.t > UNSETTLED) & (found.t < 1.0 - UNSETTLED)
+    fixed = np.zeros(n_cols + 1, dtype=bool)
+    fixed[rows.col[loose]] = True
+    fixed[:-1] |= (rows.rho_cols > 0) & (found.z > UNSETTLED) & (found.z < 1.0 - UNSETTLED)
+    prices = found.prices.copy()
+    temperature = max((w.max() - w.min()) / SPREAD, 1.0)
+    vertex = largest_entries(rows, found.t)
+    single = np.ones(n_cols + 1, dtype=bool)
+    single[rows.col[matched]] = False
+    score = -np.inf
+    if vertex is not None:
+        score = float(w[vertex].sum() + w_cols[single[:-1]].sum())
+    while True:
+        balance_prices(rows, w, w_cols, matched, fixed, prices, temperature, 4 * n_cols + 40)
+        bound = price_bound(rows, w, w_cols, prices, found.t, 0.1 * tol)
+        if bound < found.upper_bound:
+            found.upper_bound, found.prices = bound, prices.copy()
+        if found.upper_bound - max(score, found.value) <= tol or temperature == 1.0:
+            break
+        temperature = max(temperature / 6.0, 1.0)
+    if found.upper_bound - max(score, found.value) > tol:
+        bound, prices = polish(rows, w, w_cols, found.prices, found.t, 0.01 * tol, 30)
+        if bound < found.upper_bound:
+            found.upper_bound, found.prices = bound, prices
+    if vertex is not None and score > found.value:
+        found.value = score
+        found.t[:] = np.minimum(found.t, 1e-200)
+        found.t[vertex] = 1.0
+        found.z[:] = np.where((rows.rho_cols > 0) & ~single[:-1], 1e-200, 1.0)
+
+
+def _refine(
+    rows: Rows,
+    w: Floats,
+    w_cols: Floats,
+    t: Floats,
+    z: Floats,
+    prices: Floats,
+    damping: float,
+    tol: float,
+    rounds: int,
+) -> Solution:
+    """Rounds of Newton, each followed by the bound, until the two meet."""
+    how = _price_solver(rows)
+    bethe = bool(rows.c.size and rows.c.min() == 1.0 and not rows.rho_cols.any())
+    wanted = 1e-2 * tol
+    upper_bound = np.inf
+    best_prices = prices.copy()
+    value = best_value = -np.inf
+    kept = t.copy(), z.copy()
+    steps = 0
+    for _ in range(rounds):
+        if bethe:
+            vertex = _exact_vertex(rows, w, t, best_prices if steps else prices)
+            if vertex is not None:
+                value, prices = vertex
+                return Solution(t, z, prices, damping, value, value, steps)
+        before = prices.copy()
+        value, bound, its, decrement, damping, feasible = newton(
+            rows, w, w_cols, t, z, prices, damping, tol, wanted, 40, how
+        )
+        steps += its
+        if not np.isfinite(prices).all():
+            prices[:] = before
+        if feasible and value > best_value:
+            best_value = value
+            kept = t.copy(), z.copy()
+        if not bound - best_value <= tol:
+            bound = min(bound, price_bound(rows, w, w_cols, prices, t, 0.1 * tol))
+        if bound < upper_bound:
+            upper_bound = bound
+            best_prices = prices.copy()
+        if upper_bound - best_value <= tol or not np.isfinite(decrement):
+            break
+        wanted = min(wanted, decrement) * 1e-6
+    return Solution(*kept, best_prices, damping, float(best_value), upper_bound, steps)
+
+
+def _exact_vertex(rows: Rows, w: Floats, t: Floats, prices: Floats) -> tuple[float, Floats] | None:
+    """At rho = 1 the optimum can be exactly a matching: (its score, proving prices), or None."""
+    matched = largest_entries(rows, t)
+    if matched is None:
+        return None
+    proof = prices.copy()
+    if not perron_prices(rows, w, matched, proof, 40):
+        return None
+    # Entries stay positive for warm starts; they are within rounding of the matching.
+    t[:] = 1e-200
+    t[matched] = 1.0
+    return float(w[matched].sum()), proof
+
+
+def largest_entries(rows: Rows, t: Floats) -> Ints | None:
+    """The entry above 1/2 of each row, or None unless these form a matching."""
+    above = np.flatnonzero(t > 0.5)
+    if above.shape[0] != rows.ptr.shape[0] - 1:
+        return None
+    columns = rows.col[above]
+    columns = columns[columns < rows.rho_cols.shape[0]]
+    return above if np.unique(columns).shape[0] == columns.shape[0] else None
+
+
+def complements(rows: Rows, t: Floats) -> Floats:
+    """1 - t of every entry; for a row's largest one, the sum of the others."""
+    rest = 1.0 - t
+    if t.size:
+        row = np.repeat(np.arange(rows.ptr.shape[0] - 1), np.diff(rows.ptr))
+        large = t > 0.5
+        others = np.bincount(row, weights=np.where(large, 0.0, t), minlength=rows.ptr.shape[0] - 1)
+        rest[large] = others[row[large]]
+    return rest
+
+
+def covariance_of_features(
+    rows: Rows, solution: Solution, features: Floats, source: Ints
+) -> Floats:
+    """Hessian of log Z_rho in theta at a solution; features of shape (n_scored, K)."""
+    damping = max(solution.damping, 0.0)
+    largest, matrix, scale, h, spread, den = factored_covariance(
+        rows, solution.t, solution.z, damping
+    )
+    result: Floats = feature_covariance(
+        rows, solution.t, solution.z, largest, matrix, scale, h, spread, den, features, source
+    )
+    return result

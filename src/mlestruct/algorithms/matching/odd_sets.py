@@ -1,0 +1,177 @@
+"""Odd-set constraints: what sets the matching polytope apart from the local one.
+
+A point of the local polytope is a mixture of perfect matchings iff no odd set S of nodes holds
+more than (|S| - 1) / 2 of the mass within itself (Edmonds). There are too many sets to look at.
+But twice that mass is the quadratic form 1_S' T 1_S of the symmetric matrix T of marginals, so a
+few eigenvectors of T can vouch for all sets of a size at once. And in small graphs the most
+violated set is a minimum odd cut, found in a cut tree (Padberg and Rao).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+
+from ...structures.graphs.simple import SimpleGraph
+from ._cut_tree_kernels import cut_tree
+
+Floats = NDArray[np.float64]
+
+DENSE_LIMIT = 400  # nodes; above it only the leading eigenvectors are computed
+EIGENVECTORS = (4, 30)  # computed at first, and if these leave it open
+DENSE_SHARE = 0.05  # of all n^2 entries, above which a dense matrix is quicker
+MARGIN = 1e-6  # for rounding of eigenvalues
+CUT_LIMIT = 250  # nodes up to which a cut tree is quick
+
+
+def surely_in_matching_polytope(graph: SimpleGraph, tau: Floats) -> bool:
+    """Whether a point of the perfect local polytope is proven to satisfy all odd-set constraints.
+
+    False means only that the bound does not tell.
+    """
+    count, label = graph.components
+    n = graph.n_nodes
+    table: Any
+    if graph.n_edges > DENSE_SHARE * n * n:
+        table = graph.dense(tau)
+    else:
+        upper = sparse.csr_array((tau, graph.col, graph.ptr), shape=(n, n))
+        table = sparse.csr_array(upper + upper.T)
+    for k in range(count):
+        nodes = np.flatnonzero(label == k)
+        if nodes.shape[0] % 2:
+            return False
+        part = table if count == 1 else table[nodes][:, nodes]
+        if nodes.shape[0] > 4 and not _odd_sets_hold(part):
+            return False
+    return True
+
+
+def _odd_sets_hold(table: Any) -> bool:
+    """The same for one component, with node sums 1; dense or sparse."""
+    n = table.shape[0]
+    if n <= DENSE_LIMIT:
+        matrix = (table.toarray() if sparse.issparse(table) else table) - 1.0 / n
+        values, vectors = np.linalg.eigh(matrix)
+        return _bound_holds(values[::-1], vectors[:, ::-1])
+    # The constant vector is taken out at once: Lanczos would find one copy only of an eigenvalue
+    # 1 that a nearly separate set repeats.
+    deflated = _Deflated(table, np.zeros(0), np.zeros((n, 0)))
+    rng = np.random.default_rng(0)
+    for count in EIGENVECTORS:
+        try:
+            values, vectors = eigsh(deflated, k=count, which="LA", v0=rng.normal(size=n), tol=1e-7)
+        except ArpackNoConvergence:
+            return False
+        order = np.argsort(values)[::-1]
+        values, vectors = values[order], vectors[:, order]
+        if _bound_holds(values, vectors):
+            return _nothing_missed(table, values, vectors, rng)
+    return False
+
+
+class _Deflated(LinearOperator):
+    """T - 1 1' / n - V diag(values) V'."""
+
+    def __init__(self, table: Any, values: Floats, vectors: Floats):
+        super().__init__(np.float64, table.shape)
+        self.table, self.values, self.vectors = table, values, vectors
+
+    def _matvec(self, x: Floats) -> Floats:
+        x = x.ravel()
+        known = self.vectors @ (self.values * (self.vectors.T @ x))
+        out: Floats = self.table @ x - x.mean() - known
+        return out
+
+
+def _nothing_missed(table: Any, values: Floats, vectors: Floats, rng: np.random.Generator) -> bool:
+    """Whether no eigenvalue above the last one has been overlooked.
+
+    Dense matrices are proven by a Cholesky factor of what must be positive; sparse ones are
+    searched again from another start.
+    """
+    n = table.shape[0]
+    last = max(float(values[-1]), 0.0) + MARGIN
+    if not sparse.issparse(table):
+        matrix = (vectors * values) @ vectors.T - table
+        matrix += 1.0 / n
+        matrix[np.diag_indices(n)] += last
+        try:
+            np.linalg.cholesky(matrix)
+        except np.linalg.LinAlgError:
+            return False
+        return True
+    rest = _Deflated(table, values, vectors)
+    try:
+        found = eigsh(
+            rest, k=1, which="LA", v0=rng.normal(size=n), tol=1e-4, return_eigenvectors=False
+        )
+    except ArpackNoConvergence:
+        return False
+    return bool(found[0] <= last)
+
+
+def _bound_holds(values: Floats, vectors: Floats) -> bool:
+    """Whether 1_S' T 1_S <= |S| - 1 follows for all odd sizes 3 .. n/2 from leading eigenpairs.
+
+    The pairs are those of T - 1 1' / n: the constant vector takes k^2 / n of |1_S|^2 = k. What
+    remains is shared among the others: vector v takes at most the square of its k largest
+    entries' sum, and what none of them takes counts with the last eigenvalue. Sets larger than n/2
+    are complements of such, and single nodes are fine by the node sums.
+    """
+    n = vectors.shape[0]
+    sizes = np.arange(3, n // 2 + 1, 2)
+    if not sizes.size:
+        return True
+    top = -np.sort(-np.abs(vectors), axis=0)
+    reach = np.cumsum(top, axis=0)[sizes - 1] ** 2  # (n_sizes, n_vectors)
+    mass = sizes * sizes / n
+    left = sizes - mass
+    for value, most in zip(values, reach.T, strict=True):
+        share = np.minimum(left, most)
+        mass = mass + max(value, 0.0) * share
+        left = left - share
+    mass = mass + max(float(values[-1]), 0.0) * left
+    return bool((mass + MARGIN * sizes <= sizes - 1.0).all())
+
+
+def violated_odd_sets(table: Floats, single: Floats, tolerance: float) -> list[NDArray[np.bool_]]:
+    """Odd sets with less than 1 - tolerance of mass leaving them, the worst of each cut.
+
+    `table` (n, n) are marginals of pairs, `single` (n,) of staying single; every row sums to 1
+    with its single. An empty list proves that there is none: the set with the least mass leaving
+    it is one side of an edge of the cut tree. One further node stands for being single.
+    """
+    n = table.shape[0]
+    capacity = np.zeros((n + 1, n + 1))
+    capacity[1:, 1:] = table
+    capacity[0, 1:] = capacity[1:, 0] = single
+    tree = np.empty(n + 1, dtype=np.int64)
+    cut_tree(capacity, tree)
+    below = np.eye(n + 1, dtype=bool)
+    for i in _leaves_first(tree):
+        below[tree[i]] |= below[i]
+    found = []
+    for i in range(1, n + 1):
+        inside = below[i, 1:]
+        # The further node is on the other side of every such cut, since it is the root.
+        if inside.sum() % 2 and inside.sum() > 1:
+            leaving = table[inside][:, ~inside].sum() + single[inside].sum()
+            if leaving < 1.0 - tolerance:
+                found.append(inside)
+    return found
+
+
+def _leaves_first(tree: NDArray[np.int64]) -> list[int]:
+    """Nodes of a tree but the root 0, children before their parents."""
+    depth = np.zeros(tree.shape[0], dtype=np.int64)
+    for start in range(1, tree.shape[0]):
+        i = start
+        while i:
+            depth[start] += 1
+            i = int(tree[i])
+    return np.argsort(-depth)[:-1].tolist()

@@ -1,0 +1,1 @@
+"""Pairwise graphs: decoders, message passing, exact inference, sampling, spanning trees."""

@@ -1,0 +1,208 @@
+"""Sum-product and max-product over chains.
+
+Chain c owns the nodes starts[c] .. starts[c+1]-1, so its edge t -> t+1 has the number t - c. Edge e
+has the table tables[e * step]: step = 0 is one table for all edges, step = 1 one for each.
+"""
+
+from math import exp, log
+
+import numpy as np
+
+from ..._compile import kernel, summing_kernel
+
+SMALLEST = 1e-200  # sums above it are exact: a term that underflows is below 1e-308
+
+
+@summing_kernel
+def row_times_table(row, table, out):
+    """out = row @ table, four rows of the table at a time."""
+    n = out.shape[0]
+    whole = n - n % 4
+    out[:] = 0.0
+    for i in range(0, whole, 4):
+        a, b, c, d = row[i], row[i + 1], row[i + 2], row[i + 3]
+        first, second, third, fourth = table[i], table[i + 1], table[i + 2], table[i + 3]
+        for k in range(n):
+            out[k] += (a * first[k] + b * second[k]) + (c * third[k] + d * fourth[k])
+    for i in range(whole, n):
+        a, first = row[i], table[i]
+        for k in range(n):
+            out[k] += a * first[k]
+
+
+@summing_kernel
+def table_times_column(table, column, out):
+    """out = table @ column, four rows of the table at a time."""
+    n = out.shape[0]
+    whole = n - n % 4
+    for i in range(0, whole, 4):
+        first, second, third, fourth = table[i], table[i + 1], table[i + 2], table[i + 3]
+        a, b, c, d = 0.0, 0.0, 0.0, 0.0
+        for k in range(n):
+            x = column[k]
+            a += first[k] * x
+            b += second[k] * x
+            c += third[k] * x
+            d += fourth[k] * x
+        out[i], out[i + 1], out[i + 2], out[i + 3] = a, b, c, d
+    for i in range(whole, n):
+        first, a = table[i], 0.0
+        for k in range(n):
+            a += first[k] * column[k]
+        out[i] = a
+
+
+@summing_kernel
+def forward_backward(starts, scores, tables, shifts, step, left, right, marginals, log_z):
+    """Marginals and log Z of every chain, in the linear domain.
+
+    `tables` holds exp(edge scores - shift). The marginal of edge e = t - c is left in factors:
+    tables[e * step] * outer(left[t], right[t + 1]). Rows of `left` at chain ends are 0.
+    A chain whose sums come too close to underflow gets log_z NaN and left = right = 0.
+    """
+    n_states = scores.shape[1]
+    message = np.empty(n_states)
+    backward = np.empty(n_states)
+    for c in range(starts.shape[0] - 1):
+        first, last = starts[c], starts[c + 1] - 1
+        total = 0.0
+        for t in range(first, last + 1):
+            top = scores[t, 0]
+            for k in range(1, n_states):
+                top = max(top, scores[t, k])
+            for k in range(n_states):
+                right[t, k] = exp(scores[t, k] - top)
+            total += top
+        message[:] = 1.0
+        safe = True
+        for t in range(first, last + 1):
+            if t > first:
+                row_times_table(left[t - 1], tables[(t - 1 - c) * step], message)
+                total += shifts[(t - 1 - c) * step]
+            size = 0.0
+            for k in range(n_states):
+                message[k] *= right[t, k]
+                size += message[k]
+            safe = safe and size > SMALLEST
+            total += log(size)
+            for k in range(n_states):
+                left[t, k] = message[k] / size
+        marginals[last] = left[last]
+        left[last] = 0.0
+        backward[:] = 1.0
+        for t in range(last - 1, first - 1, -1):
+            for k in range(n_states):
+                right[t + 1, k] *= backward[k]
+            table_times_column(tables[(t - c) * step], right[t + 1], backward)
+            size, overlap = 0.0, 0.0
+            for k in range(n_states):
+                size += backward[k]
+                overlap += left[t, k] * backward[k]
+            safe = safe and overlap > SMALLEST * size and size > SMALLEST
+            for k in range(n_states):
+                left[t, k] /= overlap
+                marginals[t, k] = left[t, k] * backward[k]
+                backward[k] /= size
+        if not safe:
+            total = np.nan
+            left[first : last + 1] = 0.0
+            right[first : last + 1] = 0.0
+        log_z[c] = total
+
+
+@kernel
+def join_factors(starts, left, right, tables):
+    """Turn tables, one per edge, into edge marginals, in place."""
+    n_states = left.shape[1]
+    for c in range(starts.shape[0] - 1):
+        for t in range(starts[c], starts[c + 1] - 1):
+            table, column = tables[t - c], right[t + 1]
+            for i in range(n_states):
+                p, row = left[t, i], table[i]
+                for k in range(n_states):
+                    row[k] *= p * column[k]
+
+
+@kernel
+def log_sum_exp(values):
+    top = values.max()
+    total = 0.0
+    for k in range(values.shape[0]):
+        total += exp(values[k] - top)
+    return top + log(total)
+
+
+@kernel
+def log_forward_backward(starts, scores, tables, step, marginals, edges, log_z):
+    """The same for scores of any size: the chains whose log_z is NaN, with plain score tables.
+
+    Edge marginals are added to edges[e * step].
+    """
+    n_states = scores.shape[1]
+    terms = np.empty(n_states)
+    column = np.empty(n_states)
+    for c in range(starts.shape[0] - 1):
+        if not np.isnan(log_z[c]):
+            continue
+        first, last = starts[c], starts[c + 1] - 1
+        left = np.empty((last - first + 1, n_states))
+        total = 0.0
+        for t in range(first, last + 1):
+            here = left[t - first]
+            here[:] = scores[t]
+            if t > first:
+                table, before = tables[(t - 1 - c) * step], left[t - 1 - first]
+                for k in range(n_states):
+                    for i in range(n_states):
+                        terms[i] = before[i] + table[i, k]
+                    here[k] += log_sum_exp(terms)
+            size = log_sum_exp(here)
+            total += size
+            here -= size
+        marginals[last] = np.exp(left[last - first])
+        backward = np.zeros(n_states)
+        for t in range(last - 1, first - 1, -1):
+            table, before = tables[(t - c) * step], left[t - first]
+            column[:] = backward + scores[t + 1]
+            for i in range(n_states):
+                terms[:] = table[i] + column
+                backward[i] = log_sum_exp(terms)
+            terms[:] = before + backward
+            size = log_sum_exp(terms)
+            for i in range(n_states):
+                marginals[t, i] = exp(terms[i] - size)
+                for k in range(n_states):
+                    edges[(t - c) * step, i, k] += exp(before[i] + table[i, k] + column[k] - size)
+            backward -= backward.max()
+        log_z[c] = total
+
+
+@kernel
+def viterbi(starts, scores, tables, step, states):
+    """The best states of every chain; of equally good ones the first."""
+    n_states = scores.shape[1]
+    best = np.empty(n_states)
+    following = np.empty(n_states)
+    longest = 1
+    for c in range(starts.shape[0] - 1):
+        longest = max(longest, starts[c + 1] - starts[c])
+    came_from = np.empty((longest, n_states), np.int64)
+    for c in range(starts.shape[0] - 1):
+        first, last = starts[c], starts[c + 1] - 1
+        best[:] = scores[first]
+        for t in range(first + 1, last + 1):
+            table, origin = tables[(t - 1 - c) * step], came_from[t - first]
+            following[:] = best[0] + table[0]
+            origin[:] = 0
+            for i in range(1, n_states):
+                for k in range(n_states):
+                    value = best[i] + table[i, k]
+                    if value > following[k]:
+                        following[k] = value
+                        origin[k] = i
+            best[:] = following + scores[t]
+        state = np.argmax(best)
+        for t in range(last, first - 1, -1):
+            states[t] = state
+            if t > first:
+                state = came_from[t - first, state]

@@ -1,0 +1,79 @@
+"""Heat-bath moves between labellings of a graph.
+
+A move draws the state of one node anew, given those of its neighbours. half[ptr[i]:ptr[i + 1]] are
+the edges at node i, plus n_edges where i is the head; edges[e] has the state of the tail first.
+"""
+
+from math import exp
+
+import numpy as np
+
+from ..._compile import kernel
+
+
+@kernel
+def own_scores(ptr, half, tail, head, nodes, edges, states, i, out):
+    """The score of every state of node i, given its neighbours."""
+    n_edges, n_states = tail.shape[0], nodes.shape[1]
+    for k in range(n_states):
+        out[k] = nodes[i, k]
+    for h in range(ptr[i], ptr[i + 1]):
+        e = half[h]
+        if e < n_edges:
+            other = states[head[e]]
+            for k in range(n_states):
+                out[k] += edges[e, k, other]
+        else:
+            e -= n_edges
+            other = states[tail[e]]
+            for k in range(n_states):
+                out[k] += edges[e, other, k]
+
+
+@kernel
+def sweep_nodes(ptr, half, tail, head, nodes, edges, weights, states, rng, trace):
+    """A move of every node in turn for each row of `trace`, then what is watched.
+
+    That is the score, then sums of weights[i, state of i].
+    """
+    n_nodes, n_states = nodes.shape
+    n_functions = weights.shape[2]
+    scores = np.empty(n_states)
+    for t in range(trace.shape[0]):
+        for i in range(n_nodes):
+            own_scores(ptr, half, tail, head, nodes, edges, states, i, scores)
+            top = scores[0]
+            for k in range(1, n_states):
+                top = max(top, scores[k])
+            total = 0.0
+            for k in range(n_states):
+                total += exp(scores[k] - top)
+                scores[k] = total
+            u = rng.random() * total
+            k = 0
+            while scores[k] <= u:
+                k += 1
+            states[i] = k
+        trace[t] = 0.0
+        for i in range(n_nodes):
+            trace[t, 0] += nodes[i, states[i]]
+            for f in range(n_functions):
+                trace[t, f + 1] += weights[i, states[i], f]
+        for e in range(tail.shape[0]):
+            trace[t, 0] += edges[e, states[tail[e]], states[head[e]]]
+
+
+@kernel
+def climb(ptr, half, tail, head, nodes, edges, order, states, max_rounds):
+    """Iterated conditional modes: every node in turn takes its best state, until none changes."""
+    scores = np.empty(nodes.shape[1])
+    for _ in range(max_rounds):
+        changed = False
+        for i in order:
+            own_scores(ptr, half, tail, head, nodes, edges, states, i, scores)
+            best = np.argmax(scores)
+            if scores[best] > scores[states[i]]:
+                states[i] = best
+                changed = True
+        if not changed:
+            break

@@ -1,0 +1,302 @@
+"""Kernels of spanning trees: sparse elimination for resistances, flows for the forest polytope.
+
+Elimination works on the columns of a sparse factor: rows row[ptr[j]:ptr[j+1]] of column j, all
+larger than j and increasing. Eliminating j joins them pairwise, so each of those rows k has all
+the later ones in its own column: both passes below find the pairs by scanning column k.
+
+Flows work on half-edges: those at node v are ptr[v]:ptr[v+1], half-edge h leads to node[h], mate[h]
+is its other half and weight[h] the part of rho that points into v, which may be moved to mate[h].
+"""
+
+from collections import namedtuple
+
+import numpy as np
+
+from ..._compile import kernel
+
+TINY = 1e-15  # a weight not worth moving
+ROUNDING = 1e-13  # by which a sum of weights may exceed 1
+FULL = 1e-12  # by which a load may
+
+Flow = namedtuple(
+    "Flow",
+    [
+        "ptr", "node", "mate",
+        "weight",
+        "load",  # of each node: the weights that point into it
+        "degree",  # of each node: the weight of its remaining edges
+        "alive",  # whether a node remains
+        "capacity", "level", "arc", "queue", "path",  # work space, one entry per node
+    ],
+)  # fmt: skip
+
+
+@kernel
+def factor_columns(n, adjacent_ptr, adjacent):
+    """Column pointers and rows of the factor of a symmetric pattern, eliminated in index order."""
+    ptr = np.zeros(n + 1, np.int64)
+    parent = np.full(n, -1)
+    seen = np.full(n, -1)
+    for i in range(n):
+        seen[i] = i
+        for a in range(adjacent_ptr[i], adjacent_ptr[i + 1]):
+            k = adjacent[a]
+            while k < i and seen[k] != i:
+                if parent[k] < 0:
+                    parent[k] = i
+                ptr[k + 1] += 1
+                seen[k] = i
+                k = parent[k]
+    for j in range(n):
+        ptr[j + 1] += ptr[j]
+    row = np.empty(ptr[n], np.int64)
+    end = ptr[:-1].copy()
+    seen[:] = -1
+    for i in range(n):
+        seen[i] = i
+        for a in range(adjacent_ptr[i], adjacent_ptr[i + 1]):
+            k = adjacent[a]
+            while k < i and seen[k] != i:
+                row[end[k]] = i
+                end[k] += 1
+                seen[k] = i
+                k = parent[k]
+    return ptr, row
+
+
+@kernel
+def eliminate(ptr, row, weight, stop, total):
+    """Remove nodes 0..stop-1 of a network by star-mesh transforms, in place.
+
+    Conductances `weight` of the removed nodes become shares of their sum, kept in `total`. Only
+    positive numbers are added, so nothing cancels.
+    """
+    slot = np.full(total.shape[0], -1)
+    for j in range(stop):
+        first, last = ptr[j], ptr[j + 1]
+        total[j] = 0.0
+        for a in range(first, last):
+            total[j] += weight[a]
+            slot[row[a]] = a
+        for a in range(first, last):
+            k = row[a]
+            share = weight[a] / total[j]
+            for b in range(ptr[k], ptr[k + 1]):
+                if slot[row[b]] >= 0:
+                    weight[b] += share * weight[slot[row[b]]]
+        for a in range(first, last):
+            weight[a] /= total[j]
+            slot[row[a]] = -1
+
+
+@kernel
+def resistances(ptr, row, share, stop, total, resistance, to_root):
+    """Effective resistance of every entry of the factor, last column to first, in place.
+
+    Node j sees the later ones through shares p of its conductance c, whence
+    R_jk = 1/c + sum_l p_l R_lk - 1/2 sum_lm p_l p_m R_lm  for every later node k. The last node
+    of a component, which sees none, is its root; `to_root` collects the resistances to it.
+    """
+    slot = np.full(total.shape[0], -1)
+    for j in range(stop - 1, -1, -1):
+        first, last = ptr[j], ptr[j + 1]
+        if first == last:
+            to_root[j] = 0.0
+            continue
+        for a in range(first, last):
+            slot[row[a]] = a
+            resistance[a] = 0.0
+        for a in range(first, last):
+            k = row[a]
+            mean = 0.0
+            for b in range(ptr[k], ptr[k + 1]):
+                other = slot[row[b]]
+                if other >= 0:
+                    mean += share[other] * resistance[b]
+                    resistance[other] += share[a] * resistance[b]
+            resistance[a] += mean
+        constant = 1.0 / total[j]
+        for a in range(first, last):
+            constant -= 0.5 * share[a] * resistance[a]
+        to_root[j] = constant
+        for a in range(first, last):
+            resistance[a] += constant
+            to_root[j] += share[a] * to_root[row[a]]
+            slot[row[a]] = -1
+
+
+@kernel
+def orient(flow, order):
+    """Point whole edges as long as nodes can be peeled, then sweep the others and move weight.
+
+    Returns the nodes of a set S with rho(E(S)) > |S|, none if there is an orientation.
+    """
+    n = flow.load.shape[0]
+    stack = np.empty(n, np.int64)
+    n_stack = 0
+    for v in range(n):
+        if flow.degree[v] <= 1.0 + ROUNDING:
+            stack[n_stack] = v
+            n_stack += 1
+    peel(flow, stack, n_stack)
+    sweep(flow, order)
+    sources = np.flatnonzero(flow.alive)
+    n_reached = drain(flow, sources)
+    for v in sources:
+        if flow.load[v] > 1.0 + FULL:
+            return flow.queue[:n_reached].copy()
+    return flow.queue[:0].copy()
+
+
+@kernel
+def sweep(flow, order):
+    """Let every node in turn take its fill of the edges to those after it, which get the rest.
+
+    What remains to be moved then mostly lies near the end, not far from where there is room.
+    """
+    weight, mate, load = flow.weight, flow.mate, flow.load
+    waiting = flow.alive.copy()
+    load[:] = 0.0
+    for v in order:
+        if not waiting[v]:
+            continue
+        waiting[v] = False
+        total = 0.0
+        for h in range(flow.ptr[v], flow.ptr[v + 1]):
+            if waiting[flow.node[h]]:
+                total += weight[h] + weight[mate[h]]
+        if total == 0.0:
+            continue
+        taken = min(max(1.0 - load[v], 0.0), total)
+        load[v] += taken
+        for h in range(flow.ptr[v], flow.ptr[v + 1]):
+            u = flow.node[h]
+            if waiting[u]:
+                rho = weight[h] + weight[mate[h]]
+                weight[h] = rho * (taken / total)
+                weight[mate[h]] = rho - weight[h]
+                load[u] += weight[mate[h]]
+
+
+@kernel
+def overfull_set(flow, order, tolerance):
+    """Nodes of a set S with rho(E(S)) > |S| - 1 + tolerance, none if there is no such set.
+
+    Some such set contains r exactly when an oriented flow cannot relieve r of all its load.
+    Otherwise r is done with and removed, which makes room at its neighbours. Nodes peeled need no
+    search: if their edges weigh at most 1, a set that contains them is no worse than without.
+    """
+    stack = np.empty(flow.load.shape[0], np.int64)
+    for r in order:
+        if not flow.alive[r]:
+            continue
+        flow.capacity[r] = 0.0
+        n_reached = drain(flow, np.array([r]))
+        if flow.load[r] > tolerance:
+            return flow.queue[:n_reached].copy()
+        peel(flow, stack, remove(flow, r, stack, 0))
+    return flow.queue[:0].copy()
+
+
+@kernel
+def peel(flow, stack, n_stack):
+    """Remove the stacked nodes and those whose remaining edges weigh at most 1 after that."""
+    while n_stack > 0:
+        v = stack[n_stack - 1]
+        n_stack = remove(flow, v, stack, n_stack - 1)
+
+
+@kernel
+def remove(flow, v, stack, n_stack):
+    """Point the remaining edges of v into it, drop them, and stack neighbours that may follow."""
+    weight, mate, degree = flow.weight, flow.mate, flow.degree
+    flow.alive[v] = False
+    for h in range(flow.ptr[v], flow.ptr[v + 1]):
+        u = flow.node[h]
+        if flow.alive[u]:
+            before = degree[u]
+            flow.load[u] -= weight[mate[h]]
+            weight[h] += weight[mate[h]]
+            weight[mate[h]] = 0.0
+            degree[u] -= weight[h]
+            if degree[u] <= 1.0 + ROUNDING < before:
+                stack[n_stack] = u
+                n_stack += 1
+    return n_stack
+
+
+@kernel
+def drain(flow, sources):
+    """Move load off sources above their capacity to nodes below theirs (Dinic's algorithm).
+
+    At the end flow.queue starts with the nodes that sources still above it reach; their number
+    is returned.
+    """
+    ptr, node, weight, level, queue = flow.ptr, flow.node, flow.weight, flow.level, flow.queue
+    while True:
+        n_queue = 0
+        for v in sources:
+            if flow.load[v] - flow.capacity[v] > TINY:
+                level[v] = 0
+                queue[n_queue] = v
+                n_queue += 1
+        n_sources = n_queue
+        target = -1  # level of the nearest nodes with room
+        q = 0
+        while q < n_queue and level[queue[q]] != target:
+            v = queue[q]
+            q += 1
+            for h in range(ptr[v], ptr[v + 1]):
+                u = node[h]
+                if weight[h] > TINY and level[u] < 0:
+                    level[u] = level[v] + 1
+                    queue[n_queue] = u
+                    n_queue += 1
+                    if flow.capacity[u] - flow.load[u] > TINY:
+                        target = level[u]
+        if target > 0:
+            for q in range(n_queue):
+                flow.arc[queue[q]] = ptr[queue[q]]
+            for q in range(n_sources):
+                saturate(flow, queue[q], target)
+        for q in range(n_queue):
+            level[queue[q]] = -1
+        if target < 0:
+            return n_queue
+
+
+@kernel
+def saturate(flow, source, target):
+    """Move load off one source along paths of `target` steps, until there are none."""
+    weight, mate, node, level = flow.weight, flow.mate, flow.node, flow.level
+    load, capacity, arc, path = flow.load, flow.capacity, flow.arc, flow.path
+    v = source
+    depth = 0
+    while load[source] - capacity[source] > TINY:
+        if depth == target and capacity[v] - load[v] > TINY:
+            amount = min(load[source] - capacity[source], capacity[v] - load[v])
+            for d in range(depth):
+                amount = min(amount, weight[path[d]])
+            load[source] -= amount
+            load[v] += amount
+            for d in range(target - 1, -1, -1):
+                weight[path[d]] -= amount
+                weight[mate[path[d]]] += amount
+                if weight[path[d]] <= TINY:  # go on from where the path is cut
+                    depth = d
+                    v = node[mate[path[d]]]
+            continue
+        if depth < target:
+            end = flow.ptr[v + 1]
+            while arc[v] < end and (weight[arc[v]] <= TINY or level[node[arc[v]]] != level[v] + 1):
+                arc[v] += 1
+            if arc[v] < end:
+                path[depth] = arc[v]
+                v = node[arc[v]]
+                depth += 1
+                continue
+        if depth == 0:
+            return
+        depth -= 1
+        v = node[mate[path[depth]]]
+        arc[v] += 1

@@ -1,0 +1,128 @@
+"""Labellings of a graph from the model itself, P(x) proportional to exp(total score), by Gibbs
+sampling.
+
+Half of the chains start from a good labelling and half from a random one. What is watched while
+they run until they agree (`markov_chains`) are the total score, a weighted count of states and a
+few random linear functions of the labelling.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..markov_chains import Draws, draw
+from . import _gibbs_kernels as kernels
+from .tables import checked_tables
+from .viterbi import checked_edges, half_edges
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+N_FUNCTIONS = 4  # functions that are watched besides the total score
+CLIMBING_ROUNDS = 100  # a good start need not be a local optimum
+
+
+def gibbs_samples(
+    n_nodes: int,
+    tail: ArrayLike,
+    head: ArrayLike,
+    node_scores: ArrayLike,
+    edge_scores: ArrayLike,
+    n_samples: int,
+    *,
+    n_chains: int = 2,
+    sweeps: int = 100,
+    max_sweeps: int = 50_000,
+    tol_rhat: float = 1.05,
+    rng: np.random.Generator,
+) -> Draws:
+    """Draw labellings from P(x) ~ exp(sum of node scores + sum of edge scores).
+
+    The first half of each chain is thrown away. Chains grow to twice their length until they agree;
+    then labellings are drawn from all of them in turn, as far apart as it takes to forget. Where a
+    model has several modes that no chain leaves, chains from a good and a random start may end in
+    the same one, and then nothing tells.
+
+    Parameters
+    ----------
+    n_nodes : int
+    tail, head : integer arrays of shape (n_edges,), every undirected edge once
+    node_scores : array of shape (n_nodes, n_states)
+    edge_scores : array of shape (n_edges, n_states, n_states), the state of the tail first
+        All finite: a chain may be unable to step around forbidden states.
+    n_samples : int
+    n_chains : int, at least 2 to see whether different starts lead to the same place
+    sweeps : first length of the chains; a sweep draws the state of every node anew
+    max_sweeps : length at which chains that still disagree are used with a ConvergenceWarning
+    tol_rhat : float above 1
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    Draws
+        With states of shape (n_samples, n_nodes).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mlestruct.algorithms.pairwise.gibbs import gibbs_samples
+    >>> equal = 50.0 * np.eye(2)
+    >>> ends = [0, 1], [1, 2]
+    >>> nodes = [[0.0, 50.0], [0.0, 0.0], [0.0, 0.0]]
+    >>> gibbs_samples(3, *ends, nodes, [equal] * 2, 2, rng=np.random.default_rng(0)).states
+    array([[1, 1, 1],
+           [1, 1, 1]])
+    """
+    return draw(
+        _Labellings(n_nodes, tail, head, node_scores, edge_scores, rng),
+        n_samples,
+        what="Gibbs sampler",
+        n_chains=n_chains,
+        sweeps=sweeps,
+        max_sweeps=max_sweeps,
+        tol_rhat=tol_rhat,
+        rng=rng,
+    )
+
+
+class _Labellings:
+    """All labellings of a graph; a state is the state of every node."""
+
+    def __init__(
+        self,
+        n_nodes: int,
+        tail: ArrayLike,
+        head: ArrayLike,
+        node_scores: ArrayLike,
+        edge_scores: ArrayLike,
+        rng: np.random.Generator,
+    ):
+        tails, heads = checked_edges(n_nodes, tail, head)
+        nodes, edges = checked_tables(n_nodes, tails.size, node_scores, edge_scores)
+        for name, scores in (("node_scores", nodes), ("edge_scores", edges)):
+            if np.isneginf(scores).any():
+                raise ValueError(
+                    f"{name}: contain -inf, but forbidden states are not supported here: a chain "
+                    "may be unable to step around them"
+                )
+        self.nodes = nodes
+        self.model = (*half_edges(n_nodes, tails, heads), tails, heads, nodes, edges)
+        self.weights = rng.normal(size=(*nodes.shape, N_FUNCTIONS))
+        self.weights[:, :, 0] = rng.normal(size=nodes.shape[1])  # sees states that flip together
+
+    def start(self, rng: np.random.Generator, near_the_best: bool) -> Ints:
+        n_nodes, n_states = self.nodes.shape
+        if not near_the_best:
+            return rng.integers(n_states, size=(n_nodes,))
+        states = self.nodes.argmax(axis=1)
+        kernels.climb(*self.model, rng.permutation(n_nodes), states, CLIMBING_ROUNDS)
+        return states
+
+    def run(self, state: Ints, rng: np.random.Generator, n_sweeps: int) -> Floats:
+        trace = np.empty((n_sweeps, 1 + N_FUNCTIONS))
+        kernels.sweep_nodes(*self.model, self.weights, state, rng, trace)
+        return trace
+
+    def read(self, state: Ints) -> Ints:
+        return state.copy()

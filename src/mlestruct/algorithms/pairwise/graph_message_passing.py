@@ -1,0 +1,144 @@
+"""Certified marginals of pairwise models on any graph: convergent reweighted message passing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import breadth_first_order, connected_components
+
+from . import _graph_message_passing_kernels as kernels
+from .schedule import only_rounding_left, sweeps_needed
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+LOG_FLOOR = -92.0  # of a node marginal's logarithm, about 1e-40
+SINKHORN_ROUNDS = 4
+DAMPING = 0.5
+STUCK = 0.999  # of the gap three looks ago: messages go round in circles
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """Marginals of nodes (n, L) and edges (m, L, L) with their certificate."""
+
+    nodes: Floats
+    edges: Floats
+    value: float
+    upper_bound: float
+    warm: tuple[Floats, Floats]
+    sweeps: int
+
+
+class ReweightedOracle:
+    """Message passing over one graph and one rho.
+
+    Parameters
+    ----------
+    n_nodes, tail, head : the graph
+    reweighting : object with rho, counting, into_tail, into_head
+    is_forest : bool
+        Then one sweep from the leaves of the trees and back is exact.
+    """
+
+    def __init__(self, n_nodes: int, tail: Any, head: Any, reweighting: Any, is_forest: bool):
+        self.tail = np.ascontiguousarray(tail, dtype=np.int64)
+        self.head = np.ascontiguousarray(head, dtype=np.int64)
+        self.rho, self.counting = reweighting.rho, reweighting.counting
+        nothing = np.zeros(self.rho.shape[0])
+        self.has_bound = reweighting.into_tail is not None
+        self.into_tail = reweighting.into_tail if self.has_bound else nothing
+        self.into_head = reweighting.into_head if self.has_bound else nothing
+        ends = np.concatenate([self.tail, self.head])
+        by_node = np.argsort(ends, kind="stable")
+        self.edge = by_node % max(self.tail.shape[0], 1)
+        self.ptr = np.zeros(n_nodes + 1, dtype=np.int64)
+        np.cumsum(np.bincount(ends, minlength=n_nodes), out=self.ptr[1:])
+        if is_forest:
+            self.order = _from_leaves(n_nodes, self.tail, self.head)
+        else:
+            self.order = np.arange(n_nodes)
+        self.position = np.empty(n_nodes, dtype=np.int64)
+        self.position[self.order] = np.arange(n_nodes)
+
+    def __call__(
+        self,
+        nodes: Floats,
+        pairs: Floats,
+        value: Callable[[Floats, Floats], float],
+        warm: tuple[Floats, Floats] | None,
+        tol: float,
+        max_sweeps: int,
+    ) -> Answer:
+        """Marginals under the scores `nodes` (n, L) and `pairs` (m, L, L).
+
+        `value` evaluates <scores, tau> + H_rho(tau) at feasible marginals.
+        """
+        n_edges, n_states = pairs.shape[0], nodes.shape[1]
+        scaled = pairs / self.rho[:, None, None]
+        peak = scaled.max(axis=(1, 2), initial=-np.inf)
+        scaled -= peak[:, None, None]
+        table = np.exp(scaled, out=scaled)
+        if warm is None or warm[0].shape != (n_edges, n_states):
+            to_tail, to_head = np.zeros((n_edges, n_states)), np.zeros((n_edges, n_states))
+        else:
+            to_tail, to_head = warm[0].copy(), warm[1].copy()
+        beliefs = np.empty_like(nodes)
+        best: tuple[Floats, Floats] | None = None
+        tables = np.empty_like(pairs)
+        sweeps, following, damping, least, most = 0, 1, 0.0, -np.inf, np.inf
+        gaps: list[float] = []
+        while True:
+            for _ in range(following):
+                kernels.sweep(
+                    self.order, self.position, self.ptr, self.edge, self.tail, self.head, self.rho,
+                    nodes, pairs, table, peak, to_tail, to_head, damping,
+                )  # fmt: skip
+            sweeps += following
+            upper = kernels.bound_and_beliefs(
+                self.ptr, self.edge, self.tail, self.head, self.rho, self.counting,
+                self.into_tail, self.into_head, nodes, pairs, table, peak,
+                to_tail, to_head, beliefs,
+            )  # fmt: skip
+            marginals = np.exp(np.maximum(beliefs, LOG_FLOOR))
+            marginals /= marginals.sum(axis=1, keepdims=True)
+            kernels.edge_tables(
+                self.tail, self.head, self.rho, pairs, table, to_tail, to_head, beliefs,
+                marginals, tables, SINKHORN_ROUNDS, 1e-13,
+            )  # fmt: skip
+            found = value(marginals, tables)
+            if found > least or best is None:
+                least, best = found, (marginals, tables)
+                tables = np.empty_like(pairs)
+            # Without a split of rho there is no bound, only the distance from a fixed point.
+            most = min(most, upper) if self.has_bound else least + abs(upper - found)
+            gaps.append(most - least)
+            if most - least <= tol or sweeps >= max_sweeps or only_rounding_left(gaps, upper):
+                break
+            following = min(sweeps_needed(gaps, following, tol), max_sweeps - sweeps)
+            if len(gaps) > 3 and gaps[-1] > STUCK * gaps[-4]:
+                damping = DAMPING
+        return Answer(*best, least, max(most, least), (to_tail, to_head), sweeps)
+
+
+def _from_leaves(n_nodes: int, tail: Ints, head: Ints) -> Ints:
+    """Nodes of a forest, every parent after its children."""
+    links = coo_array((np.ones(tail.shape[0]), (tail, head)), shape=(n_nodes, n_nodes)).tocsr()
+    _, component = connected_components(links, directed=False)
+    _, roots = np.unique(component, return_index=True)
+    # A node joined to all roots makes one tree of them.
+    above = np.full(roots.shape[0], n_nodes)
+    joined = coo_array(
+        (
+            np.ones(tail.shape[0] + roots.shape[0]),
+            (np.concatenate([tail, above]), np.concatenate([head, roots])),
+        ),
+        shape=(n_nodes + 1, n_nodes + 1),
+    ).tocsr()
+    order = breadth_first_order(joined, n_nodes, directed=False, return_predecessors=False)
+    return np.ascontiguousarray(order[:0:-1], dtype=np.int64)

@@ -1,1 +1,0 @@
-"""MAP solvers, one thin adapter each."""

@@ -1,0 +1,297 @@
+"""`marginals` and `log_partition`: one question, several methods.
+
+| method    | what it needs | what it gives |
+|-----------|---------------|---------------|
+| "auto"    | the structure's marginal oracle, else its decoder | log Z_rho, certified |
+| "newton"  | the structure's marginal oracle | log Z_rho, certified |
+| "fw"      | a MAP decoder | log Z_rho, certified by the Frank-Wolfe gap |
+| "bp"      | a matching | log Z_rho by belief propagation, certified where it converges |
+| "perturb" | a MAP decoder | log Z and marginals estimated by perturb-and-MAP, no certificate |
+| "exact"   | a small problem, or a chain | log Z itself |
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+
+from ..algorithms.blended_frank_wolfe import blended_marginals
+from ..algorithms.frank_wolfe import checked_start, frank_wolfe_marginals
+from ..exceptions import InfeasibleError
+from ..structures import (
+    BinaryPairwise,
+    BipartiteMatching,
+    Chains,
+    LocalMatching,
+    MissingCapability,
+    Pairwise,
+    require,
+)
+from .exact import exact_distribution
+from .exact_space import Counted
+from .perturb_and_map import perturb_and_map
+from .result import Inference
+from .scores import Query, check_count, check_number, check_tolerance, read_query
+
+Floats = NDArray[np.float64]
+Callback = Callable[[int, Floats], Any]
+
+APPROXIMATE, EXACT = "log Z_rho", "log Z"
+ESTIMATED = "mean upper bound of log Z"
+LOOSE = 1e-3  # gap from which converged messages are not believed
+FEASIBLE = 1e-9  # of sums of beliefs, beyond which they get no certificate
+DEAREST = 50.0  # what moving a probability of 1 elsewhere can cost in entropy
+ROUNDING = 1e-11  # of the largest score, times the square root of how many there are
+
+
+class Answer(NamedTuple):
+    """What a method says of a query; see `Inference`."""
+
+    tau: Floats
+    log_partition: float
+    gap: float
+    of: str
+    calls: int
+    converged: bool
+    report: dict[str, Any]
+
+
+def marginals(
+    structure: Any, scores: Any, method: str = "auto", *, tol: float = 1e-6, **options: Any
+) -> Inference:
+    """Marginal probabilities of a model P(y) = exp(<scores, y>) / Z over the outputs y.
+
+    Parameters
+    ----------
+    structure : the output space: `BipartiteMatching`, `LocalMatching`, `ExactMatching`,
+        `BinaryPairwise`, `Pairwise`, `Chains`, or your own with `decode`, `entropy`,
+        `entropy_gradient` and `interior`
+    scores : array of shape (n_scored,) or (n_coordinates,)
+        For matchings also a table of pairs, -inf where a pair is forbidden; for labellings also a
+        tuple (node scores (n_nodes, L), edge scores (n_edges, L, L) or (L, L)).
+    method : "auto", "newton", "fw", "bp", "perturb" or "exact"
+    tol : the gap of the log-partition function to reach ("bp": the last change of a belief)
+    options : of the method.
+        "fw": max_iter=10_000, variant="blended" (few MAP calls) or "plain" (the paper's, cheap
+        steps), callback(calls, tau).
+        "bp": damping=0.0, max_sweeps=5000.
+        "perturb": n_samples=1000, random_state=None, callback(calls, tau), lower=False.
+
+    Returns
+    -------
+    Inference : tau, log_partition, certified gap, calls, seconds; `.table` for reading
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mlestruct.inference import marginals
+    >>> from mlestruct.structures import BipartiteMatching
+    >>> scores = np.array([[1, 0, 0.5, 0], [0, 0.6, 0, 0.2], [0.2, 0, 0, 0], [0, 0, 0, 0]])
+    >>> bethe = marginals(BipartiteMatching((4, 4), rho=1.0), scores)
+    >>> exact = marginals(BipartiteMatching((4, 4)), scores, method="exact")
+    >>> bethe.table.round(2)[0], exact.table.round(2)[0]
+    (array([0.45, 0.12, 0.28, 0.15]), array([0.43, 0.13, 0.28, 0.16]))
+    >>> bool(bethe.log_partition <= exact.log_partition)
+    True
+    """
+    run = METHODS.get(method) if isinstance(method, str) else None
+    if run is None:
+        raise ValueError(f"method: expected one of {sorted(METHODS)}, got {method!r}")
+    known = [name for name in inspect.signature(run).parameters if name not in ("query", "tol")]
+    for name in options:
+        if name not in known:
+            takes = f"takes {', '.join(known)}" if known else "takes no options"
+            raise TypeError(f"{name}: method={method!r} {takes}")
+    start = perf_counter()
+    query = read_query(structure, scores)
+    answer = run(query, check_tolerance(tol), **options)
+    if not np.isfinite(answer.log_partition):
+        raise InfeasibleError("nothing is admissible under these scores", [], "nodes")
+    if not answer.converged:
+        warnings.warn(
+            f"marginals: method={method!r} stopped after {answer.calls} calls at a gap of "
+            f"{answer.gap:.2g} (tol={tol:g})",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    return Inference(
+        query.restore(answer.tau),
+        answer.log_partition + query.constant,
+        answer.gap,
+        answer.of,
+        method,
+        answer.calls,
+        perf_counter() - start,
+        answer.converged,
+        answer.report,
+        structure,
+    )
+
+
+def log_partition(
+    structure: Any, scores: Any, method: str = "auto", *, tol: float = 1e-6, **options: Any
+) -> float:
+    """log Z_rho of a model, or log Z with method="exact" (estimated with "perturb").
+
+    Takes what `marginals` does, which also tells how certain the value is.
+    """
+    return marginals(structure, scores, method, tol=tol, **options).log_partition
+
+
+def _newton(query: Query, tol: float) -> Answer:
+    return _oracle(query, tol, "newton")
+
+
+def _oracle(query: Query, tol: float, method: str) -> Answer:
+    structure, scores = query.structure, query.scores
+    require(structure, "marginals", needed_by=f"method={method!r}")
+    if isinstance(structure, Chains | Counted):
+        return _exact(query, tol)
+    query.require_finite(f"method={method!r}")
+    found = structure.marginals(scores, None, tol)
+    proven = getattr(structure, "has_bound", True)
+    report = {} if proven else {"distance_from_fixed_point": found.gap}
+    gap = found.gap if proven else np.inf
+    reached = found.gap <= tol + ROUNDING * np.abs(scores).max(initial=0.0) * np.sqrt(scores.size)
+    return Answer(found.tau, found.value, gap, APPROXIMATE, found.iterations, bool(reached), report)
+
+
+def _auto(query: Query, tol: float) -> Answer:
+    structure = query.structure
+    if callable(getattr(structure, "marginals", None)):
+        return _oracle(query, tol, "auto")
+    return _frank_wolfe(query, tol)
+
+
+def _frank_wolfe(
+    query: Query,
+    tol: float,
+    max_iter: int = 10_000,
+    callback: Callback | None = None,
+    variant: str = "blended",
+) -> Answer:
+    query.require_finite("method='fw'")
+    max_iter = check_count(max_iter, "max_iter")
+    if variant not in VARIANTS:
+        raise ValueError(f"variant: expected one of {sorted(VARIANTS)}, got {variant!r}")
+    structure, scores = query.relaxed, query.scores
+    stopped = []
+
+    def watch(calls: int, tau: Floats) -> bool:
+        stop = callback is not None and bool(callback(calls, query.restore(tau)))
+        if stop:
+            stopped.append(calls)
+        return stop
+
+    tau, value, upper, calls = VARIANTS[variant](
+        structure, scores, checked_start(structure), tol, max_iter, watch if callback else None
+    )
+    gap = max(upper - value, 0.0)
+    report = {"frank_wolfe_gap": gap}
+    if gap > tol and callable(getattr(structure, "price_bound", None)):
+        gap = min(gap, _price_gap(structure, scores, tau, value))
+        calls += 1
+    return Answer(tau, value, gap, APPROXIMATE, calls, gap <= tol or bool(stopped), report)
+
+
+def _belief_propagation(
+    query: Query, tol: float, damping: float = 0.0, max_sweeps: int = 5000
+) -> Answer:
+    structure, scores = query.relaxed, query.scores
+    require(structure, "beliefs", needed_by="method='bp'")
+    check_number(damping, "damping", 0.0)
+    check_count(max_sweeps, "max_sweeps")
+    found = structure.beliefs(scores, damping, max_sweeps, tol)
+    messages = found.report
+    report = {
+        "sweeps": messages.sweeps,
+        "last_change": messages.change,
+        "messages_converged": messages.converged,
+        "log_partition_of_messages": found.log_partition,
+    }
+    if not found.lacking <= FEASIBLE:
+        return Answer(
+            found.tau, found.log_partition, np.inf, APPROXIMATE, messages.sweeps, False, report
+        )
+    value = float(scores @ found.tau) + structure.entropy(found.tau)
+    # What sums lack is not to flatter the value, nor to lower the bound.
+    largest = float(np.abs(scores).max(initial=0.0))
+    doubt = found.lacking * structure.n_nodes * (2.0 * largest + DEAREST)
+    gap = _price_gap(structure, scores, found.tau, value) + 2.0 * doubt
+    value -= doubt
+    converged = messages.converged and gap <= LOOSE + ROUNDING * largest * np.sqrt(scores.size)
+    return Answer(found.tau, value, gap, APPROXIMATE, messages.sweeps, bool(converged), report)
+
+
+def _price_gap(structure: Any, scores: Floats, tau: Floats, value: float) -> float:
+    """A proven gap of any feasible tau, from one MAP call.
+
+    The decoder's dual prices make a tighter bound than its vertex.
+    """
+    direction = scores + structure.entropy_gradient(tau)
+    best = structure.decode(direction, None, prices=True)
+    upper = value + max(best.score - float(direction @ tau), 0.0)
+    if best.prices is not None:
+        upper = min(upper, structure.price_bound(scores, best.prices, tau))
+    return max(float(upper) - value, 0.0)
+
+
+def _perturb(
+    query: Query,
+    tol: float,
+    n_samples: int = 1000,
+    random_state: Any = None,
+    callback: Callback | None = None,
+    lower: bool = False,
+) -> Answer:
+    query.require_finite("method='perturb'")
+    if not isinstance(query.relaxed, KNOWN):
+        raise MissingCapability(
+            "method='perturb' does not know which variables to perturb in "
+            f"{type(query.relaxed).__name__}; use method='fw'"
+        )
+    check_count(n_samples, "n_samples")
+    watch = None
+    if callback is not None:
+        given = callback
+
+        def watch(calls: int, tau: Floats) -> Any:
+            return given(calls, query.restore(tau))
+
+    found = perturb_and_map(
+        query.relaxed, query.scores, n_samples,
+        rng=np.random.default_rng(random_state), callback=watch, lower=lower,
+    )  # fmt: skip
+    report = {
+        "standard_error": query.restore(found.standard_error),
+        "log_partition_standard_error": found.log_partition_error,
+    }
+    if found.lower is not None:
+        report["lower"] = found.lower + query.constant
+    return Answer(found.tau, found.log_partition, np.inf, ESTIMATED, found.calls, True, report)
+
+
+def _exact(query: Query, tol: float) -> Answer:
+    found = exact_distribution(query.structure, query.scores)
+    return Answer(found.tau, found.log_partition, 0.0, EXACT, 1, True, {})
+
+
+KNOWN = (BinaryPairwise, BipartiteMatching, Chains, LocalMatching, Pairwise)
+
+VARIANTS = {"blended": blended_marginals, "plain": frank_wolfe_marginals}
+
+METHODS: dict[str, Callable[..., Answer]] = {
+    "auto": _auto,
+    "newton": _newton,
+    "fw": _frank_wolfe,
+    "bp": _belief_propagation,
+    "perturb": _perturb,
+    "exact": _exact,
+}

@@ -1,0 +1,1 @@
+"""Reading what people call an output: partners, ids, states."""

@@ -1,0 +1,120 @@
+"""Calibration of labellings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..labels.states import States
+from .events import Events, check_probabilities, each_sample, join_events
+from .reliability import Reliability, compare_events
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+def state_reliability(
+    tables: Any,
+    labels: Any,
+    classes: Any = None,
+    *,
+    top: bool = False,
+    state: Any = None,
+    n_bins: int = 10,
+    strategy: str = "uniform",
+    confidence: float = 0.95,
+) -> Reliability:
+    """Calibration of predicted labellings: the events are "node n has state s", for every s.
+
+    Parameters
+    ----------
+    tables : list of arrays of shape (..., n_states), or one of them
+        Probabilities as `predict_marginals` returns them for chains, grids and graphs.
+    labels : list of arrays of shape (...), or one of them
+        Observed states. Unknown ones, -1 or None, are skipped; a string that is not among
+        `classes` is a label that no state stands for.
+    classes : sequence, optional
+        `classes_` of the estimator: the label of each state. Needed if labels are strings.
+    top : bool
+        Look at the most probable state of each node only (the first of equal ones): its
+        probability against whether it is right.
+    state : a label, optional
+        Look at this state only. With two states, where the events of one mirror those of the
+        other, this counts every node once.
+    n_bins, strategy, confidence : as in `reliability`
+
+    Examples
+    --------
+    >>> table = [[0.9, 0.1], [0.8, 0.2], [0.3, 0.7]]  # a chain of three nodes
+    >>> found = state_reliability(table, ["a", "b", None], ["a", "b"], top=True, n_bins=2)
+    >>> found.n, found.predicted.round(2).tolist(), found.observed.tolist()
+    (2.0, [0.25, 0.85], [0.25, 0.5])
+    """
+    if top and state is not None:
+        raise ValueError("state: cannot be combined with top=True; give one of them")
+    found: list[Events] = []
+    states = None if classes is None else _states(classes)
+    for name, entry, label, label_name in each_sample(tables, labels, stacked=True):
+        table = check_probabilities(entry, name)
+        if table.ndim < 2 or table.shape[-1] == 0:
+            raise ValueError(f"{name}: expected shape (..., n_states), got {table.shape}")
+        if states is None:
+            states = States(table.shape[-1])
+        if table.shape[-1] != len(states):
+            raise ValueError(f"{name}: expected {len(states)} states, got {table.shape[-1]}")
+        truth, known = _observed_states(label, states, table.shape[:-1], label_name)
+        rows, truth = table[known], truth[known]
+        if top:
+            best = rows.argmax(axis=1)
+            rows = np.take_along_axis(rows, best[:, None], axis=1)
+            happened = (best == truth)[:, None]
+        elif state is not None:
+            at = int(_number(state, states))
+            rows, happened = rows[:, at : at + 1], (truth == at)[:, None]
+        else:
+            happened = truth[:, None] == np.arange(len(states))
+        found.append((rows.ravel(), happened.ravel(), np.ones(rows.size)))
+    return compare_events(join_events(found), n_bins, strategy, confidence, "labels")
+
+
+def _states(classes: Any) -> States:
+    """States of given labels: strings, or the numbers 0 .. n-1."""
+    listed = np.asarray(classes).tolist()
+    if isinstance(listed, list) and listed and all(isinstance(item, str) for item in listed):
+        return States(listed)
+    if listed != list(range(np.size(classes))) or not listed:
+        raise ValueError(f"classes: expected strings, or the numbers 0, 1, ...; got {classes!r}")
+    return States(len(listed))
+
+
+def _number(state: Any, states: States) -> int:
+    """The number of a state that was asked for."""
+    at = np.flatnonzero(states.classes == state)
+    if at.size != 1:
+        raise ValueError(f"state: expected one of {states.classes.tolist()}, got {state!r}")
+    return int(at[0])
+
+
+def _observed_states(
+    label: Any, states: States, shape: tuple[int, ...], name: str
+) -> tuple[Ints, Bools]:
+    """State numbers, -1 for none of the states, and which of the labels are known."""
+    known = states.known(label, name)
+    if known.shape != shape:
+        raise ValueError(f"{name}: expected shape {shape} like the nodes, got {known.shape}")
+    array = np.asarray(label, dtype=object) if states.named else np.asarray(label)
+    if array.dtype.kind not in "biuf":
+        for item in array[known].tolist():
+            if isinstance(item, str) != states.named:
+                wanted = "strings" if states.named else "integers"
+                raise ValueError(
+                    f"{name}: expected {wanted} like classes, found {item!r}; pass the "
+                    "estimator's classes_ as classes"
+                )
+    if not states.named:
+        return states.encode(label, name), known
+    number = {str(item): k for k, item in enumerate(states.classes)}
+    codes = [number.get(item, -1) for item in array.ravel().tolist()]
+    return np.array(codes, dtype=np.int64).reshape(shape), known

@@ -1,0 +1,62 @@
+"""All experiments by name. Their modules are loaded when they are needed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib import import_module
+
+from .contract import Experiment, ReproductionError
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An experiment that can be loaded: a class in a module of `mlestruct.paper`."""
+
+    name: str
+    module: str
+    class_name: str
+    title: str
+
+    def load(self) -> Experiment:
+        module = import_module(f"mlestruct.paper.{self.module}")
+        experiment: Experiment = getattr(module, self.class_name)()
+        return experiment
+
+
+CATALOGUE = (
+    Entry(
+        "synthetic",
+        "synthetic_likelihoods",
+        "SyntheticLikelihoods",
+        "likelihoods of approximate estimates and their bounds (figure 1, appendix)",
+    ),
+    Entry("rho", "rho", "RhoTable", "test loss by rho, house at gap 50 (table)"),
+    Entry("house-hotel", "house_hotel", "HouseHotel", "test loss by gap, house and hotel (table)"),
+    Entry("mismatch", "mismatch", "Mismatch", "sure and doubtful points of one match (figure)"),
+    Entry("roommates", "roommates", "Roommates", "weights of questions (tables), ROC (figure)"),
+    Entry("horses", "horses", "Horses", "gap and error by time, picture 207 (figures)"),
+    Entry(
+        "perturb-and-map",
+        "perturb_and_map",
+        "PerturbAndMap",
+        "Frank-Wolfe against perturb-and-MAP (appendix, figure)",
+    ),
+    Entry(
+        "belief-propagation",
+        "belief_propagation",
+        "BeliefPropagation",
+        "speed of Frank-Wolfe and belief propagation (appendix, table)",
+    ),
+)
+NAMES = tuple(entry.name for entry in CATALOGUE)
+
+
+def entry_of(name: str) -> Entry:
+    """The experiment of this name; an error names the ones there are."""
+    for entry in CATALOGUE:
+        if entry.name == name:
+            return entry
+    close = get_close_matches(name, NAMES, 1)
+    hint = f"did you mean {close[0]!r}? " if close else ""
+    raise ReproductionError(f"no experiment {name!r}: {hint}there are {', '.join(NAMES)}, and all")

@@ -1,0 +1,295 @@
+"""Landmark matching, as several experiments need it: pairs of frames in thirds, tuned fits.
+
+Pairs (i, i + gap) of frames fall into three thirds by i mod 3. Each third is the test set once.
+The configuration of a method (alpha, passes, ...) is chosen by cross-validation over the other two:
+fit on one, count wrong landmarks in the other, and the other way round. Then it is fitted on both.
+Every method is treated alike, on the same features, and may try at least as many configurations.
+
+What is kept allows another protocol as well: fit on one third, choose on the second, test on the
+third, over all six roles.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from ..baselines import BipartiteMatchingPerceptron, BipartiteMatchingSVM
+from ..datasets import (
+    FramePairs,
+    LandmarkSequence,
+    frame_pairs,
+    load_cmu_landmarks,
+    make_landmark_sequence,
+)
+from ..models import BipartiteMatchingCRF
+from .contract import Setting
+
+REAL = "CMU landmarks"
+GENERATED = "generated"
+THIRDS = (0, 1, 2)
+GAPS = tuple(range(0, 100, 10))
+N_LANDMARKS = 30  # of a real frame
+
+SCENE = {"n_landmarks": 30, "n_frames": 111, "degrees_per_frame": 0.8, "noise": 0.015, "seed": 0}
+QUICK_SCENE = {
+    "n_landmarks": 12, "n_frames": 36, "degrees_per_frame": 2.0, "noise": 0.01, "seed": 0,
+}  # fmt: skip
+
+Samples = tuple[list[Any], list[Any]]
+Configuration = dict[str, Any]
+
+
+# ---------------------------------------------------------------------- what decides the results
+def common_setting(quick: bool, names: Sequence[str]) -> Setting:
+    """Data, solver tolerances and the configurations that methods may choose from.
+
+    Penalties are per training pair, so that they mean the same for a third and for two.
+    """
+    setting: Setting = {
+        **_data(quick, names),
+        "folds": "thirds by i mod 3; two-fold cross-validation, then a fit on both",
+        "scaling": "one scale for all features: their mean standard deviation in training",
+        "tol": 1e-3,
+        "max_iter": 300,
+        "hinge tol": 1e-2,
+        "hinge max_iter": 100,
+    }
+    if quick:
+        return setting | {
+            "penalties": [10.0**k for k in (0, -1, -2)],
+            "hinge penalties": [10.0**k for k in (0, -1, -2)],
+            "passes": [3, 30],
+            "decays": [0.0, 0.1, 1.0],
+        }
+    return setting | {
+        "penalties": [10.0 ** (k / 2) for k in range(2, -10, -1)],
+        "hinge penalties": [10.0 ** (k / 3) for k in range(6, -12, -1)],
+        "passes": [1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 100, 300],
+        "decays": [0.0, 0.1, 1.0],
+    }
+
+
+def _data(quick: bool, names: Sequence[str]) -> Setting:
+    """Which data there is, and why if it is not the real one."""
+    if quick:
+        why = "quick runs need no data"
+    else:
+        try:
+            for name in names:
+                load_cmu_landmarks(name)
+            return {"data": REAL, "sequences": list(names)}
+        except FileNotFoundError:
+            files = " and ".join(f"cmu_landmarks/{name}.csv" for name in names)
+            why = f"MLESTRUCT_DATA names no folder with {files}"
+    scene = QUICK_SCENE if quick else SCENE
+    return {"data": GENERATED, "why": why, "sequences": ["scene"], "scene": dict(scene)}
+
+
+def is_real(setting: Setting) -> bool:
+    return bool(setting["data"] == REAL)
+
+
+def landmarks_of(setting: Setting) -> int:
+    """The number of landmarks in a frame."""
+    return N_LANDMARKS if is_real(setting) else int(setting["scene"]["n_landmarks"])
+
+
+def load_pairs(setting: Setting, name: str, gap: int) -> FramePairs:
+    """All pairs of frames `gap` apart."""
+    scene = None if is_real(setting) else tuple(sorted(setting["scene"].items()))
+    return frame_pairs(_sequence(name, scene), gap)
+
+
+@lru_cache(maxsize=4)
+def _sequence(name: str, scene: tuple[tuple[str, Any], ...] | None) -> LandmarkSequence:
+    if scene is None:
+        return load_cmu_landmarks(name)
+    options = dict(scene)
+    return make_landmark_sequence(random_state=options.pop("seed"), **options)
+
+
+# ---------------------------------------------------------------------- thirds
+class Thirds:
+    """The pairs of one gap by i mod 3."""
+
+    def __init__(self, pairs: FramePairs):
+        index = np.arange(len(pairs))
+        self.parts = [pairs.take(index[index % 3 == third]) for third in THIRDS]
+
+    @property
+    def sizes(self) -> list[int]:
+        return [len(part) for part in self.parts]
+
+    def scale(self, train: Sequence[int]) -> float:
+        """The mean standard deviation of the features of some thirds."""
+        rows = [x.reshape(-1, x.shape[2]) for third in train for x in self.parts[third].X]
+        return float(np.concatenate(rows).std(axis=0).mean()) or 1.0
+
+    def samples(self, thirds: Sequence[int], scale: float) -> Samples:
+        X = [x / scale for third in thirds for x in self.parts[third].X]
+        Y = [y for third in thirds for y in self.parts[third].Y]
+        return X, Y
+
+
+def others(third: int) -> tuple[int, int]:
+    """The two thirds beside one."""
+    a, b = (other for other in THIRDS if other != third)
+    return a, b
+
+
+# ---------------------------------------------------------------------- methods
+def configurations(setting: Setting, method: str) -> list[Configuration]:
+    """What `method` may choose from, the most regularised first.
+
+    method : "rho=..." for the CRF, "hinge" or "perceptron"
+    """
+    if method == "hinge":
+        return [
+            {"penalty": penalty, "averaging": averaging}
+            for penalty in setting["hinge penalties"]
+            for averaging in (False, True)
+        ]
+    if method == "perceptron":
+        return [
+            {"passes": passes, "decay": decay}
+            for passes in setting["passes"]
+            for decay in setting["decays"]
+        ]
+    return [{"penalty": penalty} for penalty in setting["penalties"]]
+
+
+def name_of(rho: float) -> str:
+    """The name of the CRF with this rho among the methods."""
+    return f"rho={rho:g}"
+
+
+def rho_of(method: str) -> float:
+    return float(method.removeprefix("rho="))
+
+
+def estimator(setting: Setting, method: str, chosen: Configuration, n_pairs: int) -> Any:
+    """An estimator that is yet to be fitted to `n_pairs` pairs of frames."""
+    if method == "perceptron":
+        return BipartiteMatchingPerceptron(
+            max_iter=chosen["passes"], decay=chosen["decay"], random_state=0
+        )
+    alpha = chosen["penalty"] * n_pairs
+    if method == "hinge":
+        return BipartiteMatchingSVM(
+            alpha=alpha, tol=setting["hinge tol"], max_iter=setting["hinge max_iter"],
+            averaging=chosen["averaging"], random_state=0,
+        )  # fmt: skip
+    return BipartiteMatchingCRF(
+        rho=rho_of(method), alpha=alpha, tol=setting["tol"], max_iter=setting["max_iter"]
+    )
+
+
+def _fit_all(setting: Setting, method: str, samples: Samples) -> list[Any]:
+    """One fitted estimator per configuration."""
+    choices = configurations(setting, method)
+    unfitted = [estimator(setting, method, chosen, len(samples[0])) for chosen in choices]
+    if isinstance(unfitted[0], BipartiteMatchingCRF):
+        fitted = unfitted[0].fit_path(*samples, [each.alpha for each in unfitted])
+        return list(fitted.estimators)
+    return [each.fit(*samples) for each in unfitted]
+
+
+# ---------------------------------------------------------------------- tuned fits
+Look = Callable[[Any, Samples, int], Any]
+"""From the fitted estimator, the scaled test pairs and the number of the test third."""
+
+
+def tuned_losses(
+    setting: Setting, name: str, gap: int, method: str, look: Look | None = None
+) -> dict[str, Any]:
+    """Losses of one method at one gap, for each third as the test set.
+
+    Returns
+    -------
+    dict with
+        losses : [third of training][third of evaluation][configuration], None where they are one
+        chosen : [test third], the configuration that cross-validation chose
+        validation : [test third], its loss in cross-validation
+        test : [test third], its loss there after the fit on the other two
+        sizes : pairs in each third; seconds : of CPU time; fits, unconverged : numbers of fits
+        looks : [test third], what `look` returned
+    """
+    thirds = Thirds(load_pairs(setting, name, gap))
+    choices = configurations(setting, method)
+    losses: list[list[list[float] | None]] = [[None] * 3 for _ in THIRDS]
+    chosen, validation, test, looks = [], [], [], []
+    fits = 0
+    started = time.process_time()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ConvergenceWarning)
+        for train in THIRDS:
+            scale = thirds.scale([train])
+            fitted = _fit_all(setting, method, thirds.samples([train], scale))
+            fits += len(fitted)
+            for third in others(train):
+                held_out = thirds.samples([third], scale)
+                losses[train][third] = [1.0 - each.score(*held_out) for each in fitted]
+        for third in THIRDS:
+            best, loss = cross_validated(losses, thirds.sizes, third)
+            scale = thirds.scale(others(third))
+            both = thirds.samples(others(third), scale)
+            refitted = estimator(setting, method, choices[best], len(both[0])).fit(*both)
+            fits += 1
+            samples = thirds.samples([third], scale)
+            chosen.append(choices[best])
+            validation.append(loss)
+            test.append(1.0 - refitted.score(*samples))
+            if look is not None:
+                looks.append(look(refitted, samples, third))
+    return {
+        "losses": losses,
+        "chosen": chosen,
+        "validation": validation,
+        "test": test,
+        "looks": looks,
+        "sizes": thirds.sizes,
+        "seconds": time.process_time() - started,
+        "fits": fits,
+        "unconverged": sum(issubclass(each.category, ConvergenceWarning) for each in caught),
+    }
+
+
+def cross_validated(
+    losses: Sequence[Sequence[Any]], sizes: Sequence[int], test: int
+) -> tuple[int, float]:
+    """The configuration with the smallest loss over both folds, and this loss.
+
+    Of equals the first one, which is the most regularised.
+    """
+    a, b = others(test)
+    total = np.asarray(losses[a][b]) * sizes[b] + np.asarray(losses[b][a]) * sizes[a]
+    mean = total / (sizes[a] + sizes[b])
+    best = int(np.argmin(np.round(mean, 12)))
+    return best, float(mean[best])
+
+
+def losses_by_role(losses: Sequence[Sequence[Any]]) -> list[float]:
+    """Test losses of fits to one third, chosen on the second, for all six roles of the thirds."""
+    found = []
+    for train, validate, test in permutations(THIRDS):
+        best = int(np.argmin(np.round(losses[train][validate], 12)))
+        found.append(float(losses[train][test][best]))
+    return found
+
+
+def chosen_methods(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """For each test third the method with the smallest loss in cross-validation.
+
+    Of equals the first one of `found`.
+    """
+    return [
+        min(found, key=lambda name: round(found[name]["validation"][third], 12)) for third in THIRDS
+    ]

@@ -1,0 +1,266 @@
+"""The methods that are compared, and how they are tuned.
+
+Whatever has to be chosen is chosen in the same way for every method: train on all training years
+but the last, take the choice with the highest AUC on that last one, train again on all of them.
+What the perceptron and the SVM learn depends so much on when they stop that a choice need not suit
+more data, so the very weights that were best at choosing are judged as well ("as chosen").
+
+For the CRF this is alpha (chosen at rho = .95, used at rho = 1 as well). AUC judges rankings and
+prefers weights that are shrunk too much, most of all those of rare answers; the weights themselves
+are therefore read at the alpha with the largest likelihood of the last training year ("by
+likelihood"). For the perceptron it is the number of passes and the decay of its rate (the rate
+itself scales its weights and changes nothing else), for the SVM the regularisation and the number
+of passes. Both of these decode exactly, by the blossom algorithm.
+
+The regularisation of the SVM is written as lambda/2 |theta|^2 + the mean of the years' hinge
+losses, whose loss is the share of wrong roommates; alpha is then lambda times the number of years.
+A matching of thousands cannot be predicted without errors, so theta = 0 is nearly the best that
+the hinge loss can have. The SVM is therefore shown as the average of its iterates, at its last
+iterate, and where its objective was best.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+
+from ... import MatchingCRF
+from ...baselines import MatchingPerceptron, MatchingSVM
+from ...learning.history import Progress
+from ..contract import Setting
+from .data import Cohort, Years
+from .quality import auc_of, judge
+
+Floats = NDArray[np.float64]
+Stops = dict[int, Floats]
+"""Weights after so many passes."""
+
+OURS, BETHE = "MLE, rho=.95", "MLE, rho=1"
+LIKELY = "MLE, by likelihood"
+PERCEPTRON = "perceptron"
+SVM, SVM_LAST, SVM_OPTIMUM = "SVM, averaged", "SVM, last iterate", "SVM, best objective"
+CONSTANT, TRUTH = "constant", "truth"
+EARLIER = ", as chosen"  # weights of fewer years, not trained again
+
+RHO = 0.95
+NO_GAP = 1e-12  # tol of the baselines, which are to make all their passes
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A configuration that was tried, its weights, and their AUC in the last training year."""
+
+    choice: tuple[float, ...]
+    theta: Floats
+    auc: float
+
+
+def best_of(trials: Sequence[Trial]) -> Trial:
+    """The first of those with the highest AUC."""
+    return max(trials, key=lambda trial: trial.auc)
+
+
+def fitted(model: Any, years: Years) -> Any:
+    """The baselines stop after their passes, which is as it should be."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return model.fit(years.X, years.Y)
+
+
+def timed(work: Callable[[], Any]) -> tuple[Any, float]:
+    """A result and the CPU seconds that it took."""
+    began = time.process_time()
+    found = work()
+    return found, time.process_time() - began
+
+
+def entry(years: Years, theta: Floats, note: str = "", **more: Any) -> dict[str, Any]:
+    """Weights of one method, what was chosen, and what it is worth."""
+    return {"note": note, **more, **judge(years, theta)}
+
+
+# ---------------------------------------------------------------------- maximum likelihood
+def ours(cohort: Cohort, setting: Setting) -> dict[str, Any]:
+    """Maximum likelihood at the alphas that AUC and likelihood choose."""
+    years, tol = cohort.years, setting["tol"]
+    train, before, last = years[:-1], years[:-2], years[-2:-1]
+
+    def tune() -> tuple[list[Trial], list[float], int]:
+        path = alpha_path(before, setting)
+        trials = [
+            Trial((alpha,), model.coef_, auc_of(train, model.coef_))
+            for alpha, model in zip(path.alphas, path.estimators, strict=True)
+        ]
+        likelihoods = [
+            float(model.approximate_log_likelihood(last.X, last.Y)[0]) for model in path.estimators
+        ]
+        return trials, likelihoods, sum(not model.converged_ for model in path.estimators)
+
+    (trials, likelihoods, unfinished), spent = timed(tune)
+    best = best_of(trials)
+    (likely,) = trials[int(np.argmax(likelihoods))].choice
+    alpha, methods = best.choice[0], {}
+    for name, strength, rho in ((OURS, alpha, RHO), (BETHE, alpha, 1.0), (LIKELY, likely, RHO)):
+        model = MatchingCRF(alpha=strength, rho=rho, tol=tol)
+        _, seconds = timed(partial(fitted, model, train))
+        gap = model.duality_gap_ / max(1.0, abs(model.objective_))
+        unfinished += not model.converged_
+        methods[name] = entry(years, model.coef_, f"alpha {strength:g}", gap=gap, seconds=seconds)
+    methods[OURS + EARLIER] = entry(years, best.theta, f"alpha {alpha:g}", validation=best.auc)
+    tuning = {"configurations": len(trials), "seconds": spent}
+    return {"methods": methods, "tuning": tuning, "unfinished": unfinished}
+
+
+def alpha_path(years: Years, setting: Setting) -> Any:
+    """Fits from strong to weak regularisation."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return MatchingCRF(rho=RHO, tol=setting["tol"]).fit_path(
+            years.X, years.Y, setting["alphas"]
+        )
+
+
+def weights_by_alpha(cohort: Cohort, setting: Setting) -> dict[str, Any]:
+    """Weights of differences and AUC in the test year at all alphas."""
+    years = cohort.years
+    path = alpha_path(years[:-1], setting)
+    return {
+        "alphas": path.alphas,
+        "weights": path.coefs[:, : _differences(years)].tolist(),
+        "aucs": [auc_of(years, theta) for theta in path.coefs],
+        "unfinished": sum(not model.converged_ for model in path.estimators),
+    }
+
+
+# ---------------------------------------------------------------------- baselines
+def others(cohort: Cohort) -> dict[str, Any]:
+    """What is not learned: weight -1 for every difference and 0 for all else; the truth."""
+    years = cohort.years
+    constant = np.where(np.arange(years.X[0].n_features) < _differences(years), -1.0, 0.0)
+    methods = {CONSTANT: entry(years, constant)}
+    planted = None
+    if cohort.truth is not None:
+        methods[TRUTH] = entry(years, cohort.truth)
+        shortest = years.X[0].shortest_equivalent(cohort.truth)
+        planted = shortest[: _differences(years)].tolist()
+    sizes = [len(partner) for partner in years.Y]
+    return {
+        "methods": methods,
+        "questions": cohort.questions,
+        "students": sizes,
+        "planted": planted,
+    }
+
+
+def _differences(years: Years) -> int:
+    return int(years.X[0].ordinal.sum())
+
+
+def perceptron(cohort: Cohort, setting: Setting) -> dict[str, Any]:
+    """The averaged perceptron, for all decays and numbers of passes."""
+    years, passes = cohort.years, setting["perceptron_passes"]
+    train = years[:-1]
+
+    def tune() -> list[Trial]:
+        trials = []
+        for decay in setting["perceptron_decays"]:
+            stops = perceptron_stops(decay, max(passes), years[:-2])
+            trials += [
+                Trial((count, decay), stops[count], auc_of(train, stops[count]))
+                for count in passes
+                if count in stops
+            ]
+        return trials
+
+    trials, spent = timed(tune)
+    best = best_of(trials)
+    count, decay = int(best.choice[0]), best.choice[1]
+    stops, seconds = timed(lambda: perceptron_stops(decay, count, train))
+    note = f"{_passes(count)}, decay {decay:g}"
+    methods = {
+        PERCEPTRON: entry(years, stops[max(stops)], note, seconds=seconds),
+        PERCEPTRON + EARLIER: entry(years, best.theta, note, validation=best.auc),
+    }
+    tuning = {"configurations": len(trials), "seconds": spent}
+    return {"methods": methods, "tuning": tuning}
+
+
+def perceptron_stops(decay: float, passes: int, years: Years) -> Stops:
+    """Averaged weights after each pass."""
+    stops: Stops = {}
+    model = MatchingPerceptron(
+        max_iter=passes, decay=decay, random_state=0, callback=_keeping(stops)
+    )
+    fitted(model, years)
+    return stops
+
+
+def svm(cohort: Cohort, lambdas: Sequence[float], setting: Setting) -> dict[str, Any]:
+    """The structured SVM in its three forms, for all of these lambdas and numbers of passes."""
+    years, passes = cohort.years, setting["svm_passes"]
+    train = years[:-1]
+    tried: dict[str, list[Trial]] = {SVM: [], SVM_LAST: [], SVM_OPTIMUM: []}
+
+    def tune() -> None:
+        for strength in lambdas:
+            for name in (SVM, SVM_LAST):
+                stops, best = svm_stops(strength, passes, years[:-2], averaging=name == SVM)
+                tried[name] += [
+                    Trial((strength, count), theta, auc_of(train, theta))
+                    for count, theta in stops.items()
+                ]
+            # of the fit that was not averaged
+            tried[SVM_OPTIMUM].append(Trial((strength, passes), best, auc_of(train, best)))
+
+    _, spent = timed(tune)
+    methods = {}
+    for name, trials in tried.items():
+        chosen = best_of(trials)
+        strength, count = chosen.choice[0], int(chosen.choice[1])
+        refit = partial(svm_stops, strength, count, train, averaging=name == SVM)
+        (stops, best), seconds = timed(refit)
+        theta = best if name == SVM_OPTIMUM else stops[max(stops)]
+        note = f"lambda {strength:g}, {_passes(count)}"
+        more = {"seconds": seconds, "validation": chosen.auc, "norm": float(np.linalg.norm(theta))}
+        methods[name] = entry(years, theta, note, **more)
+        if name != SVM_OPTIMUM:
+            methods[name + EARLIER] = entry(years, chosen.theta, note, validation=chosen.auc)
+    tuning = {"configurations": sum(map(len, tried.values())), "seconds": spent}
+    return {"methods": methods, "tuning": tuning}
+
+
+def svm_stops(strength: float, passes: int, years: Years, averaging: bool) -> tuple[Stops, Floats]:
+    """Weights after the passes at which the objective was measured, and the best of them by it."""
+    stops: Stops = {}
+    model = MatchingSVM(
+        alpha=strength * len(years),
+        max_iter=passes,
+        tol=NO_GAP,
+        averaging=averaging,
+        random_state=0,
+        callback=_keeping(stops),
+    )
+    fitted(model, years)
+    return stops, model.coef_
+
+
+def _passes(count: int) -> str:
+    return "1 pass" if count == 1 else f"{count} passes"
+
+
+def _keeping(stops: Stops) -> Callable[[Progress], None]:
+    """A callback that keeps the weights after every pass that it sees."""
+
+    def keep(progress: Progress) -> None:
+        if progress.iteration > 0:
+            stops[progress.iteration] = progress.theta.copy()
+
+    return keep

@@ -1,0 +1,1 @@
+"""Graphs that output spaces live on."""

@@ -1,0 +1,1 @@
+"""Labellings of pairwise graphs as output spaces."""

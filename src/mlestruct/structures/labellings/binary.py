@@ -1,0 +1,189 @@
+"""Binary pairwise models: two states a node, in minimal coordinates."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...algorithms.pairwise.grid_message_passing import fits, grid_marginals
+from ...algorithms.pairwise.qpbo import QPBO
+from ..contract import Decoding, Marginals, Vertex
+from ..graphs.pairwise import PairwiseGraph
+from ..rho import Reweighting
+from . import _binary_entropy_kernels as kernels
+from .space import MAX_SWEEPS, PairwiseSpace
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class BinaryPairwise(PairwiseSpace):
+    """All labellings of a graph with the states 0 and 1; the polytope is the local one.
+
+    Coordinates are minimal: P(x_n = 1) of every node, then P(x_i = x_j = 1) of every edge. Scores
+    and log Z_rho are relative to the labelling that is 0 everywhere. A 200 x 200 image needs
+    1 MB of coordinates and 0.6 MB of messages.
+
+    Parameters
+    ----------
+    graph : PairwiseGraph
+    rho : "auto", "uniform", float, array of shape (n_edges,), or Reweighting
+    """
+
+    n_states = 2
+
+    def __init__(self, graph: PairwiseGraph, rho: Any = "auto"):
+        super().__init__(graph, rho)
+        self.n_coordinates = self.n_scored = graph.n_nodes + graph.n_edges
+
+    def with_rho(self, rho: Any) -> BinaryPairwise:
+        """The same output space with another entropy."""
+        return BinaryPairwise(self.graph, rho)
+
+    # ------------------------------------------------------------------ decoding
+    @cached_property
+    def _decoder(self) -> QPBO:
+        return QPBO(self.graph.n_nodes, self.graph.tail, self.graph.head)
+
+    def decode(self, scores: Floats, warm: Floats | None = None) -> Decoding:
+        """A half-integral vertex of the local polytope, by QPBO."""
+        n = self.graph.n_nodes
+        nodes, edges, value = self._decoder.solve(scores[:n], scores[n:])
+        return Decoding(_sparse(np.concatenate([nodes, edges])), value)
+
+    def best_label(self, scores: Floats) -> Ints:
+        """An integral labelling: the decided nodes of the vertex, the others improved greedily."""
+        n = self.graph.n_nodes
+        nodes, _, _ = self._decoder.solve(scores[:n], scores[n:])
+        return self._decoder.integral(nodes, scores[:n], scores[n:])
+
+    def encode(self, label: Ints) -> Vertex:
+        """The vertex of a labelling, shape (n_nodes,)."""
+        states = np.asarray(label, dtype=np.int64)
+        on = np.concatenate([states, self.graph.both(states)])
+        return _sparse(on.astype(np.float64))
+
+    def label(self, vertex: Vertex) -> Ints:
+        """The labelling of a vertex; a node at one half gets state 0."""
+        states = np.zeros(self.graph.n_nodes, dtype=np.int64)
+        on = (vertex.indices < self.graph.n_nodes) & (vertex.values > 0.5)
+        states[vertex.indices[on]] = 1
+        return states
+
+    def hamming_loss(self, vertex: Vertex) -> tuple[float, Floats]:
+        """The share of nodes in another state than in `vertex`: constant + <scores, tau>."""
+        n = self.graph.n_nodes
+        on = vertex.dense(self.n_coordinates)[:n]
+        scores = np.zeros(self.n_coordinates)
+        scores[:n] = (1.0 - 2.0 * on) / n
+        return float(on.mean()), scores
+
+    # ------------------------------------------------------------------ entropy
+    @cached_property
+    def stepping_entropy(self) -> BinaryEntropy:
+        """H_rho with its line searches."""
+        return BinaryEntropy(self.graph, self.reweighting)
+
+    def entropy(self, tau: Floats) -> float:
+        return self.stepping_entropy(tau)
+
+    def entropy_gradient(self, tau: Floats) -> Floats:
+        return self.stepping_entropy.add_gradient(tau, np.zeros_like(tau))[0]
+
+    def interior(self) -> Floats:
+        """Independent fair coins."""
+        tau = np.full(self.n_coordinates, 0.25)
+        tau[: self.graph.n_nodes] = 0.5
+        return tau
+
+    # ------------------------------------------------------------------ marginals
+    def marginals(
+        self, scores: Floats, warm: Any = None, tol: float = 1e-6, max_sweeps: int = MAX_SWEEPS
+    ) -> Marginals:
+        """Maximise <scores, tau> + H_rho(tau) up to a gap of `tol`."""
+        shape = self.graph.grid_shape
+        if shape is not None and self.reweighting.rows_and_columns and fits(shape, scores):
+            if not (isinstance(warm, np.ndarray) and warm.shape == (2, self.graph.n_nodes)):
+                warm = None
+            return Marginals(*grid_marginals(shape, scores, warm, tol, max_sweeps))
+
+        def value(node_tables: Floats, edge_tables: Floats) -> float:
+            tau = self.from_tables(node_tables, edge_tables)
+            return float(scores @ tau) + self.entropy(tau)
+
+        known = warm if isinstance(warm, tuple) else None
+        found = self._oracle(*self.score_tables(scores), value, known, tol, max_sweeps)
+        tau = self.from_tables(found.nodes, found.edges)
+        return Marginals(tau, found.value, found.upper_bound, found.warm, found.sweeps)
+
+    def score_tables(self, scores: Floats) -> tuple[Floats, Floats]:
+        """Scores of nodes, (n_nodes, 2), and of edges, (n_edges, 2, 2); those of state 0 are 0."""
+        n = self.graph.n_nodes
+        nodes = np.zeros((n, 2))
+        nodes[:, 1] = scores[:n]
+        edges = np.zeros((self.graph.n_edges, 2, 2))
+        edges[:, 1, 1] = scores[n:]
+        return nodes, edges
+
+    def from_tables(self, nodes: Floats, edges: Floats) -> Floats:
+        """tau of marginals of nodes and edges."""
+        return np.concatenate([nodes[:, 1], edges[:, 1, 1]])
+
+    def node_marginals(self, tau: Floats) -> Floats:
+        """P(state) of every node, shape (n_nodes, 2)."""
+        on = tau[: self.graph.n_nodes]
+        return np.stack([1.0 - on, on], axis=1)
+
+    def edge_marginals(self, tau: Floats) -> Floats:
+        """Tables of all edges, shape (n_edges, 2, 2), tail state first."""
+        n = self.graph.n_nodes
+        a, b, both = tau[self.graph.tail], tau[self.graph.head], tau[n:]
+        tables = np.stack([1.0 - a - b + both, b - both, a - both, both], axis=1)
+        return np.maximum(tables, 0.0).reshape(-1, 2, 2)
+
+
+class BinaryEntropy:
+    """The reweighted entropy of a binary model, with what Frank-Wolfe steps need of it."""
+
+    def __init__(self, graph: PairwiseGraph, weights: Reweighting):
+        self._ends = (graph.tail, graph.head)
+        self._shape = (*self._ends, weights.rho, weights.counting)
+
+    def __call__(self, tau: Floats) -> float:
+        return float(kernels.entropy(tau, *self._shape))
+
+    def add_gradient(self, tau: Floats, scores: Floats) -> tuple[Floats, None]:
+        """scores + gradient of H at tau; there is nothing to keep for the line search."""
+        out = np.empty_like(tau)
+        kernels.add_entropy_gradient(tau, *self._shape, scores, out)
+        return out, None
+
+    def line_search(
+        self,
+        tau: Floats,
+        vertex: Vertex,
+        sums: None,
+        linear: float,
+        quadratic: float,
+        guess: float,
+        max_step: float,
+        rtol: float,
+    ) -> float:
+        """Step eta towards `vertex` minimising linear*eta + quadratic*eta^2/2 - H."""
+        target = vertex.dense(tau.shape[0])
+        return float(
+            kernels.line_search(tau, target, *self._shape, linear, quadratic, guess, max_step, rtol)
+        )
+
+    def move(self, tau: Floats, vertex: Vertex, eta: float) -> None:
+        """tau <- (1 - eta) tau + eta vertex, in place."""
+        n_nodes = tau.shape[0] - self._ends[0].shape[0]
+        kernels.move_towards(tau, vertex.dense(tau.shape[0]), eta, *self._ends, n_nodes)
+
+
+def _sparse(point: Floats) -> Vertex:
+    indices = np.flatnonzero(point)
+    return Vertex(indices, point[indices])

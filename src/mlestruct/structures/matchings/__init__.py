@@ -1,0 +1,1 @@
+"""Matchings and b-matchings as output spaces."""

@@ -1,0 +1,263 @@
+"""Matchings in general graphs over the matching polytope itself: mixtures of true matchings.
+
+Beyond the local polytope, odd sets of nodes are kept from pairing up among themselves. The decoder
+is a blossom algorithm, so all points the solvers meet are globally consistent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ...algorithms.blended_frank_wolfe import blended_marginals
+from ...algorithms.frank_wolfe import frank_wolfe_marginals
+from ...algorithms.matching import odd_set_dual
+from ...algorithms.matching.blossom import best_matching
+from ...algorithms.matching.odd_set_dual import OddSets
+from ...algorithms.matching.odd_sets import (
+    CUT_LIMIT,
+    surely_in_matching_polytope,
+    violated_odd_sets,
+)
+from ..contract import Decoding, Marginals, MissingCapability, Vertex
+from ..graphs.simple import SimpleGraph
+from .belief_propagation import BeliefMarginals
+from .local import LocalMatching, even_marginals
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+MAX_STEPS = 100  # of Frank-Wolfe, where the local optimum is not a mixture of matchings
+FEW_NODES = 60  # up to which mixtures of matchings are tried where prices of odd sets fail
+VIOLATION = 1e-9  # of an odd-set constraint that is overlooked
+
+
+@dataclass
+class _Warm:
+    """State of the local oracle, the odd sets met, and the last point of this polytope."""
+
+    local: Any
+    sets: OddSets
+    tau: Floats
+
+
+class ExactMatching(LocalMatching):
+    """Output space of matchings in `graph`, over the convex hull of all of them.
+
+    Parameters
+    ----------
+    graph : SimpleGraph, or the number of nodes for all pairs
+    rho : float or array of shape (n_nodes,), in [1/2, 1]
+    perfect : bool, whether every node must be matched
+    """
+
+    polytope = "exact"
+
+    def __init__(self, graph: SimpleGraph | int, rho: ArrayLike = 1.0, perfect: bool = True):
+        self._covering: Floats | None = None
+        super().__init__(graph, rho, bool(perfect))
+
+    def _over(self, graph: SimpleGraph, rho: ArrayLike) -> ExactMatching:
+        return ExactMatching(graph, rho, not self.free.any())
+
+    def _settle(self) -> tuple[Floats, Bools | None, Bools]:
+        """Edges in no or in every perfect matching.
+
+        Nothing beyond what is settled in the local polytope if that has no odd cycles, or if its
+        maximum-entropy point is proven to be a mixture of perfect matchings: all open edges are
+        strictly inside there. Otherwise matchings are found that cover as many new edges as
+        possible, until there are no more new edges to cover.
+        """
+        graph, n = self.graph, self.graph.n_nodes
+        if self.free.any() or (graph.is_complete and n > 2 and n % 2 == 0):
+            return super()._settle()
+        best_matching(n, graph.ptr, graph.col, np.zeros(graph.n_edges))  # raises if there is none
+        settled, varies, singles = super()._settle()
+        keep = np.ones(graph.n_edges, dtype=bool) if varies is None else varies
+        part, _, edges = graph.subgraph(keep)
+        if part.n_edges == 0 or part.is_bipartite:
+            return settled, varies, singles
+        even, _ = even_marginals(part, np.ones(part.n_nodes), np.zeros(part.n_nodes, dtype=bool))
+        if surely_in_matching_polytope(part, even):
+            return settled, varies, singles
+        share = covering_mixture(part)
+        settled[edges[share == 1.0]] = 1.0
+        keep[edges] = (share > 0.0) & (share < 1.0)
+        self._covering = np.zeros(graph.n_edges)
+        self._covering[edges] = share
+        return settled, None if keep.all() else keep, singles
+
+    def _find_interior(self) -> Floats:
+        """The mixture of covering matchings if one was needed, else as in the local polytope.
+
+        With single nodes: mostly single, each edge a little, which is always consistent.
+        """
+        if self._covering is not None:
+            return np.maximum(self._covering, self.settled)
+        if self.free.any() and self.graph.is_complete:
+            n = self.graph.n_nodes  # 1 / n would lie on the odd set of all nodes
+            t = np.full(self.n_scored, 1.0 / (n + 1))
+            return self._coordinates(t, np.full(n, 2.0 / (n + 1)))
+        if self.free.any():
+            share = 0.5 / max(int(self.graph.degree.max(initial=0)), 1)
+            share /= 1.0 + self.graph.n_nodes / 2.0
+            t = np.full(self._open[0].n_edges, share)
+            rest: Floats = 1.0 - share * self._open[0].degree.astype(np.float64)
+            return self._coordinates(t, rest)
+        return super()._find_interior()
+
+    def _decode_open(
+        self, graph: SimpleGraph, scores: Floats, single: Floats, warm: Floats | None
+    ) -> Decoding:
+        best = best_matching(
+            graph.n_nodes, graph.ptr, graph.col, scores,
+            single=single if self.free.any() else None, warm=warm,
+        )  # fmt: skip
+        indices = np.concatenate([best.edges, graph.n_edges + best.single_nodes])
+        return Decoding(Vertex(indices, np.ones(indices.shape[0])), best.score, best.prices)
+
+    def marginals(self, scores: Floats, warm: Any = None, tol: float = 1e-8) -> Marginals:
+        """tau maximising <scores, tau> + H_rho(tau), with certified bounds of log Z_rho.
+
+        The local polytope is larger, so its optimum is the answer wherever it is proven to be a
+        mixture of matchings, and a bound everywhere. Otherwise odd sets get prices; in graphs too
+        large to find these, Frank-Wolfe steps from MAP calls approach the optimum and may stop
+        short of `tol`.
+        """
+        known = warm if isinstance(warm, _Warm) else _Warm(None, OddSets(), self.interior())
+        local = super().marginals(scores, known.local, tol)
+        if self._is_consistent(local.tau):
+            return replace(local, warm=_Warm(local.warm, known.sets, local.tau))
+        if self._open[0].n_nodes <= CUT_LIMIT:
+            state = _Warm(local.warm, known.sets, known.tau)
+            found = self._marginals_with_sets(scores, state, tol)
+            if warm is not None and not self._is_consistent(found.tau):
+                return self.marginals(scores, None, tol)  # sets of other scores lead astray
+            if warm is None and found.gap > tol and self._open[0].n_nodes <= FEW_NODES:
+                return self._from_vertices(scores, found, tol)
+            return found
+        start = known.tau + 1e-3 * (self.interior() - known.tau)
+        tau, value, upper, steps = frank_wolfe_marginals(self, scores, start, tol, MAX_STEPS)
+        state = _Warm(local.warm, known.sets, tau)
+        return Marginals(tau, value, min(upper, local.upper_bound), state, steps)
+
+    def _from_vertices(self, scores: Floats, found: Marginals, tol: float) -> Marginals:
+        """The better of what was found and of a mixture of few matchings."""
+        tau, value, upper, calls = blended_marginals(self, scores, self.interior(), tol, MAX_STEPS)
+        upper = min(upper, found.upper_bound)
+        if value < found.value:
+            tau, value = found.tau, found.value
+        return Marginals(tau, value, upper, found.warm, found.iterations + calls)
+
+    def beliefs(
+        self, scores: Floats, damping: float = 0.0, max_sweeps: int = 2000, tol: float = 1e-8
+    ) -> BeliefMarginals:
+        """Not available: belief propagation knows nothing of odd sets."""
+        raise MissingCapability(
+            "method='bp' maximises over the local polytope; use LocalMatching, or method='auto'"
+        )
+
+    def _marginals_with_sets(self, scores: Floats, known: _Warm, tol: float) -> Marginals:
+        """The answer by prices on odd sets, moved inwards by the little that still violates one."""
+        found = odd_set_dual.solve(
+            super().marginals, self._violated, scores, known.sets, known.local, tol
+        )
+        tau, flattery = found.tau, 0.0
+        if not found.proven:
+            tau = self.decode(scores).vertex.dense(self.n_coordinates)
+        elif found.sets.inside:
+            table, room = np.array(found.sets.inside), np.array(found.sets.room)
+            excess = table @ tau[: self.n_scored] - room
+            inside = self._inside_of(found.sets)
+            slack = room - table @ inside[: self.n_scored]
+            over = (excess > 0.0) & (slack > VIOLATION)
+            # Sets without slack are tight in every matching; their price tells what excess gained.
+            flattery = float(found.sets.prices @ np.where(over, 0.0, np.maximum(excess, 0.0)))
+            step = float(np.max(excess[over] / (excess + slack)[over], initial=0.0))
+            tau = tau + step * (inside - tau)
+        value = float(scores @ tau) + self.entropy(tau) - 2.0 * flattery
+        state = _Warm(found.warm, found.sets, tau)
+        return Marginals(tau, value, found.upper_bound, state, found.iterations)
+
+    def _inside_of(self, sets: OddSets) -> Floats:
+        """The interior point, moved off those odd sets that it lies on.
+
+        A matching that uses as few edges within such a set as possible is mixed in, and kept.
+        """
+        point = self.interior()
+        for within, room in zip(sets.inside, sets.room, strict=True):
+            if room - within @ point[: self.n_scored] <= VIOLATION:
+                avoid = np.zeros(self.n_coordinates)
+                avoid[: self.n_scored] = -within
+                other = self.decode(avoid).vertex.dense(self.n_coordinates)
+                point = 0.5 * (point + other)
+        self._interior = point
+        return point.copy()
+
+    def _violated(self, tau: Floats) -> list[tuple[Floats, float]]:
+        """Odd sets that tau violates: the edges within each, and how much they may hold."""
+        graph, _, edges = self._open
+        table = graph.dense(tau[edges])
+        single = self._singles(tau)
+        out = []
+        for members in violated_odd_sets(table, single, VIOLATION):
+            within = np.zeros(self.n_scored)
+            within[edges] = members[graph.row] & members[graph.col]
+            out.append((within, 0.5 * (int(members.sum()) - 1)))
+        return out
+
+    @cached_property
+    def prefers_decoding(self) -> bool:
+        """Whether marginals are hard to come by: a large graph, unproven even at zero scores."""
+        graph = self._open[0]
+        if graph.n_nodes <= CUT_LIMIT or (graph.is_complete and not self.free.any()):
+            return False
+        t, z = even_marginals(graph, *self._remaining)
+        return not self._is_consistent(self._coordinates(t, z))
+
+    def _is_consistent(self, tau: Floats) -> bool:
+        """Whether a point of the local polytope is proven to be a mixture of matchings."""
+        graph, nodes, edges = self._open
+        if graph.n_edges == 0 or graph.is_bipartite:
+            return True
+        if not self.free.any():
+            return surely_in_matching_polytope(graph, tau[edges])
+        return surely_in_matching_polytope(*_doubled(graph, tau[edges], tau[self.n_scored + nodes]))
+
+
+def _doubled(graph: SimpleGraph, t: Floats, z: Floats) -> tuple[SimpleGraph, Floats]:
+    """Two copies of a graph, each node joined to its copy: imperfect matchings made perfect."""
+    n = graph.n_nodes
+    row, col = graph.row, graph.col
+    nodes = np.arange(n)
+    pairs = np.concatenate(
+        [
+            np.stack([row, col], axis=1),
+            np.stack([row, col], axis=1) + n,
+            np.stack([nodes, nodes + n], axis=1),
+        ]
+    )
+    doubled, edge = SimpleGraph.from_edges(2 * n, pairs)
+    values = np.empty(doubled.n_edges)
+    values[edge] = np.concatenate([t, t, z])
+    return doubled, values
+
+
+def covering_mixture(graph: SimpleGraph) -> Floats:
+    """The mean of perfect matchings that together use every edge that any of them can use.
+
+    Each one uses as many new edges as possible; when the best one has none, no perfect matching
+    has. Edges of share 0 are then in no perfect matching and those of share 1 in all.
+    """
+    uses = np.zeros(graph.n_edges)
+    count = 0
+    while True:
+        found = best_matching(graph.n_nodes, graph.ptr, graph.col, np.where(uses > 0, 0.0, 1.0))
+        if count and (uses[found.edges] > 0).all():
+            return uses / count
+        uses[found.edges] += 1.0
+        count += 1

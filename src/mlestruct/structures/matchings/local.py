@@ -1,0 +1,307 @@
+"""Marginals of matchings and b-matchings in general graphs, over the local polytope.
+
+What the output space is stands in `matching_space`. Marginals come from prices of the nodes where
+those suffice, and else from the double cover, where all is as in the bipartite case.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...algorithms.frank_wolfe import frank_wolfe_marginals
+from ...algorithms.matching import edge_dual, newton
+from ...algorithms.matching.swap_bound import drop_bound, swap_bound
+from ..contract import Marginals, MissingCapability
+from ..graphs.simple import SimpleGraph
+from .belief_propagation import NOTHING, BeliefMarginals, core_beliefs
+from .concave_surrogate import SAFE_RHO, SoftenedMatching
+from .presolve import Layout, MatchingCore, build_core
+from .reduced_scores import calm_marginals, cap_bound, is_wide
+from .space import MatchingSpace, is_matching
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+MAX_STEPS = 300  # of Frank-Wolfe, where there is no better oracle
+POLISHING = 1  # Newton steps on the prices of a decoder, for a certificate
+
+
+class LocalMatching(MatchingSpace):
+    """Output space of matchings in `graph`, relaxed to its local polytope.
+
+    Parameters
+    ----------
+    graph : SimpleGraph, or the number of nodes for all pairs
+    rho : float or array of shape (n_nodes,)
+        Reweighting in [1/2, 1]; if some capacities are above 1, it is 0 there and 1/2 elsewhere.
+    perfect : bool, or array of shape (n_nodes,)
+        Whether a node must use all its capacity.
+    capacity : int or array of shape (n_nodes,), number of partners
+    """
+
+    is_softened = False  # whether the entropy is another than that of rho
+
+    @property
+    def _is_small(self) -> bool:
+        """Whether the double cover is about as fast as anything else."""
+        return self._open[0].n_nodes <= newton.SMALL_LIMIT
+
+    @cached_property
+    def _problem(self) -> edge_dual.EdgeProblem:
+        """The open part, for the edge dual."""
+        graph, nodes, _ = self._open
+        capacity, free = self._remaining
+        return edge_dual.EdgeProblem(
+            graph.ptr, graph.col, graph.is_complete, self._edge_rho[nodes],
+            np.asarray(capacity, dtype=np.float64), free, np.where(free, self.single_rho[nodes], 0),
+        )  # fmt: skip
+
+    @cached_property
+    def _has_cover(self) -> bool:
+        """Whether the open part is a plain matching, all of it perfect or all with singles."""
+        capacity, free = self._remaining
+        weights = self.single_rho[self._open[1]]
+        return is_matching(capacity, free) and bool(not free.any() or weights.all())
+
+    @cached_property
+    def _core(self) -> MatchingCore | None:
+        """The open part as a bipartite problem on the double cover; None for b-matchings.
+
+        All its sums are twice those of the graph itself.
+        """
+        if not self._has_cover:
+            return None
+        _, free = self._remaining
+        graph, nodes, edges = self._open
+        cover, edge = graph.double_cover()
+        n = graph.n_nodes
+        size = cover.n_edges
+        layout = Layout(size, size + n, size + 2 * n)
+        rho = self._edge_rho[nodes]
+        core = build_core(cover, rho, rho, not free.any(), layout)
+        if free.any():
+            a = core.rows.a.copy()
+            a[core.rows.col == n] = self.single_rho[nodes]
+            core = replace(core, rows=core.rows._replace(a=a, rho_cols=self.single_rho[nodes]))
+        own = np.concatenate([edges[edge], *[self.n_scored + nodes] * 2])
+        return replace(
+            core,
+            source=own[core.source],
+            col_source=own[core.col_source],
+            settled=self.settled,
+        )
+
+    def marginals(self, scores: Floats, warm: Any = None, tol: float = 1e-8) -> Marginals:
+        """tau maximising <scores, tau> + H_rho(tau), with certified bounds of log Z_rho.
+
+        Prices of the nodes (`edge_oracle`) give it where no marginal comes near 1 or rho is small;
+        otherwise the double cover does, as in the bipartite case.
+        """
+        if not np.isfinite(scores).all():
+            raise ValueError("scores must be finite; forbid pairs by leaving them out of the graph")
+        if warm is None and self._has_cover and is_wide(scores):
+            calm = calm_marginals(self, scores, None, tol)
+            if calm is not None:
+                return cap_bound(self, scores, calm)
+        return cap_bound(self, scores, self.marginals_as_given(scores, warm, tol))
+
+    def marginals_as_given(self, scores: Floats, warm: Any, tol: float) -> Marginals:
+        """`marginals` of scores of any spread, without taking prices off them."""
+        constant = float(scores @ self.settled)
+        covered = isinstance(warm, newton.Solution)
+        if not covered or not self._is_small:
+            known = warm if isinstance(warm, edge_dual.EdgeSolution) else None
+            found = edge_dual.solve(
+                self._problem, self._edges(scores), self._singles(scores),
+                None if known is None else known.prices, tol,
+                tangents=0 if self._has_cover and self._is_small else edge_dual.TANGENTS,
+                strong=None if known is None else (known.strong, known.t[known.strong]),
+            )  # fmt: skip
+            settled = found.upper_bound - found.value <= tol or self._entropy.c.max() <= 0.0
+            if settled or not self._has_cover:
+                tau, value = self._coordinates(found.t, found.z), found.value
+                if found.failed:
+                    return self._marginals_of_decoder(scores, found, constant, tol)
+                return Marginals(
+                    tau, value + constant, found.upper_bound + constant, found, found.iterations
+                )
+        return self._marginals_of_cover(scores, warm if covered else None, constant, tol)
+
+    def _marginals_of_decoder(
+        self, scores: Floats, found: edge_dual.EdgeSolution, constant: float, tol: float
+    ) -> Marginals:
+        """Where the edge dual fails and there is no double cover: a vertex, or Frank-Wolfe."""
+        tau = self.decode(scores).vertex.dense(self.n_coordinates)
+        value = float(scores @ tau) + self.entropy(tau)
+        upper, steps = found.upper_bound + constant, 0
+        if upper - value > tol:
+            point, other, bound, steps = frank_wolfe_marginals(
+                self, scores, self.interior(), tol, MAX_STEPS
+            )
+            upper = min(upper, bound)
+            if other > value:
+                tau, value = point, other
+        return Marginals(tau, value, upper, found, found.iterations + steps)
+
+    def _marginals_of_cover(
+        self, scores: Floats, warm: newton.Solution | None, constant: float, tol: float
+    ) -> Marginals:
+        core = self._core
+        assert core is not None
+        counts = np.diff(core.rows.ptr)
+        start = np.repeat(1.0 / np.maximum(counts, 1), counts), np.where(core.free, 0.5, 1.0)
+        found = newton.solve(
+            core.rows, core.entries(scores), core.columns(scores), start, warm, 2.0 * tol
+        )
+        tau, value = self._folded(core, found.t, found.z), 0.5 * found.value
+        if not np.isfinite(value):
+            best = self.decode(scores)
+            tau, value = best.vertex.dense(self.n_coordinates), best.score - constant
+            found.t = np.maximum(core.entries(tau), 1e-200)
+            found.z = np.where(core.free, np.maximum(core.columns(tau), 1e-200), 1.0)
+        return Marginals(
+            tau, value + constant, 0.5 * found.upper_bound + constant, found, found.iterations
+        )
+
+    def _folded(self, core: MatchingCore, t: Floats, z: Floats) -> Floats:
+        """Marginals from those of the double cover, the mean of both directions of an edge."""
+        tau = self.settled.copy()
+        tau += 0.5 * np.bincount(core.source, t, minlength=self.n_coordinates)
+        tau[core.col_source[core.free]] += 0.5 * z[core.free]
+        return tau
+
+    def without_prices(self, scores: Floats) -> tuple[Floats | None, float, None]:
+        """Scores minus the prices of the best vertex of the local polytope, and their sum."""
+        graph, nodes, edges = self._open
+        w, single = self._edges(scores), self._singles(scores)
+        prices = MatchingSpace._decode_open(self, graph, w, single, None).prices
+        if prices is None or graph.n_edges == 0:
+            return None, 0.0, None
+        calmed = np.zeros_like(scores)
+        calmed[edges] = w - prices[graph.row] - prices[graph.col]
+        free = self._remaining[1]
+        calmed[self.n_scored + nodes[free]] = single[free] - prices[free]
+        return calmed, float(prices.sum() + scores @ self.settled), None
+
+    def repriced(self, warm: Any, prices: Floats | None) -> None:
+        """States of calmed problems are not kept."""
+
+    def beliefs(
+        self, scores: Floats, damping: float = 0.0, max_sweeps: int = 2000, tol: float = 1e-8
+    ) -> BeliefMarginals:
+        """Marginals over the local polytope by belief propagation on the double cover."""
+        core = self._core if self.is_simple else None
+        if core is None:
+            raise MissingCapability(
+                "method='bp' is for matchings in which all nodes or none may stay single, and no "
+                "capacity is above 1"
+            )
+        constant = float(scores @ self.settled)
+        if self.is_settled:
+            return BeliefMarginals(self.settled.copy(), constant, NOTHING, 0.0)
+        rho = self._edge_rho[self._open[1]]
+        t, z, log_z, report, lacking = core_beliefs(core, scores, rho, damping, max_sweeps, tol)
+        return BeliefMarginals(self._folded(core, t, z), 0.5 * log_z + constant, report, lacking)
+
+    def interior(self) -> Floats:
+        """A point with every coordinate that is not settled strictly inside its range.
+
+        Even shares on complete graphs; otherwise the maximum-entropy point at zero scores.
+        """
+        if self._interior is None:
+            self._interior = self._find_interior()
+        return self._interior.copy()
+
+    def _find_interior(self) -> Floats:
+        graph = self._open[0]
+        n = graph.n_nodes
+        capacity, free = self._remaining
+        if graph.is_complete and is_matching(capacity, free):
+            share = 1.0 / (n - 1 + int(free.any()))
+            return self._coordinates(np.full(graph.n_edges, share), np.full(n, share))
+        return self._coordinates(*even_marginals(graph, capacity, free))
+
+    def price_bound(self, scores: Floats, prices: Floats, tau: Floats) -> float:
+        """A proven upper bound of log Z_rho at any prices of the open nodes, near tau."""
+        found = edge_dual.solve(
+            self._problem, self._edges(scores), self._singles(scores), prices, 1e-7, POLISHING
+        )
+        bound = found.upper_bound
+        core = self._core if found.failed and self._is_small else None
+        if core is not None:
+            bound_of_cover, _ = newton.polish(
+                core.rows, core.entries(scores), core.columns(scores), np.append(prices, 0.0),
+                core.entries(tau), 1e-7,
+            )  # fmt: skip
+            bound = min(bound, 0.5 * bound_of_cover)
+        return bound + float(scores @ self.settled)
+
+    def log_partition_floor(self, scores: Floats) -> float:
+        """A proven lower bound of log Z itself (not of log Z_rho), from true matchings."""
+        best = self.decode_integral(scores)
+        if not self.is_simple:
+            return best.score
+        partner = self.label(best.vertex)
+        w = scores[: self.n_scored]
+        if not self.free.any():
+            return swap_bound(partner, self.graph.dense(w, -np.inf))
+        if not self.free.all():
+            return best.score
+        single = np.where(self.capacity > 0, scores[self.n_scored :], 0.0)
+        w = w - single[self.graph.row] - single[self.graph.col]
+        return float(single.sum()) + drop_bound(partner, self.graph.dense(w, -np.inf))
+
+    # ------------------------------------------------------------------ curvature
+    def rest(self, found: Marginals) -> Floats:
+        """1 - tau of every coordinate; where the double cover knows it, accurate near 1."""
+        rest = 1.0 - found.tau
+        core = self._core if isinstance(found.warm, newton.Solution) else None
+        if core is not None:
+            edges = core.source < self.n_scored
+            known = newton.complements(core.rows, found.warm.t)[edges]
+            total = np.bincount(core.source[edges], known, minlength=self.n_scored)
+            rest[self._open[2]] = 0.5 * total[self._open[2]]  # both directions of an edge
+        return rest
+
+    def softened(self, share: float = 1.0) -> SoftenedMatching | None:
+        """A form with a safely concave entropy, None if this one is."""
+        above = np.maximum(self._edge_rho - SAFE_RHO, 0.0)
+        if not above.any():
+            return None
+        softer = copy.copy(self)
+        softer.is_softened = True
+        softer._set_rho(self._edge_rho - share * above)
+        return SoftenedMatching(self, softer)
+
+    @property
+    def has_feature_covariance(self) -> bool:
+        """Whether `feature_covariance` is cheap enough to be worth it."""
+        return self._is_small
+
+    def feature_covariance(self, found: Marginals, features: Floats) -> Floats:
+        """Hessian of log Z_rho in theta; `features` of shape (n_scored, K)."""
+        core = self._core
+        if core is None:
+            t, z = self._edges(found.tau), self._singles(found.tau)
+            return edge_dual.covariance_of_features(self._problem, t, z, features[self._open[2]])
+        return 0.5 * newton.covariance_of_features(
+            core.rows, core.solution(found), features, core.source
+        )
+
+
+def even_marginals(graph: SimpleGraph, capacity: Floats, free: Bools) -> tuple[Floats, Floats]:
+    """Edges' and unused capacities' values of largest entropy (rho = 1/2), at zero scores."""
+    n = graph.n_nodes
+    rho = np.where(capacity > 1, 0.0, 0.5)
+    problem = edge_dual.EdgeProblem(
+        graph.ptr, graph.col, graph.is_complete, rho,
+        np.asarray(capacity, dtype=np.float64), free, np.where(free, rho, 0.0),
+    )  # fmt: skip
+    found = edge_dual.solve(problem, np.zeros(graph.n_edges), np.zeros(n), None, 1e-10)
+    return found.t, found.z

@@ -1,0 +1,225 @@
+"""The part of a matching problem that is open: settled edges dropped, covered side in rows.
+
+`BipartiteMatching` speaks in coordinates (allowed pairs row by row, then single rows, then single
+columns). Kernels and decoders work on a *core*, in which every entry can go either way and, where
+only one side must be covered, that side is the rows. A `MatchingCore` holds the core and the way
+back to coordinates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...algorithms.matching import bethe, newton
+from ...algorithms.matching.rows import Rows
+from ...exceptions import InfeasibleError
+from ..contract import Marginals, Vertex
+from ..graphs.bipartite import BipartiteGraph, Clamped, clamped_edges
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+TINY = 1e-200  # entries are positive
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where the coordinates of single rows and single columns begin, and how many there are."""
+
+    row_single: int
+    col_single: int
+    n_coordinates: int
+
+    def flipped(self) -> Layout:
+        return Layout(self.col_single, self.row_single, self.n_coordinates)
+
+
+@dataclass(frozen=True)
+class MatchingCore:
+    """Rows for the kernels, and the coordinates they stand for.
+
+    rows : the problem, row by row; a row that may stay single has one more entry for that
+    edges : the graph among the core's rows and columns
+    source : coordinate of every entry of `rows`
+    col_source : coordinate of every column's probability to stay single
+    settled : (n_coordinates,), 1 where every admissible matching has a 1, else 0
+    """
+
+    rows: Rows
+    edges: BipartiteGraph
+    source: Ints
+    col_source: Ints
+    settled: Floats
+
+    @cached_property
+    def free(self) -> NDArray[np.bool_]:
+        """Columns that may stay single."""
+        found: NDArray[np.bool_] = self.rows.rho_cols > 0
+        return found
+
+    @cached_property
+    def any_free(self) -> bool:
+        return bool(self.free.any())
+
+    @cached_property
+    def plain(self) -> bool:
+        """Whether entries and coordinates are the same thing."""
+        size = self.settled.shape[0]
+        same = self.source.shape[0] == size and np.array_equal(self.source, np.arange(size))
+        return bool(same and not self.any_free and not self._is_single.any())
+
+    @cached_property
+    def is_bethe(self) -> bool:
+        """Whether `bethe_oracle` has the marginals."""
+        return self.plain and bethe.applies(self.rows, self.edges.is_complete)
+
+    def solution(self, found: Marginals) -> newton.Solution:
+        """Marginals as the kernels know them; from tau alone where they come another way."""
+        if isinstance(found.warm, newton.Solution):
+            return found.warm
+        t, z = self.entries(found.tau), np.where(self.free, self.columns(found.tau), 1.0)
+        return newton.Solution(
+            np.maximum(t, TINY), np.maximum(z, TINY), np.zeros(0), 0.0, found.value,
+            found.upper_bound, 0,
+        )  # fmt: skip
+
+    @cached_property
+    def _is_single(self) -> NDArray[np.bool_]:
+        found: NDArray[np.bool_] = self.rows.col == self.rows.rho_cols.shape[0]
+        return found
+
+    @cached_property
+    def edge_source(self) -> Ints:
+        """Coordinates of the edges."""
+        return self.source[~self._is_single]
+
+    @cached_property
+    def single_source(self) -> Ints:
+        """Coordinates of rows staying single; empty if they may not."""
+        return self.source[self._is_single]
+
+    @cached_property
+    def settled_ones(self) -> Ints:
+        return np.flatnonzero(self.settled)
+
+    @cached_property
+    def first_edge(self) -> Ints:
+        """Index of each row's first edge, on complete graphs."""
+        return np.arange(self.edges.n_rows) * self.edges.n_cols
+
+    def entropy_weights(self) -> tuple[Floats, Floats]:
+        """a and c of every coordinate, 0 where it is settled."""
+        a = np.zeros(self.settled.shape[0])
+        c = np.zeros(self.settled.shape[0])
+        a[self.source], c[self.source] = self.rows.a, self.rows.c
+        a[self.col_source[self.free]] = self.rows.rho_cols[self.free]
+        return a, c
+
+    def entries(self, values: Floats) -> Floats:
+        """Values of the rows' entries, from values of the coordinates."""
+        return values if self.plain else values[self.source]
+
+    def columns(self, values: Floats) -> Floats:
+        """Values of the columns staying single, 0 for those that may not."""
+        out = np.zeros(self.edges.n_cols)
+        if self.any_free:
+            out[self.free] = values[self.col_source[self.free]]
+        return out
+
+    def coordinates(self, t: Floats, z: Floats) -> Floats:
+        """Marginals of all coordinates, from those of entries and of single columns."""
+        if self.plain:
+            return t.copy()
+        tau = self.settled.copy()
+        tau[self.source] = t
+        tau[self.col_source[self.free]] = z[self.free]
+        return tau
+
+    def vertex(self, edge: Ints) -> Vertex:
+        """The vertex of each row's chosen edge (-1: single), with all that is settled."""
+        if self.plain:
+            return Vertex(edge, np.ones(edge.shape[0]))
+        matched = edge >= 0
+        single = self.free.copy()
+        single[self.edges.col[edge[matched]]] = False
+        indices = np.concatenate(
+            [
+                self.edge_source[edge[matched]],
+                self.single_source[~matched] if self.single_source.size else self.single_source,
+                self.col_source[single],
+                self.settled_ones,
+            ]
+        )
+        return Vertex(indices, np.ones(indices.shape[0]))
+
+
+def build_core(
+    graph: BipartiteGraph, rho_rows: Floats, rho_cols: Floats, perfect: bool, layout: Layout
+) -> MatchingCore:
+    """The core of matchings in `graph`; `perfect` as in `BipartiteMatching`."""
+    if not perfect:
+        return _with_singles(graph, rho_rows, rho_cols, layout)
+    if graph.n_rows <= graph.n_cols:
+        order = np.arange(graph.n_edges)
+        return _covering(graph, rho_rows, rho_cols, order, layout)
+    flipped, order = graph.transposed()
+    try:
+        return _covering(flipped, rho_cols, rho_rows, order, layout.flipped())
+    except InfeasibleError as error:
+        message = str(error).replace("rows", "columns")
+        raise InfeasibleError(message, error.rows, "columns") from None
+
+
+def _covering(
+    graph: BipartiteGraph, rho_rows: Floats, rho_cols: Floats, order: Ints, layout: Layout
+) -> MatchingCore:
+    """Every row is matched, surplus columns stay single; `order` gives the edges' coordinates."""
+    clamped = clamped_edges(graph)
+    settled = np.zeros(layout.n_coordinates)
+    settled[order[clamped.edge_always]] = 1.0
+    if graph.n_cols > graph.n_rows:
+        settled[layout.col_single + np.flatnonzero(clamped.col_always_single)] = 1.0
+    c = rho_rows[graph.row] + rho_cols[graph.col] - 1.0
+    rho = np.where(clamped.col_never_single, 0.0, rho_cols)
+    kept = np.arange(graph.n_cols)
+    if clamped.any:
+        graph, kept, keep = _without_settled(graph, clamped)
+        c, order, rho = c[keep], order[keep], rho[kept]
+    rows = Rows(graph.ptr, graph.col, np.ones(graph.n_edges), np.ascontiguousarray(c), rho)
+    return MatchingCore(rows, graph, order, layout.col_single + kept, settled)
+
+
+def _without_settled(
+    graph: BipartiteGraph, clamped: Clamped
+) -> tuple[BipartiteGraph, Ints, NDArray[np.bool_]]:
+    """The graph of open edges, the columns that have one, and which edges are open."""
+    keep = ~(clamped.edge_never | clamped.edge_always)
+    rows, new_row = np.unique(graph.row[keep], return_inverse=True)
+    cols, new_col = np.unique(graph.col[keep], return_inverse=True)
+    counts = np.bincount(new_row, minlength=rows.shape[0])
+    ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    core = BipartiteGraph(rows.shape[0], cols.shape[0], ptr, new_col.astype(np.int64))
+    return core, cols, keep
+
+
+def _with_singles(
+    graph: BipartiteGraph, rho_rows: Floats, rho_cols: Floats, layout: Layout
+) -> MatchingCore:
+    """Every node may stay single; every row gets one more entry for it."""
+    n, m = graph.n_rows, graph.n_cols
+    at = graph.ptr[1:]
+    c = rho_rows[graph.row] + rho_cols[graph.col] - 1.0
+    rows = Rows(
+        graph.ptr + np.arange(n + 1),
+        np.insert(graph.col, at, m),
+        np.insert(np.ones(graph.n_edges), at, rho_rows),
+        np.insert(c, at, 0.0),
+        rho_cols,
+    )
+    source = np.insert(np.arange(graph.n_edges), at, layout.row_single + np.arange(n))
+    col_source = layout.col_single + np.arange(m)
+    return MatchingCore(rows, graph, source, col_source, np.zeros(layout.n_coordinates))

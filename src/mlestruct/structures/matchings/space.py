@@ -1,0 +1,319 @@
+"""Matchings and b-matchings in general graphs: coordinates, entropy, decoding and labels.
+
+Every node i has a capacity b_i, the number of partners it has (or may have at most). Coordinates
+of tau: one per edge, then, where some node may have fewer partners, one per node for its unused
+capacity. The local polytope asks only that every node's coordinates sum to its capacity; in
+graphs with odd cycles its vertices are half-integral (`ExactMatching` rules those out). The
+entropy is that of the bipartite case,
+
+    H = sum_ij (rho_i + rho_j - 1)(1 - tau_ij) log(1 - tau_ij) - tau_ij log tau_ij
+        - sum_i rho_i sigma_i log sigma_i        (single nodes),
+
+with rho_i = 0 at nodes of capacity above 1, whose joint entropy has no closed form: what is left
+counts their edges as independent. Where there are such nodes, those of capacity 1 have rho_i of at
+most 1/2, so that every edge's entropy is concave by itself. log Z_rho >= log Z wherever
+rho_i + rho_j <= 1 on all edges (rho = 1/2, and all b-matchings with capacities above 1). With
+rho = 1 it is *not* a lower bound here, unlike in bipartite graphs.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ...algorithms.matching.blossom import best_matching
+from ...algorithms.matching.flow import best_b_matching
+from ...algorithms.matching.fractional import fractional_matching
+from ...algorithms.matching.integral_flow import best_integral_b_matching
+from ..contract import Decoding, Vertex
+from ..entropy import SeparableEntropy
+from ..graphs.simple import SimpleGraph
+from .fixed_edges import varying
+from .node_values import as_pairs, node_capacity, node_rho
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+class MatchingSpace:
+    """Matchings in `graph` over its local polytope, without an oracle.
+
+    Parameters
+    ----------
+    graph : SimpleGraph, or the number of nodes for all pairs
+    rho : float or array of shape (n_nodes,)
+        Reweighting in [1/2, 1]; if some capacities are above 1, it is 0 there and 1/2 elsewhere.
+    perfect : bool, or array of shape (n_nodes,)
+        Whether a node must use all its capacity.
+    capacity : int or array of shape (n_nodes,), number of partners
+    """
+
+    polytope = "local"
+
+    def __init__(
+        self,
+        graph: SimpleGraph | int,
+        rho: ArrayLike = 1.0,
+        perfect: ArrayLike = True,
+        capacity: ArrayLike = 1,
+    ):
+        self.graph = graph if isinstance(graph, SimpleGraph) else SimpleGraph.complete(graph)
+        n = self.graph.n_nodes
+        self.capacity = node_capacity(capacity, n)
+        self.free = ~np.broadcast_to(np.asarray(perfect, dtype=bool), (n,))
+        self.is_simple = bool((self.capacity <= 1).all())
+        self.rho = node_rho(rho, n)
+        if not self.is_simple:
+            self.rho = np.where(self.capacity > 1, 0.0, 0.5)
+        self.single_rho = np.where(self.free, self.rho, 0.0)
+        self.n_scored = self.graph.n_edges
+        self.n_coordinates = self.n_scored + (n if self.free.any() else 0)
+        self.settled, self.open_edges, self.open_singles = self._settle()
+        self._set_rho(self.rho)
+        self._interior: Floats | None = None
+        shape = (self.graph.ptr.tobytes(), self.graph.col.tobytes())
+        self.fingerprint = f"{self.polytope} matching {hash(shape)} " + str(
+            hash((self.capacity.tobytes(), self.free.tobytes()))
+        )
+
+    # ------------------------------------------------------------------ what is open
+    def _settle(self) -> tuple[Floats, Bools | None, Bools]:
+        """Coordinates with the same value in all points (0 elsewhere), edges that vary (None: all
+        do), and nodes whose unused capacity varies.
+        """
+        graph, n = self.graph, self.graph.n_nodes
+        settled = np.zeros(self.n_coordinates)
+        if graph.is_complete and n > 2 and n % 2 == 0 and self._plain_perfect:
+            return settled, None, self.free
+        if self.free.all() and (self.capacity > 0).all() and (graph.degree > 0).all():
+            return settled, None, self.free
+        found = self._decode_open(graph, np.zeros(graph.n_edges), np.zeros(n), None)
+        x = found.vertex.dense(graph.n_edges + n)
+        x, slack = x[: graph.n_edges], x[graph.n_edges :]
+        edges, singles = varying(graph, x, self.capacity.astype(float), self.free, slack)
+        settled[: graph.n_edges] = np.where(edges, 0.0, x)
+        if self.free.any():
+            settled[graph.n_edges :] = np.where(singles, 0.0, slack)
+        whole = edges.all() and graph.degree.all() and not settled.any()
+        return settled, None if whole else edges, singles
+
+    @property
+    def _plain_perfect(self) -> bool:
+        return bool((self.capacity == 1).all() and not self.free.any())
+
+    @cached_property
+    def _open(self) -> tuple[SimpleGraph, Ints, Ints]:
+        """The graph of edges that vary, its nodes and its edges."""
+        if self.open_edges is None:
+            return self.graph, np.arange(self.graph.n_nodes), np.arange(self.n_scored)
+        return self.graph.subgraph(self.open_edges)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether there is only one admissible matching."""
+        return self._open[0].n_edges == 0
+
+    @cached_property
+    def _remaining(self) -> tuple[Floats, Bools]:
+        """Capacity that is not settled at the open nodes, and which of them may leave some."""
+        graph, nodes = self.graph, self._open[1]
+        left = self.capacity.astype(np.float64)
+        for end in (graph.row, graph.col):
+            left -= np.bincount(end, self.settled[: self.n_scored], minlength=graph.n_nodes)
+        if self.n_coordinates > self.n_scored:
+            left -= self.settled[self.n_scored :]
+        return left[nodes], self.open_singles[nodes]
+
+    @property
+    def n_nodes(self) -> int:
+        return self.graph.n_nodes
+
+    def single_marginals(self, tau: Floats) -> Floats:
+        """Expected unused capacity of every node: its probability to stay single."""
+        if self.n_coordinates == self.n_scored:
+            return np.zeros(self.graph.n_nodes)
+        return tau[self.n_scored :].copy()
+
+    def with_rho(self, rho: ArrayLike) -> Any:
+        """The same output space with another entropy; with capacities above 1, this one."""
+        return self._over(self.graph, rho) if self.is_simple else self
+
+    def restricted(self, keep: Bools) -> tuple[Any, Ints]:
+        """The same over some of the pairs only, and the place of its coordinates in this one."""
+        smaller = self._over(self.graph.with_edges(keep), self.rho if self.is_simple else 0.5)
+        single = np.arange(self.n_scored, self.n_coordinates)
+        return smaller, np.concatenate([np.flatnonzero(keep), single])
+
+    def _over(self, graph: SimpleGraph, rho: ArrayLike) -> Any:
+        """The same kind of output space over a graph of as many nodes."""
+        return type(self)(graph, rho, ~self.free, self.capacity)
+
+    def _edges(self, values: Floats) -> Floats:
+        """Values of the open edges, from those of all coordinates."""
+        return values[: self.n_scored] if self.open_edges is None else values[self._open[2]]
+
+    def _singles(self, values: Floats) -> Floats:
+        """Values of the open nodes' unused capacity, 0 where there is none."""
+        nodes = self._open[1]
+        if self.n_coordinates == self.n_scored:
+            return np.zeros(nodes.shape[0])
+        return np.where(self.open_singles[nodes], values[self.n_scored + nodes], 0.0)
+
+    def _coordinates(self, t: Floats, z: Floats) -> Floats:
+        """Marginals of all coordinates, from those of open edges and open nodes."""
+        if self.n_coordinates == t.shape[0]:
+            return t
+        tau = self.settled.copy()
+        _, nodes, edges = self._open
+        tau[edges] = t
+        if self.n_coordinates > self.n_scored:
+            single = self.open_singles[nodes]
+            tau[self.n_scored + nodes[single]] = z[single]
+        return tau
+
+    # ------------------------------------------------------------------ entropy
+    def _set_rho(self, rho: Floats) -> None:
+        """Use `rho` for the edges' entropy; that of single nodes stays."""
+        graph = self.graph
+        self._edge_rho = rho
+        a, c = np.zeros(self.n_coordinates), np.zeros(self.n_coordinates)
+        open_edges = slice(None) if self.open_edges is None else self.open_edges
+        a[: self.n_scored][open_edges] = 1.0
+        c[: self.n_scored][open_edges] = (rho[graph.row] + rho[graph.col] - 1.0)[open_edges]
+        if self.n_coordinates > self.n_scored:
+            a[self.n_scored :] = np.where(self.open_singles, self.single_rho, 0.0)
+        self._entropy = SeparableEntropy(a, c)
+        self.__dict__.pop("_problem", None)
+        self.__dict__.pop("_core", None)
+
+    def entropy(self, tau: Floats) -> float:
+        """H_rho(tau)."""
+        return self._entropy(tau)
+
+    def entropy_gradient(self, tau: Floats) -> Floats:
+        """Gradient of H_rho; 0 at settled coordinates."""
+        return self._entropy.add_gradient(tau, np.zeros_like(tau))[0]
+
+    @property
+    def stepping_entropy(self) -> SeparableEntropy:
+        """The entropy as a sum over coordinates, for fast line searches."""
+        return self._entropy
+
+    # ------------------------------------------------------------------ decoding
+    def decode(self, scores: Floats, warm: Floats | None = None, prices: bool = False) -> Decoding:
+        """A vertex of the polytope of the largest total score, with prices of the open nodes."""
+        graph = self._open[0]
+        found = self._decode_open(graph, self._edges(scores), self._singles(scores), warm)
+        vertex = self._with_settled(found.vertex)
+        return Decoding(vertex, vertex.dot(scores), found.prices)
+
+    def _with_settled(self, vertex: Vertex) -> Vertex:
+        """A vertex over open edges and open nodes as one over all coordinates."""
+        if self.n_coordinates == self._open[0].n_edges:
+            return vertex
+        graph, nodes, edges = self._open
+        is_edge = vertex.indices < graph.n_edges
+        own = edges[vertex.indices[is_edge]]
+        single = nodes[vertex.indices[~is_edge] - graph.n_edges] + self.n_scored
+        known = np.flatnonzero(self.settled)
+        return Vertex(
+            np.concatenate([own, single, known]),
+            np.concatenate([vertex.values[is_edge], vertex.values[~is_edge], self.settled[known]]),
+        )
+
+    def _decode_open(
+        self, graph: SimpleGraph, scores: Floats, single: Floats, warm: Floats | None
+    ) -> Decoding:
+        """The best vertex over the edges of `graph`, then its nodes' unused capacity."""
+        nodes = graph.n_nodes
+        if graph is self.graph:
+            capacity, free = self.capacity.astype(np.float64), self.free
+        else:
+            capacity, free = self._remaining
+        if is_matching(capacity, free):
+            best = fractional_matching(
+                nodes, graph.ptr, graph.col, scores,
+                single=single if free.any() else None, warm=warm,
+            )  # fmt: skip
+            unused, amount = best.single_nodes, best.single_values
+            chosen, values, prices, score = best.edges, best.values, best.prices, best.score
+        else:
+            flow = best_b_matching(
+                nodes, graph.ptr, graph.col, scores, capacity, ~free, single=single, warm=warm
+            )
+            unused = np.flatnonzero(flow.slack)
+            amount = flow.slack[unused]
+            chosen, values, prices, score = flow.edges, flow.values, flow.prices, flow.score
+        indices = np.concatenate([chosen, graph.n_edges + unused])
+        return Decoding(Vertex(indices, np.concatenate([values, amount])), score, prices)
+
+    def decode_integral(self, scores: Floats) -> Decoding:
+        """A matching (or b-matching) of the largest total score, never a fractional one."""
+        graph = self._open[0]
+        w, single = self._edges(scores), self._singles(scores)
+        capacity, free = self._remaining
+        if is_matching(capacity, free):
+            best = best_matching(
+                graph.n_nodes, graph.ptr, graph.col, w, single=single if free.any() else None
+            )
+            indices = np.concatenate([best.edges, graph.n_edges + best.single_nodes])
+            vertex = Vertex(indices, np.ones(indices.shape[0]))
+        else:
+            flow = best_integral_b_matching(
+                graph.n_nodes, graph.ptr, graph.col, w, capacity, ~free, single
+            )
+            unused = np.flatnonzero(flow.slack)
+            vertex = Vertex(
+                np.concatenate([flow.edges, graph.n_edges + unused]),
+                np.concatenate([flow.values, flow.slack[unused]]),
+            )
+        vertex = self._with_settled(vertex)
+        return Decoding(vertex, vertex.dot(scores))
+
+    # ------------------------------------------------------------------ labels
+    def encode(self, label: Any) -> Vertex:
+        """The vertex of a label: partners (n_nodes,), -1 for single, or pairs (n_pairs, 2)."""
+        pairs = as_pairs(label)
+        edges = self.graph.edge_between(pairs[:, 0], pairs[:, 1])
+        if (edges < 0).any():
+            i, j = pairs[int(np.argmax(edges < 0))].tolist()
+            raise ValueError(f"the label pairs {i} with {j}, not allowed here")
+        used = np.bincount(pairs.ravel(), minlength=self.graph.n_nodes)
+        slack = self.capacity - used
+        wrong = (slack < 0) | ((slack > 0) & ~self.free)
+        if wrong.any():
+            i = int(np.argmax(wrong))
+            need = "at most" if self.free[i] else "exactly"
+            raise ValueError(
+                f"node {i} has {used[i]} partners, it must have {need} {int(self.capacity[i])}"
+            )
+        unused = np.flatnonzero(slack > 0)
+        indices = np.concatenate([edges, self.n_scored + unused])
+        return Vertex(indices, np.concatenate([np.ones(edges.shape[0]), slack[unused]]))
+
+    def label(self, vertex: Vertex) -> Ints:
+        """Partner of every node (-1: single), or with capacities above 1 the pairs, sorted."""
+        edges = np.sort(vertex.indices[vertex.indices < self.n_scored])
+        pairs = np.stack([self.graph.row[edges], self.graph.col[edges]], axis=1)
+        if not self.is_simple:
+            return pairs
+        partner = np.full(self.graph.n_nodes, -1, dtype=np.int64)
+        partner[pairs[:, 0]], partner[pairs[:, 1]] = pairs[:, 1], pairs[:, 0]
+        return partner
+
+    def hamming_loss(self, vertex: Vertex) -> tuple[float, Floats]:
+        """The share of nodes (partnerships) other than in `vertex`: constant + <scores, tau>."""
+        scores = np.zeros(self.n_coordinates)
+        is_edge = vertex.indices < self.n_scored
+        weight = np.where(is_edge, 2.0, 1.0) * vertex.values
+        scores[vertex.indices] = -weight / max(float(self.capacity.sum()), 1.0)
+        return 1.0, scores
+
+
+def is_matching(capacity: Floats, free: Bools) -> bool:
+    """Whether all capacities are 1, and all nodes or none may stay single."""
+    return bool((capacity == 1).all() and (free.all() or not free.any()))

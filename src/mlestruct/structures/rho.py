@@ -1,0 +1,136 @@
+"""Edge weights rho of the reweighted entropy on a pairwise graph.
+
+    H_rho = sum_n (1 - sum of rho at n) H(mu_n) + sum_e rho_e H(mu_e)
+
+It is concave, and log Z_rho bounds log Z from above, when rho lies in the spanning-forest
+polytope. rho = 1 on a forest is exact.
+"""
+
+from __future__ import annotations
+
+import warnings
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..algorithms.pairwise.spanning_trees import in_tree_polytope, orientation, tree_probabilities
+from .graphs.pairwise import PairwiseGraph
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+SMALLEST = 1e-4  # scores are divided by rho
+
+
+class Reweighting:
+    """rho per edge, and how it splits into conditional entropies.
+
+    Attributes
+    ----------
+    rho : (n_edges,)
+    counting : (n_nodes,), 1 - sum of rho at the node
+    into_tail, into_head : (n_edges,) or None
+        rho_e = into_tail + into_head with at most 1 going into each node: then H_rho is a sum of
+        conditional entropies with non-negative weights, which the upper bound of log Z_rho rests
+        on. None where rho allows no such split; there is no bound then.
+    """
+
+    rows_and_columns = False  # half the rows plus half the columns of a grid
+
+    def __init__(
+        self, graph: PairwiseGraph, rho: Floats, into_tail: Floats | None, into_head: Floats | None
+    ):
+        self._graph = graph
+        self.rho = rho
+        self.into_tail = into_tail
+        self.into_head = into_head
+
+    @cached_property
+    def counting(self) -> Floats:
+        tail, head, n = self._graph.tail, self._graph.head, self._graph.n_nodes
+        at_node = np.bincount(tail, self.rho, n) + np.bincount(head, self.rho, n)
+        return np.asarray(1.0 - at_node, dtype=np.float64)
+
+    @property
+    def is_concave(self) -> bool:
+        return self.into_tail is not None
+
+
+class RowsAndColumns(Reweighting):
+    """rho = 1/2 on a full 4-connected grid; arrays are made only when asked for."""
+
+    rows_and_columns = True
+
+    def __init__(self, graph: PairwiseGraph):
+        self._graph = graph
+
+    @cached_property
+    def rho(self) -> Floats:  # type: ignore[override]
+        return np.full(self._graph.n_edges, 0.5)
+
+    @property
+    def into_tail(self) -> Floats:  # type: ignore[override]
+        return np.zeros(self._graph.n_edges)
+
+    @property
+    def into_head(self) -> Floats:  # type: ignore[override]
+        # Each pixel is entered from the left and from above: at most 1.
+        return self.rho
+
+
+def reweighting(graph: PairwiseGraph, rho: Any = "auto") -> Reweighting:
+    """Make a `Reweighting` from what a user may pass.
+
+    rho : "auto", "uniform", float, or array of shape (n_edges,)
+        "uniform": the probability of each edge to be in a random spanning tree (1 on trees).
+        "auto": 1 on forests, 1/2 on full 4-connected grids, otherwise "uniform".
+    """
+    is_grid = graph.grid_shape is not None
+    if isinstance(rho, str):
+        if rho not in ("auto", "uniform"):
+            raise ValueError(f"rho: expected 'auto', 'uniform', a number or an array, got {rho!r}")
+        if graph.is_forest:
+            values = np.ones(graph.n_edges)
+        elif rho == "auto" and is_grid:
+            return RowsAndColumns(graph)
+        else:
+            trees = tree_probabilities(*_ends(graph))
+            return Reweighting(graph, trees.rho, trees.into_tail, trees.into_head)
+    elif is_grid and np.ndim(rho) == 0 and rho == 0.5:
+        return RowsAndColumns(graph)
+    else:
+        values = _check(rho, graph.n_edges)
+    ends = _ends(graph)
+    if not in_tree_polytope(*ends, values):
+        warnings.warn(
+            "rho lies outside the spanning-tree polytope: the entropy need not be concave, "
+            "log Z_rho is no upper bound, and the duality gap is no certificate: it only says how "
+            "far the weights are from a stationary point. "
+            "rho='uniform' is always safe.",
+            UserWarning,
+            stacklevel=2,
+        )
+        return Reweighting(graph, values, None, None)
+    split = orientation(*ends, values)
+    into_tail, into_head = split if split is not None else (None, None)
+    return Reweighting(graph, values, into_tail, into_head)
+
+
+def _ends(graph: PairwiseGraph) -> tuple[int, Ints, Ints]:
+    return graph.n_nodes, graph.tail.astype(np.int64), graph.head.astype(np.int64)
+
+
+def _check(rho: Any, n_edges: int) -> Floats:
+    values = np.asarray(rho, dtype=np.float64)
+    wrong = ~((values >= SMALLEST) & (values <= 1.0))
+    if wrong.any():
+        raise ValueError(
+            f"rho: every edge needs a weight from {SMALLEST:g} to 1, found {values[wrong][0]}"
+        )
+    if values.ndim == 0:
+        values = np.full(n_edges, float(values))
+    if values.shape != (n_edges,):
+        raise ValueError(f"rho: expected a number or shape ({n_edges},), got {values.shape}")
+    return np.ascontiguousarray(values)

@@ -1,0 +1,236 @@
+"""Chains: sequences of nodes, each in one of L states; one chain or many side by side.
+
+Coordinates of tau: L per node, then L*L per edge t -> t+1 (row: state of t). On a forest the Bethe
+entropy with rho = 1,
+
+    H = sum_n (1 - degree_n) H(tau_n) + sum_e H(tau_e),
+
+is the entropy itself, so log Z is exact, and that of a forest is the sum over its chains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..algorithms.pairwise.forward_backward import max_product, sum_product
+from .contract import Decoding, Marginals, Vertex
+from .entropy import SeparableEntropy
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+PART = 1024  # nodes worked on at a time: what they need stays in the processor's cache
+PART_NUMBERS = 4_000_000  # entries of edge tables that may exist at a time
+
+
+class Part(NamedTuple):
+    """Some neighbouring chains: where their chains, nodes and edges lie, and their own starts."""
+
+    chains: slice
+    nodes: slice
+    edges: slice
+    starts: Ints
+
+
+class Chains:
+    """Output space of labelled chains.
+
+    Parameters
+    ----------
+    lengths : int or sequence of int, the number of nodes of each chain
+    n_states : int, L
+    """
+
+    def __init__(self, lengths: ArrayLike, n_states: int):
+        given = np.atleast_1d(np.asarray(lengths))
+        sizes = given.astype(np.int64)
+        whole = given.dtype.kind in "iuf" and np.array_equal(sizes, given)
+        if sizes.ndim != 1 or sizes.shape[0] == 0 or sizes.min() < 1 or not whole:
+            raise ValueError(f"lengths: expected whole numbers of at least 1, got {lengths!r}")
+        if n_states < 2:
+            raise ValueError(f"n_states: expected at least 2, got {n_states}")
+        self.n_states = int(n_states)
+        self.starts = np.concatenate([[0], np.cumsum(sizes)])
+        self.n_chains = sizes.shape[0]
+        self.n_nodes = int(self.starts[-1])
+        self.n_edges = self.n_nodes - self.n_chains
+        self.fingerprint = f"{self.n_states} states, chains {hash(sizes.tobytes())}"
+        self._first_edge = self.n_nodes * self.n_states
+        self.n_coordinates = self._first_edge + self.n_edges * self.n_states**2
+        self.n_scored = self.n_coordinates
+
+    @cached_property
+    def tails(self) -> Ints:
+        """The node t of every edge t -> t+1, shape (n_edges,)."""
+        inner = np.ones(self.n_nodes, dtype=bool)
+        inner[self.starts[1:] - 1] = False
+        return np.flatnonzero(inner)
+
+    @property
+    def ends(self) -> tuple[Ints, Ints]:
+        """The two nodes of every edge."""
+        return self.tails, self.tails + 1
+
+    def _split(self, values: Floats) -> tuple[Floats, Floats]:
+        """Views of the node part (n_nodes, L) and of the edge part (n_edges, L, L)."""
+        n = self.n_states
+        return (
+            values[: self._first_edge].reshape(self.n_nodes, n),
+            values[self._first_edge :].reshape(self.n_edges, n, n),
+        )
+
+    def score_tables(self, scores: Floats) -> tuple[Floats, Floats]:
+        """Scores of nodes, (n_nodes, L), and of edges, (n_edges, L, L)."""
+        return self._split(scores)
+
+    def marginal_tables(self, tau: Floats) -> tuple[Floats, Floats]:
+        """Marginals of nodes and of edges, shaped as `score_tables`."""
+        return self._split(tau)
+
+    def from_tables(self, nodes: Floats, edges: Floats) -> Floats:
+        """tau of marginals of nodes and edges."""
+        return np.concatenate([nodes.ravel(), edges.ravel()])
+
+    # ------------------------------------------------------------------ entropy
+    @cached_property
+    def stepping_entropy(self) -> SeparableEntropy:
+        """The entropy as a sum over coordinates, weighted by counting numbers."""
+        counting = np.ones(self.n_coordinates)
+        nodes, _ = self._split(counting)
+        nodes[self.tails] -= 1.0
+        nodes[self.tails + 1] -= 1.0
+        return SeparableEntropy(counting, np.zeros(self.n_coordinates))
+
+    def entropy(self, tau: Floats) -> float:
+        """H(tau)."""
+        return self.stepping_entropy(tau)
+
+    def entropy_gradient(self, tau: Floats) -> Floats:
+        """Gradient of H."""
+        return self.stepping_entropy.add_gradient(tau, np.zeros_like(tau))[0]
+
+    def interior(self) -> Floats:
+        """All labellings equally probable."""
+        tau = np.empty(self.n_coordinates)
+        tau[: self._first_edge] = 1.0 / self.n_states
+        tau[self._first_edge :] = 1.0 / self.n_states**2
+        return tau
+
+    # ------------------------------------------------------------------ labels
+    def encode(self, label: Any) -> Vertex:
+        """The vertex of `label`: the state of every node, chain after chain."""
+        states = np.asarray(label, dtype=np.int64)
+        if states.shape != (self.n_nodes,):
+            raise ValueError(f"expected {self.n_nodes} states, got shape {states.shape}")
+        if states.min() < 0 or states.max() >= self.n_states:
+            raise ValueError(f"states must lie in 0 to {self.n_states - 1}")
+        n, tails = self.n_states, self.tails
+        nodes = np.arange(self.n_nodes) * n + states
+        pairs = states[tails] * n + states[tails + 1]
+        edges = self._first_edge + np.arange(self.n_edges) * n * n + pairs
+        indices = np.concatenate([nodes, edges])
+        return Vertex(indices, np.ones(indices.shape[0]))
+
+    def label(self, vertex: Vertex) -> Ints:
+        """The state of every node."""
+        nodes = vertex.indices[vertex.indices < self._first_edge]
+        states = np.empty(self.n_nodes, dtype=np.int64)
+        states[nodes // self.n_states] = nodes % self.n_states
+        return states
+
+    def hamming_loss(self, vertex: Vertex) -> tuple[float, Floats]:
+        """The share of nodes in another state than in `vertex`: constant + <scores, tau>."""
+        scores = np.zeros(self.n_coordinates)
+        nodes = vertex.indices < self._first_edge
+        scores[vertex.indices[nodes]] = -vertex.values[nodes] / self.n_nodes
+        return 1.0, scores
+
+    # ------------------------------------------------------------------ inference from scores
+    def decode(self, scores: Floats, warm: Floats | None = None) -> Decoding:
+        """The labelling of the largest score (Viterbi)."""
+        vertex = self.encode(max_product(self.starts, *self._split(scores)))
+        return Decoding(vertex, vertex.dot(scores))
+
+    def marginals(self, scores: Floats, warm: Any = None, tol: float = 1e-8) -> Marginals:
+        """Exact marginals and log Z (forward-backward), whatever `tol`."""
+        found = sum_product(self.starts, *self._split(scores))
+        log_z = float(found.log_z.sum())
+        tau = self.from_tables(found.nodes, found.edges)
+        return Marginals(tau, log_z, log_z, None, 1)
+
+    # ------------------------------------------------------------------ inference from features
+    def _parts(self, numbers_per_node: int) -> Iterator[Part]:
+        """The chains, some at a time."""
+        size = max(1, min(PART, PART_NUMBERS // numbers_per_node))
+        at = 0
+        while at < self.n_chains:
+            node = self.starts[at]
+            end = int(np.searchsorted(self.starts, node + size, side="right")) - 1
+            end = min(max(end, at + 1), self.n_chains)
+            stop = self.starts[end]
+            yield Part(
+                slice(at, end),
+                slice(int(node), int(stop)),
+                slice(int(node) - at, int(stop) - end),
+                self.starts[at : end + 1] - node,
+            )
+            at = end
+
+    def expectation(
+        self,
+        features: Any,
+        theta: Floats,
+        offset: Floats | None = None,
+        warm: Any = None,
+        tol: float = 1e-8,
+    ) -> tuple[Marginals, Floats] | None:
+        """log Z and expected moments at once, the chains done part by part.
+
+        Nothing of the size of tau is made, and the returned tau is empty. None where the features
+        are not scored part by part or there is an offset.
+        """
+        if offset is not None or not hasattr(features, "sweep"):
+            return None
+        sweep = features.sweep(theta)
+        log_z = 0.0
+        for part in self._parts(features.table_numbers):
+            found = sum_product(part.starts, *sweep.scores(part.nodes, part.edges))
+            sweep.add(found.nodes, found.edges)
+            log_z += float(found.log_z.sum())
+        return Marginals(np.zeros(0), log_z, log_z, None, 1), sweep.moments()
+
+    def best_states(self, features: Any, theta: Floats) -> Ints:
+        """The most probable labelling, shape (n_nodes,)."""
+        states = np.empty(self.n_nodes, dtype=np.int64)
+        sweep = features.sweep(theta)
+        for part in self._parts(features.table_numbers):
+            states[part.nodes] = max_product(part.starts, *sweep.scores(part.nodes, part.edges))
+        return states
+
+    def node_marginals(self, features: Any, theta: Floats) -> Floats:
+        """The probability of every state of every node, shape (n_nodes, L)."""
+        out = np.empty((self.n_nodes, self.n_states))
+        sweep = features.sweep(theta)
+        for part in self._parts(features.table_numbers):
+            out[part.nodes] = sum_product(part.starts, *sweep.scores(part.nodes, part.edges)).nodes
+        return out
+
+    def log_likelihoods(self, features: Any, theta: Floats, states: Ints) -> Floats:
+        """log p(states) of every chain, shape (n_chains,)."""
+        out = np.empty(self.n_chains)
+        sweep = features.sweep(theta)
+        for part in self._parts(features.table_numbers):
+            scores, tables = sweep.scores(part.nodes, part.edges)
+            own = states[part.nodes]
+            seen = scores[np.arange(own.shape[0]), own]
+            tails = self.tails[part.edges] - part.nodes.start
+            table = 0 if tables.shape[0] == 1 else np.arange(tails.shape[0])
+            seen[tails] += tables[table, own[tails], own[tails + 1]]
+            totals = np.add.reduceat(seen, part.starts[:-1])
+            out[part.chains] = totals - sum_product(part.starts, scores, tables).log_z
+        return out

@@ -1,0 +1,116 @@
+"""Max-product on forests against enumeration; what counts as a forest."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mlestruct.algorithms.pairwise.viterbi import ForestDecoder, checked_edges, is_forest
+
+examples = settings(deadline=None, max_examples=150)
+generators = st.integers(0, 2**32 - 1).map(np.random.default_rng)
+
+
+def draw_forest(rng, n):
+    """Random parents, some missing; node names, edge order and directions shuffled."""
+    name = rng.permutation(n)
+    pairs = np.array(
+        [(name[rng.integers(i)], name[i]) for i in range(1, n) if rng.random() < 0.8], int
+    ).reshape(-1, 2)
+    pairs = rng.permutation(pairs)
+    swap = rng.random(len(pairs)) < 0.5
+    pairs[swap] = pairs[swap][:, ::-1]
+    return pairs[:, 0], pairs[:, 1]
+
+
+def total(tail, head, n_states, scores, labels):
+    n = labels.size
+    nodes = scores[: n * n_states].reshape(n, n_states)
+    edges = scores[n * n_states :].reshape(-1, n_states, n_states)
+    by_edge = edges[np.arange(tail.size), labels[tail], labels[head]]
+    return nodes[np.arange(n), labels].sum() + by_edge.sum()
+
+
+@examples
+@given(st.integers(1, 6), st.integers(1, 3), generators, st.booleans())
+def test_decoder_finds_the_best_of_all_labellings(n, n_states, rng, ties):
+    tail, head = draw_forest(rng, n)
+    size = n * n_states + tail.size * n_states**2
+    scores = rng.integers(-1, 2, size).astype(float) if ties else rng.normal(size=size)
+    labels, value = ForestDecoder(n, tail, head, n_states).solve(scores)
+    assert labels.dtype == np.int64
+    best = max(
+        total(tail, head, n_states, scores, np.array(y)) for y in product(range(n_states), repeat=n)
+    )
+    assert value == pytest.approx(best, abs=1e-12)
+    assert total(tail, head, n_states, scores, labels) == pytest.approx(best, abs=1e-12)
+
+
+def test_equal_scores_give_the_lowest_states():
+    labels, value = ForestDecoder(4, [0, 2], [1, 1], 3).solve(np.zeros(12 + 18))
+    assert labels.tolist() == [0, 0, 0, 0]
+    assert value == 0.0
+
+
+def test_isolated_nodes_take_their_own_best_state():
+    labels, value = ForestDecoder(3, [], [], 2).solve([0.0, 1.0, 3.0, 2.0, -1.0, -2.0])
+    assert labels.tolist() == [1, 0, 0]
+    assert value == 3.0
+
+
+@pytest.mark.parametrize("n_states", [2, 5])
+def test_long_path_equals_a_plain_viterbi(n_states):
+    n = 100_000
+    rng = np.random.default_rng(0)
+    nodes, edges = rng.normal(size=(n, n_states)), rng.normal(size=(n - 1, n_states, n_states))
+    best = nodes[0]
+    for step, node in zip(edges, nodes[1:], strict=True):
+        best = (best[:, None] + step).max(axis=0) + node
+    tail, head = np.arange(n - 1), np.arange(1, n)
+    scores = np.concatenate([nodes.ravel(), edges.ravel()])
+    labels, value = ForestDecoder(n, tail, head, n_states).solve(scores)
+    assert value == pytest.approx(best.max(), rel=1e-12)
+    assert total(tail, head, n_states, scores, labels) == pytest.approx(value, rel=1e-12)
+
+
+@examples
+@given(st.integers(1, 12), st.integers(0, 12), generators)
+def test_is_forest_agrees_with_networkx(n, n_edges, rng):
+    nx = pytest.importorskip("networkx")
+    pairs = [p for p in np.ndindex(n, n) if p[0] < p[1]]
+    chosen = [pairs[k] for k in rng.permutation(len(pairs))[:n_edges]]
+    tail, head = np.array(chosen, int).reshape(-1, 2).T
+    graph = nx.empty_graph(n)
+    graph.add_edges_from(chosen)
+    assert is_forest(n, tail, head) == nx.is_forest(graph)
+    if not is_forest(n, tail, head):
+        with pytest.raises(ValueError, match="has a cycle"):
+            ForestDecoder(n, tail, head, 2)
+
+
+@pytest.mark.parametrize(
+    ("n", "tail", "head", "message"),
+    [
+        (0, [], [], "n_nodes must be at least 1"),
+        (2, [0], [2], r"head must be in 0\.\.1, got 2\.\.2"),
+        (2, [-1], [1], r"tail must be in 0\.\.1"),
+        (2, [0.5], [1], "tail must be a 1-d array of integers"),
+        (3, [0, 1], [1], "same length"),
+        (2, [0, 1], [1, 1], "edge 1 joins node 1 to itself"),
+        (2, [0, 1], [1, 0], "given twice"),
+    ],
+)
+def test_edges_are_checked(n, tail, head, message):
+    with pytest.raises(ValueError, match=message):
+        checked_edges(n, tail, head)
+
+
+def test_scores_and_states_are_checked():
+    with pytest.raises(ValueError, match="n_states must be at least 1"):
+        ForestDecoder(2, [0], [1], 0)
+    with pytest.raises(ValueError, match=r"scores must have shape \(8,\)"):
+        ForestDecoder(2, [0], [1], 2).solve(np.zeros(7))
+    with pytest.raises(ValueError, match="scores must be finite"):
+        ForestDecoder(2, [0], [1], 2).solve(np.full(8, np.nan))

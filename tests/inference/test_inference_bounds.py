@@ -1,0 +1,372 @@
+"""Proven bounds of log Z, and of log-likelihoods, against enumeration."""
+
+import warnings
+
+import brute
+import brute_general
+import brute_pairwise
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import logsumexp
+from test_inference import (
+    KINDS,
+    adversarial,
+    bipartite,
+    case_of,
+    cases,
+    chains,
+    general,
+    graph_of,
+    labelling,
+    masked,
+)
+
+from mlestruct import BipartiteMatchingCRF, ChainCRF, GraphCRF, GridCRF, MatchingCRF
+from mlestruct.exceptions import InfeasibleError
+from mlestruct.inference import log_partition_bounds, marginals
+from mlestruct.inference.exact_space import Counted
+from mlestruct.structures import (
+    BinaryPairwise,
+    BipartiteMatching,
+    Chains,
+    LocalMatching,
+    MissingCapability,
+    PairwiseGraph,
+)
+
+examples = settings(deadline=None, max_examples=25)
+scales = st.sampled_from([0.1, 1.0, 3.0, 10.0])
+
+
+def bounds_of(case, scores, **options):
+    """Bounds, with all warnings as errors."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return log_partition_bounds(case.structure, scores, **options)
+
+
+def check(case, scores, **options):
+    """The interval holds log Z, and says why."""
+    bounds = bounds_of(case, scores, **options)
+    lower, upper = bounds
+    exact, slack = case.log_z(scores), case.slack(scores)
+    assert (lower, upper) == (bounds.lower, bounds.upper)
+    assert np.isfinite([lower, upper]).all()
+    assert lower - slack <= exact <= upper + slack
+    assert lower <= upper
+    for reason in (bounds.lower_reason, bounds.upper_reason):
+        assert isinstance(reason, str)
+        assert reason
+    return bounds
+
+
+# ---------------------------------------------------------------------- every kind
+@examples
+@given(cases(), brute.generators, brute.kinds, scales)
+def test_log_z_lies_within_its_bounds(case, rng, kind, scale):
+    check(case, case.scores(rng, kind, scale))
+
+
+@settings(deadline=None, max_examples=25)
+@given(brute_pairwise.loopy(max_nodes=5, n_states=(2, 3)), st.booleans(), brute.kinds, scales)
+def test_log_z_lies_within_tightened_bounds(given_space, minimal, kind, scale):
+    space, rng = given_space
+    space = graph_of(space.n_nodes, space.edges, space.n_states)
+    case = labelling(space, minimal=minimal and space.n_states == 2)
+    scores = case.scores(rng, kind, scale)
+    plain, tight = check(case, scores), check(case, scores, tighten_rho=True)
+    assert tight.upper <= plain.upper + case.slack(scores)
+
+
+@settings(deadline=None, max_examples=25)
+@given(brute.spaces(max_side=5), brute.generators, scales)
+def test_bounds_do_not_depend_on_rho(space, rng, scale):
+    case, other = bipartite(space), bipartite(space.with_rho(0.5))
+    scores = case.scores(rng, scale=scale)
+    first, second = check(case, scores), check(other, scores)
+    np.testing.assert_allclose(tuple(first), tuple(second), atol=1e-5)
+
+
+@settings(deadline=None, max_examples=25)
+@given(brute_general.b_spaces(), brute.generators, st.sampled_from([0.5, 5.0]))
+def test_b_matchings_with_scores_of_unused_capacity(space, rng, scale):
+    case = general(space)
+    check(case, case.scores(rng, scale=scale))
+
+
+@pytest.mark.parametrize("capacity", [[0, 0, 0, 0], [1, 1, 1, 0], [1, 0, 0, 1], [2, 1, 0, 1]])
+def test_nodes_without_capacity_have_nothing_to_leave_unused(capacity):
+    case = general(brute_general.complete(4, False, 0.5, np.array(capacity)))
+    scores = np.concatenate([np.zeros(6), [1.0, 2.0, -3.0, 7.0]])
+    check(case, scores)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_adversarial_scores_have_bounds(kind):
+    case = case_of(kind)
+    for scores in adversarial(case.size).values():
+        kept = scores.copy()
+        check(case, scores)
+        np.testing.assert_array_equal(scores, kept)
+
+
+@pytest.mark.parametrize("kind", ["binary triangle", "binary grid", "loopy", "forest"])
+def test_adversarial_scores_have_tightened_bounds(kind):
+    case = case_of(kind)
+    for scores in adversarial(case.size).values():
+        check(case, scores, tighten_rho=True)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_strong_ties_can_be_tightened(seed):
+    # Every edge is settled, so no direction in rho has a slope.
+    edges = [(i, j) for j in range(6) for i in range(j)]
+    case = labelling(graph_of(6, edges, 2), minimal=True)
+    scores = 1000.0 * np.random.default_rng(seed).integers(-1, 2, case.size)
+    check(case, scores, tighten_rho=True)
+
+
+# ---------------------------------------------------------------------- where they are equal
+@settings(deadline=None, max_examples=25)
+@given(brute_pairwise.forests(max_nodes=6, n_states=(2, 3)), st.booleans(), brute.kinds, scales)
+def test_bounds_of_forests_are_exact(given_space, minimal, kind, scale):
+    space, rng = given_space
+    case = labelling(space, minimal=minimal and space.n_states == 2)
+    scores = case.scores(rng, kind, scale)
+    bounds = check(case, scores)
+    assert bounds.upper - bounds.lower <= 1e-6 + case.slack(scores)
+    assert bounds.lower_reason == bounds.upper_reason == "exact"
+
+
+def test_forests_are_exact_whatever_their_rho():
+    graph = PairwiseGraph(4, [(0, 1), (1, 2), (3, 2)])
+    scores = np.random.default_rng(0).normal(size=7)
+    exact = marginals(BinaryPairwise(graph), scores, "exact").log_partition
+    bounds = log_partition_bounds(BinaryPairwise(graph, 0.5), scores)
+    np.testing.assert_allclose(tuple(bounds), exact, atol=1e-5)
+
+
+@pytest.mark.parametrize("lengths", [[1], [5], [2, 3, 1]])
+def test_bounds_of_chains_are_exact(lengths):
+    case = chains(lengths, 2)
+    scores = case.scores(np.random.default_rng(0), scale=3.0)
+    bounds = check(case, scores)
+    assert bounds.lower == bounds.upper
+    assert bounds.lower_reason == "exact"
+
+
+@pytest.mark.parametrize("kind", ["square", "singles", "group", "loopy", "b-matching some"])
+def test_counted_spaces_are_exact(kind):
+    case = case_of(kind)
+    scores = case.scores(np.random.default_rng(0))
+    bounds = log_partition_bounds(Counted(case.structure), scores)
+    np.testing.assert_allclose(tuple(bounds), case.log_z(scores), atol=1e-9)
+
+
+def test_a_single_matching_is_exact():
+    table = np.where(np.tri(4, dtype=bool), 1.0, -np.inf)
+    np.testing.assert_allclose(tuple(log_partition_bounds(BipartiteMatching((4, 4)), table)), 4.0)
+
+
+# ---------------------------------------------------------------------- which bound it is
+def test_reasons_name_the_bound():
+    def reasons(structure, scores=None):
+        size = structure.n_coordinates
+        found = log_partition_bounds(structure, np.zeros(size) if scores is None else scores)
+        return found.lower_reason, found.upper_reason
+
+    assert "Bethe" in reasons(BipartiteMatching((3, 3)))[0]
+    assert "1/2" in reasons(BipartiteMatching((3, 3)))[1]
+    assert "1/2" in reasons(LocalMatching(6))[1]
+    assert "b-matching" in reasons(LocalMatching(4, capacity=2))[0]
+    triangle = BinaryPairwise(PairwiseGraph(3, [(0, 1), (1, 2), (0, 2)]))
+    assert "attractive" in reasons(triangle, np.array([0.0, 0, 0, 2.0, 2.0, 2.0]))[0]
+    assert "trees" in reasons(triangle)[1]
+
+
+def test_outside_the_tree_polytope_there_is_no_upper_bound_but_a_tightened_one():
+    graph = PairwiseGraph(3, [(0, 1), (1, 2), (0, 2)])
+    with pytest.warns(UserWarning, match="spanning-tree"):
+        structure = BinaryPairwise(graph, 1.0)
+    scores = np.array([0.3, -0.2, 0.1, 1.0, -1.0, 0.5])
+    exact = marginals(structure, scores, "exact").log_partition
+    open_ended = log_partition_bounds(structure, scores)
+    assert open_ended.upper == np.inf
+    assert "rho" in open_ended.upper_reason
+    bounds = log_partition_bounds(structure, scores, tighten_rho=True)
+    assert bounds.lower <= exact <= bounds.upper < np.inf
+
+
+def test_forbidden_pairs_narrow_the_model():
+    mask = masked(["xx.", "xxx", ".xx"])
+    table = np.where(mask, np.random.default_rng(0).normal(size=(3, 3)), -np.inf)
+    case = bipartite(brute.Space(mask))
+    found = log_partition_bounds(BipartiteMatching((3, 3)), table)
+    np.testing.assert_allclose(tuple(found), tuple(check(case, table[mask])), atol=1e-9)
+
+
+def test_constants_of_tables_are_counted():
+    rng = np.random.default_rng(0)
+    graph = PairwiseGraph(3, [(0, 1), (1, 2), (0, 2)])
+    nodes, edges = 5.0 + rng.normal(size=(3, 2)), rng.normal(size=(3, 2, 2))
+    lower, upper = log_partition_bounds(BinaryPairwise(graph), (nodes, edges))
+    space = brute_pairwise.Labellings(3, np.array([(0, 1), (1, 2), (0, 2)]))
+    assert lower <= space.log_partition(np.concatenate([nodes.ravel(), edges.ravel()])) <= upper
+
+
+# ---------------------------------------------------------------------- errors
+@pytest.mark.parametrize("tol", [-1.0, np.nan, None, "small"])
+def test_tolerances_that_make_no_sense(tol):
+    with pytest.raises(ValueError, match="tol: expected"):
+        log_partition_bounds(BipartiteMatching((2, 2)), np.zeros(4), tol=tol)
+
+
+def test_any_tolerance_gives_valid_bounds():
+    case = case_of("singles")
+    scores = case.scores(np.random.default_rng(0), scale=2.0)
+    for tol in (10.0, 0.1, 1e-3, 1e-9):
+        check(case, scores, tol=tol)
+
+
+@pytest.mark.parametrize(
+    "structure", [BipartiteMatching((2, 2)), LocalMatching(4), Chains(1, 3), Chains([3, 1], 2)]
+)
+def test_nothing_admissible_has_no_bounds(structure):
+    with pytest.raises(InfeasibleError):
+        log_partition_bounds(structure, np.full(structure.n_coordinates, -np.inf))
+
+
+def test_forbidden_states_are_refused():
+    structure = BinaryPairwise(PairwiseGraph(2, [(0, 1)]))
+    with pytest.raises(ValueError, match="-inf"):
+        log_partition_bounds(structure, [0.0, -np.inf, 0.0])
+
+
+def test_unknown_structures_have_no_bounds():
+    class Unknown:
+        n_coordinates = n_scored = 2
+
+        def decode(self, scores):
+            return None
+
+    with pytest.raises(MissingCapability, match="Unknown"):
+        log_partition_bounds(Unknown(), np.zeros(2))
+
+
+# ---------------------------------------------------------------------- log-likelihoods
+def check_likelihoods(model, X, Y, exact):
+    lower, upper = model.log_likelihood_bounds(X, Y)
+    assert lower.shape == upper.shape == (len(Y),)
+    assert (lower <= exact + 1e-7).all()
+    assert (exact <= upper + 1e-7).all()
+    assert (upper <= 0.0).all()
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (3, 4), (4, 2)])
+@pytest.mark.parametrize("perfect", [True, False])
+def test_likelihoods_of_bipartite_matchings(shape, perfect):
+    rng = np.random.default_rng(0)
+    space = brute.complete(*shape, perfect=perfect)
+    X = [rng.normal(size=(*shape, 2)) for _ in range(4)]
+    Y = [space.labels[rng.integers(len(space.labels))] for _ in range(4)]
+    model = BipartiteMatchingCRF(alpha=0.1, perfect=perfect).fit(X, Y)
+    scores = np.zeros((4, space.size))
+    scores[:, : shape[0] * shape[1]] = [table.ravel() for table in model.pair_scores(X)]
+    own = [space.structure.encode(y).dense(space.size) @ w for y, w in zip(Y, scores, strict=True)]
+    check_likelihoods(model, X, Y, np.array(own) - [space.log_partition(w) for w in scores])
+
+
+@pytest.mark.parametrize("polytope", ["local", "exact"])
+@pytest.mark.parametrize("perfect", [True, False])
+def test_likelihoods_of_matchings_of_a_group(polytope, perfect):
+    rng = np.random.default_rng(1)
+    space = brute_general.complete(6, perfect)
+    X = [rng.normal(size=(6, 6, 2)) for _ in range(4)]
+    X = [x + x.transpose(1, 0, 2) for x in X]
+    chosen = [space.vertices[rng.integers(len(space.vertices))] for _ in X]
+    Y = [partners(space, vertex) for vertex in chosen]
+    model = MatchingCRF(alpha=0.1, perfect=perfect, polytope=polytope).fit(X, Y)
+    check_likelihoods(model, X, Y, group_likelihoods(space, model.pair_scores(X), chosen))
+
+
+def test_likelihoods_of_b_matchings():
+    rng = np.random.default_rng(2)
+    space = brute_general.complete(5, True, 0.5, 2)
+    X = [rng.normal(size=(5, 5, 2)) for _ in range(3)]
+    X = [x + x.transpose(1, 0, 2) for x in X]
+    chosen = [space.vertices[rng.integers(len(space.vertices))] for _ in X]
+    Y = [space.edges[vertex[: space.n_edges] > 0] for vertex in chosen]
+    model = MatchingCRF(alpha=0.1, capacity=2).fit(X, Y)
+    check_likelihoods(model, X, Y, group_likelihoods(space, model.pair_scores(X), chosen))
+
+
+def partners(space, vertex):
+    label = np.full(space.n, -1)
+    for i, j in space.edges[vertex[: space.n_edges] > 0]:
+        label[i], label[j] = j, i
+    return label
+
+
+def group_likelihoods(space, tables, chosen):
+    out = []
+    for table, vertex in zip(tables, chosen, strict=True):
+        scores = np.zeros(space.size)
+        scores[: space.n_edges] = table[space.edges[:, 0], space.edges[:, 1]]
+        out.append(vertex @ scores - space.log_partition(scores))
+    return np.array(out)
+
+
+def labelling_likelihood(nodes, tables, space, label):
+    """nodes (n_nodes, L) and tables (n_edges, L, L) of scores, by enumeration."""
+    total = space.vertices @ np.concatenate([nodes.ravel(), tables.ravel()])
+    code = int(np.flatnonzero((space.labels == label).all(axis=1))[0])
+    return total[code] - logsumexp(total)
+
+
+@pytest.mark.parametrize("n_states", [2, 3])
+def test_likelihoods_of_graphs(n_states):
+    rng = np.random.default_rng(3)
+    edges = np.array([(0, 1), (1, 2), (0, 2), (2, 3)])
+    space = brute_pairwise.Labellings(4, edges, n_states)
+    X = [(rng.normal(size=(4, 2)), edges, rng.normal(size=(4, 1))) for _ in range(5)]
+    Y = [rng.integers(0, n_states, 4) for _ in range(5)]
+    model = GraphCRF(alpha=0.1, n_states=n_states).fit(X, Y)
+    exact = [
+        labelling_likelihood(
+            nodes @ model.node_coef_.T, np.einsum("stk,ek->est", model.edge_coef_, pairs), space, y
+        )
+        for (nodes, _, pairs), y in zip(X, Y, strict=True)
+    ]
+    check_likelihoods(model, X, Y, np.array(exact))
+
+
+def test_likelihoods_of_grids():
+    rng = np.random.default_rng(4)
+    space = brute_pairwise.Labellings(6, brute_pairwise.grid_edges(2, 3))
+    X = [rng.normal(size=(2, 3, 2)) for _ in range(4)]
+    Y = [rng.integers(0, 2, (2, 3)) for _ in range(4)]
+    model = GridCRF(alpha=0.1).fit(X, Y)
+    across, down = np.moveaxis(model.edge_coef_, -1, 0)
+    tables = np.stack([across] * 4 + [down] * 3)
+    exact = [
+        labelling_likelihood(x.reshape(6, 2) @ model.node_coef_.T, tables, space, y.ravel())
+        for x, y in zip(X, Y, strict=True)
+    ]
+    check_likelihoods(model, X, Y, np.array(exact))
+
+
+def test_likelihoods_of_chains():
+    rng = np.random.default_rng(5)
+    X = [rng.normal(size=(n, 2)) for n in (1, 3, 5)]
+    Y = [np.array([0]), np.array([0, 1, 2]), rng.integers(0, 3, 5)]
+    model = ChainCRF(alpha=0.1).fit(X, Y)
+    exact = []
+    for x, y in zip(X, Y, strict=True):
+        edges = np.stack([np.arange(len(y) - 1), np.arange(1, len(y))], axis=1)
+        space = brute_pairwise.Labellings(len(y), edges, 3)
+        tables = np.broadcast_to(model.edge_coef_[:, :, 0], (len(edges), 3, 3))
+        exact.append(labelling_likelihood(x @ model.node_coef_.T, tables, space, y))
+    check_likelihoods(model, X, Y, np.array(exact))
+    np.testing.assert_allclose(model.log_likelihood(X, Y), exact, atol=1e-9)

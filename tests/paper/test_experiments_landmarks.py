@@ -1,0 +1,368 @@
+"""The experiments on landmarks: protocol, bookkeeping, and small runs from end to end."""
+
+import json
+import os
+from functools import cache
+from itertools import permutations
+
+import numpy as np
+import pytest
+from scipy.optimize import linear_sum_assignment
+
+from mlestruct.paper import house_hotel, house_hotel_published, mismatch, rho
+from mlestruct.paper.doubts import described
+from mlestruct.paper.figures.landmarks import plot_losses_by_gap, plot_losses_by_rho, plot_sureness
+from mlestruct.paper.house_hotel_published import PUBLISHED
+from mlestruct.paper.landmark_results import (
+    Loss,
+    best_of,
+    digit_of,
+    is_whole,
+    loss_of,
+    mean_of,
+    remark,
+)
+from mlestruct.paper.landmarks import (
+    REAL,
+    Thirds,
+    chosen_methods,
+    common_setting,
+    configurations,
+    cross_validated,
+    estimator,
+    load_pairs,
+    losses_by_role,
+    others,
+    tuned_losses,
+)
+from mlestruct.paper.store import plain
+
+real_data = pytest.mark.skipif(
+    not os.environ.get("MLESTRUCT_DATA"), reason="MLESTRUCT_DATA names no folder"
+)
+EXPERIMENTS = (house_hotel.HouseHotel, rho.RhoTable, mismatch.Mismatch)
+SMALL = {
+    "scene": {
+        "n_landmarks": 6, "n_frames": 20, "degrees_per_frame": 3.0, "noise": 0.03, "seed": 1,
+    },
+    "gaps": [5, 8],
+    "penalties": [1.0, 0.01],
+    "hinge penalties": [1.0, 0.01],
+    "passes": [1, 5],
+    "decays": [0.0],
+}  # fmt: skip
+
+
+def small(experiment):
+    setting = experiment.setting(quick=True) | SMALL
+    return plain(setting | {"gap": 5} if experiment.name == "rho" else setting)
+
+
+@cache
+def run(make):
+    """The outcome, and the results it is made from, as they come back from the disk."""
+    experiment = make()
+    setting = small(experiment)
+    work = {part.name: part.work() for part in experiment.parts(setting)}
+    found = json.loads(json.dumps(plain(work)))
+    return experiment.outcome(setting, found), found
+
+
+# ---------------------------------------------------------------------- settings
+@pytest.mark.parametrize("make", EXPERIMENTS)
+def test_without_data_the_setting_says_that_it_generates_and_why(make, monkeypatch, tmp_path):
+    monkeypatch.setenv("MLESTRUCT_DATA", str(tmp_path))
+    setting = make().setting(quick=False)
+    assert setting["data"] == "generated"
+    assert "cmu_landmarks/house.csv" in setting["why"]
+    assert str(tmp_path) not in json.dumps(plain(setting))
+    assert make().setting(quick=True)["data"] == "generated"
+
+
+@pytest.mark.parametrize("quick", [False, True])
+def test_rivals_may_try_at_least_as_many_configurations(quick):
+    setting = house_hotel.HouseHotel().setting(quick)
+    numbers = {m: len(configurations(setting, m)) for m in setting["methods"]}
+    every_rho = sum(n for method, n in numbers.items() if method.startswith("rho"))
+    if not quick:
+        assert min(numbers["hinge"], numbers["perceptron"]) >= every_rho
+    assert min(numbers["hinge"], numbers["perceptron"]) >= numbers["rho=1"]
+
+
+@pytest.mark.parametrize("method", ["hinge", "rho=0.5"])
+def test_configurations_go_from_strong_to_weak(method):
+    penalties = [c["penalty"] for c in configurations(common_setting(False, ["house"]), method)]
+    assert penalties == sorted(penalties, reverse=True)
+
+
+# ---------------------------------------------------------------------- the protocol
+def test_thirds_share_no_pair_and_lack_none():
+    setting = small(rho.RhoTable())
+    pairs = load_pairs(setting, "scene", 5)
+    thirds = Thirds(pairs)
+    frames = [frame for part in thirds.parts for frame in part.frames]
+    assert sorted(frames) == sorted(pairs.frames)
+    assert sum(thirds.sizes) == len(pairs) == 15
+    assert [part.frames[0][0] % 3 for part in thirds.parts] == [0, 1, 2]
+    X, Y = thirds.samples([0, 2], thirds.scale([0, 2]))
+    assert len(X) == len(Y) == thirds.sizes[0] + thirds.sizes[2]
+    rows = np.concatenate([x.reshape(-1, x.shape[2]) for x in X])
+    assert rows.std(axis=0).mean() == pytest.approx(1.0)
+
+
+def random_losses(seed, n=5):
+    rng = np.random.default_rng(seed)
+    return [
+        [None if a == b else rng.integers(0, 4, size=n).astype(float).tolist() for b in range(3)]
+        for a in range(3)
+    ]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_choices_agree_with_enumeration(seed):
+    losses, sizes = random_losses(seed), [7, 7, 6]
+    for test in range(3):
+        a, b = (third for third in range(3) if third != test)
+        total = [
+            (losses[a][b][c] * sizes[b] + losses[b][a][c] * sizes[a]) / (sizes[a] + sizes[b])
+            for c in range(5)
+        ]
+        best, loss = cross_validated(losses, sizes, test)
+        assert (best, loss) == (total.index(min(total)), pytest.approx(min(total)))
+    expected = []
+    for train, validate, test in permutations(range(3)):
+        row = losses[train][validate]
+        expected.append(losses[train][test][row.index(min(row))])
+    assert losses_by_role(losses) == expected
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_best_of_methods_is_the_best_of_all_their_configurations(seed):
+    results = {}
+    for k in range(3):
+        losses = random_losses(10 * seed + k)
+        chosen = [cross_validated(losses, [4, 4, 4], test) for test in range(3)]
+        results[f"m{k}"] = {
+            "losses": losses,
+            "validation": [loss for _, loss in chosen],
+            "test": [float(10 * k + third) for third in range(3)],
+            "sizes": [4, 4, 4],
+        }
+    names = chosen_methods(results)
+    for third, name in enumerate(names):
+        loss = results[name]["validation"][third]
+        assert loss == min(result["validation"][third] for result in results.values())
+        earlier = list(results)[: list(results).index(name)]
+        assert all(results[e]["validation"][third] > loss for e in earlier)
+    found = best_of(results, 30)
+    assert found.thirds == tuple(results[n]["test"][t] for t, n in enumerate(names))
+    for (train, validate, test), loss in zip(permutations(range(3)), found.roles, strict=True):
+        tried = [
+            (results[f"m{k}"]["losses"][train][validate][c], k, c)
+            for k in range(3)
+            for c in range(5)
+        ]
+        _, k, c = min(tried)
+        assert loss == results[f"m{k}"]["losses"][train][test][c]
+
+
+@pytest.mark.parametrize("method", ["rho=0.5", "hinge", "perceptron"])
+def test_losses_are_counted_on_pairs_that_were_not_learned_from(method):
+    setting = small(house_hotel.HouseHotel())
+    found = tuned_losses(setting, "scene", 8, method)
+    thirds = Thirds(load_pairs(setting, "scene", 8))
+    for test in range(3):
+        scale = thirds.scale(others(test))
+        train = thirds.samples(others(test), scale)
+        fitted = estimator(setting, method, found["chosen"][test], len(train[0])).fit(*train)
+        wrong = []
+        for x, y in zip(*thirds.samples([test], scale), strict=True):
+            _, partner = linear_sum_assignment(x @ fitted.coef_, maximize=True)
+            wrong.append(np.mean(partner != y))
+        assert found["test"][test] == pytest.approx(np.mean(wrong))
+    assert found["fits"] == 3 * len(configurations(setting, method)) + 3
+    assert [found["losses"][a][a] for a in range(3)] == [None] * 3
+
+
+# ---------------------------------------------------------------------- published numbers
+def test_published_columns_have_the_means_they_are_known_by():
+    means = {
+        name: {key: float(np.mean([float(x) for x in texts])) for key, texts in columns.items()}
+        for name, columns in PUBLISHED.items()
+    }
+    assert means["house"] == pytest.approx({"FW": 0.032, "lin.+l.": 0.039}, abs=5e-4)
+    assert means["hotel"] == pytest.approx({"FW": 0.098, "lin.+l.": 0.085}, abs=5e-4)
+
+
+@pytest.mark.parametrize(("printed", "digit"), [("0.0049", 1e-4), ("0.12", 1e-2), ("0.0", 1e-4)])
+def test_digits(printed, digit):
+    assert digit_of(printed) == pytest.approx(digit)
+
+
+@pytest.mark.parametrize("printed", ["0.0614", "0.051", "0.0040", "0.13", "0.0"])
+@pytest.mark.parametrize("n_test", [10, 13, 17, 33, 34])
+def test_whole_numbers_of_landmarks_agree_with_enumeration(printed, n_test):
+    decimals = {"0.0": 4}.get(printed, len(printed) - 2)
+    losses = [round(wrong / (30 * n_test), decimals) for wrong in range(30 * n_test + 1)]
+    assert is_whole(printed, n_test, 30) == (float(printed) in losses)
+
+
+def test_published_losses_fit_test_sets_of_a_third():
+    found = house_hotel_published.whole_losses()
+    third, fewer, more = found["whole numbers of landmarks in"].values()
+    assert found["number"] == 40
+    assert third >= 38  # all but those of the hotel at a gap of 50
+    assert third > max(fewer, more)
+
+
+def test_remarks_tell_what_was_measured():
+    ours = Loss((0.01, 0.03), (0.05, 0.07), 0.002)
+    assert ours.mean == pytest.approx(0.02)
+    assert ours.range == (0.01, 0.03)
+    for published in (0.01, 0.02, 0.04):
+        assert "one third instead of two 0.0600" in remark(published, 1e-3, ours, {})
+    assert "no worse" not in remark(0.02, 1e-3, ours, {})
+    better, worse = Loss((0.0, 0.01), (0.1,), 0.1), Loss((0.1, 0.1), (0.1,), 0.1)
+    said = remark(0.01, 1e-3, ours, {"better": better, "worse": worse})
+    assert "0.0100 to 0.0300" in said
+    assert "1 of 2 thirds are no worse" in said
+    assert "better on the same pairs 0.0050" in said
+    assert "worse on" not in said
+
+
+def test_means_over_gaps_are_taken_third_by_third():
+    found = mean_of([Loss((0.0, 0.2), (0.1,), 0.01), Loss((0.4, 0.2), (0.3,), 0.03)])
+    assert found.thirds == pytest.approx((0.2, 0.2))
+    assert found.roles == pytest.approx((0.2,))
+    assert found.landmark == pytest.approx(0.01)
+
+
+def real_setting(experiment):
+    """The setting of a full run with data, whether there is any or not."""
+    setting = experiment.setting(quick=False) | {"data": REAL}
+    names = ["house"] if experiment.name == "rho" else ["hotel", "house"]
+    return setting | {"sequences": names}
+
+
+def invented(rng, setting, method="rho=1"):
+    n = len(configurations(setting, method))
+    losses = [
+        [None if a == b else rng.uniform(0.0, 0.3, n).tolist() for b in range(3)] for a in range(3)
+    ]
+    chosen = [cross_validated(losses, [9, 9, 8], third) for third in range(3)]
+    choices = configurations(setting, method)
+    return {
+        "losses": losses, "sizes": [9, 9, 8], "test": rng.uniform(0.0, 0.3, 3).tolist(),
+        "chosen": [choices[k] for k, _ in chosen], "validation": [loss for _, loss in chosen],
+        "seconds": 1.0, "fits": 3, "unconverged": 1, "looks": [],
+    }  # fmt: skip
+
+
+def test_every_published_loss_is_compared_and_explained():
+    experiment, rng = house_hotel.HouseHotel(), np.random.default_rng(0)
+    setting = real_setting(experiment)
+    found = {
+        p.name: invented(rng, setting, p.name.split(", ")[2]) for p in experiment.parts(setting)
+    }
+    outcome = experiment.outcome(setting, found)
+    assert len(outcome.comparisons) == 44
+    assert {row.whose for row in outcome.comparisons} == {"ours", "rival"}
+    assert all(row.remark for row in outcome.comparisons if row.verdict in ("better", "worse"))
+    row = next(c for c in outcome.comparisons if c.what == "house, gap 70: loss, CRF at rho = 1")
+    assert row.published == 0.051
+    assert row.ours == pytest.approx(np.mean(found["house, gap 70, rho=1"]["test"]))
+    assert len(outcome.verdicts) == 3
+    table = next(t for t in outcome.tables if t.name == "loss-hotel")
+    assert table.rows[-1][1] == pytest.approx(
+        np.mean([np.mean(found[f"hotel, gap {g}, rho=1"]["test"]) for g in setting["gaps"]])
+    )
+
+
+def test_every_published_rho_is_compared_and_explained():
+    experiment, rng = rho.RhoTable(), np.random.default_rng(1)
+    setting = real_setting(experiment)
+    found = {part.name: invented(rng, setting) for part in experiment.parts(setting)}
+    outcome = experiment.outcome(setting, found)
+    assert [row.published for row in outcome.comparisons] == list(rho.PUBLISHED.values())
+    assert all(row.remark for row in outcome.comparisons if row.verdict in ("better", "worse"))
+
+
+def test_rho_makes_little_difference_if_thirds_make_more():
+    near = {0.5: Loss((0.0, 0.2), (), 0.1), 1.0: Loss((0.05, 0.25), (), 0.1)}
+    far = {0.5: Loss((0.0, 0.01), (), 0.1), 1.0: Loss((0.2, 0.21), (), 0.1)}
+    assert rho.verdict("", near).holds
+    assert not rho.verdict("", far).holds
+
+
+# ---------------------------------------------------------------------- doubtful points
+def test_descriptions_of_points_agree_with_a_loop():
+    rng = np.random.default_rng(3)
+    tau = rng.dirichlet(np.ones(5), size=5)
+    predicted, truth = rng.permutation(5), rng.permutation(5)
+    for i, found in enumerate(described(predicted, truth, tau)):
+        others_of = [tau[i, j] for j in range(5) if j != predicted[i]]
+        place = sorted(tau[i], reverse=True).index(tau[i, truth[i]]) + 1
+        expected = [predicted[i] == truth[i], tau[i, predicted[i]], tau[i, truth[i]], place]
+        np.testing.assert_allclose(found, [*expected, max(others_of)], atol=1e-8)
+
+
+def test_numbers_of_doubts():
+    points = [[1, 0.9, 0.9, 1, 0.1], [0, 0.6, 0.4, 2, 0.4], [0, 0.9, 0.0, 5, 0.01]]
+    found = mismatch.Doubts([{"points": points, "unconverged": 2}]).numbers
+    assert found["wrong"] == 2
+    assert found["true partner among the two highest when wrong"] == 0.5
+    assert found["another partner is not trivial when wrong"] == 0.5
+    assert found["marginal of the predicted partner when wrong"] == pytest.approx(0.75)
+    assert found["marginal of the true partner when wrong"] == pytest.approx(0.2)
+    flawless = mismatch.Doubts([{"points": points[:1], "unconverged": 0}])
+    assert flawless.verdicts(1.0) == []
+    assert "none of 1" in flawless.sentence(1.0)
+
+
+# ---------------------------------------------------------------------- from end to end
+@pytest.mark.parametrize("make", EXPERIMENTS)
+def test_a_small_run(make, tmp_path):
+    outcome, found = run(make)
+    assert outcome.summary
+    assert not outcome.comparisons
+    for table in outcome.tables:
+        assert table.rows
+        assert {len(row) for row in table.rows} == {len(table.head)}
+        assert len(set(table.head)) == len(table.head)
+    for picture in outcome.pictures:
+        file = tmp_path / f"{picture.name}.png"
+        picture.figure.savefig(file, dpi=40)
+        assert file.stat().st_size > 1000
+        assert not picture.shows_data
+    json.dumps(plain(outcome.numbers), allow_nan=False)
+    part = next(iter(found))
+    again = {p.name: p for p in make().parts(small(make()))}[part].work()
+    assert plain(again) | {"seconds": 0} == found[part] | {"seconds": 0}
+
+
+def test_the_table_shows_the_losses_of_the_parts():
+    outcome, found = run(house_hotel.HouseHotel)
+    table = outcome.tables[0]
+    rows = {row[0]: dict(zip(table.head, row, strict=True)) for row in table.rows}
+    hinge = {gap: np.mean(found[f"scene, gap {gap}, hinge"]["test"]) for gap in (5, 8)}
+    assert rows[5]["hinge"] == pytest.approx(hinge[5])
+    assert rows["mean"]["hinge"] == pytest.approx((hinge[5] + hinge[8]) / 2)
+    assert loss_of(found["scene, gap 5, hinge"], 6).landmark == pytest.approx(1 / 30)
+
+
+def test_charts_name_what_they_lack():
+    with pytest.raises(ValueError, match="at least one sequence"):
+        plot_losses_by_gap([1, 2], {})
+    with pytest.raises(ValueError, match="shape"):
+        plot_losses_by_rho([0.5, 1.0], {"loss": np.zeros((3, 4))})
+    figure = plot_sureness({"rho = 1": ([0.9, 0.8], [])})
+    heights = [patch.get_height() for patch in figure.axes[0].patches]
+    assert sum(heights) == pytest.approx(1.0)
+
+
+# ---------------------------------------------------------------------- real data
+@real_data
+def test_real_house_at_a_small_gap_is_learned():
+    found = tuned_losses(common_setting(False, ["house"]), "house", 20, "rho=0.5")
+    assert np.mean(found["test"]) <= 0.01
+    assert found["unconverged"] == 0

@@ -1,0 +1,415 @@
+"""The experiment on the Weizmann horses, from end to end, and the pictures it draws."""
+
+import json
+import os
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy.special import expit
+from sklearn.linear_model import LogisticRegression
+
+from mlestruct import GridCRF
+from mlestruct.features.rows import DenseRows
+from mlestruct.learning import BlockFrankWolfe
+from mlestruct.paper.figures.horses import PublishedPoint, TimeCurve, plot_path, plot_progress
+from mlestruct.paper.horses import Horses
+from mlestruct.paper.horses.data import GENERATED, REAL, Data
+from mlestruct.paper.horses.experiment import completed
+from mlestruct.paper.horses.judge import Judge
+from mlestruct.paper.horses.memory import forget_peak, peak_gb
+from mlestruct.paper.horses.methods import CURVES
+from mlestruct.paper.horses.packing import packed, unpacked
+from mlestruct.paper.horses.results import Results, first_within, mean_error, rank
+from mlestruct.paper.horses.traces import Trace, TracedBlockFrankWolfe, Weights
+from mlestruct.paper.horses.unary import logistic_regression, unary_weights
+from mlestruct.paper.horses.work import method_part
+from mlestruct.paper.store import plain
+from mlestruct.plotting import plot_pixel_marginals, plot_segmentation
+
+real_data = pytest.mark.skipif(
+    "MLESTRUCT_DATA" not in os.environ, reason="MLESTRUCT_DATA does not name the real data"
+)
+
+TINY = completed(
+    {
+        "data": GENERATED,
+        "train": 4,
+        "test": 3,
+        "shape": [[24, 26], [30, 32]],
+        "seed": 3,
+        "hog": False,
+        "alpha": 5.0,
+        "budget": 0.4,
+        "picture": 4,
+        "halvings": 2,
+        "between": 1,
+    }
+)
+
+
+def blobs(n, size=10, seed=0):
+    rng = np.random.default_rng(seed)
+    Y = [np.kron(rng.integers(2, size=(2, 2)), np.ones((size // 2,) * 2, int)) for _ in range(n)]
+    X = [np.stack([np.ones(y.shape), y + rng.normal(size=y.shape)], axis=-1) for y in Y]
+    return X, Y
+
+
+def done(setting):
+    """The results of all parts, as they come back from the disk."""
+    found = {part.name: part.work() for part in Horses().parts(setting)}
+    return json.loads(json.dumps(plain(found), allow_nan=False))
+
+
+@pytest.fixture(scope="module")
+def found():
+    return done(TINY)
+
+
+# ---------------------------------------------------------------------- from end to end
+def test_no_weights_are_better_than_the_certified_optimum(found):
+    results = Results(TINY, found)
+    assert tuple(results.curves) == CURVES
+    for curve in results.curves.values():
+        for snapshot in curve["snapshots"]:
+            assert results.shortfall(snapshot) >= 0.0
+            assert 0.0 <= mean_error(snapshot) <= 1.0
+            assert len(snapshot["map_errors"]) == len(snapshot["marginal_errors"]) == 3
+        times = [snapshot["cpu"] for snapshot in curve["snapshots"]]
+        assert times == sorted(times)
+    assert results.shortfall(results.end("auto")) < results.shortfall(results.end("unary"))
+
+
+def test_paths_and_snapshots_agree_on_the_picture_that_is_shown(found):
+    results = Results(TINY, found)
+    for curve in results.curves.values():
+        shot, point = curve["snapshots"][-1], curve["path"][-1]
+        assert point["cpu"] == shot["cpu"]
+        assert point["map_error"] == pytest.approx(shot["map_errors"][0], abs=1e-6)
+        assert point["marginal_error"] == pytest.approx(shot["marginal_errors"][0], abs=1e-6)
+    mask = unpacked(found["picture"]["mask"])
+    assert results.share_of_figure == pytest.approx(mask.mean(), abs=1e-6)
+    marginals = results.curves["auto"]["shown"][-1]
+    wrong = np.mean((unpacked(marginals) > 0.5) != (mask > 0.5))
+    last = results.path_at("auto", TINY["shown"][-1])
+    assert wrong == pytest.approx(last["marginal_error"], abs=2e-3)
+
+
+def test_outcome_on_generated_pictures(found):
+    outcome = Horses().outcome(TINY, found)
+    assert not outcome.comparisons
+    assert outcome.verdicts
+    assert all(isinstance(verdict.holds, bool) for verdict in outcome.verdicts)
+    json.dumps(plain(outcome.numbers))
+    for table in outcome.tables:
+        assert all(len(row) == len(table.head) for row in table.rows)
+        assert table.rows
+    assert not any(picture.shows_data for picture in outcome.pictures)
+    assert [picture.name for picture in outcome.pictures] == ["progress", "picture-path", "picture"]
+
+
+def test_a_certificate_that_was_not_reached_is_told(found):
+    stored = json.loads(json.dumps(found))
+    stored["auto"]["curves"]["auto"]["certificates"] = []
+    outcome = Horses().outcome(TINY, stored)
+    assert any("no certificate within" in sentence for sentence in outcome.summary)
+    assert not outcome.verdicts[0].holds
+    assert "equal-time" not in [table.name for table in outcome.tables]
+
+
+def test_published_numbers_are_compared_at_their_times(found):
+    setting = {**TINY, "data": REAL, "picture": 4}
+    stored = json.loads(json.dumps(found))
+
+    def point(cpu, iteration, error):
+        return {"cpu": cpu, "iteration": iteration, "map_error": 0.5, "marginal_error": error}
+
+    paths = {
+        "bcfw": [point(300, 6000, 0.20), point(551, 12000, 0.09), point(553, 12100, 0.01)],
+        "bcfw-wavg": [point(100, 1000, 0.3), point(540, 11900, 0.05)],
+        "trw40": [point(9, 1, 0.249), point(200, 24, 0.10), point(590, 50, 0.09)],
+        "auto": [point(50, 3, 0.06), point(90, 30, 0.04)],
+    }
+    for part in stored.values():
+        for name, curve in part.get("curves", {}).items():
+            curve["path"] = paths.get(name, curve["path"])
+    outcome = Horses().outcome(setting, stored)
+    ours = [c for c in outcome.comparisons if c.whose == "ours" and c.better != "none"]
+    assert [c.ours for c in ours] == [0.09, 0.05, 0.04]
+    assert [c.verdict for c in ours] == ["worse", "better", "better"]
+    assert ours[0].spread == (0.09, 0.20)
+    rivals = [c for c in outcome.comparisons if c.whose == "rival" and c.better != "none"]
+    assert [c.ours for c in rivals] == [0.249, 0.10, 0.09]
+    assert [c.verdict for c in rivals] == ["equal", "better", "worse"]
+    assert all(c.remark for c in outcome.comparisons if c.verdict in ("worse", "missing"))
+    passes = next(c for c in outcome.comparisons if "passes" in c.what)
+    assert passes.ours == 12000 / TINY["train"]
+    assert outcome.pictures[-1].shows_data
+    paths["trw40"] = paths["trw40"][:1]
+    stored["trw40"]["curves"]["trw40"]["path"] = paths["trw40"]
+    later = Horses().outcome(setting, stored).comparisons
+    missing = [c for c in later if c.verdict == "missing" and c.better != "none"]
+    assert len(missing) == 1
+    assert "Not so many iterations" in missing[0].remark
+
+
+@real_data
+@pytest.mark.slow
+def test_edges_help_on_the_real_pictures():
+    pytest.importorskip("skimage")
+    pytest.importorskip("PIL")
+    few = {"data": REAL, "train": 12, "test": 6, "max_side": 60, "hog": True, "alpha": 20.0}
+    setting = completed({**few, "budget": 20.0, "picture": 12, "halvings": 1, "between": 1})
+    auto = method_part(setting, "auto")["curves"]["auto"]
+    unary = method_part(setting, "unary")["curves"]["unary"]
+    assert first_within(auto["certificates"], setting["tol"]) is not None
+    crf, pixels = (mean_error(curve["snapshots"][-1], "map") for curve in (auto, unary))
+    assert crf < pixels < 0.3
+
+
+# ---------------------------------------------------------------------- settings and data
+def test_quick_pictures_are_generated_and_small(monkeypatch):
+    monkeypatch.setenv("MLESTRUCT_DATA", "/nowhere")
+    setting = Horses().setting(quick=True)
+    assert setting["data"] == GENERATED
+    assert not setting["hog"]
+    assert setting["moments"][-1] == setting["shown"][-1] == setting["budget"]
+    assert setting["picture"] in Data(setting).test
+
+
+def test_full_setting_says_why_pictures_are_generated(monkeypatch, tmp_path):
+    pytest.importorskip("skimage")
+    pytest.importorskip("PIL")
+    monkeypatch.delenv("MLESTRUCT_DATA", raising=False)
+    setting = Horses().setting(quick=False)
+    assert setting["data"] == GENERATED
+    assert "MLESTRUCT_DATA does not name" in setting["why"]
+    monkeypatch.setenv("MLESTRUCT_DATA", str(tmp_path))
+    assert "has no weizmann_horses" in Horses().setting(quick=False)["why"]
+    assert str(tmp_path) not in json.dumps(Horses().setting(quick=False))
+
+
+def test_real_pictures_are_used_where_they_are(monkeypatch, tmp_path):
+    pillow = pytest.importorskip("PIL.Image")
+    pytest.importorskip("skimage")
+    for folder in ("rgb", "figure_ground"):
+        (tmp_path / REAL / folder).mkdir(parents=True)
+        photo = np.full((20, 30, 3), 200 if folder == "rgb" else 255, dtype=np.uint8)
+        pillow.fromarray(photo).save(tmp_path / REAL / folder / "horse207.jpg")
+    monkeypatch.setenv("MLESTRUCT_DATA", str(tmp_path))
+    setting = Horses().setting(quick=False)
+    assert (setting["data"], setting["train"], setting["test"]) == (REAL, 200, 128)
+    assert 60 * 9.2 in setting["moments"]
+    assert str(tmp_path) not in json.dumps(setting)
+    images, masks = Data(setting).pictures([setting["picture"]])
+    assert images[0].shape == (20, 30, 3)
+    assert masks[0].all()
+
+
+def test_generated_pictures_are_the_same_each_time():
+    data = Data(TINY)
+    images, masks = data.pictures([5])
+    again, _ = replace(data, setting=dict(TINY)).pictures([0, 5])
+    np.testing.assert_array_equal(images[0], again[1])
+    assert masks[0].shape == images[0].shape[:2]
+    assert list(data.train) == [0, 1, 2, 3]
+    assert list(data.test) == [4, 5, 6]
+
+
+# ---------------------------------------------------------------------- judge and methods
+def test_without_edges_errors_and_likelihood_are_those_of_logistic_regression():
+    data = Data(TINY)
+    X, Y = data.training()
+    theta = unary_weights(X, Y, TINY["alpha"])
+    judge = Judge(data)
+    n = X[0][0].shape[2]
+    w = theta[n : 2 * n] - theta[:n]
+    log_likelihood = sum(
+        float(np.where(y == 1, -np.logaddexp(0, -x @ w), -np.logaddexp(0, x @ w)).sum())
+        for (x, _), y in zip(X, Y, strict=True)
+    )
+    expected = log_likelihood - 0.5 * TINY["alpha"] * float(theta @ theta)
+    assert judge.likelihood(judge.problem(X, Y), theta) == pytest.approx(expected, rel=1e-5)
+    images, masks = data.pictures(data.test)
+    scores = [data.sample(image)[0] @ w for image in images]
+    wrong = [np.mean((s > 0) != m) for s, m in zip(scores, masks, strict=True)]
+    errors = judge.errors(data.test, [theta])
+    np.testing.assert_allclose(errors[:, 0, 0], wrong, atol=1e-12)
+    np.testing.assert_allclose(errors[:, 0, 1], wrong, atol=1e-12)
+    np.testing.assert_allclose(judge.path(data.test[0], [theta, theta]), errors[[0, 0], 0])
+    np.testing.assert_allclose(judge.marginals(images[0], theta), expit(scores[0]), atol=1e-5)
+
+
+def test_logistic_regression_agrees_with_scikit_learn():
+    rng = np.random.default_rng(0)
+    x = [rng.normal(size=(n, 4)) for n in (80, 120)]
+    labels = [
+        (part @ [1.0, -2.0, 0.5, 0.0] + rng.normal(size=len(part)) > 0).astype(int) for part in x
+    ]
+    alpha = 3.0
+    found = logistic_regression([DenseRows(part) for part in x], labels, alpha, rtol=1e-12)
+    reference = LogisticRegression(C=2.0 / alpha, fit_intercept=False, tol=1e-10, max_iter=1000)
+    reference.fit(np.concatenate(x), np.concatenate(labels))
+    np.testing.assert_allclose(found, reference.coef_[0], rtol=1e-5, atol=1e-6)
+
+
+def test_unary_weights_are_the_optimum_of_a_crf_without_edges():
+    X, Y = blobs(6)
+    no_edges = [(x, (np.zeros((10, 9, 1)), np.zeros((9, 10, 1)))) for x in X]
+    model = GridCRF(alpha=2.0, tol=1e-10).fit(no_edges, Y)
+    rows = [DenseRows(x.reshape(-1, 2)) for x in X]
+    w = logistic_regression(rows, [y.ravel() for y in Y], 2.0, rtol=1e-12)
+    np.testing.assert_allclose(model.node_coef_, [-0.5 * w, 0.5 * w], atol=1e-4)
+
+
+def test_traced_averages_are_those_of_the_solver():
+    X, Y = blobs(4)
+    with pytest.warns(match="stopped"):
+        model = GridCRF(
+            alpha=1.0,
+            solver=BlockFrankWolfe(step="fixed", averaging=True),
+            max_iter=5,
+            tol=1e-12,
+            random_state=0,
+        ).fit(X, Y)
+    solver = TracedBlockFrankWolfe(step="fixed")
+    with pytest.warns(match="stopped"):
+        GridCRF(alpha=1.0, solver=solver, max_iter=5, tol=1e-12, random_state=0).fit(X, Y)
+    np.testing.assert_allclose(solver.average[0].value, model.coef_)
+    assert solver.iterates.weights  # how many are kept depends on the clock
+    assert solver.averages.weights
+    assert solver.iterates.steps == 5 * 4
+
+
+# ---------------------------------------------------------------------- traces
+def traced(*moments):
+    trace = Trace()
+    trace.weights = [Weights(t, 2 * t, int(t), np.array([t])) for t in moments]
+    return trace
+
+
+def test_weights_at_a_moment_are_the_last_ones_known_then():
+    trace = traced(1.0, 2.0, 4.0, 8.0)
+    assert [weights.cpu for weights in trace.at([0.5, 2.0, 3.0])] == [2.0, 8.0]
+    assert [weights.cpu for weights in trace.at([4.5, 100.0])] == [4.0, 8.0]
+    assert [weights.cpu for weights in trace.at([4.5], iterations=[1, 3])] == [1.0, 4.0, 8.0]
+    assert trace.known_at(0.5) is None
+    assert trace.known_at(7.9).cpu == 4.0
+
+
+def test_trace_keeps_copies_and_finite_certificates_only():
+    trace, theta = Trace(), np.ones(2)
+    trace(SimpleNamespace(theta=theta, dual=1.0, primal=-np.inf, iteration=0))
+    theta[:] = 7.0
+    trace(SimpleNamespace(theta=theta, dual=1.0, primal=0.0, iteration=1))
+    assert not trace(SimpleNamespace(theta=np.zeros(2), objective=-3.0, iteration=2))
+    assert [list(weights.theta) for weights in trace.weights] == [[1.0, 1.0], [7.0, 7.0]]
+    assert [row[2:] for row in trace.certificates] == [(1.0, 0.0)]
+    assert trace.certificates[0][0] == trace.weights[1].cpu
+    assert [row[1:] for row in trace.values] == [(2, -3.0)]
+
+
+def test_trace_stops_a_method_when_the_budget_is_used_up():
+    X, Y = blobs(4)
+    trace = Trace(budget=0.0)
+    with pytest.warns(match="stopped"):
+        model = GridCRF(alpha=1.0, tol=1e-12, solver="bcfw", callback=trace).fit(X, Y)
+    assert model.n_iter_ == 0
+
+
+def test_a_trace_ends_with_the_answer():
+    trace = traced(1.0)
+    assert len(trace.ending_with(np.array([1.0])).weights) == 1
+    ended = trace.ending_with(np.array([5.0]))
+    assert list(ended.weights[-1].theta) == [5.0]
+    assert ended.weights[-1].iteration == 1
+
+
+# ---------------------------------------------------------------------- small things
+def test_first_certificate_of_the_wanted_gap():
+    rows = [(1.0, 1.1, -90.0, -100.0), (2.0, 2.2, -95.0, -95.05), (3.0, 3.3, -95.0, -95.01)]
+    assert first_within(rows, 1e-3) == (2.0, 2.2)
+    assert first_within(rows[:1], 1e-3) is None
+
+
+def test_rank_counts_the_better_ones():
+    assert [rank([0.3, 0.1, 0.2, 0.1], k) for k in range(4)] == [4, 1, 3, 1]
+
+
+def test_packed_pictures_keep_their_side_of_one_half():
+    values = np.random.default_rng(0).random((40, 50))
+    values[0, :4] = [0.4999, 0.5001, 0.0, 1.0]
+    stored = json.loads(json.dumps(packed(values)))
+    np.testing.assert_allclose(unpacked(stored), values, atol=1 / 509)
+    np.testing.assert_array_equal(unpacked(stored) > 0.5, values > 0.5)
+    assert unpacked(packed(np.ones((2, 3, 3)))).shape == (2, 3, 3)
+
+
+def test_peak_memory_is_that_since_it_was_forgotten():
+    if not forget_peak():
+        pytest.skip("the system cannot measure anew")
+    before = peak_gb()
+    np.ones(8_000_000).sum()
+    high = peak_gb()
+    assert 0.05 < high - before < 0.1
+    forget_peak()
+    assert peak_gb() < high - 0.05
+
+
+# ---------------------------------------------------------------------- pictures
+def test_segmentation_figure_has_a_column_for_each_method(tmp_path):
+    rng = np.random.default_rng(0)
+    image, mask = rng.random((12, 16, 3)), rng.integers(2, size=(12, 16))
+    sure = np.stack([1 - mask, mask], axis=2).astype(float)
+    figure = plot_segmentation(image, {"sure": sure, "wrong": 1.0 - mask}, mask)
+    titles = [axes.get_title(loc="left") for axes in figure.axes]
+    assert titles[:4] == ["photograph", "truth", "sure, error 0.000", "wrong, error 1.000"]
+    rows = plot_segmentation(image, {"a": [sure, None], "b": [sure, sure]}, mask, ["1 s", "2 s"])
+    titles = [axes.get_title(loc="left") for axes in rows.axes]
+    assert titles[:6] == [
+        "photograph", "a, error 0.000", "b, error 0.000",
+        "truth", "a: nothing yet", "b, error 0.000",
+    ]  # fmt: skip
+    assert len(plot_segmentation(image, sure).axes) == 3  # photograph, marginals, colour bar
+    rows.savefig(tmp_path / "rows.png")
+    assert (tmp_path / "rows.png").stat().st_size > 1000
+
+
+def test_pixel_marginals_show_the_probability_of_label_one():
+    from matplotlib.figure import Figure
+
+    axes = Figure().subplots()
+    marginals = np.array([[[0.9, 0.1], [0.2, 0.8]]])
+    shown = plot_pixel_marginals(axes, marginals, [[1, 1]])
+    np.testing.assert_allclose(shown.get_array(), [[0.1, 0.8]])
+    assert axes.get_title(loc="left") == "error 0.500"
+
+
+def test_pictures_of_other_sizes_are_refused():
+    image, marginals = np.zeros((4, 5, 3)), np.zeros((4, 5))
+    with pytest.raises(ValueError, match=r"mask: expected shape \(4, 5\), got \(5, 4\)"):
+        plot_segmentation(image, marginals, np.zeros((5, 4)))
+    with pytest.raises(ValueError, match="marginals: expected shape"):
+        plot_segmentation(image, np.zeros((4, 5, 3)))
+    with pytest.raises(ValueError, match=r"marginals\['a'\]: expected 2 rows, got 1"):
+        plot_segmentation(image, {"a": [marginals]}, rows=["1 s", "2 s"])
+
+
+def test_curves_over_time_have_a_level_and_published_points():
+    curves = {
+        "auto": TimeCurve([1, 2], [0.3, 0.1], [1.0, 0.01], ([1, 2], [2.0, 0.02])),
+        "unary": TimeCurve([1], [0.2], [5.0]),
+        "bcfw": TimeCurve([1, 3], [0.4, 0.2], [9.0, np.nan]),
+    }
+    figure = plot_progress(curves, "unary")
+    left, right = figure.axes
+    assert left.get_yscale() == left.get_xscale() == "log"
+    assert [line.get_label() for line in right.lines] == ["auto", "unary", "bcfw"]
+    np.testing.assert_allclose(right.lines[1].get_ydata(), 0.2)
+    assert len(left.lines) == 4  # of two curves, and what they prove
+    (axes,) = plot_path(curves, "unary", [PublishedPoint("bcfw", 552.0, 0.068)]).axes
+    published = axes.lines[-1]
+    assert published.get_label() == "bcfw, published"
+    assert published.get_color() == axes.lines[2].get_color()
+    np.testing.assert_allclose(published.get_xydata(), [[552.0, 0.068]])

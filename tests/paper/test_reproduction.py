@@ -1,0 +1,420 @@
+"""What `mlestruct reproduce` does with any experiment: keep parts, go on, compare, show."""
+
+import base64
+import csv
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from matplotlib.figure import Figure
+
+from mlestruct.cli import main
+from mlestruct.paper import command
+from mlestruct.paper.catalogue import CATALOGUE, NAMES, Entry, entry_of
+from mlestruct.paper.contract import (
+    Comparison,
+    Experiment,
+    Outcome,
+    Part,
+    Picture,
+    ReproductionError,
+    Table,
+    Verdict,
+)
+from mlestruct.paper.markdown import markdown, write_markdown
+from mlestruct.paper.page import write_page
+from mlestruct.paper.records import read_records
+from mlestruct.paper.runner import reproduce
+from mlestruct.paper.shown import counted, shown, shown_rows, text_table
+from mlestruct.paper.store import OtherSetting, Store, file_name, plain
+
+CAPTION = "squares & <roots>"
+
+
+class Squares(Experiment):
+    """Counts how often each part was computed; `broken` raises in the part of that number."""
+
+    name = "synthetic"  # a name that pages know
+    title = "squares"
+    place = "nowhere"
+
+    def __init__(self, numbers=(1, 2, 3), broken=None):
+        self.numbers, self.broken, self.calls = numbers, broken, []
+
+    def setting(self, quick):
+        return {"numbers": self.numbers, "quick": quick}
+
+    def parts(self, setting):
+        return [Part(f"square of {k}", lambda k=k: self.square(k)) for k in setting["numbers"]]
+
+    def square(self, k):
+        self.calls.append(k)
+        if k == self.broken:
+            raise KeyboardInterrupt
+        return {"square": np.float64(k * k), "row": np.arange(k)}
+
+    def outcome(self, setting, found):
+        squares = [found[f"square of {k}"]["square"] for k in setting["numbers"]]
+        figure = Figure(figsize=(2, 2))
+        figure.subplots().plot(squares)
+        rows = [[k, square] for k, square in zip(setting["numbers"], squares, strict=True)]
+        return Outcome(
+            ["The sum is " + shown(float(sum(squares)))],
+            [Table("squares", "all squares", ["number", "square"], rows),
+             Table("raw", "raw", ["square"], [[s] for s in squares], shown=False)],
+            [Picture("curve", CAPTION, figure), Picture("secret", "data", figure, shows_data=True)],
+            [Comparison("square of 1", 1.0, squares[0], digit=0.1, remark="They round."),
+             Comparison("square of 2", 3.0, squares[1], spread=(2.0, 5.0))],
+            [Verdict("squares grow", squares == sorted(squares), "three of them")],
+            {"sum": sum(squares)},
+        )  # fmt: skip
+
+
+# ---------------------------------------------------------------------- running
+def test_an_experiment_leaves_numbers_tables_and_pictures(tmp_path):
+    record = reproduce(Squares(), tmp_path)
+    folder = tmp_path / "synthetic"
+    assert json.loads((folder / "synthetic.json").read_text()) == record
+    assert record["numbers"]["sum"] == 14.0
+    with (folder / "squares.csv").open(newline="") as stream:
+        assert list(csv.reader(stream)) == [["number", "square"], ["1", "1.0"], ["2", "4.0"],
+                                            ["3", "9.0"]]  # fmt: skip
+    assert (folder / "raw.csv").read_text() == "square\n1.0\n4.0\n9.0\n"
+    assert "rows" not in record["tables"][1]
+    for picture in record["pictures"]:
+        assert (folder / picture["file"]).read_bytes()[:4] == b"\x89PNG"
+    assert record["environment"]["numpy"] == np.__version__
+    assert record["seconds"] >= 0.0
+    assert record["parts"]["number"] == 3
+    assert record["parts"]["first finished"] <= record["parts"]["last finished"]
+
+
+def test_a_run_goes_on_where_it_was_interrupted(tmp_path):
+    first = Squares(broken=3)
+    with pytest.raises(KeyboardInterrupt):
+        reproduce(first, tmp_path)
+    assert first.calls == [1, 2, 3]
+    second = Squares()
+    record = reproduce(second, tmp_path)
+    assert second.calls == [3]
+    assert record["numbers"]["sum"] == 14.0
+    third = Squares()
+    reproduce(third, tmp_path)
+    assert third.calls == []
+    fresh = Squares()
+    reproduce(fresh, tmp_path, fresh=True)
+    assert fresh.calls == [1, 2, 3]
+
+
+def test_results_are_the_same_whether_computed_or_kept(tmp_path):
+    first, second = (reproduce(Squares(), tmp_path) for _ in range(2))
+    assert first == second
+
+
+def test_results_of_another_setting_are_neither_mixed_nor_lost(tmp_path):
+    reproduce(Squares(), tmp_path)
+    with pytest.raises(OtherSetting, match=r"numbers: \[1, 2, 3\] there, \[1, 2\] wanted"):
+        reproduce(Squares(numbers=(1, 2)), tmp_path)
+    with pytest.raises(OtherSetting, match="quick: false there, true wanted"):
+        reproduce(Squares(), tmp_path, quick=True)
+    assert len(list((tmp_path / "synthetic" / "parts").glob("*.json"))) == 3
+    assert reproduce(Squares(numbers=(1, 2)), tmp_path, fresh=True)["numbers"]["sum"] == 5.0
+
+
+def test_a_damaged_part_is_named(tmp_path):
+    reproduce(Squares(), tmp_path)
+    file = tmp_path / "synthetic" / "parts" / "square_of_2.json"
+    file.write_text(file.read_text()[:40])
+    with pytest.raises(ReproductionError, match=r"square_of_2\.json cannot be read.*--fresh"):
+        reproduce(Squares(), tmp_path)
+
+
+def test_parts_and_rows_are_checked(tmp_path):
+    class Twice(Squares):
+        def parts(self, setting):
+            return [Part("a b", lambda: 1), Part("a_b", lambda: 2)]
+
+    class Ragged(Squares):
+        def outcome(self, setting, found):
+            return Outcome([], [Table("t", "t", ["a", "b"], [[1, 2], [3]])], [])
+
+    with pytest.raises(ValueError, match="different names, got a_b twice"):
+        reproduce(Twice(), tmp_path / "twice")
+    with pytest.raises(ValueError, match="table 't': a row has 1 cells under 2 heads"):
+        reproduce(Ragged(), tmp_path / "ragged")
+
+
+def test_only_plain_data_is_kept(tmp_path):
+    assert plain({1: (np.arange(2), np.float32(0.5), float("nan"), None, True)}) == {
+        "1": [[0, 1], 0.5, None, None, True]
+    }
+    store = Store(tmp_path, {})
+    with pytest.raises(TypeError, match="plain data, got object"):
+        store.keep(Part("a", int), object(), 0.0)
+    assert list(tmp_path.rglob("*.json")) == []
+
+
+@given(st.text())
+def test_file_names_are_harmless(text):
+    assert re.fullmatch(r"[A-Za-z0-9.=+_-]+", file_name(text))
+    assert "/" not in file_name(text)
+
+
+def test_control_c_is_not_taken_for_a_result(tmp_path):
+    """Estimators answer Ctrl-C with the best model so far; the part must not be kept."""
+    code = f"""
+import sys
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+from pathlib import Path
+from test_reproduction import Squares
+from mlestruct.paper.runner import reproduce
+
+class Patient(Squares):
+    def square(self, k):
+        if k == 2:
+            try:
+                print("ready", flush=True)
+                while True:
+                    pass
+            except KeyboardInterrupt:
+                return {{"square": -1.0}}
+        return super().square(k)
+
+try:
+    reproduce(Patient(), Path({str(tmp_path)!r}))
+except KeyboardInterrupt:
+    sys.exit(130)
+"""
+    running = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert running.stdout is not None
+    assert running.stdout.readline().strip() == "ready"
+    time.sleep(0.1)
+    running.send_signal(signal.SIGINT)
+    assert running.wait(timeout=30) == 130
+    kept = [file.name for file in (tmp_path / "synthetic" / "parts").iterdir()]
+    assert kept == ["square_of_1.json"]
+
+
+# ---------------------------------------------------------------------- comparing
+@given(st.floats(0, 1), st.floats(0, 1), st.sampled_from(["lower", "higher"]), st.floats(1e-4, 0.1))
+def test_comparisons_know_the_better(published, ours, better, digit):
+    one = Comparison("x", published, ours, better, digit)
+    if abs(published - ours) <= digit / 2:
+        assert one.verdict == "equal"
+    else:
+        assert (one.verdict == "better") == ((ours < published) == (better == "lower"))
+    assert one.sentence.endswith(".")
+
+
+def test_sentences_of_comparisons():
+    assert Comparison("x", 0.1, None).sentence == "Not measured."
+    assert Comparison("x", 0.1, 0.3, remark="Noise.").sentence == "Worse by 0.2. Noise."
+    inside = Comparison("x", 0.1, 0.3, spread=(0.0, 0.4))
+    assert "within the range of ours" in inside.sentence
+    other = Comparison("x", 0.1, 0.3, better="none")
+    assert (other.verdict, other.sentence) == ("other", "0.3 against 0.1.")
+
+
+def test_counting_is_of_ours_alone():
+    kinds = (("better", "ours"), ("worse", "rival"), ("better", "ours"), ("equal", "ours"))
+    made = [{"verdict": verdict, "whose": whose} for verdict, whose in kinds]
+    assert counted(made) == "2 better, 1 equal"
+    assert counted(made, "rival") == "1 worse"
+    assert counted([]) == "not compared"
+
+
+def test_text_tables_are_aligned():
+    lines = text_table(["a", "long head"], [["x", 1.0], ["yy", 12345.678]]).splitlines()
+    assert lines == ["  a   long head", "  x           1", "  yy  1.235e+04"]
+    assert shown_rows([[1.25, "a"], [12.0, None], [None, 3]]) == [
+        ["1.25", "a"],
+        ["12.00", shown(None)],
+        [shown(None), "3"],
+    ]
+    assert shown(None) != shown(0.0)
+
+
+# ---------------------------------------------------------------------- showing
+class Reader(HTMLParser):
+    """Checks that tags are closed, and gathers what is loaded from elsewhere."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.sources, self.text = [], [], ""
+
+    def handle_starttag(self, tag, attrs):
+        if tag not in ("meta", "img", "br"):
+            self.open.append(tag)
+        self.sources += [value for key, value in attrs if key in ("src", "href")]
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def test_the_page_is_complete_and_self_contained(tmp_path):
+    reproduce(Squares(), tmp_path)
+    reader = Reader()
+    text = write_page(tmp_path, {"rho": "a <reason>"}).read_text()
+    reader.feed(text)
+    assert reader.open == []
+    assert all(source.startswith(("data:image/png;base64,", "#")) for source in reader.sources)
+    assert "http" not in text
+    pictures = [s for s in reader.sources if s.startswith("data:")]
+    curve = (tmp_path / "synthetic" / "curve.png").read_bytes()
+    assert base64.b64decode(pictures[0].partition(",")[2]) == curve
+    assert len(pictures) == 2
+    for expected in ("The sum is 14", "rho failed: a <reason>", "They round.", "squares grow",
+                     "Worse by 1", "2 to 5", CAPTION):  # fmt: skip
+        assert expected in reader.text
+
+
+def test_markdown_ships_no_pictures_of_real_data(tmp_path):
+    out, file = tmp_path / "out", tmp_path / "docs" / "reproduction.md"
+    mine = tmp_path / "docs" / "reproduction" / "holiday" / "photo.png"
+    mine.parent.mkdir(parents=True)
+    mine.write_bytes(b"mine")
+    reproduce(Squares(), out)
+    write_markdown(out, file)
+    write_markdown(out, file)
+    assert mine.read_bytes() == b"mine"
+    mine.unlink()
+    text = file.read_text()
+    shipped = sorted(path.name for path in (tmp_path / "docs" / "reproduction").rglob("*.png"))
+    assert shipped == ["curve.png"]
+    assert "(reproduction/synthetic/curve.png)" in text
+    assert "secret.png" in text
+    assert "| square of 1 | 1.0 | 1 |" in text
+    assert text == markdown(read_records(tmp_path / "docs" / "reproduction"), "reproduction")
+
+
+# ---------------------------------------------------------------------- the command
+@pytest.fixture
+def catalogue(monkeypatch):
+    """Two experiments, of which the second may fail."""
+
+    class Failing(Squares):
+        name = "rho"
+
+        def square(self, k):
+            raise RuntimeError("out of luck")
+
+    made = {"synthetic": Squares, "rho": Failing}
+
+    class Local(Entry):
+        def load(self):
+            return made[self.name]()
+
+    entries = tuple(Local(name, "", "", "about " + name) for name in made)
+    monkeypatch.setattr(command, "CATALOGUE", entries)
+    monkeypatch.setattr(
+        command, "entry_of", lambda name: next(e for e in entries if e.name == name)
+    )
+
+
+@pytest.mark.usefixtures("catalogue")
+def test_one_failure_does_not_stop_the_others(tmp_path, capsys):
+    assert main(["reproduce", "all", "--out", str(tmp_path)]) == 1
+    printed = capsys.readouterr()
+    assert "rho failed: RuntimeError: out of luck" in printed.err
+    assert "yes squares grow (three of them)" in printed.out
+    page = (tmp_path / "index.html").read_text()
+    assert "out of luck" in page
+    assert "The sum is 14" in page
+
+
+@pytest.mark.usefixtures("catalogue")
+def test_the_command_writes_everything(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["reproduce", "synthetic", "--quick", "--markdown", "doc.md", "--quiet"]) == 0
+    assert capsys.readouterr().out == ""
+    assert (tmp_path / "reproduction-quick" / "index.html").is_file()
+    assert (tmp_path / "doc.md").is_file()
+    assert main(["reproduce", "synthetic", "--out", "reproduction-quick"]) == 1
+    assert "another setting" in capsys.readouterr().err
+
+
+def test_names_are_listed_and_checked(tmp_path, capsys):
+    assert main(["reproduce", "--list"]) == 0
+    listed = capsys.readouterr().out
+    assert [line.split()[0] for line in listed.splitlines()] == list(NAMES)
+    assert main(["reproduce"]) == 1
+    assert "horses" in capsys.readouterr().err
+    assert main(["reproduce", "horse", "--out", str(tmp_path / "x")]) == 1
+    assert "no experiment 'horse': did you mean 'horses'?" in capsys.readouterr().err
+    assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.usefixtures("catalogue")
+def test_results_are_safe_from_the_markdown_file(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, told in (("reproduction.md", "is the folder of results"), ("doc", "needs an ending"),
+                       ("none/doc.md", "does not exist")):  # fmt: skip
+        assert main(["reproduce", "synthetic", "--markdown", name]) == 1
+        assert told in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("catalogue")
+def test_a_damaged_record_is_named(tmp_path, capsys):
+    out = str(tmp_path)
+    assert main(["reproduce", "synthetic", "--quiet", "--out", out]) == 0
+    (tmp_path / "synthetic" / "synthetic.json").write_text("{")
+    with pytest.raises(ReproductionError, match=r"synthetic\.json cannot be read"):
+        read_records(tmp_path)
+    assert main(["reproduce", "synthetic", "--quiet", "--out", out]) == 0  # written anew
+    assert capsys.readouterr().err == ""
+
+
+def test_data_that_is_not_there_is_told_first(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("MLESTRUCT_DATA", str(tmp_path / "none"))
+    assert main(["reproduce", "rho", "--out", str(tmp_path / "out")]) == 1
+    assert "MLESTRUCT_DATA" in capsys.readouterr().err
+    monkeypatch.setenv("MLESTRUCT_DATA", "")
+    assert entry_of("rho").load().setting(False)["data"] == "generated"
+
+
+def test_places_that_cannot_be_written_to_are_told_first(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    assert main(["reproduce", "rho", "--quick", "--out", str(tmp_path / "file" / "x")]) == 1
+    assert "--out: cannot write to" in capsys.readouterr().err
+    assert main(["reproduce", "rho", "--quick", "--out", str(tmp_path / "file")]) == 1
+    assert "is a file, not a folder" in capsys.readouterr().err
+    assert main(["reproduce", "rho", "--data", str(tmp_path / "none")]) == 1
+    assert "--data:" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_experiment_can_be_loaded(name):
+    entry = entry_of(name)
+    experiment = entry.load()
+    assert experiment.name == name
+    for quick in (True, False):
+        setting = plain(experiment.setting(quick))
+        json.dumps(setting)
+        parts = experiment.parts(setting)
+        files = [file_name(part.name) for part in parts]
+        assert len(set(files)) == len(files) > 0
+    assert len(CATALOGUE) == len(set(NAMES)) == 8
+
+
+def test_the_documentation_is_in_step_with_its_numbers():
+    docs = Path(__file__).parents[2] / "docs"
+    records = read_records(docs / "reproduction")
+    assert [record["name"] for record in records] == list(NAMES)
+    assert not any(record["quick"] for record in records)
+    written = (docs / "reproduction.md").read_text(encoding="utf-8")
+    assert written == markdown(records, "reproduction")
+    for record in records:
+        for one in record["comparisons"]:
+            assert one["remark"] or one["verdict"] in ("better", "equal"), one["what"]
