@@ -26,7 +26,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from mlestruct import MatchingCRF
-from mlestruct.algorithms.matching.odd_sets import surely_in_matching_polytope
+from mlestruct.algorithms.matching.odd_set_separation import provably_in_matching_polytope
 from mlestruct.datasets import Campus, generate_campus, read_campus, write_campus
 from mlestruct.learning import Block, BlockFrankWolfe, DualProblem, Stopping
 from mlestruct.structures import ExactMatching, LocalMatching
@@ -210,7 +210,8 @@ def same_optimum(folder: str, fit: dict[str, Any]) -> bool:
         scores = features.scores(np.array(fit["theta"]))
         structure = LocalMatching(features.shape[0], fit["rho"])
         found = structure.marginals(scores, None, 1e-4)
-        if not surely_in_matching_polytope(structure.graph, found.tau):
+        graph = structure.graph
+        if not provably_in_matching_polytope(graph.n_nodes, graph.ptr, graph.col, found.tau):
             return False
     return True
 

@@ -21,7 +21,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import approx_fprime
 
-from mlestruct.algorithms.matching.odd_sets import surely_in_matching_polytope
+from mlestruct.algorithms.matching.odd_set_separation import provably_in_matching_polytope
 from mlestruct.structures import ExactMatching, LocalMatching
 from mlestruct.structures.graphs.simple import SimpleGraph
 
@@ -389,9 +389,13 @@ def test_price_bound_is_valid_at_any_prices(space, rng, scale, spread):
 
 
 # ---------------------------------------------------------------------- odd sets
+def is_proven(graph, tau):
+    return provably_in_matching_polytope(graph.n_nodes, graph.ptr, graph.col, tau)
+
+
 @settings(deadline=None, max_examples=150)
 @given(st.sampled_from([4, 6, 8, 10]), st.floats(0.2, 1.0), generators, st.floats(0.01, 3.0))
-def test_vouching_for_odd_sets_is_never_wrong(n, density, rng, concentration):
+def test_proofs_of_odd_sets_are_never_wrong(n, density, rng, concentration):
     mask = with_perfect_matching(rng, random_mask(rng, n, density))
     edges = np.argwhere(np.triu(mask, 1))
     points = []  # half-integral: odd cycles through random orders of the nodes, or matchings
@@ -412,23 +416,23 @@ def test_vouching_for_odd_sets_is_never_wrong(n, density, rng, concentration):
     tau = 2 * table[edges[:, 0], edges[:, 1]]
     sums = np.bincount(edges.ravel(), np.repeat(tau, 2), n)
     assume(np.allclose(sums, 1.0))
-    if surely_in_matching_polytope(SimpleGraph.from_mask(mask), tau):
+    if is_proven(SimpleGraph.from_mask(mask), tau):
         assert odd_set_violation(n, edges, tau) <= 1e-9
 
 
 @pytest.mark.parametrize("n", [2, 4, 6, 8, 10, 30, 500])
-def test_even_shares_of_complete_graphs_are_vouched_for(n):
+def test_uniform_marginals_of_complete_graphs_are_proven(n):
     graph = SimpleGraph.complete(n)
-    assert surely_in_matching_polytope(graph, np.full(graph.n_edges, 1 / (n - 1)))
+    assert is_proven(graph, np.full(graph.n_edges, 1 / (n - 1)))
 
 
-def test_triangles_are_not_vouched_for():
+def test_triangles_are_not_proven():
     space = from_edges(6, two_triangles())
     tau = np.where((space.edges == [2, 3]).all(axis=1), 0.0, 0.5)
     assert odd_set_violation(6, space.edges, tau) == 1.0
-    assert not surely_in_matching_polytope(space.graph, tau)
+    assert not is_proven(space.graph, tau)
     apart = from_edges(6, [e for e in two_triangles() if e != (2, 3)])
-    assert not surely_in_matching_polytope(apart.graph, np.full(6, 0.5))
+    assert not is_proven(apart.graph, np.full(6, 0.5))
 
 
 # ---------------------------------------------------------------------- curvature
@@ -507,7 +511,7 @@ def test_safe_entropies_are_not_softened():
 
 # ---------------------------------------------------------------------- hard cases
 @pytest.mark.parametrize(("small", "large"), [(3, 101), (3, 599), (5, 601)])
-def test_nearly_separate_odd_sets_are_never_vouched_for(small, large):
+def test_nearly_separate_odd_sets_are_never_proven(small, large):
     """Such a set repeats the eigenvalue 1, of which Lanczos finds one copy only."""
     n = small + large
     graph = SimpleGraph.complete(n)
@@ -516,7 +520,7 @@ def test_nearly_separate_odd_sets_are_never_vouched_for(small, large):
     tau = np.where(inside, 1 / (small - 1), np.where(outside, 1 / (large - 1), 1e-16))
     for seed in range(3):
         noise = 1e-12 * np.random.default_rng(seed).random(graph.n_edges)
-        assert not surely_in_matching_polytope(graph, tau + noise)
+        assert not is_proven(graph, tau + noise)
 
 
 @pytest.mark.parametrize("space", ["odd group", "prism"])

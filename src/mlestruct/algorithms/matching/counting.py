@@ -1,7 +1,7 @@
 """Exact sums over all matchings of a small or narrow graph, and independent random matchings.
 
 Matchings are the paths through a graph of states, which is laid out once for every graph (see
-`_counting_plan_kernels`) and kept for the next scores. Counting them is hard in general: the number
+`_frontier_kernels`) and kept for the next scores. Counting them is hard in general: the number
 of states doubles with every few nodes, so problems that would take too long are refused.
 """
 
@@ -18,9 +18,9 @@ from numpy.typing import ArrayLike, NDArray
 from ...exceptions import InfeasibleError, TooLargeToCount
 from ..pairwise.viterbi import checked_edges, checked_scores, half_edges
 from . import _counting_kernels as kernels
-from . import _counting_plan_kernels as planning
+from . import _frontier_kernels as planning
 from .blossom import best_matching
-from .integral_flow import best_integral_b_matching
+from .integral_b_matching import best_integral_b_matching
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

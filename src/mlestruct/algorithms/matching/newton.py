@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ._newton_kernels import EITHER, FACTOR, ITERATE, factored_covariance, newton, price_step
 from ._schur_kernels import feature_covariance, is_complete
 from ._semidual_kernels import balance_prices, perron_prices, semidual
-from .rows import Rows
+from .row_problem import RowProblem
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -41,7 +41,7 @@ class Solution:
 
 
 def price_bound(
-    rows: Rows, w: Floats, w_cols: Floats, prices: Floats, hint: Floats, tol: float = 1e-12
+    rows: RowProblem, w: Floats, w_cols: Floats, prices: Floats, hint: Floats, tol: float = 1e-12
 ) -> float:
     """The semi-dual bound of log Z_rho at any column prices, rows solved to within `tol`.
 
@@ -52,7 +52,13 @@ def price_bound(
 
 
 def polish(
-    rows: Rows, w: Floats, w_cols: Floats, prices: Floats, hint: Floats, tol: float, steps: int = 1
+    rows: RowProblem,
+    w: Floats,
+    w_cols: Floats,
+    prices: Floats,
+    hint: Floats,
+    tol: float,
+    steps: int = 1,
 ) -> tuple[float, Floats]:
     """The bound after Newton steps on the semi-dual, and the prices reached.
 
@@ -86,7 +92,7 @@ def polish(
 
 
 def solve(
-    rows: Rows,
+    rows: RowProblem,
     w: Floats,
     w_cols: Floats,
     start: tuple[Floats, Floats],
@@ -111,7 +117,7 @@ def solve(
 
 
 def _cold(
-    rows: Rows, w: Floats, w_cols: Floats, start: tuple[Floats, Floats], tol: float
+    rows: RowProblem, w: Floats, w_cols: Floats, start: tuple[Floats, Floats], tol: float
 ) -> Solution:
     """From the interior point, through falling temperatures if the scores are spread wide."""
     t, z = start[0].copy(), start[1].copy()
@@ -138,7 +144,7 @@ def _cold(
     return found
 
 
-def _price_solver(rows: Rows) -> int:
+def _price_solver(rows: RowProblem) -> int:
     """How Newton is to solve its price systems."""
     n_cols = rows.rho_cols.shape[0]
     if n_cols <= SMALL_LIMIT:
@@ -146,7 +152,7 @@ def _price_solver(rows: Rows) -> int:
     return EITHER if n_cols <= FACTOR_LIMIT and is_complete(rows) else ITERATE
 
 
-def _balance(rows: Rows, w: Floats, w_cols: Floats, found: Solution, tol: float) -> None:
+def _balance(rows: RowProblem, w: Floats, w_cols: Floats, found: Solution, tol: float) -> None:
     """Tighten the bound of a solution many of whose marginals have underflowed.
 
     Marginals of 0 or 1 up to rounding leave prices undetermined; where that is so, they are put
@@ -190,7 +196,7 @@ def _balance(rows: Rows, w: Floats, w_cols: Floats, found: Solution, tol: float)
 
 
 def _refine(
-    rows: Rows,
+    rows: RowProblem,
     w: Floats,
     w_cols: Floats,
     t: Floats,
@@ -236,7 +242,9 @@ def _refine(
     return Solution(*kept, best_prices, damping, float(best_value), upper_bound, steps)
 
 
-def _exact_vertex(rows: Rows, w: Floats, t: Floats, prices: Floats) -> tuple[float, Floats] | None:
+def _exact_vertex(
+    rows: RowProblem, w: Floats, t: Floats, prices: Floats
+) -> tuple[float, Floats] | None:
     """At rho = 1 the optimum can be exactly a matching: (its score, proving prices), or None."""
     matched = largest_entries(rows, t)
     if matched is None:
@@ -250,7 +258,7 @@ def _exact_vertex(rows: Rows, w: Floats, t: Floats, prices: Floats) -> tuple[flo
     return float(w[matched].sum()), proof
 
 
-def largest_entries(rows: Rows, t: Floats) -> Ints | None:
+def largest_entries(rows: RowProblem, t: Floats) -> Ints | None:
     """The entry above 1/2 of each row, or None unless these form a matching."""
     above = np.flatnonzero(t > 0.5)
     if above.shape[0] != rows.ptr.shape[0] - 1:
@@ -260,7 +268,7 @@ def largest_entries(rows: Rows, t: Floats) -> Ints | None:
     return above if np.unique(columns).shape[0] == columns.shape[0] else None
 
 
-def complements(rows: Rows, t: Floats) -> Floats:
+def complements(rows: RowProblem, t: Floats) -> Floats:
     """1 - t of every entry; for a row's largest one, the sum of the others."""
     rest = 1.0 - t
     if t.size:
@@ -272,7 +280,7 @@ def complements(rows: Rows, t: Floats) -> Floats:
 
 
 def covariance_of_features(
-    rows: Rows, solution: Solution, features: Floats, source: Ints
+    rows: RowProblem, solution: Solution, features: Floats, source: Ints
 ) -> Floats:
     """Hessian of log Z_rho in theta at a solution; features of shape (n_scored, K)."""
     damping = max(solution.damping, 0.0)

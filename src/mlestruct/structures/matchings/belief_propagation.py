@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logsumexp
 
-from ...algorithms.matching._balance_kernels import TINY, balance, round_sums
+from ...algorithms.matching._matrix_balancing_kernels import TINY, balance, round_sums
 from ...algorithms.matching.belief_propagation import Beliefs, belief_propagation
 from .presolve import MatchingCore
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ...algorithms.matching import assignment, bethe, newton
+from ...algorithms.matching import assignment, certified_belief_propagation, newton
 from ..contract import Decoding, Marginals, Vertex
 from ..entropy import SeparableEntropy
 from ..graphs.bipartite import BipartiteGraph
@@ -240,7 +240,7 @@ class BipartiteMatching:
         core = self._core
         constant = float(scores @ core.settled)
         if warm is None and core.is_bethe:
-            found = bethe.solve(core.rows, scores, self._start, tol)
+            found = certified_belief_propagation.solve(core.rows, scores, self._start, tol)
         else:
             found = newton.solve(
                 core.rows, core.entries(scores), core.columns(scores), self._start(), warm, tol

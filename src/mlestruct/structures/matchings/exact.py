@@ -18,9 +18,9 @@ from ...algorithms.frank_wolfe import frank_wolfe_marginals
 from ...algorithms.matching import odd_set_dual
 from ...algorithms.matching.blossom import best_matching
 from ...algorithms.matching.odd_set_dual import OddSets
-from ...algorithms.matching.odd_sets import (
+from ...algorithms.matching.odd_set_separation import (
     CUT_LIMIT,
-    surely_in_matching_polytope,
+    provably_in_matching_polytope,
     violated_odd_sets,
 )
 from ..contract import Decoding, Marginals, MissingCapability, Vertex
@@ -82,7 +82,7 @@ class ExactMatching(LocalMatching):
         if part.n_edges == 0 or part.is_bipartite:
             return settled, varies, singles
         even, _ = even_marginals(part, np.ones(part.n_nodes), np.zeros(part.n_nodes, dtype=bool))
-        if surely_in_matching_polytope(part, even):
+        if provably_in_matching_polytope(part.n_nodes, part.ptr, part.col, even):
             return settled, varies, singles
         share = covering_mixture(part)
         settled[edges[share == 1.0]] = 1.0
@@ -225,8 +225,9 @@ class ExactMatching(LocalMatching):
         if graph.n_edges == 0 or graph.is_bipartite:
             return True
         if not self.free.any():
-            return surely_in_matching_polytope(graph, tau[edges])
-        return surely_in_matching_polytope(*_doubled(graph, tau[edges], tau[self.n_scored + nodes]))
+            return provably_in_matching_polytope(graph.n_nodes, graph.ptr, graph.col, tau[edges])
+        both, values = _doubled(graph, tau[edges], tau[self.n_scored + nodes])
+        return provably_in_matching_polytope(both.n_nodes, both.ptr, both.col, values)
 
 
 def _doubled(graph: SimpleGraph, t: Floats, z: Floats) -> tuple[SimpleGraph, Floats]:

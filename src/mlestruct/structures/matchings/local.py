@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ...algorithms.frank_wolfe import frank_wolfe_marginals
 from ...algorithms.matching import edge_dual, newton
-from ...algorithms.matching.swap_bound import drop_bound, swap_bound
+from ...algorithms.matching.lower_bounds import drop_bound, swap_bound
 from ..contract import Marginals, MissingCapability
 from ..graphs.simple import SimpleGraph
 from .belief_propagation import NOTHING, BeliefMarginals, core_beliefs

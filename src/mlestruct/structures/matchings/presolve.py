@@ -14,8 +14,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ...algorithms.matching import bethe, newton
-from ...algorithms.matching.rows import Rows
+from ...algorithms.matching import certified_belief_propagation, newton
+from ...algorithms.matching.row_problem import RowProblem
 from ...exceptions import InfeasibleError
 from ..contract import Marginals, Vertex
 from ..graphs.bipartite import BipartiteGraph, Clamped, clamped_edges
@@ -49,7 +49,7 @@ class MatchingCore:
     settled : (n_coordinates,), 1 where every admissible matching has a 1, else 0
     """
 
-    rows: Rows
+    rows: RowProblem
     edges: BipartiteGraph
     source: Ints
     col_source: Ints
@@ -74,8 +74,10 @@ class MatchingCore:
 
     @cached_property
     def is_bethe(self) -> bool:
-        """Whether `bethe_oracle` has the marginals."""
-        return self.plain and bethe.applies(self.rows, self.edges.is_complete)
+        """Whether certified belief propagation finds the marginals."""
+        return self.plain and certified_belief_propagation.applies(
+            self.rows, self.edges.is_complete
+        )
 
     def solution(self, found: Marginals) -> newton.Solution:
         """Marginals as the kernels know them; from tau alone where they come another way."""
@@ -189,7 +191,7 @@ def _covering(
     if clamped.any:
         graph, kept, keep = _without_settled(graph, clamped)
         c, order, rho = c[keep], order[keep], rho[kept]
-    rows = Rows(graph.ptr, graph.col, np.ones(graph.n_edges), np.ascontiguousarray(c), rho)
+    rows = RowProblem(graph.ptr, graph.col, np.ones(graph.n_edges), np.ascontiguousarray(c), rho)
     return MatchingCore(rows, graph, order, layout.col_single + kept, settled)
 
 
@@ -213,7 +215,7 @@ def _with_singles(
     n, m = graph.n_rows, graph.n_cols
     at = graph.ptr[1:]
     c = rho_rows[graph.row] + rho_cols[graph.col] - 1.0
-    rows = Rows(
+    rows = RowProblem(
         graph.ptr + np.arange(n + 1),
         np.insert(graph.col, at, m),
         np.insert(np.ones(graph.n_edges), at, rho_rows),

@@ -24,10 +24,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ...algorithms.matching.b_matching import best_b_matching
 from ...algorithms.matching.blossom import best_matching
-from ...algorithms.matching.flow import best_b_matching
 from ...algorithms.matching.fractional import fractional_matching
-from ...algorithms.matching.integral_flow import best_integral_b_matching
+from ...algorithms.matching.integral_b_matching import best_integral_b_matching
 from ..contract import Decoding, Vertex
 from ..entropy import SeparableEntropy
 from ..graphs.simple import SimpleGraph

@@ -13,7 +13,7 @@ from scipy import sparse
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from ...exceptions import InfeasibleError
-from .flow import BMatching, best_b_matching
+from .b_matching import BMatching, best_b_matching
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from mlestruct.algorithms.matching import flow
-from mlestruct.algorithms.matching.flow import best_b_matching
+from mlestruct.algorithms.matching import b_matching
+from mlestruct.algorithms.matching.b_matching import best_b_matching
 from mlestruct.exceptions import InfeasibleError
 
 examples = settings(deadline=None, max_examples=100)
@@ -133,7 +133,7 @@ def test_equals_the_linear_program(rng, n, share, bipartite, kind, extra, warm):
     expected = linear_program(n, *problem)
     prices = rng.normal(size=n) if warm else None
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(flow, "EXTRA", extra)  # few candidates: many rounds
+        patch.setattr(b_matching, "EXTRA", extra)  # few candidates: many rounds
         try:
             best = best_b_matching(
                 n, pointers(n, row), col, scores, capacity, exact, single=single, warm=prices

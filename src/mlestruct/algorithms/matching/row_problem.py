@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-class Rows(NamedTuple):
+class RowProblem(NamedTuple):
     """A bipartite matching problem, row by row.
 
     Entries ptr[i]:ptr[i+1] belong to row i. Entry e lies in column col[e] and carries the entropy

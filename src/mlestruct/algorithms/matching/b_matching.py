@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...exceptions import InfeasibleError
-from . import _flow_kernels as kernels
+from . import _b_matching_kernels as kernels
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

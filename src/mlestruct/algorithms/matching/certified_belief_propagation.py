@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import newton
-from ._bethe_kernels import FLOOR, bethe_marginals
+from ._certified_belief_propagation_kernels import FLOOR, bethe_marginals
 from ._newton_kernels import LEAST_DAMPING
-from .rows import Rows
+from .row_problem import RowProblem
 
 Floats = NDArray[np.float64]
 
@@ -23,7 +23,7 @@ MANY_MESSAGES = 200_000_000  # to pass where Newton fails, about a second
 DAMPING = 0.1  # of Newton's first steps
 
 
-def applies(rows: Rows, is_complete: bool) -> bool:
+def applies(rows: RowProblem, is_complete: bool) -> bool:
     """Whether this oracle can be used: rho = 1, and as many rows as columns, at least two."""
     n = rows.rho_cols.shape[0]
     square = is_complete and n >= 2 and rows.ptr.shape[0] == n + 1 and rows.col.shape[0] == n * n
@@ -31,7 +31,7 @@ def applies(rows: Rows, is_complete: bool) -> bool:
 
 
 def solve(
-    rows: Rows, w: Floats, start: Callable[[], tuple[Floats, Floats]], tol: float
+    rows: RowProblem, w: Floats, start: Callable[[], tuple[Floats, Floats]], tol: float
 ) -> newton.Solution:
     """Marginals at scores w (n * n, row by row) to a certified gap of `tol`, or near it.
 

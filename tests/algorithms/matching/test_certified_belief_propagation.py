@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 from scipy.special import xlogy
 
-from mlestruct.algorithms.matching import bethe, newton
-from mlestruct.algorithms.matching._bethe_kernels import bethe_marginals
+from mlestruct.algorithms.matching import certified_belief_propagation, newton
+from mlestruct.algorithms.matching._certified_belief_propagation_kernels import bethe_marginals
 from mlestruct.inference import marginals
 from mlestruct.structures import BipartiteGraph, BipartiteMatching
 
@@ -56,10 +56,10 @@ class Solved:
         self.w, n = w, len(w)
         structure = BipartiteMatching((n, n))
         rows = structure._core.rows
-        assert bethe.applies(rows, True)
+        assert certified_belief_propagation.applies(rows, True)
         flat = np.ascontiguousarray(w).ravel().copy()
         kept = flat.copy()
-        self.found = bethe.solve(rows, flat, structure._start, tol)
+        self.found = certified_belief_propagation.solve(rows, flat, structure._start, tol)
         np.testing.assert_array_equal(flat, kept)
         self.newton = newton.solve(rows, flat, np.zeros(n), structure._start(), None, reference_tol)
         self.tau = self.found.t.reshape(n, n)
@@ -220,4 +220,4 @@ def test_huge_scores_keep_their_certificates(kind, scale):
 )
 def test_other_problems_are_not_its_own(structure):
     core = structure._core
-    assert not bethe.applies(core.rows, core.edges.is_complete)
+    assert not certified_belief_propagation.applies(core.rows, core.edges.is_complete)

@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
-from ...structures.graphs.simple import SimpleGraph
 from ._cut_tree_kernels import cut_tree
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 DENSE_LIMIT = 400  # nodes; above it only the leading eigenvectors are computed
 EIGENVECTORS = (4, 30)  # computed at first, and if these leave it open
@@ -28,18 +29,23 @@ MARGIN = 1e-6  # for rounding of eigenvalues
 CUT_LIMIT = 250  # nodes up to which a cut tree is quick
 
 
-def surely_in_matching_polytope(graph: SimpleGraph, tau: Floats) -> bool:
+def provably_in_matching_polytope(n_nodes: int, ptr: Ints, col: Ints, tau: Floats) -> bool:
     """Whether a point of the perfect local polytope is proven to satisfy all odd-set constraints.
 
-    False means only that the bound does not tell.
+    False means only that the eigenvalue bound does not decide.
+
+    Parameters
+    ----------
+    ptr, col : edges of a simple graph, each stored once at its smaller end (CSR)
+    tau : ndarray of shape (n_edges,), node sums 1
     """
-    count, label = graph.components
-    n = graph.n_nodes
+    upper = sparse.csr_array((tau, col, ptr), shape=(n_nodes, n_nodes))
+    count, label = connected_components(upper, directed=False)
     table: Any
-    if graph.n_edges > DENSE_SHARE * n * n:
-        table = graph.dense(tau)
+    if col.shape[0] > DENSE_SHARE * n_nodes * n_nodes:
+        table = upper.toarray()
+        table += table.T
     else:
-        upper = sparse.csr_array((tau, graph.col, graph.ptr), shape=(n, n))
         table = sparse.csr_array(upper + upper.T)
     for k in range(count):
         nodes = np.flatnonzero(label == k)
@@ -166,7 +172,7 @@ def violated_odd_sets(table: Floats, single: Floats, tolerance: float) -> list[N
     return found
 
 
-def _leaves_first(tree: NDArray[np.int64]) -> list[int]:
+def _leaves_first(tree: Ints) -> list[int]:
     """Nodes of a tree but the root 0, children before their parents."""
     depth = np.zeros(tree.shape[0], dtype=np.int64)
     for start in range(1, tree.shape[0]):
