@@ -413,7 +413,7 @@ def compare(
     X, Y = segmentation_data(n_images, shape, seed)
     alpha = default_alpha(n_images * size * size) if alpha is None else alpha
     model = GridCRF(alpha=alpha)
-    problem = model._problem(X, Y, None)
+    problem = model.build_problem(X, Y)
     print(
         f"\n  {n_images} images of {size} x {size}, {n_tests} test images, "
         f"{problem.n_features} weights, alpha={alpha:g}, at most {limit:g} CPU s each",
@@ -459,7 +459,7 @@ def maxflow_share(n_images: int, shape: tuple[int, int], passes: int, seed: int)
     """How much of block-coordinate Frank-Wolfe is max-flow, from its first certificate on."""
     X, Y = segmentation_data(n_images, shape, seed)
     alpha = default_alpha(n_images * shape[0] * shape[1])
-    problem = GridCRF(alpha=alpha)._problem(X, Y, None)
+    problem = GridCRF(alpha=alpha).build_problem(X, Y)
     structure: Any = problem.blocks[0].structure  # images of one shape share it
     graph = structure.graph
     decoder = TimedQPBO(graph.n_nodes, graph.tail, graph.head)
@@ -488,7 +488,7 @@ def maxflow_share(n_images: int, shape: tuple[int, int], passes: int, seed: int)
 def warm_up() -> None:
     """Compile (or load) every kernel that is timed."""
     X, Y = segmentation_data(2, (12, 12), 0)
-    problem = GridCRF(alpha=1.0)._problem(X, Y, None)
+    problem = GridCRF(alpha=1.0).build_problem(X, Y)
     for solver in (make_solver("auto", problem), BlockFrankWolfe(), BlockFrankWolfe(step="fixed")):
         solver.solve(problem, Stopping(max_iter=3))
     maximise_truncated(problem, 2, max_iter=3)

@@ -101,7 +101,7 @@ def test_gradient_equals_finite_differences(case, rho):
     X, Y, options = CASES[case]
     model = MatchingBP(alpha=0.7, rho=rho, **options)
     weights = np.random.default_rng(0).uniform(0.5, 2.0, size=len(X))
-    problem = model._problem(X, Y, weights)
+    problem = model.build_problem(X, Y, weights)
     likelihood = Likelihood(problem, BeliefLBFGS(20000, 1e-13).messages(problem.blocks), None)
     theta = 0.5 * np.random.default_rng(1).normal(size=problem.n_features)
     _, gradient = likelihood(theta)

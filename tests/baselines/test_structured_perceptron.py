@@ -109,8 +109,8 @@ def test_mistakes_are_bounded_by_the_margin(name, seed):
 def test_weights_are_those_of_the_plain_algorithm(name, rate, decay):
     data = samples_of(name, 3, n_samples=5)
     model = perceptron_of(name, data, max_iter=4, rate=rate, decay=decay).fit(data.X, data.Y)
-    blocks = perceptron_of(name, data)._problem(data.X, data.Y, None, merge=False).blocks
-    rng = perceptron_of(name, data)._generator()
+    blocks = perceptron_of(name, data).build_problem(data.X, data.Y, separate=True).blocks
+    rng = perceptron_of(name, data).generator()
     theta, iterates = np.zeros(model.coef_.shape), []
     for t in range(model.n_iter_):
         for m in rng.permutation(5):

@@ -101,7 +101,7 @@ def test_marginals_are_those_of_so_many_sweeps_from_uniform_messages(n_sweeps):
     rng = np.random.default_rng(1)
     field, right, down = (2.0 * rng.normal(size=s) for s in ((3, 4), (3, 3), (2, 4)))
     X, Y = pictures(1, (3, 4))
-    structure = GridCRF()._problem(X, Y, None).blocks[0].structure
+    structure = GridCRF().build_problem(X, Y).blocks[0].structure
     scores = np.concatenate([field.ravel(), right.ravel(), down.ravel()])
     tau, value = truncated_marginals(structure, scores, n_sweeps)
     on = log_domain_sweeps(field, right, down, n_sweeps)
@@ -118,7 +118,7 @@ def test_marginals_are_those_of_so_many_sweeps_from_uniform_messages(n_sweeps):
 
 def test_gradient_is_the_difference_of_moments_at_the_truncated_marginals():
     X, Y = pictures()
-    problem = GridCRF(alpha=2.0)._problem(X, Y, None)
+    problem = GridCRF(alpha=2.0).build_problem(X, Y)
     theta = np.random.default_rng(2).normal(size=problem.n_features)
     at = TruncatedLikelihood(problem, 2)(theta)
     gradient = -2.0 * theta
@@ -173,7 +173,7 @@ def test_few_sweeps_end_somewhere_else():
 
 def test_surrogate_and_dual_value_enclose_the_optimum():
     X, Y = pictures()
-    problem = GridCRF(alpha=1.0)._problem(X, Y, None)
+    problem = GridCRF(alpha=1.0).build_problem(X, Y)
     best = GridCRF(alpha=1.0, tol=1e-8).fit(X, Y)
     for n_sweeps in (1, 5):
         surrogate = TruncatedLikelihood(problem, n_sweeps)
@@ -293,7 +293,7 @@ def test_samples_are_checked_as_in_grid_crf():
 
 def test_result_tells_how_it_ended():
     X, Y = pictures()
-    problem = GridCRF(alpha=1.0)._problem(X, Y, None)
+    problem = GridCRF(alpha=1.0).build_problem(X, Y)
     found = maximise_truncated(problem, 30)
     assert found.converged
     assert found.evaluations >= found.iterations

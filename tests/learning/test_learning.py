@@ -289,7 +289,7 @@ def test_path_gives_the_solutions_of_separate_fits(solver):
     stopping = Stopping(tol=1e-6, max_iter=20000, max_time=20)
     path = list(
         regularization_path(
-            problem, alphas, solver, stopping, random_state=np.random.default_rng(0)
+            problem, alphas, make_solver(solver, problem), stopping, np.random.default_rng(0)
         )
     )
     assert [alpha for alpha, _ in path] == sorted(alphas, reverse=True)
@@ -298,7 +298,7 @@ def test_path_gives_the_solutions_of_separate_fits(solver):
         assert result.objective == pytest.approx(alone.objective, rel=2e-6)
         np.testing.assert_allclose(result.theta, alone.theta, atol=3e-3)
     with pytest.raises(ValueError, match="alphas"):
-        next(regularization_path(problem, [1.0, -1.0]))
+        next(regularization_path(problem, [1.0, -1.0], make_solver(solver, problem)))
 
 
 @pytest.mark.parametrize("solver", ["fw", "bcfw", "newton", "lbfgs"])

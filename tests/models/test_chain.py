@@ -360,11 +360,11 @@ def test_grouping_and_threads_change_nothing(n_jobs):
     for a, b in zip(model.predict_marginals(X), reference.predict_marginals(X), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-5)
     singles = ChainCRF(solver="bcfw")
-    blocks = singles._problem(X, Y, None).blocks
+    blocks = singles.build_problem(X, Y).blocks
     assert len(blocks) == 30
-    few = ChainCRF(n_jobs=n_jobs)._problem(X, Y, None).blocks
+    few = ChainCRF(n_jobs=n_jobs).build_problem(X, Y).blocks
     assert len(few) == (1 if n_jobs in (None, 1) else 6)
-    whole = ChainCRF()._problem(X, Y, None)
+    whole = ChainCRF().build_problem(X, Y)
     np.testing.assert_allclose(DualProblem(blocks, 1.0).target, whole.target, atol=1e-10)
     theta = reference.coef_
     total = sum(block.expect(theta, None, 1e-8)[0].value for block in blocks)
@@ -645,6 +645,6 @@ def test_benchmark_runs(capsys):
 def test_blocks_of_any_solver_hold_the_observations():
     X, Y = random_words(5)
     for solver in ("auto", "bcfw"):
-        for block in ChainCRF(solver=solver)._problem(X, Y, None).blocks:
+        for block in ChainCRF(solver=solver).build_problem(X, Y).blocks:
             assert isinstance(block, Block)
             assert block.observed.values.sum() == block.structure.n_nodes + block.structure.n_edges

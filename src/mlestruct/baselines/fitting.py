@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
@@ -33,12 +34,9 @@ class OwnAlgorithm(StructuredEstimator):
         self
         """
         algorithm = self._algorithm()
-        problem = self._problem(X, Y, sample_weight, merge=self.merges_samples)
-        self._learn_names(problem)
-        result = algorithm.solve(
-            problem, self._stopping(), None, self._generator(), self._threads()
-        )
-        self._keep(result, problem)
+        problem = self.build_problem(X, Y, sample_weight, separate=not self.merges_samples)
+        result = algorithm.solve(problem, self.stopping(), None, self.generator(), self.n_threads())
+        self._keep(result, self.tol)
         return self
 
     def fit_path(
@@ -51,19 +49,15 @@ class OwnAlgorithm(StructuredEstimator):
         ordered = check_alphas(alphas)
         reader = clone(self)
         algorithm = reader._algorithm()
-        problem = reader._problem(X, Y, sample_weight, merge=self.merges_samples)
-        layout = getattr(reader, "_layout", None)
-        rng, state = self._generator(), None
+        problem = reader.build_problem(X, Y, sample_weight, separate=not self.merges_samples)
+        rng, state = self.generator(), None
         path = RegularizationPath([], [])
         for alpha in ordered:
             result = algorithm.solve(
-                problem.with_alpha(alpha), self._stopping(), state, rng, self._threads()
+                problem.with_alpha(alpha), self.stopping(), state, rng, self.n_threads()
             )
-            fitted: Any = clone(self).set_params(alpha=alpha)
-            if layout is not None:
-                fitted._restore(layout)
-            fitted._learn_names(problem)
-            fitted._keep(result, problem)
+            fitted: Any = copy.copy(reader).set_params(alpha=alpha)
+            fitted._keep(result, self.tol)
             path.alphas.append(alpha)
             path.estimators.append(fitted)
             if result.interrupted:

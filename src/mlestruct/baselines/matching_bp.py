@@ -16,7 +16,6 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ..learning.history import Progress
-from ..learning.problem import DualProblem
 from ..learning.result import Result
 from ..models.matching_base import MatchingProbabilities
 from ..models.matching_blocks import BipartiteBlocks, pair_table
@@ -115,8 +114,8 @@ class MatchingBP(OwnAlgorithm, BipartiteBlocks, MatchingProbabilities):
             check_count(self.max_sweeps, "max_sweeps"), check_positive(self.bp_tol, "bp_tol")
         )
 
-    def _keep(self, result: Result, problem: DualProblem) -> None:
-        super()._keep(result, problem)
+    def _keep(self, result: Result, tol: float) -> None:
+        super()._keep(result, tol)
         blocks, open_runs = result.state.blocks, result.state.open_runs
         self.n_sweeps_ = sum(block.sweeps for block in blocks)
         self.n_unconverged_ = sum(block.unconverged for block in blocks)

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..learning.history import Progress
-from ..learning.problem import DualProblem
 from ..learning.result import Result
 from ..models.chain import ChainCRF
 from ..models.graph import GraphCRF
@@ -40,10 +39,10 @@ class Perceptron(NoProbabilities, OwnAlgorithm):
             raise ValueError(f"decay must be at least 0, got {self.decay!r}")
         return AveragedPerceptron(rate, decay)
 
-    def _keep(self, result: Result, problem: DualProblem) -> None:
+    def _keep(self, result: Result, tol: float) -> None:
         separated = result.converged
         result.converged = not result.interrupted  # mistakes that remain are no failure
-        super()._keep(result, problem)
+        super()._keep(result, tol)
         self.converged_ = separated
         self.last_coef_ = result.state.theta
         self.n_updates_ = result.state.updates

@@ -156,7 +156,7 @@ class TruncatedTRW(GridCRF):
         self.callback = callback  # type: ignore[assignment]
         self.n_jobs = n_jobs
 
-    verbose = 0  # read by `_stopping`; L-BFGS has no gap to show
+    verbose = 0  # read by `stopping`; L-BFGS has no gap to show
 
     def fit(self, X: Any, Y: Any, sample_weight: Any = None) -> Any:
         """Learn `coef_` from images X and their labellings Y.
@@ -166,18 +166,18 @@ class TruncatedTRW(GridCRF):
         self
         """
         n_sweeps = check_count(self.n_sweeps, "n_sweeps")
-        stopping = self._stopping()
+        stopping = self.stopping()
         if not self.gradient_tol >= 0:
             raise ValueError(f"gradient_tol must not be negative, got {self.gradient_tol!r}")
         found = maximise_truncated(
-            self._problem(X, Y, sample_weight),
+            self.build_problem(X, Y, sample_weight),
             n_sweeps,
             tol=stopping.tol,
             gradient_tol=float(self.gradient_tol),
             max_iter=stopping.max_iter,
             max_time=stopping.max_time,
             callback=self.callback,  # type: ignore[arg-type]
-            n_jobs=self._threads(),
+            n_jobs=self.n_threads(),
         )
         self.coef_ = found.theta
         self.objective_ = found.objective

@@ -10,7 +10,6 @@ import numpy as np
 from .history import Stopping
 from .problem import DualProblem
 from .result import Result
-from .solvers import make_solver
 
 
 def check_alphas(alphas: Sequence[float]) -> list[float]:
@@ -27,7 +26,7 @@ def check_alphas(alphas: Sequence[float]) -> list[float]:
 def regularization_path(
     problem: DualProblem,
     alphas: Sequence[float],
-    solver: Any = "auto",
+    solver: Any,
     stopping: Stopping | None = None,
     random_state: np.random.Generator | None = None,
     n_jobs: int | None = None,
@@ -36,10 +35,9 @@ def regularization_path(
 
     Ends early when the user interrupts a solve.
     """
-    chosen = make_solver(solver, problem)
     warm = None
     for alpha in check_alphas(alphas):
-        result = chosen.solve(
+        result = solver.solve(
             problem.with_alpha(alpha),
             stopping or Stopping(),
             warm=warm,

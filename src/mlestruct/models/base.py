@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
@@ -62,12 +63,54 @@ class RegularizationPath:
         return self.estimators[int(np.argmax(scores))]
 
 
-class StructuredEstimator(BaseEstimator, metaclass=ABCMeta):
+class CertifiedModel(BaseEstimator, metaclass=ABCMeta):
+    """What a fit leaves behind: weights, their certificate, the history; and its file."""
+
+    def _keep(self, result: Result, tol: float) -> None:
+        """Take what a solver found; warn where it did not meet `tol`."""
+        self.coef_ = result.theta
+        self.objective_ = result.objective
+        self.duality_gap_ = result.gap
+        self.converged_ = result.converged
+        self.n_iter_ = result.iterations
+        self.n_oracle_calls_ = result.oracle_calls
+        self.history_ = result.history
+        self.solver_ = result.solver
+        if not result.converged:
+            why = "interrupted" if result.interrupted else "stopped"
+            relative = result.gap / max(1.0, abs(result.objective))
+            warnings.warn(
+                f"{type(self).__name__}: {why} after {result.seconds:.1f} s and "
+                f"{result.iterations} iterations at a duality gap of {result.gap:.3g} "
+                f"({relative:.2g} relative, tol={tol:g}); the model is the best found so far. "
+                "If it is to come closer: more max_iter or max_time, features of similar scale, "
+                "or stronger alpha.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    @abstractmethod
+    def _learned_names(self) -> tuple[list[str], dict[str, Any] | None]:
+        """Names of the features, and how coef_ is to be read; plain types only."""
+
+    @abstractmethod
+    def _reload(self, coef: Floats, names: list[str], layout: dict[str, Any] | None) -> None:
+        """Take the weights and the learned names of a stored model."""
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted model to a file; `mlestruct.load` reads it. Data only, no code."""
+        check_is_fitted(self, "coef_")
+        persistence.save(self, path)
+
+
+class StructuredEstimator(CertifiedModel):
     """Base of the estimators. Subclasses say how samples become blocks and vertices labels."""
 
     @abstractmethod
-    def _blocks(self, X: Sequence[Any], Y: Sequence[Any], weights: Floats) -> list[Block]:
-        """Validated blocks of the training samples."""
+    def _blocks(
+        self, X: Sequence[Any], Y: Sequence[Any], weights: Floats, separate: bool
+    ) -> list[Block]:
+        """Validated blocks of the training samples, each of its own if `separate`."""
 
     @abstractmethod
     def _prepare(self, X: Sequence[Any]) -> list[Block]:
@@ -81,19 +124,19 @@ class StructuredEstimator(BaseEstimator, metaclass=ABCMeta):
         -------
         self
         """
-        problem = self._problem(X, Y, sample_weight)
-        self._learn_names(problem)
+        problem = self.build_problem(X, Y, sample_weight)
         solver = make_solver(self.solver, problem)
         signature, state = getattr(self, "_state", (None, None))
         fits = self.warm_start and signature == _signature(solver.name, problem)
         result = solver.solve(
             problem,
-            self._stopping(),
+            self.stopping(),
             warm=state if fits else None,
-            random_state=self._generator(),
-            n_jobs=self._threads(),
+            random_state=self.generator(),
+            n_jobs=self.n_threads(),
         )
-        self._keep(result, problem)
+        self._keep(result, self.tol)
+        self._state = (_signature(result.solver, problem), result.state)
         return self
 
     def fit_path(
@@ -104,32 +147,43 @@ class StructuredEstimator(BaseEstimator, metaclass=ABCMeta):
         This estimator itself is left as it is.
         """
         check_alphas(alphas)
-        problem = self._problem(X, Y, sample_weight)
+        reader = clone(self)
+        problem = reader.build_problem(X, Y, sample_weight)
         path = RegularizationPath([], [])
         for alpha, result in regularization_path(
-            problem, alphas, self.solver, self._stopping(), self._generator(), self._threads()
-        ):
-            fitted = clone(self).set_params(alpha=alpha)
-            fitted._learn_names(problem)
-            fitted._keep(result, problem)
+            problem, alphas, make_solver(self.solver, problem), self.stopping(),
+            self.generator(), self.n_threads(),
+        ):  # fmt: skip
+            fitted = copy.copy(reader).set_params(alpha=alpha)
+            fitted._keep(result, self.tol)
+            fitted._state = (_signature(result.solver, problem), result.state)
             path.alphas.append(alpha)
             path.estimators.append(fitted)
         return path
 
-    def _problem(self, X: Any, Y: Any, sample_weight: Any, merge: bool = True) -> DualProblem:
+    # ---------------------------------------- the parts of a fit, for learners over an estimator
+    def build_problem(
+        self, X: Any, Y: Any, sample_weight: Any = None, *, separate: bool = False
+    ) -> DualProblem:
+        """The learning problem of validated samples; learns the names of features and states.
+
+        With `separate` every sample is a block of its own; else those that allow it are merged.
+        """
         alpha = check_positive(self.alpha, "alpha")
         check_positive(self.tol, "tol")
         samples = check_samples(X)
         labels = check_same_length(samples, Y)
         weights = check_weights(sample_weight, len(samples))
-        blocks = self._blocks(samples, labels, weights)
+        blocks = self._blocks(samples, labels, weights, separate)
         sizes = [block.features.n_features for block in blocks]
         for m, size in enumerate(sizes):
             if size != sizes[0]:
                 raise ValueError(f"X[{m}] has {size} features, X[0] has {sizes[0]}")
         check_same_names([block.features for block in blocks])
         blocks = [block for block in blocks if block.weight > 0]
-        return DualProblem(merge_equal(blocks) if merge else blocks, alpha)
+        problem = DualProblem(blocks if separate else merge_equal(blocks), alpha)
+        self._learn_names(problem)
+        return problem
 
     def _learn_names(self, problem: DualProblem) -> None:
         """Names of the weights: as given, as the feature map has them, or x0, x1, ..."""
@@ -146,7 +200,8 @@ class StructuredEstimator(BaseEstimator, metaclass=ABCMeta):
             [f"x{k}" for k in range(n_features)] if names is None else list(names), dtype=object
         )
 
-    def _stopping(self) -> Stopping:
+    def stopping(self) -> Stopping:
+        """When a fit ends: tol, max_iter, max_time, callback."""
         max_time = None if self.max_time is None else check_positive(self.max_time, "max_time")
         if not (isinstance(self.max_iter, int | np.integer) and self.max_iter >= 1):
             raise ValueError(f"max_iter must be a positive integer, got {self.max_iter!r}")
@@ -154,13 +209,14 @@ class StructuredEstimator(BaseEstimator, metaclass=ABCMeta):
             float(self.tol), int(self.max_iter), max_time, self.callback, int(self.verbose)
         )
 
-    def _generator(self) -> np.random.Generator:
+    def generator(self) -> np.random.Generator:
+        """Random numbers as `random_state` says."""
         if isinstance(self.random_state, np.random.Generator):
             return self.random_state
         state = check_random_state(self.random_state)
         return np.random.default_rng(state.randint(np.iinfo(np.int32).max))
 
-    def _threads(self) -> int:
+    def n_threads(self) -> int:
         """n_jobs as scikit-learn means it: None is 1, -1 all cores."""
         if self.n_jobs is None:
             return 1
@@ -172,29 +228,6 @@ class StructuredEstimator(BaseEstimator, metaclass=ABCMeta):
 
         return max(1, (os.cpu_count() or 1) + 1 + int(self.n_jobs))
 
-    def _keep(self, result: Result, problem: DualProblem) -> None:
-        self.coef_ = result.theta
-        self.objective_ = result.objective
-        self.duality_gap_ = result.gap
-        self.converged_ = result.converged
-        self.n_iter_ = result.iterations
-        self.n_oracle_calls_ = result.oracle_calls
-        self.history_ = result.history
-        self.solver_ = result.solver
-        self._state = (_signature(result.solver, problem), result.state)
-        if not result.converged:
-            why = "interrupted" if result.interrupted else "stopped"
-            relative = result.gap / max(1.0, abs(result.objective))
-            warnings.warn(
-                f"{type(self).__name__}: {why} after {result.seconds:.1f} s and "
-                f"{result.iterations} iterations at a duality gap of {result.gap:.3g} "
-                f"({relative:.2g} relative, tol={self.tol:g}); the model is the best found so far. "
-                "If it is to come closer: more max_iter or max_time, features of similar scale, "
-                "or stronger alpha.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = dict(super().__getstate__())
         state.pop("_state", None)  # warm starts hold every block's marginals
@@ -203,7 +236,7 @@ class StructuredEstimator(BaseEstimator, metaclass=ABCMeta):
     # ------------------------------------------------------------------ prediction
     def _each(self, function: Callable[[S], T], items: Iterable[S]) -> list[T]:
         """Apply to all items, over n_jobs threads."""
-        n_threads = self._threads()
+        n_threads = self.n_threads()
         if n_threads == 1:
             return [function(item) for item in items]
         with ThreadPoolExecutor(n_threads) as pool:
@@ -251,10 +284,14 @@ class StructuredEstimator(BaseEstimator, metaclass=ABCMeta):
         check_is_fitted(self, "coef_")
         return dict(zip(self.feature_names_in_.tolist(), self.coef_.tolist(), strict=True))
 
-    def save(self, path: str | Path) -> None:
-        """Write the fitted model to a file; `mlestruct.load` reads it. Data only, no code."""
-        check_is_fitted(self, "coef_")
-        persistence.save(self, path)
+    # ------------------------------------------------------------------ files
+    def _learned_names(self) -> tuple[list[str], dict[str, Any] | None]:
+        return self.feature_names_in_.tolist(), None
+
+    def _reload(self, coef: Floats, names: list[str], layout: dict[str, Any] | None) -> None:
+        self.coef_ = coef
+        self.n_features_in_ = coef.shape[0]
+        self.feature_names_in_ = np.array(names, dtype=object)
 
 
 def _signature(solver: str, problem: DualProblem) -> tuple[Any, ...]:

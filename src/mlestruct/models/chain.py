@@ -133,7 +133,9 @@ class ChainCRF(LabellingEstimator):
         self.verbose = verbose
 
     # ------------------------------------------------------------------ blocks
-    def _blocks(self, X: Sequence[Any], Y: Sequence[Any], weights: Floats) -> list[Block]:
+    def _blocks(
+        self, X: Sequence[Any], Y: Sequence[Any], weights: Floats, separate: bool
+    ) -> list[Block]:
         samples = read_sequences(X)
         states = States.learn(Y, self.n_states)
         labels = check_labels(samples, Y, states)
@@ -147,7 +149,7 @@ class ChainCRF(LabellingEstimator):
         )
         blocks = []
         known: dict[tuple[int, ...], Chains] = {}  # sequences of one length share their space
-        for group in self._groups(pieces, weights):
+        for group in self._groups(pieces, weights, separate):
             parts = [piece for m in group for piece in pieces[m]]
             chains, features = forest([tokens for tokens, _ in parts], len(states), known)
             observed = chains.encode(np.concatenate([own for _, own in parts]))
@@ -156,15 +158,17 @@ class ChainCRF(LabellingEstimator):
             raise ValueError("Y: no sample of positive weight has a known label")
         return blocks
 
-    def _groups(self, pieces: Sequence[Sequence[Any]], weights: Floats) -> list[list[int]]:
+    def _groups(
+        self, pieces: Sequence[Sequence[Any]], weights: Floats, separate: bool
+    ) -> list[list[int]]:
         """Samples that form one block: equally weighted ones in about equal shares.
 
         The likelihood of chains side by side is the sum of theirs, so large blocks save the work of
         handling small ones. Block-coordinate steps want a block per sample.
         """
         by_block = ("bcfw", "block_marginals")
-        one_each = getattr(self.solver, "name", self.solver) in by_block
-        n_threads = self._threads()
+        one_each = separate or getattr(self.solver, "name", self.solver) in by_block
+        n_threads = self.n_threads()
         n_shares = 1 if n_threads == 1 else 2 * n_threads
         groups: dict[tuple[float, int], list[int]] = {}
         sizes = np.array([sum(tokens.length for tokens, _ in parts) for parts in pieces])
@@ -208,7 +212,7 @@ class ChainCRF(LabellingEstimator):
     ) -> list[NDArray[Any]]:
         """Results of `function` on the tokens of each sample; samples are handled together."""
         samples = self._read(X)
-        n_groups = min(self._threads(), len(samples))
+        n_groups = min(self.n_threads(), len(samples))
         groups = [samples[k::n_groups] for k in range(n_groups)]
 
         def one(group: list[Tokens]) -> list[NDArray[Any]]:

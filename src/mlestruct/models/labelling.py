@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from ..labels.states import States
 from ..learning.problem import DualProblem
-from .base import RegularizationPath, StructuredEstimator
+from .base import StructuredEstimator
 from .probabilities import block_samples
 from .validation import check_same_length, check_samples
 
@@ -32,19 +31,6 @@ class LabellingEstimator(StructuredEstimator):
 
     feature_names: Sequence[str] | None
     n_states: int | None
-
-    def fit_path(
-        self, X: Any, Y: Any, alphas: Sequence[float], sample_weight: Any = None
-    ) -> RegularizationPath:
-        """Fit one estimator per alpha, from strong to weak, each starting from the last.
-
-        This estimator itself is left as it is.
-        """
-        reader = clone(self)
-        path = super(LabellingEstimator, reader).fit_path(X, Y, alphas, sample_weight)
-        for fitted in path.estimators:
-            fitted._restore(reader._layout)
-        return path
 
     # ------------------------------------------------------------------ how to read coef_
     @property
@@ -68,6 +54,14 @@ class LabellingEstimator(StructuredEstimator):
         self.feature_names_in_ = np.array(
             [f"x{k}" for k in range(size)] if names is None else list(names), dtype=object
         )
+
+    def _learned_names(self) -> tuple[list[str], dict[str, Any] | None]:
+        return self.feature_names_in_.tolist(), self._layout
+
+    def _reload(self, coef: Floats, names: list[str], layout: dict[str, Any] | None) -> None:
+        super()._reload(coef, names, layout)
+        if layout is not None:
+            self._restore(layout)
 
     def _learn_names(self, problem: DualProblem) -> None:
         """Names belong to the columns of node features, not to coef_; `_restore` has taken them."""

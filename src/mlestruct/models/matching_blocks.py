@@ -113,7 +113,9 @@ class MatchingBlocks:
     def _prepare(self, X: Sequence[Any]) -> list[Block]:
         return [block for block, _ in self._make_blocks(X, self.rho)]
 
-    def _blocks(self, X: Sequence[Any], Y: Sequence[Any], weights: Floats) -> list[Block]:
+    def _blocks(
+        self, X: Sequence[Any], Y: Sequence[Any], weights: Floats, separate: bool
+    ) -> list[Block]:
         blocks = []
         for m, (block, sample) in enumerate(self._make_blocks(X, self.rho)):
             observed = self._observe(block, sample, Y[m], f"Y[{m}]")

@@ -137,7 +137,9 @@ class PairwiseEstimator(LabellingEstimator):
             blocks.append(Block(structure, features, NOTHING))
         return blocks
 
-    def _blocks(self, X: Sequence[Any], Y: Sequence[Any], weights: Floats) -> list[Block]:
+    def _blocks(
+        self, X: Sequence[Any], Y: Sequence[Any], weights: Floats, separate: bool
+    ) -> list[Block]:
         samples = self._read(X)
         states = States.learn(Y, self.n_states)
         labels = [self._encode(states, sample, Y[m], m) for m, sample in enumerate(samples)]

@@ -63,14 +63,15 @@ def save(estimator: Any, path: str | Path) -> None:
         for name, value in estimator.get_params(deep=False).items()
         if name not in UNSAVED
     }
+    names, layout = estimator._learned_names()
     header = {
         "format": FORMAT,
         "estimator": type(estimator).__name__,
         "parameters": parameters,
         "learned": {name: getattr(estimator, name) for name in SCALARS},
         "history": estimator.history_.to_dict(),
-        "feature_names": estimator.feature_names_in_.tolist(),
-        "layout": getattr(estimator, "_layout", None),
+        "feature_names": names,
+        "layout": layout,
     }
     target = Path(path)
     if not target.parent.is_dir():
@@ -106,10 +107,6 @@ def load(path: str | Path) -> Any:
     estimator = kind(**parameters)
     for name, value in header["learned"].items():
         setattr(estimator, name, value)
-    estimator.coef_ = coef
-    estimator.n_features_in_ = coef.shape[0]
-    estimator.feature_names_in_ = np.array(header["feature_names"], dtype=object)
-    if header.get("layout") is not None:
-        estimator._restore(header["layout"])
+    estimator._reload(coef, header["feature_names"], header.get("layout"))
     estimator.history_ = History(**{name: header["history"][name] for name in COLUMNS})
     return estimator

@@ -65,7 +65,7 @@ class Judge:
         return found
 
     def problem(self, X: Sequence[Any], Y: Sequence[Any]) -> DualProblem:
-        return self.model._problem(X, Y, None)
+        return self.model.build_problem(X, Y)
 
     def likelihood(self, problem: DualProblem, theta: Floats) -> float:
         """A proven lower bound of P(theta), the regularised approximate log-likelihood."""
