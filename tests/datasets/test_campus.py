@@ -96,7 +96,7 @@ def test_gradient_at_no_weights_points_to_the_truth():
         places = one * (2 * n - one - 1) // 2 + year.partner[one] - one - 1
         gradient += features.moments_at(places, np.ones(places.size))
         gradient -= features.moments(np.full(features.n_scored, 1.0 / (n - 1)))
-        ((gram, scale),) = features.second_moments(None)
+        ((gram, scale),) = features.second_moments()
         curvature = curvature + scale * gram
     step = np.linalg.solve(curvature, gradient)
     truth = campus.features(2010).shortest_equivalent(campus.true_theta)

@@ -14,7 +14,7 @@ from mlestruct.features import (
     LazyFeatures,
     SparseFeatures,
     TableFeatures,
-    dense_matrix,
+    as_feature_map,
 )
 from mlestruct.structures import BipartiteGraph
 
@@ -98,7 +98,7 @@ def test_table_features_restricted_to_a_graph_keep_their_values(kind):
     mask = rng.random((4, 6)) < 0.5
     theta = rng.normal(size=3)
     everywhere = TableFeatures(left, right, kind)
-    restricted = everywhere.restricted(BipartiteGraph.from_mask(mask))
+    restricted = everywhere.on_pairs(BipartiteGraph.from_mask(mask))
     assert restricted.n_scored == mask.sum()
     np.testing.assert_allclose(
         restricted.scores(theta), everywhere.scores(theta).reshape(4, 6)[mask], atol=1e-12
@@ -121,9 +121,56 @@ def test_lazy_features_never_ask_for_more_than_a_chunk():
 
 def test_only_maps_that_hold_a_matrix_offer_it():
     matrix = np.arange(6.0).reshape(3, 2)
-    np.testing.assert_array_equal(dense_matrix(DenseFeatures(matrix)), matrix)
-    assert dense_matrix(SparseFeatures(sparse.csr_array(matrix))) is None
-    assert dense_matrix(IdentityFeatures(3)) is None
+    np.testing.assert_array_equal(DenseFeatures(matrix).matrix, matrix)
+    assert SparseFeatures(sparse.csr_array(matrix)).matrix is None
+    assert IdentityFeatures(3).matrix is None
+
+
+class Plain:
+    """A feature map that knows nothing of the contract's class."""
+
+    n_features, n_scored = 2, 3
+
+    def __init__(self, matrix):
+        self._matrix = matrix
+
+    def scores(self, theta):
+        return self._matrix @ theta
+
+    def moments(self, tau):
+        return tau @ self._matrix
+
+
+def test_objects_with_the_required_members_are_adapted_once():
+    matrix = np.arange(6.0).reshape(3, 2)
+    plain = Plain(matrix)
+    features = as_feature_map(plain)
+    assert isinstance(features, FeatureMap)
+    assert as_feature_map(features) is features
+    assert features == as_feature_map(plain)
+    assert hash(features) == hash(as_feature_map(plain))
+    assert features != as_feature_map(Plain(matrix))
+    np.testing.assert_array_equal(features.scores(np.ones(2)), matrix.sum(axis=1))
+    np.testing.assert_array_equal(features.moments_at(np.array([2]), np.array([3.0])), [12, 15])
+    assert features.matrix is None
+    assert features.second_moments() is None
+    assert features.shape is None
+    assert features.stream(np.ones(2)) is None
+
+
+def test_an_adapted_map_keeps_what_else_it_has():
+    plain = Plain(np.arange(6.0).reshape(3, 2))
+    plain.matrix, plain.feature_names, plain.shape = plain._matrix, ["a", "b"], (1, 3)
+    plain.second_moments = lambda: [(np.eye(2), np.ones(1))]
+    features = as_feature_map(plain)
+    assert features.matrix is plain._matrix
+    assert (features.feature_names, features.shape) == (["a", "b"], (1, 3))
+    assert features.second_moments()[0][1] == 1.0
+
+
+def test_what_is_no_feature_map_is_named():
+    with pytest.raises(TypeError, match=r"dict is no feature map: it lacks \['n_features'"):
+        as_feature_map({})
 
 
 def test_identity_does_not_hand_out_its_input():

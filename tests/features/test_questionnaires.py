@@ -1,33 +1,19 @@
 """Pairs of questionnaires: features against a pair-by-pair loop, curvature against enumeration."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import pandas as pd
 import pytest
 
 from mlestruct.features import FeatureMap
 from mlestruct.features.questionnaires import QuestionnairePairs
+from mlestruct.structures import SimpleGraph
 
 LEVELS = [2, 5, 3]
 
 
-@dataclass(frozen=True)
-class Graph:
-    n_nodes: int
-    ptr: np.ndarray
-    col: np.ndarray
-
-    @property
-    def n_edges(self):
-        return self.col.size
-
-
 def graph_of(mask):
     """The pairs i < j where a matrix is nonzero."""
-    row, col = np.nonzero(np.triu(mask, 1))
-    ends = np.cumsum(np.bincount(row, minlength=len(mask)))
-    return Graph(len(mask), np.concatenate([[0], ends]), col)
+    return SimpleGraph.from_mask(np.triu(mask, 1) + np.triu(mask, 1).T)
 
 
 def people(n, levels=tuple(LEVELS), missing=0.0, seed=0):
@@ -74,7 +60,7 @@ def test_scores_and_moments_are_those_of_the_definition(missing, on_graph, ordin
     expected = explicit(answers, LEVELS, ordinal, interactions, mask)
     pairs = QuestionnairePairs(answers, LEVELS, ordinal=ordinal, interactions=interactions)
     if on_graph:
-        pairs = pairs.restricted(graph_of(mask))
+        pairs = pairs.on_pairs(graph_of(mask))
     assert isinstance(pairs, FeatureMap)
     assert (pairs.n_scored, pairs.n_features) == expected.shape
     assert len(set(pairs.feature_names)) == pairs.n_features
@@ -175,7 +161,7 @@ def test_second_moments_are_the_exact_covariance_over_uniform_matchings(n):
     totals = np.array(
         [sum(matrix[place[pair]] for pair in chosen) for chosen in matchings(list(range(n)))]
     )
-    ((gram, scale),) = pairs.second_moments(None)
+    ((gram, scale),) = pairs.second_moments()
     np.testing.assert_allclose(scale * gram, np.cov(totals.T, bias=True), atol=1e-10)
 
 
@@ -191,16 +177,16 @@ def test_gram_is_that_of_the_features_without_node_effects(interactions):
     answers = people(30, missing=0.1, seed=4)
     pairs = QuestionnairePairs(answers, LEVELS, interactions=interactions)
     left = without_node_effects(pairs.matrix, *np.triu_indices(30, 1), 30)
-    ((gram, scale),) = pairs.second_moments(None)
+    ((gram, scale),) = pairs.second_moments()
     np.testing.assert_allclose(gram, left.T @ left, atol=1e-9)
     np.testing.assert_allclose(scale, [1 / 29], rtol=0.05)
 
 
 def test_many_features_give_the_diagonal_only(monkeypatch):
     pairs = QuestionnairePairs(people(30, seed=5), LEVELS)
-    full = pairs.second_moments(None)[0][0]
+    full = pairs.second_moments()[0][0]
     monkeypatch.setattr("mlestruct.features.questionnaires.LARGEST_GRAM", 5)
-    np.testing.assert_allclose(pairs.second_moments(None)[0][0], np.diag(full), atol=1e-9)
+    np.testing.assert_allclose(pairs.second_moments()[0][0], np.diag(full), atol=1e-9)
 
 
 def test_gram_on_a_graph_is_close_to_the_exact_one():
@@ -208,7 +194,7 @@ def test_gram_on_a_graph_is_close_to_the_exact_one():
     pairs = QuestionnairePairs(people(60, missing=0.1, seed=6), LEVELS, graph=graph_of(mask))
     row, col = np.nonzero(np.triu(mask, 1))
     left = without_node_effects(pairs.matrix, row, col, 60)
-    ((gram, scale),) = pairs.second_moments(None)
+    ((gram, scale),) = pairs.second_moments()
     np.testing.assert_allclose(gram, left.T @ left, atol=0.02 * np.abs(gram).max())
     np.testing.assert_allclose(scale, [60 / (2 * row.size)], rtol=0.1)
 

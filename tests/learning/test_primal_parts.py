@@ -82,9 +82,9 @@ def test_preconditioner_inverts_the_modelled_curvature():
     start = 0
     totals = [0.0, 0.0]
     for block in problem.blocks:
-        for k, (gram, _) in enumerate(block.features.second_moments(block.observed)):
+        for k, (gram, _) in enumerate(block.features.second_moments()):
             totals[k] = totals[k] + gram
-    scales = [s for _, s in problem.blocks[0].features.second_moments(problem.blocks[0].observed)]
+    scales = [s for _, s in problem.blocks[0].features.second_moments()]
     for gram, scale in zip(totals, scales, strict=True):
         for value in scale:
             part = slice(start, start + gram.shape[0])

@@ -212,7 +212,7 @@ def test_feature_map_is_linear_with_its_adjoint(kind):
     v = np.ones((chains.n_edges, 1)) if features.edges is None else features.edges
     expected = np.concatenate([(x @ node_weights.T).ravel(), (v @ edge_weights.T).ravel()])
     np.testing.assert_allclose(features.scores(theta), expected, atol=1e-12)
-    sizes = [gram.shape[0] * scales.shape[0] for gram, scales in features.second_moments(vertex)]
+    sizes = [gram.shape[0] * scales.shape[0] for gram, scales in features.second_moments()]
     assert sum(sizes) == features.n_features
 
 

@@ -20,7 +20,6 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from ..features.base import dense_matrix
 from ..labels.partners import check_partners
 from ..models.pairs import read_sample
 from ..models.validation import check_positive, check_same_length, check_samples
@@ -211,7 +210,7 @@ def check_count(value: Any, name: str) -> int:
 def _read_dense(x: Any, where: str) -> tuple[Floats, tuple[int, int]]:
     """Features of shape (n_rows * n_cols, n_features) of a complete sample, and its shape."""
     sample = read_sample(x, where)
-    matrix = dense_matrix(sample.features)
+    matrix = sample.features.matrix
     if matrix is None or sample.offset is not None or not sample.graph.is_complete:
         raise ValueError(
             f"{where}: baselines take dense arrays of shape (n_rows, n_cols, n_features) in which "

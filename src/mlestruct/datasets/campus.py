@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from ..algorithms.matching.swap_chain import sample_matchings
-from ..features.questionnaires import PairGraph, QuestionnairePairs
+from ..features.contract import PairGraph
+from ..features.questionnaires import QuestionnairePairs
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -1,7 +1,7 @@
 """How scores are made: linear maps with `scores(theta)` and their adjoint `moments(tau)`."""
 
 from .arrays import DenseFeatures, IdentityFeatures, SparseFeatures
-from .base import FeatureMap, dense_matrix
+from .contract import FeatureMap, as_feature_map
 from .images import edge_feature_names, edge_features, node_feature_names, node_features
 from .lazy import LazyFeatures, SquareFeatures
 from .levels import Levels
@@ -23,7 +23,7 @@ __all__ = [
     "SquareFeatures",
     "StateFeatures",
     "TableFeatures",
-    "dense_matrix",
+    "as_feature_map",
     "edge_feature_names",
     "edge_features",
     "node_feature_names",

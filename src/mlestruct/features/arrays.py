@@ -6,12 +6,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from .contract import FeatureMap, PairGraph
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-class DenseFeatures:
+class DenseFeatures(FeatureMap):
     """G as an array of shape (n_scored, n_features)."""
+
+    matrix: Floats
 
     def __init__(self, matrix: ArrayLike):
         self.matrix = np.ascontiguousarray(matrix, dtype=np.float64)
@@ -31,8 +35,15 @@ class DenseFeatures:
         out: Floats = values @ self.matrix[indices]
         return out
 
+    def on_pairs(self, graph: PairGraph, *, one_group: bool) -> DenseFeatures:
+        """Itself, if all features are finite."""
+        if not np.isfinite(self.matrix).all():
+            at = tuple(int(k) for k in np.argwhere(~np.isfinite(self.matrix))[0])
+            raise ValueError(f"found {self.matrix[at]} at {at}; features must be finite")
+        return self
 
-class SparseFeatures:
+
+class SparseFeatures(FeatureMap):
     """G as a SciPy sparse matrix of shape (n_scored, n_features); never made dense."""
 
     def __init__(self, matrix: sparse.sparray | sparse.spmatrix):
@@ -55,7 +66,7 @@ class SparseFeatures:
         return out
 
 
-class IdentityFeatures:
+class IdentityFeatures(FeatureMap):
     """One weight per coordinate: theta is the score vector itself."""
 
     def __init__(self, n_scored: int):

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from ..structures.graphs.simple import SimpleGraph
+from .contract import FeatureMap, PairGraph
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-class LazyFeatures:
+class LazyFeatures(FeatureMap):
     """Feature map over all pairs of an (n_rows, n_cols) problem, made by `function`.
 
     Parameters
@@ -34,7 +34,7 @@ class LazyFeatures:
         chunk: int = 64,
     ):
         self.function = function
-        self.shape = (int(n_rows), int(n_cols))
+        self.shape: tuple[int, int] = (int(n_rows), int(n_cols))
         self.n_features = int(n_features)
         self.n_scored = self.shape[0] * self.shape[1]
         self.chunk = max(1, int(chunk))
@@ -50,11 +50,6 @@ class LazyFeatures:
         if not np.isfinite(block).all():
             raise ValueError(f"feature function: NaN or infinity in rows {start} to {stop}")
         return block
-
-    def pair(self, i: int, j: int) -> Floats:
-        """Features of one pair."""
-        found: Floats = self._rows(i, i + 1)[0, j]
-        return found
 
     def _chunks(self) -> Iterator[tuple[slice, Floats]]:
         n, m = self.shape
@@ -83,18 +78,33 @@ class LazyFeatures:
             out += values[at] @ block[indices[at] % self.shape[1]]
         return out
 
+    def on_pairs(self, graph: PairGraph, *, one_group: bool) -> FeatureMap:
+        """All pairs, or, within one group, those of `graph`; a few are checked for symmetry."""
+        if not one_group:
+            return self
+        n = graph.n_edges
+        for e in np.unique(np.linspace(0, n - 1, min(n, 5)).astype(int)):
+            i, j = int(graph.row[e]), int(graph.col[e])
+            there, back = self._rows(i, i + 1)[0, j], self._rows(j, j + 1)[0, i]
+            if not np.allclose(there, back, rtol=1e-9):
+                raise ValueError(
+                    f"the feature function gives {there} for the pair ({i}, {j}) but {back} for "
+                    f"({j}, {i}); pairs within one group have no direction"
+                )
+        return SquareFeatures(self, graph)
 
-class SquareFeatures:
+
+class SquareFeatures(FeatureMap):
     """Features of the pairs of one group, from a map over all (n, n) ordered pairs.
 
     Only the pairs of `graph`, row < column, are used; both directions are taken to agree.
     """
 
-    def __init__(self, features: LazyFeatures, graph: SimpleGraph):
+    def __init__(self, features: LazyFeatures, graph: PairGraph):
         self.features = features
         self.n_features = features.n_features
         self.n_scored = graph.n_edges
-        self._places = graph.row * graph.n_nodes + graph.col
+        self._places = graph.row * graph.shape[1] + graph.col
 
     def scores(self, theta: Floats) -> Floats:
         return self.features.scores(theta)[self._places]

@@ -20,6 +20,7 @@ from ._level_kernels import (
     level_sum_rows,
     level_sums,
 )
+from .rows import FeatureRows
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -28,7 +29,7 @@ MAX_LEVELS = 255  # a code is one byte
 MAX_CELLS = 256  # and so is a combination of codes
 
 
-class Levels:
+class Levels(FeatureRows):
     """The matrix V with a row [1, code_0 >= 1, code_0 >= 2, ..., code_1 >= 1, ...] for each edge.
 
     Parameters

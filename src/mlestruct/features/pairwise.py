@@ -7,19 +7,34 @@ scores F[s] . u_n, states (s, t) of the edge e score G[s * n_states + t] . v_e, 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..structures.contract import Vertex
-from ..structures.graphs.pairwise import PairwiseGraph
-from .rows import Rows
+from .contract import FeatureMap
+from .rows import FeatureRows
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 NODE_SPREAD = 0.4  # of the variance of a uniform state, once features are used
 EDGE_SPREAD = 0.25
+
+
+class LabelGraph(Protocol):
+    """A graph with edges tail[e] - head[e]; `grid_shape` if it is a 4-connected grid."""
+
+    @property
+    def n_nodes(self) -> int: ...
+    @property
+    def n_edges(self) -> int: ...
+    @property
+    def tail(self) -> NDArray[np.int32]: ...
+    @property
+    def head(self) -> NDArray[np.int32]: ...
+    @property
+    def grid_shape(self) -> tuple[int, int] | None: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,14 +49,14 @@ class MergedEdges:
     flipped: NDArray[np.bool_]
 
 
-class PairwiseFeatures:
+class PairwiseFeatures(FeatureMap):
     """What the feature maps of binary and general models share.
 
     Parameters
     ----------
-    graph : PairwiseGraph
-    nodes : Rows of the nodes' features
-    edges : Rows of the edges' features
+    graph : LabelGraph
+    nodes : FeatureRows of the nodes' features
+    edges : FeatureRows of the edges' features
     n_states : int
     merged : MergedEdges, optional
         Where the rows of `edges` are not one for one the edges of the graph.
@@ -49,9 +64,9 @@ class PairwiseFeatures:
 
     def __init__(
         self,
-        graph: PairwiseGraph,
-        nodes: Rows,
-        edges: Rows,
+        graph: LabelGraph,
+        nodes: FeatureRows,
+        edges: FeatureRows,
         n_states: int,
         merged: MergedEdges | None = None,
     ):
@@ -68,16 +83,7 @@ class PairwiseFeatures:
             theta[self._split :].reshape(self.n_states**2, -1),
         )
 
-    def moments(self, tau: Floats) -> Floats:
-        raise NotImplementedError
-
-    def moments_at(self, indices: Ints, values: Floats) -> Floats:
-        """G' of the sparse vector with `values` at `indices`."""
-        tau = np.zeros(self.n_scored)
-        tau[indices] = values
-        return self.moments(tau)
-
-    def second_moments(self, observed: Vertex) -> list[tuple[Floats, Floats]]:
+    def second_moments(self) -> list[tuple[Floats, Floats]]:
         """What the preconditioner needs: second moments, and the spread of each state.
 
         The spread is that of uniform states, reduced by what features usually explain. Observed
@@ -96,7 +102,11 @@ class BinaryFeatures(PairwiseFeatures):
     """Scores in the minimal coordinates of `BinaryPairwise`, relative to all states being 0."""
 
     def __init__(
-        self, graph: PairwiseGraph, nodes: Rows, edges: Rows, merged: MergedEdges | None = None
+        self,
+        graph: LabelGraph,
+        nodes: FeatureRows,
+        edges: FeatureRows,
+        merged: MergedEdges | None = None,
     ):
         super().__init__(graph, nodes, edges, 2, merged)
         self.n_scored = graph.n_nodes + graph.n_edges
@@ -157,9 +167,9 @@ class StateFeatures(PairwiseFeatures):
 
     def __init__(
         self,
-        graph: PairwiseGraph,
-        nodes: Rows,
-        edges: Rows,
+        graph: LabelGraph,
+        nodes: FeatureRows,
+        edges: FeatureRows,
         n_states: int,
         merged: MergedEdges | None = None,
     ):

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from . import _questionnaire_kernels as kernels
+from .contract import FeatureMap, PairGraph
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -32,20 +33,7 @@ LARGEST_GRAM = 2000  # features; of more, only the diagonal is taken
 PEELS = 12  # steps that take out what single people explain, on sparse graphs
 
 
-class PairGraph(Protocol):
-    """Allowed pairs (i, j), i < j: those of i are col[ptr[i]:ptr[i+1]], increasing."""
-
-    @property
-    def n_nodes(self) -> int: ...
-    @property
-    def n_edges(self) -> int: ...
-    @property
-    def ptr(self) -> Ints: ...
-    @property
-    def col(self) -> Ints: ...
-
-
-class QuestionnairePairs:
+class QuestionnairePairs(FeatureMap):
     """Differences and combinations of two people's answers, for every pair or those of a graph.
 
     For each question a pair has the feature |a - b|, in units of levels: a negative weight says
@@ -65,7 +53,7 @@ class QuestionnairePairs:
     names : names of the questions; default: the columns of a DataFrame, else q0, q1, ...
     ordinal : questions with a difference, as True (all), False, names or positions
     interactions : questions with indicators, likewise
-    graph : allowed pairs
+    graph : allowed pairs (i, j), i < j
         Default: all, in the order (0, 1), (0, 2), ..., (1, 2), ...
 
     Examples
@@ -105,10 +93,10 @@ class QuestionnairePairs:
         self.levels = _levels(levels, self.answers, self.names)
         self.ordinal = _chosen("ordinal", ordinal, self.names)
         self.interactions = _chosen("interactions", interactions, self.names)
-        self.shape = (n, n)
+        self.shape: tuple[int, int] = (n, n)
         self.graph = graph
-        if graph is not None and graph.n_nodes != n:
-            raise ValueError(f"graph: expected {n} nodes, one per person, got {graph.n_nodes}")
+        if graph is not None and graph.shape != self.shape:
+            raise ValueError(f"graph: expected {n} nodes, one per person, got {graph.shape[0]}")
         self.n_scored = n * (n - 1) // 2 if graph is None else int(graph.n_edges)
         ends = np.cumsum(np.where(self.interactions, self.levels * (self.levels + 1) // 2, 0))
         self._first = int(self.ordinal.sum()) + np.concatenate([[0], ends])  # indicators of q
@@ -121,8 +109,10 @@ class QuestionnairePairs:
             self.answers < 0, self._start[-1], self.answers + self._start[:-1]
         )
 
-    def restricted(self, graph: PairGraph) -> QuestionnairePairs:
+    def on_pairs(self, graph: PairGraph, *, one_group: bool = True) -> QuestionnairePairs:
         """The same features on the pairs of `graph` only."""
+        if self.graph is not None or graph.is_complete or not one_group:
+            return self
         return QuestionnairePairs(
             np.where(self.answers < 0, np.nan, self.answers),
             self.levels.tolist(),
@@ -133,7 +123,7 @@ class QuestionnairePairs:
         )
 
     @property
-    def feature_names(self) -> list[str]:
+    def feature_names(self) -> list[str]:  # type: ignore[override]
         """A name for each weight: "|smoking|" for differences, "smoking: 0-1" for indicators."""
         found = [f"|{name}|" for name, use in zip(self.names, self.ordinal, strict=True) if use]
         for q in np.flatnonzero(self.interactions):
@@ -167,7 +157,7 @@ class QuestionnairePairs:
         return self._counted(*self._ends(places), _vector("values", values, places.size))
 
     @cached_property
-    def matrix(self) -> Floats | None:
+    def matrix(self) -> Floats | None:  # type: ignore[override]
         """The features as an array (n_scored, n_features) where that is small, else None."""
         if self.n_scored * self.n_features > MATRIX_LIMIT:
             return None
@@ -206,7 +196,7 @@ class QuestionnairePairs:
             out[name] = float(np.sqrt(share @ added**2 @ share))
         return out
 
-    def second_moments(self, observed: Any = None) -> list[tuple[Floats, Floats]]:
+    def second_moments(self) -> list[tuple[Floats, Floats]]:
         """The curvature of the log-likelihood of perfect matchings at theta = 0: gram and scale.
 
         What a feature owes to single people, u_i + u_j, is the same in every perfect matching, so

@@ -6,8 +6,9 @@ its adjoint `moments(values)`, and `gram()`, the second moments. `Levels` is ano
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,27 +24,32 @@ LARGEST_GRAM = 2000  # features; of more, only the diagonal is taken
 GRAM_ROWS = 20_000  # second moments of more rows are estimated from a subset
 
 
-class Rows(Protocol):
-    """Rows of features."""
+class FeatureRows(ABC):
+    """A matrix V of features, a row for each node or edge."""
 
     n_features: int
 
+    @abstractmethod
     def __len__(self) -> int: ...
 
+    @abstractmethod
     def scores(self, weights: Floats) -> Floats:
-        """Rows times weights, shape (n,) or (n, k)."""
+        """V weights, (n,) or (n, k), for weights (n_features,) or (n_features, k)."""
 
+    @abstractmethod
     def moments(self, values: Floats) -> Floats:
-        """Sum of rows times values, shape (n_features,) or (n_features, k)."""
+        """V' values, (n_features,) or (n_features, k), for values (n,) or (n, k)."""
 
+    @abstractmethod
     def gram(self) -> Floats:
-        """Sum of the rows' outer products, or its diagonal."""
+        """V' V, shape (n_features, n_features), or its diagonal, shape (n_features,)."""
 
-    def take(self, indices: Ints) -> Rows:
+    @abstractmethod
+    def take(self, indices: Ints) -> FeatureRows:
         """The rows at `indices`."""
 
 
-class DenseRows:
+class DenseRows(FeatureRows):
     """Rows of an array (n, n_features) of float32 or float64; sums are kept in double precision."""
 
     def __init__(self, matrix: NDArray[Any]):
@@ -89,7 +95,7 @@ class DenseRows:
         return DenseRows(self.matrix[indices])
 
 
-class SparseRows:
+class SparseRows(FeatureRows):
     """Rows of a SciPy sparse matrix; never made dense."""
 
     def __init__(self, matrix: Any):
@@ -114,7 +120,7 @@ class SparseRows:
         return SparseRows(self.matrix[indices])
 
 
-class ConstantRows:
+class ConstantRows(FeatureRows):
     """n rows with the single feature 1."""
 
     n_features = 1
@@ -138,17 +144,17 @@ class ConstantRows:
         return ConstantRows(len(indices))
 
 
-class RowGroups:
+class RowGroups(FeatureRows):
     """Groups of rows below each other, each with its own columns of a wider feature space.
 
     Parameters
     ----------
-    groups : sequence of Rows
+    groups : sequence of FeatureRows
     starts : first column of each group; groups may share columns
     n_features : int
     """
 
-    def __init__(self, groups: Sequence[Rows], starts: Sequence[int], n_features: int):
+    def __init__(self, groups: Sequence[FeatureRows], starts: Sequence[int], n_features: int):
         self.groups = list(groups)
         self.starts = [int(start) for start in starts]
         self.n_features = int(n_features)

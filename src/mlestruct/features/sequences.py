@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from ..structures.contract import Vertex
 from . import _sequence_kernels as kernels
+from .contract import FeatureMap
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -27,8 +27,8 @@ EDGE_CURVATURE = 10.0
 MOST_CURVATURE = 0.25
 
 
-class SequenceFeatures:
-    """Feature map of chains (and other pairwise graphs).
+class SequenceFeatures(FeatureMap):
+    """Feature map of sequences (and other pairwise graphs).
 
     Parameters
     ----------
@@ -56,13 +56,9 @@ class SequenceFeatures:
             self.n_edges, self.n_edge_features = self.edges.shape
         self.n_nodes, self.n_node_features = self.nodes.shape
         n = self.n_states
+        self.edge_table_size = 1 if self.edges is None else n * n
         self.n_scored = self.n_nodes * n + self.n_edges * n * n
         self.n_features = n * self.n_node_features + n * n * self.n_edge_features
-
-    @property
-    def table_numbers(self) -> int:
-        """How many numbers the edge scores take per edge."""
-        return 1 if self.edges is None else self.n_states**2
 
     def split(self, theta: Floats) -> tuple[Floats, Floats]:
         """Views of the node weights (L, C) and the edge weights (L*L, D)."""
@@ -70,13 +66,13 @@ class SequenceFeatures:
         cut = n * self.n_node_features
         return theta[:cut].reshape(n, -1), theta[cut:].reshape(n * n, -1)
 
-    def sweep(self, theta: Floats) -> Sweep:
+    def stream(self, theta: Floats) -> SequenceStream:
         """Scores at theta and the moments of what follows from them, part by part."""
-        return Sweep(self, theta)
+        return SequenceStream(self, theta)
 
     # ------------------------------------------------------------------ the feature-map contract
     def scores(self, theta: Floats) -> Floats:
-        nodes, tables = self.sweep(theta).scores(EVERYTHING, EVERYTHING)
+        nodes, tables = self.stream(theta).scores(EVERYTHING, EVERYTHING)
         shape = (self.n_edges, *tables.shape[1:])
         return np.concatenate([nodes.ravel(), np.broadcast_to(tables, shape).ravel()])
 
@@ -84,13 +80,13 @@ class SequenceFeatures:
         n = self.n_states
         cut = self.n_nodes * n
         tables = tau[cut:].reshape(-1, n, n)
-        sweep = self.sweep(np.zeros(self.n_features))
-        sweep.take(EVERYTHING, EVERYTHING)
-        sweep.add(
+        stream = self.stream(np.zeros(self.n_features))
+        stream.take(EVERYTHING, EVERYTHING)
+        stream.add(
             tau[:cut].reshape(-1, n),
             tables.sum(axis=0, keepdims=True) if self.edges is None else tables,
         )
-        return sweep.moments()
+        return stream.moments()
 
     def moments_at(self, indices: Ints, values: Floats) -> Floats:
         n = self.n_states
@@ -114,7 +110,7 @@ class SequenceFeatures:
         return out
 
     # ------------------------------------------------------------------ preconditioning
-    def second_moments(self, observed: Vertex) -> list[tuple[Floats, Floats]]:
+    def second_moments(self) -> list[tuple[Floats, Floats]]:
         """What the curvature of log Z looks like, segment by segment of theta.
 
         Of the node and of the edge weights: the second moments of their features, (C, C) or their
@@ -142,7 +138,7 @@ class SequenceFeatures:
         return gram
 
 
-class Sweep:
+class SequenceStream:
     """One pass over nodes and edges at a fixed theta: scores out, expectations in.
 
     `scores` (or `take`) chooses the part that the next `add` is about.

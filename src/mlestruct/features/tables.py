@@ -12,8 +12,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..structures.graphs.bipartite import BipartiteGraph
 from ._table_kernels import ABSOLUTE, PRODUCT, SQUARED, table_moments, table_scores
+from .contract import FeatureMap, PairGraph
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -22,7 +22,7 @@ MATRIX_LIMIT = 10_000_000  # numbers; larger tables are never spelled out
 KINDS = {"squared": SQUARED, "absolute": ABSOLUTE, "product": PRODUCT}
 
 
-class TableFeatures:
+class TableFeatures(FeatureMap):
     """Feature k of the pair (i, j) from left[i, k] and right[j, k].
 
     Parameters
@@ -46,7 +46,7 @@ class TableFeatures:
         left: ArrayLike,
         right: ArrayLike,
         kind: str = "squared",
-        graph: BipartiteGraph | None = None,
+        graph: PairGraph | None = None,
     ):
         if kind not in KINDS:
             raise ValueError(f"kind: expected one of {sorted(KINDS)}, got {kind!r}")
@@ -63,22 +63,31 @@ class TableFeatures:
                 f"got {self.left.shape[1]} and {self.right.shape[1]}"
             )
         self.kind = kind
-        self.shape = (self.left.shape[0], self.right.shape[0])
+        self.shape: tuple[int, int] = (self.left.shape[0], self.right.shape[0])
         self.graph = graph
-        if graph is not None and (graph.n_rows, graph.n_cols) != self.shape:
+        if graph is not None and graph.shape != self.shape:
             raise ValueError(
                 f"graph: expected {self.shape[0]} rows and {self.shape[1]} columns, "
-                f"got {graph.n_rows} and {graph.n_cols}"
+                f"got {graph.shape[0]} and {graph.shape[1]}"
             )
         self.n_features = self.left.shape[1]
         self.n_scored = self.shape[0] * self.shape[1] if graph is None else graph.n_edges
 
-    def restricted(self, graph: BipartiteGraph) -> TableFeatures:
+    def on_pairs(self, graph: PairGraph, *, one_group: bool = False) -> TableFeatures:
         """The same features on the pairs of `graph` only."""
+        if self.graph is not None:
+            return self
+        if one_group and not np.array_equal(self.left, self.right):
+            raise ValueError(
+                "left and right of TableFeatures differ, but pairs within one group have no "
+                "direction; give the same table twice"
+            )
+        if graph.is_complete and not one_group:
+            return self
         return TableFeatures(self.left, self.right, self.kind, graph)
 
     @cached_property
-    def matrix(self) -> Floats | None:
+    def matrix(self) -> Floats | None:  # type: ignore[override]
         """The features as an array (n_scored, n_features) where that is small, else None."""
         if self.n_scored * self.n_features > MATRIX_LIMIT:
             return None

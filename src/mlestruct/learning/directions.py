@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from ..features.base import dense_matrix
 from .preconditioner import preconditioner
 from .problem import DualProblem
 
@@ -25,7 +24,7 @@ def newton_directions(problem: DualProblem) -> Direction:
         hessian = np.zeros((problem.n_features, problem.n_features))
         for block, found in zip(problem.blocks, at.marginals, strict=True):
             hessian += block.weight * block.structure.feature_covariance(  # type: ignore[attr-defined]
-                found, dense_matrix(block.features)
+                found, block.features.matrix
             )
         if not np.isfinite(hessian).all():
             return at.gradient / (problem.alpha + _moment_scale(problem))

@@ -22,15 +22,13 @@ Preconditioner = Callable[[Floats], Floats]
 def preconditioner(problem: DualProblem) -> Preconditioner | None:
     """(curvature + alpha I)^-1 as a function, or None where some features have no moments.
 
-    Feature maps offer `second_moments(observed)`: for each segment of theta, in order, the pair
-    (gram, scales); the segment is an array of len(scales) rows, row l with curvature
-    scales[l] * gram. A 1-D gram is a diagonal.
+    The segments are those of `FeatureMap.second_moments`.
     """
-    if not all(callable(getattr(b.features, "second_moments", None)) for b in problem.blocks):
-        return None
     totals: list[list[Floats]] = []
     for block in problem.blocks:
-        found = block.features.second_moments(block.observed)  # type: ignore[attr-defined]
+        found = block.features.second_moments()
+        if found is None:
+            return None
         for k, (gram, scales) in enumerate(found):
             size = float(gram.sum() if gram.ndim == 1 else np.trace(gram))
             if k == len(totals):

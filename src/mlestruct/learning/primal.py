@@ -15,7 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.base import dense_matrix
 from ..structures.contract import MissingCapability, require
 from .ascent import TRIALS, Evaluation, Evaluator, OutOfTimeError, PrimalState, climb
 from .bundle import DualBundle
@@ -185,7 +184,7 @@ class Newton(PrimalSolver):
         super().check(problem)
         for block in problem.blocks:
             require(block.structure, "feature_covariance", needed_by="solver='newton'")
-            if dense_matrix(block.features) is None:
+            if block.features.matrix is None:
                 raise MissingCapability(
                     "solver='newton' needs features held as a dense matrix, which "
                     f"{type(block.features).__name__} does not have. Use solver='lbfgs'."

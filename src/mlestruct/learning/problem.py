@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.base import FeatureMap
+from ..features.contract import FeatureMap, as_feature_map
 from ..structures.contract import Marginals, Structure, Vertex
 
 Floats = NDArray[np.float64]
@@ -30,7 +30,8 @@ class Block:
     """One observation: an output space, its features, and what was observed.
 
     `observed` may be a mean of vertices, `weight` the number of samples merged into the block;
-    `offset` (n_coordinates,) is added to the scores and not learned.
+    `offset` (n_coordinates,) is added to the scores and not learned. Features of a class of one's
+    own are adapted to `FeatureMap`.
     """
 
     structure: Structure
@@ -38,6 +39,9 @@ class Block:
     observed: Vertex
     weight: float = 1.0
     offset: Floats | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "features", as_feature_map(self.features))
 
     def scores(self, theta: Floats) -> Floats:
         """Scores of all coordinates; those beyond the scored ones have only their offset."""
@@ -216,7 +220,7 @@ def merge_equal(blocks: Sequence[Block]) -> list[Block]:
     """
     groups: dict[tuple[Any, ...], list[Block]] = {}
     for block in blocks:
-        key = (id(block.structure), id(block.features), id(block.offset))
+        key = (id(block.structure), block.features, id(block.offset))
         groups.setdefault(key, []).append(block)
     return [group[0] if len(group) == 1 else _merged(group) for group in groups.values()]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..features.base import dense_matrix
 from .block_frank_wolfe import BlockFrankWolfe
 from .block_marginals import BlockMarginals
 from .frank_wolfe import FrankWolfe
@@ -59,8 +58,7 @@ def _automatic(problem: DualProblem) -> Solver:
     if not all(_has_good_marginals(b.structure) for b in blocks):
         return FrankWolfe() if len(blocks) == 1 else BlockFrankWolfe()
     hessian = problem.n_features <= NEWTON_LIMIT and all(
-        getattr(b.structure, "has_feature_covariance", False)
-        and dense_matrix(b.features) is not None
+        getattr(b.structure, "has_feature_covariance", False) and b.features.matrix is not None
         for b in blocks
     )
     return Newton() if hessian else LBFGS()

@@ -7,7 +7,6 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from ..features.base import dense_matrix
 from .problem import DualProblem
 
 LARGE = 2_000_000  # numbers in a block's feature matrix from which on threads inside BLAS pay
@@ -18,7 +17,7 @@ def blas_threads(problem: DualProblem, n_jobs: int | None) -> AbstractContextMan
 
     Products of small matrices gain nothing from threads and lose much when cores are shared.
     """
-    matrices = [dense_matrix(block.features) for block in problem.blocks]
+    matrices = [block.features.matrix for block in problem.blocks]
     largest = max((matrix.size for matrix in matrices if matrix is not None), default=0)
     if largest >= LARGE and (n_jobs or 1) == 1:
         return nullcontext()

@@ -190,7 +190,7 @@ class StructuredEstimator(CertifiedModel):
         n_features = problem.n_features
         names = self.feature_names
         if names is None:
-            names = getattr(problem.blocks[0].features, "feature_names", None)
+            names = problem.blocks[0].features.feature_names
         elif len(names) != n_features:
             raise ValueError(f"feature_names: expected {n_features} names, got {len(names)}")
         if names is not None and len(set(names)) != n_features:
@@ -256,7 +256,7 @@ class StructuredEstimator(CertifiedModel):
                     f"X[{m}] has {block.features.n_features} features, but "
                     f"{type(self).__name__} was fitted with {self.n_features_in_}"
                 )
-            names = getattr(block.features, "feature_names", None)
+            names = block.features.feature_names
             if names is not None and self.feature_names is None:
                 check_names(self.feature_names_in_.tolist(), list(names), f"X[{m}]", "fit")
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ..features.pairwise import MergedEdges
-from ..features.rows import ConstantRows, DenseRows, Rows, SparseRows
+from ..features.rows import ConstantRows, DenseRows, FeatureRows, SparseRows
 from ..learning.history import Progress
 from ..structures.graphs.pairwise import PairwiseGraph, check_edges
 from .pairwise import GraphSample, PairwiseEstimator
@@ -182,9 +182,9 @@ def _merge(n_nodes: int, pairs: Ints) -> tuple[PairwiseGraph, MergedEdges | None
     return PairwiseGraph(n_nodes, kept), MergedEdges(edge.astype(np.int64), flipped)
 
 
-def read_rows(features: Any, where: str) -> Rows:
+def read_rows(features: Any, where: str) -> FeatureRows:
     """Features of nodes or edges as rows: a 2-D array, a SciPy sparse matrix, or rows already."""
-    if hasattr(features, "gram") and hasattr(features, "take"):
+    if isinstance(features, FeatureRows):
         return features
     if sparse.issparse(features):
         check_finite(features.data, where)

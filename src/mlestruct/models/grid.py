@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..features.rows import ConstantRows, DenseRows, RowGroups, Rows
+from ..features.rows import ConstantRows, DenseRows, FeatureRows, RowGroups
 from ..learning.history import Progress
 from ..structures.graphs.pairwise import Grid, grid
 from .graph import check_finite, read_rows
@@ -174,11 +174,11 @@ class GridCRF(PairwiseEstimator):
         size = None if edge_features is None and not self.per_direction else edges.n_features
         return GraphSample(graph, nodes, edges, (height, width), size, n_listed=graph.n_edges)
 
-    def _read_edges(self, given: Any, graph: Grid, where: str) -> Rows:
+    def _read_edges(self, given: Any, graph: Grid, where: str) -> FeatureRows:
         """Edge features of all directions below each other."""
         sizes = graph.direction_sizes
         if given is None:
-            groups: list[Rows] = [ConstantRows(size) for size in sizes]
+            groups: list[FeatureRows] = [ConstantRows(size) for size in sizes]
         else:
             if not isinstance(given, tuple | list) or len(given) != len(sizes):
                 found = len(given) if isinstance(given, tuple | list) else type(given).__name__
@@ -198,12 +198,12 @@ class GridCRF(PairwiseEstimator):
             return RowGroups(groups, starts[:-1].tolist(), int(starts[-1]))
         return RowGroups(groups, [0] * len(groups), widths[0])
 
-    def _read_direction(self, part: Any, graph: Grid, k: int, where: str) -> Rows:
+    def _read_direction(self, part: Any, graph: Grid, k: int, where: str) -> FeatureRows:
         name = f"{where}: edge features of direction {DIRECTIONS[k]}"
         height = graph.height - (k > 0)
         width = graph.width - (k != 1)
         rows = part
-        if not hasattr(part, "gram"):
+        if not isinstance(part, FeatureRows):
             array = np.asarray(part)
             if array.ndim != 3 or array.shape[:2] != (height, width):
                 raise ValueError(

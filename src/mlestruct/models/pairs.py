@@ -17,11 +17,10 @@ from ..features import (
     DenseFeatures,
     FeatureMap,
     LazyFeatures,
-    QuestionnairePairs,
     SparseFeatures,
-    SquareFeatures,
-    TableFeatures,
+    as_feature_map,
 )
+from ..features.contract import is_feature_map
 from ..structures import BipartiteGraph, SimpleGraph
 
 Floats = NDArray[np.float64]
@@ -85,10 +84,8 @@ class PairSample:
     @property
     def shape(self) -> tuple[int, int]:
         """Numbers of rows and columns, twice the number of nodes of a group."""
-        graph = self.graph
-        if isinstance(graph, SimpleGraph):
-            return graph.n_nodes, graph.n_nodes
-        return graph.n_rows, graph.n_cols
+        shape: tuple[int, int] = self.graph.shape
+        return shape
 
 
 def read_sample(x: Any, where: str, group: bool = False) -> PairSample:
@@ -101,7 +98,7 @@ def read_sample(x: Any, where: str, group: bool = False) -> PairSample:
         return _read_pair_input(x, where, group)
     if isinstance(x, np.ndarray | list | tuple):
         return _read_pair_input(PairInput(x), where, group)
-    if isinstance(x, FeatureMap):
+    if is_feature_map(x):
         return _read_pair_input(PairInput(x), where, group)
     raise TypeError(
         f"{where}: expected an array of shape (n_rows, n_cols, n_features), a feature map"
@@ -168,8 +165,8 @@ def _check_symmetric(values: Floats, graph: SimpleGraph, what: str, where: str) 
         )
 
 
-def _shape_of(x: PairInput, where: str) -> tuple[int, int]:
-    for candidate in (x.shape, getattr(x.features, "shape", None), np.shape(x.mask)):
+def _shape_of(x: PairInput, features: FeatureMap, where: str) -> tuple[int, int]:
+    for candidate in (x.shape, features.shape, np.shape(x.mask)):
         if candidate is not None and len(candidate) >= 2:
             return int(candidate[0]), int(candidate[1])
     raise ValueError(f"{where}: the number of rows and columns is unknown; give PairInput a shape")
@@ -216,18 +213,18 @@ def _read_edge_list(x: EdgeList, where: str) -> PairSample:
 
 
 def _read_pair_input(x: PairInput, where: str, group: bool) -> PairSample:
-    table = None
-    if not isinstance(x.features, FeatureMap):
-        table = _feature_array(x.features, where)
+    given = as_feature_map(x.features) if is_feature_map(x.features) else None
+    table = _feature_array(x.features, where) if given is None else None
+    if table is not None:
         shape = (table.shape[0], table.shape[1])
-    else:
-        shape = _shape_of(x, where)
+    elif given is not None:
+        shape = _shape_of(x, given, where)
     if group:
         _check_square(shape, where)
     mask, offset = _read_mask_and_offset(x, shape, where)
     if table is not None:
         mask = _without_forbidden(mask, table, group)
-    inherent = getattr(x.features, "graph", None)
+    inherent = None if given is None else given.graph
     if mask is not None and inherent is not None:
         raise ValueError(f"{where}: the features have a graph of their own; give no mask as well")
     graph = inherent if mask is None else _graph_of_mask(mask, group, where)
@@ -242,7 +239,10 @@ def _read_pair_input(x: PairInput, where: str, group: bool) -> PairSample:
             raise ValueError(
                 f"{where}: offset has shape {offset.shape}, expected {shape} or ({graph.n_edges},)"
             )
-    features = _features_on(graph, x.features if table is None else table, where)
+    if given is not None:
+        features = _features_on(graph, given, where)
+    elif table is not None:
+        features = _dense_features(graph, table, where)
     return PairSample(graph, features, offset, sparse.issparse(x.mask), x.capacity)
 
 
@@ -296,51 +296,25 @@ def _graph_of_mask(mask: Any, group: bool, where: str) -> Graph:
         raise ValueError(f"{where}: {error}") from None
 
 
-def _check_some_pairs(features: LazyFeatures, graph: SimpleGraph, where: str) -> None:
-    """Raise if the two directions of a pair differ, among a few pairs."""
-    for e in np.unique(np.linspace(0, graph.n_edges - 1, min(graph.n_edges, 5)).astype(int)):
-        i, j = int(graph.row[e]), int(graph.col[e])
-        there, back = features.pair(i, j), features.pair(j, i)
-        if not np.allclose(there, back, rtol=ASYMMETRY):
-            raise ValueError(
-                f"{where}: the feature function gives {there} for the pair ({i}, {j}) but {back} "
-                f"for ({j}, {i}); pairs within one group have no direction"
-            )
+def _dense_features(graph: Graph, table: Floats, where: str) -> FeatureMap:
+    """The features of the pairs of `graph` from an array (n_rows, n_cols, n_features)."""
+    rows = table[graph.row, graph.col]
+    _check_finite(rows, where, (graph.row, graph.col))
+    if isinstance(graph, SimpleGraph):
+        _check_symmetric(table, graph, "features", where)
+    return DenseFeatures(rows)
 
 
-def _features_on(graph: Graph, features: Any, where: str) -> FeatureMap:
+def _features_on(graph: Graph, given: FeatureMap, where: str) -> FeatureMap:
     """The feature map of the pairs of `graph`."""
-    group = isinstance(graph, SimpleGraph)
-    if isinstance(features, np.ndarray):
-        rows = features[graph.row, graph.col]
-        _check_finite(rows, where, (graph.row, graph.col))
-        if isinstance(graph, SimpleGraph):
-            _check_symmetric(features, graph, "features", where)
-        return DenseFeatures(rows)
-    if isinstance(features, QuestionnairePairs) and group and features.graph is None:
-        if not graph.is_complete:
-            features = features.restricted(graph)  # type: ignore[arg-type]
-    elif isinstance(features, TableFeatures) and features.graph is None:
-        if isinstance(graph, SimpleGraph):
-            if not np.array_equal(features.left, features.right):
-                raise ValueError(
-                    f"{where}: left and right of TableFeatures differ, but pairs within one group "
-                    "have no direction; give the same table twice"
-                )
-            size = graph.n_nodes
-            features = features.restricted(BipartiteGraph(size, size, graph.ptr, graph.col))
-        elif not graph.is_complete:
-            features = features.restricted(graph)
-    elif isinstance(features, LazyFeatures) and isinstance(graph, SimpleGraph):
-        _check_some_pairs(features, graph, where)
-        features = SquareFeatures(features, graph)
-    elif isinstance(features, DenseFeatures):
-        _check_finite(features.matrix, where)
+    try:
+        features = given.on_pairs(graph, one_group=isinstance(graph, SimpleGraph))
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
     if features.n_scored != graph.n_edges:
         hint = " (LazyFeatures cover all pairs)" if isinstance(features, LazyFeatures) else ""
         raise ValueError(
             f"{where}: the feature map has {features.n_scored} pairs, "
             f"the allowed pairs are {graph.n_edges}{hint}"
         )
-    checked: FeatureMap = features
-    return checked
+    return features

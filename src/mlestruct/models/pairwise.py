@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from ..features.pairwise import BinaryFeatures, MergedEdges, StateFeatures
-from ..features.rows import Rows
+from ..features.rows import FeatureRows
 from ..inference.bounds import log_partition_bounds
 from ..labels.states import MASKED, States
 from ..learning.problem import Block
@@ -46,8 +46,8 @@ class GraphSample:
     """
 
     graph: PairwiseGraph
-    nodes: Rows
-    edges: Rows
+    nodes: FeatureRows
+    edges: FeatureRows
     shape: tuple[int, ...]
     n_edge_features: int | None
     merged: MergedEdges | None = None

@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
+from ..features import FeatureMap
+
 
 def check_samples(X: Any, name: str = "X") -> Sequence[Any]:
     """X as a non-empty sequence of samples."""
@@ -67,12 +69,8 @@ def check_names(expected: list[str], found: list[str], where: str, of: str) -> N
     )
 
 
-def check_same_names(features: Sequence[Any]) -> None:
+def check_same_names(features: Sequence[FeatureMap]) -> None:
     """Raise if feature maps that name their features disagree."""
-    named = [(m, list(f.feature_names)) for m, f in enumerate(features) if _has_names(f)]
+    named = [(m, list(f.feature_names)) for m, f in enumerate(features) if f.feature_names]
     for m, names in named[1:]:
         check_names(named[0][1], names, f"X[{m}]", f"X[{named[0][0]}]")
-
-
-def _has_names(features: Any) -> bool:
-    return getattr(features, "feature_names", None) is not None

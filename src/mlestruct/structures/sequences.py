@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..algorithms.pairwise.forward_backward import max_product, sum_product
-from .contract import Decoding, Marginals, Vertex
+from ..features.contract import FeatureMap, FeatureStream
+from .contract import Decoding, Marginals, MissingCapability, Vertex
 from .entropy import SeparableEntropy
 
 Floats = NDArray[np.float64]
@@ -183,7 +184,7 @@ class Chains:
 
     def expectation(
         self,
-        features: Any,
+        features: FeatureMap,
         theta: Floats,
         offset: Floats | None = None,
         warm: Any = None,
@@ -194,38 +195,38 @@ class Chains:
         Nothing of the size of tau is made, and the returned tau is empty. None where the features
         are not scored part by part or there is an offset.
         """
-        if offset is not None or not hasattr(features, "sweep"):
+        stream = features.stream(theta) if offset is None else None
+        if stream is None:
             return None
-        sweep = features.sweep(theta)
         log_z = 0.0
-        for part in self._parts(features.table_numbers):
-            found = sum_product(part.starts, *sweep.scores(part.nodes, part.edges))
-            sweep.add(found.nodes, found.edges)
+        for part in self._parts(features.edge_table_size):
+            found = sum_product(part.starts, *stream.scores(part.nodes, part.edges))
+            stream.add(found.nodes, found.edges)
             log_z += float(found.log_z.sum())
-        return Marginals(np.zeros(0), log_z, log_z, None, 1), sweep.moments()
+        return Marginals(np.zeros(0), log_z, log_z, None, 1), stream.moments()
 
-    def best_states(self, features: Any, theta: Floats) -> Ints:
+    def best_states(self, features: FeatureMap, theta: Floats) -> Ints:
         """The most probable labelling, shape (n_nodes,)."""
         states = np.empty(self.n_nodes, dtype=np.int64)
-        sweep = features.sweep(theta)
-        for part in self._parts(features.table_numbers):
-            states[part.nodes] = max_product(part.starts, *sweep.scores(part.nodes, part.edges))
+        stream = _stream(features, theta)
+        for part in self._parts(features.edge_table_size):
+            states[part.nodes] = max_product(part.starts, *stream.scores(part.nodes, part.edges))
         return states
 
-    def node_marginals(self, features: Any, theta: Floats) -> Floats:
+    def node_marginals(self, features: FeatureMap, theta: Floats) -> Floats:
         """The probability of every state of every node, shape (n_nodes, L)."""
         out = np.empty((self.n_nodes, self.n_states))
-        sweep = features.sweep(theta)
-        for part in self._parts(features.table_numbers):
-            out[part.nodes] = sum_product(part.starts, *sweep.scores(part.nodes, part.edges)).nodes
+        stream = _stream(features, theta)
+        for part in self._parts(features.edge_table_size):
+            out[part.nodes] = sum_product(part.starts, *stream.scores(part.nodes, part.edges)).nodes
         return out
 
-    def log_likelihoods(self, features: Any, theta: Floats, states: Ints) -> Floats:
+    def log_likelihoods(self, features: FeatureMap, theta: Floats, states: Ints) -> Floats:
         """log p(states) of every chain, shape (n_chains,)."""
         out = np.empty(self.n_chains)
-        sweep = features.sweep(theta)
-        for part in self._parts(features.table_numbers):
-            scores, tables = sweep.scores(part.nodes, part.edges)
+        stream = _stream(features, theta)
+        for part in self._parts(features.edge_table_size):
+            scores, tables = stream.scores(part.nodes, part.edges)
             own = states[part.nodes]
             seen = scores[np.arange(own.shape[0]), own]
             tails = self.tails[part.edges] - part.nodes.start
@@ -234,3 +235,10 @@ class Chains:
             totals = np.add.reduceat(seen, part.starts[:-1])
             out[part.chains] = totals - sum_product(part.starts, scores, tables).log_z
         return out
+
+
+def _stream(features: FeatureMap, theta: Floats) -> FeatureStream:
+    stream = features.stream(theta)
+    if stream is None:
+        raise MissingCapability(f"{type(features).__name__} has no scores of parts: no stream()")
+    return stream

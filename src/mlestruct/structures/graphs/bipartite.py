@@ -47,6 +47,10 @@ class BipartiteGraph:
         return cls(n_rows, n_cols, csr.indptr.astype(np.int64), csr.indices.astype(np.int64))
 
     @property
+    def shape(self) -> tuple[int, int]:
+        return self.n_rows, self.n_cols
+
+    @property
     def n_edges(self) -> int:
         return int(self.col.shape[0])
 

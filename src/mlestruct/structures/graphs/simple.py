@@ -88,6 +88,10 @@ class SimpleGraph:
         return SimpleGraph(self.n_nodes, ptr, self.col[keep])
 
     @property
+    def shape(self) -> tuple[int, int]:
+        return self.n_nodes, self.n_nodes
+
+    @property
     def n_edges(self) -> int:
         return int(self.col.shape[0])
 
