@@ -1,11 +1,22 @@
-"""How numba kernels are compiled: cached on disk where that is possible, without the GIL."""
+"""How numba kernels are compiled: cached on disk where that is possible, without the GIL.
+
+numba's own cache notices only changes in the file of a function. Here an entry of the cache also
+depends on all kernels that a kernel calls, in whichever file they are, and on the constants they
+use: a changed kernel never runs inside the old machine code of a caller.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from types import CodeType, ModuleType
 from typing import Any, TypeVar
 
 import numba
+import numpy as np
+from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core.dispatcher import Dispatcher
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -23,12 +34,105 @@ def kernel(function: Function) -> Function:
 
 def summing_kernel(function: Function) -> Function:
     """The same, letting sums be reordered, which makes long inner products several times faster."""
-    return _compiled(function, {"fastmath": {"reassoc", "contract", "nsz"}})
+    return _compiled(function, {"fastmath": {"reassoc": True, "contract": True, "nsz": True}})
 
 
 def _compiled(function: Function, extra: dict[str, Any]) -> Function:
-    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", **extra}
-    try:
-        return numba.njit(cache=True, **options)(function)
-    except RuntimeError:  # numba: "cannot cache function: no locator available"
-        return numba.njit(**options)(function)
+    compiled: Any = numba.njit(nogil=True, error_model="numpy", **extra)(function)
+    if compiled is not function:  # as it is with NUMBA_DISABLE_JIT
+        with suppress(RuntimeError):  # numba: "cannot cache function: no locator available"
+            compiled._cache = _KernelCache(compiled)
+    return compiled
+
+
+class _KernelCache(FunctionCache):
+    """numba's cache of one function, in files that are stamped by all that it depends on."""
+
+    def __init__(self, compiled: Dispatcher) -> None:
+        super().__init__(compiled.py_func)
+        own_file = self._impl.locator.get_source_stamp()
+        self._cache_file = _StampedFiles(self._cache_path, self._impl.filename_base, own_file)
+        self._cache_file.stamp = lambda: (own_file, dependency_stamp(compiled))
+
+
+class _StampedFiles(IndexDataCacheFile):
+    """The index and the data files of one kernel.
+
+    The stamp is computed at each load and save, not before: the kernels that this one calls may be
+    defined after it, and a constant that somebody replaces in between counts.
+
+    A data file carries stamp and key, since two processes that save at the same moment can choose
+    the same name for different contents; what belongs to another key counts as missing. So does
+    what cannot be read, such as types of arguments that an older version kept in another module.
+    """
+
+    stamp: Callable[[], tuple[Any, str]]
+
+    def save(self, key: Any, data: Any) -> None:
+        self._source_stamp = self.stamp()
+        super().save(key, (self._source_stamp, key, data))
+
+    def load(self, key: Any) -> Any:
+        self._source_stamp = self.stamp()
+        try:
+            stamp, saved_key, data = super().load(key) or (None, None, None)
+        except Exception:
+            return None
+        return data if (stamp, saved_key) == (self._source_stamp, key) else None
+
+    def _load_index(self) -> dict[Any, str]:
+        try:
+            return super()._load_index()
+        except Exception:
+            return {}
+
+
+def dependency_stamp(compiled: Dispatcher) -> str:
+    """A hash of the code, options and constants of a kernel and of all kernels that it calls."""
+    digest = hashlib.sha256()
+    kernels = [compiled]
+    for current in kernels:  # grows on the way
+        function = current.py_func
+        digest.update(repr((function.__qualname__, current.targetoptions)).encode())
+        cells = [cell.cell_contents for cell in function.__closure__ or ()]
+        used = [*(function.__defaults__ or ()), *cells]
+        for code in _nested(function.__code__):
+            digest.update(code.co_code + repr(code.co_names).encode())
+            used += (value for value in code.co_consts if not isinstance(value, CodeType))
+            used += _named(code.co_names, function.__globals__)
+        for value in used:  # likewise
+            if isinstance(value, Dispatcher):
+                kernels += [value] if value not in kernels else []
+            elif isinstance(value, tuple):
+                used += (len(value), *value)
+            else:
+                digest.update(_described(value).encode())
+    return digest.hexdigest()
+
+
+def _nested(code: CodeType) -> Iterator[CodeType]:
+    """The code of a function and of those defined inside it."""
+    yield code
+    for value in code.co_consts:
+        if isinstance(value, CodeType):
+            yield from _nested(value)
+
+
+def _named(names: tuple[str, ...], scope: dict[str, Any]) -> Iterator[Any]:
+    """What the names in some code stand for, where they are global or attributes of a module."""
+    for name in names:
+        value = scope.get(name)
+        if isinstance(value, ModuleType):
+            yield from (getattr(value, other, None) for other in names)
+        else:
+            yield value
+
+
+def _described(value: Any) -> str:
+    """A constant as text, a function or a class by its name; the same text in each process."""
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype}{value.shape}{hashlib.sha256(value.tobytes()).hexdigest()}"
+    if isinstance(value, int | float | complex | str | bytes | np.generic | np.dtype):
+        return repr(value)
+    fields = getattr(value, "_fields", ())  # of a named tuple
+    return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', '')}{fields}"
