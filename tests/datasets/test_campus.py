@@ -186,9 +186,9 @@ def test_an_offices_own_files(tmp_path):
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({"pairs_2020": PAIRS + "x,e\n"}, "pairs_2020.csv, line 4, column id_a: unknown .*'x'"),
-        ({"pairs_2020": PAIRS + "e,b\n"}, "pairs_2020.csv, line 4, column id_b: 'b' is in two"),
-        ({"pairs_2020": PAIRS + "e,e\n"}, "line 4, column id_a: 'e' is in two pairs"),
+        ({"pairs_2020": PAIRS + "x,e\n"}, "pairs_2020.csv, line 4: 'x' is not among the ids"),
+        ({"pairs_2020": PAIRS + "e,b\n"}, "pairs_2020.csv, line 4: 'b' is in two"),
+        ({"pairs_2020": PAIRS + "e,e\n"}, "line 4: 'e' is its own partner"),
         ({"students_2020": STUDENTS + "f,0,5\n"}, "line 7, column noise: expected 0 to 4.*'5'"),
         ({"students_2020": STUDENTS + "f,-1,3\n"}, "line 7, column smoking: .*'-1'"),
         ({"students_2020": STUDENTS + "f,often,3\n"}, "column smoking: .*'often'"),

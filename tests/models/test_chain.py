@@ -16,7 +16,7 @@ from benchmarks import chains as benchmark
 from mlestruct import BlockFrankWolfe
 from mlestruct.datasets.words import make_words
 from mlestruct.features.sequences import SequenceFeatures
-from mlestruct.labels.states import States
+from mlestruct.labels import States
 from mlestruct.learning import Block, DualProblem
 from mlestruct.models.chain import ChainCRF
 from mlestruct.structures.contract import Structure
@@ -561,12 +561,12 @@ def test_bad_samples_are_named(x, message):
 @pytest.mark.parametrize(
     ("y", "options", "message"),
     [
-        ([0, 1], {}, r"Y\[1\]: expected shape \(3,\), a label for every row of X\[1\]"),
+        ([0, 1], {}, r"Y\[1\]: expected shape \(3,\), a label for every node"),
         ([0, 1, -2], {}, r"Y\[1\]: found the label -2 at position 2; expected 0 to 1, or -1"),
         ([0, 1, 2], {"n_states": 2}, r"Y\[1\]: found the label 2 at position 2; expected 0 to 1"),
         ([0, 1, 0.5], {}, r"Y\[1\]: found 0.5 at position 2"),
         ([0, 1, np.nan], {}, r"Y\[1\]: found nan at position 2"),
-        ([0, 1, 10**6], {}, r"the largest is 1000000; labels count the states"),
+        ([0, 1, 10**6], {}, r"the largest is 1000000; states are numbered from 0"),
         (["a", "b", "a"], {}, r"Y\[1\] holds strings, earlier samples integers"),
         ([0, None, "b"], {}, "mixes strings and integers"),
         ([0, 1, (1, 2)], {}, r"Y\[1\]: labels do not form an array"),
@@ -598,7 +598,7 @@ def test_other_arguments_that_make_no_sense():
     model = ChainCRF().fit(X, Y)
     with pytest.raises(ValueError, match=r"Y\[0\]: expected shape"):
         model.score(X, [[0, 1]] * 4)
-    with pytest.raises(ValueError, match=r"Y\[0\]: expected integers, found strings"):
+    with pytest.raises(ValueError, match=r"Y\[0\]: expected integers like the classes"):
         model.log_likelihood(X, [["a"] * len(y) for y in Y])
     assert ChainCRF(n_states=2).fit(X, [np.zeros_like(y) for y in Y]).converged_
 

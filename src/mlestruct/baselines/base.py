@@ -20,7 +20,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from ..labels.partners import check_partners
+from ..labels import check_partners
 from ..models.pairs import read_sample
 from ..models.validation import check_positive, check_same_length, check_samples
 

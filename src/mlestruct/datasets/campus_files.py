@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..labels import pairs_from_partners, partners_from_pairs
 from .campus import Campus, CampusYear, Question
 
 Ints = NDArray[np.int64]
@@ -50,11 +51,7 @@ def write_campus(campus: Campus, folder: str | Path) -> None:
         _write(
             place / f"pairs_{year.year}.csv",
             ["id_a", "id_b"],
-            [
-                [year.students[i], year.students[j]]
-                for i, j in enumerate(year.partner.tolist())
-                if i < j
-            ],
+            [list(pair) for pair in pairs_from_partners(year.students, year.partner)],
         )
 
 
@@ -136,21 +133,9 @@ def _read_students(file: Path, questions: list[Question]) -> tuple[list[str], In
 
 
 def _read_pairs(file: Path, students: list[str]) -> Ints:
-    place = {student: i for i, student in enumerate(students)}
-    partner = np.full(len(students), -1, dtype=np.int64)
-    for line, row in _rows(file, ["id_a", "id_b"]):
-        for column in ("id_a", "id_b"):
-            if row[column] not in place:
-                raise ValueError(
-                    f"{file}, line {line}, column {column}: unknown student {row[column]!r}"
-                )
-            if partner[place[row[column]]] >= 0 or row["id_a"] == row["id_b"]:
-                raise ValueError(
-                    f"{file}, line {line}, column {column}: {row[column]!r} is in two pairs"
-                )
-        i, j = place[row["id_a"]], place[row["id_b"]]
-        partner[i], partner[j] = j, i
-    return partner
+    rows = list(_rows(file, ["id_a", "id_b"]))
+    pairs = [(row["id_a"], row["id_b"]) for _, row in rows]
+    return partners_from_pairs(students, pairs, [f"{file}, line {line}" for line, _ in rows])
 
 
 def _rows(file: Path, columns: list[str]) -> Iterator[tuple[int, dict[str, str]]]:

@@ -1,1 +1,27 @@
-"""Reading what people call an output: partners, ids, states."""
+"""Reading what people call an output.
+
+* Matchings: `partners_from_pairs` and `pairs_from_partners` translate between pairs of ids and the
+  partner arrays that estimators take. `check_partners` and `check_pairs` validate observed
+  matchings; `read_pairs` accepts both forms.
+* Labellings: `States` numbers the labels of tokens, pixels or nodes from 0 and translates back.
+
+Every error names the sample, what was found and what is expected.
+"""
+
+from .ids import pairs_from_partners, partners_from_pairs
+from .partners import check_counts, check_pairs, check_partners, pairs_of, read_pairs
+from .states import UNKNOWN, States, check_states, is_named
+
+__all__ = [
+    "UNKNOWN",
+    "States",
+    "check_counts",
+    "check_pairs",
+    "check_partners",
+    "check_states",
+    "is_named",
+    "pairs_from_partners",
+    "pairs_of",
+    "partners_from_pairs",
+    "read_pairs",
+]

@@ -1,4 +1,4 @@
-"""From people's ids to the partner arrays that estimators take, and back."""
+"""From pairs of ids to the partner arrays that estimators take, and back."""
 
 from __future__ import annotations
 
@@ -7,17 +7,23 @@ from collections.abc import Hashable, Iterable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .partners import read_pairs
+
 Ints = NDArray[np.int64]
 
 
 def partners_from_pairs(
-    ids: Sequence[Hashable], pairs: Iterable[tuple[Hashable, Hashable]]
+    ids: Sequence[Hashable],
+    pairs: Iterable[tuple[Hashable, Hashable]],
+    names: Sequence[str] | None = None,
 ) -> Ints:
     """Partner of every id, by position, -1 for those in no pair.
 
+    `names` are those of the pairs in error messages, by default "pairs[0]", "pairs[1]", ...
+
     Examples
     --------
-    >>> from mlestruct.labels.ids import partners_from_pairs
+    >>> from mlestruct.labels import partners_from_pairs
     >>> partners_from_pairs(["ann", "bea", "cid"], [("cid", "ann")])
     array([ 2, -1,  0])
     """
@@ -29,11 +35,14 @@ def partners_from_pairs(
     partner = np.full(len(members), -1, dtype=np.int64)
     for k, pair in enumerate(pairs):
         a, b = pair
+        where = f"pairs[{k}]" if names is None else names[k]
         for member in (a, b):
             if member not in place:
-                raise ValueError(f"pairs[{k}]: {member!r} is not among the ids")
-            if partner[place[member]] >= 0 or a == b:
-                raise ValueError(f"pairs[{k}]: {member!r} is in two pairs, or its own partner")
+                raise ValueError(f"{where}: {member!r} is not among the ids")
+            if a == b:
+                raise ValueError(f"{where}: {member!r} is its own partner")
+            if partner[place[member]] >= 0:
+                raise ValueError(f"{where}: {member!r} is in two pairs")
         partner[place[a]], partner[place[b]] = place[b], place[a]
     return partner
 
@@ -45,12 +54,10 @@ def pairs_from_partners(
 
     Examples
     --------
-    >>> from mlestruct.labels.ids import pairs_from_partners
+    >>> from mlestruct.labels import pairs_from_partners
     >>> pairs_from_partners(["ann", "bea", "cid"], [2, -1, 0])
     [('ann', 'cid')]
     """
     members = list(ids)
-    found = np.asarray(partner, dtype=np.int64)
-    if found.shape != (len(members),):
-        raise ValueError(f"partner: expected one for each of {len(members)} ids, got {found.shape}")
-    return [(members[i], members[j]) for i, j in enumerate(found.tolist()) if j > i]
+    pairs = read_pairs(partner, len(members), None, "partner")
+    return [(members[i], members[j]) for i, j in pairs.tolist()]

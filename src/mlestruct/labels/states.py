@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
 
-MASKED = -1
-FEW_STATES = 10  # from there on, a fraction of them in use means that labels are not counted from 0
+UNKNOWN = -1  # the state number of a label that is not known
+OTHER = -2  # that of a string which is none of the states
 
 
 class States:
@@ -33,6 +33,18 @@ class States:
             np.arange(classes) if isinstance(classes, int) else np.array(list(classes), dtype=str)
         )
         self._number = {str(label): k for k, label in enumerate(classes)} if self.named else {}  # type: ignore[arg-type]
+
+    @classmethod
+    def from_classes(cls, classes: Any) -> States:
+        """States from the label of each: strings, or the numbers 0 .. n-1."""
+        listed = np.asarray(classes).tolist()
+        if isinstance(listed, list) and listed and all(isinstance(item, str) for item in listed):
+            return cls(listed)
+        if listed != list(range(np.size(classes))) or not listed:
+            raise ValueError(
+                f"classes: expected strings, or the numbers 0, 1, ...; got {classes!r}"
+            )
+        return cls(len(listed))
 
     @classmethod
     def learn(cls, labels: Sequence[Any], n_states: int | None = None) -> States:
@@ -64,10 +76,10 @@ class States:
                     f"Y holds the label {seen[0]}; expected 0 and up, or -1 if not known"
                 )
             largest, seen = int(seen[-1]), seen[seen >= 0]
-            if largest >= FEW_STATES and 4 * len(seen) <= largest:
+            if 4 * len(seen) <= largest:  # such as the grey levels 0 and 255 of a mask
                 raise ValueError(
                     f"Y holds only {len(seen)} different labels, but the largest is {largest}; "
-                    "labels count the states from 0. Renumber them, pass strings, or give "
+                    "states are numbered from 0. Renumber them, pass strings, or give "
                     f"n_states={largest + 1} if there are really that many states"
                 )
             if largest < 1:
@@ -81,19 +93,39 @@ class States:
     def __len__(self) -> int:
         return int(self.classes.shape[0])
 
-    def encode(self, label: Any, where: str) -> Ints:
-        """State numbers in the shape of `label`, -1 where it is not known."""
+    def encode(
+        self,
+        label: Any,
+        where: str,
+        shape: tuple[int, ...] | None = None,
+        *,
+        allow_others: bool = False,
+    ) -> Ints:
+        """State numbers in the shape of `label`, -1 where it is not known.
+
+        Parameters
+        ----------
+        shape : the expected shape, if any
+        allow_others : bool
+            Strings that are none of these states get -2; otherwise they are an error.
+        """
         array = _read(label, where)
+        _check_shape(array, shape, where)
         kind = _is_named(array)
         if kind is not None and kind != self.named:
-            raise ValueError(f"{where}: expected {_kind(self.named)}, found {_kind(kind)}")
+            raise ValueError(
+                f"{where}: expected {_kind(self.named)} like the classes, found {_kind(kind)}"
+            )
         if self.named:
-            states = np.empty(array.shape, dtype=np.int64)
-            for at, value in np.ndenumerate(array):
-                states[at] = MASKED if value is None else self._number.get(value, MASKED - 1)
+            listed = [
+                UNKNOWN if value is None else self._number.get(value, OTHER)
+                for value in array.ravel().tolist()
+            ]
+            states = np.array(listed, dtype=np.int64).reshape(array.shape)
+            wrong = (states == OTHER) & (not allow_others)
         else:
             states = _as_integers(array)
-        wrong = (states < MASKED) | (states >= len(self))
+            wrong = (states < UNKNOWN) | (states >= len(self))
         if wrong.any():
             at = tuple(int(k) for k in np.argwhere(wrong)[0])
             found = f"{where}: found the label {array.item(at)!r} at {_position(at)}"
@@ -109,9 +141,12 @@ class States:
         """The labels of state numbers."""
         return self.classes[states]
 
-    def known(self, label: Any, where: str) -> NDArray[np.bool_]:
+    def known(
+        self, label: Any, where: str, shape: tuple[int, ...] | None = None
+    ) -> NDArray[np.bool_]:
         """Where a label is known, whether or not it is one of these states."""
         array = _read(label, where)
+        _check_shape(array, shape, where)
         return ~_unknown(array)
 
     def to_list(self) -> list[str] | int:
@@ -126,6 +161,23 @@ def check_n_states(n_states: Any) -> int:
     if n_states < 2:
         raise ValueError(f"n_states must be at least 2, got {n_states}")
     return int(n_states)
+
+
+def check_states(label: Any, n_nodes: int, n_states: int) -> Ints:
+    """State numbers 0 .. n_states-1 of all nodes of an output space."""
+    states = np.asarray(label, dtype=np.int64)
+    if states.shape != (n_nodes,):
+        raise ValueError(f"expected {n_nodes} states, got shape {states.shape}")
+    if n_nodes and (states.min() < 0 or states.max() >= n_states):
+        raise ValueError(
+            f"expected states from 0 to {n_states - 1}, found {states.min()} to {states.max()}"
+        )
+    return states
+
+
+def is_named(label: Any, where: str) -> bool | None:
+    """True for labels that are strings, False for integers, None if no label is known."""
+    return _is_named(_read(label, where))
 
 
 def _read(label: Any, where: str) -> NDArray[Any]:
@@ -166,7 +218,7 @@ def _read(label: Any, where: str) -> NDArray[Any]:
 def _is_named(array: NDArray[Any]) -> bool | None:
     """True for strings, False for integers, None if no label is known."""
     if array.dtype != object:
-        return False if array.size and (array != MASKED).any() else None
+        return False if array.size and (array != UNKNOWN).any() else None
     kinds = {isinstance(value, str) for value in array.ravel().tolist() if value is not None}
     if len(kinds) == 2:
         raise ValueError("Y mixes strings and integers; use one or the other")
@@ -176,15 +228,22 @@ def _is_named(array: NDArray[Any]) -> bool | None:
 def _as_integers(array: NDArray[Any]) -> Ints:
     if array.dtype != object:
         return array
-    return np.where(_unknown(array), MASKED, array).astype(np.int64)
+    return np.where(_unknown(array), UNKNOWN, array).astype(np.int64)
 
 
 def _unknown(array: NDArray[Any]) -> NDArray[np.bool_]:
     """Where a label says that it is not known."""
     if array.dtype != object:
-        return np.asarray(array == MASKED)
-    listed = [value is None or value == MASKED for value in array.ravel().tolist()]
+        return np.asarray(array == UNKNOWN)
+    listed = [value is None or value == UNKNOWN for value in array.ravel().tolist()]
     return np.array(listed, dtype=np.bool_).reshape(array.shape)
+
+
+def _check_shape(array: NDArray[Any], shape: tuple[int, ...] | None, where: str) -> None:
+    if shape is not None and array.shape != shape:
+        raise ValueError(
+            f"{where}: expected shape {shape}, a label for every node, got {array.shape}"
+        )
 
 
 def _kind(named: bool | None) -> str:

@@ -1,16 +1,40 @@
-"""Are predicted probabilities right? Of the events given probability 0.3, 30 % should happen.
+"""Quality of predicted probabilities and scores: calibration and ranking.
 
-`reliability` compares probabilities of single events with what happened. `pair_reliability` and
-`state_reliability` make such events from what `predict_marginals` returns and observed labels.
+Calibration: of the events with probability 0.3, 30 % should happen. `reliability` compares
+probabilities of single events with what happened. `pair_reliability` and `state_reliability` make
+such events from what `predict_marginals` returns and observed labels. The decomposition of the
+Brier score is that of Murphy (1973), the interval of an observed frequency that of Wilson (1927).
+The intervals and `ece_if_calibrated` suppose independent events. Those of one matching or one
+labelling depend on each other, so frequencies can vary more than the intervals say.
 
-The decomposition of the Brier score is that of Murphy (1973), the interval of an observed
-frequency that of Wilson (1927). The intervals and `ece_if_calibrated` suppose independent events.
-Those of one matching or one labelling depend on each other, so frequencies can vary more than the
-intervals say.
+Ranking: how well scores separate true pairs from all others, without decoding. `pair_roc` and
+`pair_auc` give the ROC curve and the area below it, `rank_of_partner` the rank of the true
+partner, `top_candidates` the best partners, `flag_pairs` the pairs of a proposal to look at again.
 """
 
 from .pair_reliability import pair_reliability
+from .ranking import (
+    PairROC,
+    Rejection,
+    flag_pairs,
+    pair_auc,
+    pair_roc,
+    rank_of_partner,
+    top_candidates,
+)
 from .reliability import Reliability, reliability
 from .state_reliability import state_reliability
 
-__all__ = ["Reliability", "pair_reliability", "reliability", "state_reliability"]
+__all__ = [
+    "PairROC",
+    "Rejection",
+    "Reliability",
+    "flag_pairs",
+    "pair_auc",
+    "pair_reliability",
+    "pair_roc",
+    "rank_of_partner",
+    "reliability",
+    "state_reliability",
+    "top_candidates",
+]

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ..labels.partners import check_group_partners, check_pairs, check_partners
+from ..labels import read_pairs
 from .events import ROUNDING, Events, check_probabilities, each_sample, join_events
 from .reliability import Reliability, compare_events
 
@@ -67,7 +67,8 @@ def pair_reliability(
     for table, (name, _, label, label_name) in zip(read, samples, strict=True):
         if not bipartite:
             _check_group(table, name)
-        pairs = _observed_pairs(label, table.shape, bipartite, label_name)
+        n_rows, n_cols = table.shape
+        pairs = read_pairs(label, n_rows, n_cols if bipartite else None, label_name)
         if events != "singles":
             found.append(_pair_events(table, pairs, bipartite, drop_zeros))
         if events != "pairs":
@@ -102,20 +103,6 @@ def _check_group(table: Any, name: str) -> None:
         )
     if table.size and abs(table - table.T).max() > SUM_ROUNDING:
         raise ValueError(f"{name}: expected a symmetric matrix of one group; {remedy}")
-
-
-def _observed_pairs(label: Any, shape: tuple[int, int], bipartite: bool, name: str) -> Ints:
-    """The pairs of an observed matching, i < j within one group, in order."""
-    n, m = shape
-    if sp.issparse(label) or np.ndim(label) == 2:
-        return check_pairs(label, n, m if bipartite else None, name)
-    if bipartite:
-        partner = check_partners(label, n, m, False, name)
-        rows = np.flatnonzero(partner >= 0)
-    else:
-        partner = check_group_partners(label, n, False, name)
-        rows = np.flatnonzero(partner > np.arange(n))
-    return np.stack([rows, partner[rows]], axis=1)
 
 
 def _pair_events(table: Any, pairs: Ints, bipartite: bool, drop_zeros: bool) -> Events:

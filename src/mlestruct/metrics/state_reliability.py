@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..labels.states import States
+from ..labels import UNKNOWN, States, is_named
 from .events import Events, check_probabilities, each_sample, join_events
 from .reliability import Reliability, compare_events
 
 Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 
 def state_reliability(
@@ -55,7 +54,7 @@ def state_reliability(
     if top and state is not None:
         raise ValueError("state: cannot be combined with top=True; give one of them")
     found: list[Events] = []
-    states = None if classes is None else _states(classes)
+    states = None if classes is None else States.from_classes(classes)
     for name, entry, label, label_name in each_sample(tables, labels, stacked=True):
         table = check_probabilities(entry, name)
         if table.ndim < 2 or table.shape[-1] == 0:
@@ -64,8 +63,8 @@ def state_reliability(
             states = States(table.shape[-1])
         if table.shape[-1] != len(states):
             raise ValueError(f"{name}: expected {len(states)} states, got {table.shape[-1]}")
-        truth, known = _observed_states(label, states, table.shape[:-1], label_name)
-        rows, truth = table[known], truth[known]
+        truth = _observed_states(label, states, table.shape[:-1], label_name)
+        rows, truth = table[truth != UNKNOWN], truth[truth != UNKNOWN]
         if top:
             best = rows.argmax(axis=1)
             rows = np.take_along_axis(rows, best[:, None], axis=1)
@@ -79,16 +78,6 @@ def state_reliability(
     return compare_events(join_events(found), n_bins, strategy, confidence, "labels")
 
 
-def _states(classes: Any) -> States:
-    """States of given labels: strings, or the numbers 0 .. n-1."""
-    listed = np.asarray(classes).tolist()
-    if isinstance(listed, list) and listed and all(isinstance(item, str) for item in listed):
-        return States(listed)
-    if listed != list(range(np.size(classes))) or not listed:
-        raise ValueError(f"classes: expected strings, or the numbers 0, 1, ...; got {classes!r}")
-    return States(len(listed))
-
-
 def _number(state: Any, states: States) -> int:
     """The number of a state that was asked for."""
     at = np.flatnonzero(states.classes == state)
@@ -97,24 +86,11 @@ def _number(state: Any, states: States) -> int:
     return int(at[0])
 
 
-def _observed_states(
-    label: Any, states: States, shape: tuple[int, ...], name: str
-) -> tuple[Ints, Bools]:
-    """State numbers, -1 for none of the states, and which of the labels are known."""
-    known = states.known(label, name)
-    if known.shape != shape:
-        raise ValueError(f"{name}: expected shape {shape} like the nodes, got {known.shape}")
-    array = np.asarray(label, dtype=object) if states.named else np.asarray(label)
-    if array.dtype.kind not in "biuf":
-        for item in array[known].tolist():
-            if isinstance(item, str) != states.named:
-                wanted = "strings" if states.named else "integers"
-                raise ValueError(
-                    f"{name}: expected {wanted} like classes, found {item!r}; pass the "
-                    "estimator's classes_ as classes"
-                )
-    if not states.named:
-        return states.encode(label, name), known
-    number = {str(item): k for k, item in enumerate(states.classes)}
-    codes = [number.get(item, -1) for item in array.ravel().tolist()]
-    return np.array(codes, dtype=np.int64).reshape(shape), known
+def _observed_states(label: Any, states: States, shape: tuple[int, ...], name: str) -> Ints:
+    """State numbers: -1 for labels that are not known, -2 for none of the states."""
+    if is_named(label, name) not in (None, states.named):
+        wanted = "strings" if states.named else "integers"
+        raise ValueError(
+            f"{name}: expected {wanted} like classes; pass the estimator's classes_ as classes"
+        )
+    return states.encode(label, name, shape, allow_others=True)

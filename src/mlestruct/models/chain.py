@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from ..features.sequences import SequenceFeatures
-from ..labels.states import States
+from ..labels import States
 from ..learning.history import Progress
 from ..learning.problem import Block
 from ..structures.contract import Vertex

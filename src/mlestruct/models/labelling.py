@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from ..labels.states import States
+from ..labels import States
 from ..learning.problem import DualProblem
+from ..metrics import Reliability, state_reliability
 from .base import StructuredEstimator
 from .probabilities import block_samples
 from .validation import check_same_length, check_samples
-
-if TYPE_CHECKING:
-    from ..metrics import Reliability
 
 Floats = NDArray[np.float64]
 
@@ -141,8 +139,6 @@ class LabellingEstimator(StructuredEstimator):
         `predict_marginals`, `options` are those of `mlestruct.metrics.state_reliability`:
         n_bins, strategy, top, state, confidence.
         """
-        from ..metrics import state_reliability
-
         samples = check_samples(X)
         labels = check_same_length(samples, Y)
         tables = self.predict_marginals(samples, method=method)
@@ -155,9 +151,7 @@ class LabellingEstimator(StructuredEstimator):
         labels = check_same_length(samples, Y)
         losses = []
         for m, (found, label) in enumerate(zip(self.predict(samples), labels, strict=True)):
-            if np.shape(label) != found.shape:
-                raise ValueError(f"Y[{m}]: expected shape {found.shape}, got {np.shape(label)}")
-            known = self._states.known(label, f"Y[{m}]")
+            known = self._states.known(label, f"Y[{m}]", found.shape)
             if known.any():
                 losses.append(float(np.mean(found[known] != np.asarray(label)[known])))
         if not losses:

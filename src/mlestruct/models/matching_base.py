@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,16 +11,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from ..inference.bounds import log_partition_bounds
+from ..labels import check_pairs, check_partners
 from ..learning.problem import Block
-from ..metrics.ranking import top_candidates
+from ..metrics import Reliability, pair_reliability, top_candidates
 from .base import StructuredEstimator
 from .matching_blocks import BipartiteBlocks, MatchingBlocks, pair_table
 from .pairs import PairSample
 from .probabilities import block_marginals, block_samples, exact_log_likelihood, seeded
 from .validation import check_same_length, check_samples
-
-if TYPE_CHECKING:
-    from ..metrics import Reliability
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -68,12 +66,12 @@ class MatchingEstimator(MatchingBlocks, StructuredEstimator):
             if found.ndim == 2:
                 losses.append(self._pair_loss(found, label, sample, f"Y[{m}]"))
             else:
-                truth = self._check_partners(label, sample, False, f"Y[{m}]")
+                truth = check_partners(label, *sample.sides, False, f"Y[{m}]")
                 losses.append(float(np.mean(found != truth)))
         return 1.0 - float(np.mean(losses))
 
     def _pair_loss(self, found: Ints, label: Any, sample: PairSample, where: str) -> float:
-        truth = self._check_pairs(label, sample, where)
+        truth = check_pairs(label, *sample.sides, where)
         total = found.shape[0] + truth.shape[0]
         both = np.concatenate([found, truth])
         common = total - np.unique(both, axis=0).shape[0]
@@ -178,8 +176,6 @@ class MatchingProbabilities(MatchingEstimator):
         `predict_marginals`, `options` are those of `mlestruct.metrics.pair_reliability`:
         n_bins, strategy, events, drop_zeros, confidence.
         """
-        from ..metrics import pair_reliability
-
         samples = check_samples(X)
         labels = check_same_length(samples, Y)
         sides = isinstance(self, BipartiteBlocks)

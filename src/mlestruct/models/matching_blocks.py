@@ -12,7 +12,7 @@ from scipy import sparse
 
 from ..algorithms.matching.blossom import best_matching
 from ..exceptions import InfeasibleError
-from ..labels.partners import check_group_partners, check_pairs, check_partners
+from ..labels import check_counts, check_pairs, read_pairs
 from ..learning.problem import Block
 from ..structures import BipartiteMatching, ExactMatching, LocalMatching, SimpleGraph, Vertex
 from ..structures.matchings.bipartite import node_rho
@@ -43,21 +43,13 @@ class MatchingBlocks:
     def _space(self, sample: PairSample, rho: Any, capacity: Any) -> Any:
         """The output space of a sample."""
 
-    @abstractmethod
-    def _check_label(self, label: Any, sample: PairSample, structure: Any, where: str) -> Ints:
-        """A label that the structure can encode."""
+    def _to_structure(self, label: Any, sample: PairSample, structure: Any) -> Any:
+        """A label in the structure's numbering of nodes."""
+        return label
 
-    @abstractmethod
-    def _check_partners(self, label: Any, sample: PairSample, perfect: bool, where: str) -> Ints:
-        """A label given as partners, in the user's numbering."""
-
-    @abstractmethod
-    def _check_pairs(self, label: Any, sample: PairSample, where: str) -> Ints:
-        """A label given as pairs, in the user's numbering."""
-
-    @abstractmethod
     def _label(self, found: Ints, sample: PairSample) -> Ints:
         """A structure's label in the user's numbering."""
+        return found
 
     def _check_perfect(self) -> None:
         if not isinstance(self.perfect, bool | np.bool_):
@@ -130,9 +122,9 @@ class MatchingBlocks:
         return blocks
 
     def _observe(self, block: Block, sample: PairSample, label: Any, where: str) -> Vertex:
-        checked = self._check_label(label, sample, block.structure, where)
+        structure = block.structure
         try:
-            return block.structure.encode(checked)
+            return structure.encode(self._to_structure(label, sample, structure))
         except ValueError as error:
             raise ValueError(f"{where}: {error}") from None
 
@@ -179,44 +171,23 @@ class BipartiteBlocks(MatchingBlocks):
                     side,
                 )
 
-    def _check_label(self, label: Any, sample: PairSample, structure: Any, where: str) -> Ints:
+    def _to_structure(self, label: Any, sample: PairSample, structure: Any) -> Any:
         if isinstance(getattr(structure, "original", structure), BipartiteMatching):
-            return self._check_partners(label, sample, self.perfect is not False, where)
-        if structure.is_simple and np.ndim(label) == 1 and not sparse.issparse(label):
-            partner = self._check_partners(label, sample, False, where)  # capacities of 0 and 1
-            rows = np.flatnonzero(partner >= 0)
-            pairs = np.stack([rows, partner[rows]], axis=1)
-        else:
-            pairs = self._check_pairs(label, sample, where)
-        self._check_loads(pairs, sample, structure, where)
-        return pairs + np.array([0, sample.shape[0]])
-
-    def _check_loads(self, pairs: Ints, sample: PairSample, structure: Any, where: str) -> None:
-        """Raise if a pair is not allowed or a node's number of partners is wrong."""
+            return label
+        pairs = (read_pairs if structure.is_simple else check_pairs)(label, *sample.shape)
         forbidden = sample.graph.edge_between(pairs[:, 0], pairs[:, 1]) < 0
         if forbidden.any():
             i, j = pairs[int(np.argmax(forbidden))].tolist()
-            raise ValueError(f"{where}: row {i} and column {j} are a pair, which is not allowed")
-        first = 0
-        for side, size in enumerate(sample.shape):
-            used = np.bincount(pairs[:, side], minlength=size)
-            most = structure.capacity[first : first + size]
-            free = structure.free[first : first + size]
-            wrong = (used > most) | ((used < most) & ~free)
-            if wrong.any():
-                k = int(np.argmax(wrong))
-                need = "at most" if free[k] else "exactly"
-                raise ValueError(
-                    f"{where}: {('row', 'column')[side]} {k} has {used[k]} partners, it must have "
-                    f"{need} {most[k]}"
-                )
-            first += size
-
-    def _check_partners(self, label: Any, sample: PairSample, perfect: bool, where: str) -> Ints:
-        return check_partners(label, *sample.shape, perfect, where)
-
-    def _check_pairs(self, label: Any, sample: PairSample, where: str) -> Ints:
-        return check_pairs(label, *sample.shape, where)
+            raise ValueError(f"row {i} and column {j} are a pair, which is not allowed")
+        n_rows, n_cols = sample.shape
+        for side, node, nodes in (
+            (0, "row", slice(n_rows)),
+            (1, "column", slice(n_rows, n_rows + n_cols)),
+        ):
+            capacity, free = structure.capacity[nodes], structure.free[nodes]
+            used = np.bincount(pairs[:, side], minlength=capacity.size)
+            check_counts(used, capacity, free, node)
+        return pairs + np.array([0, n_rows])
 
     def _label(self, found: Ints, sample: PairSample) -> Ints:
         n_rows = sample.shape[0]
@@ -257,20 +228,6 @@ class GroupBlocks(MatchingBlocks):
         if self.perfect and plain and not graph.is_complete:
             best_matching(graph.n_nodes, graph.ptr, graph.col, np.zeros(graph.n_edges))  # or raises
         return LocalMatching(graph, rho, self.perfect, capacities)
-
-    def _check_label(self, label: Any, sample: PairSample, structure: Any, where: str) -> Ints:
-        if structure.is_simple:
-            return self._check_partners(label, sample, self.perfect, where)
-        return self._check_pairs(label, sample, where)
-
-    def _check_partners(self, label: Any, sample: PairSample, perfect: bool, where: str) -> Ints:
-        return check_group_partners(label, sample.shape[0], perfect, where)
-
-    def _check_pairs(self, label: Any, sample: PairSample, where: str) -> Ints:
-        return check_pairs(label, sample.shape[0], None, where)
-
-    def _label(self, found: Ints, sample: PairSample) -> Ints:
-        return found
 
 
 def side_capacities(capacity: Any, n_rows: int, n_cols: int) -> tuple[Ints, Ints]:

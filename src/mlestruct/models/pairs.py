@@ -87,6 +87,11 @@ class PairSample:
         shape: tuple[int, int] = self.graph.shape
         return shape
 
+    @property
+    def sides(self) -> tuple[int, int | None]:
+        """Numbers of rows and columns; the number of nodes and None for a group."""
+        return self.shape[0], None if isinstance(self.graph, SimpleGraph) else self.shape[1]
+
 
 def read_sample(x: Any, where: str, group: bool = False) -> PairSample:
     """Turn one element of X into a `PairSample`; `where` names it in errors, like "X[3]"."""

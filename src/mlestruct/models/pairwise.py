@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..features.pairwise import BinaryFeatures, MergedEdges, StateFeatures
 from ..features.rows import FeatureRows
 from ..inference.bounds import log_partition_bounds
-from ..labels.states import MASKED, States
+from ..labels import UNKNOWN, States
 from ..learning.problem import Block
 from ..structures.contract import Vertex
 from ..structures.graphs.pairwise import PairwiseGraph
@@ -147,7 +147,7 @@ class PairwiseEstimator(LabellingEstimator):
         _check_sizes(samples, *sizes)
         parts, places, states_of = [], [], []
         for m, (sample, label) in enumerate(zip(samples, labels, strict=True)):
-            seen = label != MASKED
+            seen = label != UNKNOWN
             if weights[m] > 0 and seen.any():
                 parts.append(sample if seen.all() else sample.labelled(seen))
                 places.append(m)
@@ -155,7 +155,7 @@ class PairwiseEstimator(LabellingEstimator):
         whole = sum(samples[m].graph.n_edges for m in places)
         kept = sum(part.graph.n_edges for part in parts)
         if kept < SCATTERED * whole and any(
-            _is_scattered(samples[m], labels[m] != MASKED) for m in places
+            _is_scattered(samples[m], labels[m] != UNKNOWN) for m in places
         ):
             warnings.warn(
                 f"Y: leaving out unlabelled nodes leaves {kept} of {whole} edges. Where unlabelled "
@@ -180,10 +180,7 @@ class PairwiseEstimator(LabellingEstimator):
         ]
 
     def _encode(self, states: States, sample: GraphSample, label: Any, m: int) -> Ints:
-        found = states.encode(label, f"Y[{m}]")
-        if found.shape != sample.shape:
-            raise ValueError(f"Y[{m}]: expected shape {sample.shape}, got {found.shape}")
-        return found.ravel()
+        return states.encode(label, f"Y[{m}]", sample.shape).ravel()
 
     def _prepare(self, X: Sequence[Any]) -> list[Block]:
         return self._make_blocks(self._fitting(X), len(self._states))
@@ -317,7 +314,7 @@ class PairwiseEstimator(LabellingEstimator):
         parts = []
         for m, (sample, label) in enumerate(zip(samples, labels, strict=True)):
             states = self._encode(self._states, sample, label, m)
-            seen = states != MASKED
+            seen = states != UNKNOWN
             if seen.any():
                 part = sample if seen.all() else sample.labelled(seen)
                 parts.append((m, part, states[seen]))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ..features.sequences import SequenceFeatures
-from ..labels.states import MASKED, States
+from ..labels import UNKNOWN, States
 from ..structures.sequences import Chains
 from .pairs import LARGEST
 
@@ -61,7 +61,7 @@ def forest(
 
 def cut(tokens: Tokens, states: Ints) -> list[tuple[Tokens, Ints]]:
     """The pieces of a sequence between tokens whose label is not known."""
-    known = np.concatenate([[False], states != MASKED, [False]])
+    known = np.concatenate([[False], states != UNKNOWN, [False]])
     ends = np.flatnonzero(known[1:] != known[:-1])
     spans = zip(ends[::2].tolist(), ends[1::2].tolist(), strict=True)
     return [(tokens.piece(start, stop), states[start:stop]) for start, stop in spans]
@@ -69,16 +69,10 @@ def cut(tokens: Tokens, states: Ints) -> list[tuple[Tokens, Ints]]:
 
 def check_labels(samples: Sequence[Tokens], Y: Sequence[Any], states: States) -> list[Ints]:
     """State numbers of every sample, of the right length."""
-    found = []
-    for m, (tokens, label) in enumerate(zip(samples, Y, strict=True)):
-        encoded = states.encode(label, f"Y[{m}]")
-        if encoded.shape != (tokens.length,):
-            raise ValueError(
-                f"Y[{m}]: expected shape ({tokens.length},), a label for every row of X[{m}], "
-                f"got {encoded.shape}"
-            )
-        found.append(encoded)
-    return found
+    return [
+        states.encode(label, f"Y[{m}]", (tokens.length,))
+        for m, (tokens, label) in enumerate(zip(samples, Y, strict=True))
+    ]
 
 
 def read_sequences(X: Sequence[Any]) -> list[Tokens]:

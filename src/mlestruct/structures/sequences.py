@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..algorithms.pairwise.forward_backward import max_product, sum_product
 from ..features.contract import FeatureMap, FeatureStream
+from ..labels import check_states
 from .contract import Decoding, Marginals, MissingCapability, Vertex
 from .entropy import SeparableEntropy
 
@@ -125,11 +126,7 @@ class Chains:
     # ------------------------------------------------------------------ labels
     def encode(self, label: Any) -> Vertex:
         """The vertex of `label`: the state of every node, chain after chain."""
-        states = np.asarray(label, dtype=np.int64)
-        if states.shape != (self.n_nodes,):
-            raise ValueError(f"expected {self.n_nodes} states, got shape {states.shape}")
-        if states.min() < 0 or states.max() >= self.n_states:
-            raise ValueError(f"states must lie in 0 to {self.n_states - 1}")
+        states = check_states(label, self.n_nodes, self.n_states)
         n, tails = self.n_states, self.tails
         nodes = np.arange(self.n_nodes) * n + states
         pairs = states[tails] * n + states[tails + 1]

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ...algorithms.pairwise.grid_message_passing import fits, grid_marginals
 from ...algorithms.pairwise.qpbo import QPBO
+from ...labels import check_states
 from ..contract import Decoding, Marginals, Vertex
 from ..graphs.pairwise import PairwiseGraph
 from ..rho import Reweighting
@@ -62,7 +63,7 @@ class BinaryPairwise(PairwiseSpace):
 
     def encode(self, label: Ints) -> Vertex:
         """The vertex of a labelling, shape (n_nodes,)."""
-        states = np.asarray(label, dtype=np.int64)
+        states = check_states(label, self.graph.n_nodes, 2)
         on = np.concatenate([states, self.graph.both(states)])
         return _sparse(on.astype(np.float64))
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ...algorithms.pairwise.linear_program import LocalPolytope
 from ...algorithms.pairwise.viterbi import ForestDecoder
+from ...labels import check_states
 from ..contract import Decoding, Marginals, Vertex
 from ..entropy import SeparableEntropy
 from ..graphs.pairwise import PairwiseGraph
@@ -89,7 +90,7 @@ class Pairwise(PairwiseSpace):
 
     def encode(self, label: Ints) -> Vertex:
         """The vertex of a labelling, shape (n_nodes,)."""
-        states = np.asarray(label, dtype=np.int64)
+        states = check_states(label, self.graph.n_nodes, self.n_states)
         n_states, graph = self.n_states, self.graph
         pairs = states[graph.tail] * n_states + states[graph.head]
         indices = np.concatenate(

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...algorithms.matching import assignment, certified_belief_propagation, newton
+from ...labels import check_partners
 from ..contract import Decoding, Marginals, Vertex
 from ..entropy import SeparableEntropy
 from ..graphs.bipartite import BipartiteGraph
@@ -165,8 +166,8 @@ class BipartiteMatching:
 
     # ------------------------------------------------------------------ labels
     def encode(self, label: Any) -> Vertex:
-        """The vertex of `label`: partner column of every row, -1 for single rows."""
-        partner = np.asarray(label, dtype=np.int64)
+        """The vertex of `label`: partner column of every row, -1 for single rows, or pairs."""
+        partner = check_partners(label, self.graph.n_rows, self.graph.n_cols, self.perfect)
         rows = np.flatnonzero(partner >= 0)
         edges = self.graph.edge_between(rows, partner[rows])
         if (edges < 0).any():

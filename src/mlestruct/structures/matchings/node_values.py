@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -35,12 +33,3 @@ def node_capacity(capacity: ArrayLike, n_nodes: int) -> Ints:
     if (values < 0).any():
         raise ValueError(f"capacity must not be negative, found {values.min()}")
     return np.broadcast_to(values, (n_nodes,)).astype(np.int64)
-
-
-def as_pairs(label: Any) -> Ints:
-    """Pairs (n_pairs, 2) from partners (n_nodes,), each pair once, or from pairs."""
-    values = np.asarray(label, dtype=np.int64)
-    if values.ndim == 2:
-        return values
-    nodes = np.flatnonzero(values > np.arange(values.shape[0]))
-    return np.stack([nodes, values[nodes]], axis=1)

@@ -28,11 +28,12 @@ from ...algorithms.matching.b_matching import best_b_matching
 from ...algorithms.matching.blossom import best_matching
 from ...algorithms.matching.fractional import fractional_matching
 from ...algorithms.matching.integral_b_matching import best_integral_b_matching
+from ...labels import check_counts, check_pairs, check_partners, pairs_of
 from ..contract import Decoding, Vertex
 from ..entropy import SeparableEntropy
 from ..graphs.simple import SimpleGraph
 from .fixed_edges import varying
-from .node_values import as_pairs, node_capacity, node_rho
+from .node_values import node_capacity, node_rho
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -277,20 +278,19 @@ class MatchingSpace:
     # ------------------------------------------------------------------ labels
     def encode(self, label: Any) -> Vertex:
         """The vertex of a label: partners (n_nodes,), -1 for single, or pairs (n_pairs, 2)."""
-        pairs = as_pairs(label)
+        if self.is_simple:
+            perfect = bool(self.capacity.all() and not self.free.any())
+            label = check_partners(label, self.graph.n_nodes, None, perfect)
+            pairs = pairs_of(label, bipartite=False)
+        else:
+            pairs = check_pairs(label, self.graph.n_nodes, None)
         edges = self.graph.edge_between(pairs[:, 0], pairs[:, 1])
         if (edges < 0).any():
             i, j = pairs[int(np.argmax(edges < 0))].tolist()
             raise ValueError(f"the label pairs {i} with {j}, not allowed here")
         used = np.bincount(pairs.ravel(), minlength=self.graph.n_nodes)
+        check_counts(used, self.capacity, self.free, "node")
         slack = self.capacity - used
-        wrong = (slack < 0) | ((slack > 0) & ~self.free)
-        if wrong.any():
-            i = int(np.argmax(wrong))
-            need = "at most" if self.free[i] else "exactly"
-            raise ValueError(
-                f"node {i} has {used[i]} partners, it must have {need} {int(self.capacity[i])}"
-            )
         unused = np.flatnonzero(slack > 0)
         indices = np.concatenate([edges, self.n_scored + unused])
         return Vertex(indices, np.concatenate([np.ones(edges.shape[0]), slack[unused]]))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mlestruct.labels.ids import pairs_from_partners, partners_from_pairs
+from mlestruct.labels import pairs_from_partners, partners_from_pairs
 
 
 def test_round_trip():
@@ -32,5 +32,12 @@ def test_what_does_not_fit_is_named(ids, pairs, message):
 
 
 def test_one_partner_for_each_id():
-    with pytest.raises(ValueError, match="3 ids"):
+    with pytest.raises(ValueError, match=r"partner: expected shape \(3,\)"):
         pairs_from_partners(["a", "b", "c"], [1, 0])
+    with pytest.raises(ValueError, match=r"node 0 has partner 1, but node 1 has 2.*mutual"):
+        pairs_from_partners(["a", "b", "c"], [1, 2, 1])
+
+
+def test_pairs_have_the_names_of_the_caller():
+    with pytest.raises(ValueError, match="line 7: 'c' is not among the ids"):
+        partners_from_pairs(["a", "b"], [("a", "c")], ["line 7"])

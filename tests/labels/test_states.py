@@ -1,0 +1,78 @@
+"""States of labellings: numbering, unknown labels, errors that name the sample."""
+
+import numpy as np
+import pytest
+
+from mlestruct.labels import UNKNOWN, States, check_states, is_named
+
+
+def test_integers_are_states_and_strings_are_numbered_in_order():
+    numbers = States.learn([[0, 2, UNKNOWN], [1]])
+    assert numbers.classes.tolist() == [0, 1, 2]
+    assert numbers.encode([2, -1, 0], "Y[0]").tolist() == [2, UNKNOWN, 0]
+    names = States.learn([["b", None], ["a"]])
+    assert names.classes.tolist() == ["a", "b"]
+    assert names.encode([["b", None, "a"]], "Y[0]").tolist() == [[1, UNKNOWN, 0]]
+    for states in (numbers, names):
+        again = States(states.to_list())
+        codes = np.arange(len(states))
+        np.testing.assert_array_equal(again.encode(again.decode(codes), "Y"), codes)
+        np.testing.assert_array_equal(States.from_classes(states.classes).classes, states.classes)
+
+
+def test_strings_that_are_no_states():
+    names = States(["a", "b"])
+    with pytest.raises(ValueError, match=r"Y\[3\]: found the label 'c' at position 1; .*'a', 'b'"):
+        names.encode(["a", "c", None], "Y[3]")
+    found = names.encode(["a", "c", None], "Y[3]", allow_others=True)
+    assert found[0] == 0
+    assert found[1] not in (0, 1, UNKNOWN)
+    assert found[2] == UNKNOWN
+    np.testing.assert_array_equal(names.known(["a", "c", None], "Y[3]"), [True, True, False])
+
+
+@pytest.mark.parametrize(
+    ("label", "message"),
+    [
+        ([0, 1], r"Y\[0\]: expected shape \(3,\), a label for every node, got \(2,\)"),
+        ([0, 1, 3], r"Y\[0\]: found the label 3 at position 2; expected 0 to 2, or -1"),
+        ([0, 1, -2], r"Y\[0\]: found the label -2 at position 2"),
+        ([0, 1, 0.5], r"Y\[0\]: found 0.5 at position 2; labels must be whole numbers"),
+        (["a", "b", "c"], r"Y\[0\]: expected integers like the classes, found strings"),
+        ([0, 1, (1, 2)], r"Y\[0\]: labels do not form an array"),
+    ],
+)
+def test_wrong_labels_are_named(label, message):
+    with pytest.raises(ValueError, match=message):
+        States(3).encode(label, "Y[0]", (3,))
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([[0, 255], [255]], "only 2 different labels, but the largest is 255; .*from 0"),
+        ([[0, 0]], "only the label 0"),
+        ([["a"], [None]], "only the label 'a'"),
+        ([[-1], [None]], "no label is known"),
+        ([[0, 1], ["a"]], r"Y\[1\] holds strings, earlier samples integers"),
+        ([[-3]], "holds the label -3"),
+    ],
+)
+def test_labels_that_teach_nothing_are_named(labels, message):
+    with pytest.raises(ValueError, match=message):
+        States.learn(labels)
+    assert len(States.learn([[0, 255]], 256)) == 256
+
+
+def test_kinds_of_labels():
+    assert is_named(["a", None], "Y") is True
+    assert is_named([0, -1], "Y") is False
+    assert is_named([None, None], "Y") is None
+
+
+def test_state_numbers_of_a_structure():
+    np.testing.assert_array_equal(check_states([1, 0, 2], 3, 3), [1, 0, 2])
+    with pytest.raises(ValueError, match=r"expected 3 states, got shape \(2,\)"):
+        check_states([1, 0], 3, 3)
+    with pytest.raises(ValueError, match="expected states from 0 to 1, found 0 to 2"):
+        check_states([1, 0, 2], 3, 2)
