@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-import brute
-import brute_general
-import brute_pairwise
+import bipartite_matchings
+import graph_matchings
+import labellings
 import numpy as np
 import pytest
 from scipy.optimize import minimize
@@ -81,7 +81,7 @@ def bipartite(shapes, perfect=True, masked=False, offsets=False, weights=None, s
         mask = np.ones(shape, bool)
         if masked:
             mask[rng.permutation(shape[0])[: shape[0] - 1], 0] = False
-        space = brute.Space(mask, perfect)
+        space = bipartite_matchings.Space(mask, perfect)
         table = rng.normal(size=(*shape, 2))
         label = space.labels[rng.integers(len(space.labels))]
         offset = rng.normal(size=shape) if offsets else None
@@ -106,7 +106,7 @@ def bipartite(shapes, perfect=True, masked=False, offsets=False, weights=None, s
 def group(n, perfect=True, capacity=1, offsets=False, n_samples=4, seed=0):
     """(X, Y, samples) of random matchings of one group."""
     rng = np.random.default_rng(seed)
-    space = brute_general.complete(n, perfect, 0.5, capacity)
+    space = graph_matchings.complete(n, perfect, 0.5, capacity)
     X, Y, samples = [], [], []
     for _ in range(n_samples):
         table, offset = rng.normal(size=(n, n, 2)), rng.normal(size=(n, n))
@@ -143,12 +143,12 @@ def graphs(n_states, seed=0):
         pairs = np.array(edges)
         nodes, of_edges = rng.normal(size=(4, 2)), rng.normal(size=(len(edges), 1))
         label = rng.integers(0, n_states, 4)
-        space = brute_pairwise.Labellings(4, pairs, n_states)
+        space = labellings.Labellings(4, pairs, n_states)
         X.append((nodes, pairs, of_edges))
         Y.append(label)
         samples.append(labelled(space, nodes, of_edges, label))
     Y[0][:2] = [0, n_states - 1]
-    samples[0] = labelled(brute_pairwise.Labellings(4, X[0][1], n_states), X[0][0], X[0][2], Y[0])
+    samples[0] = labelled(labellings.Labellings(4, X[0][1], n_states), X[0][0], X[0][2], Y[0])
     return X, Y, samples
 
 
@@ -157,10 +157,10 @@ def grids(seed=0):
     X, Y, samples = [], [], []
     for height, width in ((2, 3), (3, 2), (1, 4), (2, 2)):
         image, label = rng.normal(size=(height, width, 2)), rng.integers(0, 2, (height, width))
-        edges = brute_pairwise.grid_edges(height, width)
+        edges = labellings.grid_edges(height, width)
         across = height * (width - 1)
         directions = np.eye(2)[(np.arange(len(edges)) >= across).astype(int)]
-        space = brute_pairwise.Labellings(height * width, edges)
+        space = labellings.Labellings(height * width, edges)
         X.append(image)
         Y.append(label)
         samples.append(labelled(space, image.reshape(-1, 2), directions, label.ravel()))

@@ -5,9 +5,9 @@ import warnings
 import numpy as np
 import output_spaces
 import pytest
-from brute_pairwise import random_edges
 from hypothesis import given
 from hypothesis import strategies as st
+from labellings import random_edges
 from output_spaces import quadratic_program
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from brute import generators
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_scores import generators
 from scipy import sparse
 
 from mlestruct.features import (

@@ -2,15 +2,10 @@
 
 import numpy as np
 import pytest
-from brute_pairwise import (
-    Labellings,
-    averaged_trees,
-    grid_edges,
-    random_edges,
-    random_forest,
-)
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from labellings import Labellings, averaged_trees, grid_edges, random_edges, random_forest
+from random_scores import generators
 from scipy import sparse
 from scipy.optimize import minimize
 from scipy.special import logsumexp
@@ -31,7 +26,6 @@ from mlestruct.learning.preconditioner import preconditioner
 from mlestruct.structures import BinaryPairwise, Pairwise, PairwiseGraph, grid
 
 examples = settings(deadline=None, max_examples=25)
-generators = st.integers(0, 2**32 - 1).map(np.random.default_rng)
 
 
 # ---------------------------------------------------------------------- rows

@@ -2,18 +2,10 @@
 
 import numpy as np
 import pytest
-from brute_general import (
-    complete,
-    draw_scores,
-    from_edges,
-    generators,
-    kinds,
-    log_matchings,
-    matching_spaces,
-    two_triangles,
-)
+from graph_matchings import complete, from_edges, log_matchings, matching_spaces, two_triangles
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_scores import draw_scores, generators, kinds
 from scipy.special import logsumexp
 
 from mlestruct.inference.bipartition_bound import bipartition_bound

@@ -5,17 +5,10 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
-from brute import draw_scores, kinds
-from brute_pairwise import (
-    Labellings,
-    averaged_trees,
-    forests,
-    grid_edges,
-    loopy,
-    random_edges,
-)
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from labellings import Labellings, averaged_trees, forests, grid_edges, loopy, random_edges
+from random_scores import draw_scores, generators, kinds
 from scipy.special import logsumexp, softmax, xlogy
 
 from mlestruct.algorithms.pairwise.attractive_bethe import attractive_bethe_bound
@@ -26,7 +19,6 @@ from mlestruct.structures.rho import SMALLEST
 
 examples = settings(deadline=None, max_examples=40)
 few = settings(deadline=None, max_examples=15)
-generators = st.integers(0, 2**32 - 1).map(np.random.default_rng)
 scales = st.sampled_from([0.1, 1.0, 10.0, 1000.0, 1e6])
 densities = st.sampled_from([0.3, 0.6, 1.0])
 TRIANGLE = np.array([[0, 1], [1, 2], [0, 2]])

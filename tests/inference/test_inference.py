@@ -9,11 +9,12 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
-import brute
-import brute_general
-import brute_pairwise
+import bipartite_matchings
+import graph_matchings
+import labellings
 import numpy as np
 import pytest
+import random_scores
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp
@@ -66,7 +67,7 @@ class Case:
         return self.structure.n_coordinates
 
     def scores(self, rng, kind="normal", scale=1.0):
-        return brute.draw_scores(rng, self.size, kind, scale)
+        return random_scores.draw_scores(rng, self.size, kind, scale)
 
     def log_z(self, scores):
         return float(logsumexp(self.vertices @ scores))
@@ -81,13 +82,13 @@ class Case:
 
 
 def bipartite(space):
-    """A `brute.Space`; as a graph of one group it has the same polytope, and a reference there."""
+    """A bipartite space; as a graph of one group it has the same polytope, with a reference."""
     n, m = space.mask.shape
     sides = np.zeros((n + m, n + m), bool)
     sides[:n, n:] = space.mask
     free = np.repeat([space.free_rows, space.free_cols], [n, m])
     rho = np.concatenate([np.broadcast_to(space.rho_rows, n), np.broadcast_to(space.rho_cols, m)])
-    group = brute_general.Space(sides | sides.T, ~free, rho)
+    group = graph_matchings.Space(sides | sides.T, ~free, rho)
     edges = group.n_edges
     own = np.concatenate([np.arange(edges), edges + np.flatnonzero(free)])
 
@@ -103,7 +104,7 @@ def bipartite(space):
 
 
 def general(space, polytope="local"):
-    """A `brute_general.Space`, over its local polytope or over mixtures of matchings."""
+    """A `graph_matchings.Space`, over its local polytope or over mixtures of matchings."""
     exact = polytope == "exact"
     points = space.vertices if exact else space.halves
 
@@ -122,7 +123,7 @@ def general(space, polytope="local"):
 
 
 def labelling(space, graph=None, minimal=False):
-    """A `brute_pairwise.Labellings`; `minimal`: in the coordinates of two states."""
+    """A `labellings.Labellings`; `minimal`: in the coordinates of two states."""
     graph = PairwiseGraph(space.n_nodes, space.edges) if graph is None else graph
     if not minimal:
         structure = Pairwise(graph, space.n_states, space.rho)
@@ -138,7 +139,7 @@ def labelling(space, graph=None, minimal=False):
 def chains(lengths, n_states):
     structure = Chains(lengths, n_states)
     edges = np.stack(structure.ends, axis=1)
-    space = brute_pairwise.Labellings(structure.n_nodes, edges, n_states)
+    space = labellings.Labellings(structure.n_nodes, edges, n_states)
     return Case(structure, space.vertices, space.infeasibility, space.objective)
 
 
@@ -146,12 +147,12 @@ def graph_of(n_nodes, edges, n_states=2):
     """Labellings with the weights of uniform spanning trees."""
     pairs = np.array(edges, dtype=int).reshape(-1, 2)
     rho = Pairwise(PairwiseGraph(n_nodes, pairs), n_states).reweighting.rho
-    return brute_pairwise.Labellings(n_nodes, pairs, n_states, rho)
+    return labellings.Labellings(n_nodes, pairs, n_states, rho)
 
 
 def grid_of(height, width):
-    edges = brute_pairwise.grid_edges(height, width)
-    return brute_pairwise.Labellings(height * width, edges, 2, 0.5)
+    edges = labellings.grid_edges(height, width)
+    return labellings.Labellings(height * width, edges, 2, 0.5)
 
 
 def masked(rows):
@@ -163,30 +164,38 @@ SQUARE_AND_TAIL = [(0, 1), (1, 2), (2, 3), (3, 0), (4, 3)]
 RHO_OF_NODES = np.array([0.5, 0.9, 1.0])
 
 MAKERS = {
-    "square": lambda: bipartite(brute.complete(4)),
-    "two by two": lambda: bipartite(brute.complete(2)),
-    "one pair": lambda: bipartite(brute.complete(1)),
-    "one pair or none": lambda: bipartite(brute.complete(1, perfect=False)),
-    "one row": lambda: bipartite(brute.complete(1, 4)),
-    "wide": lambda: bipartite(brute.complete(2, 4, rho=0.5)),
-    "tall": lambda: bipartite(brute.complete(4, 2, rho=0.8)),
-    "masked": lambda: bipartite(brute.Space(masked(["xx.", "xxx", ".xx"]), True, 0.75, 0.75)),
-    "singles": lambda: bipartite(brute.complete(3, perfect=False, rho=0.7)),
-    "rho of nodes": lambda: bipartite(brute.Space(np.ones((3, 3), bool), False, RHO_OF_NODES, 0.6)),
-    "nobody": lambda: bipartite(brute.Space(np.zeros((2, 3), bool), False, 1.0, 1.0)),
-    "isolated": lambda: bipartite(brute.Space(masked(["x.", "..", "x."]), False, 1.0, 1.0)),
-    "group": lambda: general(brute_general.complete(6)),
-    "one couple": lambda: general(brute_general.complete(2)),
-    "group singles": lambda: general(brute_general.complete(5, False, 0.5)),
-    "sparse group": lambda: general(brute_general.from_edges(6, brute_general.two_triangles())),
-    "hull": lambda: general(brute_general.complete(6, rho=0.8), "exact"),
-    "hull singles": lambda: general(brute_general.complete(4, False, 0.8), "exact"),
-    "b-matching": lambda: general(brute_general.complete(4, True, 0.5, 2)),
+    "square": lambda: bipartite(bipartite_matchings.complete(4)),
+    "two by two": lambda: bipartite(bipartite_matchings.complete(2)),
+    "one pair": lambda: bipartite(bipartite_matchings.complete(1)),
+    "one pair or none": lambda: bipartite(bipartite_matchings.complete(1, perfect=False)),
+    "one row": lambda: bipartite(bipartite_matchings.complete(1, 4)),
+    "wide": lambda: bipartite(bipartite_matchings.complete(2, 4, rho=0.5)),
+    "tall": lambda: bipartite(bipartite_matchings.complete(4, 2, rho=0.8)),
+    "masked": lambda: bipartite(
+        bipartite_matchings.Space(masked(["xx.", "xxx", ".xx"]), True, 0.75, 0.75)
+    ),
+    "singles": lambda: bipartite(bipartite_matchings.complete(3, perfect=False, rho=0.7)),
+    "rho of nodes": lambda: bipartite(
+        bipartite_matchings.Space(np.ones((3, 3), bool), False, RHO_OF_NODES, 0.6)
+    ),
+    "nobody": lambda: bipartite(bipartite_matchings.Space(np.zeros((2, 3), bool), False, 1.0, 1.0)),
+    "isolated": lambda: bipartite(
+        bipartite_matchings.Space(masked(["x.", "..", "x."]), False, 1.0, 1.0)
+    ),
+    "group": lambda: general(graph_matchings.complete(6)),
+    "one couple": lambda: general(graph_matchings.complete(2)),
+    "group singles": lambda: general(graph_matchings.complete(5, False, 0.5)),
+    "sparse group": lambda: general(graph_matchings.from_edges(6, graph_matchings.two_triangles())),
+    "hull": lambda: general(graph_matchings.complete(6, rho=0.8), "exact"),
+    "hull singles": lambda: general(graph_matchings.complete(4, False, 0.8), "exact"),
+    "b-matching": lambda: general(graph_matchings.complete(4, True, 0.5, 2)),
     "b-matching singles": lambda: general(
-        brute_general.complete(4, False, 0.5, np.array([2, 1, 0, 2]))
+        graph_matchings.complete(4, False, 0.5, np.array([2, 1, 0, 2]))
     ),
     "b-matching some": lambda: general(
-        brute_general.complete(4, np.array([True, False, True, False]), 0.5, np.array([2, 1, 1, 1]))
+        graph_matchings.complete(
+            4, np.array([True, False, True, False]), 0.5, np.array([2, 1, 1, 1])
+        )
     ),
     "binary triangle": lambda: labelling(graph_of(3, TRIANGLE), minimal=True),
     "binary forest": lambda: labelling(graph_of(5, [(0, 1), (2, 1), (3, 4)]), minimal=True),
@@ -214,13 +223,13 @@ def cases(draw, largest=5):
     """Cases of all kinds, at random."""
     kind = draw(st.sampled_from(["bipartite", "general", "exact", "b", "graph", "chains"]))
     if kind == "bipartite":
-        return bipartite(draw(brute.spaces(max_side=4)))
+        return bipartite(draw(bipartite_matchings.spaces(max_side=4)))
     if kind in ("general", "exact"):
-        return general(draw(brute_general.matching_spaces(max_nodes=largest)), kind)
+        return general(draw(graph_matchings.matching_spaces(max_nodes=largest)), kind)
     if kind == "b":
-        return general(draw(brute_general.b_spaces(max_nodes=4)))
+        return general(draw(graph_matchings.b_spaces(max_nodes=4)))
     if kind == "graph":
-        strategy = draw(st.sampled_from([brute_pairwise.loopy, brute_pairwise.forests]))
+        strategy = draw(st.sampled_from([labellings.loopy, labellings.forests]))
         space, _ = draw(strategy(max_nodes=largest, n_states=(2, 3)))
         edges, states = space.edges, space.n_states
         minimal = states == 2 and draw(st.booleans())
@@ -281,7 +290,7 @@ def check_numbers(case, found):
 
 # ---------------------------------------------------------------------- methods agree
 @examples
-@given(cases(), brute.generators, brute.kinds, scales)
+@given(cases(), random_scores.generators, random_scores.kinds, scales)
 def test_all_methods_enclose_the_same_value(case, rng, kind, scale):
     scores = case.scores(rng, kind, scale)
     found = approximate_answers(case, scores).values()
@@ -291,7 +300,7 @@ def test_all_methods_enclose_the_same_value(case, rng, kind, scale):
 
 
 @examples
-@given(cases(), brute.generators, brute.kinds, scales)
+@given(cases(), random_scores.generators, random_scores.kinds, scales)
 def test_marginals_are_feasible_and_attain_the_value(case, rng, kind, scale):
     scores = case.scores(rng, kind, scale)
     for found in approximate_answers(case, scores).values():
@@ -301,7 +310,7 @@ def test_marginals_are_feasible_and_attain_the_value(case, rng, kind, scale):
 
 
 @examples
-@given(cases(), brute.generators, brute.kinds, scales)
+@given(cases(), random_scores.generators, random_scores.kinds, scales)
 def test_exact_is_enumeration(case, rng, kind, scale):
     scores = case.scores(rng, kind, scale)
     found = ask(case, scores, "exact")
@@ -578,11 +587,11 @@ def test_forbidden_pairs_are_pairs_that_are_not_there(sides, perfect, method):
     if sides == 2:
         mask = masked(["xx..", "xxxx", ".xxx", "x.xx"])
         whole = BipartiteMatching((4, 4), 0.8, perfect)
-        smaller = bipartite(brute.Space(mask, perfect, 0.8, 0.8))
+        smaller = bipartite(bipartite_matchings.Space(mask, perfect, 0.8, 0.8))
     else:
         mask = masked([".xx...", "x.x...", "xx.xx.", "..x.xx", "..xx.x", "...xx."])
         whole = LocalMatching(6, 0.8, perfect)
-        smaller = general(brute_general.Space(mask, perfect, 0.8))
+        smaller = general(graph_matchings.Space(mask, perfect, 0.8))
     table = rng.normal(size=mask.shape)
     table = np.where(mask, table if sides == 2 else table + table.T, -np.inf)
     scores = np.zeros(smaller.size)
@@ -737,7 +746,7 @@ def test_tables_of_labellings(states):
     rng = np.random.default_rng(0)
     graph = PairwiseGraph(4, SQUARE_AND_TAIL[:4])
     nodes, edges = rng.normal(size=(4, states)), rng.normal(size=(4, states, states))
-    space = brute_pairwise.Labellings(4, np.array(SQUARE_AND_TAIL[:4]), states)
+    space = labellings.Labellings(4, np.array(SQUARE_AND_TAIL[:4]), states)
     exact = space.log_partition(np.concatenate([nodes.ravel(), edges.ravel()]))
     for structure in [Pairwise(graph, states)] + [BinaryPairwise(graph)] * (states == 2):
         found = marginals(structure, (nodes, edges), "exact")
@@ -932,7 +941,7 @@ def test_forbidden_pairs_are_never_drawn():
 @pytest.mark.parametrize("scores", [np.zeros(9), np.full(9, 1e6), np.full(9, -1e6)])
 @pytest.mark.parametrize("method", ["exact", "mcmc"])
 def test_ties_are_drawn_evenly(method, scores):
-    case = bipartite(brute.complete(3))
+    case = bipartite(bipartite_matchings.complete(3))
     drawn = sample(case.structure, scores, 600, method, random_state=0)
     counts = np.bincount(codes_of(case, drawn.labels), minlength=6)
     assert chisquare(counts).pvalue > 1e-4

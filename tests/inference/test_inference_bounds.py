@@ -2,11 +2,12 @@
 
 import warnings
 
-import brute
-import brute_general
-import brute_pairwise
+import bipartite_matchings
+import graph_matchings
+import labellings
 import numpy as np
 import pytest
+import random_scores
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp
@@ -64,13 +65,13 @@ def check(case, scores, **options):
 
 # ---------------------------------------------------------------------- every kind
 @examples
-@given(cases(), brute.generators, brute.kinds, scales)
+@given(cases(), random_scores.generators, random_scores.kinds, scales)
 def test_log_z_lies_within_its_bounds(case, rng, kind, scale):
     check(case, case.scores(rng, kind, scale))
 
 
 @settings(deadline=None, max_examples=25)
-@given(brute_pairwise.loopy(max_nodes=5, n_states=(2, 3)), st.booleans(), brute.kinds, scales)
+@given(labellings.loopy(max_nodes=5, n_states=(2, 3)), st.booleans(), random_scores.kinds, scales)
 def test_log_z_lies_within_tightened_bounds(given_space, minimal, kind, scale):
     space, rng = given_space
     space = graph_of(space.n_nodes, space.edges, space.n_states)
@@ -81,7 +82,7 @@ def test_log_z_lies_within_tightened_bounds(given_space, minimal, kind, scale):
 
 
 @settings(deadline=None, max_examples=25)
-@given(brute.spaces(max_side=5), brute.generators, scales)
+@given(bipartite_matchings.spaces(max_side=5), random_scores.generators, scales)
 def test_bounds_do_not_depend_on_rho(space, rng, scale):
     case, other = bipartite(space), bipartite(space.with_rho(0.5))
     scores = case.scores(rng, scale=scale)
@@ -90,7 +91,7 @@ def test_bounds_do_not_depend_on_rho(space, rng, scale):
 
 
 @settings(deadline=None, max_examples=25)
-@given(brute_general.b_spaces(), brute.generators, st.sampled_from([0.5, 5.0]))
+@given(graph_matchings.b_spaces(), random_scores.generators, st.sampled_from([0.5, 5.0]))
 def test_b_matchings_with_scores_of_unused_capacity(space, rng, scale):
     case = general(space)
     check(case, case.scores(rng, scale=scale))
@@ -98,7 +99,7 @@ def test_b_matchings_with_scores_of_unused_capacity(space, rng, scale):
 
 @pytest.mark.parametrize("capacity", [[0, 0, 0, 0], [1, 1, 1, 0], [1, 0, 0, 1], [2, 1, 0, 1]])
 def test_nodes_without_capacity_have_nothing_to_leave_unused(capacity):
-    case = general(brute_general.complete(4, False, 0.5, np.array(capacity)))
+    case = general(graph_matchings.complete(4, False, 0.5, np.array(capacity)))
     scores = np.concatenate([np.zeros(6), [1.0, 2.0, -3.0, 7.0]])
     check(case, scores)
 
@@ -130,7 +131,7 @@ def test_strong_ties_can_be_tightened(seed):
 
 # ---------------------------------------------------------------------- where they are equal
 @settings(deadline=None, max_examples=25)
-@given(brute_pairwise.forests(max_nodes=6, n_states=(2, 3)), st.booleans(), brute.kinds, scales)
+@given(labellings.forests(max_nodes=6, n_states=(2, 3)), st.booleans(), random_scores.kinds, scales)
 def test_bounds_of_forests_are_exact(given_space, minimal, kind, scale):
     space, rng = given_space
     case = labelling(space, minimal=minimal and space.n_states == 2)
@@ -202,7 +203,7 @@ def test_outside_the_tree_polytope_there_is_no_upper_bound_but_a_tightened_one()
 def test_forbidden_pairs_narrow_the_model():
     mask = masked(["xx.", "xxx", ".xx"])
     table = np.where(mask, np.random.default_rng(0).normal(size=(3, 3)), -np.inf)
-    case = bipartite(brute.Space(mask))
+    case = bipartite(bipartite_matchings.Space(mask))
     found = log_partition_bounds(BipartiteMatching((3, 3)), table)
     np.testing.assert_allclose(tuple(found), tuple(check(case, table[mask])), atol=1e-9)
 
@@ -212,7 +213,7 @@ def test_constants_of_tables_are_counted():
     graph = PairwiseGraph(3, [(0, 1), (1, 2), (0, 2)])
     nodes, edges = 5.0 + rng.normal(size=(3, 2)), rng.normal(size=(3, 2, 2))
     lower, upper = log_partition_bounds(BinaryPairwise(graph), (nodes, edges))
-    space = brute_pairwise.Labellings(3, np.array([(0, 1), (1, 2), (0, 2)]))
+    space = labellings.Labellings(3, np.array([(0, 1), (1, 2), (0, 2)]))
     assert lower <= space.log_partition(np.concatenate([nodes.ravel(), edges.ravel()])) <= upper
 
 
@@ -268,7 +269,7 @@ def check_likelihoods(model, X, Y, exact):
 @pytest.mark.parametrize("perfect", [True, False])
 def test_likelihoods_of_bipartite_matchings(shape, perfect):
     rng = np.random.default_rng(0)
-    space = brute.complete(*shape, perfect=perfect)
+    space = bipartite_matchings.complete(*shape, perfect=perfect)
     X = [rng.normal(size=(*shape, 2)) for _ in range(4)]
     Y = [space.labels[rng.integers(len(space.labels))] for _ in range(4)]
     model = BipartiteMatchingCRF(alpha=0.1, perfect=perfect).fit(X, Y)
@@ -282,7 +283,7 @@ def test_likelihoods_of_bipartite_matchings(shape, perfect):
 @pytest.mark.parametrize("perfect", [True, False])
 def test_likelihoods_of_matchings_of_a_group(polytope, perfect):
     rng = np.random.default_rng(1)
-    space = brute_general.complete(6, perfect)
+    space = graph_matchings.complete(6, perfect)
     X = [rng.normal(size=(6, 6, 2)) for _ in range(4)]
     X = [x + x.transpose(1, 0, 2) for x in X]
     chosen = [space.vertices[rng.integers(len(space.vertices))] for _ in X]
@@ -293,7 +294,7 @@ def test_likelihoods_of_matchings_of_a_group(polytope, perfect):
 
 def test_likelihoods_of_b_matchings():
     rng = np.random.default_rng(2)
-    space = brute_general.complete(5, True, 0.5, 2)
+    space = graph_matchings.complete(5, True, 0.5, 2)
     X = [rng.normal(size=(5, 5, 2)) for _ in range(3)]
     X = [x + x.transpose(1, 0, 2) for x in X]
     chosen = [space.vertices[rng.integers(len(space.vertices))] for _ in X]
@@ -329,7 +330,7 @@ def labelling_likelihood(nodes, tables, space, label):
 def test_likelihoods_of_graphs(n_states):
     rng = np.random.default_rng(3)
     edges = np.array([(0, 1), (1, 2), (0, 2), (2, 3)])
-    space = brute_pairwise.Labellings(4, edges, n_states)
+    space = labellings.Labellings(4, edges, n_states)
     X = [(rng.normal(size=(4, 2)), edges, rng.normal(size=(4, 1))) for _ in range(5)]
     Y = [rng.integers(0, n_states, 4) for _ in range(5)]
     model = GraphCRF(alpha=0.1, n_states=n_states).fit(X, Y)
@@ -344,7 +345,7 @@ def test_likelihoods_of_graphs(n_states):
 
 def test_likelihoods_of_grids():
     rng = np.random.default_rng(4)
-    space = brute_pairwise.Labellings(6, brute_pairwise.grid_edges(2, 3))
+    space = labellings.Labellings(6, labellings.grid_edges(2, 3))
     X = [rng.normal(size=(2, 3, 2)) for _ in range(4)]
     Y = [rng.integers(0, 2, (2, 3)) for _ in range(4)]
     model = GridCRF(alpha=0.1).fit(X, Y)
@@ -365,7 +366,7 @@ def test_likelihoods_of_chains():
     exact = []
     for x, y in zip(X, Y, strict=True):
         edges = np.stack([np.arange(len(y) - 1), np.arange(1, len(y))], axis=1)
-        space = brute_pairwise.Labellings(len(y), edges, 3)
+        space = labellings.Labellings(len(y), edges, 3)
         tables = np.broadcast_to(model.edge_coef_[:, :, 0], (len(edges), 3, 3))
         exact.append(labelling_likelihood(x @ model.node_coef_.T, tables, space, y))
     check_likelihoods(model, X, Y, np.array(exact))

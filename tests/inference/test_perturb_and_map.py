@@ -2,13 +2,13 @@
 
 import itertools
 
-import brute
-import brute_general
+import bipartite_matchings
+import graph_matchings
 import numpy as np
 import pytest
-from brute_pairwise import Labellings, grid_edges
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from labellings import Labellings, grid_edges
 from scipy.special import logsumexp, softmax
 
 from mlestruct.inference.perturb_and_map import perturb_and_map
@@ -38,12 +38,12 @@ def pairwise(n_nodes, edges, n_states):
 
 
 def bipartite(shape, perfect=True, mask=None):
-    space = brute.Space(np.ones(shape, bool) if mask is None else mask, perfect)
+    space = bipartite_matchings.Space(np.ones(shape, bool) if mask is None else mask, perfect)
     return space.structure, space.vertices
 
 
 def general(n, perfect=True, capacity=1, exact=False):
-    space = brute_general.Space(~np.eye(n, dtype=bool), perfect, 1.0, capacity)
+    space = graph_matchings.Space(~np.eye(n, dtype=bool), perfect, 1.0, capacity)
     return space.exact if exact else space.local, space.vertices
 
 
@@ -150,7 +150,7 @@ def test_nodes_without_a_choice_get_no_noise():
     """A path of four nodes has one perfect matching: nothing is random about it."""
     mask = np.array([[True, False], [True, True]])
     scores = np.array([1.0, 2.0, 3.0])
-    found = perturb_and_map(brute.Space(mask).structure, scores, 3, rng=rng())
+    found = perturb_and_map(bipartite_matchings.Space(mask).structure, scores, 3, rng=rng())
     np.testing.assert_array_equal(found.tau, [1.0, 0.0, 1.0])
     one_edge = perturb_and_map(LocalMatching(2), np.array([0.7]), 3, rng=rng(), lower=True)
     assert one_edge.log_partition == pytest.approx(0.7)

@@ -5,10 +5,9 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_scores import generators
 
 from mlestruct.labels import check_counts, check_pairs, check_partners, pairs_of, read_pairs
-
-generators = st.integers(0, 2**32 - 1).map(np.random.default_rng)
 
 
 def draw_matching(rng, group):

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-from brute import Space, complete, generators
+from bipartite_matchings import Space, complete
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_scores import generators
 from scipy import sparse
 from scipy.optimize import minimize
 from scipy.special import logsumexp, xlogy

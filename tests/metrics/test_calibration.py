@@ -6,6 +6,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
+from random_scores import generators
 from scipy.stats import binomtest
 from sklearn.calibration import calibration_curve
 from sklearn.metrics import brier_score_loss, log_loss
@@ -15,7 +16,6 @@ from mlestruct.metrics import pair_reliability, reliability, state_reliability
 from mlestruct.plotting.calibration import plot_reliability
 
 examples = settings(deadline=None, max_examples=60)
-generators = st.integers(0, 2**32 - 1).map(np.random.default_rng)
 strategies = st.sampled_from(["uniform", "quantile"])
 ARRAYS = ("edges", "predicted", "observed", "lower", "upper", "count")
 

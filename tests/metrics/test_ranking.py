@@ -5,6 +5,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_scores import generators
 from sklearn.metrics import auc, roc_auc_score, roc_curve
 
 from mlestruct.metrics.ranking import (
@@ -16,7 +17,6 @@ from mlestruct.metrics.ranking import (
 )
 
 examples = settings(deadline=None, max_examples=100)
-generators = st.integers(0, 2**32 - 1).map(np.random.default_rng)
 
 
 def draw_scores(rng, shape, symmetric):

@@ -4,10 +4,11 @@ from itertools import product
 
 import numpy as np
 import pytest
-from brute import Space, complete, covering_matchings, generators, spaces
+from bipartite_matchings import Space, complete, covering_matchings, spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from random_scores import generators
 from scipy import sparse
 
 from mlestruct import InfeasibleError

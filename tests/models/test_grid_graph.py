@@ -5,7 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
-from brute_pairwise import Labellings, grid_edges, random_edges
+from labellings import Labellings, grid_edges, random_edges
 from scipy import sparse
 from scipy.special import logsumexp
 from sklearn.base import clone

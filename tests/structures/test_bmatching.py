@@ -2,17 +2,10 @@
 
 import numpy as np
 import pytest
-from brute_general import (
-    b_spaces,
-    complete,
-    draw_scores,
-    from_edges,
-    generators,
-    kinds,
-    two_triangles,
-)
+from graph_matchings import b_spaces, complete, from_edges, two_triangles
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from random_scores import draw_scores, generators, kinds
 from scipy.optimize import approx_fprime
 
 from mlestruct.exceptions import InfeasibleError

@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-from brute import Space, complete, generators, spaces
+from bipartite_matchings import Space, complete, spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_scores import generators
 from scipy.optimize import approx_fprime, minimize_scalar
 
 from mlestruct.structures import Vertex

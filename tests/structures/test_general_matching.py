@@ -3,13 +3,10 @@
 import networkx as nx
 import numpy as np
 import pytest
-from brute_general import (
+from graph_matchings import (
     Space,
     complete,
-    draw_scores,
     from_edges,
-    generators,
-    kinds,
     log_matchings,
     matching_spaces,
     odd_set_violation,
@@ -19,6 +16,7 @@ from brute_general import (
 )
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from random_scores import draw_scores, generators, kinds
 from scipy.optimize import approx_fprime
 
 from mlestruct.algorithms.matching.odd_set_separation import provably_in_matching_polytope

@@ -3,9 +3,10 @@
 import networkx as nx
 import numpy as np
 import pytest
-from brute import Space, complete, draw_scores, generators, kinds, spaces
+from bipartite_matchings import Space, complete, spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_scores import draw_scores, generators, kinds
 from scipy.optimize import linear_sum_assignment, minimize
 from scipy.special import logsumexp, xlogy
 

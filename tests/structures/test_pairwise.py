@@ -5,8 +5,9 @@ import warnings
 import networkx as nx
 import numpy as np
 import pytest
-from brute import draw_scores, kinds
-from brute_pairwise import (
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from labellings import (
     Labellings,
     averaged_trees,
     forests,
@@ -15,8 +16,7 @@ from brute_pairwise import (
     n_components,
     random_edges,
 )
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from random_scores import draw_scores, kinds
 from scipy.optimize import linprog, minimize_scalar
 
 from mlestruct.structures import (

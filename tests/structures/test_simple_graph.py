@@ -3,9 +3,10 @@
 import networkx as nx
 import numpy as np
 import pytest
-from brute_general import generators, random_mask
+from graph_matchings import random_mask
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_scores import generators
 from scipy import sparse
 
 from mlestruct.exceptions import InfeasibleError

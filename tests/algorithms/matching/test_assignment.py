@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
-from brute import Space, complete, draw_scores, generators, kinds, spaces
+from bipartite_matchings import Space, complete, spaces
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from random_scores import draw_scores, generators, kinds
 from scipy.optimize import linear_sum_assignment
 
 from mlestruct.algorithms.matching.assignment import assign, assign_edges

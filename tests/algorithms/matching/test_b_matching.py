@@ -6,6 +6,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_scores import generators
 from scipy.optimize import linprog
 
 from mlestruct.algorithms.matching import b_matching
@@ -13,7 +14,6 @@ from mlestruct.algorithms.matching.b_matching import best_b_matching
 from mlestruct.exceptions import InfeasibleError
 
 examples = settings(deadline=None, max_examples=100)
-generators = st.integers(0, 2**32 - 1).map(np.random.default_rng)
 kinds = st.sampled_from(["normal", "integers", "equal", "sums", "scales", "far from 0"])
 
 

@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_scores import generators
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
-from test_fractional import densities, draw_scores, generators, kinds, random_graph, scales
+from weighted_graphs import densities, draw_scores, kinds, random_graph, scales
 
 from mlestruct.algorithms.matching import blossom, fractional
 from mlestruct.algorithms.matching.blossom import best_matching

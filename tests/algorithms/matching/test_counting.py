@@ -7,9 +7,10 @@ import tracemalloc
 import numpy as np
 import pytest
 import thewalrus
-from brute_general import draw_scores, fillings, generators, kinds, random_mask
+from graph_matchings import fillings, random_mask
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_scores import draw_scores, generators, kinds
 from scipy.special import logsumexp
 from scipy.stats import chisquare
 

@@ -5,9 +5,9 @@ from itertools import product
 
 import numpy as np
 import pytest
-from brute_pairwise import Labellings, forests, grid_edges, loopy
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from labellings import Labellings, forests, grid_edges, loopy
 from scipy.special import logsumexp
 from scipy.stats import chisquare
 

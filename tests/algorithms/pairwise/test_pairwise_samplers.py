@@ -4,8 +4,8 @@ import warnings
 
 import numpy as np
 import pytest
-from brute_pairwise import Labellings, grid_edges, loopy
 from hypothesis import given, settings
+from labellings import Labellings, grid_edges, loopy
 from scipy.special import logsumexp
 from scipy.stats import chisquare
 from sklearn.exceptions import ConvergenceWarning

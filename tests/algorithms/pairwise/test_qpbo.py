@@ -7,49 +7,17 @@ from itertools import product
 
 import numpy as np
 import pytest
+from binary_problems import draw_problem, kinds
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from labellings import grid_edges, random_edges
+from random_scores import generators
 from scipy.optimize import linprog
 
 from mlestruct.algorithms.pairwise import qpbo
 from mlestruct.algorithms.pairwise.qpbo import QPBO
 
 examples = settings(deadline=None, max_examples=150)
-generators = st.integers(0, 2**32 - 1).map(np.random.default_rng)
-kinds = st.sampled_from(["normal", "weak", "integers", "balanced", "attractive", "scales", "zero"])
-
-
-def draw_graph(rng, n, share):
-    """Each pair with probability `share`, in random order and direction."""
-    pairs = np.array([p for p in np.ndindex(n, n) if p[0] < p[1]], int).reshape(-1, 2)
-    pairs = rng.permutation(pairs[rng.random(len(pairs)) < share])
-    swap = rng.random(len(pairs)) < 0.5
-    pairs[swap] = pairs[swap][:, ::-1]
-    return pairs[:, 0], pairs[:, 1]
-
-
-def draw_problem(rng, n, tail, head, kind):
-    m = tail.size
-    if kind == "integers":
-        return rng.integers(-3, 4, n).astype(float), rng.integers(-3, 4, m).astype(float)
-    if kind == "scales":
-        return (
-            rng.normal(size=n) * 10.0 ** rng.integers(-9, 10, n),
-            rng.normal(size=m) * 10.0 ** rng.integers(-9, 10, m),
-        )
-    if kind == "zero":
-        return np.zeros(n), rng.integers(-1, 2, m).astype(float)
-    unary, coupling = rng.normal(size=n), rng.normal(size=m)
-    if kind == "weak":
-        return unary, 0.1 * coupling
-    if kind == "attractive":
-        coupling = np.abs(coupling)
-    if kind == "balanced":  # many ties, many undecided nodes
-        coupling = rng.integers(-2, 3, m).astype(float)
-        unary = rng.integers(-1, 2, n).astype(float)
-    np.subtract.at(unary, tail, coupling / 2)
-    np.subtract.at(unary, head, coupling / 2)
-    return unary, coupling
 
 
 def best_pairs(tail, head, coupling, x):
@@ -85,7 +53,7 @@ def lp_optimum(n, tail, head, unary, coupling):
 @examples
 @given(st.integers(1, 12), st.sampled_from([0.0, 0.2, 0.5, 1.0]), generators, kinds)
 def test_value_is_that_of_the_linear_program(n, share, rng, kind):
-    tail, head = draw_graph(rng, n, share)
+    tail, head = random_edges(rng, n, share).T
     unary, coupling = draw_problem(rng, n, tail, head, kind)
     x, xi, value = QPBO(n, tail, head).solve(unary, coupling)
     check_solution(tail, head, unary, coupling, x, xi, value)
@@ -99,7 +67,7 @@ def test_value_is_that_of_the_linear_program(n, share, rng, kind):
 @example(1, 0.0, np.random.default_rng(0), "zero")
 def test_value_is_the_best_of_all_half_integral_points(n, share, rng, kind):
     """Evaluated in exact arithmetic: the error is rounding of the largest score, nothing else."""
-    tail, head = draw_graph(rng, n, share)
+    tail, head = random_edges(rng, n, share).T
     unary, coupling = draw_problem(rng, n, tail, head, kind)
 
     def exact(x):
@@ -120,7 +88,7 @@ def test_value_is_the_best_of_all_half_integral_points(n, share, rng, kind):
 @examples
 @given(st.integers(2, 8), st.sampled_from([0.3, 0.6, 1.0]), generators, kinds)
 def test_decided_nodes_have_that_label_in_every_best_labelling(n, share, rng, kind):
-    tail, head = draw_graph(rng, n, share)
+    tail, head = random_edges(rng, n, share).T
     unary, coupling = draw_problem(rng, n, tail, head, kind)
     x, _, _ = QPBO(n, tail, head).solve(unary, coupling)
     labellings = np.array(list(product([0, 1], repeat=n)))
@@ -137,7 +105,7 @@ def test_decided_nodes_have_that_label_in_every_best_labelling(n, share, rng, ki
 @examples
 @given(st.integers(2, 10), generators, kinds)
 def test_running_out_of_patience_still_ends_near_the_optimum(n, rng, kind):
-    tail, head = draw_graph(rng, n, 0.7)
+    tail, head = random_edges(rng, n, 0.7).T
     unary, coupling = draw_problem(rng, n, tail, head, kind)
     solver = QPBO(n, tail, head)
     _, _, value = solver.solve(unary, coupling)
@@ -152,7 +120,7 @@ def test_running_out_of_patience_still_ends_near_the_optimum(n, rng, kind):
 @examples
 @given(st.integers(1, 12), st.sampled_from([0.2, 0.5, 1.0]), generators, kinds)
 def test_integral_labels_keep_what_is_decided_and_beat_constant_rounding(n, share, rng, kind):
-    tail, head = draw_graph(rng, n, share)
+    tail, head = random_edges(rng, n, share).T
     unary, coupling = draw_problem(rng, n, tail, head, kind)
     solver = QPBO(n, tail, head)
     x, _, value = solver.solve(unary, coupling)
@@ -170,15 +138,8 @@ def test_integral_labels_keep_what_is_decided_and_beat_constant_rounding(n, shar
     np.testing.assert_array_equal(labels, solver.integral(x, unary, coupling))
 
 
-def grid(side):
-    at = np.arange(side * side).reshape(side, side)
-    tail = np.concatenate([at[:, :-1].ravel(), at[:-1].ravel()])
-    head = np.concatenate([at[:, 1:].ravel(), at[1:].ravel()])
-    return side * side, tail, head
-
-
 def grid_problem(side, strength, attractive, seed=0):
-    n, tail, head = grid(side)
+    n, (tail, head) = side * side, grid_edges(side, side).T
     rng = np.random.default_rng(seed)
     unary, coupling = rng.normal(size=n), strength * rng.normal(size=tail.size)
     if attractive:
@@ -253,7 +214,7 @@ def test_random_sparse_and_complete_graphs_agree_with_thinqpbo():
     rng = np.random.default_rng(0)
     for n, share in ((300, 0.02), (60, 1.0)):
         for kind in ("normal", "weak", "balanced", "attractive", "scales"):
-            tail, head = draw_graph(rng, n, share)
+            tail, head = random_edges(rng, n, share).T
             unary, coupling = draw_problem(rng, n, tail, head, kind)
             _, _, value = QPBO(n, tail, head).solve(unary, coupling)
             other = thinqpbo.QPBODouble(n, tail.size)

@@ -6,11 +6,12 @@ from itertools import product
 
 import numpy as np
 import pytest
+from binary_problems import draw_problem, kinds
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from labellings import grid_edges, random_edges, random_forest, total_score
+from random_scores import generators
 from scipy.optimize import linprog
-from test_qpbo import draw_graph, draw_problem, generators, grid, kinds
-from test_trees import draw_forest, total
 
 from mlestruct.algorithms.pairwise.linear_program import LocalPolytope
 from mlestruct.algorithms.pairwise.qpbo import QPBO
@@ -47,7 +48,7 @@ def constraints(n, tail, head, n_states):
     st.sampled_from(["normal", "ties", "large", "small"]),
 )
 def test_value_is_that_of_another_solver_call_after_call(n, n_states, share, rng, kind):
-    tail, head = draw_graph(rng, n, share)
+    tail, head = random_edges(rng, n, share).T
     program = LocalPolytope(n, tail, head, n_states)
     matrix, right = constraints(n, tail, head, n_states)
     for _ in range(3):
@@ -67,16 +68,17 @@ def test_value_is_that_of_another_solver_call_after_call(n, n_states, share, rng
 @examples
 @given(st.integers(1, 6), st.integers(1, 3), generators)
 def test_tight_on_forests(n, n_states, rng):
-    tail, head = draw_forest(rng, n)
+    tail, head = random_forest(rng, n).T
     scores = rng.normal(size=n * n_states + tail.size * n_states**2)
     program = LocalPolytope(n, tail, head, n_states)
     tau, value = program.solve(scores)
     best = max(
-        total(tail, head, n_states, scores, np.array(y)) for y in product(range(n_states), repeat=n)
+        total_score(tail, head, n_states, scores, np.array(y))
+        for y in product(range(n_states), repeat=n)
     )
     assert value == pytest.approx(best, abs=1e-9)
     labels = program.integral(tau, scores)
-    assert total(tail, head, n_states, scores, labels) == pytest.approx(best, abs=1e-9)
+    assert total_score(tail, head, n_states, scores, labels) == pytest.approx(best, abs=1e-9)
 
 
 def overcomplete(unary, coupling):
@@ -90,7 +92,7 @@ def overcomplete(unary, coupling):
 @examples
 @given(st.integers(1, 10), st.sampled_from([0.3, 0.7]), generators, kinds)
 def test_two_states_agree_with_roof_duality(n, share, rng, kind):
-    tail, head = draw_graph(rng, n, share)
+    tail, head = random_edges(rng, n, share).T
     unary, coupling = draw_problem(rng, n, tail, head, kind)
     _, value = LocalPolytope(n, tail, head, 2).solve(overcomplete(unary, coupling))
     scale = max(np.abs(unary).max(), np.abs(coupling).max(initial=0)) or 1.0
@@ -101,7 +103,7 @@ def test_two_states_agree_with_roof_duality(n, share, rng, kind):
 
 @pytest.mark.parametrize("strength", [0.3, 1.5])
 def test_grid_agrees_with_roof_duality_from_warm_bases(strength):
-    n, tail, head = grid(15)
+    n, (tail, head) = 225, grid_edges(15, 15).T
     rng = np.random.default_rng(0)
     program, roof = LocalPolytope(n, tail, head, 2), QPBO(n, tail, head)
     unary, coupling = rng.normal(size=n), strength * rng.normal(size=tail.size)
@@ -115,26 +117,26 @@ def test_grid_agrees_with_roof_duality_from_warm_bases(strength):
 @examples
 @given(st.integers(1, 7), st.integers(1, 4), generators)
 def test_integral_labels_cannot_be_improved_at_one_node(n, n_states, rng):
-    tail, head = draw_graph(rng, n, 0.6)
+    tail, head = random_edges(rng, n, 0.6).T
     program = LocalPolytope(n, tail, head, n_states)
     scores = rng.normal(size=program.size)
     tau, value = program.solve(scores)
     labels = program.integral(tau, scores)
     assert labels.dtype == np.int64
-    reached = total(tail, head, n_states, scores, labels)
+    reached = total_score(tail, head, n_states, scores, labels)
     assert reached <= value + 1e-9
     nodes = tau[: n * n_states].reshape(n, n_states)
-    assert reached >= total(tail, head, n_states, scores, nodes.argmax(axis=1)) - 1e-12
+    assert reached >= total_score(tail, head, n_states, scores, nodes.argmax(axis=1)) - 1e-12
     for i in range(n):
         for a in range(n_states):
             other = labels.copy()
             other[i] = a
-            assert total(tail, head, n_states, scores, other) <= reached + 1e-12
+            assert total_score(tail, head, n_states, scores, other) <= reached + 1e-12
     np.testing.assert_array_equal(labels, program.integral(tau, scores))
 
 
 def test_several_threads_may_share_a_program():
-    n, tail, head = grid(6)
+    n, (tail, head) = 36, grid_edges(6, 6).T
     program = LocalPolytope(n, tail, head, 3)
     problems = np.random.default_rng(0).normal(size=(20, program.size))
     alone = [program.solve(p)[1] for p in problems]
@@ -144,7 +146,7 @@ def test_several_threads_may_share_a_program():
 
 
 def test_pickled_program_solves_alike():
-    n, tail, head = grid(4)
+    n, (tail, head) = 16, grid_edges(4, 4).T
     program = LocalPolytope(n, tail, head, 3)
     scores = np.random.default_rng(0).normal(size=program.size)
     value = program.solve(scores)[1]
@@ -152,7 +154,7 @@ def test_pickled_program_solves_alike():
 
 
 def test_failure_names_the_status_and_leaves_the_program_usable():
-    n, tail, head = grid(6)
+    n, (tail, head) = 36, grid_edges(6, 6).T
     program = LocalPolytope(n, tail, head, 3)
     scores = np.random.default_rng(0).normal(size=program.size)
     program._highs.setOptionValue("simplex_iteration_limit", 1)

@@ -2,12 +2,13 @@
 
 import warnings
 
-import brute
+import bipartite_matchings
 import numpy as np
 import pytest
-from brute_general import Space, generators, random_mask, with_perfect_matching
+from graph_matchings import Space, random_mask, with_perfect_matching
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_scores import generators
 from scipy.stats import chisquare
 from sklearn.exceptions import ConvergenceWarning
 
@@ -330,12 +331,14 @@ def test_nodes_that_cannot_be_matched_are_named():
 
 # ---------------------------------------------------------------------- structures
 BIPARTITE = {
-    "square": brute.Space(np.ones((3, 3), bool)),
-    "wide": brute.Space(np.ones((2, 4), bool)),
-    "tall": brute.Space(np.ones((4, 2), bool)),
-    "masked": brute.Space(rng(3).random((4, 4)) < 0.7),
-    "masked, tall": brute.Space(np.array([[1, 1, 0, 1], [0, 1, 1, 0], [1, 1, 1, 1]], bool).T),
-    "imperfect": brute.Space(np.ones((3, 2), bool), False),
+    "square": bipartite_matchings.Space(np.ones((3, 3), bool)),
+    "wide": bipartite_matchings.Space(np.ones((2, 4), bool)),
+    "tall": bipartite_matchings.Space(np.ones((4, 2), bool)),
+    "masked": bipartite_matchings.Space(rng(3).random((4, 4)) < 0.7),
+    "masked, tall": bipartite_matchings.Space(
+        np.array([[1, 1, 0, 1], [0, 1, 1, 0], [1, 1, 1, 1]], bool).T
+    ),
+    "imperfect": bipartite_matchings.Space(np.ones((3, 2), bool), False),
 }
 
 

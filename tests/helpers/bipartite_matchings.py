@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from random_scores import generators
 from scipy.special import logsumexp, xlogy
 
 from mlestruct.structures import BipartiteGraph, BipartiteMatching
@@ -129,23 +130,6 @@ class Space:
     def infeasibility(self, tau):
         """How far tau is from satisfying all constraints."""
         return max(np.abs(self.constraints @ tau - 1).max(), -tau.min(), 0.0)
-
-
-def draw_scores(rng, size, kind, scale=1.0):
-    """Scores of a kind: smooth, with many ties, all equal, or a few cliffs."""
-    return (
-        scale
-        * {
-            "normal": rng.normal(size=size),
-            "ties": rng.integers(-1, 2, size=size).astype(float),
-            "equal": np.full(size, -1.5),
-            "cliffs": np.where(rng.random(size) < 0.5, -1.0, 1e-10),
-        }[kind]
-    )
-
-
-kinds = st.sampled_from(["normal", "ties", "equal", "cliffs"])
-generators = st.integers(0, 2**32 - 1).map(np.random.default_rng)
 
 
 @st.composite

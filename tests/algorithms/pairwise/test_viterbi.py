@@ -6,46 +6,28 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from labellings import random_forest, total_score
+from random_scores import generators
 
 from mlestruct.algorithms.pairwise.viterbi import ForestDecoder, checked_edges, is_forest
 
 examples = settings(deadline=None, max_examples=150)
-generators = st.integers(0, 2**32 - 1).map(np.random.default_rng)
-
-
-def draw_forest(rng, n):
-    """Random parents, some missing; node names, edge order and directions shuffled."""
-    name = rng.permutation(n)
-    pairs = np.array(
-        [(name[rng.integers(i)], name[i]) for i in range(1, n) if rng.random() < 0.8], int
-    ).reshape(-1, 2)
-    pairs = rng.permutation(pairs)
-    swap = rng.random(len(pairs)) < 0.5
-    pairs[swap] = pairs[swap][:, ::-1]
-    return pairs[:, 0], pairs[:, 1]
-
-
-def total(tail, head, n_states, scores, labels):
-    n = labels.size
-    nodes = scores[: n * n_states].reshape(n, n_states)
-    edges = scores[n * n_states :].reshape(-1, n_states, n_states)
-    by_edge = edges[np.arange(tail.size), labels[tail], labels[head]]
-    return nodes[np.arange(n), labels].sum() + by_edge.sum()
 
 
 @examples
 @given(st.integers(1, 6), st.integers(1, 3), generators, st.booleans())
 def test_decoder_finds_the_best_of_all_labellings(n, n_states, rng, ties):
-    tail, head = draw_forest(rng, n)
+    tail, head = random_forest(rng, n).T
     size = n * n_states + tail.size * n_states**2
     scores = rng.integers(-1, 2, size).astype(float) if ties else rng.normal(size=size)
     labels, value = ForestDecoder(n, tail, head, n_states).solve(scores)
     assert labels.dtype == np.int64
     best = max(
-        total(tail, head, n_states, scores, np.array(y)) for y in product(range(n_states), repeat=n)
+        total_score(tail, head, n_states, scores, np.array(y))
+        for y in product(range(n_states), repeat=n)
     )
     assert value == pytest.approx(best, abs=1e-12)
-    assert total(tail, head, n_states, scores, labels) == pytest.approx(best, abs=1e-12)
+    assert total_score(tail, head, n_states, scores, labels) == pytest.approx(best, abs=1e-12)
 
 
 def test_equal_scores_give_the_lowest_states():
@@ -72,7 +54,7 @@ def test_long_path_equals_a_plain_viterbi(n_states):
     scores = np.concatenate([nodes.ravel(), edges.ravel()])
     labels, value = ForestDecoder(n, tail, head, n_states).solve(scores)
     assert value == pytest.approx(best.max(), rel=1e-12)
-    assert total(tail, head, n_states, scores, labels) == pytest.approx(value, rel=1e-12)
+    assert total_score(tail, head, n_states, scores, labels) == pytest.approx(value, rel=1e-12)
 
 
 @examples

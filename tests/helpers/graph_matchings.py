@@ -11,6 +11,7 @@ from itertools import combinations
 
 import numpy as np
 from hypothesis import strategies as st
+from random_scores import generators
 from scipy.optimize import linprog
 from scipy.special import logsumexp, xlogy
 
@@ -291,19 +292,6 @@ def odd_set_violation(n, edges, tau):
     return worst
 
 
-def draw_scores(rng, size, kind, scale=1.0):
-    """Scores of a kind: smooth, with many ties, all equal, or a few cliffs."""
-    kinds = {
-        "normal": rng.normal(size=size),
-        "ties": rng.integers(-1, 2, size=size).astype(float),
-        "equal": np.full(size, -1.5),
-        "cliffs": np.where(rng.random(size) < 0.5, -1.0, 1e-10),
-    }
-    return scale * kinds[kind]
-
-
-kinds = st.sampled_from(["normal", "ties", "equal", "cliffs"])
-generators = st.integers(0, 2**32 - 1).map(np.random.default_rng)
 rhos = st.sampled_from([0.5, 0.75, 0.95, 1.0, "mixed"])
 
 

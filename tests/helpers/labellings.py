@@ -11,6 +11,7 @@ from itertools import combinations, product
 
 import numpy as np
 from hypothesis import strategies as st
+from random_scores import generators
 from scipy.linalg import null_space
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
@@ -250,7 +251,7 @@ def n_components(n_nodes, edges):
 @st.composite
 def loopy(draw, max_nodes=6, n_states=(2,)):
     """A graph of any kind with weights from averaged trees, and a random generator."""
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    rng = draw(generators)
     n_nodes = draw(st.integers(1, max_nodes))
     edges = random_edges(rng, n_nodes, draw(st.sampled_from([0.3, 0.6, 1.0])))
     rho = averaged_trees(rng, n_nodes, edges, draw(st.sampled_from([1, 6])))
@@ -260,8 +261,17 @@ def loopy(draw, max_nodes=6, n_states=(2,)):
 @st.composite
 def forests(draw, max_nodes=7, n_states=(2, 3, 4)):
     """A forest, and a random generator."""
-    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    rng = draw(generators)
     states = draw(st.sampled_from(n_states))
     n_nodes = draw(st.integers(1, max_nodes if states < 4 else 5))
     edges = random_forest(rng, n_nodes, draw(st.sampled_from([0.5, 1.0])))
     return Labellings(n_nodes, edges, states), rng
+
+
+def total_score(tail, head, n_states, scores, labels):
+    """The score of one labelling."""
+    n = labels.size
+    nodes = scores[: n * n_states].reshape(n, n_states)
+    edges = scores[n * n_states :].reshape(-1, n_states, n_states)
+    by_edge = edges[np.arange(tail.size), labels[tail], labels[head]]
+    return nodes[np.arange(n), labels].sum() + by_edge.sum()
