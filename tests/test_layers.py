@@ -15,11 +15,11 @@ BELOW = {
     "_compile": set(),
     "exceptions": set(),
     "algorithms": set(),
-    "structures": {"algorithms"},
+    "labels": set(),
+    "structures": {"algorithms", "labels"},
     "features": OUTPUTS | {"algorithms"},
-    "labels": OUTPUTS | {"algorithms"},
     "metrics": {"labels", "algorithms"},
-    "datasets": OUTPUTS | {"features", "algorithms"},
+    "datasets": OUTPUTS | {"features", "labels", "algorithms"},
     "inference": MIDDLE,
     "learning": MIDDLE,
     "models": MIDDLE | {"inference", "learning"},
@@ -87,4 +87,4 @@ def violations():
 
 
 def test_imports_go_down_only():
-    assert not set(violations()) - KNOWN
+    assert sorted(set(violations()) - KNOWN) == []
