@@ -1,6 +1,5 @@
 """Matchings in general graphs, over the local and over the matching polytope."""
 
-import networkx as nx
 import numpy as np
 import pytest
 from graph_matchings import (
@@ -252,6 +251,7 @@ def test_bethe_is_no_lower_bound_on_general_graphs():
 @few
 @given(st.integers(2, 8), generators, scales)
 def test_bethe_is_exact_on_trees(n, rng, scale):
+    nx = pytest.importorskip("networkx")
     tree = nx.random_labeled_tree(n, seed=int(rng.integers(2**31)))
     space = Space(nx.to_numpy_array(tree) > 0, perfect=False)
     scores = scale * rng.normal(size=space.size)

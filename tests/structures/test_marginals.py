@@ -1,6 +1,5 @@
 """The marginal oracle: pseudo-marginals, log Z_rho enclosed between proven bounds."""
 
-import networkx as nx
 import numpy as np
 import pytest
 from bipartite_matchings import Space, complete, spaces
@@ -49,6 +48,7 @@ def test_bethe_is_below_and_reweighted_above_the_exact_partition_function(space,
 @examples
 @given(st.integers(1, 6), st.integers(1, 6), generators, kinds, scales)
 def test_bethe_is_exact_on_forests(n, m, rng, kind, scale):
+    nx = pytest.importorskip("networkx")
     tree = nx.random_labeled_tree(n + m, seed=int(rng.integers(2**31)))
     mask = nx.to_numpy_array(tree)[:n, n:] > 0  # drops edges within a side: a forest remains
     space = Space(mask, perfect=False)

@@ -2,7 +2,6 @@
 
 import warnings
 
-import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -90,6 +89,7 @@ def slack_of(scores):
 @examples
 @given(loopy(max_nodes=7))
 def test_graphs_know_their_degrees_and_components(drawn):
+    nx = pytest.importorskip("networkx")
     space, _ = drawn
     graph = PairwiseGraph(space.n_nodes, space.edges)
     reference = nx.Graph(space.edges.tolist())

@@ -1,6 +1,5 @@
 """b-matchings over the local polytope against linear programs and other libraries' flows."""
 
-import networkx as nx
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -88,6 +87,7 @@ def check_witness(error, n, row, col, capacity, exact):
 
 def check(best, n, row, col, scores, capacity, exact, single):
     """Feasible, a vertex, and optimal by the prices."""
+    nx = pytest.importorskip("networkx")
     scale = max(np.abs(scores).max(initial=1.0), np.abs(single).max())
     tiny = 1e-9 * scale
     x = np.zeros(row.size)
@@ -178,6 +178,7 @@ def complete_bipartite(r, c):
 @given(generators, st.integers(1, 7), st.integers(1, 7))
 def test_equals_networkx(rng, r, c):
     """Rows send to columns, both up to their capacity, as many units as possible."""
+    nx = pytest.importorskip("networkx")
     row, col = complete_bipartite(r, c)
     n = r + c
     capacity = rng.integers(0, 4, n)

@@ -6,7 +6,6 @@ import tracemalloc
 
 import numpy as np
 import pytest
-import thewalrus
 from graph_matchings import fillings, random_mask
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -113,6 +112,7 @@ def test_all_graphs_by_enumeration(rng, n, density, capacity, free, kind, scale)
 
 @pytest.mark.parametrize(("n", "density"), [(1, 1.0), (6, 1.0), (11, 0.5), (14, 1.0), (14, 0.3)])
 def test_bipartite_graphs_by_permanents(n, density):
+    thewalrus = pytest.importorskip("thewalrus")
     rng = np.random.default_rng(n)
     allowed = (rng.random((n, n)) < density) | np.eye(n, dtype=bool)
     table = np.where(allowed, rng.normal(size=(n, n)), -np.inf)
@@ -130,6 +130,7 @@ def test_bipartite_graphs_by_permanents(n, density):
 @pytest.mark.parametrize(("n", "density"), [(2, 1.0), (8, 1.0), (12, 0.4), (14, 1.0), (14, 0.3)])
 @pytest.mark.parametrize("free", [True, False])
 def test_general_graphs_by_hafnians(n, density, free):
+    thewalrus = pytest.importorskip("thewalrus")
     rng = np.random.default_rng(n)
     mask = random_mask(rng, n, density)
     mask[np.arange(n), np.arange(n) ^ 1] = True

@@ -1,6 +1,5 @@
 """Best fractional matchings: half-integral vertices, and prices that prove them."""
 
-import networkx as nx
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -39,6 +38,7 @@ def linear_programme(n, tail, head, scores, single):
 
 def check(n, tail, head, scores, single, found):
     """A vertex of the polytope, and prices that prove it optimal."""
+    nx = pytest.importorskip("networkx")
     scale = max(np.abs(scores).max(initial=0.0), 1e-300)
     total = np.zeros(n)
     np.add.at(total, tail[found.edges], found.values)
