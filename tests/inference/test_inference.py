@@ -392,16 +392,13 @@ def test_forests_are_exact(kind):
 # ---------------------------------------------------------------------- other libraries
 @pytest.mark.parametrize("n", [2, 5, 8])
 def test_exact_square_matchings_are_permanents(n):
-    thewalrus = pytest.importorskip("thewalrus")
+    perm = pytest.importorskip("thewalrus").perm
     scores = np.random.default_rng(n).normal(size=(n, n))
     weights = np.exp(scores)
     found = marginals(BipartiteMatching((n, n)), scores, "exact")
-    assert found.log_partition == pytest.approx(np.log(thewalrus.perm(weights)), abs=1e-9)
+    assert found.log_partition == pytest.approx(np.log(perm(weights)), abs=1e-9)
     minors = [
-        [
-            thewalrus.perm(np.delete(np.delete(weights, i, 0), j, 1)) if n > 1 else 1.0
-            for j in range(n)
-        ]
+        [perm(np.delete(np.delete(weights, i, 0), j, 1)) if n > 1 else 1.0 for j in range(n)]
         for i in range(min(n, 3))
     ]
     expected = weights[: min(n, 3)] * np.array(minors) / perm(weights)
