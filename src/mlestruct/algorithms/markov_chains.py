@@ -1,9 +1,9 @@
-"""Markov chains that run until they agree, and how far apart they are.
+"""Several Markov chains that run until they agree: split R-hat and effective sample size.
 
-Chains start in different places and grow until split R-hat, which compares the variance between
+Chains start from different states and run until split R-hat, which compares the variance between
 chains with that within them, is near 1 (Gelman et al., Bayesian Data Analysis, 3rd edition, section
-11.4), for every function of the state that is watched. Then states are drawn from all of them in
-turn, as far apart as it takes to forget.
+11.4), for every traced function of the state. Then states are drawn from all chains in turn, two
+autocorrelation times apart.
 """
 
 from __future__ import annotations
@@ -18,17 +18,18 @@ from sklearn.exceptions import ConvergenceWarning
 
 Floats = NDArray[np.float64]
 
-LEAST_ESS = 100.0  # below, R-hat itself is too noisy to be trusted
+N_FUNCTIONS = 4  # random functions of a state that samplers trace besides the total score
+LEAST_ESS = 100.0  # effective sample size below which R-hat itself is too noisy
 
 
 class ChainSpace(Protocol):
-    """What chains walk in. A state is changed in place by `run`."""
+    """A state space with a transition kernel; `run` changes a state in place."""
 
     def start(self, rng: np.random.Generator, near_the_best: bool) -> Any:
-        """A state to start from: a good one, or a random one."""
+        """An initial state: one of high score, or a random one."""
 
     def run(self, state: Any, rng: np.random.Generator, n_sweeps: int) -> Floats:
-        """Make n_sweeps sweeps; what is watched after each, shape (n_sweeps, n_functions)."""
+        """Make n_sweeps sweeps; returns the traced functions, shape (n_sweeps, n_functions)."""
 
     def read(self, state: Any) -> NDArray[Any]:
         """A copy of the state in the form in which it is returned."""
@@ -41,7 +42,7 @@ class Draws:
     Attributes
     ----------
     states : array of shape (n_samples, ...)
-    rhat : largest split R-hat of the functions that were watched; 1 is perfect
+    rhat : largest split R-hat of the traced functions; 1 is perfect
     ess : smallest effective sample size of these, over all chains
     sweeps : sweeps per chain before the first state was drawn
     converged : whether rhat reached its tolerance, with an effective sample size that it needs
@@ -68,8 +69,8 @@ def draw(
 ) -> Draws:
     """Draw states from chains that agree; `what` names the sampler in a warning.
 
-    The first half of each chain is thrown away. Chains grow to twice their length until they agree
-    or have `max_sweeps` sweeps: then they are used with a ConvergenceWarning.
+    The first half of each chain is discarded. The length of the chains doubles until they agree or
+    reach `max_sweeps` sweeps: then they are used with a ConvergenceWarning.
     """
     for name, value, least in (
         ("n_samples", n_samples, 1),
@@ -103,18 +104,19 @@ def draw(
             ConvergenceWarning,
             stacklevel=stacklevel,
         )
-    apart = int(np.ceil(2.0 * n_chains * kept.shape[1] / max(ess, 1.0)))  # twice the memory
+    autocorrelation_time = n_chains * kept.shape[1] / max(ess, 1.0)
+    spacing = int(np.ceil(2.0 * autocorrelation_time))
     drawn = []
     for s in range(n_samples):
         state, stream = chains[s % n_chains]
         if s >= n_chains:
-            space.run(state, stream, apart)
+            space.run(state, stream, spacing)
         drawn.append(space.read(state))
     return Draws(np.array(drawn), rhat, ess, length, converged)
 
 
 def split_rhat(traces: Floats) -> float:
-    """The largest R-hat of chains that were cut in halves; traces (n_chains, length, n_functions).
+    """The largest R-hat of halved chains; traces of shape (n_chains, length, n_functions).
 
     The square root of an overestimate of each function's variance over an underestimate.
     """
@@ -131,8 +133,8 @@ def split_rhat(traces: Floats) -> float:
 def effective_size(traces: Floats) -> float:
     """The smallest effective number of independent draws, with Geyer's initial monotone sequence.
 
-    Autocorrelations are pooled over halves of chains as in R-hat, so chains that have not met count
-    as correlated. Never more than the number of draws.
+    Autocorrelations are pooled over halves of chains as in R-hat, so disagreement between chains
+    counts as correlation. At most the number of draws.
     """
     halves = _halves(traces)
     n_chains, length, n_functions = halves.shape
@@ -145,7 +147,7 @@ def effective_size(traces: Floats) -> float:
     smallest = float(n_chains * length)
     for k in range(n_functions):
         if total[k] <= 1e-20 * max(1.0, float((halves[:, :, k] ** 2).mean())):
-            continue  # constant: every draw is as good as any other
+            continue  # constant
         correlation = 1.0 - (within[k] - covariance[:, k]) / total[k]
         correlation[0] = 1.0
         pairs = correlation[: length // 2 * 2].reshape(-1, 2).sum(axis=1)

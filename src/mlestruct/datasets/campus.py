@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from ..algorithms.matching.swap_chain import sample_matchings
+from ..algorithms.matching.swap_chain import sample_by_swaps
 from ..features.contract import PairGraph
 from ..features.questionnaires import QuestionnairePairs
 
@@ -224,7 +224,7 @@ def generate_campus(
     n_years : default 3, or as many as there are sizes
     strength : factor on all weights; 0 makes pairs random
     missing : share of answers left empty
-    n_chains, max_sweeps : of `mlestruct.algorithms.matching.swap_chain.sample_matchings`
+    n_chains, max_sweeps : of `mlestruct.algorithms.matching.swap_chain.sample_by_swaps`
 
     Examples
     --------
@@ -251,13 +251,13 @@ def generate_campus(
         answers = _answers(n, missing, rng)
         features = _features(questions, answers)
         theta = np.array([weights.get(name, 0.0) for name in features.feature_names])
-        samples = sample_matchings(
-            features.scores(theta), n_chains=n_chains, max_sweeps=max_sweeps, random_state=rng
+        samples = sample_by_swaps(
+            features.scores(theta), n_chains=n_chains, max_sweeps=max_sweeps, rng=rng
         )
         year = FIRST_YEAR + k
         students = [f"{year}-{i:0{len(str(n))}d}" for i in range(1, n + 1)]
         years.append(
-            CampusYear(year, students, answers, samples.partners[0], samples.rhat, samples.ess)
+            CampusYear(year, students, answers, samples.states[0], samples.rhat, samples.ess)
         )
     return Campus(questions, years, weights, theta)
 

@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..algorithms.markov_chains import Draws
-from ..algorithms.matching.markov_chain import finite_values, sample_in_graph
-from ..algorithms.matching.swap_chain import sample_matchings
+from ..algorithms.matching.swap_chain import sample_by_swaps
+from ..algorithms.matching.worm_chain import finite_values, sample_by_worms
 from ..structures.matchings.bipartite import BipartiteMatching
 from ..structures.matchings.space import MatchingSpace
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-CONCENTRATED = 1.5  # concentration of scores above which walks are faster than swaps
-SMALL = 30  # nodes up to which swaps save no time worth having, and walks get stuck less
+CONCENTRATED = 1.5  # concentration of scores above which worm updates mix faster than swaps
+SMALL = 30  # nodes up to which swaps save little time
 
 
 def sample_structure(
@@ -28,12 +28,12 @@ def sample_structure(
 
     P(label) is proportional to exp(<scores, its vertex>); relaxed polytopes play no part in it.
     Perfect matchings of large complete graphs with weak scores are drawn by swaps
-    (`matching_sampler`), which are cheaper than walks there; all else by `sample_in_graph`.
+    (`sample_by_swaps`), which mix faster there; all others by `sample_by_worms`.
 
     Parameters
     ----------
     scores : array of shape (structure.n_coordinates,)
-    options : n_chains, sweeps, max_sweeps, tol_rhat, start (labels), as in `sample_in_graph`
+    options : n_chains, sweeps, max_sweeps, tol_rhat, start (labels), as in `sample_by_worms`
 
     Returns
     -------
@@ -67,7 +67,7 @@ def sample_structure(
         return _by_swaps(edges, n_samples, rng, options)
     # A node of capacity 0 has no edges; it is neither matched nor rewarded for being single.
     usable = (capacity[graph.row] > 0) & (capacity[graph.col] > 0)
-    return sample_in_graph(
+    return sample_by_worms(
         n, graph.row[usable], graph.col[usable], edges[usable], n_samples,
         free=structure.free | (capacity == 0),
         single=np.where(capacity > 0, single, 0.0) if single.size else None,
@@ -94,7 +94,7 @@ def _sample_bipartite(
         if concentration(table if n <= m else table.T) <= CONCENTRATED:
             return _by_swaps(table, n_samples, rng, options, bipartite=True)
     free = np.repeat([structure.free_rows, structure.free_cols], [n, m])
-    found = sample_in_graph(
+    found = sample_by_worms(
         n + m, graph.row, graph.col + n, edges, n_samples,
         free=free, single=single, rng=rng, stacklevel=5, **options,
     )  # fmt: skip
@@ -106,8 +106,7 @@ def _by_swaps(
     scores: Floats, n_samples: int, rng: np.random.Generator, options: Any, bipartite: bool = False
 ) -> Draws:
     options = {name: value for name, value in options.items() if name != "start"}
-    found = sample_matchings(scores, n_samples, bipartite=bipartite, random_state=rng, **options)
-    return Draws(found.partners, found.rhat, found.ess, found.sweeps, found.converged)
+    return sample_by_swaps(scores, n_samples, bipartite=bipartite, rng=rng, **options)
 
 
 def concentration(table: Floats) -> float:

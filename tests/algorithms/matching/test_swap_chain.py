@@ -10,7 +10,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from mlestruct.algorithms.markov_chains import effective_size, split_rhat
 from mlestruct.algorithms.matching import _swap_chain_kernels as kernels
-from mlestruct.algorithms.matching.swap_chain import sample_matchings
+from mlestruct.algorithms.matching.swap_chain import sample_by_swaps
+
+rng_of = np.random.default_rng
 
 
 def packed(n, scale=1.0, seed=0):
@@ -75,10 +77,10 @@ def test_pairings_have_their_exact_frequencies(n, scale):
     scores = packed(n, scale, seed=n)
     states, expected = pairing_probabilities(scores)
     assert len(states) == {4: 3, 6: 15, 8: 105}[n]
-    samples = sample_matchings(scores, 6000, random_state=1)
+    samples = sample_by_swaps(scores, 6000, rng=rng_of(1))
     assert samples.converged
     assert samples.rhat <= 1.05
-    found = counts(states, samples.partners)
+    found = counts(states, samples.states)
     assert chisquare(found, 6000 * expected).pvalue > 1e-3
 
 
@@ -87,8 +89,8 @@ def test_assignments_have_their_exact_frequencies(shape):
     table = np.random.default_rng(3).normal(scale=0.8, size=shape)
     states = all_assignments(*shape)
     expected = probabilities([sum(table[i, j] for i, j in enumerate(s) if j >= 0) for s in states])
-    samples = sample_matchings(table, 6000, bipartite=True, random_state=2)
-    found = counts(states, samples.partners)
+    samples = sample_by_swaps(table, 6000, bipartite=True, rng=rng_of(2))
+    found = counts(states, samples.states)
     assert chisquare(found, 6000 * expected).pvalue > 1e-3
 
 
@@ -115,7 +117,7 @@ def test_pair_frequencies_are_the_marginals():
     exact = np.zeros((8, 8))
     for state, p in zip(states, probability, strict=True):
         exact[np.arange(8), state] += p
-    partners = sample_matchings(square(scores), 8000, n_chains=4, random_state=4).partners
+    partners = sample_by_swaps(square(scores), 8000, n_chains=4, rng=rng_of(4)).states
     found = np.array([(partners == j).mean(axis=0) for j in range(8)]).T
     np.testing.assert_allclose(found, exact, atol=0.025)
 
@@ -124,20 +126,20 @@ def test_matrix_and_packed_scores_give_the_same_draws():
     scores = packed(10)
     table = square(scores)
     np.fill_diagonal(table, np.nan)  # nobody is their own partner
-    one = sample_matchings(scores, 5, random_state=6)
-    other = sample_matchings(table, 5, random_state=6)
-    np.testing.assert_array_equal(one.partners, other.partners)
-    assert one.partners.shape == (5, 10)
+    one = sample_by_swaps(scores, 5, rng=rng_of(6))
+    other = sample_by_swaps(table, 5, rng=rng_of(6))
+    np.testing.assert_array_equal(one.states, other.states)
+    assert one.states.shape == (5, 10)
     np.testing.assert_array_equal(
-        np.take_along_axis(one.partners, one.partners, axis=1), np.tile(np.arange(10), (5, 1))
+        np.take_along_axis(one.states, one.states, axis=1), np.tile(np.arange(10), (5, 1))
     )
-    different = sample_matchings(scores, 5, random_state=7)
-    assert (one.partners != different.partners).any()
+    different = sample_by_swaps(scores, 5, rng=rng_of(7))
+    assert (one.states != different.states).any()
 
 
 def test_two_people_have_one_matching():
-    samples = sample_matchings([0.3], 3, random_state=0)
-    np.testing.assert_array_equal(samples.partners, [[1, 0]] * 3)
+    samples = sample_by_swaps([0.3], 3, rng=rng_of(0))
+    np.testing.assert_array_equal(samples.states, [[1, 0]] * 3)
     assert samples.converged
 
 
@@ -145,8 +147,8 @@ def test_strong_scores_give_the_best_matching():
     table = np.zeros((12, 12))
     for i in range(0, 12, 2):
         table[i, i + 1] = table[i + 1, i] = 30.0
-    samples = sample_matchings(table, 2, random_state=0)
-    np.testing.assert_array_equal(samples.partners, [[1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10]] * 2)
+    samples = sample_by_swaps(table, 2, rng=rng_of(0))
+    np.testing.assert_array_equal(samples.states, [[1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10]] * 2)
 
 
 def test_chains_that_cannot_meet_are_reported():
@@ -156,7 +158,7 @@ def test_chains_that_cannot_meet_are_reported():
         table[i, (i + 1) % 6] = table[(i + 1) % 6, i] = 0.0
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        found = [sample_matchings(table, max_sweeps=400, random_state=s) for s in range(8)]
+        found = [sample_by_swaps(table, max_sweeps=400, rng=rng_of(s)) for s in range(8)]
     stuck = [samples for samples in found if samples.rhat > 1.05]
     assert stuck  # some pairs of starts lie on both sides
     assert len(caught) == sum(not samples.converged for samples in found)
@@ -199,4 +201,4 @@ def test_diagnostics_of_known_series():
 )
 def test_errors_say_what_was_found(scores, arguments, message):
     with pytest.raises(ValueError, match=message):
-        sample_matchings(scores, **arguments)
+        sample_by_swaps(scores, rng=rng_of(0), **arguments)

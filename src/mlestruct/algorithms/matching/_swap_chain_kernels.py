@@ -1,8 +1,8 @@
 """Heat-bath moves between perfect matchings, and between assignments of rows to columns.
 
-A move looks at two random pairs and draws anew how their members are paired, with probabilities
-proportional to exp(score). Which members are looked at does not depend on their scores, so every
-move leaves the distribution as it is, and each is its own reverse.
+A move selects two random pairs and redraws how their members are paired, with probabilities
+proportional to exp(score). The selection does not depend on the scores, so every move satisfies
+detailed balance.
 """
 
 import numpy as np
@@ -20,6 +20,7 @@ def pair_score(scores, n, i, j):
 
 @kernel
 def move_pairs(scores, partner, rng, n_moves):
+    """Redraw the pairing of the four nodes of two random pairs, n_moves times."""
     n = partner.shape[0]
     if n < 4:
         return
@@ -63,7 +64,7 @@ def sweep_pairs(scores, partner, weights, rng, trace):
 
 @kernel
 def best_free_partners(scores, order, partner):
-    """In the given order, everyone who is still free takes the best partner who is."""
+    """Greedy matching: in the given order, each free node takes its best free partner."""
     n = partner.shape[0]
     partner[:] = -1
     for i in order:
@@ -82,7 +83,7 @@ def best_free_partners(scores, order, partner):
 
 @kernel
 def move_rows(scores, column, rng, n_moves):
-    """Columns are swapped between rows; rows beyond those of `scores` hold the unused columns."""
+    """Swap columns between rows; rows beyond those of `scores` hold the unused columns."""
     n_rows, n_cols = scores.shape
     if n_cols < 2:
         return
@@ -115,7 +116,7 @@ def sweep_rows(scores, column, weights, rng, trace):
 
 @kernel
 def best_free_columns(scores, order, column):
-    """In the given order, every row takes the best column that is free; the rest stay unused."""
+    """Greedy assignment: in the given order, each row takes its best free column."""
     n_rows, n_cols = scores.shape
     free = np.ones(n_cols, dtype=np.bool_)
     for i in order:

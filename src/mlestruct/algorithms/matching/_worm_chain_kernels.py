@@ -1,7 +1,7 @@
-"""Walks of a hole through a matching: how one matching of a graph becomes another.
+"""Worm updates and local moves of matchings; `worm_chain` derives them.
 
-A state is `slot`: every node's entry of its partner in its list of neighbours, or SINGLE. Why
-the walks are right is explained in `matching_chain`.
+A state is `slot` of shape (n_nodes,): the entry of a node's partner in its neighbour list, or
+SINGLE.
 """
 
 import numpy as np
@@ -9,12 +9,12 @@ import numpy as np
 from ..._compile import kernel
 
 SINGLE = -1
-OUTSIDE = -1  # where the hole is after it has left the graph by a node that stays single
+OUTSIDE = -1  # head of the worm after the hole has left the graph by a node that stays single
 
 
 @kernel
 def balance_prices(ptr, col, score, free, single, prices, rounds):
-    """Move prices towards those at which the options of every node add up to 1.
+    """Damped symmetric Sinkhorn steps: the weights of every node's options approach a sum of 1.
 
     An option's weight is exp(score - price - price of the partner). Prices of free nodes stay at or
     above their single scores.
@@ -51,7 +51,7 @@ def fill_choices(ptr, col, score, free, single, prices, sums, total, leaving):
 
 
 @kernel
-def chosen(sums, first, last, mark):
+def draw_entry(sums, first, last, mark):
     """The first entry in first:last whose running sum is above `mark`; `last` if there is none."""
     while first < last:
         middle = (first + last) // 2
@@ -88,75 +88,76 @@ def find_slots(ptr, col, partner, slot):
 
 
 @kernel
-def put(slot, v, k, memory):
-    """Give node v the entry k, remembering what it had when the walk began."""
-    if memory.last[v] != memory.clock[0]:
-        memory.last[v] = memory.clock[0]
-        memory.node[memory.clock[1]] = v
-        memory.slot[memory.clock[1]] = slot[v]
-        memory.clock[1] += 1
+def put(slot, v, k, log):
+    """Give node v the entry k and log its entry from before the update."""
+    if log.last[v] != log.counts[0]:
+        log.last[v] = log.counts[0]
+        log.node[log.counts[1]] = v
+        log.slot[log.counts[1]] = slot[v]
+        log.counts[1] += 1
     slot[v] = k
 
 
 @kernel
-def walk(paths, slot, memory, limit, rng):
-    """One walk, until it closes or is taken back after `limit` steps; the number of steps."""
-    memory.clock[0] += 1
-    memory.clock[1] = 0
+def worm_update(graph, slot, log, limit, rng):
+    """One update, until it ends or is undone after `limit` steps; returns the number of steps."""
+    log.counts[0] += 1
+    log.counts[1] = 0
     tail = int(rng.random() * slot.shape[0])
-    head = OUTSIDE if slot[tail] == SINGLE else paths.col[slot[tail]]
+    head = OUTSIDE if slot[tail] == SINGLE else graph.col[slot[tail]]
     for step in range(limit):
         if head == OUTSIDE:
-            w = paths.free_nodes[int(rng.random() * paths.free_nodes.shape[0])]
+            w = graph.free_nodes[int(rng.random() * graph.free_nodes.shape[0])]
             if w != tail and slot[w] == SINGLE:
                 head = w
-            elif rng.random() < paths.leaving[w]:
+            elif rng.random() < graph.leaving[w]:
                 if w != tail:
-                    head = paths.col[slot[w]]
-                put(slot, w, SINGLE, memory)
+                    head = graph.col[slot[w]]
+                put(slot, w, SINGLE, log)
                 if w == tail:
                     return step + 1
             continue
-        first, last = paths.ptr[head], paths.ptr[head + 1]
-        k = chosen(paths.sums, first, last, rng.random() * paths.total[head])
+        first, last = graph.ptr[head], graph.ptr[head + 1]
+        k = draw_entry(graph.sums, first, last, rng.random() * graph.total[head])
         if k == last:
-            if paths.leaving[head] == 0.0:
-                continue  # only rounding leads here
-            put(slot, head, SINGLE, memory)
+            if graph.leaving[head] == 0.0:
+                continue  # by rounding
+            put(slot, head, SINGLE, log)
             head = OUTSIDE
             continue
-        w = paths.col[k]
+        w = graph.col[k]
         before = slot[w]
-        put(slot, head, k, memory)
-        put(slot, w, paths.twin[k], memory)
+        put(slot, head, k, log)
+        put(slot, w, graph.twin[k], log)
         if w == tail:
             return step + 1
-        head = OUTSIDE if before == SINGLE else paths.col[before]
-    for k in range(memory.clock[1]):
-        slot[memory.node[k]] = memory.slot[k]
-    memory.clock[2] += 1
+        head = OUTSIDE if before == SINGLE else graph.col[before]
+    for k in range(log.counts[1]):
+        slot[log.node[k]] = log.slot[k]
+    log.counts[2] += 1
     return limit
 
 
 @kernel
-def entry_score(paths, score, shift, v, k):
+def entry_score(graph, score, shift, v, k):
     """The score of the edge at v's entry k; edges are stored in the order of their lower ends."""
-    w = paths.col[k]
-    return score[k - shift[v + 1]] if v < w else score[paths.twin[k] - shift[w + 1]]
+    w = graph.col[k]
+    return score[k - shift[v + 1]] if v < w else score[graph.twin[k] - shift[w + 1]]
 
 
 @kernel
-def nudge(paths, slot, free, score, shift, single, rng):
-    """Use a random edge, drop it if it is used, if what becomes of its ends' partners allows it.
+def local_move(graph, slot, free, score, shift, single, rng):
+    """Heat bath on a random edge: remove it if it is used, else add it if that is possible.
 
-    Two pairs are re-paired, or a pair takes in a single node for one of its own, or two single
-    nodes become a pair or a pair two single nodes. The reverse begins at as many edges.
+    Two pairs are re-paired, or a pair exchanges one of its nodes for a single node, or two single
+    nodes become a pair, or a pair becomes two single nodes. The reverse move starts from as many
+    edges.
     """
-    k = int(rng.random() * paths.col.shape[0])
-    twin = paths.twin[k]
-    a, c = paths.col[twin], paths.col[k]
+    k = int(rng.random() * graph.col.shape[0])
+    twin = graph.twin[k]
+    a, c = graph.col[twin], graph.col[k]
     u = rng.random()
-    gain = entry_score(paths, score, shift, a, k)
+    gain = entry_score(graph, score, shift, a, k)
     if slot[a] == k:
         gain = single[a] + single[c] - gain
         if free[a] and free[c] and u * (1.0 + np.exp(-gain)) < 1.0:
@@ -171,43 +172,43 @@ def nudge(paths, slot, free, score, shift, single, rng):
         if u * (1.0 + np.exp(-gain)) < 1.0:
             slot[a], slot[c] = k, twin
         return
-    b = paths.col[slot[a]]
-    gain -= entry_score(paths, score, shift, a, slot[a])
+    b = graph.col[slot[a]]
+    gain -= entry_score(graph, score, shift, a, slot[a])
     if slot[c] == SINGLE:
         gain += single[b] - single[c]
         if free[b] and u * (1.0 + np.exp(-gain)) < 1.0:
             slot[a], slot[c], slot[b] = k, twin, SINGLE
         return
-    d = paths.col[slot[c]]
-    across = entry(paths.ptr, paths.col, b, d)
+    d = graph.col[slot[c]]
+    across = entry(graph.ptr, graph.col, b, d)
     if across >= 0:
-        gain += entry_score(paths, score, shift, b, across)
-        gain -= entry_score(paths, score, shift, c, slot[c])
+        gain += entry_score(graph, score, shift, b, across)
+        gain -= entry_score(graph, score, shift, c, slot[c])
         if u * (1.0 + np.exp(-gain)) < 1.0:
             slot[a], slot[c] = k, twin
-            slot[b], slot[d] = across, paths.twin[across]
+            slot[b], slot[d] = across, graph.twin[across]
 
 
 @kernel
-def count_walks(paths, slot, memory, limit, n_steps, rng):
-    """How many walks it takes to make n_steps steps."""
+def count_worms(graph, slot, log, limit, n_steps, rng):
+    """The number of worm updates that make n_steps steps."""
     count = 0
     while n_steps > 0:
-        n_steps -= walk(paths, slot, memory, limit, rng)
+        n_steps -= worm_update(graph, slot, log, limit, rng)
         count += 1
     return count
 
 
 @kernel
 def sweep(
-    paths, slot, memory, limit, n_walks, n_nudges, free, score, shift, single, weights, rng, trace
+    graph, slot, log, limit, n_worms, n_local, free, score, shift, single, weights, rng, trace
 ):
-    """Walks and nudges for each row of `trace`: the score, then sums of products of weights."""
+    """A sweep for each row of `trace`: the total score, then sums of products of weights."""
     for t in range(trace.shape[0]):
-        for _ in range(n_walks):
-            walk(paths, slot, memory, limit, rng)
-        for _ in range(n_nudges):
-            nudge(paths, slot, free, score, shift, single, rng)
+        for _ in range(n_worms):
+            worm_update(graph, slot, log, limit, rng)
+        for _ in range(n_local):
+            local_move(graph, slot, free, score, shift, single, rng)
         trace[t] = 0.0
         for v in range(slot.shape[0]):
             if slot[v] == SINGLE:
@@ -215,7 +216,7 @@ def sweep(
                 for k in range(weights.shape[0]):
                     trace[t, k + 1] += weights[k, v]
                 continue
-            w = paths.col[slot[v]]
+            w = graph.col[slot[v]]
             if v < w:
                 trace[t, 0] += score[slot[v] - shift[v + 1]]
                 for k in range(weights.shape[0]):

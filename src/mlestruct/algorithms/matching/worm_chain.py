@@ -1,42 +1,45 @@
-"""Random matchings of any graph from P(y) proportional to exp(total score), by Markov chains.
+"""Random matchings of any graph from P(y) proportional to exp(total score), by worm updates.
 
-Local swaps cannot lead from every perfect matching of a sparse graph to every other: a cycle of six
-nodes has two, and nothing in between. As Jerrum and Sinclair (1989) do, a chain therefore also
-visits matchings with two holes. It walks one of them through the graph (Prokof'ev and Svistunov's
-worms, 2001; for perfect matchings Sandvik and Moessner, 2006):
+Local swaps do not connect all perfect matchings of a sparse graph: a cycle of six nodes has two
+perfect matchings, which differ in all edges. As in Jerrum and Sinclair (1989), the Markov chain
+therefore passes through matchings with two holes (nodes without a partner). A *worm update* moves
+one of the holes through the graph (Prokof'ev and Svistunov 2001; for perfect matchings Sandvik and
+Moessner 2006):
 
-* A random node u, the tail, gives up its partner v, who becomes the head.
-* The head draws a partner w among all its neighbours with probability proportional to
-  exp(score(v, w) - price(w)), whether w is taken or not. Whoever w was paired with is the new head.
-* When the head draws the tail, all nodes have partners again and the walk is over.
+* A random node u, the tail, is separated from its partner v, the head.
+* The head v draws a new partner w among all its neighbours, matched or not, with probability
+  proportional to exp(score(v, w) - price(w)). The former partner of w is the new head.
+* When the head draws the tail, all nodes have partners again and the update ends.
 
-*Balance.* Give the state with holes u and v the weight exp(score - prices) D_v / n, where D_v sums
-exp(score(v, w) - price(v) - price(w)) over all w. A step from head v by w to head x then has the
-flow exp(score of what remains and of (v, w) and (w, x)) / n, which is symmetric in v and x, and so
-has its reverse; beginning and closing a walk balance in the same way. A walk and its reverse have
-the same length, so those that do not close soon can be taken back: no sample waits forever and
-nothing is biased.
+*Detailed balance.* Give the state with holes u and v the weight exp(score - prices) D_v / n, where
+D_v sums exp(score(v, w) - price(v) - price(w)) over all w. A step from head v by w to head x has
+the flow exp(score of the remaining edges and of (v, w) and (w, x)) / n, which is symmetric in v and
+x, so it equals the flow of the reverse step; the first and the last step balance in the same way.
+An update and its reverse have the same length, so undoing all updates that exceed a fixed number of
+steps keeps the balance.
 
-*Nodes that may stay single.* The head draws that as well, with the weight of its single score, and
-the hole moves outside the graph; it does so too if w was single, and it begins there if the tail
-was. From outside it returns by a random free node w: a single one becomes the head, and one with a
-partner x is made single with probability exp(single(w) - price(w)), which makes x the head. The
-walk also closes when the tail is made single so. Prices are at least the single scores.
+*Nodes that may stay single.* The head may also draw "single", with the weight of its single score;
+the hole then leaves the graph. It also leaves if w was single, and it starts outside if the tail
+was single. From outside it returns by a random free node w: a single node w becomes the head; a
+node w with a partner x becomes single with probability exp(single(w) - price(w)), and x becomes the
+head. The update also ends when the tail becomes single in this way. Prices are at least the single
+scores.
 
 *Irreducibility.* Two admissible matchings differ by alternating cycles and paths, and the ends of
-paths may be single. A cycle is changed by one walk, from any of its nodes around it. So is a path,
-from an end that is single, if there is one: the hole is outside, comes in at the other end and
-walks back to the tail. If both ends have partners, it walks from one to the other, leaves there,
-and the tail is made single from outside. This takes at most n + 2 steps, and walks may be longer.
+the paths may be single. One update changes a cycle, from any of its nodes around it. One update
+changes a path: from an end that is single, if there is one, the hole starts outside, enters at the
+other end and moves back to the tail; if both ends have partners, it moves from one to the other,
+leaves there, and the tail becomes single from outside. This takes at most n + 2 steps, and updates
+may be longer.
 
-*Nudges.* Between walks, random edges are tried out as in Jerrum and Sinclair's chain: two pairs are
-re-paired, an edge is added, removed or slides by one node. Where holes get lost in odd groups of
-nodes that would rather stay among themselves, so that walks hardly ever close, they do most of the
-work.
+*Local moves.* Between worm updates the chain proposes random edges as in Jerrum and Sinclair: it
+re-pairs two pairs, or adds, removes or shifts an edge. They do most of the work in graphs where
+holes stay for long inside odd groups of nodes with strong edges, so that few updates end.
 
-*Prices* change nothing about admissible matchings but by a constant; they only say how much time is
-spent with which holes. Those of the best matching keep heads from insisting on partners that they
-cannot get. They are then balanced, so that the weights of every node's options sum to about 1.
+*Prices* are dual variables of the nodes. They change the weights of admissible matchings by a
+common factor only, and determine how much time the chain spends with which holes. They start from
+the dual variables of the best matching and are then balanced, so that the weights of every node's
+options sum to about 1.
 """
 
 from __future__ import annotations
@@ -50,24 +53,20 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from ...exceptions import InfeasibleError
-from ..markov_chains import Draws, draw
-from . import _markov_chain_kernels as kernels
+from ..markov_chains import N_FUNCTIONS, Draws, draw
+from . import _worm_chain_kernels as kernels
 from .blossom import best_matching
-from .swap_chain import N_FUNCTIONS
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-BALANCING = 10  # rounds of balancing prices
-PATIENCE = 10  # steps per node, after which a walk is taken back; about 1 is usual
-TRIAL = 10  # steps per node that are tried out to see how long walks are
 
+class WormGraph(NamedTuple):
+    """Neighbour lists, entries ptr[v]:ptr[v+1] for node v, with the transition weights.
 
-class Paths(NamedTuple):
-    """The graph as walks see it: entries ptr[v]:ptr[v+1] are the neighbours of node v.
-
-    `sums` has running sums of the weights of a node's options, `total` the sum with the single one.
+    `sums` has running sums of the weights of a node's options, `total` their sum including the
+    option to stay single.
     """
 
     ptr: Ints
@@ -76,19 +75,19 @@ class Paths(NamedTuple):
     sums: Floats
     total: Floats
     free_nodes: Ints
-    leaving: Floats  # chance to be made single from outside
+    leaving: Floats  # probability to become single when the hole is outside
 
 
-class Memory(NamedTuple):
-    """What the nodes that a walk has touched had before."""
+class UndoLog(NamedTuple):
+    """Former entries of the nodes that the present worm update has changed."""
 
-    last: Ints  # the walk that touched a node last
+    last: Ints  # the update that last changed a node
     node: Ints
     slot: Ints
-    clock: Ints  # number of this walk, of nodes it touched, and of walks taken back so far
+    counts: Ints  # number of this update, of the nodes it changed, and of updates undone so far
 
 
-def sample_in_graph(
+def sample_by_worms(
     n_nodes: int,
     tail: ArrayLike,
     head: ArrayLike,
@@ -108,8 +107,8 @@ def sample_in_graph(
     """Draw matchings of a graph from exp(scores of edges + single scores of unmatched nodes) / Z.
 
     Half of the chains start from the best matching, the others from the best one of random scores.
-    They grow until they agree (`markov_chains`); what is watched are the total score and a few
-    random functions of the matching.
+    They run until they agree (`markov_chains`) in the total score and a few random functions of the
+    matching.
 
     Parameters
     ----------
@@ -117,8 +116,8 @@ def sample_in_graph(
     scores : array of shape (n_edges,)
     free : bool or array of shape (n_nodes,), which nodes may stay single
     single : array of shape (n_nodes,), scores of staying single; 0 by default
-    sweeps : first length of the chains; a sweep has as many walks as take about a step per node,
-        and some nudges
+    sweeps : first length of the chains; a sweep has as many worm updates as make about one step
+        per node, and some local moves
     max_sweeps : length at which chains that still disagree are used with a ConvergenceWarning
     start : array of shape (n_nodes,) or (n_starts, n_nodes), partners (-1: single) that the chains
         start from in turn, instead
@@ -132,21 +131,21 @@ def sample_in_graph(
     Examples
     --------
     >>> import numpy as np
-    >>> from mlestruct.algorithms.matching.markov_chain import sample_in_graph
+    >>> from mlestruct.algorithms.matching.worm_chain import sample_by_worms
     >>> rng = np.random.default_rng(0)
     >>> square = [0, 1, 2, 3], [1, 2, 3, 0]
-    >>> sample_in_graph(4, *square, [0.0, 30.0, 0.0, 0.0], 1, rng=rng).states
+    >>> sample_by_worms(4, *square, [0.0, 30.0, 0.0, 0.0], 1, rng=rng).states
     array([[3, 2, 1, 0]])
     """
-    space = _Matchings(n_nodes, (tail, head), scores, free, single, start, rng)
-    what = "matching chain"
+    space = _WormChain(n_nodes, (tail, head), scores, free, single, start, rng)
+    what = "worm chain of matchings"
     found = draw(
         space, n_samples, what=what, n_chains=n_chains, sweeps=sweeps, max_sweeps=max_sweeps,
         tol_rhat=tol_rhat, rng=rng, stacklevel=stacklevel,
     )  # fmt: skip
     if found.converged and space.is_stuck:
         warnings.warn(
-            f"{what}: no walk ever led to another matching, and some were taken back after "
+            f"{what}: no worm update reached another matching, and some were undone after "
             f"{space.limit} steps",
             ConvergenceWarning,
             stacklevel=stacklevel - 1,
@@ -155,8 +154,8 @@ def sample_in_graph(
     return found
 
 
-class _Matchings:
-    """Matchings of a graph; a state has every node's entry in its list of neighbours."""
+class _WormChain:
+    """A state has, for every node, the entry of its partner in the node's neighbour list."""
 
     def __init__(
         self,
@@ -184,40 +183,40 @@ class _Matchings:
         self.shift = ptr - np.searchsorted(self.low, np.arange(n + 1))
         prices = np.where(self.free, np.maximum(prices, self.single), prices)
         problem = ptr, col, self.score[edge], self.free, self.single, prices
-        kernels.balance_prices(*problem, BALANCING)
+        kernels.balance_prices(*problem, rounds=10)
         sums, total, leaving = np.empty(col.size), np.empty(n), np.empty(n)
         kernels.fill_choices(*problem, sums, total, leaving)
-        self.paths = Paths(ptr, col, twin, sums, total, np.flatnonzero(self.free), leaving)
-        self.limit = PATIENCE * n + 100
+        self.graph = WormGraph(ptr, col, twin, sums, total, np.flatnonzero(self.free), leaving)
+        self.limit = 10 * n + 100  # steps, after which an update is undone; about n is usual
         touched = np.zeros((3, n), dtype=np.int64)
-        self.memory = Memory(touched[0], touched[1], touched[2], np.zeros(3, dtype=np.int64))
+        self.log = UndoLog(touched[0], touched[1], touched[2], np.zeros(3, dtype=np.int64))
         self.weights = rng.normal(size=(N_FUNCTIONS, n))
         self.starts = () if start is None else _checked_starts(start, self.free)
         self.n_started = 0
         self.moved = False
-        self.n_walks, self.n_nudges = self._moves_per_sweep(rng)
+        self.n_worms, self.n_local = self._moves_per_sweep(rng)
 
     def _moves_per_sweep(self, rng: np.random.Generator) -> tuple[int, int]:
-        """Walks that take about a step per node, and nudges: few, unless walks are in vain."""
-        state, taken_back = self._slots(self.best), self.memory.clock[2:]
-        for _ in range(2):  # what is counted first still depends on the start
-            taken_back[:] = 0
-            count = kernels.count_walks(
-                self.paths, state, self.memory, self.limit, TRIAL * self.n, rng
-            )
-        n_walks = max(1, round(count / TRIAL))
-        in_vain = n_walks * self.limit * int(taken_back[0]) / count
-        taken_back[:] = 0
-        return n_walks, int(max(self.n / 4, in_vain / 2)) if self.score.size else 0
+        """Numbers of worm updates that make about n steps, and of local moves.
+
+        There are n / 4 local moves, or half as many as the steps that are undone, if these are
+        more.
+        """
+        state, undone = self._slots(self.best), self.log.counts[2:]
+        for _ in range(2):  # the first count still depends on the start
+            undone[:] = 0
+            count = kernels.count_worms(self.graph, state, self.log, self.limit, 10 * self.n, rng)
+        n_worms = max(1, round(count / 10))
+        steps_undone = n_worms * self.limit * int(undone[0]) / count
+        undone[:] = 0
+        return n_worms, int(max(self.n / 4, steps_undone / 2)) if self.score.size else 0
 
     def _slots(self, partners: Ints) -> Ints:
-        """The state of everyone's partners, who must be neighbours."""
+        """The state in which nodes have these partners, who must be neighbours."""
         slots = np.empty(self.n, dtype=np.int64)
-        stranger = kernels.find_slots(self.paths.ptr, self.paths.col, partners, slots)
-        if stranger >= 0:
-            raise ValueError(
-                f"start: pairs node {stranger} with {partners[stranger]}, which is no edge"
-            )
+        wrong = kernels.find_slots(self.graph.ptr, self.graph.col, partners, slots)
+        if wrong >= 0:
+            raise ValueError(f"start: pairs node {wrong} with {partners[wrong]}, which is no edge")
         return slots
 
     def start(self, rng: np.random.Generator, near_the_best: bool) -> Ints:
@@ -233,7 +232,7 @@ class _Matchings:
         trace = np.empty((n_sweeps, 1 + N_FUNCTIONS))
         before = state.copy()
         kernels.sweep(
-            self.paths, state, self.memory, self.limit, self.n_walks, self.n_nudges, self.free,
+            self.graph, state, self.log, self.limit, self.n_worms, self.n_local, self.free,
             self.score, self.shift, self.single, self.weights, rng, trace,
         )  # fmt: skip
         self.moved = self.moved or not np.array_equal(before, state)
@@ -242,13 +241,13 @@ class _Matchings:
     def read(self, state: Ints) -> Ints:
         partner = np.full(self.n, -1, dtype=np.int64)
         paired = state != kernels.SINGLE
-        partner[paired] = self.paths.col[state[paired]]
+        partner[paired] = self.graph.col[state[paired]]
         return partner
 
     @property
     def is_stuck(self) -> bool:
-        """Whether walks were taken back, none has led anywhere, and there is somewhere to go."""
-        if self.moved or not self.memory.clock[2]:
+        """Whether updates were undone, the state never changed, and another matching exists."""
+        if self.moved or not self.log.counts[2]:
             return False
         chosen = np.where(self.best[self.low] == self.high, -1.0, 0.0)
         alone = np.where(self.best < 0, -1.0, 0.0)
@@ -259,7 +258,7 @@ class _Matchings:
 def best_partners(
     n: int, low: Ints, high: Ints, scores: Floats, free: Bools, single: Floats
 ) -> tuple[Ints, Floats]:
-    """The best matching in which only free nodes may be single, and prices of the nodes.
+    """The best matching in which only free nodes may be single, and the nodes' dual variables.
 
     Edges are sorted by their lower, then by their higher end. Where only some nodes are free, two
     copies of the graph are matched perfectly, in which each free node may pair with its copy.
@@ -269,10 +268,10 @@ def best_partners(
         ends = np.concatenate([low, low + n, links]), np.concatenate([high, high + n, links + n])
         order = np.lexsort(ends[::-1])
         doubled = np.concatenate([scores, scores, 2.0 * single[links]])[order]
-        nobody = np.zeros(2 * n, dtype=bool)
+        none_free = np.zeros(2 * n, dtype=bool)
         try:
             partner, prices = best_partners(
-                2 * n, ends[0][order], ends[1][order], doubled, nobody, np.zeros(2 * n)
+                2 * n, ends[0][order], ends[1][order], doubled, none_free, np.zeros(2 * n)
             )
         except InfeasibleError as error:
             nodes = np.unique(np.array(error.rows, dtype=np.int64) % n)

@@ -12,9 +12,9 @@ from random_scores import generators
 from scipy.stats import chisquare
 from sklearn.exceptions import ConvergenceWarning
 
-from mlestruct.algorithms.matching import _markov_chain_kernels as kernels
-from mlestruct.algorithms.matching.markov_chain import _Matchings, sample_in_graph
-from mlestruct.algorithms.matching.swap_chain import sample_matchings
+from mlestruct.algorithms.matching import _worm_chain_kernels as kernels
+from mlestruct.algorithms.matching.swap_chain import sample_by_swaps
+from mlestruct.algorithms.matching.worm_chain import _WormChain, sample_by_worms
 from mlestruct.exceptions import InfeasibleError
 from mlestruct.inference.matching_chains import CONCENTRATED, concentration, sample_structure
 from mlestruct.structures import BipartiteMatching
@@ -64,7 +64,7 @@ def probabilities(space, scores):
 
 
 def split(space, scores):
-    """Arguments of sample_in_graph."""
+    """Arguments of sample_by_worms."""
     edges, single = scores[: space.n_edges], scores[space.n_edges :]
     options = {"free": space.free, "single": single if single.size else None}
     return (space.n, *space.edges.T, edges), options
@@ -108,40 +108,40 @@ def test_samples_have_their_exact_frequencies(name, scale):
     assert len(space.vertices) > 1
     scores = scale * rng(1).normal(size=space.size)
     arguments, options = split(space, scores)
-    found = sample_in_graph(*arguments, 1500, **options, rng=rng(7))
+    found = sample_by_worms(*arguments, 1500, **options, rng=rng(7))
     assert found.converged
     assert found.states.shape == (1500, space.n)
     assert pvalue(partners(space), probabilities(space, scores), found.states) > 1e-4
 
 
 @pytest.mark.parametrize("name", SPACES)
-@pytest.mark.parametrize("kind", ["walk", "short walk", "nudge"])
+@pytest.mark.parametrize("kind", ["worm", "short worm", "local move"])
 def test_every_move_keeps_the_distribution(name, kind):
     """States drawn from the exact distribution have it still after a move, and have moved."""
     space = SPACES[name]
     scores = rng(2).normal(size=space.size)
     arguments, options = split(space, scores)
-    walks = _Matchings(arguments[0], arguments[1:3], arguments[3], **options, start=None, rng=rng())
+    chain = _WormChain(arguments[0], arguments[1:3], arguments[3], **options, start=None, rng=rng())
     states, p = partners(space), probabilities(space, scores)
-    slots = np.array([walks._slots(state) for state in states])
+    slots = np.array([chain._slots(state) for state in states])
     own, drawn = rng(3), rng(4).choice(len(p), size=3000, p=p)
     after = np.empty((3000, space.n), dtype=int)
     for t, k in enumerate(drawn):
         slot = slots[k].copy()
-        if kind == "nudge":
-            kernels.nudge(
-                walks.paths, slot, walks.free, walks.score, walks.shift, walks.single, own
+        if kind == "local move":
+            kernels.local_move(
+                chain.graph, slot, chain.free, chain.score, chain.shift, chain.single, own
             )
         else:
-            limit = walks.limit if kind == "walk" else 3
-            kernels.walk(walks.paths, slot, walks.memory, limit, own)
-        after[t] = walks.read(slot)
+            limit = chain.limit if kind == "worm" else 3
+            kernels.worm_update(chain.graph, slot, chain.log, limit, own)
+        after[t] = chain.read(slot)
     assert pvalue(states, p, after) > 1e-4
     moved = (after != states[drawn]).any(axis=1).mean()
-    if kind == "walk":
+    if kind == "worm":
         assert moved > 0.1
-    elif kind == "nudge" and "cycle" in name and not space.free.any():
-        assert moved == 0.0  # why there are walks
+    elif kind == "local move" and "cycle" in name and not space.free.any():
+        assert moved == 0.0  # hence worm updates
 
 
 def test_dimers_on_a_grid_have_the_marginals_of_kasteleyn():
@@ -162,7 +162,7 @@ def test_dimers_on_a_grid_have_the_marginals_of_kasteleyn():
     assert exact.min() > -1e-9
     at_node = np.bincount(np.concatenate([tail, head]), np.tile(exact, 2))
     np.testing.assert_allclose(at_node, 1.0)
-    found = sample_in_graph(side * side, tail, head, scores, 1500, rng=rng(9))
+    found = sample_by_worms(side * side, tail, head, scores, 1500, rng=rng(9))
     assert found.converged
     seen = (found.states[:, tail] == head).mean(axis=0)
     np.testing.assert_allclose(seen, exact, atol=5 * 0.5 / np.sqrt(1500))
@@ -172,7 +172,7 @@ def test_long_cycles_are_crossed():
     n = 40
     nodes = np.arange(n)
     one = np.where(nodes % 2 == 0, nodes + 1, nodes - 1)
-    found = sample_in_graph(n, nodes, (nodes + 1) % n, np.zeros(n), 400, start=one, rng=rng(2))
+    found = sample_by_worms(n, nodes, (nodes + 1) % n, np.zeros(n), 400, start=one, rng=rng(2))
     assert found.converged
     assert 0.35 < (found.states == one).all(axis=1).mean() < 0.65
 
@@ -185,7 +185,7 @@ def test_odd_groups_that_cling_together(free):
     scores = np.concatenate([np.where(across == 1, -15.0, 0.0), np.full(6 * free, -20.0)])
     scores[: space.n_edges] += rng(1).normal(size=space.n_edges)
     arguments, options = split(space, scores)
-    found = sample_in_graph(*arguments, 1500, **options, rng=rng(3))
+    found = sample_by_worms(*arguments, 1500, **options, rng=rng(3))
     assert pvalue(partners(space), probabilities(space, scores), found.states) > 1e-4
 
 
@@ -207,11 +207,11 @@ def test_only_admissible_matchings_or_an_error(case, scale):
     arguments, options = split(space, scores)
     if len(space.vertices) == 0:
         with pytest.raises(InfeasibleError):
-            sample_in_graph(*arguments, 1, **options, rng=rng())
+            sample_by_worms(*arguments, 1, **options, rng=rng())
         return
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        found = sample_in_graph(*arguments, 3, **options, max_sweeps=400, rng=rng())
+        found = sample_by_worms(*arguments, 3, **options, max_sweeps=400, rng=rng())
     states = {tuple(s): v @ scores for s, v in zip(partners(space), space.vertices, strict=True)}
     best = max(states.values())
     for state in found.states.tolist():
@@ -225,30 +225,30 @@ def test_ties_of_huge_scores_are_drawn_evenly():
     states = partners(space)[space.vertices @ scores == space.best_score(scores)]
     assert 1 < len(states) < 15
     arguments, _ = split(space, scores)
-    found = sample_in_graph(*arguments, 1000, rng=rng(5))
+    found = sample_by_worms(*arguments, 1000, rng=rng(5))
     assert pvalue(states, np.full(len(states), 1 / len(states)), found.states) > 1e-4
 
 
 def test_smallest_graphs():
-    one = sample_in_graph(1, [], [], [], 2, free=True, rng=rng())
+    one = sample_by_worms(1, [], [], [], 2, free=True, rng=rng())
     np.testing.assert_array_equal(one.states, [[-1], [-1]])
-    pair = sample_in_graph(2, [1], [0], [-3.0], 2, rng=rng())
+    pair = sample_by_worms(2, [1], [0], [-3.0], 2, rng=rng())
     np.testing.assert_array_equal(pair.states, [[1, 0], [1, 0]])
-    nothing = sample_in_graph(3, [], [], [], 1, free=True, single=[1e6, -1e6, 0.0], rng=rng())
+    nothing = sample_by_worms(3, [], [], [], 1, free=True, single=[1e6, -1e6, 0.0], rng=rng())
     np.testing.assert_array_equal(nothing.states, [[-1, -1, -1]])
-    either = sample_in_graph(2, [0], [1], [0.0], 1500, free=True, single=[1.0, -2.0], rng=rng())
+    either = sample_by_worms(2, [0], [1], [0.0], 1500, free=True, single=[1.0, -2.0], rng=rng())
     share = (either.states[:, 0] == 1).mean()  # exp(0) against exp(1 - 2)
     assert share == pytest.approx(1 / (1 + np.exp(-1.0)), abs=0.06)
     for n in (1, 2):
         with pytest.raises(InfeasibleError):
-            sample_in_graph(n, [], [], [], 1, rng=rng())
+            sample_by_worms(n, [], [], [], 1, rng=rng())
 
 
 def test_seeds_are_respected():
     space = SPACES["mixed"]
     arguments, options = split(space, rng(1).normal(size=space.size))
     one, same, other = (
-        sample_in_graph(*arguments, 20, **options, rng=rng(s)).states for s in (1, 1, 2)
+        sample_by_worms(*arguments, 20, **options, rng=rng(s)).states for s in (1, 1, 2)
     )
     np.testing.assert_array_equal(one, same)
     assert (one != other).any()
@@ -261,8 +261,8 @@ def test_edges_in_any_order_and_direction():
     tail, head = space.edges[order].T
     turned = rng(3).random(order.size) < 0.5
     tail, head = np.where(turned, head, tail), np.where(turned, tail, head)
-    one = sample_in_graph(space.n, *space.edges.T, scores, 5, rng=rng(4))
-    other = sample_in_graph(space.n, tail, head, scores[order], 5, rng=rng(4))
+    one = sample_by_worms(space.n, *space.edges.T, scores, 5, rng=rng(4))
+    other = sample_by_worms(space.n, tail, head, scores[order], 5, rng=rng(4))
     np.testing.assert_array_equal(one.states, other.states)
 
 
@@ -275,11 +275,11 @@ def bridged_triangles():
 
 def test_chains_that_cannot_meet_are_reported():
     both = np.array([[3, 2, 1, 0, 5, 4], [2, 4, 0, 5, 1, 3]])
-    with pytest.warns(ConvergenceWarning, match="matching chain: no convergence after 200 sweeps"):
-        found = sample_in_graph(*bridged_triangles(), 1, start=both, max_sweeps=200, rng=rng())
+    with pytest.warns(ConvergenceWarning, match="worm chain.*no convergence after 200 sweeps"):
+        found = sample_by_worms(*bridged_triangles(), 1, start=both, max_sweeps=200, rng=rng())
     assert not found.converged
-    with pytest.warns(ConvergenceWarning, match="no walk ever led to another matching"):
-        found = sample_in_graph(*bridged_triangles(), 1, start=both[0], rng=rng())
+    with pytest.warns(ConvergenceWarning, match="no worm update reached another matching"):
+        found = sample_by_worms(*bridged_triangles(), 1, start=both[0], rng=rng())
     assert not found.converged
 
 
@@ -288,7 +288,7 @@ def test_the_only_matching_is_no_failure():
     path = np.arange(n - 1)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = sample_in_graph(n, path, path + 1, np.zeros(n - 1), 1, rng=rng())
+        found = sample_by_worms(n, path, path + 1, np.zeros(n - 1), 1, rng=rng())
     np.testing.assert_array_equal(found.states[0], np.arange(n) ^ 1)
     assert found.converged
 
@@ -319,13 +319,13 @@ def test_errors_say_what_was_found(change, message):
         "n_nodes": 4, "tail": [0, 1, 2], "head": [1, 2, 3], "scores": np.zeros(3), "n_samples": 1,
     } | change  # fmt: skip
     with pytest.raises(ValueError, match=message):
-        sample_in_graph(**arguments, rng=rng())
+        sample_by_worms(**arguments, rng=rng())
 
 
 def test_nodes_that_cannot_be_matched_are_named():
     star = [0, 0, 0], [1, 2, 3], np.zeros(3)
     with pytest.raises(InfeasibleError, match="all 2 nodes that may not stay single") as caught:
-        sample_in_graph(4, *star, 1, free=np.array([True, True, False, False]), rng=rng())
+        sample_by_worms(4, *star, 1, free=np.array([True, True, False, False]), rng=rng())
     assert caught.value.rows == [0]
 
 
@@ -414,8 +414,8 @@ def test_one_node_takes_its_pick(shape, scale):
 def test_large_complete_graphs_are_left_to_swaps_if_scores_are_weak():
     scores = 0.5 * rng(1).normal(size=780)
     found = sample_structure(LocalMatching(40), scores, 5, rng(2), n_chains=3, start=None)
-    swapped = sample_matchings(scores, 5, n_chains=3, random_state=rng(2))
-    np.testing.assert_array_equal(found.states, swapped.partners)
+    swapped = sample_by_swaps(scores, 5, n_chains=3, rng=rng(2))
+    np.testing.assert_array_equal(found.states, swapped.states)
     strong = sample_structure(LocalMatching(40), 8.0 * scores, 5, rng(2))
     assert strong.converged
 
