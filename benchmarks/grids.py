@@ -34,7 +34,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from mlestruct import GridCRF
-from mlestruct.algorithms.pairwise.grid_message_passing import fits
+from mlestruct.algorithms.pairwise.grid_message_passing import in_linear_range
 from mlestruct.algorithms.pairwise.qpbo import QPBO
 from mlestruct.baselines.truncated_trw import TruncatedLikelihood, maximise_truncated
 from mlestruct.datasets import make_segmentation
@@ -259,7 +259,7 @@ class Judge:
 
 
 def _out_of_range(block: Any, theta: np.ndarray) -> bool:
-    return not fits(block.structure.graph.grid_shape, block.scores(theta))
+    return not in_linear_range(block.structure.graph.grid_shape, block.scores(theta))
 
 
 def first_time(trace: Trace, reached: Callable[[int], bool]) -> float:

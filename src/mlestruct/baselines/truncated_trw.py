@@ -28,7 +28,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from ..algorithms.pairwise import _grid_message_passing_kernels as kernels
-from ..algorithms.pairwise.grid_message_passing import fits
+from ..algorithms.pairwise.grid_message_passing import in_linear_range
 from ..learning.path import check_alphas
 from ..learning.problem import Block, DualProblem
 from ..learning.threads import blas_threads
@@ -263,7 +263,7 @@ def truncated_marginals(structure: Any, scores: Floats, n_sweeps: int) -> tuple[
         structure.n_states != 2
         or shape is None
         or not structure.reweighting.rows_and_columns
-        or not fits(shape, scores)
+        or not in_linear_range(shape, scores)
     ):
         found = structure.marginals(scores, None, 0.0, n_sweeps)
         return found.tau, found.value
@@ -274,7 +274,7 @@ def truncated_marginals(structure: Any, scores: Floats, n_sweeps: int) -> tuple[
     left, above, right, below = np.ones((4, n))
     belief, rest, tau = np.empty(n), np.empty(n), np.empty(scores.shape[0])
     for _ in range(n_sweeps):
-        kernels.sweep(height, width, odds, across, along, left, above, right, below)
+        kernels.pass_messages(height, width, odds, across, along, left, above, right, below)
     upper = kernels.bound_and_beliefs(odds, left, above, right, below, belief)
     loss = kernels.feasible_point(height, width, strength, left, above, belief, rest, tau)
     return tau, float(upper - loss)

@@ -14,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..algorithms.matching.counting import CountedMatchings
-from ..algorithms.pairwise.backward_sampling import sample_chains
 from ..algorithms.pairwise.elimination import require_width
-from ..algorithms.pairwise.forward_backward import sum_product
+from ..algorithms.pairwise.forward_backward import forward_backward, sample_sequences
 from ..algorithms.pairwise.junction_tree import JunctionTree
 from ..exceptions import InfeasibleError
 from ..structures import (
@@ -160,14 +159,14 @@ class _Chains:
     def __init__(self, structure: Chains, scores: Floats):
         self._structure, self._tables = structure, structure.score_tables(scores)
         with np.errstate(invalid="ignore"):  # of chains whose labellings are all forbidden
-            found = sum_product(structure.starts, *self._tables)
+            found = forward_backward(structure.starts, *self._tables)
         self.log_partition = float(found.log_z.sum())
         if not np.isfinite(self.log_partition):
             raise InfeasibleError("every labelling of some chain is forbidden", [], "nodes")
         self.tau = structure.from_tables(found.nodes, found.edges)
 
     def sample(self, n_samples: int, rng: np.random.Generator) -> Any:
-        return sample_chains(self._structure.starts, *self._tables, n_samples, rng)
+        return sample_sequences(self._structure.starts, *self._tables, n_samples, rng)
 
 
 @exact_distribution.register

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..algorithms.pairwise.forward_backward import max_product, sum_product
+from ..algorithms.pairwise.forward_backward import forward_backward, viterbi
 from ..features.contract import FeatureMap, FeatureStream
 from ..labels import check_states
 from .contract import Decoding, Marginals, MissingCapability, Vertex
@@ -151,12 +151,12 @@ class Chains:
     # ------------------------------------------------------------------ inference from scores
     def decode(self, scores: Floats, warm: Floats | None = None) -> Decoding:
         """The labelling of the largest score (Viterbi)."""
-        vertex = self.encode(max_product(self.starts, *self._split(scores)))
+        vertex = self.encode(viterbi(self.starts, *self._split(scores)))
         return Decoding(vertex, vertex.dot(scores))
 
     def marginals(self, scores: Floats, warm: Any = None, tol: float = 1e-8) -> Marginals:
         """Exact marginals and log Z (forward-backward), whatever `tol`."""
-        found = sum_product(self.starts, *self._split(scores))
+        found = forward_backward(self.starts, *self._split(scores))
         log_z = float(found.log_z.sum())
         tau = self.from_tables(found.nodes, found.edges)
         return Marginals(tau, log_z, log_z, None, 1)
@@ -197,7 +197,7 @@ class Chains:
             return None
         log_z = 0.0
         for part in self._parts(features.edge_table_size):
-            found = sum_product(part.starts, *stream.scores(part.nodes, part.edges))
+            found = forward_backward(part.starts, *stream.scores(part.nodes, part.edges))
             stream.add(found.nodes, found.edges)
             log_z += float(found.log_z.sum())
         return Marginals(np.zeros(0), log_z, log_z, None, 1), stream.moments()
@@ -207,7 +207,7 @@ class Chains:
         states = np.empty(self.n_nodes, dtype=np.int64)
         stream = _stream(features, theta)
         for part in self._parts(features.edge_table_size):
-            states[part.nodes] = max_product(part.starts, *stream.scores(part.nodes, part.edges))
+            states[part.nodes] = viterbi(part.starts, *stream.scores(part.nodes, part.edges))
         return states
 
     def node_marginals(self, features: FeatureMap, theta: Floats) -> Floats:
@@ -215,7 +215,9 @@ class Chains:
         out = np.empty((self.n_nodes, self.n_states))
         stream = _stream(features, theta)
         for part in self._parts(features.edge_table_size):
-            out[part.nodes] = sum_product(part.starts, *stream.scores(part.nodes, part.edges)).nodes
+            out[part.nodes] = forward_backward(
+                part.starts, *stream.scores(part.nodes, part.edges)
+            ).nodes
         return out
 
     def log_likelihoods(self, features: FeatureMap, theta: Floats, states: Ints) -> Floats:
@@ -230,7 +232,7 @@ class Chains:
             table = 0 if tables.shape[0] == 1 else np.arange(tails.shape[0])
             seen[tails] += tables[table, own[tails], own[tails + 1]]
             totals = np.add.reduceat(seen, part.starts[:-1])
-            out[part.chains] = totals - sum_product(part.starts, scores, tables).log_z
+            out[part.chains] = totals - forward_backward(part.starts, scores, tables).log_z
         return out
 
 

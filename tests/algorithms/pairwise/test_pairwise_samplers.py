@@ -10,8 +10,7 @@ from scipy.special import logsumexp
 from scipy.stats import chisquare
 from sklearn.exceptions import ConvergenceWarning
 
-from mlestruct.algorithms.pairwise.backward_sampling import sample_chains
-from mlestruct.algorithms.pairwise.forward_backward import sum_product
+from mlestruct.algorithms.pairwise.forward_backward import forward_backward, sample_sequences
 from mlestruct.algorithms.pairwise.gibbs import N_FUNCTIONS, _Labellings, gibbs_samples
 from mlestruct.algorithms.pairwise.junction_tree import JunctionTree
 from mlestruct.exceptions import InfeasibleError
@@ -227,7 +226,7 @@ def chain_model(lengths, n_states, shared, seed, scale=1.0):
 )
 def test_chains_have_their_exact_frequencies(lengths, n_states, shared):
     starts, nodes, tables, space, edges = chain_model(lengths, n_states, shared, seed=len(lengths))
-    draws = sample_chains(starts, nodes, tables, 20_000, rng_of(0))
+    draws = sample_sequences(starts, nodes, tables, 20_000, rng_of(0))
     assert draws.shape == (20_000, sum(lengths))
     assert p_value(draws, space, nodes, edges) > 1e-4
 
@@ -235,8 +234,8 @@ def test_chains_have_their_exact_frequencies(lengths, n_states, shared):
 @pytest.mark.parametrize("shared", [True, False])
 def test_long_chains_follow_their_marginals(shared):
     starts, nodes, tables, *_ = chain_model([40, 1, 200, 7], 5, shared, seed=2, scale=2.0)
-    exact = sum_product(starts, nodes, tables).nodes
-    draws = sample_chains(starts, nodes, tables, 3000, rng_of(1))
+    exact = forward_backward(starts, nodes, tables).nodes
+    draws = sample_sequences(starts, nodes, tables, 3000, rng_of(1))
     for s in range(5):
         deviation = (draws == s).mean(axis=0) - exact[:, s]
         spread = np.sqrt(exact[:, s] * (1 - exact[:, s]) / 3000)
@@ -245,8 +244,8 @@ def test_long_chains_follow_their_marginals(shared):
 
 def test_pairs_of_neighbours_follow_their_marginals():
     starts, nodes, tables, space, _ = chain_model([3, 30], 3, False, seed=6)
-    exact = sum_product(starts, nodes, tables).edges
-    draws = sample_chains(starts, nodes, tables, 4000, rng_of(1))
+    exact = forward_backward(starts, nodes, tables).edges
+    draws = sample_sequences(starts, nodes, tables, 4000, rng_of(1))
     pairs = draws[:, space.tail] * 3 + draws[:, space.head]
     share = np.array([(pairs == k).mean(axis=0) for k in range(9)]).T.reshape(-1, 3, 3)
     assert np.abs(share - exact).max() < 5.5 * np.sqrt(0.25 / 4000)
@@ -256,7 +255,7 @@ def test_ties_of_huge_scores_are_broken_evenly():
     # Two labellings of the same score, and all others out of reach: 0, 1, 0, ... and 1, 0, 1, ...
     length = 50
     nodes = 1e6 * rng_of(0).integers(-1, 2, size=(length, 1)) * np.ones((1, 2))
-    draws = sample_chains([0, length], nodes, -1e6 * np.eye(2)[None], 2000, rng_of(1))
+    draws = sample_sequences([0, length], nodes, -1e6 * np.eye(2)[None], 2000, rng_of(1))
     assert (draws[:, 1:] != draws[:, :-1]).all()
     assert abs(draws[:, 0].mean() - 0.5) < 5.0 * np.sqrt(0.25 / 2000)
 
@@ -265,7 +264,7 @@ def test_scores_that_cancel_are_no_trouble():
     # What a node forbids the next edge makes up for: state 1 has probability 3/4 at both ends.
     nodes = np.array([[0.0, -1e6], [0.0, np.log(3.0)]])
     table = np.array([[[0.0, -1e6], [0.0, 1e6]]])
-    draws = sample_chains([0, 2], nodes, table, 4000, rng_of(0))
+    draws = sample_sequences([0, 2], nodes, table, 4000, rng_of(0))
     np.testing.assert_array_equal(draws[:, 0], draws[:, 1])
     assert abs(draws[:, 0].mean() - 0.75) < 5.0 * np.sqrt(0.1875 / 4000)
 
@@ -275,16 +274,16 @@ def test_forbidden_states_are_never_drawn():
     rng = rng_of(4)
     nodes[rng.random(nodes.shape) < 0.2] = -np.inf
     tables[rng.random(tables.shape) < 0.3] = -np.inf
-    draws = sample_chains(starts, nodes, tables, 10_000, rng)
+    draws = sample_sequences(starts, nodes, tables, 10_000, rng)
     assert p_value(draws, space, nodes, tables) > 1e-4
     blocked = np.array([[[0.0, -np.inf], [-np.inf, -np.inf]]])
-    with pytest.raises(InfeasibleError, match=r"chain 1: .* nothing is admissible"):
-        sample_chains([0, 1, 3], [[0.0, 0.0], [-np.inf, 0.0], [0.0, 0.0]], blocked, 1, rng)
+    with pytest.raises(InfeasibleError, match=r"sequence 1: .* nothing is admissible"):
+        sample_sequences([0, 1, 3], [[0.0, 0.0], [-np.inf, 0.0], [0.0, 0.0]], blocked, 1, rng)
 
 
 def test_chain_seeds_are_respected():
     starts, nodes, tables, *_ = chain_model([9, 4], 3, True, seed=3)
-    one, same, other = (sample_chains(starts, nodes, tables, 10, rng_of(s)) for s in (1, 1, 2))
+    one, same, other = (sample_sequences(starts, nodes, tables, 10, rng_of(s)) for s in (1, 1, 2))
     np.testing.assert_array_equal(one, same)
     assert (one != other).any()
     assert one.flags.c_contiguous
@@ -314,4 +313,4 @@ def test_chain_errors_say_what_was_found(given, message):
         "rng": rng_of(0),
     }
     with pytest.raises(ValueError, match=message):
-        sample_chains(**{**model, **given})
+        sample_sequences(**{**model, **given})

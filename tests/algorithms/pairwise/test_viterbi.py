@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from labellings import random_forest, total_score
 from random_scores import generators
 
-from mlestruct.algorithms.pairwise.viterbi import ForestDecoder, checked_edges, is_forest
+from mlestruct.algorithms.edge_lists import checked_edges, is_forest
+from mlestruct.algorithms.pairwise.viterbi import ForestDecoder
 
 examples = settings(deadline=None, max_examples=150)
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...exceptions import InfeasibleError, TooLargeToCount
-from ..pairwise.viterbi import checked_edges, checked_scores, half_edges
+from ..edge_lists import checked_edges, checked_scores, half_edges
 from . import _counting_kernels as kernels
 from . import _frontier_kernels as planning
 from .blossom import best_matching

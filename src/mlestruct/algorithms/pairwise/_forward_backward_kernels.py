@@ -1,7 +1,7 @@
-"""Sum-product and max-product over chains.
+"""Forward-backward, Viterbi and backward sampling over sequences.
 
-Chain c owns the nodes starts[c] .. starts[c+1]-1, so its edge t -> t+1 has the number t - c. Edge e
-has the table tables[e * step]: step = 0 is one table for all edges, step = 1 one for each.
+Sequence m owns the nodes starts[m] .. starts[m+1]-1, so its edge t -> t+1 has the number t - m.
+Edge e has the table tables[e * step]: step = 0 is one table for all edges, step = 1 one for each.
 """
 
 from math import exp, log
@@ -10,7 +10,7 @@ import numpy as np
 
 from ..._compile import kernel, summing_kernel
 
-SMALLEST = 1e-200  # sums above it are exact: a term that underflows is below 1e-308
+SMALLEST = 1e-200  # a sum above it loses nothing: a term that underflows is below 1e-308
 
 
 @summing_kernel
@@ -54,17 +54,17 @@ def table_times_column(table, column, out):
 
 @summing_kernel
 def forward_backward(starts, scores, tables, shifts, step, left, right, marginals, log_z):
-    """Marginals and log Z of every chain, in the linear domain.
+    """Marginals and log Z of every sequence, in the linear domain.
 
-    `tables` holds exp(edge scores - shift). The marginal of edge e = t - c is left in factors:
-    tables[e * step] * outer(left[t], right[t + 1]). Rows of `left` at chain ends are 0.
-    A chain whose sums come too close to underflow gets log_z NaN and left = right = 0.
+    `tables` holds exp(edge scores - shift). The marginal of edge e = t - m is left in factors:
+    tables[e * step] * outer(left[t], right[t + 1]). Rows of `left` at ends of sequences are 0.
+    A sequence whose sums come too close to underflow gets log_z NaN and left = right = 0.
     """
     n_states = scores.shape[1]
     message = np.empty(n_states)
     backward = np.empty(n_states)
-    for c in range(starts.shape[0] - 1):
-        first, last = starts[c], starts[c + 1] - 1
+    for m in range(starts.shape[0] - 1):
+        first, last = starts[m], starts[m + 1] - 1
         total = 0.0
         for t in range(first, last + 1):
             top = scores[t, 0]
@@ -77,8 +77,8 @@ def forward_backward(starts, scores, tables, shifts, step, left, right, marginal
         safe = True
         for t in range(first, last + 1):
             if t > first:
-                row_times_table(left[t - 1], tables[(t - 1 - c) * step], message)
-                total += shifts[(t - 1 - c) * step]
+                row_times_table(left[t - 1], tables[(t - 1 - m) * step], message)
+                total += shifts[(t - 1 - m) * step]
             size = 0.0
             for k in range(n_states):
                 message[k] *= right[t, k]
@@ -93,7 +93,7 @@ def forward_backward(starts, scores, tables, shifts, step, left, right, marginal
         for t in range(last - 1, first - 1, -1):
             for k in range(n_states):
                 right[t + 1, k] *= backward[k]
-            table_times_column(tables[(t - c) * step], right[t + 1], backward)
+            table_times_column(tables[(t - m) * step], right[t + 1], backward)
             size, overlap = 0.0, 0.0
             for k in range(n_states):
                 size += backward[k]
@@ -107,16 +107,16 @@ def forward_backward(starts, scores, tables, shifts, step, left, right, marginal
             total = np.nan
             left[first : last + 1] = 0.0
             right[first : last + 1] = 0.0
-        log_z[c] = total
+        log_z[m] = total
 
 
 @kernel
 def join_factors(starts, left, right, tables):
     """Turn tables, one per edge, into edge marginals, in place."""
     n_states = left.shape[1]
-    for c in range(starts.shape[0] - 1):
-        for t in range(starts[c], starts[c + 1] - 1):
-            table, column = tables[t - c], right[t + 1]
+    for m in range(starts.shape[0] - 1):
+        for t in range(starts[m], starts[m + 1] - 1):
+            table, column = tables[t - m], right[t + 1]
             for i in range(n_states):
                 p, row = left[t, i], table[i]
                 for k in range(n_states):
@@ -133,36 +133,67 @@ def log_sum_exp(values):
 
 
 @kernel
+def log_forward(first, last, first_edge, scores, tables, step, forward):
+    """forward[t - first, k]: log of the sum over all states before t with state k at t.
+
+    Every row is shifted so that its largest entry is 0. Returns the sum of the shifts, -inf if
+    every labelling has a score of -inf.
+    """
+    n_states = scores.shape[1]
+    highest = np.empty(n_states)
+    total = np.empty(n_states)
+    shifts = 0.0
+    for t in range(first, last + 1):
+        here = forward[t - first]
+        here[:] = scores[t]
+        if t > first:
+            table = tables[(first_edge + t - 1 - first) * step]
+            before = forward[t - 1 - first]
+            highest[:] = -np.inf
+            for i in range(n_states):
+                for k in range(n_states):
+                    highest[k] = max(highest[k], before[i] + table[i, k])
+            total[:] = 0.0
+            for i in range(n_states):
+                if before[i] == -np.inf:
+                    continue
+                for k in range(n_states):
+                    if highest[k] > -np.inf:
+                        total[k] += exp(before[i] + table[i, k] - highest[k])
+            for k in range(n_states):
+                if highest[k] > -np.inf:
+                    here[k] += highest[k] + log(total[k])
+                else:
+                    here[k] = -np.inf
+        top = here.max()
+        if top == -np.inf:
+            return top
+        here -= top
+        shifts += top
+    return shifts
+
+
+@kernel
 def log_forward_backward(starts, scores, tables, step, marginals, edges, log_z):
-    """The same for scores of any size: the chains whose log_z is NaN, with plain score tables.
+    """The same for scores of any size: sequences whose log_z is NaN, with tables of scores.
 
     Edge marginals are added to edges[e * step].
     """
     n_states = scores.shape[1]
     terms = np.empty(n_states)
     column = np.empty(n_states)
-    for c in range(starts.shape[0] - 1):
-        if not np.isnan(log_z[c]):
+    for m in range(starts.shape[0] - 1):
+        if not np.isnan(log_z[m]):
             continue
-        first, last = starts[c], starts[c + 1] - 1
+        first, last = starts[m], starts[m + 1] - 1
         left = np.empty((last - first + 1, n_states))
-        total = 0.0
-        for t in range(first, last + 1):
-            here = left[t - first]
-            here[:] = scores[t]
-            if t > first:
-                table, before = tables[(t - 1 - c) * step], left[t - 1 - first]
-                for k in range(n_states):
-                    for i in range(n_states):
-                        terms[i] = before[i] + table[i, k]
-                    here[k] += log_sum_exp(terms)
-            size = log_sum_exp(here)
-            total += size
-            here -= size
-        marginals[last] = np.exp(left[last - first])
+        total = log_forward(first, last, first - m, scores, tables, step, left)
+        size = log_sum_exp(left[last - first])
+        log_z[m] = total + size
+        marginals[last] = np.exp(left[last - first] - size)
         backward = np.zeros(n_states)
         for t in range(last - 1, first - 1, -1):
-            table, before = tables[(t - c) * step], left[t - first]
+            table, before = tables[(t - m) * step], left[t - first]
             column[:] = backward + scores[t + 1]
             for i in range(n_states):
                 terms[:] = table[i] + column
@@ -172,26 +203,25 @@ def log_forward_backward(starts, scores, tables, step, marginals, edges, log_z):
             for i in range(n_states):
                 marginals[t, i] = exp(terms[i] - size)
                 for k in range(n_states):
-                    edges[(t - c) * step, i, k] += exp(before[i] + table[i, k] + column[k] - size)
+                    edges[(t - m) * step, i, k] += exp(before[i] + table[i, k] + column[k] - size)
             backward -= backward.max()
-        log_z[c] = total
 
 
 @kernel
 def viterbi(starts, scores, tables, step, states):
-    """The best states of every chain; of equally good ones the first."""
+    """The best states of every sequence; ties go to the first state."""
     n_states = scores.shape[1]
     best = np.empty(n_states)
     following = np.empty(n_states)
     longest = 1
-    for c in range(starts.shape[0] - 1):
-        longest = max(longest, starts[c + 1] - starts[c])
+    for m in range(starts.shape[0] - 1):
+        longest = max(longest, starts[m + 1] - starts[m])
     came_from = np.empty((longest, n_states), np.int64)
-    for c in range(starts.shape[0] - 1):
-        first, last = starts[c], starts[c + 1] - 1
+    for m in range(starts.shape[0] - 1):
+        first, last = starts[m], starts[m + 1] - 1
         best[:] = scores[first]
         for t in range(first + 1, last + 1):
-            table, origin = tables[(t - 1 - c) * step], came_from[t - first]
+            table, origin = tables[(t - 1 - m) * step], came_from[t - first]
             following[:] = best[0] + table[0]
             origin[:] = 0
             for i in range(1, n_states):
@@ -206,3 +236,57 @@ def viterbi(starts, scores, tables, step, states):
             states[t] = state
             if t > first:
                 state = came_from[t - first, state]
+
+
+@kernel
+def accumulate(logs, upto):
+    """upto[k] = sum of exp(logs[i] - the largest) over i <= k."""
+    top, total = logs.max(), 0.0
+    for k in range(logs.shape[0]):
+        total += exp(logs[k] - top)
+        upto[k] = total
+
+
+@kernel
+def draw_state(upto, rng):
+    """A state with probabilities in proportion to the steps of `upto`, never one of step 0."""
+    u = rng.random() * upto[-1]
+    k = 0
+    while upto[k] <= u:
+        k += 1
+    return k
+
+
+@kernel
+def sample_backward(starts, scores, tables, step, rng, states):
+    """Fill states (n_nodes, n_samples); the first sequence with nothing admissible, or -1.
+
+    The distribution of a node given the next state is computed when it is first needed.
+    """
+    n_states, n_samples = scores.shape[1], states.shape[1]
+    longest = 1
+    for m in range(starts.shape[0] - 1):
+        longest = max(longest, starts[m + 1] - starts[m])
+    forward = np.empty((longest, n_states))
+    upto = np.empty((n_states, n_states))
+    made = np.empty(n_states, np.bool_)
+    logs = np.empty(n_states)
+    for m in range(starts.shape[0] - 1):
+        first, last = starts[m], starts[m + 1] - 1
+        if log_forward(first, last, first - m, scores, tables, step, forward) == -np.inf:
+            return m
+        accumulate(forward[last - first], upto[0])
+        for s in range(n_samples):
+            states[last, s] = draw_state(upto[0], rng)
+        for t in range(last - 1, first - 1, -1):
+            table, before = tables[(t - m) * step], forward[t - first]
+            made[:] = False
+            for s in range(n_samples):
+                following = states[t + 1, s]
+                if not made[following]:
+                    for i in range(n_states):
+                        logs[i] = before[i] + table[i, following]
+                    accumulate(logs, upto[following])
+                    made[following] = True
+                states[t, s] = draw_state(upto[following], rng)
+    return -1

@@ -9,25 +9,7 @@ from math import exp
 import numpy as np
 
 from ..._compile import kernel
-
-
-@kernel
-def own_scores(ptr, half, tail, head, nodes, edges, states, i, out):
-    """The score of every state of node i, given its neighbours."""
-    n_edges, n_states = tail.shape[0], nodes.shape[1]
-    for k in range(n_states):
-        out[k] = nodes[i, k]
-    for h in range(ptr[i], ptr[i + 1]):
-        e = half[h]
-        if e < n_edges:
-            other = states[head[e]]
-            for k in range(n_states):
-                out[k] += edges[e, k, other]
-        else:
-            e -= n_edges
-            other = states[tail[e]]
-            for k in range(n_states):
-                out[k] += edges[e, other, k]
+from ._conditional_modes_kernels import own_scores
 
 
 @kernel
@@ -61,19 +43,3 @@ def sweep_nodes(ptr, half, tail, head, nodes, edges, weights, states, rng, trace
                 trace[t, f + 1] += weights[i, states[i], f]
         for e in range(tail.shape[0]):
             trace[t, 0] += edges[e, states[tail[e]], states[head[e]]]
-
-
-@kernel
-def climb(ptr, half, tail, head, nodes, edges, order, states, max_rounds):
-    """Iterated conditional modes: every node in turn takes its best state, until none changes."""
-    scores = np.empty(nodes.shape[1])
-    for _ in range(max_rounds):
-        changed = False
-        for i in order:
-            own_scores(ptr, half, tail, head, nodes, edges, states, i, scores)
-            best = np.argmax(scores)
-            if scores[best] > scores[states[i]]:
-                states[i] = best
-                changed = True
-        if not changed:
-            break

@@ -20,7 +20,7 @@ SLACK = 1e-6  # of a node, below which its share of the bound is taken as a maxi
 
 
 @kernel
-def sweep(
+def pass_messages(
     order, position, ptr, edge, tail, head, rho, nodes, pairs, table, peak, to_tail, to_head,
     damping,
 ):  # fmt: skip

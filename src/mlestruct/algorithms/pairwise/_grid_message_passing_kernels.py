@@ -19,7 +19,7 @@ LARGEST_ODDS = 1e40
 
 
 @kernel
-def sweep(height, width, odds, across, along, left, above, right, below):
+def pass_messages(height, width, odds, across, along, left, above, right, below):
     """One pass forwards (fills left, above) and one backwards (fills right, below).
 
     `across` are the strengths of horizontal edges (height, width-1), `along` of vertical ones.

@@ -139,7 +139,7 @@ def orient(flow, order):
             stack[n_stack] = v
             n_stack += 1
     peel(flow, stack, n_stack)
-    sweep(flow, order)
+    fill_in_order(flow, order)
     sources = np.flatnonzero(flow.alive)
     n_reached = drain(flow, sources)
     for v in sources:
@@ -149,7 +149,7 @@ def orient(flow, order):
 
 
 @kernel
-def sweep(flow, order):
+def fill_in_order(flow, order):
     """Let every node in turn take its fill of the edges to those after it, which get the rest.
 
     What remains to be moved then mostly lies near the end, not far from where there is room.

@@ -1,4 +1,4 @@
-"""Kernels on labelled graphs in the overcomplete layout: max-product, one-node improvements."""
+"""Max-product on forests, scores in the overcomplete layout."""
 
 import numpy as np
 
@@ -94,36 +94,3 @@ def max_product(order, parent, up, head, scores, n_states, labels):
                     state = a
         labels[i] = state
     return total
-
-
-@kernel
-def improve_labels(ptr, half, tail, head, scores, n_states, labels, sweeps):
-    """Give one node after the other its best state, until nothing changes."""
-    n = labels.shape[0]
-    m = tail.shape[0]
-    L = n_states
-    value = np.empty(L)
-    for _ in range(sweeps):
-        changed = False
-        for i in range(n):
-            for a in range(L):
-                value[a] = scores[i * L + a]
-            for p in range(ptr[i], ptr[i + 1]):
-                if half[p] < m:
-                    at = n * L + half[p] * L * L + labels[head[half[p]]]
-                    stride = L
-                else:
-                    e = half[p] - m
-                    at = n * L + e * L * L + labels[tail[e]] * L
-                    stride = 1
-                for a in range(L):
-                    value[a] += scores[at + a * stride]
-            state = labels[i]
-            for a in range(L):
-                if value[a] > value[state]:
-                    state = a
-            if state != labels[i]:
-                labels[i] = state
-                changed = True
-        if not changed:
-            break

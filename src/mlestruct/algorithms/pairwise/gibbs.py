@@ -11,16 +11,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..edge_lists import checked_edges, half_edges
 from ..markov_chains import Draws, draw
 from . import _gibbs_kernels as kernels
+from ._conditional_modes_kernels import conditional_modes
 from .tables import checked_tables
-from .viterbi import checked_edges, half_edges
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 N_FUNCTIONS = 4  # functions that are watched besides the total score
-CLIMBING_ROUNDS = 100  # a good start need not be a local optimum
 
 
 def gibbs_samples(
@@ -116,7 +116,7 @@ class _Labellings:
         if not near_the_best:
             return rng.integers(n_states, size=(n_nodes,))
         states = self.nodes.argmax(axis=1)
-        kernels.climb(*self.model, rng.permutation(n_nodes), states, CLIMBING_ROUNDS)
+        conditional_modes(*self.model, rng.permutation(n_nodes), states)
         return states
 
     def run(self, state: Ints, rng: np.random.Generator, n_sweeps: int) -> Floats:

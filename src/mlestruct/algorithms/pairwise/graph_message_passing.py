@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import breadth_first_order, connected_components
 
+from ..edge_lists import half_edges
 from . import _graph_message_passing_kernels as kernels
+from ._viterbi_kernels import breadth_first
 from .schedule import only_rounding_left, sweeps_needed
 
 Floats = NDArray[np.float64]
@@ -54,15 +54,13 @@ class ReweightedOracle:
         self.has_bound = reweighting.into_tail is not None
         self.into_tail = reweighting.into_tail if self.has_bound else nothing
         self.into_head = reweighting.into_head if self.has_bound else nothing
-        ends = np.concatenate([self.tail, self.head])
-        by_node = np.argsort(ends, kind="stable")
-        self.edge = by_node % max(self.tail.shape[0], 1)
-        self.ptr = np.zeros(n_nodes + 1, dtype=np.int64)
-        np.cumsum(np.bincount(ends, minlength=n_nodes), out=self.ptr[1:])
-        if is_forest:
-            self.order = _from_leaves(n_nodes, self.tail, self.head)
-        else:
-            self.order = np.arange(n_nodes)
+        self.ptr, half = half_edges(n_nodes, self.tail, self.head)
+        self.edge = half % max(self.tail.shape[0], 1)
+        self.order = np.arange(n_nodes)
+        if is_forest:  # every parent after its children
+            parents_first, parent, edge = np.empty((3, n_nodes), dtype=np.int64)
+            breadth_first(self.ptr, half, self.tail, self.head, parents_first, parent, edge)
+            self.order = parents_first[::-1].copy()
         self.position = np.empty(n_nodes, dtype=np.int64)
         self.position[self.order] = np.arange(n_nodes)
 
@@ -95,7 +93,7 @@ class ReweightedOracle:
         gaps: list[float] = []
         while True:
             for _ in range(following):
-                kernels.sweep(
+                kernels.pass_messages(
                     self.order, self.position, self.ptr, self.edge, self.tail, self.head, self.rho,
                     nodes, pairs, table, peak, to_tail, to_head, damping,
                 )  # fmt: skip
@@ -124,21 +122,3 @@ class ReweightedOracle:
             if len(gaps) > 3 and gaps[-1] > STUCK * gaps[-4]:
                 damping = DAMPING
         return Answer(*best, least, max(most, least), (to_tail, to_head), sweeps)
-
-
-def _from_leaves(n_nodes: int, tail: Ints, head: Ints) -> Ints:
-    """Nodes of a forest, every parent after its children."""
-    links = coo_array((np.ones(tail.shape[0]), (tail, head)), shape=(n_nodes, n_nodes)).tocsr()
-    _, component = connected_components(links, directed=False)
-    _, roots = np.unique(component, return_index=True)
-    # A node joined to all roots makes one tree of them.
-    above = np.full(roots.shape[0], n_nodes)
-    joined = coo_array(
-        (
-            np.ones(tail.shape[0] + roots.shape[0]),
-            (np.concatenate([tail, above]), np.concatenate([head, roots])),
-        ),
-        shape=(n_nodes + 1, n_nodes + 1),
-    ).tocsr()
-    order = breadth_first_order(joined, n_nodes, directed=False, return_predecessors=False)
-    return np.ascontiguousarray(order[:0:-1], dtype=np.int64)

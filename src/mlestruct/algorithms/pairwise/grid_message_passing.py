@@ -14,7 +14,7 @@ LARGEST_SCORE = 150.0  # of a node, and below of an edge, that the linear domain
 LARGEST_COUPLING = 50.0
 
 
-def fits(shape: tuple[int, int], scores: Floats) -> bool:
+def in_linear_range(shape: tuple[int, int], scores: Floats) -> bool:
     """Whether the scores are small enough for the linear domain."""
     n_nodes = shape[0] * shape[1]
     nodes, edges = scores[:n_nodes], scores[n_nodes:]
@@ -44,7 +44,7 @@ def grid_marginals(
     losses: list[float] = []
     while True:
         for _ in range(following):
-            kernels.sweep(height, width, odds, across, along, left, above, right, below)
+            kernels.pass_messages(height, width, odds, across, along, left, above, right, below)
         sweeps += following
         upper = kernels.bound_and_beliefs(odds, left, above, right, below, belief)
         loss = kernels.feasible_point(height, width, strength, left, above, belief, rest, tau)

@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...exceptions import InfeasibleError
+from ..edge_lists import checked_edges
 from .elimination import checked_order, elimination_order, links_of, plan_of, require_small
 from .tables import checked_tables
-from .viterbi import checked_edges
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -15,13 +15,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from ._viterbi_kernels import improve_labels
-from .viterbi import checked_edges, checked_scores, half_edges
+from ..edge_lists import checked_edges, checked_scores, half_edges
+from ._conditional_modes_kernels import conditional_modes
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-SWEEPS = 100  # of single-node changes when rounding; a handful is usual
 SNAP = 1e-11  # entries this close to 0 or 1 are meant to be exactly that
 
 
@@ -95,15 +94,17 @@ class LocalPolytope:
     def integral(self, tau: ArrayLike, scores: ArrayLike) -> Ints:
         """A good labelling, int64 of shape (n_nodes,).
 
-        The likeliest state of every node, then the best state of one node after the other.
+        The most probable state of every node, improved by iterated conditional modes.
         """
         given = checked_scores("scores", scores, self.size)
         point = checked_scores("tau", tau, self.size)
         nodes = point[: self.n_nodes * self.n_states].reshape(self.n_nodes, self.n_states)
         labels = nodes.argmax(axis=1)
-        improve_labels(
-            *self._half_edges, self.tail, self.head, given, self.n_states, labels, SWEEPS
-        )
+        tables = given[nodes.size :].reshape(self.n_edges, self.n_states, self.n_states)
+        conditional_modes(
+            *self._half_edges, self.tail, self.head, given[: nodes.size].reshape(nodes.shape),
+            tables, np.arange(self.n_nodes), labels,
+        )  # fmt: skip
         return labels
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import xlogy
 
+from ..edge_lists import checked_edges, half_edges
 from . import _mean_field_kernels as kernels
 from .tables import checked_tables
-from .viterbi import checked_edges
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -80,11 +80,8 @@ def check_model(
     for name, scores in (("node_scores", nodes), ("edge_scores", pairs)):
         if not np.isfinite(scores).all():
             raise ValueError(f"{name}: expected finite numbers, found -inf")
-    ends = np.concatenate([first, second])
-    edge = np.argsort(ends, kind="stable") % max(first.shape[0], 1)
-    ptr = np.zeros(n_nodes + 1, dtype=np.int64)
-    np.cumsum(np.bincount(ends, minlength=n_nodes), out=ptr[1:])
-    return (ptr, edge, first, second), nodes, pairs
+    ptr, half = half_edges(n_nodes, first, second)
+    return (ptr, half % max(first.shape[0], 1), first, second), nodes, pairs
 
 
 def check_starts(starts: Sequence[ArrayLike] | None, n_nodes: int, n_states: int) -> list[Floats]:

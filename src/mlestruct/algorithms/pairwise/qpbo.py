@@ -12,14 +12,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._maxflow_kernels import climb, maximum_flow, pair_values, plant, prepare, round_greedily
-from .viterbi import checked_edges, checked_scores, half_edges
+from ..edge_lists import checked_edges, checked_scores, half_edges
+from ._qpbo_kernels import (
+    conditional_modes,
+    maximum_flow,
+    pair_values,
+    plant,
+    prepare,
+    round_greedily,
+)
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 PATIENCE = 100  # augmentations per node and edge before capacities are rounded; 1 is usual
-SWEEPS = 100  # of single-node changes when rounding; a handful is usual
 
 
 class QPBO:
@@ -105,7 +111,7 @@ class QPBO:
             return best
         top = -np.inf
         for start in (best, np.floor(half).astype(np.int64), np.ceil(half).astype(np.int64)):
-            score = climb(self._ptr, self._incident, u, w, undecided, start, SWEEPS)
+            score = conditional_modes(self._ptr, self._incident, u, w, undecided, start)
             if score > top:
                 best, top = start, score
         return best

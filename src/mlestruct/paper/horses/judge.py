@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from ...algorithms.pairwise.grid_message_passing import fits
+from ...algorithms.pairwise.grid_message_passing import in_linear_range
 from ...learning import DualProblem
 from ...models import GridCRF
 from .data import Data
@@ -86,5 +86,5 @@ class Judge:
 
     def _marginals(self, block: Any, scores: Floats, tol: float) -> Any:
         structure = block.structure
-        n_sweeps = SWEEPS if fits(structure.graph.grid_shape, scores) else FEW_SWEEPS
+        n_sweeps = SWEEPS if in_linear_range(structure.graph.grid_shape, scores) else FEW_SWEEPS
         return structure.marginals(scores, None, tol * structure.n_coordinates, n_sweeps)

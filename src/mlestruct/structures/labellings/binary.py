@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...algorithms.pairwise.grid_message_passing import fits, grid_marginals
+from ...algorithms.pairwise.grid_message_passing import grid_marginals, in_linear_range
 from ...algorithms.pairwise.qpbo import QPBO
 from ...labels import check_states
 from ..contract import Decoding, Marginals, Vertex
@@ -106,7 +106,11 @@ class BinaryPairwise(PairwiseSpace):
     ) -> Marginals:
         """Maximise <scores, tau> + H_rho(tau) up to a gap of `tol`."""
         shape = self.graph.grid_shape
-        if shape is not None and self.reweighting.rows_and_columns and fits(shape, scores):
+        if (
+            shape is not None
+            and self.reweighting.rows_and_columns
+            and in_linear_range(shape, scores)
+        ):
             if not (isinstance(warm, np.ndarray) and warm.shape == (2, self.graph.n_nodes)):
                 warm = None
             return Marginals(*grid_marginals(shape, scores, warm, tol, max_sweeps))

@@ -332,9 +332,12 @@ def round_greedily(ptr, incident, unary, coupling, x, labels):
 
 
 @kernel
-def climb(ptr, incident, unary, coupling, undecided, labels, sweeps):
-    """Change one undecided label at a time while that raises the score; return the score."""
-    for _ in range(sweeps):
+def conditional_modes(ptr, incident, unary, coupling, undecided, labels):
+    """Change one undecided label at a time while that raises the score; return the score.
+
+    The number of rounds is bounded: rounding errors could make two labellings alternate.
+    """
+    for _ in range(100):
         changed = False
         for i in undecided:
             field = unary[i]
