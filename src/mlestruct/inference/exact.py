@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..algorithms.matching.counting import CountedMatchings
-from ..algorithms.pairwise.elimination import require_width
 from ..algorithms.pairwise.forward_backward import forward_backward, sample_sequences
 from ..algorithms.pairwise.junction_tree import JunctionTree
+from ..algorithms.pairwise.separators import require_width
 from ..exceptions import InfeasibleError
 from ..structures import (
     BinaryPairwise,

@@ -16,6 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._compile import kernel
+from .._elimination_kernels import (
+    SIZE_SCALE,
+    frontier_order_from,
+    members_of_components,
+    starting_nodes,
+)
 
 MAX_BITS = 62  # of a code
 MIX = -7046029254386353131  # 2^64 over the golden ratio, as a signed number: spreads codes
@@ -69,110 +75,12 @@ class Fields(NamedTuple):
 
 
 @kernel
-def find_groups(graph, group, side, is_two_sided):
-    """Number the connected groups of nodes with edges (others: -1) and two-colour them."""
-    ptr, node = graph.ptr, graph.node
-    n = group.shape[0]
-    queue = np.empty(n, np.int64)
-    group[:] = -1
-    n_groups = 0
-    for root in range(n):
-        if group[root] >= 0 or ptr[root] == ptr[root + 1]:
-            continue
-        is_two_sided[n_groups] = True
-        group[root], side[root] = n_groups, 0
-        queue[0], done, filled = root, 0, 1
-        while done < filled:
-            v = queue[done]
-            done += 1
-            for k in range(ptr[v], ptr[v + 1]):
-                u = node[k]
-                if group[u] < 0:
-                    group[u], side[u] = n_groups, 1 - side[v]
-                    queue[filled] = u
-                    filled += 1
-                elif side[u] == side[v]:
-                    is_two_sided[n_groups] = False
-        n_groups += 1
-    return n_groups
-
-
-@kernel
-def farthest(ptr, node, start, queue, seen, mark):
-    """The node that a breadth-first search from `start` reaches last."""
-    queue[0], done, filled = start, 0, 1
-    seen[start] = mark
-    while done < filled:
-        v = queue[done]
-        done += 1
-        for k in range(ptr[v], ptr[v + 1]):
-            if seen[node[k]] != mark:
-                seen[node[k]] = mark
-                queue[filled] = node[k]
-                filled += 1
-    return queue[filled - 1]
-
-
-@kernel
 def bit_length(number):
     bits = 0
     while number > 0:
         number >>= 1
         bits += 1
     return bits
-
-
-@kernel
-def settle_from(start, ptr, node, units, size, place, growth, front, order):
-    """Order of a group from `start`: next comes the node that makes the front grow least.
-
-    size is the logarithm of a node's states in the front; place is 0 before a node is touched, 1 in
-    the front, 2 afterwards; growth is the size of a node's untouched neighbours; front is oldest
-    first. Returns (number of nodes, 0), or (any, bits) if codes need more bits than there are.
-    """
-    n_front, n_settled, bits, v = 0, 0, 0, start
-    while True:
-        order[n_settled] = v
-        n_settled += 1
-        if place[v] == 0:
-            bits += bit_length(units[v])
-            for k in range(ptr[v], ptr[v + 1]):
-                growth[node[k]] -= size[v]
-        place[v] = 2
-        for k in range(ptr[v], ptr[v + 1]):
-            u = node[k]
-            if place[u] != 0:
-                continue
-            place[u] = 1
-            bits += bit_length(units[u])
-            if bits > MAX_BITS:
-                return n_settled, bits
-            front[n_front] = u
-            n_front += 1
-            for i in range(ptr[u], ptr[u + 1]):
-                growth[node[i]] -= size[u]
-        if bits > MAX_BITS:
-            return n_settled, bits
-        bits -= bit_length(units[v])
-        v, least = -1, np.int64(0)
-        for f in range(n_front):
-            u = front[f]
-            if v < 0 or growth[u] - size[u] < least:
-                v, least = u, growth[u] - size[u]
-        for f in range(n_front):
-            for k in range(ptr[front[f]], ptr[front[f] + 1]):
-                u = node[k]
-                if place[u] == 0 and growth[u] < least:
-                    v, least = u, growth[u]
-        if v < 0:
-            return n_settled, 0
-        if place[v] == 1:
-            f = 0
-            while front[f] != v:
-                f += 1
-            n_front -= 1
-            for i in range(f, n_front):
-                front[i] = front[i + 1]
 
 
 @kernel
@@ -325,47 +233,30 @@ def choose_order(graph, nodes, group, n_groups, max_starts, steps, order, sizes)
     ptr, node = graph.ptr, graph.node
     units = nodes.units
     n = units.shape[0]
-    place, growth = np.zeros(n, np.int64), np.empty(n, np.int64)
-    size, seen = np.empty(n, np.int64), np.full(n, -1, np.int64)
-    front = np.empty(MAX_BITS + 1, np.int64)
-    trial, starts = np.empty(n, np.int64), np.empty(max_starts, np.int64)
+    place, growth, seen = np.empty(n, np.int64), np.empty(n, np.int64), np.full(n, -1, np.int64)
+    bits, size, trial = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
     n_states, n_choices = np.empty(steps.edge.shape[0]), np.empty(steps.edge.shape[0])
-    members, first = np.empty(n, np.int64), np.zeros(n_groups + 2, np.int64)
     for v in range(n):
-        size[v] = round(64 * np.log2(units[v] + 1.0))
-        if group[v] >= 0:
-            first[group[v] + 2] += 1
-    for g in range(n_groups):
-        first[g + 2] += first[g + 1]
-    for v in range(n):
-        if group[v] >= 0:
-            members[first[group[v] + 1]] = v
-            first[group[v] + 1] += 1
+        bits[v] = bit_length(units[v])
+        size[v] = round(SIZE_SCALE * np.log2(units[v] + 1.0))
+    members, first = members_of_components(group, n_groups)
     filled = 0
     for g in range(n_groups):
         inside = members[first[g] : first[g + 1]]
         n_inside = inside.shape[0]
-        n_starts = min(n_inside, max_starts)
-        for s in range(n_starts):
-            starts[s] = inside[s * n_inside // n_starts]
-        if n_inside > max_starts:  # ends of a long graph are good places to start from
-            starts[0] = farthest(ptr, node, inside[0], trial, seen, 2 * g)
-            starts[1] = farthest(ptr, node, starts[0], trial, seen, 2 * g + 1)
         sizes[g] = np.inf
-        for s in range(n_starts):
-            for v in inside:
-                place[v] = growth[v] = 0
-                for k in range(ptr[v], ptr[v + 1]):
-                    growth[v] += size[node[k]]
-            _, bits = settle_from(starts[s], ptr, node, units, size, place, growth, front, trial)
-            if bits > 0:
-                found = 2.0**bits
+        for start in starting_nodes(ptr, node, inside, max_starts, seen, g):
+            too_many, _ = frontier_order_from(
+                start, ptr, node, inside, bits, MAX_BITS, size, place, growth, trial
+            )
+            if too_many > 0:
+                found = 2.0**too_many
             else:
                 n_steps = list_steps(trial[:n_inside], graph, units, place, steps)
                 found = bound_sizes(steps, n_steps, nodes, sizes[g], n_states, n_choices)
             if found < sizes[g]:
                 sizes[g] = found
-                if bits == 0:
+                if too_many == 0:
                     order[filled : filled + n_inside] = trial[:n_inside]
         filled += n_inside
     return filled

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...exceptions import InfeasibleError, TooLargeToCount
+from .._elimination_kernels import find_components
 from ..edge_lists import checked_edges, checked_scores, half_edges
 from . import _counting_kernels as kernels
 from . import _frontier_kernels as planning
@@ -208,7 +209,7 @@ class _Order:
             return
         self.graph = _graph(n, tail, head, edge)
         group, side, even = np.empty(n, np.int64), np.zeros(n, np.int64), np.empty(n, np.bool_)
-        self.n_groups = planning.find_groups(self.graph, group, side, even)
+        self.n_groups = find_components(self.graph.ptr, self.graph.node, group, side, even)
         self.group = group
         is_two_sided = even[group] & (group >= 0)
         self.nodes = planning.Nodes(units, free.copy(), side, is_two_sided)

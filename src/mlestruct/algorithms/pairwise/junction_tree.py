@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ...exceptions import InfeasibleError
 from ..edge_lists import checked_edges
-from .elimination import checked_order, elimination_order, links_of, plan_of, require_small
+from .separators import checked_order, elimination_order, links_of, plan_of, require_small
 from .tables import checked_tables
 
 Floats = NDArray[np.float64]

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import lapack
 from scipy.sparse.csgraph import connected_components, reverse_cuthill_mckee
-from scipy.sparse.linalg import splu
 
+from ..elimination import minimum_degree_places
 from . import _spanning_tree_kernels as kernels
 
 Ints = NDArray[np.int64]
@@ -169,14 +169,8 @@ def _elimination_places(adjacency: sparse.csr_array) -> Ints:
     n = adjacency.shape[0]
     if adjacency.nnz > 0.1 * n**2:
         place = np.argsort(np.argsort(adjacency.sum(axis=1), kind="stable"))
-    else:  # by minimum degree, which SciPy offers as part of a factorisation only
-        diagonal = sparse.diags_array(adjacency.sum(axis=1) + 1.0)
-        place = splu(
-            sparse.csc_array(diagonal - adjacency),
-            permc_spec="MMD_AT_PLUS_A",
-            diag_pivot_thresh=0.0,
-            options={"SymmetricMode": True},
-        ).perm_c
+    else:
+        place = minimum_degree_places(adjacency)
     _, component = connected_components(adjacency, directed=False)
     is_root = np.zeros(n, dtype=bool)
     is_root[np.unique(component, return_index=True)[1]] = True

@@ -1,0 +1,106 @@
+"""Vertex orders of small width, in which the nodes of a graph are eliminated one after another.
+
+A *frontier order* keeps the eliminated nodes together: what is remembered between two steps is the
+state of the front, all nodes with eliminated and other neighbours. Matchings are counted in such
+orders; they also suit junction trees of images and other long graphs. A *minimum-fill order*
+eliminates nodes anywhere; what is remembered is the separator of each part. It suits junction trees
+of tree-like graphs, whose fronts are large. A *minimum-degree order* is a fast substitute for it
+where tables are matrices, not exponential in the width.
+
+Measured with two states per node, the logarithm (base 2) of the entries of all tables of a
+junction tree is, frontier against minimum fill: 23.9 and 26.6 on a grid of 17 x 17, 20.9 and 21.4
+on one of 10 x 100, 12.7 and 11.0 on a tree of 500 nodes, 32.6 and 20.9 on a random graph of 1000
+nodes and 788 edges. So junction trees take the better of the two.
+"""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse.linalg import splu
+
+from . import _elimination_kernels as kernels
+from .edge_lists import half_edges
+
+Ints = NDArray[np.int64]
+
+
+def frontier_order(
+    n_nodes: int, tail: Ints, head: Ints, n_states: int, max_width: int, max_starts: int = 8
+) -> Ints | None:
+    """The best of the greedy orders from several starts, shape (n_nodes,), by entries of tables.
+
+    None if in each of them some front has more than `max_width` nodes besides the eliminated one.
+    """
+    ptr, half = half_edges(n_nodes, tail, head)
+    neighbour = np.concatenate([head, tail])[half]
+    order, ones = np.empty(n_nodes, np.int64), np.ones(n_nodes, np.int64)
+    size = np.full(n_nodes, round(kernels.SIZE_SCALE * np.log2(n_states)))
+    found = kernels.frontier_order(ptr, neighbour, ones, max_width + 1, size, max_starts, order)
+    return order if found else None
+
+
+def minimum_fill_order(n_nodes: int, tail: Ints, head: Ints, max_width: int) -> Ints:
+    """Greedy order, shape (n_nodes,): next comes the node that couples the fewest new pairs.
+
+    Nodes with more than `max_width` neighbours are not eliminated; once there are no others the
+    search ends, and they follow by their number of neighbours.
+    """
+    neighbours: list[set[int]] = [set() for _ in range(n_nodes)]
+    for i, j in zip(tail.tolist(), head.tolist(), strict=True):
+        neighbours[i].add(j)
+        neighbours[j].add(i)
+
+    def cost(node: int) -> tuple[int, int]:
+        around = neighbours[node]
+        if len(around) > max_width:
+            return len(around), 0
+        apart = sum(len(around - neighbours[other]) - 1 for other in around)
+        return apart // 2, len(around)
+
+    costs = [cost(node) for node in range(n_nodes)]
+    heap = [(costs[v], v) for v in range(n_nodes) if len(neighbours[v]) <= max_width]
+    heapify(heap)
+    order: list[int] = []
+    done = np.zeros(n_nodes, dtype=bool)
+    while heap:
+        price, node = heappop(heap)
+        if done[node] or price != costs[node] or len(neighbours[node]) > max_width:
+            continue  # out of date
+        done[node] = True
+        order.append(node)
+        around = neighbours[node]
+        changed = set(around)
+        for other in around:
+            neighbours[other].discard(node)
+        for other in around:
+            fresh = around - neighbours[other]
+            fresh.discard(other)
+            for new in fresh:  # nodes next to both have one pair less to couple
+                changed |= neighbours[other] & neighbours[new]
+                neighbours[other].add(new)
+                neighbours[new].add(other)
+        for other in changed:
+            costs[other] = cost(other)
+            if len(neighbours[other]) <= max_width:
+                heappush(heap, (costs[other], other))
+    rest = sorted(np.flatnonzero(~done).tolist(), key=lambda v: len(neighbours[v]))
+    return np.array(order + rest, dtype=np.int64)
+
+
+def minimum_degree_places(adjacency: sparse.csr_array) -> Ints:
+    """The place of every node in an order by minimum degree, shape (n_nodes,).
+
+    SciPy offers this order only as part of a factorisation.
+    """
+    diagonal = sparse.diags_array(adjacency.sum(axis=1) + 1.0)
+    factor = splu(
+        sparse.csc_array(diagonal - adjacency),
+        permc_spec="MMD_AT_PLUS_A",
+        diag_pivot_thresh=0.0,
+        options={"SymmetricMode": True},
+    )
+    return np.asarray(factor.perm_c, dtype=np.int64)
