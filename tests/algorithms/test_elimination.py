@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from brute_pairwise import grid_edges, loopy
 from hypothesis import given, settings
+from labellings import grid_edges, loopy
 
 from mlestruct.algorithms.elimination import frontier_order, minimum_fill_order
 
