@@ -9,6 +9,7 @@ from scipy.special import logsumexp
 from mlestruct import BipartiteMatchingCRF, ChainCRF, GraphCRF, GridCRF, MatchingCRF
 from mlestruct.exceptions import TooLargeToCount
 from mlestruct.inference import marginals
+from mlestruct.metrics import pair_reliability, state_reliability
 from mlestruct.structures import Decoding, Vertex
 
 
@@ -253,3 +254,25 @@ def test_an_output_space_of_ones_own_needs_a_decoder_only(variant):
 def test_wrong_output_spaces_are_found_out(space, message):
     with pytest.raises(ValueError, match=message):
         marginals(space, np.linspace(-1.0, 1.0, 8), "fw")
+
+
+# ---------------------------------------------------------------- with the estimators
+def test_marginals_of_the_estimators_are_accepted():
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(n, 4, 2)) for n in (4, 5, 3)]
+    Y = [np.r_[rng.permutation(4)[:3], [-1] * (x.shape[0] - 3)] for x in X]
+    model = BipartiteMatchingCRF(perfect=False).fit(X, Y)
+    found = pair_reliability(model.predict_marginals(X), Y, bipartite=True, events="both")
+    assert found.n == 4 * (4 + 5 + 3) + (4 + 5 + 3) + 3 * 4
+
+    distances = [-np.abs(np.subtract.outer(a, a))[..., None] for a in rng.normal(size=(3, 6))]
+    partners = [np.array([1, 0, 3, 2, 5, 4])] * 3
+    group = MatchingCRF().fit(distances, partners)
+    found = pair_reliability(group.predict_marginals(distances), partners)
+    assert found.n == 3 * 15
+
+    tokens = [rng.normal(size=(n, 2)) for n in (3, 6, 4)]
+    words = [np.where(x[:, 0] > 0, "up", "down").tolist() for x in tokens]
+    chain = ChainCRF().fit(tokens, words)
+    found = state_reliability(chain.predict_marginals(tokens), words, chain.classes_)
+    assert found.n == 2 * 13

@@ -1,0 +1,84 @@
+"""Variants of Frank-Wolfe and of its block version."""
+
+import numpy as np
+import pytest
+from dual_problems import dual_by_hand, likelihood, matching_problem, solve
+
+from mlestruct.learning import (
+    BlockFrankWolfe,
+    FrankWolfe,
+    Stopping,
+    start_near_observed,
+)
+
+
+# ---------------------------------------------------------------------- Frank-Wolfe variants
+@pytest.mark.parametrize(
+    "solver",
+    [
+        FrankWolfe(step="fixed"),
+        BlockFrankWolfe(step="fixed"),
+        BlockFrankWolfe(step="fixed", sampling="uniform"),
+        BlockFrankWolfe(step="fixed", sampling="gap"),
+        BlockFrankWolfe(sampling="uniform"),
+        BlockFrankWolfe(sampling="gap"),
+    ],
+    ids=str,
+)
+def test_every_step_rule_and_sampling_approaches_the_optimum(solver):
+    spaces, problem = matching_problem(11, alpha=1.0)
+    best = solve(problem).objective
+    start = start_near_observed(problem).dual(problem) - best
+    result = solve(problem, solver, Stopping(tol=0.0, max_iter=300))
+    end = dual_by_hand(spaces, problem, result.state.tau) - best
+    assert -1e-9 <= end <= 0.1 * start
+    for space, tau in zip(spaces, result.state.tau, strict=True):
+        assert space.infeasibility(tau) < 1e-9
+
+
+def test_start_near_observed_is_feasible_and_no_worse_than_the_interior():
+    spaces, problem = matching_problem(12, alpha=0.01)
+    start = start_near_observed(problem)
+    for space, tau in zip(spaces, start.tau, strict=True):
+        assert space.infeasibility(tau) < 1e-9
+        assert (tau[np.ptp(space.vertices, axis=0) > 0] > 0).all()
+    interior = [b.structure.interior() for b in problem.blocks]
+    assert start.dual(problem) <= dual_by_hand(spaces, problem, interior) + 1e-9
+
+
+@pytest.mark.parametrize("n_iter", [1, 5, 40])
+def test_averaging_returns_the_weighted_mean_of_the_iterates(n_iter):
+    _, problem = matching_problem(13)
+    seen = []
+    result = solve(
+        problem,
+        FrankWolfe(averaging=True),
+        Stopping(tol=0.0, max_iter=n_iter, callback=lambda p: seen.append(p.theta.copy())),
+    )
+    weights = np.arange(1.0, len(seen) + 1)  # theta_bar <- k/(k+2) theta_bar + 2/(k+2) theta
+    np.testing.assert_allclose(result.theta, weights @ seen / weights.sum(), rtol=1e-10)
+
+
+@pytest.mark.parametrize("solver", [FrankWolfe(averaging=True), BlockFrankWolfe(averaging=True)])
+@pytest.mark.parametrize("n_iter", [2, 30])
+def test_certificate_of_an_averaged_theta_is_about_that_theta(solver, n_iter):
+    _, problem = matching_problem(14, alpha=0.1)
+    result = solve(problem, solver, Stopping(tol=0.0, max_iter=n_iter))
+    assert likelihood(problem, result.theta)[0] >= result.primal - 1e-9
+
+
+def test_averaging_also_approaches_the_optimum():
+    _, problem = matching_problem(15, alpha=1.0)
+    result = solve(problem, BlockFrankWolfe(averaging=True), Stopping(tol=1e-8, max_iter=1000))
+    np.testing.assert_allclose(result.theta, solve(problem).theta, atol=0.02)
+
+
+def test_block_frank_wolfe_repeats_itself_with_the_same_seed():
+    _, problem = matching_problem(16)
+    stopping = Stopping(tol=0.0, max_iter=1)
+    one, two, other = (
+        solve(problem, "bcfw", stopping, random_state=np.random.default_rng(seed))
+        for seed in (5, 5, 6)
+    )
+    np.testing.assert_array_equal(one.theta, two.theta)
+    assert not np.array_equal(one.state.r, other.state.r)

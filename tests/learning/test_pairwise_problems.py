@@ -1,0 +1,119 @@
+"""Dual problems of labellings, against enumeration and finite differences."""
+
+import numpy as np
+import pytest
+from dual_problems import labelling_problem, likelihood
+from scipy.optimize import minimize
+from scipy.special import logsumexp
+
+from mlestruct.features import BinaryFeatures, StateFeatures
+from mlestruct.features.rows import ConstantRows, DenseRows
+from mlestruct.learning import (
+    LBFGS,
+    Block,
+    BlockFrankWolfe,
+    DualProblem,
+    FrankWolfe,
+    Stopping,
+    make_solver,
+)
+from mlestruct.structures import BinaryPairwise, Pairwise, grid
+
+
+def solve(problem, solver="auto", tol=1e-9, max_iter=500):
+    stopping = Stopping(tol=tol, max_iter=max_iter, max_time=20)
+    return make_solver(solver, problem).solve(
+        problem, stopping, random_state=np.random.default_rng(0)
+    )
+
+
+@pytest.mark.parametrize(("n_states", "minimal"), [(2, True), (2, False), (3, False)])
+def test_gradient_of_the_likelihood_equals_finite_differences(n_states, minimal):
+    _, problem = labelling_problem(n_states, minimal)
+    rng = np.random.default_rng(1)
+    theta = 0.3 * rng.normal(size=problem.n_features)
+    gradient = likelihood(problem, theta)[2]
+    for _ in range(4):
+        step = 1e-4 * rng.normal(size=theta.shape)
+        rise = likelihood(problem, theta + step)[0] - likelihood(problem, theta - step)[0]
+        assert rise == pytest.approx(2 * gradient @ step, abs=1e-8)
+
+
+@pytest.mark.parametrize(("n_states", "minimal"), [(2, True), (2, False), (3, False)])
+def test_moments_match_at_the_optimum(n_states, minimal):
+    _, problem = labelling_problem(n_states, minimal)
+    result = solve(problem, tol=1e-11)
+    assert result.converged
+    assert isinstance(make_solver("auto", problem), LBFGS)
+    gradient = likelihood(problem, result.theta)[2]
+    assert np.abs(gradient).max() <= 1e-4
+    # theta = (observed - expected) / alpha, and both sums over states vanish.
+    split = 2 * n_states
+    assert np.abs(result.theta[:split].reshape(n_states, 2).sum(axis=0)).max() < 1e-4
+
+
+@pytest.mark.parametrize("n_states", [2, 3])
+def test_forests_reach_the_exact_maximum_of_the_likelihood(n_states):
+    spaces, problem = labelling_problem(n_states, forest=True, rho="auto", n_blocks=4)
+
+    def loss(theta):
+        total = 0.5 * problem.alpha * theta @ theta
+        for space, block in zip(spaces, problem.blocks, strict=True):
+            scores = block.scores(theta)
+            full = space.lift_scores(scores) if n_states == 2 else scores
+            total -= block.weight * (block.observed.dot(scores) - logsumexp(space.vertices @ full))
+        return total
+
+    reference = minimize(loss, np.zeros(problem.n_features), options={"gtol": 1e-7})
+    result = solve(problem)
+    assert result.converged
+    assert result.objective == pytest.approx(-reference.fun, abs=1e-6)
+    np.testing.assert_allclose(result.theta, reference.x, atol=1e-3)
+
+
+def test_two_states_in_both_coordinates_learn_the_same():
+    one, two = (solve(labelling_problem(2, minimal)[1], tol=1e-10) for minimal in (True, False))
+    assert one.objective == pytest.approx(two.objective, abs=1e-8)
+    np.testing.assert_allclose(one.theta, two.theta, atol=1e-4)
+
+
+SOLVERS = ["lbfgs", FrankWolfe(), FrankWolfe(step="fixed"), BlockFrankWolfe()]
+
+
+@pytest.mark.parametrize(("n_states", "minimal"), [(2, True), (2, False), (3, False)])
+@pytest.mark.parametrize("solver", SOLVERS, ids=str)
+def test_all_solvers_enclose_the_same_optimum(solver, n_states, minimal):
+    _, problem = labelling_problem(n_states, minimal, alpha=1.0)
+    reference = solve(problem, tol=1e-10)
+    result = solve(problem, solver, tol=1e-3, max_iter=300)
+    assert result.primal <= reference.objective + 1e-8
+    assert result.objective >= reference.primal - 1e-8
+    assert likelihood(problem, result.theta)[0] <= reference.objective + 1e-8
+    assert likelihood(problem, result.theta)[0] >= result.primal - 1e-8
+    assert result.gap < (1e-2 if solver == "lbfgs" else 0.5)
+    # P is strongly concave.
+    distance = np.linalg.norm(result.theta - reference.theta)
+    assert distance <= np.sqrt(2 * (result.gap + 1e-8) / problem.alpha)
+
+
+@pytest.mark.parametrize("n_states", [2, 3])
+@pytest.mark.parametrize("solver", ["fw", "bcfw"])
+def test_paper_algorithms_run_on_grids(solver, n_states):
+    rng = np.random.default_rng(0)
+    blocks = []
+    for _ in range(3):
+        graph = grid(3, 3)
+        label = rng.integers(n_states, size=9)
+        rows = (DenseRows(np.eye(n_states)[label] + rng.normal(size=(9, n_states))),)
+        rows += (ConstantRows(graph.n_edges),)
+        if n_states == 2:
+            structure, features = BinaryPairwise(graph), BinaryFeatures(graph, *rows)
+        else:
+            structure, features = Pairwise(graph, 3), StateFeatures(graph, *rows, 3)
+        blocks.append(Block(structure, features, structure.encode(label)))
+    problem = DualProblem(blocks, 1.0)
+    reference = solve(problem, tol=1e-8)
+    assert reference.converged
+    result = solve(problem, solver, tol=1e-2, max_iter=200)
+    assert result.primal <= reference.objective + 1e-8
+    assert result.objective >= reference.primal - 1e-8
