@@ -13,7 +13,7 @@ from . import __version__
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit status."""
     from .paper.contract import ReproductionError
-    from .paper.interruption import Interrupted
+    from .paper.runner import Interrupted
 
     parser = make_parser()
     options = parser.parse_args(arguments)

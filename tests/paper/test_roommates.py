@@ -1,33 +1,28 @@
-"""The roommate experiment and benchmark from end to end at toy size, and their pictures."""
+"""The roommate experiment from end to end at toy size."""
 
 import json
-import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy.integrate import trapezoid
 
-from benchmarks import roommates as benchmark
 from mlestruct.datasets import Campus, generate_campus, write_campus
 from mlestruct.metrics.ranking import pair_roc
 from mlestruct.paper.roommates import Roommates, data, methods
+from mlestruct.paper.roommates.claims import ITEMS, LOW_RATES, dominates, rates_within
 from mlestruct.paper.roommates.data import OWN, Years
-from mlestruct.paper.roommates.experiment import families
-from mlestruct.paper.roommates.published import ITEMS, STRONG, TRIED
-from mlestruct.paper.roommates.quality import (
+from mlestruct.paper.roommates.evaluation import (
     accepted,
     auc_of,
     curve_rates,
+    evaluated,
     hamming_error,
-    judge,
     score_table,
 )
-from mlestruct.paper.roommates.results import IN_RANGE, RIVALS, read_results
-from mlestruct.paper.roommates.verdicts import LOW_RATES, low_false_positives, rates_within
-from mlestruct.paper.roommates.weights import ranks
+from mlestruct.paper.roommates.experiment import families
+from mlestruct.paper.roommates.results import IN_RANGE, RIVALS, STRONG, TRIED, ranks, read_results
 from mlestruct.paper.store import plain
-from mlestruct.plotting.roommates import plot_question_weights, plot_roc_curves, plot_roommates
 
 TINY = {
     "data": "generated",
@@ -62,17 +57,10 @@ def found():
     return found_by(TINY)
 
 
-def verdict(outcome, text):
-    """The one verdict whose claim contains a text."""
-    (one,) = [one for one in outcome.verdicts if text in one.claim]
+def claim(outcome, text):
+    """The one claim that contains a text."""
+    (one,) = [one for one in outcome.claims if text in one.sentence]
     return one
-
-
-def said(printed, text):
-    """Whether a printed verdict says yes."""
-    found = re.search(re.escape(text) + r".*: (yes|NO)", printed)
-    assert found, text
-    return found[1] == "yes"
 
 
 # ---------------------------------------------------------------------- from end to end
@@ -90,7 +78,7 @@ def test_outcome_tells_what_the_parts_found(found, tmp_path):
         for k in (1, 2)
         for rival in RIVALS
     )
-    assert verdict(outcome, "higher AUC").holds is above
+    assert claim(outcome, "higher AUC").holds is above
     for k in (1, 2):
         part = found[f"campus {k}, perceptron"]["methods"][methods.PERCEPTRON]
         assert aucs[f"campus {k}", methods.PERCEPTRON] == part["auc"]
@@ -98,7 +86,7 @@ def test_outcome_tells_what_the_parts_found(found, tmp_path):
         aucs[f"campus {k}", methods.PERCEPTRON] < aucs[f"campus {k}", methods.CONSTANT]
         for k in (1, 2)
     )
-    assert verdict(outcome, "perceptron, trained again").holds is below
+    assert claim(outcome, "perceptron, trained again").holds is below
     for row in tables["methods"].rows:
         assert row[1] == pytest.approx(np.mean([aucs[f"campus {k}", row[0]] for k in (1, 2)]), 1e-3)
     counts = {row[0]: row[1] for row in tables["tuning"].rows}
@@ -107,10 +95,10 @@ def test_outcome_tells_what_the_parts_found(found, tmp_path):
     assert counts["SVM"] == 3 * (2 * 3 + 1)  # lambdas; passes of two forms, and the best objective
 
 
-def test_published_numbers_have_remarks(found):
+def test_published_numbers_have_notes(found):
     outcome = Roommates().outcome(TINY, found)
     assert len(outcome.comparisons) == len(ITEMS) + 2
-    assert all(one.remark for one in outcome.comparisons)
+    assert all(one.note for one in outcome.comparisons)
     rivals = [one for one in outcome.comparisons if one.whose == "rival"]
     assert [(one.published, one.better) for one in rivals] == [(0.504, "none"), (0.9992, "none")]
     in_range = [found[f"campus {k}, SVM, {TRIED}"]["methods"][methods.SVM]["auc"] for k in (1, 2)]
@@ -129,8 +117,8 @@ def test_questions_are_judged_by_the_learned_weights(found):
         theta = found[f"campus {k}, ours"]["methods"][methods.LIKELY]["theta"]
         learned = dict(zip(questions, theta, strict=False))  # differences come first
         kept += set(sorted(learned, key=learned.get)[:3]) == set(STRONG)
-    one = verdict(outcome, "the likelihood chooses")
-    assert f"first on {kept} of 2" in one.remark
+    one = claim(outcome, "the likelihood chooses")
+    assert f"first on {kept} of 2" in one.measured
     assert one.holds is (kept == 2)
     # What was planted is compared in the form to which the ridge penalty leads.
     planted = found["campus 1, nothing learned"]["planted"]
@@ -144,11 +132,11 @@ def test_the_better_range_of_lambdas_is_shown(found):
     }
     for name in (methods.SVM, methods.SVM_LAST, methods.SVM_OPTIMUM):
         best = max(regions, key=lambda region: regions[region][name]["validation"])
-        assert first.entries[name].auc == regions[best][name]["auc"]
-        assert first.entries[name + IN_RANGE].auc == regions[TRIED][name]["auc"]
+        assert first.auc(name) == regions[best][name]["auc"]
+        assert first.auc(name + IN_RANGE) == regions[TRIED][name]["auc"]
     changed = json.loads(json.dumps(found))
     changed[f"campus 1, SVM, {TRIED}"]["methods"][methods.SVM] |= {"validation": 2.0, "auc": 0.123}
-    assert read_results(TINY, changed)[0].entries[methods.SVM].auc == 0.123
+    assert read_results(TINY, changed)[0].auc(methods.SVM) == 0.123
 
 
 def test_low_rates_alone_decide_who_dominates_there(found):
@@ -157,8 +145,8 @@ def test_low_rates_alone_decide_who_dominates_there(found):
     ours = first.entries[methods.OURS]
 
     def held(curve):
-        entries = {**first.entries, methods.OURS: replace(ours, curve=curve)}
-        return low_false_positives([replace(first, entries=entries)])[0].holds
+        entries = {**first.entries, methods.OURS: ours | {"curve": curve}}
+        return dominates([replace(first, entries=entries)], "", [methods.CONSTANT]).holds
 
     at, rates = rates_within(*LOW_RATES), curve_rates()
     assert rates[at[[0, -1]]] == pytest.approx(LOW_RATES, rel=0.05)
@@ -166,7 +154,7 @@ def test_low_rates_alone_decide_who_dominates_there(found):
     elsewhere = ones.copy()
     elsewhere[(rates >= LOW_RATES[1]) | (rates < 0.99 * LOW_RATES[0])] = -1.0
     assert held(elsewhere)
-    constant = first.entries[methods.CONSTANT].curve
+    constant = first.entries[methods.CONSTANT]["curve"]
     for place in (at[0], at[-1]):
         low = ones.copy()
         low[place] = constant[place] - 0.01
@@ -204,7 +192,7 @@ def test_own_files_have_no_truth(campus, tmp_path, monkeypatch):
     assert methods.TRUTH not in {row[1] for row in tables["campuses"].rows}
     assert "weights" not in tables
     assert len(tables["own_weights"].rows) == len(campus.questions)
-    assert not [one for one in outcome.verdicts if "agreement" in one.claim]
+    assert not [one for one in outcome.claims if "agreement" in one.sentence]
     assert [picture.name for picture in outcome.pictures] == ["roc"]
     (folder / "extra.csv").write_text("id\n")
     data._own.cache_clear()
@@ -262,7 +250,7 @@ def test_the_rate_of_the_perceptron_changes_nothing_but_the_scale(campus):
     np.testing.assert_allclose(ten.coef_, 8.0 * one.coef_, rtol=1e-12)
 
 
-# ---------------------------------------------------------------------- quality
+# ---------------------------------------------------------------------- evaluation
 def test_accepted_pairs_are_those_above_the_threshold(campus):
     years = Years.of(campus)
     scores = years.X[-1].scores(campus.true_theta)
@@ -276,7 +264,7 @@ def test_accepted_pairs_are_those_above_the_threshold(campus):
     assert accepted(roc, 0.05) == pytest.approx(np.mean(true >= threshold))
     wrong = table[(people[:, None] < people) & (years.Y[-1][:, None] != people)]
     assert np.mean(wrong >= threshold) <= 0.05
-    found = judge(years, campus.true_theta)
+    found = evaluated(years, campus.true_theta)
     assert found["auc"] == roc.auc > 0.6
     assert len(found["curve"]) == curve_rates().size
     assert (found["curve"][-1], np.all(np.diff(found["curve"]) >= 0.0)) == (1.0, True)
@@ -321,89 +309,3 @@ def test_hamming_error_is_that_of_the_best_matching():
 
 def test_equal_weights_share_a_rank():
     assert ranks(np.array([-0.5, 0.0, -1.0, 0.0])) == [2, 3, 1, 3]
-
-
-# ---------------------------------------------------------------------- benchmark
-def test_quick_benchmark_prints_all_tables(monkeypatch, capsys):
-    monkeypatch.setattr(benchmark, "warm_up", lambda: None)
-    monkeypatch.setattr(benchmark, "FITS", ((1.0, "local", 1), (0.95, "local", 1)))
-    fine = benchmark.run(generate_campus(40, 2, random_state=0), budget=0.5, fresh=False)
-    printed = capsys.readouterr().out
-    for text in ("  1    local", "  0.95 local", "in decoder", "fractional", "bcfw, pass"):
-        assert text in printed
-    assert said(printed, "the local optimum is proven to be that of the exact polytope")
-    assert ("memory at most 2 GB: yes" in printed) is fine["memory"]
-    assert ("so close: yes" in printed) is fine["sooner"]
-
-
-def test_benchmark_measures_the_objective_of_the_estimator(campus, tmp_path):
-    write_campus(Campus(campus.questions, campus.years[:2]), tmp_path)
-    X, Y = benchmark.load(str(tmp_path))
-    setting = {"rho": 0.95, "polytope": "local", "n_jobs": 1, "budget": 10.0}
-    ours = benchmark.measure_auto(X, Y, setting)
-    assert [row is not None for row in ours["reached"]] == [True] * 3
-    assert ours["gap"] <= 1e-6
-    assert benchmark.same_optimum(str(tmp_path), ours | setting)
-    for polytope in ("local", "exact"):
-        other = benchmark.measure_bcfw(X, Y, setting | {"polytope": polytope, "budget": 0.5})
-        duals = [row[1] for row in other["history"]]
-        assert duals[0] > duals[-1] >= ours["optimum"] - 1e-5 * abs(ours["optimum"])
-        assert other["calls"] > 4
-        assert 0.0 < other["share"] < 1.0
-
-
-def test_moments_when_gaps_were_reached():
-    one = {"history": [(1.0, -90.0, 20.0), (2.0, -99.5, 9.0), (3.0, -100.0, 0.9)]}
-    assert benchmark.certified_gap_below(one, 1e-2) == 3.0
-    assert benchmark.true_gap_below(one, 1e-2, -100.0) == 2.0
-    assert benchmark.certified_gap_below(one, 1e-3) is None
-
-
-# ---------------------------------------------------------------------- picture
-def test_picture_has_a_curve_for_each_method_and_a_row_for_each_question(tmp_path):
-    rng = np.random.default_rng(0)
-    table = rng.normal(size=(10, 10))
-    roc = pair_roc(table + table.T, np.arange(10) ^ 1)
-    learned = rng.normal(size=(2, 3))
-    figure = plot_roommates({"a": roc, "b": roc}, ["x", "y", "z"], learned, [-1, 0, -2])
-    left, right = figure.axes
-    labels = [text.get_text() for text in left.get_legend().get_texts()]
-    assert labels == [f"a, AUC {roc.auc:.3f}", f"b, AUC {roc.auc:.3f}", "chance, AUC 0.500"]
-    assert [tick.get_text() for tick in right.get_yticklabels()] == ["y", "x", "z"]  # upwards
-    figure.savefig(tmp_path / "picture.png")
-    assert len(plot_roommates({"a": roc}, ["x"], [1.0]).axes) == 2
-
-
-def test_weights_of_another_number_are_refused():
-    with pytest.raises(ValueError, match=r"learned: expected 2 weights, got \(3,\)"):
-        plot_roommates({}, ["x", "y"], [1.0, 2.0, 3.0])
-    with pytest.raises(ValueError, match=r"truth: expected 2 weights, got \(1,\)"):
-        plot_roommates({}, ["x", "y"], [1.0, 2.0], [1.0])
-
-
-def test_curves_on_two_scales(tmp_path):
-    rates = curve_rates()
-    curves = {name: rates**power for name, power in (("a", 0.3), ("b", 0.5), ("c", 0.8))}
-    figure = plot_roc_curves(rates, curves)
-    left, right = figure.axes
-    labels = [text.get_text() for text in left.get_legend().get_texts()]
-    assert labels == ["a", "b", "c", "chance, AUC 0.500"]
-    assert (left.get_xscale(), right.get_xscale()) == ("linear", "log")
-    assert right.get_ylim()[1] == pytest.approx(1.05 * 0.1**0.3, rel=0.05)
-    colours = {line.get_color() for line in left.get_lines()}
-    assert len(colours) == 4
-    figure.savefig(tmp_path / "curves.png")
-    with pytest.raises(ValueError, match=r"a: expected 201 rates, got \(3,\)"):
-        plot_roc_curves(rates, {"a": [0.0, 0.5, 1.0]})
-
-
-def test_published_weights_stand_in_the_rows_of_their_questions(tmp_path):
-    learned = np.array([[-1.0, 0.1, -2.0], [-1.2, 0.0, -2.2]])
-    figure = plot_question_weights(["x", "y", "z"], learned, [-1.0, 0.0, -2.0], {"z": -0.5, "y": 1})
-    left, right = figure.axes
-    rows = [tick.get_text() for tick in left.get_yticklabels()]
-    bars = {
-        rows[round(bar.get_y() + bar.get_height() / 2)]: bar.get_width() for bar in right.patches
-    }
-    assert bars == {"z": -0.5, "y": 1.0}
-    figure.savefig(tmp_path / "weights.png")

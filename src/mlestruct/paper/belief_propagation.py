@@ -5,10 +5,10 @@ of latent Dirichlet allocation that are to be aligned (lda-20): two fits of scik
 LatentDirichletAllocation from different starts on the same generated text, where the score of a
 pair of topics is 10 times the cosine of their words' weights. At this scale some topics are
 matched for certain and others are shared between several, so that marginals are neither flat nor
-settled.
+0 and 1.
 
     FW    `frank_wolfe_marginals`, the plain one of the paper, with a limited number of steps;
-          0 steps are its even start
+          0 steps are its uniform start
     BP    `belief_propagation` with a limited number of sweeps and nothing else
     auto  `BipartiteMatching.marginals` at a given tol, with its certificate
 
@@ -20,11 +20,8 @@ gap that auto certifies is of log Z, and as loose as tol. A structure is built o
 graphs and is not counted. Where Frank-Wolfe does not reach an error within its steps on all
 graphs, ">" shows the mean of what was spent.
 
-Ratios depend on both programs, and the paper gives neither its times nor its topics. This BP is
-compiled and sweeps over rows and columns one after the other; a step of Frank-Wolfe calls a
-decoder. How many sweeps and steps are needed and what each one takes is measured, too. Flat
-marginals are about 1/n, so Frank-Wolfe's start itself is within .05 from n = 20 on and within .01
-at n = 100.
+Ratios depend on both programs, and the paper gives neither its times nor its topics. How many
+sweeps and steps are needed and what each one takes is therefore measured, too.
 """
 
 from __future__ import annotations
@@ -32,39 +29,48 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
+from ..plotting.style import COLOURS, DASHES, GREY, MARKERS, checked, clean_axes, new_figure
 from ..structures import BipartiteMatching
-from .belief_speeds import Speeds, comparisons, counted, published
 from .belief_timing import AUTO, BP, FW, KERNEL, METHODS, Race, random_graphs, topic_graphs
-from .contract import Experiment, Outcome, Part, Picture, Setting, Table, Verdict
-from .figures.inference import plot_speed
+from .contract import Claim, Comparison, Experiment, Outcome, Part, Picture, Setting, Table
+
+Floats = NDArray[np.float64]
+
+LEVELS = (0.05, 0.01, 0.005, 0.001)
+PUBLISHED = {  # time of BP / time of FW, as printed, means of 10 graphs
+    "rand-20": ("3.37", "1.56", "1.12", "0.25"),
+    "rand-50": ("18.0", "11.76", "5.18", "0.91"),
+    "rand-75": ("23.87", "23.87", "9.8", "1.5"),
+    "rand-100": ("19.24", "19.24", "10.6", "1.75"),
+    "lda-20": ("1.6", "0.61", "0.34", "0.10"),
+}
 
 
 class BeliefPropagation(Experiment):
-    name: ClassVar[str] = "belief-propagation"
-    title: ClassVar[str] = "Time to accurate marginals: Frank-Wolfe, belief propagation and ours"
-    place: ClassVar[str] = "appendix, table of Frank-Wolfe's speedup over BP"
+    name = "belief-propagation"
+    title = "Time to accurate marginals: Frank-Wolfe, belief propagation and ours"
+    place = "appendix, table of Frank-Wolfe's speedup over BP"
 
     def setting(self, quick: bool) -> Setting:
         sweeps = [1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128, 192, 256]
-        tols = [10.0, 3.0, 1.0, 0.3, 0.1, 0.03, *(10.0**-k for k in range(2, 11))]
         return {
             "data": "generated: weights unif[0, 1], as in the paper; topics of generated text",
             "seed": 2009,
-            "problems": ["rand-20", "rand-50", "lda-20"]
-            if quick
-            else ["rand-20", "rand-50", "rand-75", "rand-100", "lda-20"],
+            "problems": ["rand-20", "rand-50", "lda-20"] if quick else list(PUBLISHED),
             "graphs": 2 if quick else 10,
             "documents": 100 if quick else 400,
             "topic_scale": 10.0,
-            "levels": [0.05, 0.01, 0.005, 0.001],
+            "levels": list(LEVELS),
             "steps": 512 if quick else 131_072,
             "sweeps": sweeps,
-            "tols": tols,
+            "tols": [10.0, 3.0, 1.0, 0.3, 0.1, 0.03, *(10.0**-k for k in range(2, 11))],
             "repetitions": 3 if quick else 9,
         }
 
@@ -73,12 +79,26 @@ class BeliefPropagation(Experiment):
 
     def outcome(self, setting: Setting, found: Mapping[str, Any]) -> Outcome:
         speeds = Speeds(setting, found)
+        times = [speeds.microseconds(p, AUTO) for p in speeds.problems]
+        faster = [speeds.ratio(p, BP, AUTO) for p in speeds.problems]
         return Outcome(
-            summary(speeds),
+            [
+                f"auto takes {np.min(times):.0f} to {np.max(times):.0f} microseconds, its "
+                f"certificate included, and is {np.min(faster):.1f} to {np.max(faster):.1f} times "
+                "as fast as belief propagation at every error."
+            ],
             [ratio_table(speeds), time_table(speeds), reason_table(speeds), long_table(speeds)],
-            [picture(speeds)],
+            [
+                Picture(
+                    "speed",
+                    "CPU time until all marginals are within an error (top; errors get smaller to "
+                    "the right), and how many times as fast as belief propagation (bottom; above "
+                    "1 is faster).",
+                    speed_figure(speeds),
+                )
+            ],
             comparisons(speeds),
-            verdicts(speeds),
+            claims(speeds),
             {
                 "largest certified gap of log Z at the true marginals": speeds.truth_gap,
                 "not reached": speeds.missed(),
@@ -102,107 +122,154 @@ def timed(setting: Setting, problem: str) -> list[dict[str, Any]]:
         return [Race(table, structure, setting).run() for table in tables]
 
 
-# ---------------------------------------------------------------------- what was found
-def summary(speeds: Speeds) -> list[str]:
-    times = [speeds.microseconds(p, AUTO) for p in speeds.problems]
-    faster = [speeds.ratio(p, BP, AUTO) for p in speeds.problems]
-    low, high = min(map(min, times)), max(map(max, times))
-    least, most = min(map(min, faster)), max(map(max, faster))
-    sweeps = [speeds.limit(p, BP, speeds.levels[-1]) for p in speeds.problems]
-    pace = [speeds.piece(p, "step") / speeds.piece(p, "sweep") for p in speeds.problems]
-    missed = speeds.missed()
-    return [
-        f"auto takes {low:.0f} to {high:.0f} microseconds, its certificate included, and is "
-        f"{least:.1f} to {most:.1f} times as fast as belief propagation at every error.",
-        f"{below_published(speeds)}BP reaches an error of {speeds.levels[-1]:g} in {min(sweeps):g} "
-        f"to {max(sweeps):g} sweeps, and a step of Frank-Wolfe, with its MAP call, takes the time "
-        f"of {min(pace):.0f} to {max(pace):.0f} sweeps.",
-        f"Not reached within {speeds.setting['steps']} steps: {'; '.join(missed)}."
-        if missed
-        else "Every method reached every error on all graphs.",
-    ]
+# ---------------------------------------------------------------------- what was measured
+class Speeds:
+    """Times by problem, method and error.
 
+    Parameters
+    ----------
+    setting : with "problems", "levels", "graphs" and "steps"
+    found : by problem, a list over graphs of what `Race.run` returns
+    """
 
-def below_published(speeds: Speeds) -> str:
-    """How often Frank-Wolfe's speedup is below the published one; nothing if none is known."""
-    pairs = [
-        (ours, value)
-        for problem in speeds.problems
-        for ours, (value, _) in zip(
-            speeds.ratio(problem, BP, FW), published(problem, speeds.levels), strict=False
+    def __init__(self, setting: Mapping[str, Any], found: Mapping[str, Any]):
+        self.setting = setting
+        self.found = found
+        self.problems: list[str] = list(setting["problems"])
+        self.levels: list[float] = list(setting["levels"])
+
+    def of(self, problem: str, method: str, level: float) -> list[dict[str, Any]]:
+        """One cell for each graph."""
+        return [
+            cell
+            for graph in self.found[problem]
+            for cell in graph["cells"]
+            if cell["method"] == method and cell["level"] == level
+        ]
+
+    def by_graph(self, problem: str, method: str) -> Floats:
+        """Microseconds, shape (n_levels, n_graphs)."""
+        return np.array(
+            [[c["microseconds"] for c in self.of(problem, method, x)] for x in self.levels]
         )
-    ]
-    if not pairs:
-        return ""
-    below = sum(ours < value for ours, value in pairs)
-    return (
-        f"Frank-Wolfe's speedup over BP is below the published one at {below} of {len(pairs)} "
-        "problems and errors: "
-    )
+
+    def microseconds(self, problem: str, method: str) -> Floats:
+        """Means over graphs, shape (n_levels,)."""
+        return self.by_graph(problem, method).mean(axis=1)
+
+    def ratio(self, problem: str, one: str, other: str) -> Floats:
+        """Mean time of `one` / mean time of `other`, shape (n_levels,)."""
+        return self.microseconds(problem, one) / self.microseconds(problem, other)
+
+    def ratio_range(self, problem: str, one: str, other: str) -> list[tuple[float, float]]:
+        """The least and the largest of the same ratio over graphs, for each level."""
+        ratios = self.by_graph(problem, one) / self.by_graph(problem, other)
+        return [(float(row.min()), float(row.max())) for row in ratios]
+
+    def reached(self, problem: str, method: str) -> list[bool]:
+        """Whether all graphs reached each level."""
+        return [all(c["reached"] for c in self.of(problem, method, x)) for x in self.levels]
+
+    def limit(self, problem: str, method: str, level: float) -> float:
+        """The median of the fastest limits: steps of FW, sweeps of BP, tol of auto."""
+        return float(np.median([cell["limit"] for cell in self.of(problem, method, level)]))
+
+    def piece(self, problem: str, name: str) -> float:
+        """Microseconds of a "sweep", a "step" or an "exponential" of all scores, a mean."""
+        return float(np.mean([graph["pieces"][name] for graph in self.found[problem]]))
+
+    def missed(self) -> list[str]:
+        """Where graphs did not reach an error."""
+        return [
+            f"{problem} at {level:g} by {method} on {count} of {self.setting['graphs']} graphs"
+            for problem in self.problems
+            for method in METHODS
+            for level in self.levels
+            if (count := sum(not c["reached"] for c in self.of(problem, method, level)))
+        ]
+
+    @property
+    def truth_gap(self) -> float:
+        """The largest certified gap of log Z_rho at what is taken as the true marginals."""
+        return max(graph["truth_gap"] for graphs in self.found.values() for graph in graphs)
 
 
-def verdicts(speeds: Speeds) -> list[Verdict]:
+# ---------------------------------------------------------------------- beside the paper
+def published(problem: str, levels: Sequence[float]) -> list[tuple[float, float]]:
+    """Ratios and the value of their last digit, for each level; none if they are not known."""
+    if problem not in PUBLISHED or tuple(levels) != LEVELS:
+        return []
+    return [(float(text), 10.0 ** -len(text.split(".")[1])) for text in PUBLISHED[problem]]
+
+
+def comparisons(speeds: Speeds) -> list[Comparison]:
+    """Speedups over BP beside the published ones, of Frank-Wolfe and of auto.
+
+    Not better or worse: ratios to another program than the published one. None if there are fewer
+    graphs than the published means are taken over.
+    """
+    if speeds.setting["graphs"] < 10:
+        return []
+    found = []
+    for method, text in ((FW, "time of FW"), (AUTO, "time of auto (published: of FW)")):
+        for problem in speeds.problems:
+            ours, reached = speeds.ratio(problem, BP, method), speeds.reached(problem, method)
+            ranges = speeds.ratio_range(problem, BP, method)
+            for k, (value, digit) in enumerate(published(problem, speeds.levels)):
+                found.append(
+                    Comparison(
+                        f"{problem}, error {speeds.levels[k]:g}: time of BP / {text}",
+                        value,
+                        float(ours[k]),
+                        "none",
+                        digit,
+                        ranges[k],
+                        note=""
+                        if reached[k]
+                        else f"not reached on all graphs: at most {ours[k]:.3g}",
+                    )
+                )
+    return found
+
+
+def claims(speeds: Speeds) -> list[Claim]:
+    levels = speeds.levels
+    ratios = {problem: speeds.ratio(problem, BP, FW) for problem in speeds.problems}
+    told = ", ".join(f"{problem} {v[0]:.2g} to {v[-1]:.2g}" for problem, v in ratios.items())
     return [
-        good_accuracy_quickly(speeds),
-        slow_to_tight_errors(speeds),
+        Claim(
+            f"Frank-Wolfe is faster than BP to an error of {levels[0]:g}",
+            bool(min(values[0] for values in ratios.values()) > 1.0),
+            "time of BP / time of FW: "
+            + ", ".join(f"{problem} {values[0]:.2g}" for problem, values in ratios.items()),
+        ),
+        Claim(
+            "Frank-Wolfe loses ground to BP as errors get smaller",
+            all(values[-1] < values[0] for values in ratios.values()),
+            f"time of BP / time of FW from {levels[0]:g} to {levels[-1]:g}: {told}",
+        ),
         auto_is_fastest(speeds, "BP and FW", (BP, FW)),
         auto_is_fastest(speeds, "BP's compiled part alone", (KERNEL,)),
     ]
 
 
-def good_accuracy_quickly(speeds: Speeds) -> Verdict:
-    level = speeds.levels[0]
-    ratios = {problem: speeds.ratio(problem, BP, FW)[0] for problem in speeds.problems}
-    lost = [
-        f"; on {problem} BP needs {counted(speeds.limit(problem, BP, level), 'sweep')} and "
-        f"Frank-Wolfe {counted(speeds.limit(problem, FW, level), 'step')}"
-        for problem, value in ratios.items()
-        if not value > 1.0
-    ]
-    return Verdict(
-        f"Frank-Wolfe is faster than BP to an error of {level:g}",
-        not lost,
-        "time of BP / time of FW: "
-        + ", ".join(f"{problem} {value:.2g}" for problem, value in ratios.items())
-        + "".join(lost),
-    )
-
-
-def slow_to_tight_errors(speeds: Speeds) -> Verdict:
-    ratios = {problem: speeds.ratio(problem, BP, FW) for problem in speeds.problems}
-    return Verdict(
-        "Frank-Wolfe loses ground to BP as errors get smaller",
-        all(values[-1] < values[0] for values in ratios.values()),
-        f"time of BP / time of FW from {speeds.levels[0]:g} to {speeds.levels[-1]:g}: "
-        + ", ".join(f"{problem} {v[0]:.2g} to {v[-1]:.2g}" for problem, v in ratios.items()),
-    )
-
-
-def auto_is_fastest(speeds: Speeds, name: str, rivals: Sequence[str]) -> Verdict:
-    slower = [
-        f"{problem} at {level:g}: {value:.2f} times {rival}'s time"
+def auto_is_fastest(speeds: Speeds, name: str, rivals: Sequence[str]) -> Claim:
+    """Only if auto reaches every error."""
+    worst = max(
+        (float(value), f"{problem} at {level:g}, {rival}")
         for problem in speeds.problems
         for rival in rivals
-        for level, value, done in zip(
-            speeds.levels,
-            speeds.ratio(problem, AUTO, rival),
-            speeds.reached(problem, AUTO),
-            strict=True,
-        )
-        if value > 1.0 or not done
-    ]
-    return Verdict(
+        for level, value in zip(speeds.levels, speeds.ratio(problem, AUTO, rival), strict=True)
+    )
+    reached = all(all(speeds.reached(problem, AUTO)) for problem in speeds.problems)
+    return Claim(
         f"auto, with its certificate, is at least as fast as {name} at every error",
-        not slower,
-        "not on " + "; ".join(slower) if slower else "",
+        reached and worst[0] <= 1.0,
+        f"at most {worst[0]:.2f} times the time ({worst[1]})",
     )
 
 
-# ---------------------------------------------------------------------- tables and the picture
-def level_heads(speeds: Speeds) -> list[str]:
-    return [f"{level:g}" for level in speeds.levels]
-
-
+# ---------------------------------------------------------------------- tables
 def ratio_table(speeds: Speeds) -> Table:
     """How many times as fast as BP: published, and here."""
     rows: list[list[Any]] = []
@@ -211,35 +278,26 @@ def ratio_table(speeds: Speeds) -> Table:
         if known:
             rows.append([problem, "FW, published", *(f"{value:g}" for value, _ in known)])
         for method in (FW, AUTO):
-            values, reached = speeds.ratio(problem, BP, method), speeds.reached(problem, method)
-            shown = [f"{value:.3g}" for value in values]
-            rows.append([problem, method, *bounded(shown, reached, "<")])
+            values = [f"{value:.3g}" for value in speeds.ratio(problem, BP, method)]
+            rows.append([problem, method, *bounded(values, speeds.reached(problem, method), "<")])
     return Table(
         "ratios",
         "how many times as fast as BP, by the largest error of a marginal",
-        ["problem", "method", *level_heads(speeds)],
+        ["problem", "method", *(f"{level:g}" for level in speeds.levels)],
         rows,
     )
 
 
 def time_table(speeds: Speeds) -> Table:
-    rows = [
-        [
-            problem,
-            method,
-            *bounded(
-                [round(spent) for spent in speeds.microseconds(problem, method)],
-                speeds.reached(problem, method),
-                ">",
-            ),
-        ]
-        for problem in speeds.problems
-        for method in METHODS
-    ]
+    rows = []
+    for problem in speeds.problems:
+        for method in METHODS:
+            times = [round(spent) for spent in speeds.microseconds(problem, method)]
+            rows.append([problem, method, *bounded(times, speeds.reached(problem, method), ">")])
     return Table(
         "microseconds",
         f"CPU microseconds to reach an error, means of {speeds.setting['graphs']} graphs",
-        ["problem", "method", *level_heads(speeds)],
+        ["problem", "method", *(f"{level:g}" for level in speeds.levels)],
         rows,
     )
 
@@ -261,7 +319,7 @@ def reason_table(speeds: Speeds) -> Table:
         ]
         pieces = [speeds.piece(problem, name) for name in ("sweep", "step", "exponential")]
         rows.append([problem, pieces[0], counts[0], pieces[1], counts[1], pieces[2]])
-    levels = ", ".join(level_heads(speeds))
+    levels = ", ".join(f"{level:g}" for level in speeds.levels)
     return Table(
         "reasons",
         f"microseconds of a sweep and of a step, how many reach {levels} (medians), and "
@@ -272,29 +330,77 @@ def reason_table(speeds: Speeds) -> Table:
 
 
 def long_table(speeds: Speeds) -> Table:
+    keys = ("method", "level", "reached", "limit", "microseconds")
     rows = [
-        [problem, graph, cell["method"], cell["level"], cell["reached"], cell["limit"],
-         cell["microseconds"]]
+        [problem, graph, *(cell[key] for key in keys)]
         for problem in speeds.problems
         for graph, one in enumerate(speeds.found[problem])
         for cell in one["cells"]
-    ]  # fmt: skip
+    ]
     head = ["problem", "graph", "method", "error", "reached", "fastest limit", "microseconds"]
     return Table("times", "times of all graphs", head, rows, shown=False)
 
 
-def picture(speeds: Speeds) -> Picture:
-    known = {problem: published(problem, speeds.levels) for problem in speeds.problems}
-    figure = plot_speed(
-        speeds.levels,
-        {p: {m: speeds.microseconds(p, m) for m in METHODS} for p in speeds.problems},
-        {p: {m: speeds.reached(p, m) for m in METHODS} for p in speeds.problems},
-        {p: {m: speeds.ratio(p, BP, m) for m in (FW, AUTO)} for p in speeds.problems},
-        {p: [value for value, _ in pairs] for p, pairs in known.items() if pairs},
+# ---------------------------------------------------------------------- the picture
+def speed_figure(speeds: Speeds) -> Any:
+    """Time to reach an error, and how many times as fast as BP; a column per problem."""
+    levels = speeds.levels
+    figure = new_figure(1.0 + 2.1 * len(speeds.problems), 6.4)
+    grid = figure.subplots(2, len(speeds.problems), squeeze=False, sharex=True, sharey="row")
+    for (top, bottom), problem in zip(grid.T, speeds.problems, strict=True):
+        known = [value for value, _ in published(problem, levels)]
+        bottom.axhline(1.0, color=GREY, linewidth=1.0, zorder=1)
+        if known:
+            bottom.plot(
+                range(len(levels)), known, color=GREY, linestyle="-", linewidth=3.0, marker="o",
+                markersize=7, markerfacecolor="white", label="FW, published",
+            )  # fmt: skip
+        for k, method in enumerate(METHODS):
+            reached = speeds.reached(problem, method)
+            plot_times(top, speeds.microseconds(problem, method), reached, method, k, "up")
+            if method in (FW, AUTO):
+                ratios = speeds.ratio(problem, BP, method)
+                plot_times(bottom, ratios, reached, method, k, "down")
+        clean_axes(top, problem)
+        clean_axes(bottom)
+        bottom.set_xlabel("largest error")
+    for axes in grid.ravel():
+        axes.set_yscale("log")
+        axes.set_xticks(range(len(levels)), [f"{level:g}" for level in levels])
+        axes.margins(x=0.12, y=0.14)
+    grid[0, 0].set_ylabel("CPU microseconds")
+    grid[1, 0].set_ylabel("times as fast as BP")
+    handles: dict[str, Any] = {}
+    for axes in grid.ravel():
+        handles |= dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
+    order = sorted(handles, key=lambda label: label.endswith("not yet reached"))
+    figure.legend(
+        [handles[label] for label in order], order, frameon=False, fontsize=9.5,
+        loc="outside lower center", ncols=max(1, int(figure.get_figwidth() / 1.8)),
+    )  # fmt: skip
+    return figure
+
+
+def plot_times(
+    axes: Any, times: ArrayLike, reached: Sequence[bool], label: str, k: int, bound: str
+) -> None:
+    """A line with a point per level; hollow with an arrow ("up" or "down") where not reached."""
+    row, done = checked(times, reached)[0], np.asarray(reached, dtype=bool)
+    places = np.arange(len(row))
+    style = {"color": COLOURS[k], "marker": MARKERS[k], "markersize": 6.5, "zorder": 20 - k}
+    axes.plot(places, row, color=COLOURS[k], linestyle=DASHES[k], linewidth=1.8, zorder=10 - k)
+    axes.plot(
+        places[done], row[done], linestyle="none", markeredgecolor="white", label=label, **style
     )
-    return Picture(
-        "speed",
-        "CPU time until all marginals are within an error (top; errors get smaller to the right), "
-        "and how many times as fast as belief propagation (bottom; above 1 is faster).",
-        figure,
-    )
+    if done.all():
+        return
+    axes.plot(
+        places[~done], row[~done], linestyle="none", markerfacecolor="white",
+        label=f"{label}, not yet reached", **style,
+    )  # fmt: skip
+    factor = 2.6 if bound == "up" else 1.0 / 2.6  # on a log scale
+    for x, y in zip(places[~done], row[~done], strict=True):
+        axes.annotate(
+            "", (x, y * factor), (x, y * factor**0.2), annotation_clip=False,
+            arrowprops={"arrowstyle": "->", "color": COLOURS[k], "linewidth": 1.2},
+        )  # fmt: skip

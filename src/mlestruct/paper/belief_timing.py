@@ -31,13 +31,7 @@ FW, BP, AUTO = "FW", "BP", "auto"
 KERNEL = "BP, compiled part"
 METHODS = (FW, BP, AUTO, KERNEL)
 
-TRUTH_TOL = 1e-12
-BATCH = 1e-3  # seconds that are measured at least, short calls being repeated
-LONG, FEW = 0.05, 2  # calls of so many seconds are repeated less often
-ONCE = 1.0  # and from here on not at all
 PACE = 9  # sweeps and steps over which the time of one is measured
-NEVER = -1.0  # no change of beliefs is so small that sweeps end before their limit
-LDA_ROUNDS = 10
 
 
 # ---------------------------------------------------------------------- problems
@@ -54,7 +48,7 @@ def topic_graphs(
 
     def topics(start: int) -> Floats:
         model = LatentDirichletAllocation(
-            n_topics, learning_method="batch", max_iter=LDA_ROUNDS, random_state=start
+            n_topics, learning_method="batch", max_iter=10, random_state=start
         )
         return np.asarray(model.fit(counts).components_)
 
@@ -66,17 +60,21 @@ def topic_graphs(
 
 # ---------------------------------------------------------------------- time
 def cpu_seconds(calls: Mapping[Any, Callable[[], Any]], repetitions: int) -> dict[Any, float]:
-    """The least time of each call, all of them taking turns; their first round is a warm-up."""
+    """The least time of each call, all of them taking turns; their first round is a warm-up.
+
+    At least a millisecond is measured, short calls being repeated. Calls of 50 milliseconds are
+    measured three times at most, those of a second once.
+    """
     best: dict[Any, float] = {}
     number: dict[Any, int] = {}
     for key, call in calls.items():
         began = time.process_time()
         call()
         best[key] = time.process_time() - began
-        number[key] = max(1, round(BATCH / max(best[key], 1e-6)))
+        number[key] = max(1, round(1e-3 / max(best[key], 1e-6)))
     for repetition in range(repetitions):
         for key, call in calls.items():
-            if best[key] >= (ONCE if repetition < FEW else LONG):
+            if best[key] >= (1.0 if repetition < 2 else 0.05):
                 continue
             began = time.process_time()
             for _ in range(number[key]):
@@ -147,7 +145,7 @@ class Race:
         self.scores = self.table.ravel()
         self.structure = structure
         self.setting = setting
-        found = structure.marginals(self.scores, None, TRUTH_TOL)
+        found = structure.marginals(self.scores, None, 1e-12)
         self.truth, self.truth_gap = found.tau, float(found.gap)
 
     def run(self) -> dict[str, Any]:
@@ -188,10 +186,13 @@ class Race:
         return calls, errors
 
     def pieces(self) -> Calls:
-        """Calls whose differences are the time of one sweep and of one step."""
+        """Calls whose differences are the time of one sweep and of one step.
+
+        With a negative tolerance sweeps do not end before their limit.
+        """
         return {
-            ("sweeps", 1): partial(compiled_part, self.table, 1, NEVER),
-            ("sweeps", 1 + PACE): partial(compiled_part, self.table, 1 + PACE, NEVER),
+            ("sweeps", 1): partial(compiled_part, self.table, 1, -1.0),
+            ("sweeps", 1 + PACE): partial(compiled_part, self.table, 1 + PACE, -1.0),
             ("steps", 0): partial(self.frank_wolfe, 0),
             ("steps", PACE): partial(self.frank_wolfe, PACE),
             ("exponential", 1): partial(np.exp, self.table),

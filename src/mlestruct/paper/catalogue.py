@@ -24,31 +24,22 @@ class Entry:
         return experiment
 
 
-CATALOGUE = (
-    Entry(
-        "synthetic",
-        "synthetic_likelihoods",
-        "SyntheticLikelihoods",
-        "likelihoods of approximate estimates and their bounds (figure 1, appendix)",
-    ),
-    Entry("rho", "rho", "RhoTable", "test loss by rho, house at gap 50 (table)"),
-    Entry("house-hotel", "house_hotel", "HouseHotel", "test loss by gap, house and hotel (table)"),
-    Entry("mismatch", "mismatch", "Mismatch", "sure and doubtful points of one match (figure)"),
-    Entry("roommates", "roommates", "Roommates", "weights of questions (tables), ROC (figure)"),
-    Entry("horses", "horses", "Horses", "gap and error by time, picture 207 (figures)"),
-    Entry(
-        "perturb-and-map",
-        "perturb_and_map",
-        "PerturbAndMap",
-        "Frank-Wolfe against perturb-and-MAP (appendix, figure)",
-    ),
-    Entry(
-        "belief-propagation",
-        "belief_propagation",
-        "BeliefPropagation",
-        "speed of Frank-Wolfe and belief propagation (appendix, table)",
-    ),
-)
+CATALOGUE = tuple(
+    Entry(*fields)
+    for fields in (
+        ("synthetic", "synthetic", "Synthetic",
+         "likelihoods of approximate estimates and their bounds (figure 1, appendix)"),
+        ("rho", "rho", "RhoTable", "test loss by rho, house at gap 50 (table)"),
+        ("house-hotel", "house_hotel", "HouseHotel", "test loss by gap, house and hotel (table)"),
+        ("mismatch", "mismatch", "Mismatch", "confidence in the points of one match (figure)"),
+        ("roommates", "roommates", "Roommates", "weights of questions (tables), ROC (figure)"),
+        ("horses", "horses", "Horses", "gap and error by time, picture 207 (figures)"),
+        ("perturb-and-map", "perturb_and_map", "PerturbAndMap",
+         "Frank-Wolfe against perturb-and-MAP (appendix, figure)"),
+        ("belief-propagation", "belief_propagation", "BeliefPropagation",
+         "speed of Frank-Wolfe and belief propagation (appendix, table)"),
+    )
+)  # fmt: skip
 NAMES = tuple(entry.name for entry in CATALOGUE)
 
 

@@ -1,8 +1,8 @@
 """What an experiment is, and what comes out of it.
 
 An experiment is split into parts. A part returns plain data (numbers, strings, lists and
-dictionaries) that is kept on disk, so nothing is computed twice. `outcome` makes tables, pictures
-and comparisons from the results of all parts, and computes nothing that takes long.
+dictionaries) that is kept on disk, so nothing is computed twice. `outcome` makes tables, pictures,
+comparisons and claims from the results of all parts, and computes nothing that takes long.
 """
 
 from __future__ import annotations
@@ -22,9 +22,6 @@ Setting = dict[str, Any]
 
 class ReproductionError(ValueError):
     """What the user of the command can put right."""
-
-
-ROUNDING = 0.5  # of the last digit that was published
 
 
 @dataclass(frozen=True)
@@ -61,12 +58,12 @@ class Comparison:
     what : what the number is
     published : as printed
     ours : None if it could not be measured
-    better : whether lower or higher is better; "none" if there is no better (a constant of a
-        machine or of data that differ)
+    better : whether lower or higher is better; "none" if the two are not comparable (another
+        machine, other data)
     digit : the value of the last digit that was published; differences below half of it are none
     spread : the range of ours over repetitions (other splits, other seeds)
     whose : "ours" for the paper's method, "rival" for a method that it compares with
-    remark : why they differ, with the measurement that shows it
+    note : what else a reader has to know
     """
 
     what: str
@@ -76,44 +73,32 @@ class Comparison:
     digit: float = 0.0
     spread: tuple[float, float] | None = None
     whose: Literal["ours", "rival"] = "ours"
-    remark: str = ""
+    note: str = ""
 
     @property
-    def verdict(self) -> str:
-        """ "better", "equal", "worse", "other" (no better) or "missing"."""
+    def verdict(self) -> Literal["better", "equal", "worse", "other", "missing"]:
+        """ "other" means that neither is better."""
         if self.ours is None or math.isnan(self.ours):
             return "missing"
         gain = self.published - self.ours if self.better == "lower" else self.ours - self.published
-        if abs(gain) <= ROUNDING * self.digit + 1e-12:
+        if abs(gain) <= 0.5 * self.digit + 1e-12:
             return "equal"
         if self.better == "none":
             return "other"
         return "better" if gain > 0.0 else "worse"
 
-    @property
-    def sentence(self) -> str:
-        """How ours relates to the published value, in words."""
-        verdict = self.verdict
-        if verdict == "missing" or self.ours is None:
-            said = "Not measured"
-        elif verdict == "equal":
-            said = "Equal within the published digits"
-        elif verdict == "other":
-            said = f"{self.ours:.3g} against {self.published:.3g}"
-        else:
-            said = f"{verdict.capitalize()} by {abs(self.ours - self.published):.2g}"
-            if self.spread is not None and self.spread[0] <= self.published <= self.spread[1]:
-                said += "; the published value is within the range of ours"
-        return f"{said}. {self.remark}".strip() if self.remark else f"{said}."
-
 
 @dataclass(frozen=True)
-class Verdict:
-    """A claim, and whether the measurements bear it out."""
+class Claim:
+    """A statement of the paper (or of ours), and whether the measurements agree with it.
 
-    claim: str
-    holds: bool
-    remark: str = ""
+    holds : None if the results cannot tell; such claims are left out
+    measured : the numbers that decide it
+    """
+
+    sentence: str
+    holds: bool | None
+    measured: str = ""
 
 
 @dataclass(frozen=True)
@@ -138,7 +123,7 @@ class Outcome:
     tables: Sequence[Table]
     pictures: Sequence[Picture]
     comparisons: Sequence[Comparison] = ()
-    verdicts: Sequence[Verdict] = ()
+    claims: Sequence[Claim] = ()
     numbers: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -159,7 +144,8 @@ class Experiment(ABC):
         """What decides the results.
 
         quick : small, and on generated data only; otherwise real data is used where
-            MLESTRUCT_DATA has it. The setting says which under "data".
+            MLESTRUCT_DATA has it. The setting says which under "data", and under "why" for what
+            reason it is not the real one.
         """
 
     @abstractmethod
@@ -168,4 +154,4 @@ class Experiment(ABC):
 
     @abstractmethod
     def outcome(self, setting: Setting, found: Mapping[str, Any]) -> Outcome:
-        """Tables, pictures and comparisons, from the results of all parts by name."""
+        """Tables, pictures, comparisons and claims, from the results of all parts by name."""

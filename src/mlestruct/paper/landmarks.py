@@ -1,4 +1,4 @@
-"""Landmark matching, as several experiments need it: pairs of frames in thirds, tuned fits.
+"""Landmark matching, as several experiments need it: pairs of frames in thirds, tuned fits, losses.
 
 Pairs (i, i + gap) of frames fall into three thirds by i mod 3. Each third is the test set once.
 The configuration of a method (alpha, passes, ...) is chosen by cross-validation over the other two:
@@ -14,6 +14,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import permutations
 from typing import Any
@@ -30,10 +31,12 @@ from ..datasets import (
     make_landmark_sequence,
 )
 from ..models import BipartiteMatchingCRF
+from ..plotting.style import GREY, plot_band
 from .contract import Setting
 
 REAL = "CMU landmarks"
 GENERATED = "generated"
+HINGE, PERCEPTRON = "hinge", "perceptron"
 THIRDS = (0, 1, 2)
 GAPS = tuple(range(0, 100, 10))
 N_LANDMARKS = 30  # of a real frame
@@ -79,9 +82,8 @@ def common_setting(quick: bool, names: Sequence[str]) -> Setting:
 
 def _data(quick: bool, names: Sequence[str]) -> Setting:
     """Which data there is, and why if it is not the real one."""
-    if quick:
-        why = "quick runs need no data"
-    else:
+    why = "quick runs need no data"
+    if not quick:
         try:
             for name in names:
                 load_cmu_landmarks(name)
@@ -95,11 +97,6 @@ def _data(quick: bool, names: Sequence[str]) -> Setting:
 
 def is_real(setting: Setting) -> bool:
     return bool(setting["data"] == REAL)
-
-
-def landmarks_of(setting: Setting) -> int:
-    """The number of landmarks in a frame."""
-    return N_LANDMARKS if is_real(setting) else int(setting["scene"]["n_landmarks"])
 
 
 def load_pairs(setting: Setting, name: str, gap: int) -> FramePairs:
@@ -147,17 +144,17 @@ def others(third: int) -> tuple[int, int]:
 
 # ---------------------------------------------------------------------- methods
 def configurations(setting: Setting, method: str) -> list[Configuration]:
-    """What `method` may choose from, the most regularised first.
+    """What `method` ("rho=..." for the CRF, "hinge" or "perceptron") may choose from.
 
-    method : "rho=..." for the CRF, "hinge" or "perceptron"
+    The most regularised is the first.
     """
-    if method == "hinge":
+    if method == HINGE:
         return [
             {"penalty": penalty, "averaging": averaging}
             for penalty in setting["hinge penalties"]
             for averaging in (False, True)
         ]
-    if method == "perceptron":
+    if method == PERCEPTRON:
         return [
             {"passes": passes, "decay": decay}
             for passes in setting["passes"]
@@ -171,24 +168,21 @@ def name_of(rho: float) -> str:
     return f"rho={rho:g}"
 
 
-def rho_of(method: str) -> float:
-    return float(method.removeprefix("rho="))
-
-
 def estimator(setting: Setting, method: str, chosen: Configuration, n_pairs: int) -> Any:
     """An estimator that is yet to be fitted to `n_pairs` pairs of frames."""
-    if method == "perceptron":
+    if method == PERCEPTRON:
         return BipartiteMatchingPerceptron(
             max_iter=chosen["passes"], decay=chosen["decay"], random_state=0
         )
     alpha = chosen["penalty"] * n_pairs
-    if method == "hinge":
+    if method == HINGE:
         return BipartiteMatchingSVM(
             alpha=alpha, tol=setting["hinge tol"], max_iter=setting["hinge max_iter"],
             averaging=chosen["averaging"], random_state=0,
         )  # fmt: skip
+    rho = float(method.removeprefix("rho="))
     return BipartiteMatchingCRF(
-        rho=rho_of(method), alpha=alpha, tol=setting["tol"], max_iter=setting["max_iter"]
+        rho=rho, alpha=alpha, tol=setting["tol"], max_iter=setting["max_iter"]
     )
 
 
@@ -276,6 +270,62 @@ def cross_validated(
     return best, float(mean[best])
 
 
+# ---------------------------------------------------------------------- losses put together
+Result = Mapping[str, Any]
+"""What `tuned_losses` returns."""
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Test losses of a method.
+
+    thirds : with each third as the test set, after cross-validation and a fit on the other two
+    roles : of fits to one third, chosen on the second, for all six roles of the thirds
+    """
+
+    thirds: tuple[float, ...]
+    roles: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        return float(np.mean(self.thirds))
+
+    @property
+    def role_mean(self) -> float:
+        return float(np.mean(self.roles))
+
+    @property
+    def range(self) -> tuple[float, float]:
+        return min(self.thirds), max(self.thirds)
+
+
+def loss_of(result: Result) -> Loss:
+    return Loss(tuple(result["test"]), tuple(losses_by_role(result["losses"])))
+
+
+def best_of(results: Mapping[str, Result]) -> Loss:
+    """The method chosen by cross-validation as well, of equals the first."""
+    joined = [
+        [
+            None if a == b else [x for result in results.values() for x in result["losses"][a][b]]
+            for b in THIRDS
+        ]
+        for a in THIRDS
+    ]
+    test = [
+        float(results[name]["test"][third]) for third, name in enumerate(chosen_methods(results))
+    ]
+    return Loss(tuple(test), tuple(losses_by_role(joined)))
+
+
+def chosen_methods(results: Mapping[str, Result]) -> list[str]:
+    """For each test third the method with the smallest loss in cross-validation."""
+    return [
+        min(results, key=lambda name: round(results[name]["validation"][third], 12))
+        for third in THIRDS
+    ]
+
+
 def losses_by_role(losses: Sequence[Sequence[Any]]) -> list[float]:
     """Test losses of fits to one third, chosen on the second, for all six roles of the thirds."""
     found = []
@@ -285,11 +335,31 @@ def losses_by_role(losses: Sequence[Sequence[Any]]) -> list[float]:
     return found
 
 
-def chosen_methods(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """For each test third the method with the smallest loss in cross-validation.
+def mean_of(losses: Sequence[Loss]) -> Loss:
+    """The mean over gaps, third by third and role by role."""
+    return Loss(
+        tuple(np.mean([loss.thirds for loss in losses], axis=0).tolist()),
+        tuple(np.mean([loss.roles for loss in losses], axis=0).tolist()),
+    )
 
-    Of equals the first one of `found`.
+
+def plot_losses(
+    axes: Any,
+    x: Sequence[float],
+    curves: Mapping[str, Sequence[Loss]],
+    published: Mapping[str, Sequence[float]],
+) -> None:
+    """Means over the test thirds and their range for each place of `x`; published ones as crosses.
+
+    The first curve is the most important one.
     """
-    return [
-        min(found, key=lambda name: round(found[name]["validation"][third], 12)) for third in THIRDS
-    ]
+    for k, (label, losses) in enumerate(curves.items()):
+        plot_band(axes, x, np.array([loss.thirds for loss in losses]).T, label, k)
+    for marker, colour, (label, row) in zip("x+", ("black", GREY), published.items(), strict=False):
+        axes.plot(
+            x, row, linestyle="none", marker=marker, color=colour, markersize=8.0,
+            markeredgewidth=1.8, label=label, zorder=20,
+        )  # fmt: skip
+    axes.set_ylabel("share of landmarks matched wrongly")
+    axes.set_ylim(bottom=0.0)
+    axes.set_xticks(list(x))

@@ -1,4 +1,8 @@
-"""The same as a Markdown file, for the documentation: made from the JSON files, never typed."""
+"""The same as a Markdown file, for the documentation.
+
+Tables, pictures and claims come from the JSON files. What needs an explanation is written by hand,
+in a file `notes.md` beside the JSON file of an experiment, and is put into its section.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +13,16 @@ from typing import Any
 
 from .catalogue import NAMES
 from .contract import ReproductionError
-from .records import read_records
+from .document import Rows, Writer, numeric_columns, overview, read_records, section, shown_rows
 from .runner import Record
-from .shown import comparison_rows, is_number, overview_rows, setting_text, shown, shown_rows
 from .store import write_json, write_text
 
+NOTES = "notes.md"
 HEAD = """# The paper, reproduced
 
 Every figure and table of *Bethe Learning of Conditional Random Fields via MAP Decoding*, published
-numbers beside ours. Written by `{command}` from the JSON files in `{folder}/`;
-nothing here is typed.
+numbers beside ours. Written by `mlestruct reproduce all{quick} --markdown FILE` from the files in
+`{folder}/`: tables and claims from the JSON files, explanations from `notes.md` beside them.
 """
 
 
@@ -48,72 +52,67 @@ def write_markdown(out: Path, file: Path) -> None:
         target = folder / record["name"]
         target.mkdir(exist_ok=True)
         write_json(target / f"{record['name']}.json", record)
-        for picture in _shippable(record):
-            shutil.copyfile(out / record["name"] / picture["file"], target / picture["file"])
-    write_text(file, markdown(read_records(folder), folder.name))
+        for picture in record["pictures"]:
+            if not picture["shows_data"]:
+                shutil.copyfile(out / record["name"] / picture["file"], target / picture["file"])
+    write_text(file, markdown(folder))
 
 
-def markdown(records: Sequence[Record], folder: str) -> str:
-    """The text; pictures are in folder/NAME/."""
+def markdown(folder: Path) -> str:
+    """The text for the records and notes in a folder, beside which it will be."""
+    records, writer = read_records(folder), Markdown(folder)
     quick = " --quick" if any(record["quick"] for record in records) else ""
-    command = f"mlestruct reproduce all{quick} --markdown FILE"
-    blocks = [HEAD.format(command=command, folder=folder), _overview(records)]
-    blocks += [_section(record, folder) for record in records]
-    return "\n".join(blocks)
+    head, rows = overview(records)
+    linked = [[f"[{row[0]}](#{row[0]})", *row[1:]] for row in rows]
+    blocks = [HEAD.format(quick=quick, folder=folder.name), writer.table(head, linked)]
+    return "\n".join([*blocks, *(section(record, writer) for record in records)])
 
 
-def _overview(records: Sequence[Record]) -> str:
-    head, rows = overview_rows(records)
-    return _table(head, [[f"[{row[0]}](#{row[0]})", *row[1:]] for row in rows])
+class Markdown(Writer):
+    def __init__(self, folder: Path):
+        self.folder = folder
 
+    def title(self, record: Record) -> str:
+        name, quick = record["name"], " --quick" if record["quick"] else ""
+        return (
+            f"## {name}\n\n{record['title']} ({record['place']}). "
+            f"`mlestruct reproduce {name}{quick}`, {record['seconds']:.4g} seconds.\n"
+        )
 
-def _section(record: Record, folder: str) -> str:
-    name = record["name"]
-    quick = " --quick" if record["quick"] else ""
-    lines = [
-        f"## {name}",
-        "",
-        f"{record['title']} ({record['place']}). `mlestruct reproduce {name}{quick}`, "
-        f"{shown(record['seconds'])} seconds.",
-        "",
-        *(f"{sentence}\n" for sentence in record["summary"]),
-    ]
-    for picture in _shippable(record):
-        lines += [f"![{picture['caption']}]({folder}/{name}/{picture['file']})", ""]
-    hidden = [picture for picture in record["pictures"] if picture["shows_data"]]
-    lines += [f"*{one['caption']}* (`{one['file']}`: written, not shipped)\n" for one in hidden]
-    if record["comparisons"]:
-        head, rows = comparison_rows(record["comparisons"])
-        lines += ["**Beside the published numbers**", "", _table(head, rows)]
-    if record["verdicts"]:
-        lines += ["**Claims**", "", *map(_claim, record["verdicts"]), ""]
-    for table in record["tables"]:
-        if "rows" in table:
-            lines += [f"**{table['title']}**", "", _table(table["head"], table["rows"])]
-    lines += [f"Setting: {setting_text(record['setting'])}.", ""]
-    lines += [f"Environment: {setting_text(record['environment'])}.", ""]
-    lines += [f"Parts: {setting_text(record.get('parts', {}))}.", ""]
-    return "\n".join(lines)
+    def heading(self, text: str) -> str:
+        return f"**{text}**\n"
 
+    def paragraph(self, text: str) -> str:
+        return f"{text}\n"
 
-def _shippable(record: Record) -> list[dict[str, Any]]:
-    return [picture for picture in record["pictures"] if not picture["shows_data"]]
+    def notes(self, record: Record) -> str:
+        file = self.folder / record["name"] / NOTES
+        return file.read_text(encoding="utf-8") if file.is_file() else ""
 
+    def picture(self, record: Record, picture: Mapping[str, Any]) -> str:
+        if picture["shows_data"]:
+            return f"*{picture['caption']}* (`{picture['file']}`: written, not shipped)\n"
+        place = f"{self.folder.name}/{record['name']}/{picture['file']}"
+        return f"![{picture['caption']}]({place})\n"
 
-def _claim(one: Mapping[str, Any]) -> str:
-    remark = f" ({one['remark']})" if one["remark"] else ""
-    return f"* **{'yes' if one['holds'] else 'no'}**: {one['claim']}{remark}"
+    def table(self, head: Sequence[str], rows: Rows, kinds: Sequence[str] = ()) -> str:
+        numeric = numeric_columns(rows)
+        lines = [
+            _line(head),
+            "|" + "|".join("---:" if right else "---" for right in numeric) + "|",
+            *(_line(row) for row in shown_rows(rows)),
+        ]
+        return "\n".join(lines) + "\n"
 
+    def claims(self, claims: Sequence[Mapping[str, Any]]) -> str:
+        lines = []
+        for one in claims:
+            measured = f" ({one['measured']})" if one["measured"] else ""
+            lines.append(f"* **{'yes' if one['holds'] else 'no'}**: {one['sentence']}{measured}")
+        return "\n".join(lines) + "\n"
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    numeric = [any(is_number(row[k]) for row in rows) for k in range(len(head))]
-    lines = [
-        _line(head),
-        "|" + "|".join("---:" if right else "---" for right in numeric) + "|",
-        *(_line(row) for row in shown_rows(rows)),
-        "",
-    ]
-    return "\n".join(lines)
+    def details(self, lines: Sequence[str]) -> str:
+        return "\n".join(f"{line}.\n" for line in lines)
 
 
 def _line(cells: Sequence[str]) -> str:

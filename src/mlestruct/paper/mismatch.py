@@ -1,4 +1,4 @@
-"""Sure and doubtful points of one match: what pseudo-marginals say where the prediction is wrong.
+"""Landmark confidence: what pseudo-marginals say where the predicted partner is right or wrong.
 
 The model is learned as in `house_hotel`. The pair shown is the one at the upper quartile of losses
 in the last third at the largest gap; the numbers are over all test pairs of several gaps.
@@ -8,172 +8,225 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..plotting.matching import plot_mismatch
-from .contract import Experiment, Outcome, Part, Picture, Setting, Table, Verdict
-from .doubts import doubts
-from .figures.landmarks import plot_sureness
-from .landmarks import common_setting, is_real
+from ..plotting.style import COLOURS, clean_axes, new_figure
+from .contract import Claim, Experiment, Outcome, Part, Picture, Setting, Table
+from .landmarks import Samples, common_setting, is_real, load_pairs, name_of, tuned_losses
 
-Floats = NDArray[np.float64]
-
-RHOS = (1.0, 0.95, 0.5)
-GAPS = (60, 70, 80, 90)
-UPSIDE = np.array([1.0, -1.0])  # pictures count rows downwards
-UNSURE = 0.05  # a marginal from which a partner is no longer trivial
+SHOWN_THIRD = 2
+SECOND = 0.05  # the least marginal of a second partner that counts
 
 
 class Mismatch(Experiment):
-    name: ClassVar[str] = "mismatch"
-    title: ClassVar[str] = "Landmark matching: sure and doubtful points"
-    place: ClassVar[str] = "graph matchings, figure of a match"
+    name = "mismatch"
+    title = "Landmark matching: confidence in right and wrong partners"
+    place = "graph matchings, figure of a match"
 
     def setting(self, quick: bool) -> Setting:
-        setting = common_setting(quick, ["house"])
-        return setting | {
-            "gaps": [14] if quick else list(GAPS),
-            "rhos": [1.0, 0.5] if quick else list(RHOS),
+        return common_setting(quick, ["house"]) | {
+            "gaps": [14] if quick else [60, 70, 80, 90],
+            "rhos": [1.0, 0.5] if quick else [1.0, 0.95, 0.5],
         }
 
     def parts(self, setting: Setting) -> Sequence[Part]:
         """One per gap and rho."""
         return [
-            Part(part_name(gap, rho), partial(doubts, setting, gap, rho))
+            Part(part_name(gap, rho), partial(landmark_confidence, setting, gap, rho))
             for rho in setting["rhos"]
             for gap in setting["gaps"]
         ]
 
     def outcome(self, setting: Setting, found: Mapping[str, Any]) -> Outcome:
-        real = is_real(setting)
-        by_rho = {
-            rho: Doubts([found[part_name(gap, rho)] for gap in setting["gaps"]])
-            for rho in setting["rhos"]
-        }
-        first = setting["rhos"][0]
-        gap = setting["gaps"][-1]
-        shown = found[part_name(gap, first)]["shown"]
-        left, right, marginals = (np.array(shown[key]) for key in ("left", "right", "marginals"))
-        predicted, truth = (np.array(shown[key], dtype=np.int64) for key in ("predicted", "truth"))
-        figure = plot_mismatch(left * UPSIDE, right * UPSIDE, predicted, truth, marginals)
-        summary = [f"Generated scenes, since {setting['why']}."] if not real else []
-        summary += [doubt.sentence(rho) for rho, doubt in by_rho.items()]
-        sure = {f"rho = {rho:g}": (d.sure[d.right], d.sure[~d.right]) for rho, d in by_rho.items()}
+        real, gaps, rhos = is_real(setting), setting["gaps"], setting["rhos"]
+        by_rho = {rho: [found[part_name(gap, rho)] for gap in gaps] for rho in rhos}
+        points = {rho: collected(results) for rho, results in by_rho.items()}
+        numbers = {rho: summarised(points[rho], results) for rho, results in by_rho.items()}
+        shown = by_rho[rhos[0]][-1]["shown"]
+        a, b = shown["frames"]
+        caption = (
+            f"Frames {a} and {b} of the {setting['sequences'][0]} (gap {gaps[-1]}), rho = "
+            f"{rhos[0]:g}. Top: the predicted matching, wrong pairs in red. Below: marginals of "
+            "the most confident right point and of an uncertain wrong one; true partners are "
+            "ringed."
+        )
         return Outcome(
-            summary=summary,
-            tables=[_table(by_rho)],
+            summary=[
+                f"rho = {rho:g}: {n['wrong']} of {n['landmarks']} test landmarks are matched "
+                "wrongly."
+                for rho, n in numbers.items()
+            ],
+            tables=[_table(numbers)],
             pictures=[
-                Picture("mismatch", _caption(setting, shown, gap, first), figure, real),
+                Picture("mismatch", caption, _match_figure(shown), real),
                 Picture(
-                    "sureness",
+                    "confidence",
                     "Marginals of the predicted partners of test landmarks, by whether they are "
                     "right.",
-                    plot_sureness(sure),
+                    plot_confidence(points),
                 ),
             ],
-            verdicts=[verdict for rho, d in by_rho.items() for verdict in d.verdicts(rho)],
-            numbers={f"rho={rho:g}": doubt.numbers for rho, doubt in by_rho.items()},
+            claims=[claim for rho, n in numbers.items() for claim in claims(rho, n)],
+            numbers={name_of(rho): n for rho, n in numbers.items()},
         )
-
-
-class Doubts:
-    """All test landmarks of one rho.
-
-    right : whether they were matched rightly
-    sure : the marginal of the predicted partner
-    true : the marginal of the true partner
-    place : of the true partner by marginals, 1 is the highest
-    rival : the largest marginal of any other partner than the predicted one
-    """
-
-    def __init__(self, results: Sequence[Mapping[str, Any]]):
-        points = np.array([point for result in results for point in result["points"]])
-        self.right = points[:, 0] > 0.5
-        self.sure, self.true, self.place, self.rival = points[:, 1:].T
-        self.unconverged = sum(result["unconverged"] for result in results)
-
-    @property
-    def numbers(self) -> dict[str, Any]:
-        wrong = ~self.right
-        return {
-            "landmarks": int(self.right.size),
-            "wrong": int(wrong.sum()),
-            "true partner among the two highest when wrong": _mean(self.place[wrong] <= 2),
-            "another partner is not trivial when wrong": _mean(self.rival[wrong] >= UNSURE),
-            "another partner is not trivial when right": _mean(self.rival[self.right] >= UNSURE),
-            "marginal of the predicted partner when right": _mean(self.sure[self.right]),
-            "marginal of the predicted partner when wrong": _mean(self.sure[wrong]),
-            "marginal of the true partner when wrong": _mean(self.true[wrong]),
-            "fits short of their tolerance": self.unconverged,
-        }
-
-    def sentence(self, rho: float) -> str:
-        n = self.numbers
-        if not n["wrong"]:
-            return f"rho = {rho:g}: none of {n['landmarks']} test landmarks is matched wrongly."
-        return (
-            f"rho = {rho:g}: {n['wrong']} of {n['landmarks']} test landmarks are matched wrongly; "
-            f"for {n['true partner among the two highest when wrong']:.0%} of them the true "
-            "partner has the highest or second highest marginal. The predicted partner has "
-            f"{n['marginal of the predicted partner when right']:.2f} on average when right and "
-            f"{n['marginal of the predicted partner when wrong']:.2f} when wrong, where the true "
-            f"one has {n['marginal of the true partner when wrong']:.2f}."
-        )
-
-    def verdicts(self, rho: float) -> list[Verdict]:
-        """The claims of the paper; there is nothing to tell if no landmark is wrong."""
-        n = self.numbers
-        if not n["wrong"] or not self.right.any():
-            return []
-        when_right = n["marginal of the predicted partner when right"]
-        when_wrong = n["marginal of the predicted partner when wrong"]
-        rivals = n["another partner is not trivial when wrong"]
-        second = n["true partner among the two highest when wrong"]
-        return [
-            Verdict(
-                f"rho = {rho:g}: marginals show which predictions to doubt: lower when wrong",
-                when_wrong < when_right,
-                f"{when_right:.3f} when right, {when_wrong:.3f} when wrong",
-            ),
-            Verdict(
-                f"rho = {rho:g}: in many cases a wrongly matched landmark has two partners whose "
-                "marginals are not trivial (in at least half)",
-                rivals >= 0.5,
-                f"{rivals:.0%} have a second one of at least {UNSURE:g}; of those matched rightly "
-                f"{n['another partner is not trivial when right']:.0%}",
-            ),
-            Verdict(
-                f"rho = {rho:g}: errors are not unfounded: the true partner has the highest or "
-                "second highest marginal in at least half of them",
-                second >= 0.5,
-                f"{second:.0%} of {n['wrong']}",
-            ),
-        ]
 
 
 def part_name(gap: int, rho: float) -> str:
     return f"gap {gap}, rho={rho:g}"
 
 
-def _mean(values: Any) -> float | None:
-    return float(np.mean(values)) if len(values) else None
+# ---------------------------------------------------------------------- one gap and rho
+def landmark_confidence(setting: Setting, gap: int, rho: float) -> dict[str, Any]:
+    """Marginals of all test landmarks at one gap, and the pair that is shown.
+
+    Returns
+    -------
+    dict with
+        points : of every test landmark what `described` returns
+        shown : frames, points, partners and marginals of one pair
+        loss, chosen, unconverged : of the fits
+    """
+    name = setting["sequences"][0]
+    look = partial(_look, setting, name, gap)
+    found = tuned_losses(setting, name, gap, name_of(rho), look)
+    return {
+        "points": [point for look in found["looks"] for point in look["points"]],
+        "shown": found["looks"][SHOWN_THIRD]["shown"],
+        "loss": float(np.mean(found["test"])),
+        "chosen": found["chosen"],
+        "unconverged": found["unconverged"],
+    }
 
 
-def _table(by_rho: Mapping[float, Doubts]) -> Table:
-    numbers = {rho: doubt.numbers for rho, doubt in by_rho.items()}
+def _look(
+    setting: Setting, name: str, gap: int, fitted: Any, samples: Samples, third: int
+) -> dict[str, Any]:
+    X, truth = samples
+    predicted, marginals = fitted.predict(X), fitted.predict_marginals(X)
+    points: list[list[float]] = []
+    for p, y, tau in zip(predicted, truth, marginals, strict=True):
+        points += described(p, y, tau)
+    losses = [float(np.mean(p != y)) for p, y in zip(predicted, truth, strict=True)]
+    k = int(np.argsort(losses, kind="stable")[int(0.75 * len(losses))])  # the upper quartile
+    shown = None
+    if third == SHOWN_THIRD:
+        pairs = load_pairs(setting, name, gap)
+        index = 3 * k + third
+        shown = {
+            "frames": pairs.frames[index],
+            "left": pairs.left[index],
+            "right": pairs.right[index],
+            "truth": truth[k],
+            "predicted": predicted[k],
+            "marginals": np.round(marginals[k], 9),
+        }
+    return {"points": points, "shown": shown}
+
+
+def described(predicted: Any, truth: Any, marginals: Any) -> list[list[float]]:
+    """Of every landmark of one pair of frames: whether it was matched rightly, the marginals of
+    the predicted and of the true partner, the rank of the true one (1 is the highest), and the
+    largest marginal of a partner other than the predicted one."""
+    tau, chosen, true = np.asarray(marginals), np.asarray(predicted), np.asarray(truth)
+    rows = np.arange(len(true))
+    rank = 1 + (tau > tau[rows, true][:, None]).sum(axis=1)
+    rest = tau.copy()
+    rest[rows, chosen] = 0.0
+    columns = (chosen == true, tau[rows, chosen], tau[rows, true], rank, rest.max(axis=1))
+    kept: list[list[float]] = np.round(np.column_stack(columns).astype(float), 9).tolist()
+    return kept
+
+
+# ---------------------------------------------------------------------- all test landmarks
+def collected(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The columns of `described` for all gaps, each an array."""
+    points = np.array([point for result in results for point in result["points"]])
+    names = ("right", "predicted", "true", "rank", "second")
+    return dict(zip(names, points.T, strict=True)) | {"right": points[:, 0] > 0.5}
+
+
+def summarised(
+    points: Mapping[str, Any], results: Sequence[Mapping[str, Any]]
+) -> dict[str, float | None]:
+    right, second = points["right"], points["second"] >= SECOND
+
+    def mean(values: Any, where: Any) -> float | None:
+        return float(np.mean(values[where])) if where.any() else None
+
+    return {
+        "landmarks": int(right.size),
+        "wrong": int((~right).sum()),
+        "true partner among the two highest when wrong": mean(points["rank"] <= 2, ~right),
+        "another partner is not trivial when wrong": mean(second, ~right),
+        "another partner is not trivial when right": mean(second, right),
+        "marginal of the predicted partner when right": mean(points["predicted"], right),
+        "marginal of the predicted partner when wrong": mean(points["predicted"], ~right),
+        "marginal of the true partner when wrong": mean(points["true"], ~right),
+        "fits short of their tolerance": sum(result["unconverged"] for result in results),
+    }
+
+
+def claims(rho: float, n: Mapping[str, Any]) -> list[Claim]:
+    """The claims of the paper; there is nothing to tell if no landmark is wrong."""
+    right = n["marginal of the predicted partner when right"]
+    wrong = n["marginal of the predicted partner when wrong"]
+    if right is None or wrong is None:
+        return []
+    second = n["another partner is not trivial when wrong"]
+    high = n["true partner among the two highest when wrong"]
+    return [
+        Claim(
+            f"rho = {rho:g}: marginals show which predictions to distrust: lower when wrong",
+            wrong < right,
+            f"{right:.3f} when right, {wrong:.3f} when wrong",
+        ),
+        Claim(
+            f"rho = {rho:g}: in many cases a wrongly matched landmark has two partners whose "
+            "marginals are not trivial (in at least half)",
+            second >= 0.5,
+            f"{second:.0%} have a second one of at least {SECOND:g}; of those matched rightly "
+            f"{n['another partner is not trivial when right']:.0%}",
+        ),
+        Claim(
+            f"rho = {rho:g}: errors are not unfounded: the true partner has the highest or "
+            "second highest marginal in at least half of them",
+            high >= 0.5,
+            f"{high:.0%} of {n['wrong']}",
+        ),
+    ]
+
+
+# ---------------------------------------------------------------------- table and pictures
+def _table(numbers: Mapping[float, Mapping[str, Any]]) -> Table:
     keys = next(iter(numbers.values()))
     rows = [[key, *(found[key] for found in numbers.values())] for key in keys]
-    head = ["of test landmarks", *(f"rho = {rho:g}" for rho in by_rho)]
-    return Table("doubts", "What marginals say of right and wrong predictions", head, rows)
+    head = ["of test landmarks", *(f"rho = {rho:g}" for rho in numbers)]
+    return Table("confidence", "Marginals of right and wrong predictions", head, rows)
 
 
-def _caption(setting: Setting, shown: Mapping[str, Any], gap: int, rho: float) -> str:
-    a, b = shown["frames"]
-    return (
-        f"Frames {a} and {b} of the {setting['sequences'][0]} (gap {gap}), rho = {rho:g}. Top: "
-        "the predicted matching, wrong pairs in red. Below: marginals of the surest right point "
-        "and of a doubtful wrong one; true partners are ringed."
-    )
+def _match_figure(shown: Mapping[str, Any]) -> Any:
+    upside = np.array([1.0, -1.0])  # pictures count rows downwards
+    left, right = (np.array(shown[key]) * upside for key in ("left", "right"))
+    predicted, truth = (np.array(shown[key], dtype=np.int64) for key in ("predicted", "truth"))
+    return plot_mismatch(left, right, predicted, truth, np.array(shown["marginals"]))
+
+
+def plot_confidence(points: Mapping[float, Mapping[str, Any]]) -> Any:
+    """Shares of landmarks by the marginal of the predicted partner, right and wrong ones."""
+    figure = new_figure(4.2 * len(points), 3.6)
+    panels = figure.subplots(1, len(points), squeeze=False, sharey=True)[0]
+    for axes, (rho, found) in zip(panels, points.items(), strict=True):
+        for k, (where, label) in enumerate(((found["right"], "right"), (~found["right"], "wrong"))):
+            row = found["predicted"][where]
+            axes.hist(
+                row, np.linspace(0.0, 1.0, 11), weights=np.full(row.shape, 1.0 / max(row.size, 1)),
+                color=COLOURS[k], alpha=0.65, label=f"{label} ({row.size})",
+            )  # fmt: skip
+        axes.set_xlabel("marginal of the predicted partner")
+        clean_axes(axes, f"rho = {rho:g}")
+        axes.legend(frameon=False, fontsize=8.5, loc="upper left")
+    panels[0].set_ylabel("share of landmarks")
+    return figure

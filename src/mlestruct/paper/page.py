@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
 
-from .records import read_records
+from .document import Rows, Writer, numeric_columns, overview, read_records, section, shown_rows
 from .runner import Record
-from .shown import comparison_rows, is_number, overview_rows, setting_text, shown, shown_rows
 from .store import write_text
-
-FILE = "index.html"
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1c1f23; --soft: #5d6670; --line: #d9dee3; --paper: #fff;
@@ -36,7 +33,8 @@ th, td { padding: .28rem .7rem; border-bottom: 1px solid var(--line); text-align
 th { font-weight: 600; border-bottom: 2px solid var(--line); }
 td.number, th.number { text-align: right; white-space: nowrap; }
 tr.rival td:first-child { color: var(--soft); }
-.better, .equal, .yes { color: var(--good); } .worse, .no { color: var(--bad); }
+.yes, tr.better td:last-child, tr.equal td:last-child { color: var(--good); }
+.no, tr.worse td:last-child { color: var(--bad); }
 figure { margin: 1.4rem 0; } figcaption { color: var(--soft); font-size: .88rem; }
 img { max-width: 100%; height: auto; background: #fff; border-radius: 4px; }
 ul.claims { list-style: none; padding: 0; } ul.claims li { margin: .3rem 0; }
@@ -47,24 +45,26 @@ details { margin: .6rem 0; }
 
 def write_page(folder: Path, failed: Mapping[str, str] | None = None) -> Path:
     """Write folder/index.html; `failed` are experiments that did not end well, and why."""
-    file = folder / FILE
+    file = folder / "index.html"
     write_text(file, page(read_records(folder), folder, failed or {}))
     return file
 
 
 def page(records: Sequence[Record], folder: Path, failed: Mapping[str, str]) -> str:
     """The whole page."""
+    writer = Html(folder)
     quick = bool(records) and all(record["quick"] for record in records)
     kind = "Small problems on generated data; for published numbers run without --quick. "
+    head, rows = overview(records)
     body = [
         "<h1>Bethe Learning of Conditional Random Fields via MAP Decoding, reproduced</h1>",
         f'<p class="soft">{kind if quick else ""}Written by <code>mlestruct reproduce</code>.</p>',
-        _overview(records),
+        writer.table(head, rows, links=True),
         *(
             f'<p class="no"><b>{escape(name)} failed:</b> {escape(why)}</p>'
             for name, why in failed.items()
         ),
-        *(_section(record, folder / record["name"]) for record in records),
+        *(section(record, writer) for record in records),
     ]
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -74,113 +74,66 @@ def page(records: Sequence[Record], folder: Path, failed: Mapping[str, str]) -> 
     )
 
 
-def _overview(records: Sequence[Record]) -> str:
-    head, rows = overview_rows(records)
-    linked = [
-        [f'<a href="#{escape(row[0])}">{escape(row[0])}</a>', *(escape(cell) for cell in row[1:])]
-        for row in rows
-    ]
-    return _html_table(head, linked, numeric=(4,))
+class Html(Writer):
+    """HTML, with the pictures of a folder inside."""
 
+    def __init__(self, folder: Path):
+        self.folder = folder
 
-def _section(record: Record, folder: Path) -> str:
-    blocks = [
-        f'<h2 id="{escape(record["name"])}">{escape(record["title"])}</h2>',
-        f'<p class="soft">{escape(record["place"])} · <code>mlestruct reproduce '
-        f"{escape(record['name'])}{' --quick' if record['quick'] else ''}</code> · "
-        f"{shown(record['seconds'])} s</p>",
-        *(f"<p>{escape(sentence)}</p>" for sentence in record["summary"]),
-        *(_picture(picture, folder) for picture in record["pictures"]),
-        _comparisons(record["comparisons"]),
-        _claims(record["verdicts"]),
-        *(_table(table) for table in record["tables"] if "rows" in table),
-        _details(record),
-    ]
-    return "\n".join(block for block in blocks if block)
-
-
-def _picture(picture: Mapping[str, Any], folder: Path) -> str:
-    file = folder / picture["file"]
-    if not file.is_file():
-        return f'<p class="no">{escape(picture["file"])} is missing.</p>'
-    data = base64.b64encode(file.read_bytes()).decode("ascii")
-    caption = escape(picture["caption"])
-    return (
-        f'<figure><img alt="{caption}" src="data:image/png;base64,{data}">'
-        f"<figcaption>{caption}</figcaption></figure>"
-    )
-
-
-def _comparisons(comparisons: Sequence[Mapping[str, Any]]) -> str:
-    if not comparisons:
-        return ""
-    head, rows = comparison_rows(comparisons)
-    marked = [
-        [*(escape(cell) for cell in row[:-1]), _marked(row[-1], one["verdict"])]
-        for row, one in zip(rows, comparisons, strict=True)
-    ]
-    classes = ["rival" if one["whose"] == "rival" else "" for one in comparisons]
-    title = "<h3>Beside the published numbers</h3>"
-    return title + _html_table(head, marked, numeric=(1, 2), classes=classes)
-
-
-def _marked(sentence: str, kind: str) -> str:
-    """The first word tells the verdict; colour only repeats it."""
-    word, _, rest = sentence.partition(" ")
-    return f'<span class="{kind}">{escape(word)}</span> {escape(rest)}'
-
-
-def _claims(verdicts: Sequence[Mapping[str, Any]]) -> str:
-    if not verdicts:
-        return ""
-    items = []
-    for one in verdicts:
-        word = "yes" if one["holds"] else "no"
-        remark = f' <span class="soft">({escape(one["remark"])})</span>' if one["remark"] else ""
-        items.append(f'<li><b class="{word}">{word}</b> {escape(one["claim"])}{remark}</li>')
-    return f'<h3>Claims</h3><ul class="claims">{"".join(items)}</ul>'
-
-
-def _table(table: Mapping[str, Any]) -> str:
-    head, rows = table["head"], table["rows"]
-    numeric = [k for k in range(len(head)) if any(is_number(row[k]) for row in rows)]
-    cells = [[escape(cell) for cell in row] for row in shown_rows(rows)]
-    return f"<h3>{escape(table['title'])}</h3>" + _html_table(head, cells, numeric)
-
-
-def _html_table(
-    head: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    numeric: Iterable[int],
-    classes: Sequence[str] = (),
-) -> str:
-    """Cells are HTML already, heads are text."""
-    right = set(numeric)
-
-    def line(tag: str, cells: Sequence[str], kind: str = "") -> str:
-        inner = "".join(
-            f"<{tag}{_class('number' if k in right else '')}>{cell}</{tag}>"
-            for k, cell in enumerate(cells)
+    def title(self, record: Record) -> str:
+        name, quick = escape(record["name"]), " --quick" if record["quick"] else ""
+        return (
+            f'<h2 id="{name}">{escape(record["title"])}</h2>\n'
+            f'<p class="soft">{escape(record["place"])} · '
+            f"<code>mlestruct reproduce {name}{quick}</code> · {record['seconds']:.4g} s</p>"
         )
-        return f"<tr{_class(kind)}>{inner}</tr>"
 
-    kinds = classes or [""] * len(rows)
-    body = "".join(line("td", row, kind) for row, kind in zip(rows, kinds, strict=True))
-    top = line("th", [escape(name) for name in head])
-    return f'<div class="scroll"><table>{top}{body}</table></div>'
+    def heading(self, text: str) -> str:
+        return f"<h3>{escape(text)}</h3>"
 
+    def paragraph(self, text: str) -> str:
+        return f"<p>{escape(text)}</p>"
 
-def _class(name: str) -> str:
-    return f' class="{name}"' if name else ""
+    def picture(self, record: Record, picture: Mapping[str, Any]) -> str:
+        file = self.folder / record["name"] / picture["file"]
+        if not file.is_file():
+            return f'<p class="no">{escape(picture["file"])} is missing.</p>'
+        data = base64.b64encode(file.read_bytes()).decode("ascii")
+        caption = escape(picture["caption"])
+        return (
+            f'<figure><img alt="{caption}" src="data:image/png;base64,{data}">'
+            f"<figcaption>{caption}</figcaption></figure>"
+        )
 
+    def table(
+        self, head: Sequence[str], rows: Rows, kinds: Sequence[str] = (), links: bool = False
+    ) -> str:
+        """`links` says that the first column names sections."""
+        right = numeric_columns(rows) or [False] * len(head)
 
-def _details(record: Record) -> str:
-    files = [table["file"] for table in record["tables"]]
-    lines = [
-        f"Setting: {setting_text(record['setting'])}",
-        f"Environment: {setting_text(record['environment'])}",
-        f"Parts: {setting_text(record.get('parts', {}))}",
-        f"Files: {', '.join([record['name'] + '.json', *files])}",
-    ]
-    inner = "".join(f'<p class="soft">{escape(line)}</p>' for line in lines)
-    return f"<details><summary>How it was made</summary>{inner}</details>"
+        looks = [' class="number"' if number else "" for number in right]
+
+        def line(tag: str, cells: Sequence[str]) -> str:
+            pairs = zip(cells, looks, strict=True)
+            return "".join(f"<{tag}{look}>{cell}</{tag}>" for cell, look in pairs)
+
+        body = ""
+        for row, kind in zip(shown_rows(rows), kinds or [""] * len(rows), strict=True):
+            cells = [escape(cell) for cell in row]
+            if links:
+                cells[0] = f'<a href="#{cells[0]}">{cells[0]}</a>'
+            body += f'<tr class="{kind}">{line("td", cells)}</tr>'
+        top = f"<tr>{line('th', [escape(name) for name in head])}</tr>"
+        return f'<div class="scroll"><table>{top}{body}</table></div>'
+
+    def claims(self, claims: Sequence[Mapping[str, Any]]) -> str:
+        items = []
+        for one in claims:
+            word, measured = "yes" if one["holds"] else "no", escape(one["measured"])
+            more = f' <span class="soft">({measured})</span>' if measured else ""
+            items.append(f'<li><b class="{word}">{word}</b> {escape(one["sentence"])}{more}</li>')
+        return f'<ul class="claims">{"".join(items)}</ul>'
+
+    def details(self, lines: Sequence[str]) -> str:
+        inner = "".join(f'<p class="soft">{escape(line)}</p>' for line in lines)
+        return f"<details><summary>How it was made</summary>{inner}</details>"

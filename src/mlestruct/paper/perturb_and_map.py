@@ -17,36 +17,35 @@ shown for rho = 1 (what it converges to), .95 and 1/2 as well, from the library'
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import ConvergenceWarning
 
-from .contract import Experiment, Outcome, Part, Picture, Setting, Table, Verdict
-from .figures.inference import plot_map_calls
-from .map_call_errors import (
-    FW,
-    LASTING,
-    METHODS,
-    PERTURB,
-    PLAIN,
-    STANDARD_ERROR,
-    Errors,
-    limited,
-    optimum_name,
-    traced,
-)
+from ..inference import marginals
+from ..plotting.style import COLOURS, clean_axes, new_figure, plot_band
+from ..structures import BipartiteMatching
+from .contract import Claim, Experiment, Outcome, Part, Picture, Setting, Table
 
-BETTER_RHO = 0.95
-DIFFERENT = 2.0  # growths of errors whose ratio is at least this are called different
+Floats = NDArray[np.float64]
+Errors = dict[str, list[list[float]]]
+"""By method, a list over graphs of lists over calls or temperatures."""
+
+TOL = 1e-9  # gap of log Z_rho
+FW, PLAIN, PERTURB = "FW", "FW, plain", "perturb-and-MAP"
+METHODS = (FW, PLAIN, PERTURB)
+LASTING = (PLAIN, PERTURB)  # cheap enough for many calls
+STANDARD_ERROR = f"{PERTURB}, standard error"
 
 
 class PerturbAndMap(Experiment):
-    name: ClassVar[str] = "perturb-and-map"
-    title: ClassVar[str] = "Marginals from MAP calls: Frank-Wolfe and perturb-and-MAP"
-    place: ClassVar[str] = "appendix, figure of Frank-Wolfe and perturb-and-MAP"
+    name = "perturb-and-map"
+    title = "Marginals from MAP calls: Frank-Wolfe and perturb-and-MAP"
+    place = "appendix, figure of Frank-Wolfe and perturb-and-MAP"
 
     def setting(self, quick: bool) -> Setting:
         calls = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000]
@@ -60,7 +59,7 @@ class PerturbAndMap(Experiment):
             "calls": calls[:7] if quick else calls,
             "betas": [0.1, 1.0, 10.0, 30.0] if quick else betas,
             "many": 300 if quick else 10_000,
-            "rhos": [1.0, BETTER_RHO, 0.5],
+            "rhos": [1.0, 0.95, 0.5],
         }
 
     def parts(self, setting: Setting) -> Sequence[Part]:
@@ -81,16 +80,28 @@ class PerturbAndMap(Experiment):
         limits = {
             curve: np.array([one[curve] for one in by_beta]).T.tolist() for curve in by_beta[0]
         }
-        noise = limits.pop(STANDARD_ERROR)
+        optimum, perturb = means(limits[optimum_name(1.0)]), means(limits[PERTURB])
         return Outcome(
-            summary(setting, traces, limits),
+            [
+                f"The optimum to which Frank-Wolfe converges (rho = 1) is more accurate than "
+                f"{setting['many']} calls of perturb-and-MAP at {(optimum < perturb).sum()} of "
+                f"{len(optimum)} temperatures."
+            ],
             [
                 *(trace_table(setting, beta, errors) for beta, errors in traces.items()),
-                limit_table(setting, limits | {STANDARD_ERROR: noise}),
-                long_table(setting, traces, limits | {STANDARD_ERROR: noise}),
+                limit_table(setting, limits),
+                long_table(setting, traces, limits),
             ],
-            [picture(setting, traces, limits)],
-            verdicts=verdicts(setting, traces, limits),
+            [
+                Picture(
+                    "map-calls",
+                    "Largest error of a marginal against the exact ones, median and quartiles of "
+                    f"{setting['graphs']} graphs: by MAP calls (a, b), and by temperature (c) "
+                    f"after {setting['many']} calls and at the optima of entropies.",
+                    plot_map_calls(setting, traces, limits),
+                )
+            ],
+            claims=claims(setting, traces, limits),
         )
 
 
@@ -102,139 +113,168 @@ def limit_name(beta: float) -> str:
     return f"many calls, beta = {beta:g}"
 
 
-# ---------------------------------------------------------------------- what was found
-def not_below(ours: ArrayLike, theirs: ArrayLike, places: Sequence[float]) -> list[str]:
-    """Where the mean of `ours` is not below that of `theirs`, and both."""
-    one, other = np.asarray(ours).mean(axis=0), np.asarray(theirs).mean(axis=0)
+def optimum_name(rho: float) -> str:
+    return f"optimum, rho = {rho:g}"
+
+
+# ---------------------------------------------------------------------- errors
+def graph_scores(setting: Mapping[str, Any], beta: float) -> list[Floats]:
+    """beta times weights unif[0, 1] of all pairs, for each graph."""
+    size = setting["side"] ** 2
     return [
-        f"{place:g}: {a:.4f} against {b:.4f}"
-        for place, a, b in zip(places, one, other, strict=True)
-        if not a < b
+        beta * np.random.default_rng([setting["seed"], graph]).random(size)
+        for graph in range(setting["graphs"])
     ]
 
 
-def summary(setting: Setting, traces: Mapping[float, Errors], limits: Errors) -> list[str]:
-    """What a reader wants to know first."""
-    shown = min(50, max(setting["calls"]))
-    k = max(k for k, calls in enumerate(setting["calls"]) if calls <= shown)
-    told = [
-        f"{np.mean(errors[PLAIN], axis=0)[k]:.2g} against "
-        f"{np.mean(errors[PERTURB], axis=0)[k]:.2g} at beta = {beta:g}"
-        for beta, errors in traces.items()
-    ]
-    optimum = np.mean(limits[optimum_name(1.0)], axis=0)
-    better = np.mean(limits[optimum_name(BETTER_RHO)], axis=0)
-    perturb = np.mean(limits[PERTURB], axis=0)
-    ahead = int((optimum < perturb).sum())
-    best = int((better < perturb).sum())
-    return [
-        f"After {setting['calls'][k]} MAP calls the largest error of a marginal is, with "
-        f"Frank-Wolfe and perturb-and-MAP, {'; '.join(told)} (means of {setting['graphs']} "
-        "graphs).",
-        f"What Frank-Wolfe converges to (rho = 1) is more accurate than {setting['many']} calls of "
-        f"perturb-and-MAP at {ahead} of {len(optimum)} temperatures; with rho = {BETTER_RHO:g}, at "
-        f"{best}.",
-    ]
+def matchings(scores: Floats, rho: float = 1.0) -> BipartiteMatching:
+    side = round(len(scores) ** 0.5)
+    return BipartiteMatching((side, side), rho)
 
 
-def verdicts(setting: Setting, traces: Mapping[float, Errors], limits: Errors) -> list[Verdict]:
-    found = []
-    for beta, errors in traces.items():
-        found += [
-            always_ahead(setting, beta, name, errors[name], errors[PERTURB])
-            for name in (PLAIN, FW)
-        ]  # fmt: skip
-        found.append(converges_sooner(setting, beta, errors))
-    found.append(more_accurate_overall(setting, limits))
-    found.append(temperature_matters(setting, limits))
-    lost = not_below(limits[optimum_name(BETTER_RHO)], limits[PERTURB], setting["betas"])
-    found.append(
-        Verdict(
-            f"rho = {BETTER_RHO:g} instead of 1: more accurate than perturb-and-MAP at every "
-            "temperature",
-            not lost,
-            f"not at beta = {'; '.join(lost)}" if lost else "",
-        )
-    )
+def exact_tau(scores: Floats) -> Floats:
+    return np.asarray(marginals(matchings(scores), scores, "exact").tau)
+
+
+def errors_by_calls(
+    method: str, scores: Floats, exact: Floats, most: int, seed: int
+) -> tuple[Floats, Any]:
+    """Errors after 1, ..., `most` MAP calls; where a method ends earlier, its last one stays."""
+    errors = np.full(most + 1, np.nan)
+
+    def watch(calls: int, tau: Floats) -> bool:
+        errors[calls] = np.abs(tau - exact).max()
+        return calls >= most
+
+    structure = matchings(scores)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the calls are what is limited
+        if method == PERTURB:
+            answer = marginals(
+                structure, scores, "perturb", n_samples=most, random_state=seed, callback=watch
+            )
+        else:
+            variant = {"variant": "plain"} if method == PLAIN else {}
+            answer = marginals(
+                structure, scores, "fw", tol=TOL, max_iter=most, callback=watch, **variant
+            )
+    last = int(np.flatnonzero(np.isfinite(errors))[-1])
+    errors[last:] = errors[last]
+    return errors[1:], answer
+
+
+def traced(setting: Mapping[str, Any], beta: float) -> Errors:
+    """Errors of all methods after each number of calls."""
+    kept = np.array(setting["calls"]) - 1
+    found: Errors = {name: [] for name in METHODS}
+    for graph, scores in enumerate(graph_scores(setting, beta)):
+        exact = exact_tau(scores)
+        for name in METHODS:
+            errors, _ = errors_by_calls(name, scores, exact, max(setting["calls"]), graph)
+            found[name].append(errors[kept].tolist())
     return found
 
 
-def always_ahead(
-    setting: Setting, beta: float, name: str, ours: ArrayLike, theirs: ArrayLike
-) -> Verdict:
-    lost = not_below(ours, theirs, setting["calls"])
-    return Verdict(
-        f"beta = {beta:g}: {name} is more accurate than {PERTURB} after every number of calls",
-        not lost,
-        f"mean errors; not after {'; '.join(lost)}" if lost else "mean errors",
-    )
+def limited(setting: Mapping[str, Any], beta: float) -> dict[str, list[float]]:
+    """Errors after many calls and at optima, and the largest standard error of perturb-and-MAP."""
+    found: dict[str, list[float]] = {}
+    for graph, scores in enumerate(graph_scores(setting, beta)):
+        exact = exact_tau(scores)
+        for name in LASTING:
+            errors, answer = errors_by_calls(name, scores, exact, setting["many"], graph)
+            found.setdefault(name, []).append(float(errors[-1]))
+            if name == PERTURB:
+                noise = float(answer.report["standard_error"].max())
+                found.setdefault(STANDARD_ERROR, []).append(noise)
+        for rho in setting["rhos"]:
+            tau = marginals(matchings(scores, rho), scores, tol=TOL).tau
+            found.setdefault(optimum_name(rho), []).append(float(np.abs(tau - exact).max()))
+    return found
 
 
-def converges_sooner(setting: Setting, beta: float, errors: Errors) -> Verdict:
-    """Calls of Frank-Wolfe to the error that perturb-and-MAP ends with."""
-    calls = setting["calls"]
-    last = float(np.mean(errors[PERTURB], axis=0)[-1])
-    there = np.flatnonzero(np.mean(errors[PLAIN], axis=0) <= last)
-    enough = f"{calls[there[0]]}" if len(there) else f"more than {calls[-1]}"
-    return Verdict(
-        f"beta = {beta:g}: Frank-Wolfe converges more quickly",
-        bool(len(there)) and calls[there[0]] < calls[-1],
-        f"the error of perturb-and-MAP after {calls[-1]} calls, {last:.2g}, takes it {enough}",
-    )
+# ---------------------------------------------------------------------- claims
+def means(table: ArrayLike) -> Floats:
+    """Over graphs."""
+    return np.asarray(table, dtype=np.float64).mean(axis=0)
 
 
-def more_accurate_overall(setting: Setting, limits: Errors) -> Verdict:
-    betas = setting["betas"]
-    lost = not_below(limits[PLAIN], limits[PERTURB], betas)
-    return Verdict(
-        f"after {setting['many']} calls Frank-Wolfe is more accurate overall",
-        len(lost) < len(betas) / 2,
-        f"mean errors lower at {len(betas) - len(lost)} of {len(betas)} temperatures"
-        + (f"; not at beta = {'; '.join(lost)}" if lost else ""),
-    )
-
-
-def temperature_matters(setting: Setting, limits: Errors) -> Verdict:
-    """Whether errors grow by different factors from the lowest to the highest beta."""
-    betas = setting["betas"]
-    growth = {}
-    for name in LASTING:
-        mean = np.mean(limits[name], axis=0)
-        growth[name] = float(mean[np.argmax(betas)] / mean[np.argmin(betas)])
-    return Verdict(
-        "temperature affects the two differently",
-        max(growth.values()) >= DIFFERENT * min(growth.values()),
-        f"from beta = {min(betas):g} to {max(betas):g} the error of {PLAIN} grows by a factor of "
-        f"{growth[PLAIN]:,.0f}, that of {PERTURB} by {growth[PERTURB]:,.0f}",
-    )
+def claims(setting: Setting, traces: Mapping[float, Errors], limits: Errors) -> list[Claim]:
+    calls, betas = setting["calls"], setting["betas"]
+    found = []
+    for beta, errors in traces.items():
+        theirs = means(errors[PERTURB])
+        for name in (PLAIN, FW):
+            lower = means(errors[name]) < theirs
+            found.append(
+                Claim(
+                    f"beta = {beta:g}: {name} is more accurate than {PERTURB} after every number "
+                    "of calls",
+                    bool(lower.all()),
+                    f"mean errors lower after {lower.sum()} of {len(calls)} numbers of calls",
+                )
+            )
+        there = np.append(means(errors[PLAIN]), 0.0) <= theirs[-1]
+        first = [*calls, np.inf][int(np.argmax(there))]
+        found.append(
+            Claim(
+                f"beta = {beta:g}: Frank-Wolfe converges more quickly",
+                first < calls[-1],
+                f"the error of perturb-and-MAP after {calls[-1]} calls, {theirs[-1]:.2g}, takes "
+                f"it {first:g}",
+            )
+        )
+    ours, theirs = means(limits[PLAIN]), means(limits[PERTURB])
+    n_lower = int((ours < theirs).sum())
+    growth = [row[np.argmax(betas)] / row[np.argmin(betas)] for row in (ours, theirs)]
+    better = int((means(limits[optimum_name(0.95)]) < theirs).sum())
+    return [
+        *found,
+        Claim(
+            f"after {setting['many']} calls Frank-Wolfe is more accurate overall",
+            n_lower > len(betas) / 2,
+            f"mean errors lower at {n_lower} of {len(betas)} temperatures",
+        ),
+        Claim(
+            "temperature affects the two differently: the growths of their errors from the lowest "
+            "to the highest beta differ by a factor of 2 at least",
+            max(growth) >= 2.0 * min(growth),
+            f"from beta = {min(betas):g} to {max(betas):g} the error of {PLAIN} grows by a factor "
+            f"of {growth[0]:,.0f}, that of {PERTURB} by {growth[1]:,.0f}",
+        ),
+        Claim(
+            "rho = 0.95 instead of 1: more accurate than perturb-and-MAP at every temperature",
+            better == len(betas),
+            f"at {better} of {len(betas)}",
+        ),
+    ]
 
 
 # ---------------------------------------------------------------------- tables and the picture
 def trace_table(setting: Setting, beta: float, errors: Errors) -> Table:
-    rows = []
-    for k, calls in enumerate(setting["calls"]):
-        row: list[Any] = [calls]
-        for name in METHODS:
-            values = np.array(errors[name])[:, k]
-            row += [float(values.mean()), float(np.median(values))]
-        rows.append(row)
+    columns = {}
+    for name in METHODS:
+        columns[f"{name}, mean"] = means(errors[name])
+        columns[f"{name}, median"] = np.median(errors[name], axis=0)
     return Table(
         f"traces at {beta:g}",
         f"beta = {beta:g}: largest error of a marginal, mean and median of {setting['graphs']} "
         "graphs",
-        ["MAP calls", *(f"{name}, {what}" for name in METHODS for what in ("mean", "median"))],
-        rows,
+        ["MAP calls", *columns],
+        [
+            [calls, *(float(column[k]) for column in columns.values())]
+            for k, calls in enumerate(setting["calls"])
+        ],
     )
 
 
 def limit_table(setting: Setting, limits: Errors) -> Table:
-    means = [np.mean(table, axis=0) for table in limits.values()]
-    rows = [[beta, *(float(m[k]) for m in means)] for k, beta in enumerate(setting["betas"])]
+    names = [*(name for name in limits if name != STANDARD_ERROR), STANDARD_ERROR]
+    columns = [means(limits[name]) for name in names]
     return Table(
         "many calls",
         f"mean error after {setting['many']} MAP calls, and at the optimum of the entropy",
-        ["beta", *limits],
-        rows,
+        ["beta", *names],
+        [[beta, *(float(c[k]) for c in columns)] for k, beta in enumerate(setting["betas"])],
     )
 
 
@@ -256,12 +296,32 @@ def long_table(setting: Setting, traces: Mapping[float, Errors], limits: Errors)
     return Table("errors", "errors of all graphs", head, rows, shown=False)
 
 
-def picture(setting: Setting, traces: Mapping[float, Errors], limits: Errors) -> Picture:
-    panels = {f"inverse temperature {beta:g}": errors for beta, errors in traces.items()}
-    return Picture(
-        "map-calls",
-        "Largest error of a marginal against the exact ones, median and quartiles of "
-        f"{setting['graphs']} graphs: by MAP calls (a, b), and by temperature (c) after "
-        f"{setting['many']} calls and at the optima of entropies.",
-        plot_map_calls(setting["calls"], panels, setting["betas"], limits),
-    )
+def plot_map_calls(setting: Setting, traces: Mapping[float, Errors], limits: Errors) -> Any:
+    """Errors against MAP calls, and after many of them against temperature.
+
+    Optima have no traces: they are broad lines that do not hide others.
+    """
+    figure = new_figure(3.8 * (len(traces) + 1), 4.2)
+    panels = figure.subplots(1, len(traces) + 1, squeeze=False)[0]
+    for k, (axes, (beta, errors)) in enumerate(zip(panels, traces.items(), strict=False)):
+        for colour, name in enumerate(METHODS):
+            plot_band(axes, setting["calls"], errors[name], name, colour, quartiles=True)
+        axes.set_xlabel("MAP calls")
+        clean_axes(axes, f"({'abcd'[k]}) inverse temperature {beta:g}")
+    last, betas = panels[-1], setting["betas"]
+    for name in LASTING:
+        plot_band(last, betas, limits[name], name, METHODS.index(name), quartiles=True)
+    for colour, rho in enumerate(setting["rhos"], start=len(METHODS)):
+        last.plot(
+            betas, np.median(limits[optimum_name(rho)], axis=0), label=optimum_name(rho),
+            color=COLOURS[colour % len(COLOURS)], alpha=0.5, linewidth=5.0, zorder=3,
+        )  # fmt: skip
+    last.set_xlabel("inverse temperature")
+    clean_axes(last, f"({'abcd'[len(traces)]}) after many calls")
+    panels[0].set_ylabel("largest error of a marginal")
+    for axes in panels:
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.xaxis.set_major_formatter("{x:g}")
+        axes.legend(frameon=False, fontsize=8.5, loc="best")
+    return figure

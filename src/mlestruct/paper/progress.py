@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
-TICK = 1.0  # seconds
-
 
 class Progress:
     """Lines such as `rho 3/6  rho = 0.7 ... 4.2 s`.
@@ -58,6 +56,6 @@ class Progress:
             print(ending, file=self.stream, flush=True)
 
     def _tick(self, text: str, began: float, done: threading.Event) -> None:
-        while not done.wait(TICK):
+        while not done.wait(timeout=1.0):
             self.stream.write(f"\r\x1b[K{text} ... {time.perf_counter() - began:.0f} s")
             self.stream.flush()

@@ -6,22 +6,22 @@ import csv
 import io
 import os
 import platform
+import signal
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import date
 from importlib.metadata import version
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 from .. import __version__
 from .contract import Experiment, Outcome, Part, Table
-from .interruption import interruptible
 from .progress import Progress
 from .store import Store, file_name, plain, write_json, write_text
-
-DPI = 150
-LIBRARIES = ("numpy", "scipy", "numba", "scikit-learn")
 
 Record = dict[str, Any]
 """What the JSON file of an experiment holds."""
@@ -56,23 +56,93 @@ def reproduce(
     for k, part in enumerate(parts):
         if part not in store:
             with told.working(f"  {experiment.name} {k + 1}/{len(parts)}  {part.name}"):
-                compute(part, store)
-    found = {part.name: store.get(part) for part in parts}
+                began = time.perf_counter()
+                with interruptible():
+                    result = part.work()
+                store.keep(part, result, time.perf_counter() - began)
     with told.working("  tables and pictures"):
-        outcome = experiment.outcome(setting, found)
-        seconds = sum(store.seconds(part) for part in parts)
-        made = [store.made(part) for part in parts]
-        record = _record(experiment, setting, quick, seconds, made, outcome)
+        made = {part.name: store.get(part) for part in parts}
+        outcome = experiment.outcome(setting, {name: one["result"] for name, one in made.items()})
+        record = _record(experiment, setting, quick, list(made.values()), outcome)
         _write(folder, outcome, record)
     return record
 
 
-def compute(part: Part, store: Store) -> None:
-    """Do the work of a part and keep its result."""
-    began = time.perf_counter()
-    with interruptible():
-        result = part.work()
-    store.keep(part, result, time.perf_counter() - began)
+def _check_names(parts: Sequence[Part]) -> None:
+    files = [file_name(part.name) for part in parts]
+    twice = sorted({name for name in files if files.count(name) > 1})
+    if twice:
+        raise ValueError(f"parts need different names, got {', '.join(twice)} twice")
+
+
+# ---------------------------------------------------------------------- Ctrl-C
+class Interrupted(BaseException):
+    """Ctrl-C, in a form that no estimator answers."""
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Within, Ctrl-C ends everything; outside it is a KeyboardInterrupt again.
+
+    Estimators answer a KeyboardInterrupt by keeping the best model so far, which is what a user at
+    a prompt wants; a part must not take such a model for its result.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise Interrupted
+
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    except Interrupted:
+        raise KeyboardInterrupt from None
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+# ---------------------------------------------------------------------- what is written
+def _record(
+    experiment: Experiment,
+    setting: Mapping[str, Any],
+    quick: bool,
+    made: Sequence[Mapping[str, Any]],
+    outcome: Outcome,
+) -> Record:
+    finished = [part["finished"] for part in made]
+    record: Record = plain(
+        {
+            "name": experiment.name,
+            "title": experiment.title,
+            "place": experiment.place,
+            "quick": quick,
+            "setting": setting,
+            "environment": environment(),
+            "parts": {
+                "number": len(made),
+                "first finished": min(finished),
+                "last finished": max(finished),
+                "versions": sorted({part["version"] for part in made}),
+            },
+            "seconds": round(sum(part["seconds"] for part in made), 1),
+            "summary": outcome.summary,
+            "comparisons": [asdict(one) | {"verdict": one.verdict} for one in outcome.comparisons],
+            "claims": [asdict(one) for one in outcome.claims if one.holds is not None],
+            "tables": [_table_record(table) for table in outcome.tables],
+            "pictures": [
+                {
+                    "file": f"{file_name(picture.name)}.png",
+                    "caption": picture.caption,
+                    "shows_data": picture.shows_data,
+                }
+                for picture in outcome.pictures
+            ],
+            "numbers": outcome.numbers,
+        }
+    )
+    return record
 
 
 def environment() -> dict[str, Any]:
@@ -81,61 +151,10 @@ def environment() -> dict[str, Any]:
         "date": date.today().isoformat(),
         "mlestruct": __version__,
         "python": platform.python_version(),
-        **{name: version(name) for name in LIBRARIES},
+        **{name: version(name) for name in ("numpy", "scipy", "numba", "scikit-learn")},
         "machine": platform.machine(),
         "cores": os.cpu_count(),
     }
-
-
-def _check_names(parts: Sequence[Part]) -> None:
-    files = [file_name(part.name) for part in parts]
-    if len(set(files)) != len(files):
-        twice = sorted({name for name in files if files.count(name) > 1})
-        raise ValueError(f"parts need different names, got {', '.join(twice)} twice")
-
-
-def _record(
-    experiment: Experiment,
-    setting: Mapping[str, Any],
-    quick: bool,
-    seconds: float,
-    made: Sequence[tuple[str, str]],
-    outcome: Outcome,
-) -> Record:
-    comparisons = [
-        asdict(one) | {"verdict": one.verdict, "sentence": one.sentence}
-        for one in outcome.comparisons
-    ]
-    record = {
-        "name": experiment.name,
-        "title": experiment.title,
-        "place": experiment.place,
-        "quick": quick,
-        "setting": setting,
-        "environment": environment(),
-        "parts": {
-            "number": len(made),
-            "first finished": min(finished for finished, _ in made),
-            "last finished": max(finished for finished, _ in made),
-            "versions": sorted({version for _, version in made}),
-        },
-        "seconds": round(seconds, 1),
-        "summary": list(outcome.summary),
-        "comparisons": comparisons,
-        "verdicts": [asdict(one) for one in outcome.verdicts],
-        "tables": [_table_record(table) for table in outcome.tables],
-        "pictures": [
-            {
-                "file": f"{file_name(picture.name)}.png",
-                "caption": picture.caption,
-                "shows_data": picture.shows_data,
-            }
-            for picture in outcome.pictures
-        ],
-        "numbers": dict(outcome.numbers),
-    }
-    done: Record = plain(record)
-    return done
 
 
 def _table_record(table: Table) -> dict[str, Any]:
@@ -158,5 +177,5 @@ def _write(folder: Path, outcome: Outcome, record: Record) -> None:
         writer.writerows(plain(list(table.rows)))
         write_text(folder / f"{file_name(table.name)}.csv", stream.getvalue())
     for picture in outcome.pictures:
-        picture.figure.savefig(folder / f"{file_name(picture.name)}.png", dpi=DPI)
+        picture.figure.savefig(folder / f"{file_name(picture.name)}.png", dpi=150)
     write_json(folder / f"{record['name']}.json", record)

@@ -16,9 +16,6 @@ import numpy as np
 from .. import __version__
 from .contract import Part, ReproductionError, Setting
 
-FOLDER = "parts"
-TOLD = 3  # differences that an error names
-
 
 class OtherSetting(ReproductionError):
     """The folder holds results of another setting, which are not to be mixed or overwritten."""
@@ -67,7 +64,7 @@ class Store:
     """
 
     def __init__(self, folder: Path, setting: Setting, fresh: bool = False):
-        self.folder = folder / FOLDER
+        self.folder = folder / "parts"
         self.setting = plain(setting)
         self.folder.mkdir(parents=True, exist_ok=True)
         if fresh:
@@ -86,9 +83,10 @@ class Store:
                     f"{file} cannot be read ({error}): remove it, or start again with --fresh"
                 ) from None
             if other:
+                told = _difference(record["setting"], self.setting)
                 raise OtherSetting(
-                    f"{file.parent} holds results of another setting ({_difference(record, self)}):"
-                    " choose another --out, or start again with --fresh"
+                    f"{file.parent} holds results of another setting ({told}): choose another "
+                    "--out, or start again with --fresh"
                 )
             records.append(record)
         return records
@@ -96,17 +94,9 @@ class Store:
     def __contains__(self, part: Part) -> bool:
         return part.name in self._known
 
-    def get(self, part: Part) -> Any:
-        return self._known[part.name]["result"]
-
-    def seconds(self, part: Part) -> float:
-        """How long the part took when it was computed."""
-        return float(self._known[part.name]["seconds"])
-
-    def made(self, part: Part) -> tuple[str, str]:
-        """When the part was finished, and by which version."""
-        record = self._known[part.name]
-        return record["finished"], record["version"]
+    def get(self, part: Part) -> dict[str, Any]:
+        """What `keep` has kept: "result", "seconds", "finished" and "version"."""
+        return self._known[part.name]
 
     def keep(self, part: Part, result: Any, seconds: float) -> None:
         record = {
@@ -126,13 +116,12 @@ def file_name(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9.=+-]+", "_", text).strip("_") or "_"
 
 
-def _difference(record: Mapping[str, Any], store: Store) -> str:
-    """What differs between two settings."""
-    theirs, ours = record["setting"], store.setting
+def _difference(theirs: Setting, ours: Setting) -> str:
+    """What differs between two settings; three entries at most are named."""
     keys = [key for key in {**theirs, **ours} if theirs.get(key) != ours.get(key)]
     told = [f"{k}: {_short(theirs.get(k))} there, {_short(ours.get(k))} wanted" for k in keys]
-    more = [f"{len(told) - TOLD} more"] if len(told) > TOLD else []
-    return "; ".join(told[:TOLD] + more)
+    more = [f"{len(told) - 3} more"] if len(told) > 3 else []
+    return "; ".join(told[:3] + more)
 
 
 def _short(value: Any) -> str:

@@ -7,15 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .style import COLOURS, DASHES, GREY
+from .style import COLOURS, DASHES, GREY, MARKERS, clean_axes, new_figure
 
 if TYPE_CHECKING:
     from ..metrics import Reliability
 
-MARKERS = ("o", "s", "D", "^", "v", "P")
 HEIGHTS = (3.4, 1.0)  # of the diagram and the counts below it
-MARGIN = 0.025  # beyond 0 and 1, so that points there are whole
-LEAST_COUNT = 0.7  # where the counts begin, so that a single event shows
 
 
 def plot_reliability(
@@ -38,15 +35,11 @@ def plot_reliability(
     -------
     matplotlib figure
     """
-    from matplotlib.figure import Figure
-
     named = results if isinstance(results, Mapping) else {"": results}
     if not named:
         raise ValueError("results: expected at least one result, got an empty mapping")
     if ax is None:
-        figure = Figure(figsize=(5.6, 6.8), layout="constrained")
-        figure.set_facecolor("white")
-        ax = figure.add_subplot()
+        ax = new_figure(5.6, 6.8).add_subplot()
     below = _divide(ax)
     figure = ax.figure.figure
     _plot_points(ax, named)
@@ -96,22 +89,21 @@ def _plot_points(axes: Any, named: Mapping[str, Reliability]) -> None:
             label=f"{name}, ECE {found.ece:.4f}" if name else f"ECE {found.ece:.4f}",
             zorder=order + 2,
         )
-    axes.set_xlim(-MARGIN, 1.0 + MARGIN)
-    axes.set_ylim(-MARGIN, 1.0 + MARGIN)
+    axes.set(xlim=(-0.025, 1.025), ylim=(-0.025, 1.025))  # so that points at 0 and 1 are whole
     shares = " and ".join(f"{100 * c:g}%" for c in sorted({r.confidence for r in named.values()}))
     axes.set_ylabel(f"observed frequency, with {shares} intervals")
     axes.tick_params(labelbottom=False)
-    axes.grid(True, color="#e6e6e6", linewidth=0.7)
     handles, labels = axes.get_legend_handles_labels()
     axes.legend(
         handles[1:] + handles[:1], labels[1:] + labels[:1], frameon=False, fontsize=9,
         loc="best",
     )  # fmt: skip
-    _clean(axes)
+    clean_axes(axes)
 
 
 def _plot_counts(axes: Any, named: Mapping[str, Reliability]) -> None:
-    least = LEAST_COUNT * min(1.0, *(r.count[r.count > 0].min() for r in named.values()))
+    # A little below the least count, so that a single event shows.
+    least = 0.7 * min(1.0, *(r.count[r.count > 0].min() for r in named.values()))
     for k, found in enumerate(named.values()):
         colour = COLOURS[k % len(COLOURS)]
         count = np.maximum(found.count, least)
@@ -125,11 +117,4 @@ def _plot_counts(axes: Any, named: Mapping[str, Reliability]) -> None:
     axes.set_ylim(bottom=least)
     axes.set_xlabel("predicted probability")
     axes.set_ylabel("events")
-    axes.grid(True, color="#e6e6e6", linewidth=0.7)
-    _clean(axes)
-
-
-def _clean(axes: Any) -> None:
-    axes.set_axisbelow(True)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
+    clean_axes(axes)

@@ -7,27 +7,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .style import new_figure, no_axes
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 RIGHT = "#4c78a8"
 WRONG = "#d62728"
 POINT = "#333333"
-CROWDED = (0.12, 0.05)  # shares of the point set within which labels are in each other's way
-SIDE_BY_SIDE = 1.45  # distance of the two sets, in widths of the left one
 
 
 def _placed(left: Floats, right: Floats) -> tuple[Floats, Floats]:
-    """Both sets with the right one moved beside the left one."""
+    """Both sets, the right one moved by 1.45 widths of the wider one."""
     width = max(np.ptp(left[:, 0]), np.ptp(right[:, 0]), 1e-12)
-    moved = right - right.min(axis=0) + left.min(axis=0) + [SIDE_BY_SIDE * width, 0.0]
+    moved = right - right.min(axis=0) + left.min(axis=0) + [1.45 * width, 0.0]
     return left, moved
-
-
-def _clean(axes: Any, title: str) -> None:
-    axes.set_aspect("equal")
-    axes.set_axis_off()
-    axes.set_title(title, fontsize=10, loc="left")
 
 
 def plot_assignment(
@@ -58,7 +52,7 @@ def plot_assignment(
     for points in (a, b):
         axes.scatter(points[:, 0], points[:, 1], s=16, color=POINT, zorder=3)
     default = f"Predicted assignment: {int(wrong.sum())} of {len(truth)} wrong (red)"
-    _clean(axes, title if title is not None else default)
+    no_axes(axes, title if title is not None else default)
 
 
 def plot_marginals(
@@ -90,13 +84,13 @@ def plot_marginals(
     axes.scatter(*a[point], s=60, color=POINT, zorder=4)
     axes.scatter(*b[truth], s=130, facecolors="none", edgecolors="black", linewidths=1.6, zorder=4)
     _label(axes, b, row)
-    _clean(axes, title)
+    no_axes(axes, title)
 
 
 def _label(axes: Any, at: Floats, row: Floats) -> None:
     """The largest probabilities beside their points, on the left if there is one on the right."""
     labelled = [j for j in np.argsort(row)[::-1][:3] if row[j] > 0.02]
-    near = np.array(CROWDED) * np.ptp(at, axis=0)
+    near = np.array([0.12, 0.05]) * np.ptp(at, axis=0)  # where labels would overlap
     for j in labelled:
         beside = [at[k] - at[j] for k in labelled if k != j]
         crowded = any(0.0 <= dx < near[0] and abs(dy) < near[1] for dx, dy in beside)
@@ -109,31 +103,28 @@ def _label(axes: Any, at: Floats, row: Floats) -> None:
 def plot_mismatch(
     left: Floats, right: Floats, predicted: Ints, truth: Ints, marginals: Floats
 ) -> Any:
-    """A figure of one matching: the assignment, a confident point and a doubtful one.
+    """A figure of one matching: the assignment, a confident point and an uncertain one.
 
-    The confident point is the right one with the highest probability; the doubtful one is the
-    wrongly matched point with the most even choice (or the least certain if none is wrong).
+    The confident point is the right one with the highest probability; the uncertain one is the
+    wrongly matched point whose second partner has the highest probability (or, if none is wrong,
+    the point with the lowest probability of its partner).
     """
-    from matplotlib.figure import Figure
-
     chosen = marginals[np.arange(len(truth)), predicted]
     wrong = predicted != truth
     confident = int(np.argmax(np.where(wrong, -1.0, chosen)))
-    rival = np.sort(marginals, axis=1)[:, -2]
-    doubt = np.where(wrong, 1.0, 0.0) + rival if wrong.any() else 1.0 - chosen
-    doubtful = int(np.argmax(doubt))
-    figure = Figure(figsize=(9.0, 10.5), layout="constrained")
-    figure.set_facecolor("white")
+    second = np.sort(marginals, axis=1)[:, -2]
+    uncertain = int(np.argmax(wrong + second if wrong.any() else 1.0 - chosen))
+    figure = new_figure(9.0, 10.5)
     axes = figure.subplots(3, 1)
     plot_assignment(axes[0], left, right, predicted, truth)
     plot_marginals(
         axes[1], left, right, marginals, confident, int(truth[confident]),
         f"A confident point: probability {chosen[confident]:.2f} on its partner (ringed)",
     )  # fmt: skip
-    note = "wrongly matched" if wrong[doubtful] else "rightly matched"
+    note = "wrongly matched" if wrong[uncertain] else "rightly matched"
     plot_marginals(
-        axes[2], left, right, marginals, doubtful, int(truth[doubtful]),
-        f"A doubtful point, {note}: {marginals[doubtful, truth[doubtful]]:.2f} on its true "
-        f"partner (ringed), {chosen[doubtful]:.2f} on the predicted one",
+        axes[2], left, right, marginals, uncertain, int(truth[uncertain]),
+        f"An uncertain point, {note}: {marginals[uncertain, truth[uncertain]]:.2f} on its true "
+        f"partner (ringed), {chosen[uncertain]:.2f} on the predicted one",
     )  # fmt: skip
     return figure

@@ -9,15 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..metrics.ranking import PairROC
-from .style import COLOURS, DASHES, GREY, GRID
+from .style import COLOURS, DASHES, GREY, clean_axes, new_figure
 
 Floats = NDArray[np.float64]
 
-# Okabe and Ito's colours, which readers with colour-blindness tell apart; dashes help as well.
 CURVE_COLOURS = (*COLOURS, "#000000")
 LEARNED = COLOURS[0]
 TRUE = COLOURS[1]
-LEAST_RATE = 1e-4  # of false positives shown
 LOW_RATES = (1e-4, 1e-1)  # of false positives in the panel of low ones
 
 
@@ -40,13 +38,10 @@ def plot_roommates(
     -------
     matplotlib figure
     """
-    from matplotlib.figure import Figure
-
     weights = np.atleast_2d(np.asarray(learned, dtype=np.float64))
     true = None if truth is None else np.asarray(truth, dtype=np.float64)
     _check_weights(questions, weights, true)
-    figure = Figure(figsize=(12.0, 5.2), layout="constrained")
-    figure.set_facecolor("white")
+    figure = new_figure(12.0, 5.2)
     left, right = figure.subplots(1, 2, width_ratios=[1.1, 1.0])
     _plot_curves(left, curves)
     _plot_weights(right, questions, weights, true)
@@ -65,11 +60,8 @@ def plot_roc_curves(rates: ArrayLike, curves: Mapping[str, ArrayLike]) -> Any:
     -------
     matplotlib figure
     """
-    from matplotlib.figure import Figure
-
     false = np.asarray(rates, dtype=np.float64)
-    figure = Figure(figsize=(12.0, 5.2), layout="constrained")
-    figure.set_facecolor("white")
+    figure = new_figure(12.0, 5.2)
     left, right = figure.subplots(1, 2)
     low = (false >= LOW_RATES[0]) & (false <= LOW_RATES[1] * (1.0 + 1e-9))
     highest = 0.0
@@ -90,8 +82,7 @@ def plot_roc_curves(rates: ArrayLike, curves: Mapping[str, ArrayLike]) -> Any:
     right.set_title("Low rates of false positives", loc="left", fontsize=11)
     for axes in (left, right):
         axes.set_ylabel("share of roommates accepted")
-        axes.grid(True, color=GRID, linewidth=0.7)
-        _clean(axes)
+        clean_axes(axes)
     _legend_with_chance_last(left, loc="lower right")
     return figure
 
@@ -115,13 +106,10 @@ def plot_question_weights(
     -------
     matplotlib figure
     """
-    from matplotlib.figure import Figure
-
     weights = np.atleast_2d(np.asarray(learned, dtype=np.float64))
     true = np.asarray(truth, dtype=np.float64)
     _check_weights(questions, weights, true)
-    figure = Figure(figsize=(12.0, 5.2), layout="constrained")
-    figure.set_facecolor("white")
+    figure = new_figure(12.0, 5.2)
     left, right = figure.subplots(1, 2, width_ratios=[1.3, 1.0], sharey=True)
     order = _plot_weights(left, questions, weights, true)
     known = [
@@ -137,9 +125,8 @@ def plot_question_weights(
     right.margins(x=0.15)
     right.set_xlabel("published weight (blank: no such question)")
     right.set_title("The paper's weights, of other students", loc="left", fontsize=11)
-    right.grid(True, axis="x", color=GRID, linewidth=0.7)
     right.tick_params(axis="y", length=0)
-    _clean(right)
+    clean_axes(right, grid="x")
     return figure
 
 
@@ -170,20 +157,19 @@ def _legend_with_chance_last(axes: Any, **options: Any) -> None:
 
 
 def _plot_curves(axes: Any, curves: Mapping[str, PairROC]) -> None:
-    rates = np.geomspace(LEAST_RATE, 1.0, 200)
+    rates = np.geomspace(LOW_RATES[0], 1.0, 200)
     axes.plot(rates, rates, color=GREY, linewidth=1.0, label="chance, AUC 0.500")
     for k, (name, roc) in enumerate(curves.items()):
         label = f"{name}, AUC {roc.auc:.3f}"
         _plot_curve(axes, k, roc.false_positive_rate, roc.true_positive_rate, label)
     axes.set_xscale("log")
-    axes.set_xlim(LEAST_RATE, 1.0)
+    axes.set_xlim(LOW_RATES[0], 1.0)
     axes.set_ylim(0.0, 1.0)
     axes.set_xlabel("share of other pairs accepted (log scale)")
     axes.set_ylabel("share of roommates accepted")
     axes.set_title("Telling roommates from other pairs in a year not seen", loc="left", fontsize=11)
-    axes.grid(True, color=GRID, linewidth=0.7)
     _legend_with_chance_last(axes)
-    _clean(axes)
+    clean_axes(axes)
 
 
 def _plot_weights(
@@ -212,14 +198,7 @@ def _plot_weights(
     axes.set_yticks(rows, [questions[q] for q in order])
     axes.set_xlabel("weight per level of difference (negative: agreement matters)")
     axes.set_title("What counts when choosing a roommate", loc="left", fontsize=11)
-    axes.grid(True, axis="x", color=GRID, linewidth=0.7)
     axes.legend(frameon=False, fontsize=9, loc="lower left")
     axes.tick_params(axis="y", length=0)
-    _clean(axes)
+    clean_axes(axes, grid="x")
     return [int(q) for q in order]
-
-
-def _clean(axes: Any) -> None:
-    axes.set_axisbelow(True)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)

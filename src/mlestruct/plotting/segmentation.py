@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .style import new_figure, no_axes
+
 Floats = NDArray[np.float64]
 
 SHADES = "cividis"  # the same to readers with and without colour-blindness
-OUTLINE = "#ffffff"
-CELL = 2.6  # inches
 
 
 def plot_pixel_marginals(
@@ -37,10 +37,10 @@ def plot_pixel_marginals(
     if mask is not None:
         truth = _same_size(mask, probability)
         if truth.any() and not truth.all():
-            axes.contour(truth, levels=[0.5], colors=OUTLINE, linewidths=0.8)
+            axes.contour(truth, levels=[0.5], colors="white", linewidths=0.8)
         if title is None:
             title = f"error {pixel_error(probability, truth):.3f}"
-    _clean(axes, title or "")
+    no_axes(axes, title or "")
     return shown
 
 
@@ -67,8 +67,6 @@ def plot_segmentation(
     -------
     matplotlib figure
     """
-    from matplotlib.figure import Figure
-
     columns = marginals if isinstance(marginals, Mapping) else {"marginals": marginals}
     cells = {name: [found] if rows is None else list(found) for name, found in columns.items()}
     n_rows = 1 if rows is None else len(rows)
@@ -78,26 +76,26 @@ def plot_segmentation(
     photo = np.asarray(image)
     first = 1 if mask is None or n_rows > 1 else 2
     n_columns = first + len(cells)
-    size = (CELL * n_columns, CELL * n_rows * photo.shape[0] / photo.shape[1] + 0.35 * n_rows)
-    figure = Figure(figsize=size, layout="constrained")
-    figure.set_facecolor("white")
+    cell = 2.6  # inches
+    height = n_rows * (cell * photo.shape[0] / photo.shape[1] + 0.35)
+    figure = new_figure(cell * n_columns, height)
     table = figure.subplots(n_rows, n_columns, squeeze=False)
     for axes in table.flat:
         axes.set_axis_off()
     table[0, 0].imshow(photo, cmap="gray", interpolation="nearest")
-    _clean(table[0, 0], "photograph")
+    no_axes(table[0, 0], "photograph")
     if mask is not None:
         truth = np.asarray(mask, dtype=np.float64)
         below = table[1, 0] if n_rows > 1 else table[0, 1]
         below.imshow(truth, cmap=SHADES, vmin=0.0, vmax=1.0, interpolation="nearest")
-        _clean(below, "truth")
+        no_axes(below, "truth")
     shown = None
     for j, (name, found) in enumerate(cells.items()):
         for i, values in enumerate(found):
             axes = table[i, first + j]
             if values is None:
                 axes.set(xlim=(0, photo.shape[1]), ylim=(photo.shape[0], 0))
-                _clean(axes, f"{name}: nothing yet")
+                no_axes(axes, f"{name}: nothing yet")
                 continue
             title = name
             if mask is not None:
@@ -137,9 +135,3 @@ def _same_size(mask: ArrayLike, probability: Floats) -> Floats:
     if truth.shape != probability.shape:
         raise ValueError(f"mask: expected shape {probability.shape}, got {truth.shape}")
     return truth
-
-
-def _clean(axes: Any, title: str) -> None:
-    axes.set_aspect("equal")
-    axes.set_axis_off()
-    axes.set_title(title, fontsize=9, loc="left")

@@ -1,7 +1,7 @@
 """Weizmann horses: telling the pixels of a horse from those around it (the paper's grid CRFs).
 
-`methods.py` has the methods that are compared, `work.py` what is kept of each of them,
-`results.py` what is read from that, and `report.py` what is told.
+`data.py` has the pictures, `methods.py` the methods that are compared and `evaluation.py` what is
+kept of each; `results.py` reads it, and `experiment.py` makes tables, pictures and claims of it.
 """
 
 from .experiment import Horses

@@ -6,53 +6,41 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from ..contract import Experiment, Outcome, Part, Setting
-from .data import GENERATED, REAL, why_not_real
-from .methods import METHODS
-from .published import ITERATIONS, MINUTES, PICTURE
-from .work import method_part, picture_part
+import numpy as np
 
-SHOWN = (1 / 16, 1 / 4, 1.0)  # of the budget, when marginals are drawn
+from ...plotting.segmentation import plot_segmentation
+from ...plotting.style import COLOURS, GREY, clean_axes, new_figure
+from ..contract import Experiment, Outcome, Part, Picture, Setting, Table
+from .claims import (
+    BCFW_ERRORS,
+    HOURS,
+    ITERATIONS,
+    MINUTES,
+    PAPER,
+    RIVAL,
+    RIVAL_ERRORS,
+    RIVAL_HOURS,
+    claims,
+    comparisons,
+)
+from .data import GENERATED, REAL, why_not_real
+from .evaluation import method_part, picture_part, unpacked
+from .methods import METHODS
+from .results import KINDS, Results, Snapshot, mean_error, picture_error, rank
 
 HORSES = {
-    "data": REAL,
-    "train": 200,
-    "test": 128,
-    "max_side": 200,
-    "hog": True,
-    "alpha": 3420.0,
-    "budget": 600.0,
-    "picture": PICTURE,
-    "halvings": 6,
-    "between": 4,
-}
+    "data": REAL, "train": 200, "test": 128, "max_side": 200, "hog": True, "alpha": 3420.0,
+    "budget": 600.0, "picture": 206, "halvings": 6, "between": 4,
+}  # fmt: skip
 LARGE = {
-    "data": GENERATED,
-    "train": 60,
-    "test": 30,
-    "shape": [[90, 110], [120, 150]],
-    "seed": 0,
-    "hog": False,
-    "alpha": 400.0,
-    "budget": 120.0,
-    "picture": 60,
-    "halvings": 6,
-    "between": 4,
-}
+    "data": GENERATED, "train": 60, "test": 30, "shape": [[90, 110], [120, 150]], "seed": 0,
+    "hog": False, "alpha": 400.0, "budget": 120.0, "picture": 60, "halvings": 6, "between": 4,
+}  # fmt: skip
 SMALL = {
-    "data": GENERATED,
-    "why": "quick",
-    "train": 12,
-    "test": 6,
-    "shape": [[36, 44], [46, 54]],
-    "seed": 0,
-    "hog": False,
-    "alpha": 20.0,
-    "budget": 1.2,
-    "picture": 12,
-    "halvings": 4,
+    "data": GENERATED, "why": "quick", "train": 12, "test": 6, "shape": [[36, 44], [46, 54]],
+    "seed": 0, "hog": False, "alpha": 20.0, "budget": 1.2, "picture": 12, "halvings": 4,
     "between": 1,
-}
+}  # fmt: skip
 
 
 class Horses(Experiment):
@@ -77,16 +65,31 @@ class Horses(Experiment):
         return [Part("picture", partial(picture_part, setting)), *methods]
 
     def outcome(self, setting: Setting, found: Mapping[str, Any]) -> Outcome:
-        from .report import outcome
-
-        return outcome(setting, found)
+        results = Results(setting, found)
+        real = setting["data"] == REAL
+        return Outcome(
+            summary(results),
+            tables(results),
+            [progress_picture(results), path_picture(results, real), marginals(results, real)],
+            comparisons(results) if real else (),
+            claims(results),
+            {
+                "optimum at most": results.best_dual,
+                "auto reached (CPU s, wall s)": results.reached,
+                "share of figure in the picture shown": results.share_of_figure,
+                "methods stopped by the budget": [
+                    method for method, part in found.items() if part.get("converged") is False
+                ],
+                "certificates": {name: c["certificates"] for name, c in results.curves.items()},
+            },
+        )
 
 
 def completed(setting: Setting) -> Setting:
     """With the certificate that is wanted and the moments that follow from the budget.
 
-    The budget is halved "halvings" times for the first moment; the picture that is shown is looked
-    at more often, "between" times for each halving.
+    The budget is halved "halvings" times for the first moment; the picture that is shown is
+    evaluated more often, "between" times for each halving.
     """
     budget, halvings, between = setting["budget"], setting["halvings"], setting["between"]
     moments = {budget / 2.0**k for k in range(halvings + 1)}
@@ -97,6 +100,217 @@ def completed(setting: Setting) -> Setting:
         "tol": 1e-3,
         "moments": sorted(moments | published),
         "path": sorted(fine | published),
-        "shown": [fraction * budget for fraction in SHOWN],
+        "shown": [fraction * budget for fraction in (1 / 16, 1 / 4, 1.0)],
         "iterations": list(ITERATIONS),
     }
+
+
+def summary(results: Results) -> list[str]:
+    setting, end, reached = results.setting, results.end("auto"), results.reached
+    errors, index = end["marginal_errors"], results.picture_in_test
+    low, high = np.quantile(errors, [0.1, 0.9])
+    return [
+        f"{setting['train']} training pictures with {results.found['auto']['pixels']:,} pixels, "
+        f"{setting['test']} test pictures; times are CPU seconds of one thread.",
+        f"auto: no certificate within {end['cpu']:.3g} s."
+        if reached is None
+        else f"auto: a certified relative gap of {setting['tol']:g} after {reached[0]:.3g} s.",
+        f"Pictures differ: eight of ten have errors of {low:.3f} to {high:.3f} with auto; "
+        f"{results.picture_name} has {errors[index]:.3f}, number {rank(errors, index)} of "
+        f"{len(errors)} from the easiest.",
+    ]
+
+
+# ---------------------------------------------------------------------- tables
+ERRORS = [f"error, {words}" for words in KINDS.values()]
+DISTANCES = ["certified gap", "from the optimum"]
+
+
+def tables(results: Results) -> list[Table]:
+    """Those that are shown first."""
+    found = [at_the_end(results)]
+    if results.reached is not None:
+        found.append(after_equal_time(results, results.reached[0]))
+    return [*found, picture_by_time(results), *all_that_was_measured(results)]
+
+
+def measures(results: Results, name: str, shot: Snapshot) -> list[float | None]:
+    """Distances from the optimum and test errors of some weights."""
+    gap, shortfall = results.own_gap(name, shot["cpu"]), results.shortfall(shot)
+    return [gap, shortfall, *(mean_error(shot, kind) for kind in KINDS)]
+
+
+def at_the_end(results: Results) -> Table:
+    rows: list[list[Any]] = []
+    for name in results.curves:
+        end, memory = results.end(name), results.memory(name)
+        shown = picture_error(results.end(name, "path"))
+        gb = None if memory is None else round(memory, 2)
+        row = [name, round(end["cpu"], 2), results.ended(name), *measures(results, name, end)]
+        rows.append([*row, shown, gb])
+    head = ["method", "CPU s", "ended by itself", *DISTANCES, *ERRORS, results.picture_name, "GB"]
+    title = "At the end of each method (test errors: mean share of wrong pixels)"
+    return Table("methods", title, head, rows)
+
+
+def after_equal_time(results: Results, cpu: float) -> Table:
+    """All methods when "auto" is done; weights are the last evaluated by then."""
+    rows: list[list[Any]] = []
+    for name in results.curves:
+        known = results.at(name, cpu)
+        if known is None:
+            rows.append([name, *[None] * 6])
+        else:
+            row = [name, round(known["cpu"], 2), known["iteration"]]
+            rows.append([*row, *measures(results, name, known)])
+    head = ["method", "weights of CPU s", "iteration", *DISTANCES, *ERRORS]
+    return Table("equal-time", f"After the {cpu:.3g} CPU s that auto takes", head, rows)
+
+
+def picture_by_time(results: Results) -> Table:
+    """Errors on the shown picture, a row for each moment and a column for each curve."""
+    rows = [
+        [
+            round(cpu, 2),
+            *(picture_error(results.at(name, cpu, "path")) for name in results.curves),
+        ]
+        for cpu in results.setting["moments"]
+    ]
+    title = f"{results.picture_name}: share of wrong pixels, {KINDS['marginal']}"
+    return Table("picture-by-time", title, ["CPU s", *results.curves], rows)
+
+
+def all_that_was_measured(results: Results) -> list[Table]:
+    curves = results.curves
+    progress = [
+        [name, shot["cpu"], shot["wall"], shot["iteration"], *measures(results, name, shot)]
+        for name, curve in curves.items()
+        for shot in curve["snapshots"]
+    ]
+    path = [
+        [name, s["cpu"], s["iteration"], *(picture_error(s, kind) for kind in KINDS)]
+        for name, curve in curves.items()
+        for s in curve["path"]
+    ]
+    ends = [results.end(name)["marginal_errors"] for name in curves]
+    pictures = [
+        [results.setting["train"] + 1 + k, share, *(errors[k] for errors in ends)]
+        for k, share in enumerate(results.found["picture"]["shares"])
+    ]
+    return [
+        Table(
+            "progress", "All weights that were evaluated",
+            ["method", "CPU s", "wall s", "iteration", *DISTANCES, *ERRORS], progress, shown=False,
+        ),
+        Table(
+            "picture-path", f"{results.picture_name} by time",
+            ["method", "CPU s", "iteration", *ERRORS], path, shown=False,
+        ),
+        Table(
+            "pictures", f"Errors of every test picture at the end, {KINDS['marginal']}",
+            ["picture", "share of figure", *curves], pictures, shown=False,
+        ),
+    ]  # fmt: skip
+
+
+# ---------------------------------------------------------------------- pictures
+def progress_picture(results: Results) -> Picture:
+    """Distance from the optimum and test error against time."""
+    figure = new_figure(11.2, 4.6)
+    left, right = figure.subplots(1, 2)
+    for k, (name, curve) in enumerate(results.curves.items()):
+        if name == "unary":  # has no steps
+            continue
+        shots, rows = curve["snapshots"], np.array(curve["certificates"]).reshape(-1, 4)
+        seconds = [shot["cpu"] for shot in shots]
+        left.plot(seconds, [results.shortfall(shot) for shot in shots], **style(k, name))
+        gaps = (rows[:, 2] - rows[:, 3]) / results.scale
+        left.plot(rows[:, 0], gaps, color=style(k, name)["color"], linestyle=":", linewidth=1.4)
+    plot_errors(right, results, "snapshots")
+    left.set_yscale("log")
+    time_axis(left, "(a) distance from the optimum, relative (dotted: proven by the method)")
+    time_axis(right, "(b) test error, mean over pictures")
+    legend(figure, right, 6)
+    return Picture(
+        "progress",
+        "(a) Distance of the likelihood from its optimum, relative to the optimum's size; dotted: "
+        "the gap that a method proves by itself. (b) Mean share of wrong pixels of the test "
+        f"pictures, {KINDS['marginal']}.",
+        figure,
+    )
+
+
+def path_picture(results: Results, real: bool) -> Picture:
+    """Error of one picture against time, and what was published of it."""
+    figure = new_figure(7.2, 4.6)
+    axes = figure.subplots()
+    plot_errors(axes, results, "path")
+    caption = f"Share of wrong pixels of {results.picture_name} by time, {KINDS['marginal']}."
+    if real:
+        caption += " Hollow: published, at the times of another machine."
+        hours = (MINUTES / 60, HOURS, RIVAL_HOURS)
+        for name, errors in ((PAPER, BCFW_ERRORS), (RIVAL, RIVAL_ERRORS)):
+            looks = style(list(results.curves).index(name), f"{name}, published")
+            seconds = [3600 * h for h in hours[: len(errors)]]
+            axes.plot(seconds, errors, **looks, linestyle="--", markerfacecolor="white")
+    time_axis(axes, "share of wrong pixels of one picture")
+    legend(figure, axes, 4)
+    return Picture("picture-path", caption, figure)
+
+
+def marginals(results: Results, real: bool) -> Picture:
+    """Marginals after equal times."""
+    stored = results.found["picture"]
+    columns = {
+        name: [None if one is None else unpacked(one) for one in results.curves[name]["shown"]]
+        for name in ("auto", "bcfw", "bcfw-wavg", RIVAL)
+    }
+    rows = [f"{cpu:.3g} CPU s" for cpu in results.setting["shown"]]
+    figure = plot_segmentation(unpacked(stored["image"]), columns, unpacked(stored["mask"]), rows)
+    caption = f"Marginals of {results.picture_name} after equal times; the line is the truth."
+    return Picture("picture", caption, figure, shows_data=real)
+
+
+def style(k: int, label: str) -> dict[str, Any]:
+    colour = ("black", GREY, *(COLOURS[c] for c in (1, 4, 5, 0)))[k]
+    return {
+        "color": colour, "marker": "os^v<>"[k], "markersize": 4.5, "linewidth": 1.4, "label": label,
+    }  # fmt: skip
+
+
+def plot_errors(axes: Any, results: Results, where: str) -> None:
+    """Errors by time; of the method without steps a level."""
+    for k, (name, curve) in enumerate(results.curves.items()):
+        if where == "path":
+            errors = [point["marginal_error"] for point in curve["path"]]
+        else:
+            errors = [mean_error(shot) for shot in curve["snapshots"]]
+        if name == "unary":
+            axes.axhline(errors[-1], color=style(k, name)["color"], linestyle="--", label=name)
+        else:
+            axes.plot([point["cpu"] for point in curve[where]], errors, **style(k, name))
+    axes.set_yscale("log")
+    plain_ticks(axes.yaxis, (1.0, 1.5, 2.0, 3.0, 5.0, 7.0))
+
+
+def time_axis(axes: Any, title: str) -> None:
+    axes.set_xscale("log")
+    plain_ticks(axes.xaxis, (1.0, 2.0, 5.0))
+    axes.set_xlabel("CPU seconds")
+    clean_axes(axes, title)
+
+
+def plain_ticks(axis: Any, digits: Sequence[float]) -> None:
+    """Numbers instead of powers on a logarithmic axis."""
+    from matplotlib.ticker import LogLocator
+
+    axis.set_major_locator(LogLocator(subs=digits))
+    axis.set_major_formatter("{x:g}")
+    axis.set_minor_formatter("")
+
+
+def legend(figure: Any, axes: Any, columns: int) -> None:
+    figure.legend(
+        *axes.get_legend_handles_labels(), loc="outside lower center", ncols=columns, fontsize=9,
+        frameon=False,
+    )  # fmt: skip

@@ -10,75 +10,204 @@ trw10/40   L-BFGS on a likelihood truncated after 10 or 40 sweeps of message pas
 
 from __future__ import annotations
 
+import time
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
+from ...baselines import TruncatedTRW
+from ...features.rows import DenseRows
+from ...learning import BlockFrankWolfe, DualProblem
+from ...learning.averaging import WeightedAverage
 from ...models import GridCRF
-from .traces import Trace, TracedBlockFrankWolfe
-from .unary import unary_weights
+
+Floats = NDArray[np.float64]
+Masks = Sequence[NDArray[np.int64]]
 
 METHODS = ("auto", "unary", "bcfw", "trw10", "trw40")
 CURVES = ("auto", "unary", "bcfw", "bcfw-wavg", "trw10", "trw40")
-TRUNCATED = "trw"
 
-Masks = Sequence[NDArray[np.int64]]
+
+def run(
+    method: str, X: Sequence[Any], Y: Masks, alpha: float, tol: float, budget: float
+) -> tuple[dict[str, Trace], bool]:
+    """Fit by one of `METHODS`, for at most about `budget` CPU seconds.
+
+    Returns
+    -------
+    the curves of the method, and whether it ended by its own criterion
+    """
+    trace = Trace(np.inf if method == "unary" else budget)
+    with warnings.catch_warnings(), threadpool_limits(limits=1, user_api="blas"):
+        warnings.simplefilter("ignore", ConvergenceWarning)  # it is returned
+        if method == "unary":
+            trace.keep(unary_weights(X, Y, alpha), 1)
+            return {method: trace}, True
+        if method == "bcfw":
+            solver = TracedBlockFrankWolfe(step="fixed", iterates=trace)
+            model = GridCRF(
+                alpha=alpha, solver=solver, tol=tol, max_iter=10**6, callback=trace, random_state=0
+            ).fit(X, Y)
+            average = solver.average[0].value if solver.average else model.coef_
+            averages = solver.averages.ending_with(average)
+            return {"bcfw": trace, "bcfw-wavg": averages}, model.converged_
+        if method == "auto":
+            model = GridCRF(alpha=alpha, tol=tol, callback=trace).fit(X, Y)
+        else:
+            sweeps = int(method.removeprefix("trw"))
+            model = TruncatedTRW(alpha=alpha, n_sweeps=sweeps, callback=trace).fit(X, Y)
+        return {method: trace.ending_with(model.coef_)}, model.converged_
+
+
+# ---------------------------------------------------------------------- traces
+@dataclass(frozen=True)
+class Weights:
+    """A copy of the weights.
+
+    cpu, wall : seconds since the method began
+    iteration : how many the method had made
+    """
+
+    cpu: float
+    wall: float
+    iteration: int
+    theta: Floats
+
+
+@dataclass
+class Trace:
+    """Weights and certificates of a method, with CPU and wall seconds since it began.
+
+    budget : CPU seconds after which the method is told to stop
+    weights : in the order of time
+    certificates : CPU seconds, wall seconds, upper and lower bound of the optimum
+    values : CPU seconds, iteration and objective, of methods without bounds
+    steps : iterations, if the method's own count is of something else
+    """
+
+    budget: float = np.inf
+    weights: list[Weights] = field(default_factory=list)
+    certificates: list[tuple[float, float, float, float]] = field(default_factory=list)
+    values: list[tuple[float, int, float]] = field(default_factory=list)
+    steps: int | None = None
+    began: tuple[float, float] = field(
+        default_factory=lambda: (time.process_time(), time.perf_counter())
+    )
+
+    @property
+    def seconds(self) -> tuple[float, float]:
+        return time.process_time() - self.began[0], time.perf_counter() - self.began[1]
+
+    def keep(self, theta: Floats, iteration: int) -> Weights:
+        kept = Weights(*self.seconds, iteration, theta.copy())
+        self.weights.append(kept)
+        return kept
+
+    def keep_some(self, theta: Floats, iteration: int) -> None:
+        """The same, unless there are weights about as old (to 1 %)."""
+        if not self.weights or self.seconds[0] >= 1.01 * self.weights[-1].cpu:
+            self.keep(theta, iteration)
+
+    def __call__(self, progress: Any) -> bool:
+        """The callback of a solver; True when the budget is used up.
+
+        Weights of zero are where a method starts, not something that it has found. Truncated
+        message passing has an objective, but no bounds.
+        """
+        iteration = progress.iteration if self.steps is None else self.steps
+        now = self.seconds
+        if progress.theta.any():
+            kept = self.keep(progress.theta, iteration)
+            now = kept.cpu, kept.wall
+        bounds = [getattr(progress, name, np.nan) for name in ("dual", "primal")]
+        if np.isfinite(bounds).all():
+            self.certificates.append((*now, float(bounds[0]), float(bounds[1])))
+        if hasattr(progress, "objective"):
+            self.values.append((now[0], iteration, float(progress.objective)))
+        return now[0] >= self.budget
+
+    def ending_with(self, theta: Floats) -> Trace:
+        """This trace, with the method's answer if it is not there yet."""
+        if not self.weights or not np.array_equal(self.weights[-1].theta, theta):
+            last = self.weights[-1].iteration if self.weights else 0
+            self.keep(theta, last if self.steps is None else self.steps)
+        return self
+
+    def known_at(self, moment: float) -> Weights | None:
+        """The last weights known at a moment (CPU seconds)."""
+        known = [weights for weights in self.weights if weights.cpu <= moment]
+        return known[-1] if known else None
+
+    def at(self, moments: Iterable[float], iterations: Iterable[int] = ()) -> list[Weights]:
+        """The last weights known at each of the moments, those of iterations, the last of all."""
+        times = np.array([weights.cpu for weights in self.weights])
+        known = np.searchsorted(times, np.asarray(list(moments), dtype=float), side="right") - 1
+        chosen = {int(k) for k in known if k >= 0} | {len(times) - 1}
+        wanted = set(iterations)
+        chosen |= {k for k, weights in enumerate(self.weights) if weights.iteration in wanted}
+        return [self.weights[k] for k in sorted(chosen)]
 
 
 @dataclass(frozen=True)
-class Run:
-    """The curves of a method, and whether it ended by its own criterion."""
+class TracedBlockFrankWolfe(BlockFrankWolfe):
+    """Block-coordinate Frank-Wolfe that shows its iterates between certificates."""
 
-    traces: dict[str, Trace]
-    converged: bool
+    iterates: Trace = field(default_factory=Trace)
+    averages: Trace = field(default_factory=Trace)
+    average: list[WeightedAverage] = field(default_factory=list)
 
-
-def run(method: str, X: Sequence[Any], Y: Masks, alpha: float, tol: float, budget: float) -> Run:
-    """Fit by one of `METHODS`, for at most about `budget` CPU seconds."""
-    with warnings.catch_warnings(), threadpool_limits(limits=1, user_api="blas"):
-        warnings.simplefilter("ignore", ConvergenceWarning)  # `Run.converged` tells
-        if method == "auto":
-            return _auto(X, Y, alpha, tol, budget)
-        if method == "unary":
-            return _unary(X, Y, alpha)
-        if method == "bcfw":
-            return _bcfw(X, Y, alpha, tol, budget)
-        return _truncated(X, Y, alpha, budget, int(method.removeprefix(TRUNCATED)))
-
-
-def _auto(X: Sequence[Any], Y: Masks, alpha: float, tol: float, budget: float) -> Run:
-    trace = Trace(budget)
-    model = GridCRF(alpha=alpha, tol=tol, callback=trace).fit(X, Y)
-    return Run({"auto": trace.ending_with(model.coef_)}, model.converged_)
+    def _step(self, problem: DualProblem, state: Any, m: int, t: int, *rest: Any) -> float:
+        gap = super()._step(problem, state, m, t, *rest)
+        if not self.average:
+            self.average.append(WeightedAverage(problem.n_features))
+        theta = problem.theta(state.r)
+        self.average[0].add(theta)
+        self.iterates.steps = self.averages.steps = t
+        self.iterates.keep_some(theta, t)
+        self.averages.keep_some(self.average[0].value, t)
+        return gap
 
 
-def _unary(X: Sequence[Any], Y: Masks, alpha: float) -> Run:
-    trace = Trace()
-    trace.keep(unary_weights(X, Y, alpha), 1)
-    return Run({"unary": trace}, True)
+# ---------------------------------------------------------------------- without edges
+def unary_weights(X: Sequence[Any], Y: Masks, alpha: float) -> Floats:
+    """The weights of a CRF without edges, whose two weight vectors are -w/2 and w/2."""
+    rows = [DenseRows(nodes.reshape(-1, nodes.shape[2])) for nodes, _ in X]
+    w = logistic_regression(rows, [y.ravel() for y in Y], alpha)
+    n_edge_features = sum(part.n_features for part in X[0][1])
+    return np.concatenate([-0.5 * w, 0.5 * w, np.zeros(4 * n_edge_features)])
 
 
-def _bcfw(X: Sequence[Any], Y: Masks, alpha: float, tol: float, budget: float) -> Run:
-    iterates = Trace(budget)
-    solver = TracedBlockFrankWolfe(step="fixed", iterates=iterates)
-    model = GridCRF(
-        alpha=alpha, solver=solver, tol=tol, max_iter=10**6, callback=iterates, random_state=0
-    ).fit(X, Y)
-    average = solver.average[0].value if solver.average else model.coef_
-    traces = {"bcfw": iterates, "bcfw-wavg": solver.averages.ending_with(average)}
-    return Run(traces, model.converged_)
+def logistic_regression(
+    rows: Sequence[DenseRows], labels: Masks, alpha: float, rtol: float = 1e-6
+) -> Floats:
+    """Weights minimising the logistic loss of all rows + alpha/4 |w|^2, by Newton's method.
 
-
-def _truncated(X: Sequence[Any], Y: Masks, alpha: float, budget: float, n_sweeps: int) -> Run:
-    from ...baselines import TruncatedTRW
-
-    trace = Trace(budget)
-    model = TruncatedTRW(alpha=alpha, n_sweeps=n_sweeps, callback=trace).fit(X, Y)
-    name = f"{TRUNCATED}{n_sweeps}"
-    return Run({name: trace.ending_with(model.coef_)}, model.converged_)
+    The loss is certain to be within a part `rtol` of the least: |gradient|^2 / alpha bounds it.
+    """
+    w = last = np.zeros(rows[0].n_features)
+    least = np.inf
+    for _ in range(100):
+        loss, gradient = 0.25 * alpha * float(w @ w), 0.5 * alpha * w
+        hessian = 0.5 * alpha * np.eye(w.shape[0])
+        for part, label in zip(rows, labels, strict=True):
+            scores = part.scores(w)
+            p = expit(scores)
+            loss += float(np.logaddexp(0.0, scores).sum() - scores[label == 1].sum())
+            gradient = gradient + part.moments(p - label)
+            spread = (p * (1.0 - p)).astype(part.matrix.dtype)
+            hessian += part.matrix.T @ (part.matrix * spread[:, None])
+        if loss > least:  # too far
+            w = 0.5 * (w + last)
+            continue
+        if gradient @ gradient <= rtol * alpha * loss:
+            break
+        last, least = w, loss
+        w = w - np.linalg.solve(hessian, gradient)
+    return w

@@ -2,8 +2,8 @@
 
 The paper's records cannot be had, so campuses are generated from known weights; `data.py` also
 takes a housing office's own files. `methods.py` has what is compared and how it is tuned,
-`quality.py` what weights are worth, `results.py` what is read from the parts, and `tables.py`,
-`verdicts.py` and `comparisons.py` what is told.
+`evaluation.py` how good weights are, `results.py` what is read from the parts, and `claims.py` and
+`tables.py` what is made of it.
 """
 
 from .experiment import Roommates

@@ -21,7 +21,6 @@ Ints = NDArray[np.int64]
 
 OWN_FOLDER = "campus"
 OWN = "own files"
-LEAST_YEARS = 3  # to train, to choose and to test
 
 
 @dataclass(frozen=True)
@@ -59,13 +58,9 @@ def campus_names(setting: Setting) -> list[str]:
     return generated + ([OWN] if setting["own"] else [])
 
 
-def is_generated(name: str) -> bool:
-    return name != OWN
-
-
 def load(name: str, setting: Setting) -> Cohort:
     """The campus of this name."""
-    if not is_generated(name):
+    if name == OWN:
         return _own(setting["own"]["checksum"])
     return _generated(setting["students"], int(name.split()[-1]) - 1)
 
@@ -97,9 +92,9 @@ def own_files() -> tuple[dict[str, Any] | None, str]:
     if not os.environ.get(ENVIRONMENT) or not (data_folder() / OWN_FOLDER).is_dir():
         return None, f"{private}, and {ENVIRONMENT} names no folder with a folder {OWN_FOLDER}"
     sizes = [len(partner) for partner in Years.of(read_campus(data_folder() / OWN_FOLDER)).Y]
-    if len(sizes) < LEAST_YEARS:
+    if len(sizes) < 3:  # to train, to choose and to test
         few = f"the files in {OWN_FOLDER} have {len(sizes)} years with roommates"
-        return None, f"{private}, and {few}: {LEAST_YEARS} are needed"
+        return None, f"{private}, and {few}: 3 are needed"
     return {"students": sizes, "checksum": _checksum()}, f"{private}; {OWN_FOLDER} is used as well"
 
 

@@ -3,9 +3,9 @@
 Whatever has to be chosen is chosen in the same way for every method: train on all training years
 but the last, take the choice with the highest AUC on that last one, train again on all of them.
 What the perceptron and the SVM learn depends so much on when they stop that a choice need not suit
-more data, so the very weights that were best at choosing are judged as well ("as chosen").
+more data, so the very weights that were best at choosing are evaluated as well ("as chosen").
 
-For the CRF this is alpha (chosen at rho = .95, used at rho = 1 as well). AUC judges rankings and
+For the CRF this is alpha (chosen at rho = .95, used at rho = 1 as well). AUC measures rankings and
 prefers weights that are shrunk too much, most of all those of rare answers; the weights themselves
 are therefore read at the alpha with the largest likelihood of the last training year ("by
 likelihood"). For the perceptron it is the number of passes and the decay of its rate (the rate
@@ -37,7 +37,7 @@ from ...baselines import MatchingPerceptron, MatchingSVM
 from ...learning.history import Progress
 from ..contract import Setting
 from .data import Cohort, Years
-from .quality import auc_of, judge
+from .evaluation import auc_of, evaluated
 
 Floats = NDArray[np.float64]
 Stops = dict[int, Floats]
@@ -51,7 +51,6 @@ CONSTANT, TRUTH = "constant", "truth"
 EARLIER = ", as chosen"  # weights of fewer years, not trained again
 
 RHO = 0.95
-NO_GAP = 1e-12  # tol of the baselines, which are to make all their passes
 
 
 @dataclass(frozen=True)
@@ -82,11 +81,6 @@ def timed(work: Callable[[], Any]) -> tuple[Any, float]:
     return found, time.process_time() - began
 
 
-def entry(years: Years, theta: Floats, note: str = "", **more: Any) -> dict[str, Any]:
-    """Weights of one method, what was chosen, and what it is worth."""
-    return {"note": note, **more, **judge(years, theta)}
-
-
 # ---------------------------------------------------------------------- maximum likelihood
 def ours(cohort: Cohort, setting: Setting) -> dict[str, Any]:
     """Maximum likelihood at the alphas that AUC and likelihood choose."""
@@ -113,8 +107,10 @@ def ours(cohort: Cohort, setting: Setting) -> dict[str, Any]:
         _, seconds = timed(partial(fitted, model, train))
         gap = model.duality_gap_ / max(1.0, abs(model.objective_))
         unfinished += not model.converged_
-        methods[name] = entry(years, model.coef_, f"alpha {strength:g}", gap=gap, seconds=seconds)
-    methods[OURS + EARLIER] = entry(years, best.theta, f"alpha {alpha:g}", validation=best.auc)
+        methods[name] = evaluated(
+            years, model.coef_, f"alpha {strength:g}", gap=gap, seconds=seconds
+        )
+    methods[OURS + EARLIER] = evaluated(years, best.theta, f"alpha {alpha:g}", validation=best.auc)
     tuning = {"configurations": len(trials), "seconds": spent}
     return {"methods": methods, "tuning": tuning, "unfinished": unfinished}
 
@@ -141,14 +137,14 @@ def weights_by_alpha(cohort: Cohort, setting: Setting) -> dict[str, Any]:
 
 
 # ---------------------------------------------------------------------- baselines
-def others(cohort: Cohort) -> dict[str, Any]:
-    """What is not learned: weight -1 for every difference and 0 for all else; the truth."""
+def not_learned(cohort: Cohort) -> dict[str, Any]:
+    """Weight -1 for every difference and 0 for all else; the truth."""
     years = cohort.years
     constant = np.where(np.arange(years.X[0].n_features) < _differences(years), -1.0, 0.0)
-    methods = {CONSTANT: entry(years, constant)}
+    methods = {CONSTANT: evaluated(years, constant)}
     planted = None
     if cohort.truth is not None:
-        methods[TRUTH] = entry(years, cohort.truth)
+        methods[TRUTH] = evaluated(years, cohort.truth)
         shortest = years.X[0].shortest_equivalent(cohort.truth)
         planted = shortest[: _differences(years)].tolist()
     sizes = [len(partner) for partner in years.Y]
@@ -186,8 +182,8 @@ def perceptron(cohort: Cohort, setting: Setting) -> dict[str, Any]:
     stops, seconds = timed(lambda: perceptron_stops(decay, count, train))
     note = f"{_passes(count)}, decay {decay:g}"
     methods = {
-        PERCEPTRON: entry(years, stops[max(stops)], note, seconds=seconds),
-        PERCEPTRON + EARLIER: entry(years, best.theta, note, validation=best.auc),
+        PERCEPTRON: evaluated(years, stops[max(stops)], note, seconds=seconds),
+        PERCEPTRON + EARLIER: evaluated(years, best.theta, note, validation=best.auc),
     }
     tuning = {"configurations": len(trials), "seconds": spent}
     return {"methods": methods, "tuning": tuning}
@@ -230,9 +226,9 @@ def svm(cohort: Cohort, lambdas: Sequence[float], setting: Setting) -> dict[str,
         theta = best if name == SVM_OPTIMUM else stops[max(stops)]
         note = f"lambda {strength:g}, {_passes(count)}"
         more = {"seconds": seconds, "validation": chosen.auc, "norm": float(np.linalg.norm(theta))}
-        methods[name] = entry(years, theta, note, **more)
+        methods[name] = evaluated(years, theta, note, **more)
         if name != SVM_OPTIMUM:
-            methods[name + EARLIER] = entry(years, chosen.theta, note, validation=chosen.auc)
+            methods[name + EARLIER] = evaluated(years, chosen.theta, note, validation=chosen.auc)
     tuning = {"configurations": sum(map(len, tried.values())), "seconds": spent}
     return {"methods": methods, "tuning": tuning}
 
@@ -243,7 +239,7 @@ def svm_stops(strength: float, passes: int, years: Years, averaging: bool) -> tu
     model = MatchingSVM(
         alpha=strength * len(years),
         max_iter=passes,
-        tol=NO_GAP,
+        tol=1e-12,  # so that it makes all its passes
         averaging=averaging,
         random_state=0,
         callback=_keeping(stops),

@@ -2,121 +2,82 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from ..contract import Table
+from .claims import ITEMS, SHARED
+from .evaluation import RATES, curve_rates
 from .methods import LIKELY, OURS, PERCEPTRON, SVM, SVM_LAST
-from .published import ITEMS, SHARED, STRONG
-from .quality import RATES, curve_rates
-from .results import OURS_TUNED, SVM_TUNED, CampusResult, Entry, generated
-from .weights import by_question, planted, published_ranks, ranks, same_order, shared_ranks, stacked
+from .results import (
+    STRONG,
+    Campuses,
+    CampusResult,
+    generated,
+    mean_of,
+    planted,
+    ranks,
+    same_order,
+    stacked,
+)
 
-CHOSEN = {OURS_TUNED: (OURS,), PERCEPTRON: (PERCEPTRON,), SVM_TUNED: (SVM, SVM_LAST)}
+CHOSEN = {"MLE": (OURS,), PERCEPTRON: (PERCEPTRON,), "SVM": (SVM, SVM_LAST)}
+ACCEPTED = [f"accepted at {rate:g}" for rate in RATES]
 
 
-def all_tables(campuses: Sequence[CampusResult]) -> list[Table]:
+def all_tables(campuses: Campuses) -> list[Table]:
     """What is shown first, then what is only written."""
     tables = [methods_table(campuses), tuning_table(campuses)]
     known = generated(campuses)
     if known:
         tables += [weights_table(known), published_table(known), alpha_table(known)]
     tables += [own_weights_table(campus) for campus in campuses if campus not in known]
-    return [*tables, campus_table(campuses), curve_table(campuses), theta_table(campuses)]
+    return [*tables, *long_tables(campuses)]
 
 
-# ---------------------------------------------------------------------- methods
-def methods_in(campuses: Sequence[CampusResult]) -> list[str]:
+def _means_of(campuses: Campuses) -> str:
+    return "one campus" if len(campuses) == 1 else f"means of {len(campuses)} campuses"
+
+
+def methods_table(campuses: Campuses) -> Table:
     """Methods that all campuses have: those without a truth have none of its entries."""
-    return [name for name in campuses[0].entries if all(name in c.entries for c in campuses)]
-
-
-def methods_table(campuses: Sequence[CampusResult]) -> Table:
     rows = []
-    for name in methods_in(campuses):
-        entries = [campus.entries[name] for campus in campuses]
-        aucs = [entry.auc for entry in entries]
+    for name in campuses[0].entries:
+        entries = [campus.entries[name] for campus in campuses if name in campus.entries]
+        if len(entries) < len(campuses):
+            continue
+        aucs = [entry["auc"] for entry in entries]
+        shares = np.mean([entry["accepted"] for entry in entries], axis=0)
+        spent = [entry["seconds"] for entry in entries if entry.get("seconds") is not None]
         rows.append(
             [
-                name, _mean(aucs, 4), f"{min(aucs):.4f} to {max(aucs):.4f}",
-                *(_mean([entry.accepted[k] for entry in entries], 4) for k in range(len(RATES))),
-                _mean([entry.rank for entry in entries], 1),
-                _mean([entry.hamming for entry in entries], 4),
-                _seconds(entries),
+                name,
+                round(float(np.mean(aucs)), 4),
+                f"{min(aucs):.4f} to {max(aucs):.4f}",
+                *(round(float(share), 4) for share in shares),
+                round(mean_of(campuses, name, "rank"), 1),
+                round(mean_of(campuses, name, "hamming"), 4),
+                round(float(np.mean(spent)), 2) if spent else "",
             ]
-        )  # fmt: skip
-    head = ["method", "AUC", "range", *(f"accepted at {rate:g}" for rate in RATES)]
+        )
     return Table(
         "methods",
         f"In a year not seen, {_means_of(campuses)}: AUC over all pairs; share of roommates "
         "accepted together with that share of other pairs; mean rank of the roommate; share of "
         "students whom the best matching gives a wrong roommate; CPU seconds of the last fit",
-        [*head, "rank", "Hamming error", "CPU s"],
+        ["method", "AUC", "range", *ACCEPTED, "rank", "Hamming error", "CPU s"],
         rows,
     )
 
 
-def _means_of(campuses: Sequence[CampusResult]) -> str:
-    return "one campus" if len(campuses) == 1 else f"means of {len(campuses)} campuses"
-
-
-def _mean(values: Sequence[float], digits: int) -> float:
-    return round(float(np.mean(values)), digits)
-
-
-def _seconds(entries: Sequence[Entry]) -> float | str:
-    spent = [entry.seconds for entry in entries if entry.seconds is not None]
-    return _mean(spent, 2) if spent else ""
-
-
-def campus_table(campuses: Sequence[CampusResult]) -> Table:
-    rows = [
-        [
-            campus.name, name, entry.auc, *entry.accepted, entry.rank, entry.hamming,
-            entry.validation, entry.seconds, entry.note,
-        ]
-        for campus in campuses
-        for name, entry in campus.entries.items()
-    ]  # fmt: skip
-    head = ["campus", "method", "AUC", *(f"accepted at {rate:g}" for rate in RATES)]
-    head += ["rank", "Hamming error", "AUC when chosen", "CPU s", "chosen"]
-    return Table("campuses", "All methods on all campuses", head, rows, shown=False)
-
-
-def curve_table(campuses: Sequence[CampusResult]) -> Table:
-    rows = [
-        [campus.name, name, rate, share]
-        for campus in campuses
-        for name, entry in campus.entries.items()
-        for rate, share in zip(curve_rates().tolist(), entry.curve.tolist(), strict=True)
-    ]
-    head = ["campus", "method", "false positive rate", "true positive rate"]
-    return Table("curves", "ROC curves", head, rows, shown=False)
-
-
-def theta_table(campuses: Sequence[CampusResult]) -> Table:
-    rows = [
-        [campus.name, name, place, weight]
-        for campus in campuses
-        for name, entry in campus.entries.items()
-        for place, weight in enumerate(entry.theta.tolist())
-    ]
-    head = ["campus", "method", "feature", "weight"]
-    return Table("all_weights", "All weights of all methods", head, rows, shown=False)
-
-
-# ---------------------------------------------------------------------- tuning
-def tuning_table(campuses: Sequence[CampusResult]) -> Table:
+def tuning_table(campuses: Campuses) -> Table:
     rows = []
     for name, methods in CHOSEN.items():
-        tuned = [campus.tuning[name] for campus in campuses]
-        notes = "; ".join(
-            " / ".join(campus.entries[method].note for method in methods) for campus in campuses
-        )
-        spent = _mean([one.seconds for one in tuned], 1)
-        rows.append([name, tuned[0].configurations, spent, notes])
+        spent = round(float(np.mean([campus.tuning[name][1] for campus in campuses])), 1)
+        notes = [" / ".join(campus.entries[m]["note"] for m in methods) for campus in campuses]
+        rows.append([name, campuses[0].tuning[name][0], spent, "; ".join(notes)])
     return Table(
         "tuning",
         "Configurations tried on each campus, CPU seconds of that (mean), and what was chosen "
@@ -127,19 +88,20 @@ def tuning_table(campuses: Sequence[CampusResult]) -> Table:
 
 
 # ---------------------------------------------------------------------- weights
-def weights_table(campuses: Sequence[CampusResult]) -> Table:
+def _rounded(values: Iterable[float], digits: int = 3) -> list[float]:
+    return [round(float(value), digits) for value in values]
+
+
+def weights_table(campuses: Campuses) -> Table:
     learned, truth = stacked(campuses), planted(campuses)
-    mean = learned.mean(axis=0)
-    by_auc = stacked(campuses, OURS).mean(axis=0)
+    mean, by_auc = learned.mean(axis=0), stacked(campuses, OURS).mean(axis=0)
     true_ranks, found_ranks = ranks(truth), ranks(mean)
-    rows = [
-        [
-            campuses[0].questions[q], round(float(truth[q]), 3), true_ranks[q],
-            round(float(mean[q]), 3), found_ranks[q],
-            f"{learned[:, q].min():.3f} to {learned[:, q].max():.3f}", round(float(by_auc[q]), 3),
-        ]
-        for q in np.argsort(truth, kind="stable")
-    ]  # fmt: skip
+    rows = []
+    for q in np.argsort(truth, kind="stable"):
+        true, found, other = _rounded((truth[q], mean[q], by_auc[q]))
+        spread = f"{learned[:, q].min():.3f} to {learned[:, q].max():.3f}"
+        name = campuses[0].questions[q]
+        rows.append([name, true, true_ranks[q], found, found_ranks[q], spread, other])
     return Table(
         "weights",
         f"Weights per level of difference, {_means_of(campuses)}: true and learned at the alpha "
@@ -150,20 +112,16 @@ def weights_table(campuses: Sequence[CampusResult]) -> Table:
     )
 
 
-def published_table(campuses: Sequence[CampusResult]) -> Table:
-    truth = by_question(campuses, planted(campuses))
-    mean = by_question(campuses, stacked(campuses).mean(axis=0))
-    printed = published_ranks()
-    true_ranks, found_ranks = shared_ranks(truth.__getitem__), shared_ranks(mean.__getitem__)
-    rows: list[list[Any]] = []
-    for item in sorted(ITEMS, key=lambda item: item.rank):
-        row: list[Any] = [item.name, item.weight, item.rank]
-        name = item.question
-        if name is None:
-            rows.append([*row, "", "", "", "", ""])
-            continue
-        ranked = [printed[name], true_ranks[name], found_ranks[name]]
-        rows.append([*row, *ranked, round(truth[name], 3), round(mean[name], 3)])
+def published_table(campuses: Campuses) -> Table:
+    places = [campuses[0].questions.index(name) for name in SHARED]
+    truth, mean = planted(campuses)[places], stacked(campuses).mean(axis=0)[places]
+    columns = (ranks(list(SHARED.values())), ranks(truth), ranks(mean), _rounded(truth),
+               _rounded(mean))  # fmt: skip
+    shared = dict(zip(SHARED, zip(*columns, strict=True), strict=True))
+    rows: list[list[Any]] = [
+        [item.name, item.weight, item.rank, *shared.get(str(item.question), [""] * 5)]
+        for item in sorted(ITEMS, key=lambda item: item.rank)
+    ]
     return Table(
         "published_weights",
         "The paper's weights (its data are not public) beside those of generated campuses; the "
@@ -172,6 +130,27 @@ def published_table(campuses: Sequence[CampusResult]) -> Table:
          "true weight", "learned weight"],
         rows,
     )  # fmt: skip
+
+
+def alpha_table(campuses: Campuses) -> Table:
+    """Regularisation shrinks weights of rare answers most: few pairs differ in smoking."""
+    questions, truth = campuses[0].questions, planted(campuses)
+    paths = np.array([campus.path["weights"] for campus in campuses])
+    aucs = np.mean([campus.path["aucs"] for campus in campuses], axis=0)
+    places = [questions.index(name) for name in STRONG]
+    rows: list[list[Any]] = []
+    for k, alpha in enumerate(campuses[0].path["alphas"]):
+        kept = sum(same_order(path[k], truth, questions) for path in paths)
+        mean = _rounded(paths[:, k].mean(axis=0)[places])
+        rows.append([alpha, *mean, f"{kept} of {len(paths)}", round(float(aucs[k]), 4)])
+    rows.append(["true", *_rounded(truth[places]), "", ""])
+    return Table(
+        "alpha",
+        "Strong questions by alpha (means), campuses on which they have their true order, and "
+        "AUC in the test year",
+        ["alpha", *STRONG, "true order", "AUC"],
+        rows,
+    )
 
 
 def own_weights_table(campus: CampusResult) -> Table:
@@ -184,24 +163,36 @@ def own_weights_table(campus: CampusResult) -> Table:
     return Table("own_weights", title, ["question", "weight", "rank"], rows)
 
 
-# ---------------------------------------------------------------------- by alpha
-def alpha_table(campuses: Sequence[CampusResult]) -> Table:
-    """Regularisation shrinks weights of rare answers most: few pairs differ in smoking."""
-    questions, truth = campuses[0].questions, planted(campuses)
-    paths = np.array([campus.path["weights"] for campus in campuses])
-    aucs = np.array([campus.path["aucs"] for campus in campuses])
-    places = [questions.index(name) for name in STRONG]
-    rows: list[list[Any]] = []
-    for k, alpha in enumerate(campuses[0].path["alphas"]):
-        kept = sum(same_order(path[k], truth, questions) for path in paths)
-        mean = paths[:, k].mean(axis=0)
-        cells = [round(float(mean[q]), 3) for q in places]
-        rows.append([alpha, *cells, f"{kept} of {len(paths)}", _mean(aucs[:, k].tolist(), 4)])
-    rows.append(["true", *(round(float(truth[q]), 3) for q in places), "", ""])
-    return Table(
-        "alpha",
-        "Strong questions by alpha (means), campuses on which they have their true order, and "
-        "AUC in the test year",
-        ["alpha", *STRONG, "true order", "AUC"],
-        rows,
-    )
+# ---------------------------------------------------------------------- only written
+def long_tables(campuses: Campuses) -> list[Table]:
+    entries = [
+        (campus.name, name, entry)
+        for campus in campuses
+        for name, entry in campus.entries.items()
+    ]  # fmt: skip
+    rows = [
+        [campus, name, one["auc"], *one["accepted"], one["rank"], one["hamming"],
+         one.get("validation"), one.get("seconds"), one["note"]]
+        for campus, name, one in entries
+    ]  # fmt: skip
+    rates = curve_rates().tolist()
+    return [
+        Table(
+            "campuses", "All methods on all campuses",
+            ["campus", "method", "AUC", *ACCEPTED, "rank", "Hamming error", "AUC when chosen",
+             "CPU s", "chosen"],
+            rows, shown=False,
+        ),
+        Table(
+            "curves", "ROC curves",
+            ["campus", "method", "false positive rate", "true positive rate"],
+            [[*at, *point] for *at, e in entries for point in zip(rates, e["curve"], strict=True)],
+            shown=False,
+        ),
+        Table(
+            "all_weights", "All weights of all methods",
+            ["campus", "method", "feature", "weight"],
+            [[*at, place, w] for *at, e in entries for place, w in enumerate(e["theta"])],
+            shown=False,
+        ),
+    ]  # fmt: skip

@@ -20,7 +20,9 @@ from matplotlib.figure import Figure
 from mlestruct.cli import main
 from mlestruct.paper import command
 from mlestruct.paper.catalogue import CATALOGUE, NAMES, Entry, entry_of
+from mlestruct.paper.command import Text
 from mlestruct.paper.contract import (
+    Claim,
     Comparison,
     Experiment,
     Outcome,
@@ -28,13 +30,11 @@ from mlestruct.paper.contract import (
     Picture,
     ReproductionError,
     Table,
-    Verdict,
 )
-from mlestruct.paper.markdown import markdown, write_markdown
+from mlestruct.paper.document import counted, difference, read_records, shown, shown_rows
+from mlestruct.paper.markdown import NOTES, markdown, write_markdown
 from mlestruct.paper.page import write_page
-from mlestruct.paper.records import read_records
 from mlestruct.paper.runner import reproduce
-from mlestruct.paper.shown import counted, shown, shown_rows, text_table
 from mlestruct.paper.store import OtherSetting, Store, file_name, plain
 
 CAPTION = "squares & <roots>"
@@ -72,9 +72,10 @@ class Squares(Experiment):
             [Table("squares", "all squares", ["number", "square"], rows),
              Table("raw", "raw", ["square"], [[s] for s in squares], shown=False)],
             [Picture("curve", CAPTION, figure), Picture("secret", "data", figure, shows_data=True)],
-            [Comparison("square of 1", 1.0, squares[0], digit=0.1, remark="They round."),
+            [Comparison("square of 1", 1.0, squares[0], digit=0.1, note="they round"),
              Comparison("square of 2", 3.0, squares[1], spread=(2.0, 5.0))],
-            [Verdict("squares grow", squares == sorted(squares), "three of them")],
+            [Claim("squares grow", squares == sorted(squares), "three of them"),
+             Claim("nobody knows", None)],
             {"sum": sum(squares)},
         )  # fmt: skip
 
@@ -94,6 +95,7 @@ def test_an_experiment_leaves_numbers_tables_and_pictures(tmp_path):
         assert (folder / picture["file"]).read_bytes()[:4] == b"\x89PNG"
     assert record["environment"]["numpy"] == np.__version__
     assert record["seconds"] >= 0.0
+    assert [one["sentence"] for one in record["claims"]] == ["squares grow"]  # what can be told
     assert record["parts"]["number"] == 3
     assert record["parts"]["first finished"] <= record["parts"]["last finished"]
 
@@ -175,7 +177,7 @@ def test_control_c_is_not_taken_for_a_result(tmp_path):
 import sys
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 from pathlib import Path
-from test_reproduction import Squares
+from test_reproduce import Squares
 from mlestruct.paper.runner import reproduce
 
 class Patient(Squares):
@@ -212,28 +214,29 @@ def test_comparisons_know_the_better(published, ours, better, digit):
         assert one.verdict == "equal"
     else:
         assert (one.verdict == "better") == ((ours < published) == (better == "lower"))
-    assert one.sentence.endswith(".")
 
 
-def test_sentences_of_comparisons():
-    assert Comparison("x", 0.1, None).sentence == "Not measured."
-    assert Comparison("x", 0.1, 0.3, remark="Noise.").sentence == "Worse by 0.2. Noise."
-    inside = Comparison("x", 0.1, 0.3, spread=(0.0, 0.4))
-    assert "within the range of ours" in inside.sentence
-    other = Comparison("x", 0.1, 0.3, better="none")
-    assert (other.verdict, other.sentence) == ("other", "0.3 against 0.1.")
+def test_differences_in_words():
+    def said(*fields, **more):
+        one = Comparison("x", *fields, **more)
+        return difference(vars(one) | {"verdict": one.verdict})
+
+    assert said(0.1, None) == "not measured"
+    assert said(0.1, 0.3, note="noise") == "worse by 0.2; noise"
+    assert said(0.1, 0.3, spread=(0.0, 0.4)) == "worse by 0.2; published value within the range"
+    assert said(0.1, 0.3, better="none", note="other data") == "other data"
+    assert said(0.1, 0.1001, digit=0.01) == "equal in the published digits"
 
 
 def test_counting_is_of_ours_alone():
     kinds = (("better", "ours"), ("worse", "rival"), ("better", "ours"), ("equal", "ours"))
     made = [{"verdict": verdict, "whose": whose} for verdict, whose in kinds]
     assert counted(made) == "2 better, 1 equal"
-    assert counted(made, "rival") == "1 worse"
     assert counted([]) == "not compared"
 
 
 def test_text_tables_are_aligned():
-    lines = text_table(["a", "long head"], [["x", 1.0], ["yy", 12345.678]]).splitlines()
+    lines = Text().table(["a", "long head"], [["x", 1.0], ["yy", 12345.678]]).splitlines()
     assert lines == ["  a   long head", "  x           1", "  yy  1.235e+04"]
     assert shown_rows([[1.25, "a"], [12.0, None], [None, 3]]) == [
         ["1.25", "a"],
@@ -275,8 +278,8 @@ def test_the_page_is_complete_and_self_contained(tmp_path):
     curve = (tmp_path / "synthetic" / "curve.png").read_bytes()
     assert base64.b64decode(pictures[0].partition(",")[2]) == curve
     assert len(pictures) == 2
-    for expected in ("The sum is 14", "rho failed: a <reason>", "They round.", "squares grow",
-                     "Worse by 1", "2 to 5", CAPTION):  # fmt: skip
+    for expected in ("The sum is 14", "rho failed: a <reason>", "they round", "squares grow",
+                     "worse by 1", "2 to 5", CAPTION):  # fmt: skip
         assert expected in reader.text
 
 
@@ -287,16 +290,19 @@ def test_markdown_ships_no_pictures_of_real_data(tmp_path):
     mine.write_bytes(b"mine")
     reproduce(Squares(), out)
     write_markdown(out, file)
+    notes = tmp_path / "docs" / "reproduction" / "synthetic" / NOTES
+    notes.write_text("By hand.\n")
     write_markdown(out, file)
     assert mine.read_bytes() == b"mine"
     mine.unlink()
     text = file.read_text()
+    assert "\nBy hand.\n" in text
     shipped = sorted(path.name for path in (tmp_path / "docs" / "reproduction").rglob("*.png"))
     assert shipped == ["curve.png"]
     assert "(reproduction/synthetic/curve.png)" in text
     assert "secret.png" in text
     assert "| square of 1 | 1.0 | 1 |" in text
-    assert text == markdown(read_records(tmp_path / "docs" / "reproduction"), "reproduction")
+    assert text == markdown(tmp_path / "docs" / "reproduction")
 
 
 # ---------------------------------------------------------------------- the command
@@ -408,13 +414,45 @@ def test_every_experiment_can_be_loaded(name):
     assert len(CATALOGUE) == len(set(NAMES)) == 8
 
 
-def test_the_documentation_is_in_step_with_its_numbers():
-    docs = Path(__file__).parents[2] / "docs"
-    records = read_records(docs / "reproduction")
+# ---------------------------------------------------------------------- the documentation
+DOCS = Path(__file__).parents[2] / "docs" / "reproduction"
+NUMBER = re.compile(r"(?<![\w.-])-?\d[\d,]*(?:\.\d+)?(?:e-?\d+)?%?")
+
+
+def test_the_documentation_is_made_from_its_records():
+    records = read_records(DOCS)
     assert [record["name"] for record in records] == list(NAMES)
     assert not any(record["quick"] for record in records)
-    written = (docs / "reproduction.md").read_text(encoding="utf-8")
-    assert written == markdown(records, "reproduction")
-    for record in records:
-        for one in record["comparisons"]:
-            assert one["remark"] or one["verdict"] in ("better", "equal"), one["what"]
+    assert DOCS.with_suffix(".md").read_text(encoding="utf-8") == markdown(DOCS)
+
+
+def numbers_in(value):
+    """All numbers of a record, those in its texts as well."""
+    if isinstance(value, str):
+        return [float(text.replace(",", "").rstrip("%")) for text in NUMBER.findall(value)]
+    if isinstance(value, list | dict):
+        items = value.values() if isinstance(value, dict) else value
+        return [number for item in items for number in numbers_in(item)]
+    return [] if value is None else [float(value)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_numbers_written_by_hand_are_those_of_the_record(name):
+    record = json.loads((DOCS / name / f"{name}.json").read_text())
+    known = np.array(numbers_in(record))
+    text = (DOCS / name / NOTES).read_text()
+    found = NUMBER.findall(text)
+    assert found
+    for printed in found:
+        value = float(printed.replace(",", "").rstrip("%"))
+        scale = 100.0 if printed.endswith("%") else 1.0
+        digit = 10.0 ** -len(printed.rstrip("%").partition(".")[2])
+        near = [np.abs(factor * known - value).min() for factor in {1.0, scale}]
+        assert min(near) <= 0.5001 * digit, printed
+
+
+def test_what_is_worse_or_does_not_hold_is_explained():
+    for record in read_records(DOCS):
+        worse = [one for one in record["comparisons"] if one["verdict"] == "worse"]
+        if worse or not all(one["holds"] for one in record["claims"]):
+            assert len((DOCS / record["name"] / NOTES).read_text()) > 200, record["name"]

@@ -1,4 +1,4 @@
-"""What weights are worth in a year that was not trained on."""
+"""How good weights are in a year that was not trained on."""
 
 from __future__ import annotations
 
@@ -17,13 +17,11 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 RATES = (1e-3, 1e-2, 5e-2)  # of false positives, at which true positives are told
-LEAST_RATE = 1e-4  # of a curve
-CURVE = 201  # points of a curve
 
 
 def curve_rates() -> Floats:
     """The false-positive rates of all curves: 0, then even on a log scale."""
-    return np.concatenate([[0.0], np.geomspace(LEAST_RATE, 1.0, CURVE - 1)])
+    return np.concatenate([[0.0], np.geomspace(1e-4, 1.0, 200)])
 
 
 def score_table(features: QuestionnairePairs, theta: Floats) -> Floats:
@@ -65,13 +63,15 @@ def hamming_error(features: QuestionnairePairs, partner: Ints, theta: Floats) ->
     return 1.0 - float(np.isin(_true_pairs(partner), found.edges).mean())
 
 
-def judge(years: Years, theta: Floats) -> dict[str, Any]:
-    """What weights are worth in the last of the years; plain data."""
+def evaluated(years: Years, theta: Floats, note: str = "", **more: Any) -> dict[str, Any]:
+    """Weights, how good they are in the last of the years, and what was chosen; plain data."""
     features, partner = years.X[-1], years.Y[-1]
     table = score_table(features, theta)
     roc = pair_roc(table, partner)
     curve = np.interp(curve_rates(), roc.false_positive_rate, roc.true_positive_rate)
     return {
+        "note": note,
+        **more,
         "auc": roc.auc,
         "accepted": [accepted(roc, rate) for rate in RATES],
         "rank": float(np.nanmean(rank_of_partner(table, partner))),

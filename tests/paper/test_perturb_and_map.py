@@ -1,0 +1,117 @@
+"""Errors of marginals by MAP calls: from end to end, and against permanents."""
+
+import numpy as np
+import pytest
+from experiment_runs import check_outcome, claims, perm, run, table
+
+from mlestruct.inference import marginals
+from mlestruct.paper import perturb_and_map
+from mlestruct.paper.perturb_and_map import PerturbAndMap
+from mlestruct.structures import BipartiteMatching
+
+
+def test_perturb_and_map():
+    changes = {"graphs": 2, "calls": [1, 5, 40], "betas": [0.25, 1.0, 30.0], "many": 300}
+    setting, found, outcome = run(PerturbAndMap(), **changes)
+    check_outcome(outcome)
+    for beta in (10.0, 0.25):
+        errors = found[perturb_and_map.trace_name(beta)]
+        theirs = np.mean(errors["perturb-and-MAP"], axis=0)
+        for name in ("FW", "FW, plain"):
+            below = bool((np.mean(errors[name], axis=0) < theirs).all())
+            claim = f"beta = {beta:g}: {name} is more accurate than perturb-and-MAP after every "
+            assert claims(outcome)[claim + "number of calls"] == below
+    assert claims(outcome)["beta = 0.25: Frank-Wolfe converges more quickly"]
+    assert all(holds for text, holds in claims(outcome).items() if "temperature affects" in text)
+    long = table(outcome, "errors")
+    assert len(long.rows) == 2 * 3 * 2 * 3 + 6 * 2 * 3
+    # Frank-Wolfe comes close to the optimum that it is on its way to.
+    shown = table(outcome, "many calls")
+    plain_, optimum = (shown.head.index(name) for name in ("FW, plain", "optimum, rho = 1"))
+    for row in shown.rows[:2]:
+        assert row[plain_] == pytest.approx(row[optimum], abs=0.005)
+    means = np.mean(found[perturb_and_map.limit_name(1.0)]["FW, plain"])
+    assert shown.rows[1][plain_] == pytest.approx(means)
+    assert setting["rhos"] == [1.0, 0.95, 0.5]
+
+
+def test_parts_do_not_depend_on_what_ran_before():
+    setting = PerturbAndMap().setting(True) | {"graphs": 1, "many": 20}
+    again = [perturb_and_map.limited(setting, 2.0) for _ in range(2)]
+    assert again[0] == again[1]
+
+
+def test_exact_marginals_are_ratios_of_permanents():
+    setting = PerturbAndMap().setting(True)
+    scores = perturb_and_map.graph_scores(setting, 3.0)[0]
+    weights = np.exp(scores).reshape(10, 10)
+    tau = perturb_and_map.exact_tau(scores).reshape(10, 10)
+    total = perm(weights)
+    for i, j in ((0, 0), (3, 8), (9, 2)):
+        minor = np.delete(np.delete(weights, i, axis=0), j, axis=1)
+        assert tau[i, j] == pytest.approx(weights[i, j] * perm(minor) / total, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("method", "options"), [("fw", {}), ("fw", {"variant": "plain"}), ("perturb", {})]
+)
+def test_map_calls_are_counted_honestly(method, options, monkeypatch):
+    decoded = []
+    decode = BipartiteMatching.decode
+    monkeypatch.setattr(
+        BipartiteMatching, "decode", lambda *a, **k: decoded.append(1) or decode(*a, **k)
+    )
+    seen = []
+
+    def watch(calls, tau):
+        seen.append(calls)
+        assert len(decoded) == calls  # what led to this point and nothing more
+        return calls >= 12
+
+    scores = perturb_and_map.graph_scores(PerturbAndMap().setting(True), 1.0)[1]
+    marginals(BipartiteMatching((10, 10), 1.0), scores, method, callback=watch, **options)
+    assert seen[-1] == 12
+
+
+def test_errors_stay_where_a_method_ends():
+    scores = np.zeros(100)  # the start is the optimum
+    truth = perturb_and_map.exact_tau(scores)
+    errors, _ = perturb_and_map.errors_by_calls("FW", scores, truth, 5, 0)
+    assert errors.shape == (5,)
+    np.testing.assert_allclose(errors, 0.0, atol=1e-12)
+
+
+def judged(traces, limits):
+    """Whether claims hold for made-up errors, by a part of their sentences."""
+    setting = {"calls": [1, 10, 100], "betas": [1.0, 10.0], "many": 7}
+    limits = {"optimum, rho = 0.95": [[0.0, 0.0]], **limits}
+    found = perturb_and_map.claims(setting, {1.0: traces}, limits)
+    return lambda text: next(claim for claim in found if text in claim.sentence)
+
+
+TRACES = {
+    "FW": [[0.8, 0.2, 0.1]], "FW, plain": [[0.9, 0.2, 0.1]], "perturb-and-MAP": [[0.9, 0.5, 0.3]],
+}  # fmt: skip
+LIMITS = {"FW, plain": [[0.1, 0.2]], "perturb-and-MAP": [[0.2, 0.5]]}
+
+
+def test_claims_on_temperature_follow_the_errors():
+    alike = judged(TRACES, LIMITS)
+    assert not alike("temperature affects").holds
+    assert alike("more accurate overall").holds
+    apart = judged(TRACES, {"FW, plain": [[0.1, 0.9]], "perturb-and-MAP": [[0.1, 0.2]]})
+    assert apart("temperature affects").holds
+    assert "factor of 9, that of perturb-and-MAP by 2" in apart("temperature affects").measured
+    assert not apart("more accurate overall").holds
+
+
+def test_calls_to_the_error_of_perturb_and_map():
+    found = judged(TRACES, LIMITS)
+    assert found("converges more quickly").holds
+    assert found("converges more quickly").measured.endswith("after 100 calls, 0.3, takes it 10")
+    assert found(": FW is more accurate").holds
+    assert not found("FW, plain is more accurate").holds  # equal after one call
+    assert "after 2 of 3" in found("FW, plain is more accurate").measured
+    never = judged(TRACES | {"FW, plain": [[0.9, 0.8, 0.7]]}, LIMITS)
+    assert not never("converges more quickly").holds
+    assert never("converges more quickly").measured.endswith("takes it inf")

@@ -1,0 +1,105 @@
+"""Likelihoods of approximate estimates: from end to end, and against permanents."""
+
+from copy import deepcopy
+
+import numpy as np
+import pytest
+from experiment_runs import check_outcome, claims, perm, run, table
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlestruct.paper import synthetic
+from mlestruct.paper.synthetic import Synthetic
+
+
+@pytest.fixture(scope="module")
+def small():
+    return run(Synthetic(), sizes=[10, 30], seeds=2)
+
+
+def test_a_small_run(small):
+    setting, found, outcome = small
+    check_outcome(outcome)
+    assert outcome.numbers["inequalities"] == {"proven": 80, "open": 0, "failed": 0}
+    assert outcome.numbers["fits that did not converge"] == 0
+    assert all(claims(outcome).values())
+    assert len(outcome.claims) == 5
+    assert "80 inequalities" in outcome.summary[0]
+    rows = table(outcome, "intervals")
+    assert len(rows.rows) == 2 * 2 * 2
+    for row in rows.rows:
+        values = dict(zip(rows.head, row, strict=True))
+        low, high = (values[f"{kind} at exact, lower"] for kind in ("RW", "Bethe"))
+        assert low < values["exact at exact, lower"] < high
+    # Means of the repetitions, from the stored intervals.
+    shown = table(outcome, "optima, low SNR")
+    ends = [found[f"low SNR, seed {seed}"][1]["values"]["RW optimum"] for seed in range(2)]
+    assert shown.rows[1][0] == 30
+    assert shown.rows[1][1] == pytest.approx(np.mean(ends))
+    assert setting["regimes"] == {"high SNR": -2.0, "low SNR": -0.5}
+
+
+def test_drawn_matchings_follow_their_weights():
+    drawn = synthetic.draw(3, -1.0, 4000, 0)
+    weights = np.exp(-1.0 * (1.0 - np.eye(3)))
+    share = weights[0, 0] * perm(weights[1:, 1:]) / perm(weights)
+    assert (drawn[:, 0] == 0).mean() == pytest.approx(share, abs=0.03)
+    assert (np.sort(drawn, axis=1) == np.arange(3)).all()
+
+
+def test_exact_likelihood_is_that_of_a_permanent():
+    rng = np.random.default_rng(0)
+    theta, n, alpha = rng.normal(size=100), 7, 0.6
+    labels = np.array([rng.permutation(10) for _ in range(n)])
+    matched = np.zeros((10, 10))
+    for y in labels:
+        matched[np.arange(10), y] += 1.0
+    found = synthetic.likelihoods_at(theta, matched.ravel(), n, alpha)
+    log_z = np.log(perm(np.exp(theta.reshape(10, 10))))
+    expected = sum(theta.reshape(10, 10)[np.arange(10), y].sum() - log_z for y in labels)
+    expected = (expected - alpha / 2 * theta @ theta) / n
+    assert found["exact"].value == pytest.approx(expected, rel=1e-10)
+    assert found["RW"].upper < expected < found["Bethe"].lower
+
+
+def test_optimum_of_an_estimate_is_its_likelihood_there():
+    drawn = np.array([np.random.default_rng(k).permutation(10) for k in range(15)])
+    values = synthetic.one_point(drawn, 1.0, 1e-9)["values"]
+    for kind in synthetic.KINDS:
+        best, there = values[f"{kind} optimum"], values[f"{kind} at {kind}"]
+        assert np.mean(there) == pytest.approx(np.mean(best), abs=1e-6)
+        for other in synthetic.KINDS:
+            assert values[f"{kind} at {other}"][0] <= best[1] + 1e-9
+
+
+@given(st.tuples(*[st.integers(-20, 20)] * 4))
+def test_inequality_is_proven_open_or_failed(ends):
+    a, b = sorted(ends[:2]), sorted(ends[2:])
+    found = synthetic.Interval(*a).compare(synthetic.Interval(*b))
+    pairs = [x <= y for x in a for y in b]
+    assert found == ("proven" if all(pairs) else "open" if any(pairs) else "failed")
+
+
+def test_a_broken_sandwich_is_told(small):
+    setting, found, _ = deepcopy(small)
+    values = found["high SNR, seed 0"][0]["values"]
+    values["RW at RW"], values["Bethe at RW"] = values["Bethe at RW"], values["RW at RW"]
+    claim = synthetic.claims(synthetic.Likelihoods(setting, found))[0]
+    assert not claim.holds
+    assert "78 of 80 inequalities proven" in claim.measured
+    assert "failed: RW at RW <= exact at RW at high SNR, 10 samples, seed 0" in claim.measured
+
+
+def test_worse_estimates_are_told(small):
+    """A Bethe estimate far below the others breaks the claims about it."""
+    setting, found, _ = deepcopy(small)
+    found["low SNR, seed 0"][0]["values"]["exact at Bethe"] = [-99.0, -98.0]
+    found["low SNR, seed 0"][0]["not_converged"] = 2
+    likelihoods = synthetic.Likelihoods(setting, found)
+    lost = [claim.sentence for claim in synthetic.claims(likelihoods) if not claim.holds]
+    assert lost == [
+        "RW <= exact <= Bethe, at the optima and at every estimate",
+        "low SNR: the Bethe estimate is better than the RW estimate",
+        "low SNR: all estimates have about the same likelihood",
+    ]
+    assert likelihoods.not_converged == 2
