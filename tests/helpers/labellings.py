@@ -16,6 +16,7 @@ from scipy.linalg import null_space
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 from scipy.special import logsumexp, xlogy
+from scipy.stats import chisquare
 
 
 @dataclass(frozen=True, eq=False)
@@ -268,10 +269,32 @@ def forests(draw, max_nodes=7, n_states=(2, 3, 4)):
     return Labellings(n_nodes, edges, states), rng
 
 
+def total_scores(labels, tail, head, nodes, edges):
+    """The scores of labellings, shape (n_labellings,)."""
+    labels = np.atleast_2d(labels)
+    of_nodes = nodes[np.arange(labels.shape[1]), labels].sum(axis=1)
+    return of_nodes + edges[np.arange(len(tail)), labels[:, tail], labels[:, head]].sum(axis=1)
+
+
 def total_score(tail, head, n_states, scores, labels):
     """The score of one labelling."""
-    n = labels.size
-    nodes = scores[: n * n_states].reshape(n, n_states)
-    edges = scores[n * n_states :].reshape(-1, n_states, n_states)
-    by_edge = edges[np.arange(tail.size), labels[tail], labels[head]]
-    return nodes[np.arange(n), labels].sum() + by_edge.sum()
+    split = labels.size * n_states
+    edges = scores[split:].reshape(-1, n_states, n_states)
+    return total_scores(labels, tail, head, scores[:split].reshape(-1, n_states), edges)[0]
+
+
+def p_value(draws, space, nodes, edges):
+    """Of a chi-square test of labellings against exp(score) / Z; rare ones count as one."""
+    totals = total_scores(space.labels, space.tail, space.head, nodes, edges)
+    expected = len(draws) * np.exp(totals - logsumexp(totals))
+    places = draws @ (space.n_states ** np.arange(space.n_nodes)[::-1])
+    counts = np.bincount(places, minlength=totals.size)
+    assert (counts[expected == 0.0] == 0).all()
+    rare = expected < 5.0
+    observed = np.append(counts[~rare], counts[rare].sum())
+    wanted = np.append(expected[~rare], expected[rare].sum())
+    keep = wanted > 0.0
+    if keep.sum() == 1:
+        return 1.0
+    assert wanted[-1] > 1.0 or not keep[-1]
+    return chisquare(observed[keep], wanted[keep] * (observed.sum() / wanted.sum())).pvalue

@@ -1,47 +1,19 @@
-"""Sampled labellings of graphs and chains against the distribution spelled out."""
+"""Gibbs sampling of labellings, against the distribution spelled out."""
 
 import warnings
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from labellings import Labellings, grid_edges, loopy
-from scipy.special import logsumexp
-from scipy.stats import chisquare
+from labellings import Labellings, grid_edges, loopy, p_value, total_scores
 from sklearn.exceptions import ConvergenceWarning
 
-from mlestruct.algorithms.pairwise.forward_backward import forward_backward, sample_sequences
 from mlestruct.algorithms.pairwise.gibbs import N_FUNCTIONS, _Labellings, gibbs_samples
 from mlestruct.algorithms.pairwise.junction_tree import JunctionTree
-from mlestruct.exceptions import InfeasibleError
 
 
 def rng_of(seed):
     return np.random.default_rng(seed)
-
-
-def totals_of(labels, tail, head, nodes, edges):
-    """The scores of labellings, shape (n_labellings,)."""
-    labels = np.atleast_2d(labels)
-    of_nodes = nodes[np.arange(labels.shape[1]), labels].sum(axis=1)
-    return of_nodes + edges[np.arange(len(tail)), labels[:, tail], labels[:, head]].sum(axis=1)
-
-
-def p_value(draws, space, nodes, edges):
-    """Of a chi-square test of labellings against exp(score) / Z; rare ones count as one."""
-    totals = totals_of(space.labels, space.tail, space.head, nodes, edges)
-    expected = len(draws) * np.exp(totals - logsumexp(totals))
-    places = draws @ (space.n_states ** np.arange(space.n_nodes)[::-1])
-    counts = np.bincount(places, minlength=totals.size)
-    assert (counts[expected == 0.0] == 0).all()
-    rare = expected < 5.0
-    observed = np.append(counts[~rare], counts[rare].sum())
-    wanted = np.append(expected[~rare], expected[rare].sum())
-    keep = wanted > 0.0
-    if keep.sum() == 1:
-        return 1.0
-    assert wanted[-1] > 1.0 or not keep[-1]
-    return chisquare(observed[keep], wanted[keep] * (observed.sum() / wanted.sum())).pvalue
 
 
 def grid_model(height, width, n_states, seed, scale=0.7):
@@ -52,7 +24,6 @@ def grid_model(height, width, n_states, seed, scale=0.7):
     return space, nodes, edges
 
 
-# ---------------------------------------------------------------------- Gibbs
 @pytest.mark.parametrize(
     ("height", "width", "n_states"), [(1, 2, 2), (2, 2, 2), (2, 3, 2), (2, 2, 3), (1, 3, 4)]
 )
@@ -97,7 +68,7 @@ def test_what_is_watched_is_the_score_and_linear_functions(model):
         state = walk.start(rng, near_the_best)
         assert state.shape == (space.n_nodes,)
         trace = np.concatenate([walk.run(state, rng, 3), walk.run(state, rng, 1)])
-        total = totals_of(state, space.tail, space.head, nodes, edges)[0]
+        total = total_scores(state, space.tail, space.head, nodes, edges)[0]
         assert trace[-1, 0] == pytest.approx(total, abs=1e-10)
         linear = walk.weights[np.arange(space.n_nodes), state].sum(axis=0)
         np.testing.assert_allclose(trace[-1, 1:], linear, atol=1e-10)
@@ -116,13 +87,13 @@ def test_a_good_start_cannot_be_improved_at_one_node(model):
     walk = _Labellings(space.n_nodes, space.tail, space.head, nodes, edges, rng)
     state = walk.start(rng, True)
     ends = space.tail, space.head
-    reached = totals_of(state, *ends, nodes, edges)[0]
-    assert reached >= totals_of(nodes.argmax(axis=1), *ends, nodes, edges)[0] - 1e-10
+    reached = total_scores(state, *ends, nodes, edges)[0]
+    assert reached >= total_scores(nodes.argmax(axis=1), *ends, nodes, edges)[0] - 1e-10
     for n in range(space.n_nodes):
         for s in range(space.n_states):
             other = state.copy()
             other[n] = s
-            assert totals_of(other, *ends, nodes, edges)[0] <= reached + 1e-10
+            assert total_scores(other, *ends, nodes, edges)[0] <= reached + 1e-10
 
 
 def test_gibbs_seeds_are_respected():
@@ -206,111 +177,3 @@ def test_gibbs_errors_say_what_was_found(given, message):
     }
     with pytest.raises(ValueError, match=message):
         gibbs_samples(**{**model, **given})
-
-
-# ---------------------------------------------------------------------- chains
-def chain_model(lengths, n_states, shared, seed, scale=1.0):
-    """starts, node scores, tables as given, and the same model edge by edge."""
-    rng = rng_of(seed)
-    starts = np.concatenate([[0], np.cumsum(lengths)])
-    inner = np.setdiff1d(np.arange(starts[-1]), starts[1:] - 1)
-    space = Labellings(int(starts[-1]), np.stack([inner, inner + 1], axis=1), n_states)
-    nodes = rng.normal(scale=scale, size=(space.n_nodes, n_states))
-    tables = rng.normal(scale=scale, size=(1 if shared else len(inner), n_states, n_states))
-    return starts, nodes, tables, space, np.broadcast_to(tables, (len(inner), *tables.shape[1:]))
-
-
-@pytest.mark.parametrize("shared", [True, False])
-@pytest.mark.parametrize(
-    ("lengths", "n_states"), [([4], 3), ([2, 1, 3], 2), ([1, 1], 3), ([2, 2], 4), ([6], 2)]
-)
-def test_chains_have_their_exact_frequencies(lengths, n_states, shared):
-    starts, nodes, tables, space, edges = chain_model(lengths, n_states, shared, seed=len(lengths))
-    draws = sample_sequences(starts, nodes, tables, 20_000, rng_of(0))
-    assert draws.shape == (20_000, sum(lengths))
-    assert p_value(draws, space, nodes, edges) > 1e-4
-
-
-@pytest.mark.parametrize("shared", [True, False])
-def test_long_chains_follow_their_marginals(shared):
-    starts, nodes, tables, *_ = chain_model([40, 1, 200, 7], 5, shared, seed=2, scale=2.0)
-    exact = forward_backward(starts, nodes, tables).nodes
-    draws = sample_sequences(starts, nodes, tables, 3000, rng_of(1))
-    for s in range(5):
-        deviation = (draws == s).mean(axis=0) - exact[:, s]
-        spread = np.sqrt(exact[:, s] * (1 - exact[:, s]) / 3000)
-        assert (np.abs(deviation) < 5.5 * spread + 2e-3).all()
-
-
-def test_pairs_of_neighbours_follow_their_marginals():
-    starts, nodes, tables, space, _ = chain_model([3, 30], 3, False, seed=6)
-    exact = forward_backward(starts, nodes, tables).edges
-    draws = sample_sequences(starts, nodes, tables, 4000, rng_of(1))
-    pairs = draws[:, space.tail] * 3 + draws[:, space.head]
-    share = np.array([(pairs == k).mean(axis=0) for k in range(9)]).T.reshape(-1, 3, 3)
-    assert np.abs(share - exact).max() < 5.5 * np.sqrt(0.25 / 4000)
-
-
-def test_ties_of_huge_scores_are_broken_evenly():
-    # Two labellings of the same score, and all others out of reach: 0, 1, 0, ... and 1, 0, 1, ...
-    length = 50
-    nodes = 1e6 * rng_of(0).integers(-1, 2, size=(length, 1)) * np.ones((1, 2))
-    draws = sample_sequences([0, length], nodes, -1e6 * np.eye(2)[None], 2000, rng_of(1))
-    assert (draws[:, 1:] != draws[:, :-1]).all()
-    assert abs(draws[:, 0].mean() - 0.5) < 5.0 * np.sqrt(0.25 / 2000)
-
-
-def test_scores_that_cancel_are_no_trouble():
-    # What a node forbids the next edge makes up for: state 1 has probability 3/4 at both ends.
-    nodes = np.array([[0.0, -1e6], [0.0, np.log(3.0)]])
-    table = np.array([[[0.0, -1e6], [0.0, 1e6]]])
-    draws = sample_sequences([0, 2], nodes, table, 4000, rng_of(0))
-    np.testing.assert_array_equal(draws[:, 0], draws[:, 1])
-    assert abs(draws[:, 0].mean() - 0.75) < 5.0 * np.sqrt(0.1875 / 4000)
-
-
-def test_forbidden_states_are_never_drawn():
-    starts, nodes, tables, space, _ = chain_model([5, 2], 3, False, seed=9)
-    rng = rng_of(4)
-    nodes[rng.random(nodes.shape) < 0.2] = -np.inf
-    tables[rng.random(tables.shape) < 0.3] = -np.inf
-    draws = sample_sequences(starts, nodes, tables, 10_000, rng)
-    assert p_value(draws, space, nodes, tables) > 1e-4
-    blocked = np.array([[[0.0, -np.inf], [-np.inf, -np.inf]]])
-    with pytest.raises(InfeasibleError, match=r"sequence 1: .* nothing is admissible"):
-        sample_sequences([0, 1, 3], [[0.0, 0.0], [-np.inf, 0.0], [0.0, 0.0]], blocked, 1, rng)
-
-
-def test_chain_seeds_are_respected():
-    starts, nodes, tables, *_ = chain_model([9, 4], 3, True, seed=3)
-    one, same, other = (sample_sequences(starts, nodes, tables, 10, rng_of(s)) for s in (1, 1, 2))
-    np.testing.assert_array_equal(one, same)
-    assert (one != other).any()
-    assert one.flags.c_contiguous
-    assert one.dtype == np.int64
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"starts": [0, 2]}, r"starts: expected rising numbers from 0 to 3.*got \[0, 2\]"),
-        ({"starts": [0, 2, 2, 3]}, "starts: expected rising"),
-        ({"starts": [3]}, "starts: expected rising"),
-        ({"node_scores": np.zeros(3)}, r"node_scores: expected shape \(n_nodes, n_states\)"),
-        ({"edge_scores": np.zeros((3, 2, 2))}, r"edge_scores: expected shape \(2, 2, 2\) or"),
-        ({"node_scores": np.full((3, 2), np.nan)}, "node_scores: contain NaN"),
-        ({"edge_scores": np.full((1, 2, 2), np.inf)}, "edge_scores: contain infinity"),
-        ({"edge_scores": np.full((1, 2, 2), 1e308)}, "overflow"),
-        ({"n_samples": 0}, "n_samples: expected at least 1"),
-    ],
-)
-def test_chain_errors_say_what_was_found(given, message):
-    model = {
-        "starts": [0, 3],
-        "node_scores": np.zeros((3, 2)),
-        "edge_scores": np.zeros((2, 2, 2)),
-        "n_samples": 1,
-        "rng": rng_of(0),
-    }
-    with pytest.raises(ValueError, match=message):
-        sample_sequences(**{**model, **given})
