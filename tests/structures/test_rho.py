@@ -1,0 +1,103 @@
+"""Weights of edges: which are valid, and what is chosen by itself."""
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from labelling_views import views
+from labellings import (
+    Labellings,
+    loopy,
+    n_components,
+)
+
+from mlestruct.structures import (
+    BinaryPairwise,
+    PairwiseGraph,
+    grid,
+    reweighting,
+)
+
+examples = settings(deadline=None, max_examples=30)
+
+
+TRIANGLE = np.array([[0, 1], [1, 2], [0, 2]])
+
+
+@pytest.mark.parametrize(
+    ("rho", "message"),
+    [
+        (np.full(2, 0.5), r"rho: expected a number or shape \(3,\), got \(2,\)"),
+        (np.full((3, 1), 0.5), r"rho: expected a number or shape \(3,\)"),
+        (
+            np.array([0.5, np.nan, 0.5]),
+            r"rho: every edge needs a weight from 0.0001 to 1, found nan",
+        ),
+        (np.array([0.5, 0.0, 0.5]), "found 0.0"),
+        (np.array([0.5, -0.2, 0.5]), "found -0.2"),
+        (np.array([0.5, 1.1, 0.5]), "found 1.1"),
+        (0.0, "found 0.0"),
+        (-1.0, "found -1.0"),
+        (np.nan, "found nan"),
+        ("bethe", "rho: expected 'auto', 'uniform', a number or an array, got 'bethe'"),
+    ],
+)
+def test_bad_rho_is_refused(rho, message):
+    with pytest.raises(ValueError, match=message):
+        BinaryPairwise(PairwiseGraph(3, TRIANGLE), rho)
+
+
+def test_rho_outside_the_polytope_warns_and_has_no_bound():
+    graph = PairwiseGraph(3, TRIANGLE)
+    for rho in (1.0, 0.7, np.array([1.0, 1.0, 0.1])):
+        with pytest.warns(UserWarning, match="outside the spanning-tree polytope"):
+            assert not reweighting(graph, rho).is_concave
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for rho in (2 / 3, 0.1, np.array([1.0, 0.5, 0.5]), "uniform", "auto"):
+            assert reweighting(graph, rho).is_concave
+        for edges in (TRIANGLE[:2], np.zeros((0, 2))):  # forests allow everything up to 1
+            assert reweighting(PairwiseGraph(3, edges), 1.0).is_concave
+
+
+def test_without_a_bound_marginals_are_feasible_and_attain_their_value():
+    space = Labellings(3, TRIANGLE, 2, 1.0)
+    with pytest.warns(UserWarning, match="outside the spanning-tree polytope"):
+        both = views(space)
+    rng = np.random.default_rng(0)
+    for view in both:
+        scores, full = view.draw_scores(rng)
+        found = view.structure.marginals(scores)
+        tau = view.lift(found.tau)
+        assert space.infeasibility(tau) < 1e-12
+        assert found.value == pytest.approx(space.objective(full, tau), abs=1e-10)
+
+
+def test_auto_takes_one_on_forests_halves_on_grids_and_else_uniform():
+    assert (reweighting(grid(1, 5)).rho == 1.0).all()
+    assert (reweighting(PairwiseGraph(4, [[0, 1], [2, 3]])).rho == 1.0).all()
+    assert (reweighting(grid(3, 4)).rho == 0.5).all()
+    np.testing.assert_allclose(reweighting(PairwiseGraph(3, TRIANGLE)).rho, 2 / 3)
+    eight = reweighting(grid(3, 3, 8))
+    np.testing.assert_allclose(eight.rho, reweighting(grid(3, 3, 8), "uniform").rho)
+    assert eight.rho.sum() == pytest.approx(8.0)  # Kirchhoff: as many as a tree has edges
+
+
+@examples
+@given(loopy(max_nodes=7), st.sampled_from(["given", "uniform"]))
+def test_rho_splits_into_at_most_one_per_node(drawn, kind):
+    space, _ = drawn
+    graph = PairwiseGraph(space.n_nodes, space.edges)
+    found = reweighting(graph, space.rho if kind == "given" else "uniform")
+    np.testing.assert_allclose(found.into_tail + found.into_head, found.rho, atol=1e-12)
+    assert min(found.into_tail.min(initial=0), found.into_head.min(initial=0)) >= -1e-12
+    into = np.bincount(graph.tail, found.into_tail, graph.n_nodes)
+    into += np.bincount(graph.head, found.into_head, graph.n_nodes)
+    assert (into <= 1 + 1e-9).all()
+    at_node = [found.rho[(space.edges == n).any(axis=1)].sum() for n in range(space.n_nodes)]
+    np.testing.assert_allclose(found.counting, 1 - np.array(at_node), atol=1e-12)
+    if kind == "uniform":
+        rank = space.n_nodes - n_components(space.n_nodes, space.edges)
+        assert found.rho.sum() == pytest.approx(rank, abs=1e-9)
