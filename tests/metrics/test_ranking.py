@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from random_scores import generators
 from sklearn.metrics import auc, roc_auc_score, roc_curve
 
-from mlestruct.metrics.ranking import (
+from mlestruct.metrics import (
     flag_pairs,
     pair_auc,
     pair_roc,
@@ -137,7 +137,7 @@ def test_samples_are_pooled(rng, symmetric):
 def test_candidates(rng, symmetric, k, block):
     scores, _, mask = draw(rng, symmetric)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("mlestruct.metrics.ranking.BLOCK", block)
+        patch.setattr("mlestruct.metrics.pair_tables.BLOCK", block)
         for table in (np.where(mask, scores, -np.inf), sparse(scores, mask)):
             indices, values = top_candidates(table, k, bipartite=not symmetric)
             assert indices.shape == values.shape == (scores.shape[0], k)
@@ -157,7 +157,7 @@ def test_candidates(rng, symmetric, k, block):
 def test_rank_of_partner(rng, symmetric, block):
     scores, partner, mask = draw(rng, symmetric)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("mlestruct.metrics.ranking.BLOCK", block)
+        patch.setattr("mlestruct.metrics.pair_tables.BLOCK", block)
         for table in (np.where(mask, scores, -np.inf), sparse(scores, mask)):
             rank = rank_of_partner(table, partner, bipartite=not symmetric)
             for i, j in enumerate(partner):
@@ -181,8 +181,22 @@ def test_flagged_pairs_come_worst_first():
     assert flag_pairs(np.array([[1.0, 3.0, 0.0]]), [1], 4.0).tolist() == [[0, 1]]
 
 
-def test_a_population_is_no_burden():
-    """2.9 million pairs; the bound on time is far above the 0.4 s it takes."""
+def test_pairs_of_higher_capacity():
+    scores = np.array([[3.0, 2.0, 0.0], [1.0, 4.0, 5.0]])
+    truth = np.array([[1, 1, 0], [0, 0, 1]])
+    curve = pair_roc(scores, np.argwhere(truth))
+    assert curve.auc == pytest.approx(roc_auc_score(truth.ravel(), scores.ravel()))
+
+
+def test_one_table_that_is_not_square_makes_all_bipartite():
+    rng = np.random.default_rng(0)
+    tables = [rng.normal(size=(3, 3)), rng.normal(size=(2, 3))]
+    curve = pair_roc(tables, [[0, 1, 2], [2, 1]])
+    assert curve.sample_aucs.shape == (2,)
+
+
+def test_three_million_pairs():
+    """The area is scikit-learn's; the bound on time is far above the 0.4 s it takes."""
     import time
 
     rng = np.random.default_rng(0)
@@ -194,7 +208,9 @@ def test_a_population_is_no_burden():
     start = time.process_time()
     curve = pair_roc(scores, partner)
     assert time.process_time() - start < 5
-    assert abs(curve.auc - 0.5) < 0.05
+    tail, head = np.triu_indices(2400, 1)
+    truth = partner[tail] == head
+    assert curve.auc == pytest.approx(roc_auc_score(truth, scores[tail, head]), abs=1e-12)
     assert curve.thresholds.size < 5000
 
 
@@ -204,22 +220,22 @@ square = np.array([[0.0, 1.0, 2.0], [1.0, 0.0, 3.0], [2.0, 3.0, 0.0]])
 @pytest.mark.parametrize(
     ("scores", "partner", "message"),
     [
-        (np.triu(square), [1, 0, -1], r"\(1, 2\) and \(2, 1\) differ by 3.*scores \+ scores.T"),
+        (np.triu(square), [1, 0, -1], r"\(1, 2\) and \(2, 1\) differ by 3.*table \+ table.T"),
         (sp.csr_matrix(np.triu(square)), [1, 0, -1], "not stored.*bipartite=True"),
         (sp.csr_matrix(square + np.triu(square)), [1, 0, -1], "differ by 3"),
         (np.where(square == 3, np.nan, square), [1, 0, -1], r"got nan at \(1, 2\)"),
         (np.where(square == 3, -np.inf, square), [-1, 2, 1], r"true pair \(1, 2\)"),
-        (square, [1, 2, 0], "person 0 has partner 1, but person 1 has 2; expected 0"),
-        (square, [0, -1, -1], "person 0 has itself"),
-        (square, [1, 0, 3], r"expected -1 .. 2, got 3 at 2"),
-        (square, [1, 0], "expected 3 integers"),
-        (square, [1.0, 0.0, -1.0], "expected 3 integers"),
+        (square, [1, 2, 0], "node 0 has partner 1, but node 1 has 2; .*mutual"),
+        (square, [0, -1, -1], "partner: node 0 is its own partner"),
+        (square, [1, 0, 3], "node 2 has partner 3; expected 0 to 2, or -1"),
+        (square, [1, 0], r"partner: expected shape \(3,\)"),
+        (square, [1.5, 0.0, -1.0], "partners must be integers"),
         (square, [-1, -1, -1], "no true pair"),
         (square[:2, :2], [1, 0], "no wrong pair"),
-        (square[:2], [1, 1], "column 1 is the partner of row 1 and of an earlier row"),
+        (square[:2], [1, 1], r"column 1 is the partner of rows \[0, 1\]"),
         (square[0], [1], "expected a matrix"),
         ([square, square], [[1, 0, -1]], "expected 2 samples"),
-        ([square, square.T], [[1, 0, -1], [2, 0, -1]], r"partner\[1\]: person 0"),
+        ([square, square.T], [[1, 0, -1], [2, 0, -1]], r"partner\[1\]: node 0"),
     ],
 )
 def test_wrong_input_is_named(scores, partner, message):

@@ -8,7 +8,7 @@ import pytest
 from scipy.integrate import trapezoid
 
 from mlestruct.datasets import Campus, generate_campus, write_campus
-from mlestruct.metrics.ranking import pair_roc
+from mlestruct.metrics import pair_roc
 from mlestruct.paper.roommates import Roommates, data, methods
 from mlestruct.paper.roommates.claims import ITEMS, LOW_RATES, dominates, rates_within
 from mlestruct.paper.roommates.data import OWN, Years

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int64]
 
 UNKNOWN = -1  # the state number of a label that is not known
-OTHER = -2  # that of a string which is none of the states
+OTHER = UNKNOWN - 1  # that of a string which is none of the states
 
 
 class States:
@@ -202,6 +202,8 @@ def _read(label: Any, where: str) -> NDArray[Any]:
         return array.astype(object)
     if array.dtype != object:
         raise ValueError(f"{where}: labels must be integers or strings, got dtype {array.dtype}")
+    if all(value is None or isinstance(value, str) for value in array.ravel().tolist()):
+        return array
     array = array.copy()
     for at, value in np.ndenumerate(array):
         if value is None or isinstance(value, str):

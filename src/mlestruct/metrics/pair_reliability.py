@@ -5,16 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ..labels import read_pairs
-from .events import ROUNDING, Events, check_probabilities, each_sample, join_events
-from .reliability import Reliability, compare_events
+from .pair_tables import REMEDY, PairTable, read_tables
+from .reliability import ROUNDING, Events, Reliability, check_probabilities, compare_events
 
 Ints = NDArray[np.int64]
 
-SUM_ROUNDING = 1e-6  # how far 1 minus the sum of a row of a table may be outside of [0, 1]
+NAMES = ("tables", "labels")  # the arguments, in error messages
 EVENTS = ("pairs", "singles", "both")
 
 
@@ -59,71 +58,44 @@ def pair_reliability(
     """
     if events not in EVENTS:
         raise ValueError(f"events: expected one of {', '.join(EVENTS)}, got {events!r}")
-    samples = list(each_sample(tables, labels))
-    read = [_pair_table(table, name) for name, table, _, _ in samples]
-    if bipartite is None:
-        bipartite = any(table.shape[0] != table.shape[1] for table in read)
     found: list[Events] = []
-    for table, (name, _, label, label_name) in zip(read, samples, strict=True):
-        if not bipartite:
-            _check_group(table, name)
-        n_rows, n_cols = table.shape
-        pairs = read_pairs(label, n_rows, n_cols if bipartite else None, label_name)
+    for table, label_name, label in read_tables(tables, labels, NAMES, bipartite, absent=0.0):
+        _check_table(table)
+        pairs = read_pairs(label, *table.sides, label_name)
         if events != "singles":
-            found.append(_pair_events(table, pairs, bipartite, drop_zeros))
+            found.append(_pair_events(table, pairs, drop_zeros))
         if events != "pairs":
-            found.append(_single_events(table, pairs, bipartite, name, label_name))
-    return compare_events(join_events(found), n_bins, strategy, confidence, "tables")
+            found.append(_single_events(table, pairs, label_name))
+    return compare_events(found, n_bins, strategy, confidence, "tables")
 
 
-def _pair_table(table: Any, name: str) -> Any:
-    """Probabilities of pairs, checked: an array, or a CSR matrix with sorted indices."""
-    if np.ndim(table) != 2:
-        raise ValueError(f"{name}: expected a matrix of probabilities, got shape {np.shape(table)}")
-    if not sp.issparse(table):
-        return check_probabilities(table, name)
-    rows = sp.csr_array(table, copy=True)
-    rows.sum_duplicates()
-    rows.data = check_probabilities(rows.data, f"{name} (stored entries)")
-    return rows
-
-
-def _check_group(table: Any, name: str) -> None:
-    """Raise unless a table is one of a group: square, symmetric, nobody paired with itself."""
-    n, m = table.shape
-    remedy = "pass bipartite=True if rows and columns are different nodes"
-    if n != m:
-        raise ValueError(f"{name}: expected a square matrix of one group, got {n} x {m}; {remedy}")
-    alone = np.flatnonzero(table.diagonal() > ROUNDING)
-    if alone.size:
-        i = int(alone[0])
+def _check_table(table: PairTable) -> None:
+    """Remove the rounding of probabilities; raise if they are none, or not those of a group."""
+    if table.is_sparse:
+        stored = check_probabilities(table.matrix.data, f"{table.name} (stored entries)")
+        table.matrix.data = stored
+    else:
+        table.matrix = check_probabilities(table.matrix, table.name)
+    if table.is_group and (table.matrix.diagonal() > ROUNDING).any():
+        i = int(np.argmax(table.matrix.diagonal() > ROUNDING))
         raise ValueError(
-            f"{name}: expected 0 on the diagonal of one group, got {table.diagonal()[i]:.3g} at "
-            f"({i}, {i}); {remedy}"
+            f"{table.name}: expected 0 on the diagonal of one group, got "
+            f"{table.matrix.diagonal()[i]:.3g} at ({i}, {i}); {REMEDY}"
         )
-    if table.size and abs(table - table.T).max() > SUM_ROUNDING:
-        raise ValueError(f"{name}: expected a symmetric matrix of one group; {remedy}")
+    table.check_symmetric()
 
 
-def _pair_events(table: Any, pairs: Ints, bipartite: bool, drop_zeros: bool) -> Events:
+def _pair_events(table: PairTable, pairs: Ints, drop_zeros: bool) -> Events:
     """Pairs of positive probability one by one; all others as two events with weights."""
     n, m = table.shape
-    if sp.issparse(table):
-        rows = np.repeat(np.arange(n), np.diff(table.indptr))
-        listed = table.data > 0 if bipartite else (table.data > 0) & (rows < table.indices)
-        keys, values = (rows * m + table.indices)[listed], table.data[listed]
-    else:
-        listed = table > 0 if bipartite else np.triu(table > 0, 1)
-        keys, values = np.flatnonzero(listed), table[listed]
-    happened = np.zeros(keys.size, dtype=np.bool_)
+    keys, values = table.positive()
     wanted = pairs[:, 0] * m + pairs[:, 1]
-    at = np.searchsorted(keys, wanted)  # keys are sorted
-    hit = np.zeros(wanted.size, dtype=np.bool_)
-    inside = at < keys.size
-    hit[inside] = keys[at[inside]] == wanted[inside]
-    happened[at[hit]] = True
-    missed = wanted.size - int(hit.sum())
-    zeros = (n * m if bipartite else n * (n - 1) // 2) - keys.size - missed
+    happened = np.zeros(keys.size, dtype=np.bool_)
+    at = np.minimum(np.searchsorted(keys, wanted), keys.size - 1)
+    if keys.size:
+        happened[at[keys[at] == wanted]] = True
+    missed = wanted.size - int(happened.sum())
+    zeros = (n * (n - 1) // 2 if table.is_group else n * m) - keys.size - missed
     return (
         np.concatenate([values, [0.0, 0.0]]),
         np.concatenate([happened, [False, True]]),
@@ -131,21 +103,22 @@ def _pair_events(table: Any, pairs: Ints, bipartite: bool, drop_zeros: bool) -> 
     )
 
 
-def _single_events(table: Any, pairs: Ints, bipartite: bool, name: str, label_name: str) -> Events:
+def _single_events(table: PairTable, pairs: Ints, label_name: str) -> Events:
     """Nodes that may stay single: rows and columns, or the nodes of one group."""
-    n = table.shape[0]
-    filled = np.asarray(table.sum(axis=1), dtype=np.float64).ravel()
+    matched = [np.asarray(table.matrix.sum(axis=1), dtype=np.float64).ravel()]
     ends = pairs.ravel()
-    if bipartite:
-        columns = np.asarray(table.sum(axis=0), dtype=np.float64).ravel()
-        filled = np.concatenate([filled, columns])
-        ends = np.concatenate([pairs[:, 0], n + pairs[:, 1]])
-    used = np.bincount(ends, minlength=filled.size)
+    if not table.is_group:
+        matched.append(np.asarray(table.matrix.sum(axis=0), dtype=np.float64).ravel())
+        ends = (pairs + np.array([0, table.shape[0]])).ravel()
+    total = np.concatenate(matched)
+    used = np.bincount(ends, minlength=total.size)
     why = "; staying single has a probability for nodes of capacity 1 only"
     if (used > 1).any():
         raise ValueError(
             f"{label_name}: expected each node in one pair, one is in {used.max()}{why}"
         )
-    if filled.max(initial=0.0) > 1.0 + SUM_ROUNDING:
-        raise ValueError(f"{name}: expected row sums of at most 1, got {filled.max():.6g}{why}")
-    return np.clip(1.0 - filled, 0.0, 1.0), used == 0, np.ones(filled.size)
+    if total.max(initial=0.0) > 1.0 + 1e-6:  # marginals of iterative methods sum up to about 1
+        raise ValueError(
+            f"{table.name}: expected row sums of at most 1, got {total.max():.6g}{why}"
+        )
+    return np.clip(1.0 - total, 0.0, 1.0), used == 0, np.ones(total.size)

@@ -1,26 +1,31 @@
-"""Events in bins: mean probability beside observed frequency, and the errors they sum up to."""
+"""Events in bins: mean probability, observed frequency, and the calibration errors.
+
+The numbers are those of scikit-learn's `calibration_curve`, `brier_score_loss` and `log_loss`, as
+the tests check. They are computed here because `calibration_curve` takes no weights and returns no
+counts, and because the two losses take 17 and 8 times as long on 3 million events.
+"""
 
 from __future__ import annotations
 
 import numbers
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
-from .events import Events, check_probabilities
-
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Events = tuple[Floats, Bools, Floats]  # probabilities, whether they happened, how often counted
 
-LEAST = float(np.finfo(np.float64).eps)  # probability that the log loss gives what was ruled out
-EXACTLY = 1 - 1e-12  # so that three tenths of 10 events are 3
+ROUNDING = 1e-9  # how far outside of [0, 1] a probability may be before it is an error
 STRATEGIES = ("uniform", "quantile")
 
 
 @dataclass(frozen=True, eq=False)
 class Reliability:
-    """Predicted probabilities beside observed frequencies, in bins; nothing here is ever NaN.
+    """Predicted probabilities and observed frequencies in bins; no attribute is ever NaN.
 
     An empty bin has count 0, its midpoint as `predicted` and `observed`, and the interval [0, 1].
 
@@ -151,21 +156,35 @@ def reliability(
         if not (weight >= 0).all() or not np.isfinite(weight.sum()):
             raise ValueError("sample_weight: expected finite numbers of at least 0")
     events = (values.ravel(), happened.ravel() == 1, weight.ravel())
-    return compare_events(events, n_bins, strategy, confidence, "probabilities")
+    return compare_events([events], n_bins, strategy, confidence, "probabilities")
+
+
+def check_probabilities(values: Any, name: str) -> Floats:
+    """Values as floats within [0, 1], rounding removed."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "fiub":
+        raise ValueError(f"{name}: expected an array of numbers, got dtype {array.dtype}")
+    array = array.astype(np.float64)
+    wrong = ~((array >= -ROUNDING) & (array <= 1.0 + ROUNDING))
+    if wrong.any():
+        at = tuple(int(k) for k in np.argwhere(wrong)[0])
+        raise ValueError(
+            f"{name}: expected probabilities from 0 to 1, got {array[at]} at position {at}"
+        )
+    return np.clip(array, 0.0, 1.0, out=array)
 
 
 def compare_events(
-    events: Events, n_bins: int, strategy: str, confidence: float, name: str
+    samples: list[Events], n_bins: int, strategy: str, confidence: float, name: str
 ) -> Reliability:
-    """Put events into bins and count."""
+    """The events of all samples in bins."""
     if isinstance(n_bins, bool) or not isinstance(n_bins, numbers.Integral) or n_bins < 1:
         raise ValueError(f"n_bins: expected a whole number >= 1, got {n_bins!r}")
     if strategy not in STRATEGIES:
         raise ValueError(f"strategy: expected one of {', '.join(STRATEGIES)}, got {strategy!r}")
     if not 0.0 < confidence < 1.0:
         raise ValueError(f"confidence: expected a number between 0 and 1, got {confidence!r}")
-    counted = events[2] > 0
-    values, happened, weight = events if counted.all() else [part[counted] for part in events]
+    values, happened, weight = _join(samples)
     if values.size == 0:
         raise ValueError(f"{name}: no events (of positive weight), so there is nothing to compare")
     if strategy == "uniform":
@@ -189,7 +208,8 @@ def compare_events(
     lower, upper = _wilson(observed, count, confidence)
     gap = np.abs(predicted - observed)
     base = float(min(true.sum() / total, 1.0))
-    clipped = np.clip(values, LEAST, 1.0 - LEAST)
+    eps = float(np.finfo(np.float64).eps)
+    clipped = np.clip(values, eps, 1.0 - eps)
     surprise = -np.where(happened, np.log(clipped), np.log1p(-clipped))
     return Reliability(
         edges=edges,
@@ -212,11 +232,25 @@ def compare_events(
     )
 
 
+def _join(samples: list[Events]) -> Events:
+    """All events of positive weight."""
+    if not samples:
+        return np.zeros(0), np.zeros(0, dtype=np.bool_), np.zeros(0)
+    values, happened, weight = samples[0]
+    if len(samples) > 1:
+        values, happened, weight = (np.concatenate(part) for part in zip(*samples, strict=True))
+    counted = weight > 0
+    if counted.all():
+        return values, happened, weight
+    return values[counted], happened[counted], weight[counted]
+
+
 def _quantile_edges(values: Floats, weight: Floats, n_bins: int) -> Floats:
     """Edges at probabilities that occur, each once, so that no bin is empty and ties stay whole."""
     order = np.argsort(values)
     reached = np.cumsum(weight[order])
-    wanted = np.arange(1, n_bins) / n_bins * reached[-1] * EXACTLY
+    # Rounded down, so that three tenths of 10 events are 3.
+    wanted = np.arange(1, n_bins) / n_bins * reached[-1] * (1.0 - 1e-12)
     inner = np.unique(values[order[np.searchsorted(reached, wanted)]])
     return np.concatenate([[0.0], inner[inner < values[order[-1]]], [1.0]])
 

@@ -8,10 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..labels import UNKNOWN, States, is_named
-from .events import Events, check_probabilities, each_sample, join_events
-from .reliability import Reliability, compare_events
+from .reliability import Events, Reliability, check_probabilities, compare_events
+from .samples import each_sample
 
 Ints = NDArray[np.int64]
+
+NAMES = ("tables", "labels")  # the arguments, in error messages
 
 
 def state_reliability(
@@ -55,7 +57,7 @@ def state_reliability(
         raise ValueError("state: cannot be combined with top=True; give one of them")
     found: list[Events] = []
     states = None if classes is None else States.from_classes(classes)
-    for name, entry, label, label_name in each_sample(tables, labels, stacked=True):
+    for name, entry, label_name, label in each_sample(tables, labels, NAMES, stacked=True):
         table = check_probabilities(entry, name)
         if table.ndim < 2 or table.shape[-1] == 0:
             raise ValueError(f"{name}: expected shape (..., n_states), got {table.shape}")
@@ -75,7 +77,7 @@ def state_reliability(
         else:
             happened = truth[:, None] == np.arange(len(states))
         found.append((rows.ravel(), happened.ravel(), np.ones(rows.size)))
-    return compare_events(join_events(found), n_bins, strategy, confidence, "labels")
+    return compare_events(found, n_bins, strategy, confidence, "labels")
 
 
 def _number(state: Any, states: States) -> int:

@@ -1,16 +1,14 @@
-"""Reliability diagrams: what was predicted against how often it happened."""
+"""Reliability diagrams: observed frequencies against predicted probabilities."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from ..metrics import Reliability
 from .style import COLOURS, DASHES, GREY, MARKERS, clean_axes, new_figure
-
-if TYPE_CHECKING:
-    from ..metrics import Reliability
 
 HEIGHTS = (3.4, 1.0)  # of the diagram and the counts below it
 

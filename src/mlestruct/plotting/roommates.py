@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..metrics.ranking import PairROC
+from ..metrics import PairROC
 from .style import COLOURS, DASHES, GREY, clean_axes, new_figure
 
 Floats = NDArray[np.float64]

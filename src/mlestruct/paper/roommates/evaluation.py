@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ...algorithms.matching.blossom import best_matching
 from ...features import QuestionnairePairs
-from ...metrics.ranking import PairROC, pair_roc, rank_of_partner
+from ...metrics import PairROC, pair_roc, rank_of_partner
 from ...structures.graphs.simple import SimpleGraph
 from .data import Years
 
