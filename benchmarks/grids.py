@@ -36,7 +36,7 @@ from threadpoolctl import threadpool_limits
 from mlestruct import GridCRF
 from mlestruct.algorithms.pairwise.grid_message_passing import in_linear_range
 from mlestruct.algorithms.pairwise.qpbo import QPBO
-from mlestruct.baselines.truncated_trw import TruncatedLikelihood, maximise_truncated
+from mlestruct.baselines.truncated_trw import TruncatedLBFGS, TruncatedLikelihood
 from mlestruct.datasets import make_segmentation
 from mlestruct.features import edge_features, node_features
 from mlestruct.learning import BlockFrankWolfe, DualProblem, Stopping, make_solver
@@ -166,10 +166,11 @@ def run_truncated(problem: DualProblem, n_sweeps: int, limit: float) -> Trace:
         return trace.cpu[-1] > limit
 
     clock = Clock(limit)
-    found = maximise_truncated(problem, n_sweeps, max_iter=10_000, callback=callback)
+    found = TruncatedLBFGS(n_sweeps).solve(problem, Stopping(max_iter=10_000, callback=callback))
     trace.finished = trace.cpu[-1] <= limit
-    why = "converged by its own criteria" if found.converged else found.message
-    trace.note = f"{found.iterations} iterations, {found.evaluations} evaluations, {why}"
+    why = "converged by its own criteria" if found.converged else found.state
+    calls = found.oracle_calls // len(problem.blocks)
+    trace.note = f"{found.iterations} iterations, {calls} evaluations, {why}"
     return trace
 
 
@@ -202,7 +203,7 @@ class Judge:
     def truncated_gap(self, trace: Trace, k: int) -> float:
         """(L(tau) - P(theta))/|L(tau)| with the marginals of truncated message passing."""
         assert trace.n_sweeps is not None
-        surrogate = TruncatedLikelihood(self.problem, trace.n_sweeps, self._pool)
+        surrogate = TruncatedLikelihood(self.problem, trace.n_sweeps, self._pool.map)
         dual = self._once(("L", trace.name, k), lambda: surrogate(trace.theta[k]).dual)
         value = self.optimum - self.suboptimality(trace, k) * abs(self.optimum)
         return float((dual - value) / max(1.0, abs(dual)))
@@ -491,7 +492,7 @@ def warm_up() -> None:
     problem = GridCRF(alpha=1.0).build_problem(X, Y)
     for solver in (make_solver("auto", problem), BlockFrankWolfe(), BlockFrankWolfe(step="fixed")):
         solver.solve(problem, Stopping(max_iter=3))
-    maximise_truncated(problem, 2, max_iter=3)
+    TruncatedLBFGS(2).solve(problem, Stopping(max_iter=3))
 
 
 def main(arguments: list[str] | None = None) -> int:

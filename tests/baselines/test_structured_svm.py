@@ -3,48 +3,28 @@
 import warnings
 
 import numpy as np
-import output_spaces
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from labellings import random_edges
-from output_spaces import quadratic_program
+from output_spaces import SPACES, quadratic_program, samples_of
+from scipy.optimize import linear_sum_assignment
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV
 
 import mlestruct
-from mlestruct import PairInput
-from mlestruct.baselines import (
-    BipartiteMatchingSVM,
-    ChainSVM,
-    GraphSVM,
-    GridSVM,
-    MatchingSVM,
-    hinge_dual,
-    planes,
-)
+from mlestruct import BipartiteMatchingCRF, GridCRF, MatchingCRF, PairInput
+from mlestruct.baselines import StructuredSVM, hinge_dual, planes
 from mlestruct.structures import BinaryPairwise, Chains, Pairwise, PairwiseGraph
 
-MACHINES = {
-    "bipartite": BipartiteMatchingSVM,
-    "group": MatchingSVM,
-    "grid": GridSVM,
-    "triangle": GraphSVM,
-    "tree": GraphSVM,
-    "chain": ChainSVM,
-}
 EXACT = ("bipartite", "group", "tree", "chain")  # decoders without a relaxation
-EVERY = pytest.mark.parametrize("name", list(MACHINES))
+EVERY = pytest.mark.parametrize("name", list(SPACES))
 
 
-def samples_of(name, seed=0, **options):
-    return getattr(output_spaces, name)(np.random.default_rng(seed), **options)
-
-
-def machine_of(name, data, **options):
+def machine_of(data, averaging=False, **options):
     given = {"alpha": 0.3, "tol": 1e-7, "max_iter": 5000, "random_state": 0}
-    return MACHINES[name](**{**given, **data.options, **options})
+    return StructuredSVM(data.estimator(**{**given, **options}), averaging)
 
 
 def quietly(machine, *data, **options):
@@ -120,7 +100,7 @@ def test_optimum_is_that_of_the_quadratic_program(name, seed, alpha):
     data = samples_of(name, seed)
     optimum = enumerated_optimum if name in EXACT else relaxed_optimum
     best = optimum(data, alpha)
-    machine = machine_of(name, data, alpha=alpha).fit(data.X, data.Y)
+    machine = machine_of(data, alpha=alpha).fit(data.X, data.Y)
     assert machine.converged_
     assert machine.duality_gap_ <= 1e-7 * max(1.0, machine.objective_)
     assert machine.objective_ == pytest.approx(best, abs=2e-6)
@@ -139,7 +119,7 @@ def test_certificates_of_unfinished_fits_enclose_the_optimum(name, averaging, ma
     data = samples_of(name, 2)
     best = (enumerated_optimum if name in EXACT else relaxed_optimum)(data, 0.3)
     machine = quietly(
-        machine_of(name, data, averaging=averaging, max_iter=max_iter, tol=1e-12), data.X, data.Y
+        machine_of(data, averaging=averaging, max_iter=max_iter, tol=1e-12), data.X, data.Y
     )
     assert machine.objective_ - machine.duality_gap_ <= best + 1e-7
     assert machine.objective_ >= best - 1e-7
@@ -155,7 +135,7 @@ def test_certificates_of_unfinished_fits_enclose_the_optimum(name, averaging, ma
 @pytest.mark.parametrize("name", ["bipartite", "chain"])
 def test_an_average_converges_by_its_own_gap(name):
     data = samples_of(name, 3)
-    machine = machine_of(name, data, averaging=True, tol=1e-3).fit(data.X, data.Y)
+    machine = machine_of(data, averaging=True, tol=1e-3).fit(data.X, data.Y)
     assert machine.converged_
     assert machine.duality_gap_ <= 1e-3 * max(1.0, machine.objective_)
     best = enumerated_optimum(data, 0.3)
@@ -173,7 +153,7 @@ def test_averages_weight_the_kth_iterate_by_k(monkeypatch):
         return gap
 
     monkeypatch.setattr(hinge_dual.HingeDual, "step", watched)
-    machine = quietly(machine_of("bipartite", data, averaging=True, max_iter=1), data.X, data.Y)
+    machine = quietly(machine_of(data, averaging=True, max_iter=1), data.X, data.Y)
     k = np.arange(1, len(met) + 1)
     np.testing.assert_allclose(machine.coef_, k @ np.array(met) / k.sum(), rtol=1e-12)
 
@@ -182,7 +162,7 @@ def test_averages_weight_the_kth_iterate_by_k(monkeypatch):
 def test_few_remembered_outputs_give_the_same_optimum(most, monkeypatch):
     monkeypatch.setattr(planes, "MOST", most)
     data = samples_of("group", 1)
-    machine = quietly(machine_of("group", data, alpha=1.0, tol=1e-4, max_iter=300), data.X, data.Y)
+    machine = quietly(machine_of(data, alpha=1.0, tol=1e-4, max_iter=300), data.X, data.Y)
     best = enumerated_optimum(data, 1.0)
     assert machine.objective_ == pytest.approx(data.hinge(machine.coef_, 1.0), abs=1e-9)
     assert best - 1e-7 <= machine.objective_ <= best + 2e-3
@@ -193,7 +173,9 @@ def test_certificates_are_rare():
     rng = np.random.default_rng(0)
     X = [rng.normal(size=(8, 8, 12)) for _ in range(10)]
     Y = [rng.permutation(8) for _ in X]
-    machine = quietly(BipartiteMatchingSVM(alpha=0.01, tol=1e-12, max_iter=100), X, Y)
+    machine = quietly(
+        StructuredSVM(BipartiteMatchingCRF(alpha=0.01, tol=1e-12, max_iter=100)), X, Y
+    )
     assert machine.n_iter_ == 100
     assert machine.n_oracle_calls_ <= 1.4 * 10 * 100
 
@@ -203,10 +185,10 @@ def test_weak_regularisation_is_no_worse_than_none_at_all():
     rng = np.random.default_rng(0)
     X = [rng.normal(size=(8, 8, 12)) for _ in range(20)]
     truth = rng.normal(size=12)
-    exact = BipartiteMatchingSVM().fit(X, [np.arange(8)] * 20)
-    exact.coef_ = truth
-    Y = exact.predict([x + 0.5 * rng.normal(size=x.shape) for x in X])
-    machine = quietly(BipartiteMatchingSVM(alpha=1e-4, max_iter=12, random_state=0), X, Y)
+    noisy = [x + 0.5 * rng.normal(size=x.shape) for x in X]
+    Y = [linear_sum_assignment(x @ truth, maximize=True)[1] for x in noisy]
+    crf = BipartiteMatchingCRF(alpha=1e-4, max_iter=12, random_state=0)
+    machine = quietly(StructuredSVM(crf), X, Y)
     assert not machine.converged_
     assert machine.objective_ < 0.9 * len(X)
     assert machine.score(X, Y) > 2 / 8
@@ -214,8 +196,8 @@ def test_weak_regularisation_is_no_worse_than_none_at_all():
 
 def test_threads_change_nothing():
     data = samples_of("grid", 0)
-    one = machine_of("grid", data).fit(data.X, data.Y)
-    two = machine_of("grid", data, n_jobs=2).fit(data.X, data.Y)
+    one = machine_of(data).fit(data.X, data.Y)
+    two = machine_of(data, n_jobs=2).fit(data.X, data.Y)
     np.testing.assert_array_equal(one.coef_, two.coef_)
     assert one.objective_ == two.objective_
 
@@ -224,10 +206,10 @@ def test_threads_change_nothing():
 def test_weights_stand_for_repeated_samples():
     data = samples_of("chain", 4)
     weights = np.array([2.0, 0.0, 1.0, 3.0])
-    weighted = machine_of("chain", data).fit(data.X, data.Y, sample_weight=weights)
+    weighted = machine_of(data).fit(data.X, data.Y, sample_weight=weights)
     assert weighted.objective_ == pytest.approx(enumerated_optimum(data, 0.3, weights), abs=2e-6)
     again = np.repeat(np.arange(4), weights.astype(int))
-    repeated = machine_of("chain", data).fit([data.X[m] for m in again], [data.Y[m] for m in again])
+    repeated = machine_of(data).fit([data.X[m] for m in again], [data.Y[m] for m in again])
     assert repeated.objective_ == pytest.approx(weighted.objective_, abs=2e-6)
 
 
@@ -236,9 +218,9 @@ def test_unknown_pixels_are_left_out():
     rng = np.random.default_rng(0)
     larger = [np.concatenate([x, rng.normal(size=(2, 1, 2))], axis=1) for x in data.X]
     labels = [np.concatenate([y, [[-1], [-1]]], axis=1) for y in data.Y]
-    whole = machine_of("grid", data).fit(data.X, data.Y)
+    whole = machine_of(data).fit(data.X, data.Y)
     with pytest.warns(UserWarning, match="leaves 12 of 21 edges"):
-        part = machine_of("grid", data).fit(larger, labels)
+        part = machine_of(data).fit(larger, labels)
     assert part.objective_ == pytest.approx(whole.objective_, abs=1e-6)
     assert part.predict(larger)[0].shape == (2, 3)
 
@@ -249,7 +231,7 @@ def test_offsets_and_single_nodes():
     offsets = rng.normal(size=(4, 3, 3))
     labels = [np.where(np.arange(3) == m % 3, -1, y) for m, y in enumerate(data.Y)]
     inputs = [PairInput(x, offset=o) for x, o in zip(data.X, offsets, strict=True)]
-    machine = machine_of("bipartite", data, perfect=False).fit(inputs, labels)
+    machine = machine_of(data, perfect=False).fit(inputs, labels)
     matchings = [
         np.where(kept, y, -1) for y in data.outputs for kept in np.ndindex(2, 2, 2) if any(kept)
     ] + [np.full(3, -1)]
@@ -273,8 +255,8 @@ def test_filled_capacities():
                                    [[0, 1], [1, 3], [3, 2], [2, 0]],
                                    [[0, 2], [2, 1], [1, 3], [3, 0]])]  # fmt: skip
     Y = [rings[k] for k in rng.integers(3, size=4)]
-    machine = MatchingSVM(
-        0.3, polytope="local", capacity=2, tol=1e-7, max_iter=5000, random_state=0
+    machine = StructuredSVM(
+        MatchingCRF(alpha=0.3, capacity=2, tol=1e-7, max_iter=5000, random_state=0)
     ).fit(X, Y)
 
     def pairs(ring):
@@ -323,21 +305,19 @@ def test_hamming_loss_of_a_fraction_is_its_mean():
 @EVERY
 def test_there_are_no_probabilities(name):
     data = samples_of(name)
-    machine = quietly(machine_of(name, data, max_iter=2), data.X, data.Y)
+    machine = quietly(machine_of(data, max_iter=2), data.X, data.Y)
     for method in ("predict_marginals", "sample", "calibration", "log_likelihood_bounds"):
         assert not hasattr(machine, method)
-        with pytest.raises(AttributeError, match=rf"SVM has no {method}: it learns scores"):
-            getattr(machine, method)
 
 
 @EVERY
 def test_paths_are_certified_at_every_alpha(name):
     data = samples_of(name)
-    path = machine_of(name, data, tol=1e-4).fit_path(data.X, data.Y, [0.1, 3.0, 1.0])
-    assert path.alphas == [3.0, 1.0, 0.1] == [m.alpha for m in path.estimators]
+    path = machine_of(data, tol=1e-4).fit_path(data.X, data.Y, [0.1, 3.0, 1.0])
+    assert path.alphas == [3.0, 1.0, 0.1] == [m.estimator.alpha for m in path.estimators]
     optimum = enumerated_optimum if name in EXACT else relaxed_optimum
     for machine in path.estimators:
-        best = optimum(data, machine.alpha)
+        best = optimum(data, machine.estimator_.alpha)
         assert machine.converged_
         assert best - 1e-6 <= machine.objective_ <= best + machine.duality_gap_ + 1e-6
         assert 0.0 <= machine.score(data.X, data.Y) <= 1.0
@@ -346,10 +326,12 @@ def test_paths_are_certified_at_every_alpha(name):
 @EVERY
 def test_scikit_learn_manners(name):
     data = samples_of(name, n_samples=6)
-    machine = machine_of(name, data, tol=1e-2)
+    machine = machine_of(data, tol=1e-2)
     copy = clone(machine)
-    assert copy.get_params() == machine.get_params()
-    search = GridSearchCV(machine, {"alpha": [0.1, 1.0], "averaging": [False, True]}, cv=2)
+    assert repr(copy) == repr(machine)
+    assert copy.estimator is not machine.estimator
+    choices = {"estimator__alpha": [0.1, 1.0], "averaging": [False, True]}
+    search = GridSearchCV(machine, choices, cv=2)
     quietly(search, data.X, data.Y)
     assert search.best_score_ == max(search.cv_results_["mean_test_score"])
     assert not hasattr(machine, "coef_")
@@ -358,10 +340,11 @@ def test_scikit_learn_manners(name):
 @EVERY
 def test_files(name, tmp_path):
     data = samples_of(name)
-    machine = quietly(machine_of(name, data, tol=1e-2), data.X, data.Y)
+    machine = quietly(machine_of(data, tol=1e-2), data.X, data.Y)
     machine.save(tmp_path / "model.mls")
     again = mlestruct.load(tmp_path / "model.mls")
-    assert type(again) is type(machine)
+    assert repr(again) == repr(clone(machine).set_params(estimator__random_state=None))
+    assert again.named_coef() == machine.named_coef()
     for ours, theirs in zip(again.predict(data.X), machine.predict(data.X), strict=True):
         np.testing.assert_array_equal(ours, theirs)
 
@@ -374,7 +357,7 @@ def test_stopping_early_keeps_the_best():
         seen.append(progress.gap)
         return len(seen) == 3
 
-    machine = quietly(machine_of("bipartite", data, callback=stop, tol=1e-12), data.X, data.Y)
+    machine = quietly(machine_of(data, callback=stop, tol=1e-12), data.X, data.Y)
     assert len(seen) == 3
     assert machine.n_iter_ == 2
     assert seen == machine.history_.gap
@@ -384,18 +367,54 @@ def test_stopping_early_keeps_the_best():
             raise KeyboardInterrupt
 
     with pytest.warns(ConvergenceWarning, match="interrupted"):
-        machine = machine_of("bipartite", data, callback=interrupt, tol=1e-12).fit(data.X, data.Y)
+        machine = machine_of(data, callback=interrupt, tol=1e-12).fit(data.X, data.Y)
     assert machine.objective_ == pytest.approx(data.hinge(machine.coef_, 0.3))
-    machine = quietly(machine_of("bipartite", data, max_time=1e-9, tol=1e-12), data.X, data.Y)
+    machine = quietly(machine_of(data, max_time=1e-9, tol=1e-12), data.X, data.Y)
     assert not machine.converged_
     assert machine.n_iter_ <= 1
 
 
+def test_the_estimator_is_left_as_it_is():
+    """Its callback is called, not a copy; neither it nor its random numbers are cloned."""
+    data = samples_of("grid")
+
+    class Counter:
+        calls = 0
+
+        def __call__(self, progress):
+            self.calls += 1
+
+        def __deepcopy__(self, memo):
+            raise RuntimeError("must not be copied")
+
+    counter, rng = Counter(), np.random.default_rng(0)
+    crf = data.estimator(alpha=0.3, callback=counter, random_state=rng)
+    before = rng.bit_generator.state["state"]["state"]
+    machine = StructuredSVM(crf).fit(data.X, data.Y)
+    assert counter.calls == len(machine.history_)
+    assert rng.bit_generator.state["state"]["state"] != before
+    assert not hasattr(crf, "coef_")
+    assert machine.estimator_.callback is None
+    np.testing.assert_array_equal(machine.estimator_.coef_, machine.coef_)
+
+
+def test_predictions_need_a_fit():
+    data = samples_of("grid")
+    for ask in ("predict", "score"):
+        with pytest.raises(NotFittedError):
+            getattr(machine_of(data), ask)(*([data.X, data.Y] if ask == "score" else [data.X]))
+    with pytest.raises(NotFittedError):
+        machine_of(data).save("model.mls")
+
+
 def test_bad_parameters():
     data = samples_of("bipartite")
+    for wrong in (None, GridCRF, "grid", StructuredSVM(GridCRF())):
+        with pytest.raises(TypeError, match="estimator: expected a CRF estimator"):
+            StructuredSVM(wrong).fit(data.X, data.Y)
     with pytest.raises(ValueError, match="averaging must be True or False, got 'yes'"):
-        machine_of("bipartite", data, averaging="yes").fit(data.X, data.Y)
+        machine_of(data, averaging="yes").fit(data.X, data.Y)
     with pytest.raises(ValueError, match="alpha must be positive"):
-        machine_of("bipartite", data, alpha=0.0).fit(data.X, data.Y)
+        machine_of(data, alpha=0.0).fit(data.X, data.Y)
     with pytest.raises(ValueError, match=r"alphas must be positive"):
-        machine_of("bipartite", data).fit_path(data.X, data.Y, [1.0, -1.0])
+        machine_of(data).fit_path(data.X, data.Y, [1.0, -1.0])

@@ -7,6 +7,8 @@ from typing import Any
 import highspy
 import numpy as np
 
+from mlestruct import BipartiteMatchingCRF, ChainCRF, GraphCRF, GridCRF, MatchingCRF
+
 GROUP_OF_FOUR = [np.array(p) for p in ([1, 0, 3, 2], [2, 3, 0, 1], [3, 2, 1, 0])]
 
 
@@ -14,13 +16,18 @@ GROUP_OF_FOUR = [np.array(p) for p in ([1, 0, 3, 2], [2, 3, 0, 1], [3, 2, 1, 0])
 class Samples:
     """X and Y, all outputs that a sample has, and its features as a function of an output."""
 
+    kind: type  # of estimator
     X: list[Any]
     Y: list[Any]
     outputs: list[Any]
     features: Any  # (x, y) -> vector
-    options: dict[str, Any] = field(default_factory=dict)  # of the estimators
+    options: dict[str, Any] = field(default_factory=dict)  # of the estimator
     graph: tuple[int, list[tuple[int, int]], int] | None = None  # nodes, edges, states
     scores: Any = None  # x -> matrix from weights to overcomplete node and edge scores
+
+    def estimator(self, **options):
+        """An estimator over this output space."""
+        return self.kind(**{**self.options, **options})
 
     def hinge(self, theta, alpha, weights=None):
         """The regularised hinge loss, by enumeration."""
@@ -76,7 +83,7 @@ def score_matrix(nodes, edges, edge_features, n_states):
     return out
 
 
-def labelling_samples(rng, n_samples, split, shape, edges, directions, n_states, options):
+def labelling_samples(kind, rng, n_samples, split, shape, edges, directions, n_states, options):
     """Samples over one graph; `split` turns an x into node features and edge features."""
     n_nodes = int(np.prod(shape))
     outputs = [np.array(s).reshape(shape) for s in product(range(n_states), repeat=n_nodes)]
@@ -91,6 +98,7 @@ def labelling_samples(rng, n_samples, split, shape, edges, directions, n_states,
         return nodes.reshape(n_nodes, -1), edges, directions, n_states
 
     return Samples(
+        kind,
         X,
         Y,
         outputs,
@@ -105,25 +113,28 @@ def bipartite(rng, n_samples=4):
     X = [rng.normal(size=(3, 3, 2)) for _ in range(n_samples)]
     outputs = [np.array(p) for p in permutations(range(3))]
     Y = [outputs[k] for k in rng.integers(len(outputs), size=n_samples)]
-    return Samples(X, Y, outputs, lambda x, y: x[np.arange(3), y].sum(axis=0))
+    return Samples(BipartiteMatchingCRF, X, Y, outputs, lambda x, y: x[np.arange(3), y].sum(axis=0))
 
 
 def group(rng, n_samples=4):
     X = [x + x.swapaxes(0, 1) for x in rng.normal(size=(n_samples, 4, 4, 2))]
     Y = [GROUP_OF_FOUR[k] for k in rng.integers(3, size=n_samples)]
-    return Samples(X, Y, GROUP_OF_FOUR, lambda x, y: x[np.arange(4), y].sum(axis=0) / 2)
+    return Samples(
+        MatchingCRF, X, Y, GROUP_OF_FOUR, lambda x, y: x[np.arange(4), y].sum(axis=0) / 2,
+        {"polytope": "exact"},
+    )  # fmt: skip
 
 
 def grid(rng, n_samples=3):
     edges = [(0, 1), (2, 3), (0, 2), (1, 3)]  # right, then down
     directions = np.array([[1, 0], [1, 0], [0, 1], [0, 1]], dtype=float)
-    return labelling_samples(rng, n_samples, lambda x: x, (2, 2), edges, directions, 2, {})
+    return labelling_samples(GridCRF, rng, n_samples, lambda x: x, (2, 2), edges, directions, 2, {})
 
 
 def triangle(rng, n_samples=3):
     edges = [(0, 1), (1, 2), (2, 0)]
     return labelling_samples(
-        rng, n_samples, lambda x: (x, np.array(edges)), (3,), edges, np.ones((3, 1)), 3,
+        GraphCRF, rng, n_samples, lambda x: (x, np.array(edges)), (3,), edges, np.ones((3, 1)), 3,
         {"n_states": 3},
     )  # fmt: skip
 
@@ -131,7 +142,7 @@ def triangle(rng, n_samples=3):
 def tree(rng, n_samples=3):
     edges = [(0, 1), (2, 0)]
     return labelling_samples(
-        rng, n_samples, lambda x: (x, np.array(edges)), (3,), edges, np.ones((2, 1)), 3,
+        GraphCRF, rng, n_samples, lambda x: (x, np.array(edges)), (3,), edges, np.ones((2, 1)), 3,
         {"n_states": 3},
     )  # fmt: skip
 
@@ -139,8 +150,17 @@ def tree(rng, n_samples=3):
 def chain(rng, n_samples=4):
     edges = [(0, 1), (1, 2)]
     return labelling_samples(
-        rng, n_samples, lambda x: x, (3,), edges, np.ones((2, 1)), 2, {"n_states": 2}
+        ChainCRF, rng, n_samples, lambda x: x, (3,), edges, np.ones((2, 1)), 2, {"n_states": 2}
     )
+
+
+SPACES = {
+    space.__name__: space for space in (bipartite, group, grid, triangle, tree, chain)
+}  # by name
+
+
+def samples_of(name, seed=0, **options):
+    return SPACES[name](np.random.default_rng(seed), **options)
 
 
 def quadratic_program(curvature, cost, matrix, lower):

@@ -14,7 +14,7 @@ from sklearn.pipeline import Pipeline
 
 import mlestruct
 from mlestruct import BipartiteMatchingCRF, BlockFrankWolfe, PairInput
-from mlestruct.baselines import BipartiteMatchingSVM
+from mlestruct.baselines import StructuredSVM
 from mlestruct.features import LazyFeatures, SparseFeatures, TableFeatures
 
 
@@ -221,8 +221,9 @@ def test_averaged_models_carry_their_own_certificate():
 
 def test_structured_svm_paths_and_files(tmp_path):
     X, Y, _ = noisy_copies()
-    path = BipartiteMatchingSVM(tol=0.1, random_state=0).fit_path(X, Y, [0.1, 1.0])
-    assert [type(machine) for machine in path.estimators] == [BipartiteMatchingSVM] * 2
+    svm = StructuredSVM(BipartiteMatchingCRF(tol=0.1, random_state=0))
+    path = svm.fit_path(X, Y, [0.1, 1.0])
+    assert [type(machine) for machine in path.estimators] == [StructuredSVM] * 2
     path.estimators[0].save(tmp_path / "svm.mls")
     again = mlestruct.load(tmp_path / "svm.mls")
     np.testing.assert_array_equal(again.coef_, path.estimators[0].coef_)
@@ -239,9 +240,10 @@ def test_structured_svm_objective_is_the_hinge_loss_by_enumeration(perfect, aver
         Y = [np.where(np.arange(3) == 0, -1, y) for y in Y]
     everything = np.ones((3, 3), dtype=bool)
     matchings = covering_matchings(everything) if perfect else all_matchings(everything)
-    machine = BipartiteMatchingSVM(
-        alpha=0.5, tol=1e-3, perfect=perfect, averaging=averaging, random_state=0, max_iter=20_000
-    ).fit(inputs, Y)
+    crf = BipartiteMatchingCRF(
+        alpha=0.5, tol=1e-3, perfect=perfect, random_state=0, max_iter=20_000
+    )
+    machine = StructuredSVM(crf, averaging).fit(inputs, Y)
 
     def objective(theta):
         total = 0.25 * theta @ theta

@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 import mlestruct
 from mlestruct import BipartiteMatchingCRF, EdgeList, InfeasibleError, MatchingCRF, PairInput
-from mlestruct.baselines import MatchingPerceptron, MatchingSVM
+from mlestruct.baselines import StructuredPerceptron, StructuredSVM
 from mlestruct.features import LazyFeatures, QuestionnairePairs, TableFeatures
 
 TRUTH = np.array([2.0, 1.0, 0.0])
@@ -396,7 +396,10 @@ def test_capacity_of_one_sample():
 # ---------------------------------------------------------------------- baselines
 @pytest.mark.parametrize(
     "machine",
-    [MatchingSVM(0.01, max_iter=60, random_state=0), MatchingPerceptron(20, random_state=0)],
+    [
+        StructuredSVM(MatchingCRF(alpha=0.01, polytope="exact", max_iter=60, random_state=0)),
+        StructuredPerceptron(MatchingCRF(polytope="exact", random_state=0), 20),
+    ],
 )
 def test_baselines_learn_too(data, machine):
     with warnings.catch_warnings():

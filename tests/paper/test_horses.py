@@ -310,7 +310,8 @@ def test_trace_keeps_copies_and_finite_certificates_only():
     trace(SimpleNamespace(theta=theta, dual=1.0, primal=-np.inf, iteration=0))
     theta[:] = 7.0
     trace(SimpleNamespace(theta=theta, dual=1.0, primal=0.0, iteration=1))
-    assert not trace(SimpleNamespace(theta=np.zeros(2), objective=-3.0, iteration=2))
+    at = SimpleNamespace(theta=np.zeros(2), dual=-3.0, primal=-np.inf, iteration=2)
+    assert not trace.value(at)
     assert [list(weights.theta) for weights in trace.weights] == [[1.0, 1.0], [7.0, 7.0]]
     assert [row[2:] for row in trace.certificates] == [(1.0, 0.0)]
     assert trace.certificates[0][0] == trace.weights[1].cpu

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from scipy.integrate import trapezoid
 
+from mlestruct import MatchingCRF
+from mlestruct.baselines import StructuredPerceptron, StructuredSVM
 from mlestruct.datasets import Campus, generate_campus, write_campus
 from mlestruct.metrics import pair_roc
 from mlestruct.paper.roommates import Roommates, data, methods
@@ -211,21 +213,21 @@ def test_too_few_years_are_not_used(campus, tmp_path, monkeypatch):
 # ---------------------------------------------------------------------- methods
 def test_lambda_is_kept_when_years_are_added(campus, monkeypatch):
     asked = []
-    machine = methods.MatchingSVM
 
-    def recording(**options):
-        asked.append(options["alpha"])
-        return machine(**options)
+    def recording(crf, averaging):
+        asked.append(crf.alpha)
+        return StructuredSVM(crf, averaging)
 
-    monkeypatch.setattr(methods, "MatchingSVM", recording)
+    monkeypatch.setattr(methods, "StructuredSVM", recording)
     years = Years.of(campus)
     stops, best = methods.svm_stops(50.0, 2, years[:1], averaging=False)
     assert sorted(stops) == [1, 2]
     methods.svm_stops(50.0, 2, years[:2], averaging=True)
     assert asked == [50.0, 100.0]
     X, Y = years[:1].X, years[:1].Y
-    with pytest.warns(match="MatchingSVM"):
-        same = machine(alpha=50.0, max_iter=2, tol=1e-12, random_state=0).fit(X, Y)
+    crf = MatchingCRF(alpha=50.0, polytope="exact", max_iter=2, tol=1e-12, random_state=0)
+    with pytest.warns(match="StructuredSVM"):
+        same = StructuredSVM(crf).fit(X, Y)
     np.testing.assert_array_equal(best, same.coef_)
 
 
@@ -244,7 +246,9 @@ def test_passes_of_one_fit_are_those_of_shorter_fits(campus):
 def test_the_rate_of_the_perceptron_changes_nothing_but_the_scale(campus):
     years = Years.of(campus)[:2]
     one, ten = (
-        methods.MatchingPerceptron(max_iter=5, rate=rate, random_state=0).fit(years.X, years.Y)
+        StructuredPerceptron(MatchingCRF(polytope="exact", random_state=0), 5, rate).fit(
+            years.X, years.Y
+        )
         for rate in (1.0, 8.0)
     )
     np.testing.assert_allclose(ten.coef_, 8.0 * one.coef_, rtol=1e-12)

@@ -1,36 +1,19 @@
-"""What the paper compares with, under the same decoders and the same manners."""
+"""What the paper compares with: one class per learner, over the output space of an estimator."""
 
-from .exact_mle import ExactBipartiteMLE, ExactGraphMLE, ExactGridMLE, ExactMatchingMLE
+from .exact_mle import ExactMLE
 from .matching_bp import MatchingBP
+from .row_softmax import RowSoftmax
 from .sinkhorn import UnrolledSinkhorn
-from .softmax import RowSoftmax
-from .structured_perceptron import (
-    BipartiteMatchingPerceptron,
-    ChainPerceptron,
-    GraphPerceptron,
-    GridPerceptron,
-    MatchingPerceptron,
-)
-from .structured_svm import BipartiteMatchingSVM, ChainSVM, GraphSVM, GridSVM, MatchingSVM
+from .structured_perceptron import StructuredPerceptron
+from .structured_svm import StructuredSVM
 from .truncated_trw import TruncatedTRW
 
 __all__ = [
-    "BipartiteMatchingPerceptron",
-    "BipartiteMatchingSVM",
-    "ChainPerceptron",
-    "ChainSVM",
-    "ExactBipartiteMLE",
-    "ExactGraphMLE",
-    "ExactGridMLE",
-    "ExactMatchingMLE",
-    "GraphPerceptron",
-    "GraphSVM",
-    "GridPerceptron",
-    "GridSVM",
+    "ExactMLE",
     "MatchingBP",
-    "MatchingPerceptron",
-    "MatchingSVM",
     "RowSoftmax",
+    "StructuredPerceptron",
+    "StructuredSVM",
     "TruncatedTRW",
     "UnrolledSinkhorn",
 ]

@@ -1,91 +1,77 @@
-"""Exact maximum likelihood, for problems small enough that log Z and its gradient can be counted.
+"""`ExactMLE`: maximum likelihood where log Z and its gradient can be counted.
 
 Permanents and their minors for matchings of two sides, hafnians for those of one group, junction
-trees for labellings. What approximate estimators are measured against. They share their API and
-solver: only the output space is replaced by one whose marginals are exact.
+trees for labellings, forward-backward for sequences. What approximate estimators are measured
+against: only the output space is replaced by one whose marginals are exact.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..inference.exact_space import Counted
-from ..learning.problem import Block
-from ..models import BipartiteMatchingCRF, GraphCRF, GridCRF, MatchingCRF
-from ..models.pairs import PairSample
+from ..learning import LBFGS
+from ..learning.problem import DualProblem
+from ..models.base import StructuredEstimator
+from .learner import ProbabilisticLearner
 
 Floats = NDArray[np.float64]
 
 
-class ExactLikelihood:
-    """Mixin: the exact likelihood in place of the approximate one."""
+class ExactMLE(ProbabilisticLearner):
+    """The exact likelihood of an estimator's model, maximised by L-BFGS; small samples only.
 
-    solver: Any
+    Matchings of up to about 20 nodes a side or 22 in one complete group, images of up to about 17
+    pixels in height or width, graphs of small treewidth.
 
-    def _exactly(self, blocks: list[Block]) -> list[Block]:
-        if self.solver not in ("auto", "lbfgs"):
-            raise ValueError(
-                f"solver: exact likelihood is maximised by 'lbfgs' ('auto'), got {self.solver!r}"
-            )
-        known: dict[int, Counted] = {}
-        out = []
-        for block in blocks:
-            space = known.setdefault(id(block.structure), Counted(block.structure))
-            out.append(Block(space, block.features, block.observed, block.weight, block.offset))
-        return out
+    Parameters
+    ----------
+    estimator : a CRF estimator, not fitted
+        Its output space, features and decoder are used, and its `alpha`, `tol`, `max_iter`,
+        `max_time`, `callback`, `n_jobs`, `verbose`; rho and the polytope have no effect.
 
-
-class _ExactMatchings(ExactLikelihood):
-    def _make_blocks(self, X: Any, rho: Any) -> list[tuple[Block, PairSample]]:
-        made = super()._make_blocks(X, rho)  # type: ignore[misc]
-        blocks = self._exactly([block for block, _ in made])
-        return [(block, sample) for block, (_, sample) in zip(blocks, made, strict=True)]
-
-
-class ExactBipartiteMLE(_ExactMatchings, BipartiteMatchingCRF):
-    """`BipartiteMatchingCRF` with the exact likelihood, for up to about 20 nodes a side.
-
-    Parameters, attributes and methods are those of `BipartiteMatchingCRF`; rho has no effect, and
-    the solver is L-BFGS.
+    Attributes
+    ----------
+    estimator_ : a clone of the estimator with the learned weights
+    coef_, objective_, duality_gap_, converged_, history_, n_iter_, n_oracle_calls_, solver_,
+    n_features_in_, feature_names_in_ :
+        as in the estimator; bounds are those of the exact likelihood
 
     Examples
     --------
     >>> import numpy as np
-    >>> from mlestruct.baselines import ExactBipartiteMLE
+    >>> from mlestruct import BipartiteMatchingCRF
+    >>> from mlestruct.baselines import ExactMLE
     >>> X, Y = [np.eye(4)[:, :, None]] * 3, [[0, 1, 2, 3], [0, 1, 3, 2], [0, 1, 2, 3]]
-    >>> model = ExactBipartiteMLE(alpha=0.1).fit(X, Y)
+    >>> model = ExactMLE(BipartiteMatchingCRF(alpha=0.1)).fit(X, Y)
     >>> bool(model.converged_), model.coef_.round(2)
     (True, array([1.47]))
     """
 
+    marginals_method = "exact"
 
-class ExactMatchingMLE(_ExactMatchings, MatchingCRF):
-    """`MatchingCRF` with the exact likelihood, for up to about 22 nodes in a complete graph.
+    def __init__(self, estimator: Any):
+        self.estimator = estimator
 
-    Parameters, attributes and methods are those of `MatchingCRF`; rho and the polytope have no
-    effect, and the solver is L-BFGS.
-    """
+    def _algorithm(self) -> LBFGS:
+        return LBFGS()
 
+    def _problem(
+        self, reader: StructuredEstimator, X: Any, Y: Any, sample_weight: Any
+    ) -> DualProblem:
+        problem = reader.build_problem(X, Y, sample_weight)
+        spaces: dict[int, Counted] = {}
+        blocks = []
+        for block in problem.blocks:
+            space = spaces.setdefault(id(block.structure), Counted(block.structure))
+            blocks.append(replace(block, structure=space))
+        return problem.with_blocks(blocks)
 
-class _ExactLabellings(ExactLikelihood):
-    def _make_blocks(self, samples: Any, n_states: int, places: Any = None) -> list[Block]:
-        return self._exactly(super()._make_blocks(samples, n_states, places))  # type: ignore[misc]
-
-
-class ExactGraphMLE(_ExactLabellings, GraphCRF):
-    """`GraphCRF` with the exact likelihood, for graphs of small treewidth.
-
-    Parameters, attributes and methods are those of `GraphCRF`; rho has no effect, and the solver is
-    L-BFGS.
-    """
-
-
-class ExactGridMLE(_ExactLabellings, GridCRF):
-    """`GridCRF` with the exact likelihood, for images up to about 17 pixels high or wide.
-
-    Parameters, attributes and methods are those of `GridCRF`; rho has no effect, and the solver is
-    L-BFGS.
-    """
+    def log_likelihood_bounds(self, X: Any, Y: Any) -> tuple[Floats, Floats]:
+        """`log_likelihood` twice: both bounds are the exact value."""
+        exact = self.log_likelihood(X, Y)
+        return exact, exact.copy()

@@ -14,17 +14,16 @@ upper bound of the one over outputs, and what is certified is the minimum of thi
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..learning.problem import Block, DualProblem
+from ..learning.threads import Each
 from .planes import Planes
 
 Floats = NDArray[np.float64]
-Each = Callable[[Callable[[int], float], Iterable[int]], Iterable[float]]
 
 ZERO_LOSS = 1e-9
 

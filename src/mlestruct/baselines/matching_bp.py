@@ -2,30 +2,38 @@
 
 Belief propagation for matchings (Huang and Jebara 2009), here for the reweighted entropy with
 rho in [1/2, 1]: its fixed points maximise <scores, tau> + H_rho(tau) over the local polytope, so
-beliefs are the gradient of log Z_rho.
+beliefs are the gradient of log Z_rho. The classical double loop: messages to convergence, then one
+step of L-BFGS, starting the next messages from the last.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
 
-from ..learning.history import Progress
+from ..learning.history import Stopping
+from ..learning.problem import Block, DualProblem
 from ..learning.result import Result
-from ..models.matching_base import MatchingProbabilities
-from ..models.matching_blocks import BipartiteBlocks, pair_table
-from ..models.validation import check_positive
-from .base import check_count
-from .belief_solver import BeliefLBFGS
-from .fitting import OwnAlgorithm
+from ..learning.threads import Each, threaded_map
+from ..models.base import StructuredEstimator
+from ..models.matching_blocks import pair_table
+from ..models.validation import check_count, check_positive
+from .block_messages import BlockMessages, open_part
+from .lbfgs import minimise
+from .learner import ProbabilisticLearner
+from .pair_batches import plain_matching
+
+Floats = NDArray[np.float64]
 
 
-class MatchingBP(OwnAlgorithm, BipartiteBlocks, MatchingProbabilities):
+class MatchingBP(ProbabilisticLearner):
     """Approximate maximum likelihood of matchings, with gradients from belief propagation.
 
     The objective is that of `BipartiteMatchingCRF`, and so are samples, labels and decoder. It has
@@ -33,25 +41,20 @@ class MatchingBP(OwnAlgorithm, BipartiteBlocks, MatchingProbabilities):
 
     Parameters
     ----------
-    alpha : float
-        Regularisation, on the summed log-likelihood.
-    rho : float
-        Reweighting of the entropy, 0.5 to 1, the same at all nodes; 1 is the Bethe approximation
-        and has the fastest sweeps.
+    estimator : a BipartiteMatchingCRF, not fitted
+        Its output space and features are used, and its `alpha`, `rho` (one number; 1 has the
+        fastest sweeps), `tol` (stop when |gradient|^2 / (2 alpha), a bound of the suboptimality if
+        messages converged, is at most tol * max(1, |objective|)), `max_iter` (iterations of
+        L-BFGS), `max_time`, `callback`, `n_jobs`, `verbose`. Nodes have at most one partner.
     max_sweeps : int
         Sweeps over all messages of a sample, per gradient. A few (such as 10) give the truncated
         algorithm, whose gradients are inexact.
     bp_tol : float
         A sample's messages have converged when no belief moves by more than this in a sweep.
-    tol : float
-        Stop when |gradient|^2 / (2 alpha), a bound of the suboptimality if messages converged, is
-        at most tol * max(1, |objective|).
-    max_iter : int
-        Iterations of L-BFGS.
-    max_time, perfect, feature_names, callback, n_jobs, verbose : as in `BipartiteMatchingCRF`
 
     Attributes
     ----------
+    estimator_ : a clone of the estimator with the learned weights
     coef_ : ndarray of shape (n_features,)
     objective_ : float, an upper bound of the best attainable likelihood if messages converged
     duality_gap_ : float, |gradient|^2 / (2 alpha)
@@ -60,63 +63,38 @@ class MatchingBP(OwnAlgorithm, BipartiteBlocks, MatchingProbabilities):
     n_unconverged_ : int, runs of belief propagation that used up `max_sweeps`
     history_, n_iter_, n_oracle_calls_, solver_, n_features_in_, feature_names_in_
 
-    Notes
-    -----
-    Nodes have at most one partner: there is no `capacity`.
-
     Examples
     --------
     >>> import numpy as np
+    >>> from mlestruct import BipartiteMatchingCRF
     >>> from mlestruct.baselines import MatchingBP
     >>> rng = np.random.default_rng(0)
     >>> left, noise = rng.normal(size=(20, 6, 2)), rng.normal(size=(20, 6, 2))
     >>> X = [-((a[:, None] - b[None]) ** 2) for a, b in zip(left, left + 0.3 * noise)]
-    >>> model = MatchingBP(alpha=10.0, rho=0.9).fit(X, [np.arange(6)] * 20)
+    >>> model = MatchingBP(BipartiteMatchingCRF(alpha=10.0, rho=0.9)).fit(X, [np.arange(6)] * 20)
     >>> model.converged_, model.n_unconverged_
     (True, 0)
     """
 
-    merges_samples = True
-    random_state = None
-
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        rho: float = 1.0,
-        max_sweeps: int = 2000,
-        bp_tol: float = 1e-8,
-        tol: float = 1e-6,
-        max_iter: int = 1000,
-        max_time: float | None = None,
-        perfect: bool | str = True,
-        feature_names: Sequence[str] | None = None,
-        callback: Callable[[Progress], Any] | None = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ):
-        self.alpha = alpha
-        self.rho = rho
+    def __init__(self, estimator: Any, max_sweeps: int = 2000, bp_tol: float = 1e-8):
+        self.estimator = estimator
         self.max_sweeps = max_sweeps
         self.bp_tol = bp_tol
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.perfect = perfect
-        self.feature_names = feature_names
-        self.callback = callback
-        self.n_jobs = n_jobs
-        self.verbose = verbose
 
     def _algorithm(self) -> BeliefLBFGS:
-        if np.ndim(self.rho) or isinstance(self.rho, str):
-            raise ValueError(f"rho: messages need one number for all nodes, got {self.rho!r}")
         return BeliefLBFGS(
             check_count(self.max_sweeps, "max_sweeps"), check_positive(self.bp_tol, "bp_tol")
         )
 
+    def _problem(
+        self, reader: StructuredEstimator, X: Any, Y: Any, sample_weight: Any
+    ) -> DualProblem:
+        return reader.build_problem(X, Y, sample_weight)
+
     def _keep(self, result: Result, tol: float) -> None:
         super()._keep(result, tol)
-        blocks, open_runs = result.state.blocks, result.state.open_runs
+        blocks = result.state.blocks
+        open_runs = sum(not block.converged for block in blocks)
         self.n_sweeps_ = sum(block.sweeps for block in blocks)
         self.n_unconverged_ = sum(block.unconverged for block in blocks)
         if open_runs:
@@ -130,21 +108,23 @@ class MatchingBP(OwnAlgorithm, BipartiteBlocks, MatchingProbabilities):
             )
 
     def predict_marginals(
-        self, X: Any, tol: float | None = None, method: str = "bp", **options: Any
+        self, X: Any, tol: float | None = None, method: str | None = None, **options: Any
     ) -> list[Any]:
         """The beliefs, per sample of shape (n_rows, n_cols); a warning tells if some are not final.
 
         `tol` is by default `bp_tol`. Other methods, and what they return, are those of
         `BipartiteMatchingCRF`.
         """
-        if method != "bp" or options:
-            return super().predict_marginals(X, 1e-6 if tol is None else tol, method, **options)
-        prepared = self._fitting(X, self.rho)
+        if method is not None:
+            return super().predict_marginals(X, tol, method, **options)
+        check_is_fitted(self, "estimator_")
+        prepared = self.estimator_._fitting(X, self.estimator_.rho)
         algorithm = self._algorithm()
         if tol is not None:
             algorithm = replace(algorithm, bp_tol=check_positive(tol, "tol"))
         blocks = algorithm.messages([block for block, _ in prepared])
-        found = self._each(lambda messages: messages.beliefs(self.coef_)[1], blocks)
+        with threaded_map(self.estimator_.n_threads(), len(blocks)) as each:
+            found = list(each(lambda messages: messages.beliefs(self.coef_)[1], blocks))
         open_runs = sum(not messages.converged for messages in blocks)
         if open_runs:
             warnings.warn(
@@ -154,3 +134,79 @@ class MatchingBP(OwnAlgorithm, BipartiteBlocks, MatchingProbabilities):
                 stacklevel=2,
             )
         return [pair_table(sample, tau) for (_, sample), tau in zip(prepared, found, strict=True)]
+
+
+@dataclass
+class BeliefState:
+    """Where a fit ended."""
+
+    theta: Floats
+    blocks: list[BlockMessages]
+
+
+@dataclass(frozen=True)
+class BeliefLBFGS:
+    """Maximises the likelihood of matchings of two sides under one rho.
+
+    max_sweeps : int, over the messages of a block at every theta
+    bp_tol : float, messages have converged when no belief moves by more than this in a sweep
+    """
+
+    max_sweeps: int
+    bp_tol: float
+
+    name = "belief_propagation"
+
+    def messages(self, blocks: Sequence[Block]) -> list[BlockMessages]:
+        """Fresh messages of every block; raises where there can be none."""
+        cores = {}
+        found = []
+        for m, block in enumerate(blocks):
+            structure = plain_matching(block, m)
+            if id(structure) not in cores:
+                cores[id(structure)] = open_part(structure)
+            rho = np.unique(np.concatenate([structure.rho_rows, structure.rho_cols]))
+            if rho.size > 1:
+                raise ValueError(f"rho: messages need one number for all nodes, got {rho}")
+            core, limits = cores[id(structure)], (self.max_sweeps, self.bp_tol)
+            found.append(BlockMessages(block, core, float(rho[0]), *limits))
+        return found
+
+    def solve(
+        self,
+        problem: DualProblem,
+        stopping: Stopping,
+        warm: BeliefState | None = None,
+        random_state: np.random.Generator | None = None,
+        n_jobs: int | None = None,
+    ) -> Result:
+        """Maximise P; `warm` is the state of an earlier result on the same blocks.
+
+        Bounds are those of exact marginals: they hold as far as messages have converged.
+        """
+        blocks = self.messages(problem.blocks)
+        start = None
+        if warm is not None:
+            start = warm.theta.copy()
+            for block, earlier in zip(blocks, warm.blocks, strict=True):
+                block.start_from(earlier)
+        with threaded_map(n_jobs, len(blocks)) as each:
+            loss = NegativeLogLikelihood(problem, blocks, each)
+            result = minimise(problem, loss, stopping, self.name, start, n_jobs)
+        result.state = BeliefState(result.theta, blocks)
+        return result
+
+
+class NegativeLogLikelihood:
+    """Minus the likelihood of all blocks, without penalty, and its gradient."""
+
+    def __init__(self, problem: DualProblem, blocks: Sequence[BlockMessages], each: Each = map):
+        self.problem, self.blocks, self._each = problem, blocks, each
+
+    def __call__(self, theta: Floats) -> tuple[float, Floats]:
+        problem = self.problem
+        answers = list(self._each(lambda block: block(theta), self.blocks))
+        expected = problem.weights @ np.array([moments for _, moments in answers])
+        log_partition = float(problem.weights @ np.array([log_z for log_z, _ in answers]))
+        fit = float(theta @ problem.target) + problem.offset_score
+        return log_partition - fit, expected - problem.target

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from .base import Batch, MatchingBaseline, ScoreLoss, check_count
+from ..models.validation import check_count
+from .pair_batches import Batch, ScoreLBFGS, ScoreLoss, ScoreLossLearner
 
 Floats = NDArray[np.float64]
 Trajectory = tuple[Floats, Floats]
@@ -27,7 +28,7 @@ Trajectory = tuple[Floats, Floats]
 SCALING_SPREAD = 230.0
 
 
-class UnrolledSinkhorn(MatchingBaseline):
+class UnrolledSinkhorn(ScoreLossLearner):
     """Matching by Sinkhorn layers trained end to end.
 
     Minimises  -sum over observed pairs of log P + alpha/2 |theta|^2, P being what `n_steps`
@@ -35,23 +36,17 @@ class UnrolledSinkhorn(MatchingBaseline):
 
     Parameters
     ----------
-    alpha : float
-        Regularisation, on the summed loss.
+    estimator : a BipartiteMatchingCRF, not fitted
+        Its features and decoder are used, and its `alpha` (on the summed loss), `tol` (stop when
+        |gradient|^2 / (2 alpha) is at most tol * max(1, objective)), `max_iter` (iterations of
+        L-BFGS), `max_time`, `callback`, `verbose`.
     n_steps : int
         Normalisations of rows and then columns.
-    max_iter : int
-        Iterations of L-BFGS.
-    tol : float
-        Stop when |gradient|^2 / (2 alpha) is at most tol * max(1, |loss|).
 
     Attributes
     ----------
-    coef_ : ndarray of shape (n_features,)
-    objective_ : float, the minimised loss with its penalty
-    n_iter_, n_evaluations_ : int
-    seconds_ : float
-    history_ : list of (seconds, loss), one per iteration
-    converged_ : bool
+    As in `RowSoftmax`; duality_gap_ = |gradient|^2 / (2 alpha) is no bound where the loss is not
+    convex.
 
     Notes
     -----
@@ -61,32 +56,27 @@ class UnrolledSinkhorn(MatchingBaseline):
     Examples
     --------
     >>> import numpy as np
-    >>> from mlestruct.baselines.sinkhorn import UnrolledSinkhorn
+    >>> from mlestruct import BipartiteMatchingCRF
+    >>> from mlestruct.baselines import UnrolledSinkhorn
     >>> left = np.random.default_rng(0).normal(size=(10, 5, 2))
     >>> X = [-((a[:, None] - a[None]) ** 2) for a in left]
-    >>> model = UnrolledSinkhorn(alpha=1.0).fit(X, [np.arange(5)] * 10)
+    >>> model = UnrolledSinkhorn(BipartiteMatchingCRF(alpha=1.0)).fit(X, [np.arange(5)] * 10)
     >>> P = model.predict_marginals(X)[0]
     >>> bool(np.allclose(P.sum(axis=0), 1.0))
     True
     """
 
-    def __init__(
-        self, alpha: float = 1.0, n_steps: int = 20, max_iter: int = 1000, tol: float = 1e-6
-    ):
-        self.alpha = alpha
+    def __init__(self, estimator: Any, n_steps: int = 20):
+        self.estimator = estimator
         self.n_steps = n_steps
-        self.max_iter = max_iter
-        self.tol = tol
 
-    def _check_parameters(self) -> None:
+    def _algorithm(self) -> ScoreLBFGS:
         check_count(self.n_steps, "n_steps")
-        super()._check_parameters()
+        return super()._algorithm()
 
     def _score_loss(self, batch: Batch) -> ScoreLoss:
-        _, n_rows, n_cols = batch.shape
-        observed = np.zeros(batch.shape)
-        observed.ravel()[batch.observed] = 1.0
-        observed = _pad(observed)
+        _, n_rows, n_cols = batch.observed.shape
+        observed = _pad(batch.observed)
 
         def loss(scores: Floats) -> tuple[float, Floats]:
             value, gradient = sinkhorn_loss(_pad(scores), observed, self.n_steps)
@@ -110,7 +100,7 @@ def sinkhorn(scores: Any, n_steps: int) -> Floats:
 
 
 def sinkhorn_loss(scores: Floats, observed: Floats, n_steps: int) -> tuple[float, Floats]:
-    """-sum of log P where `observed` is 1, and its gradient in the scores.
+    """-sum of `observed` * log P, and its gradient in the scores.
 
     Parameters
     ----------

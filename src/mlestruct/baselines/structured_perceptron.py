@@ -1,68 +1,43 @@
-"""Averaged structured perceptrons, with the API and the decoders of the CRFs.
+"""`StructuredPerceptron`: the averaged perceptron over the outputs of any estimator (Collins 2002).
 
-No regularisation, no probabilities, no certificate; see `perceptron_solver`.
+After each MAP call the weights move by the difference of observed and predicted moments; the mean
+of all iterates is the result. No regularisation, no probabilities and no certificate.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from ..learning.history import Progress
-from ..learning.result import Result
-from ..models.chain import ChainCRF
-from ..models.graph import GraphCRF
-from ..models.grid import GridCRF
-from ..models.matching_base import MatchingEstimator
-from ..models.matching_blocks import BipartiteBlocks, GroupBlocks
-from ..models.validation import check_positive
-from .fitting import OwnAlgorithm
-from .no_probabilities import NoProbabilities, Unavailable
-from .perceptron_solver import AveragedPerceptron
+import numpy as np
+from numpy.typing import NDArray
+
+from ..learning.history import Monitor, Stopping
+from ..learning.problem import DualProblem
+from ..learning.result import Result, run
+from ..models.validation import check_count, check_positive
+from ..structures.contract import Vertex
+from .learner import Learner
+
+Floats = NDArray[np.float64]
 
 
-class Perceptron(NoProbabilities, OwnAlgorithm):
-    """What the perceptrons share: how they are trained."""
-
-    alpha = 1.0  # there is no penalty
-    tol = 1e-12  # of the number of mistakes
-    solver = "bcfw"  # a block per sample
-    rate: float
-    decay: float
-
-    fit_path: Any = Unavailable("it is not regularised, so there is no alpha to vary")
-
-    def _algorithm(self) -> AveragedPerceptron:
-        rate = check_positive(self.rate, "rate")
-        decay = float(self.decay)
-        if not decay >= 0.0:
-            raise ValueError(f"decay must be at least 0, got {self.decay!r}")
-        return AveragedPerceptron(rate, decay)
-
-    def _keep(self, result: Result, tol: float) -> None:
-        separated = result.converged
-        result.converged = not result.interrupted  # mistakes that remain are no failure
-        super()._keep(result, tol)
-        self.converged_ = separated
-        self.last_coef_ = result.state.theta
-        self.n_updates_ = result.state.updates
-
-
-class BipartiteMatchingPerceptron(Perceptron, BipartiteBlocks, MatchingEstimator):
-    """Averaged structured perceptron over matchings of two sides.
+class StructuredPerceptron(Learner):
+    """Averaged perceptron over structured outputs, by MAP decoding alone.
 
     Parameters
     ----------
+    estimator : a CRF estimator, not fitted
+        Its output space, features and decoder are used, and its `max_time`, `callback`, `n_jobs`
+        (threads over samples for predictions; steps run one after the other), `random_state`,
+        `verbose`. There is no penalty, so its `alpha` and `tol` have no effect.
     max_iter : int, passes over the samples, in random order; one without mistakes is the last
     rate : float, learning rate of the first pass
     decay : float, pass t (from 0) has the rate  rate / (1 + decay * t)
-    n_jobs : int, optional
-        Threads over samples, for predictions; steps run one after the other.
-    max_time, perfect, capacity, feature_names, callback, random_state, verbose :
-        as in `BipartiteMatchingCRF`
 
     Attributes
     ----------
+    estimator_ : a clone of the estimator with the learned weights
     coef_ : ndarray of shape (n_features,), the mean of the weights after every step
     last_coef_ : ndarray of shape (n_features,), the weights after the last step
     objective_ : float, the smallest number of samples that were wrong in a pass
@@ -73,193 +48,136 @@ class BipartiteMatchingPerceptron(Perceptron, BipartiteBlocks, MatchingEstimator
 
     Notes
     -----
-    A `sample_weight` scales the steps of its sample.
+    A `sample_weight` scales the steps of its sample. Where the estimator decodes over a relaxation,
+    a step may go towards a fractional vertex.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from mlestruct.baselines import BipartiteMatchingPerceptron
-    >>> left = np.random.default_rng(0).normal(size=(10, 5, 2))
-    >>> X, Y = [-((a[:, None] - a[None]) ** 2) for a in left], [np.arange(5)] * 10
-    >>> model = BipartiteMatchingPerceptron(random_state=0).fit(X, Y)
-    >>> model.converged_, model.score(X, Y)
-    (True, 1.0)
-    """
-
-    rho = 1.0
-
-    def __init__(
-        self,
-        max_iter: int = 30,
-        rate: float = 1.0,
-        decay: float = 0.0,
-        max_time: float | None = None,
-        perfect: bool | str = True,
-        capacity: Any = 1,
-        feature_names: Sequence[str] | None = None,
-        callback: Callable[[Progress], Any] | None = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ):
-        self.max_iter = max_iter
-        self.rate = rate
-        self.decay = decay
-        self.max_time = max_time
-        self.perfect = perfect
-        self.capacity = capacity
-        self.feature_names = feature_names
-        self.callback = callback
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-
-
-class MatchingPerceptron(Perceptron, GroupBlocks, MatchingEstimator):
-    """Averaged structured perceptron over matchings within one group.
-
-    Parameters
-    ----------
-    polytope : "exact" or "local"
-        Over which the best matching is sought; capacities above 1 need "local".
-    perfect, capacity : as in `MatchingCRF`
-    max_iter, rate, decay, max_time, feature_names, callback, n_jobs, random_state, verbose :
-        as in `BipartiteMatchingPerceptron`, and so are the attributes
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mlestruct.baselines import MatchingPerceptron
-    >>> place = np.array([0.0, 0.1, 5.0, 5.2])
-    >>> X = [-np.abs(place[:, None] - place)[:, :, None]]
-    >>> MatchingPerceptron().fit(X, [[1, 0, 3, 2]]).predict(X)[0]
-    array([1, 0, 3, 2])
-    """
-
-    rho = 1.0
-
-    def __init__(
-        self,
-        max_iter: int = 30,
-        rate: float = 1.0,
-        decay: float = 0.0,
-        polytope: str = "exact",
-        max_time: float | None = None,
-        perfect: bool = True,
-        capacity: Any = 1,
-        feature_names: Sequence[str] | None = None,
-        callback: Callable[[Progress], Any] | None = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ):
-        self.max_iter = max_iter
-        self.rate = rate
-        self.decay = decay
-        self.polytope = polytope
-        self.max_time = max_time
-        self.perfect = perfect
-        self.capacity = capacity
-        self.feature_names = feature_names
-        self.callback = callback
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-
-
-class LabellingPerceptron(Perceptron):
-    """Parameters that perceptrons over labellings share."""
-
-    rho = "auto"  # has no part in learning
-
-    def __init__(
-        self,
-        max_iter: int = 30,
-        rate: float = 1.0,
-        decay: float = 0.0,
-        max_time: float | None = None,
-        n_states: int | None = None,
-        feature_names: Sequence[str] | None = None,
-        callback: Callable[[Progress], Any] | None = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ):
-        self.max_iter = max_iter
-        self.rate = rate
-        self.decay = decay
-        self.max_time = max_time
-        self.n_states = n_states
-        self.feature_names = feature_names
-        self.callback = callback
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-
-
-class ChainPerceptron(LabellingPerceptron, ChainCRF):
-    """Averaged structured perceptron over label sequences.
-
-    Samples are those of `ChainCRF`; parameters and attributes those of
-    `BipartiteMatchingPerceptron` and, of labels, of `ChainCRF`. Chains are cut at tokens whose
-    label is not known.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mlestruct.baselines import ChainPerceptron
-    >>> Y = [np.array([0, 0, 1, 1]), np.array([1, 0, 0, 1])]
-    >>> X = [np.eye(2)[y] for y in Y]
-    >>> ChainPerceptron(random_state=0).fit(X, Y).score(X, Y)
-    1.0
-    """
-
-
-class GraphPerceptron(LabellingPerceptron, GraphCRF):
-    """Averaged structured perceptron over labellings of graphs.
-
-    Samples are those of `GraphCRF`; parameters and attributes those of
-    `BipartiteMatchingPerceptron` and, of labels, of `GraphCRF`. Nodes whose label is not known are
-    left out together with their edges. Steps go towards the best vertex of the local polytope,
-    which may be fractional on graphs with cycles.
-    """
-
-
-class GridPerceptron(LabellingPerceptron, GridCRF):
-    """Averaged structured perceptron over labellings of images.
-
-    Samples are those of `GridCRF`, and so are `neighbours` and `per_direction`; other parameters
-    and attributes as in `GraphPerceptron`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mlestruct.baselines import GridPerceptron
+    >>> from mlestruct import GridCRF
+    >>> from mlestruct.baselines import StructuredPerceptron
     >>> rng = np.random.default_rng(0)
     >>> Y = [np.kron(rng.integers(2, size=(2, 2)), np.ones((4, 4), int)) for _ in range(5)]
     >>> X = [np.stack([np.ones((8, 8)), y + 0.5 * rng.normal(size=(8, 8))], axis=-1) for y in Y]
-    >>> GridPerceptron(random_state=0).fit(X, Y).score(X, Y) > 0.95
+    >>> StructuredPerceptron(GridCRF(random_state=0)).fit(X, Y).score(X, Y) > 0.95
     True
     """
 
-    def __init__(
+    def __init__(self, estimator: Any, max_iter: int = 30, rate: float = 1.0, decay: float = 0.0):
+        self.estimator = estimator
+        self.max_iter = max_iter
+        self.rate = rate
+        self.decay = decay
+
+    def _algorithm(self) -> AveragedPerceptron:
+        rate = check_positive(self.rate, "rate")
+        decay = float(self.decay)
+        if not decay >= 0.0:
+            raise ValueError(f"decay must be at least 0, got {self.decay!r}")
+        return AveragedPerceptron(rate, decay)
+
+    def _stopping(self) -> Stopping:
+        # The number of mistakes is a whole number: any tol below 1 waits for none at all.
+        max_iter = check_count(self.max_iter, "max_iter")
+        return replace(super()._stopping(), max_iter=max_iter, tol=0.5)
+
+    def _keep(self, result: Result, tol: float) -> None:
+        separated = result.converged
+        result.converged = not result.interrupted  # mistakes that remain are no failure
+        super()._keep(result, tol)
+        self.converged_ = separated
+        self.last_coef_ = result.state.theta
+        self.n_updates_ = result.state.updates
+
+
+@dataclass
+class PerceptronState:
+    """The last iterate, the sum and the number of all, and how many steps changed theta."""
+
+    theta: Floats
+    total: Floats
+    count: int = 0
+    updates: int = 0
+
+    @property
+    def average(self) -> Floats:
+        return self.total / max(self.count, 1)
+
+
+@dataclass(frozen=True)
+class AveragedPerceptron:
+    """Passes over the blocks in random order, until one is without mistakes.
+
+    rate : float, learning rate of the first pass
+    decay : float, pass t (from 0) has the rate  rate / (1 + decay * t)
+
+    Over a relaxation the decoder may return a fractional vertex. It scores at least as much as
+    the observed output, which is all that a step needs.
+    """
+
+    rate: float = 1.0
+    decay: float = 0.0
+
+    name = "perceptron"
+
+    def solve(
         self,
-        max_iter: int = 30,
-        rate: float = 1.0,
-        decay: float = 0.0,
-        neighbours: int = 4,
-        per_direction: bool = True,
-        max_time: float | None = None,
-        n_states: int | None = None,
-        feature_names: Sequence[str] | None = None,
-        callback: Callable[[Progress], Any] | None = None,
+        problem: DualProblem,
+        stopping: Stopping,
+        warm: PerceptronState | None = None,
+        random_state: np.random.Generator | None = None,
         n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ):
-        super().__init__(
-            max_iter, rate, decay, max_time,
-            n_states, feature_names, callback, n_jobs, random_state, verbose,
-        )  # fmt: skip
-        self.neighbours = neighbours
-        self.per_direction = per_direction
+    ) -> Result:
+        """Learn; in the history `dual` is the smallest number of mistakes of a pass so far.
+
+        Steps run one after the other, so `n_jobs` has no effect.
+        """
+        rng = random_state if random_state is not None else np.random.default_rng()
+        monitor = Monitor(stopping, self.name)
+        size, n_blocks = problem.n_features, len(problem.blocks)
+        state = warm or PerceptronState(np.zeros(size), np.zeros(size))
+
+        def loop() -> PerceptronState:
+            monitor.record(0, state.average, dual=float(n_blocks), primal=0.0)
+            for sweep in range(stopping.max_iter):
+                rate, mistakes, done = self.rate / (1.0 + self.decay * sweep), 0, 0
+                for m in rng.permutation(n_blocks).tolist():
+                    mistakes += _step(problem, state, m, rate)
+                    monitor.oracle_calls += 1
+                    done += 1
+                    if monitor.out_of_time():
+                        break
+                found = float(mistakes) if done == n_blocks else np.inf
+                if monitor.record(sweep + 1, state.average, dual=found, primal=0.0):
+                    break
+            return state
+
+        result = run(problem, monitor, loop, lambda: state.average)
+        result.theta, result.state = state.average, state
+        result.primal = result.gap = np.nan  # there is nothing to compare with
+        return result
+
+
+def _step(problem: DualProblem, state: PerceptronState, m: int, rate: float) -> bool:
+    """Decode block m, step, and say whether it was a mistake."""
+    block = problem.blocks[m]
+    vertex = block.structure.decode(block.scores(state.theta)).vertex
+    mistake = not _same(vertex, block.observed)
+    if mistake:
+        change = problem.observed_moments[m] - block.moments_at(vertex)
+        state.theta += rate * block.weight * change
+        state.updates += 1
+    state.total += state.theta
+    state.count += 1
+    return mistake
+
+
+def _same(one: Vertex, other: Vertex) -> bool:
+    """Whether two vertices are the same point."""
+    if one.indices.shape != other.indices.shape:
+        return False
+    first, second = np.argsort(one.indices), np.argsort(other.indices)
+    return bool(
+        np.array_equal(one.indices[first], other.indices[second])
+        and np.array_equal(one.values[first], other.values[second])
+    )

@@ -1,58 +1,51 @@
-"""Structured support vector machines, with the API and the decoders of the CRFs.
+"""`StructuredSVM`: the margin-rescaled hinge loss over the outputs of any estimator.
 
-They minimise the margin-rescaled hinge loss by MAP decoding alone: an output, no probabilities.
-See `hinge_dual` for the objective and `hinge_solver` for the algorithm.
+Block-coordinate Frank-Wolfe: one loss-augmented MAP call, one block, exact line searches
+(Lacoste-Julien, Jaggi, Schmidt and Pletscher 2013). Blocks remember the outputs they have met, so
+that after each pass their weights are improved without decoding (see `planes`). The objective and
+its dual are in `hinge_dual`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from ..learning.history import Progress
-from ..models.chain import ChainCRF
-from ..models.graph import GraphCRF
-from ..models.grid import GridCRF
-from ..models.matching_base import MatchingEstimator
-from ..models.matching_blocks import BipartiteBlocks, GroupBlocks
-from .fitting import OwnAlgorithm
-from .hinge_solver import HingeFrankWolfe
-from .no_probabilities import NoProbabilities
+import numpy as np
+from numpy.typing import NDArray
+
+from ..learning.averaging import WeightedAverage
+from ..learning.block_frank_wolfe import certificate_after
+from ..learning.history import Monitor, Stopping
+from ..learning.problem import DualProblem
+from ..learning.result import Result, run
+from ..learning.threads import Each, threaded_map
+from .hinge_dual import HingeDual
+from .learner import RegularizedLearner
+
+Floats = NDArray[np.float64]
 
 
-class MaximumMargin(NoProbabilities, OwnAlgorithm):
-    """What the machines share: how they are trained."""
+class StructuredSVM(RegularizedLearner):
+    """Maximum-margin learning of structured outputs, by MAP decoding alone.
 
-    solver = "bcfw"
-    averaging: bool
-
-    def _algorithm(self) -> HingeFrankWolfe:
-        if self.averaging not in (True, False):
-            raise ValueError(f"averaging must be True or False, got {self.averaging!r}")
-        return HingeFrankWolfe(bool(self.averaging))
-
-
-class BipartiteMatchingSVM(MaximumMargin, BipartiteBlocks, MatchingEstimator):
-    """Maximum-margin matching of two sides.
-
-    Minimises  alpha/2 |theta|^2 + sum over samples of max over matchings y' of
-    [share of rows that y' matches otherwise than y, minus by how much y outscores y'].
+    Minimises  alpha/2 |theta|^2 + sum over samples of max over outputs y' of
+    [share of nodes that y' labels otherwise than y, minus by how much y outscores y'].
+    It learns scores, so there are no probabilities.
 
     Parameters
     ----------
-    alpha : float, regularisation on the summed hinge loss
-    tol : float
-        Stop when the duality gap is at most tol * max(1, objective).
-    max_iter : int, passes over the samples
+    estimator : a CRF estimator, not fitted
+        Its output space, features and decoder are used, and its `alpha` (on the summed hinge
+        loss), `tol` (stop when the duality gap is at most tol * max(1, objective)), `max_iter`
+        (passes over the samples), `max_time`, `callback`, `n_jobs` (threads over samples for
+        certificates and predictions; steps run one after the other), `random_state`, `verbose`.
     averaging : bool
         Return the weighted average of the iterates, which generalises better early on.
-    n_jobs : int, optional
-        Threads over samples, for certificates and predictions; steps run one after the other.
-    max_time, perfect, capacity, feature_names, callback, random_state, verbose :
-        as in `BipartiteMatchingCRF`
 
     Attributes
     ----------
+    estimator_ : a clone of the estimator with the learned weights
     coef_ : ndarray of shape (n_features,)
     objective_ : float, the regularised hinge loss at coef_
     duality_gap_ : float, absolute: objective_ is within it of the smallest one
@@ -62,207 +55,139 @@ class BipartiteMatchingSVM(MaximumMargin, BipartiteBlocks, MatchingEstimator):
 
     Notes
     -----
-    The loss of a sample is at most 1 while its score is a sum over pairs, so that the alpha of a
+    The loss of a sample is at most 1 while its score is a sum over parts, so that the alpha of a
     given effect grows with the square of the samples' size.
+
+    Where the estimator decodes over a relaxation (grids and graphs with cycles, groups with
+    polytope="local"), the most violating output may be fractional: the hinge loss is then an upper
+    bound of the exact one.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from mlestruct.baselines import BipartiteMatchingSVM
+    >>> from mlestruct import BipartiteMatchingCRF
+    >>> from mlestruct.baselines import StructuredSVM
     >>> left = np.random.default_rng(0).normal(size=(10, 5, 2))
     >>> X, Y = [-((a[:, None] - a[None]) ** 2) for a in left], [np.arange(5)] * 10
-    >>> machine = BipartiteMatchingSVM(alpha=0.1, random_state=0).fit(X, Y)
+    >>> machine = StructuredSVM(BipartiteMatchingCRF(alpha=0.1, random_state=0)).fit(X, Y)
     >>> machine.converged_, machine.score(X, Y)
     (True, 1.0)
     """
 
-    rho = 1.0
-
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        max_time: float | None = None,
-        averaging: bool = False,
-        perfect: bool | str = True,
-        capacity: Any = 1,
-        feature_names: Sequence[str] | None = None,
-        callback: Callable[[Progress], Any] | None = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ):
-        self.alpha = alpha
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
+    def __init__(self, estimator: Any, averaging: bool = False):
+        self.estimator = estimator
         self.averaging = averaging
-        self.perfect = perfect
-        self.capacity = capacity
-        self.feature_names = feature_names
-        self.callback = callback
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+
+    def _algorithm(self) -> HingeFrankWolfe:
+        if self.averaging not in (True, False):
+            raise ValueError(f"averaging must be True or False, got {self.averaging!r}")
+        return HingeFrankWolfe(bool(self.averaging))
 
 
-class MatchingSVM(MaximumMargin, GroupBlocks, MatchingEstimator):
-    """Maximum-margin matching within one group.
+@dataclass(frozen=True)
+class HingeFrankWolfe:
+    """Minimises the regularised hinge loss of all blocks.
 
-    Parameters
-    ----------
-    polytope : "exact" or "local"
-        Over which the most violating matching is sought. "local" has fractional ones, too, so its
-        hinge loss is an upper bound of the exact one; capacities above 1 need it.
-    perfect, capacity : as in `MatchingCRF`
-    alpha, tol, max_iter, max_time, averaging, feature_names, callback, n_jobs, random_state,
-    verbose : as in `BipartiteMatchingSVM`, and so are the attributes
+    averaging : return the mean of the iterates after all block steps, the k-th weighted by k
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mlestruct.baselines import MatchingSVM
-    >>> place = np.array([0.0, 0.1, 5.0, 5.2])
-    >>> X = [-np.abs(place[:, None] - place)[:, :, None]]
-    >>> machine = MatchingSVM(alpha=0.1).fit(X, [[1, 0, 3, 2]])
-    >>> machine.predict(X)[0]
-    array([1, 0, 3, 2])
+    Without it the best theta that was certified is returned: an iterate or, where iterates get
+    worse, their average.
+
+    A certificate costs a MAP call per block. It is made when the gaps met in a pass promise that
+    `tol` is reached, and beyond that after ever more passes, ten at the most. It belongs to the
+    theta that is returned: its objective minus the best dual value.
     """
 
-    rho = 1.0
+    averaging: bool = False
 
-    def __init__(
+    name = "bcfw"
+
+    def solve(
         self,
-        alpha: float = 1.0,
-        polytope: str = "exact",
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        max_time: float | None = None,
-        averaging: bool = False,
-        perfect: bool = True,
-        capacity: Any = 1,
-        feature_names: Sequence[str] | None = None,
-        callback: Callable[[Progress], Any] | None = None,
+        problem: DualProblem,
+        stopping: Stopping,
+        warm: HingeDual | None = None,
+        random_state: np.random.Generator | None = None,
         n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ):
-        self.alpha = alpha
-        self.polytope = polytope
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.averaging = averaging
-        self.perfect = perfect
-        self.capacity = capacity
-        self.feature_names = feature_names
-        self.callback = callback
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    ) -> Result:
+        """Minimise; `warm` is the state of an earlier result on the same data.
+
+        Signs are those of a maximisation, as everywhere in the history: `dual` is minus the best
+        dual value and `primal` minus the smallest hinge objective. Only certificates use threads.
+        """
+        rng = random_state if random_state is not None else np.random.default_rng()
+        dual = HingeDual(problem) if warm is None else warm.with_alpha(problem)
+        with threaded_map(n_jobs, len(problem.blocks)) as each:
+            descent = _Descent(dual, Monitor(stopping, self.name), self.averaging, each)
+
+            def loop() -> None:
+                descent.run(rng, warm is not None)
+
+            result = run(problem, descent.monitor, loop, lambda: dual.theta, n_jobs)
+        if self.averaging and descent.latest is not None and not result.converged:
+            theta, value = descent.latest  # the latest average, not the best one
+            result.use(theta, -value)
+        result.objective = -result.primal
+        result.state = dual
+        return result
 
 
-class LabellingSVM(MaximumMargin):
-    """Parameters that machines over labellings share."""
+class _Descent:
+    """One run: the dual point, the average of iterates, and what has been certified."""
 
-    rho = "auto"  # has no part in learning
+    def __init__(self, dual: HingeDual, monitor: Monitor, averaging: bool, each: Each):
+        self.dual, self.monitor, self.averaging, self.each = dual, monitor, averaging, each
+        self.average = WeightedAverage(dual.problem.n_features)
+        self.n_blocks = len(dual.problem.blocks)
+        self.latest: tuple[Floats, float] | None = None  # certified last
 
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        max_time: float | None = None,
-        averaging: bool = False,
-        n_states: int | None = None,
-        feature_names: Sequence[str] | None = None,
-        callback: Callable[[Progress], Any] | None = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ):
-        self.alpha = alpha
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.averaging = averaging
-        self.n_states = n_states
-        self.feature_names = feature_names
-        self.callback = callback
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+    def run(self, rng: np.random.Generator, warm: bool) -> None:
+        """Passes over the blocks until the monitor says stop."""
+        monitor, stopping = self.monitor, self.monitor.stopping
+        if self.certify(0) if warm else _record_zero(monitor, self.dual):
+            return
+        due = 1
+        for sweep in range(1, stopping.max_iter + 1):
+            met = self.sweep(rng)
+            promising = met <= monitor.tolerance and not self.averaging
+            final = sweep == stopping.max_iter or monitor.out_of_time()
+            if promising or final or sweep >= due:
+                due = certificate_after(sweep)
+                if self.certify(sweep):
+                    return
 
+    def sweep(self, rng: np.random.Generator) -> float:
+        """One pass; the sum of the gaps met."""
+        met = 0.0
+        for m in rng.permutation(self.n_blocks).tolist():
+            met += self.dual.step(m)
+            self.average.add(self.dual.theta)
+            self.monitor.oracle_calls += 1
+            if self.monitor.out_of_time():
+                break
+        self.dual.refresh()
+        return met
 
-class ChainSVM(LabellingSVM, ChainCRF):
-    """Maximum-margin labelling of sequences; the loss is the share of wrong tokens.
+    def certify(self, sweep: int) -> bool:
+        """Bounds of the optimum; True if it is time to stop."""
+        mean = self.average.value.copy()
+        theta = mean if self.averaging and sweep else self.dual.theta
+        value = self.objective(theta)
+        if not self.averaging and sweep and value >= -self.monitor.primal:
+            # Under weak regularisation iterates may jump about; their average does not.
+            of_mean = self.objective(mean)
+            theta, value = (mean, of_mean) if of_mean < value else (theta, value)
+        self.latest = theta, value
+        return self.monitor.record(sweep, theta, dual=-self.dual.value(), primal=-value)
 
-    Parameters, attributes and samples are those of `ChainCRF`, without `solver` and `warm_start`,
-    with `averaging` and a certificate as in `BipartiteMatchingSVM`. Chains are cut at tokens whose
-    label is not known.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mlestruct.baselines import ChainSVM
-    >>> Y = [np.array([0, 0, 1, 1]), np.array([1, 0, 0, 1])]
-    >>> X = [np.eye(2)[y] for y in Y]
-    >>> ChainSVM(alpha=0.1).fit(X, Y).score(X, Y)
-    1.0
-    """
-
-
-class GraphSVM(LabellingSVM, GraphCRF):
-    """Maximum-margin labelling of graphs; the loss is the share of wrong nodes.
-
-    Parameters, attributes and samples are those of `GraphCRF`, without `rho`, `solver` and
-    `warm_start`, with `averaging` and a certificate as in `BipartiteMatchingSVM`. Nodes whose label
-    is not known are left out together with their edges.
-
-    The most violating labelling is sought over the local polytope, whose vertices may be
-    fractional on graphs with cycles: the hinge loss is then an upper bound of the exact one.
-    """
+    def objective(self, theta: Floats) -> float:
+        self.monitor.oracle_calls += self.n_blocks
+        return self.dual.objective(theta, self.each)
 
 
-class GridSVM(LabellingSVM, GridCRF):
-    """Maximum-margin labelling of images; the loss is the share of wrong pixels.
-
-    Parameters, attributes and samples are those of `GridCRF`, without `rho`, `solver` and
-    `warm_start`, with `averaging` and a certificate as in `BipartiteMatchingSVM`. Pixels whose
-    label is not known are left out together with their edges. Fractional vertices of the local
-    polytope count among the outputs, as in `GraphSVM`; where neighbours attract there are none.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mlestruct.baselines import GridSVM
-    >>> rng = np.random.default_rng(0)
-    >>> Y = [np.kron(rng.integers(2, size=(2, 2)), np.ones((4, 4), int)) for _ in range(5)]
-    >>> X = [np.stack([np.ones((8, 8)), y + 0.5 * rng.normal(size=(8, 8))], axis=-1) for y in Y]
-    >>> GridSVM(alpha=10.0, random_state=0).fit(X, Y).score(X, Y) > 0.95
-    True
-    """
-
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        neighbours: int = 4,
-        per_direction: bool = True,
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        max_time: float | None = None,
-        averaging: bool = False,
-        n_states: int | None = None,
-        feature_names: Sequence[str] | None = None,
-        callback: Callable[[Progress], Any] | None = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ):
-        super().__init__(
-            alpha, tol, max_iter, max_time, averaging,
-            n_states, feature_names, callback, n_jobs, random_state, verbose,
-        )  # fmt: skip
-        self.neighbours = neighbours
-        self.per_direction = per_direction
+def _record_zero(monitor: Monitor, dual: HingeDual) -> bool:
+    """The bounds at theta = 0, where no decoding is needed: a share is at most 1."""
+    problem = dual.problem
+    known = all(block.offset is None for block in problem.blocks)
+    objective = float(problem.weights.sum()) if known else np.inf
+    return monitor.record(0, dual.theta, dual=-dual.value(), primal=-objective)

@@ -2,48 +2,131 @@
 
 After Domke (2013, "Learning graphical model parameters with approximate marginal inference"): for
 every theta the messages of each image start anew from uniform ones and get n_sweeps sweeps of
-tree-reweighted message passing. The pseudo-marginals tau that are then at hand stand in for the
-maximisers,
+tree-reweighted message passing. The resulting pseudo-marginals tau stand in for the maximisers,
 
     log Z_rho  ~  <scores, tau> + H_rho(tau),      gradient  ~  moments of (y - tau),
 
-and L-BFGS does the rest. The messages of `GridCRF` are used (one sweep is a pass forwards and one
-back), so a sweep costs the same on both sides.
+and L-BFGS maximises this surrogate of the likelihood. The messages of `GridCRF` are used (one sweep
+is a pass forwards and one back), so a sweep costs the same on both sides.
 """
 
 from __future__ import annotations
 
-import time
 import warnings
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import OptimizeResult, minimize
-from sklearn.base import clone
+from scipy.optimize import OptimizeResult
 from sklearn.exceptions import ConvergenceWarning
 
 from ..algorithms.pairwise import _grid_message_passing_kernels as kernels
 from ..algorithms.pairwise.grid_message_passing import in_linear_range
-from ..learning.path import check_alphas
+from ..learning.history import Monitor, Stopping
 from ..learning.problem import Block, DualProblem
-from ..learning.threads import blas_threads
-from ..models.base import RegularizationPath
-from ..models.grid import GridCRF
-from .base import check_count
+from ..learning.result import Result, run
+from ..learning.threads import Each, threaded_map
+from ..models.base import StructuredEstimator
+from ..models.validation import check_count, check_positive
+from .lbfgs import lbfgs
+from .learner import ProbabilisticLearner
 
 Floats = NDArray[np.float64]
 
-MEMORY = 20  # steps that L-BFGS remembers
+
+class TruncatedTRW(ProbabilisticLearner):
+    """Grid CRF fitted with truncated message passing inside L-BFGS.
+
+    Features, weights and objective are those of `GridCRF`, except that log Z_rho and its gradient
+    come from `n_sweeps` sweeps that start from uniform messages at every evaluation.
+
+    There is no certificate. For no finite number of sweeps is the result guaranteed to be the
+    optimum: value and gradient belong to each other only where messages have converged, and
+    L-BFGS stops where it can no longer improve the surrogate. To see whether the sweeps were
+    enough, fit again with more of them.
+
+    Parameters
+    ----------
+    estimator : a GridCRF or GraphCRF, not fitted
+        Its features, rho and decoder are used, and its `alpha`, `max_iter` (iterations of L-BFGS),
+        `max_time`, `callback`, `n_jobs`. The fast sweeps are those of two states, 4 neighbours
+        and rho = 1/2.
+    n_sweeps : int
+        Sweeps of message passing over each image, per evaluation.
+    tol : float
+        L-BFGS stops when the surrogate changes by less than this, relative to its size.
+    gradient_tol : float
+        And when no component of the gradient is larger than this.
+
+    Attributes
+    ----------
+    estimator_ : a clone of the estimator with the learned weights
+    coef_ : ndarray of shape (n_features,)
+    objective_ : float, the surrogate of the regularised log-likelihood at `coef_`; neither the
+        likelihood nor its optimum
+    converged_ : bool, by the criteria of L-BFGS alone; False also where its line search finds no
+        better point because value and gradient disagree
+    history_ : History; `dual` is the surrogate at each iteration, and there is no other bound
+    n_iter_, n_oracle_calls_, solver_, n_features_in_, feature_names_in_
+
+    Notes
+    -----
+    Predicted marginals are converged ones, as those of the estimator.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mlestruct import GridCRF
+    >>> from mlestruct.baselines import TruncatedTRW
+    >>> rng = np.random.default_rng(0)
+    >>> Y = [np.kron(rng.integers(2, size=(3, 3)), np.ones((4, 4), int)) for _ in range(10)]
+    >>> X = [np.stack([np.ones((12, 12)), y + rng.normal(size=(12, 12))], axis=-1) for y in Y]
+    >>> model = TruncatedTRW(GridCRF(alpha=1.0), n_sweeps=20).fit(X, Y)
+    >>> model.converged_, model.score(X, Y) > 0.85
+    (True, True)
+    """
+
+    def __init__(
+        self, estimator: Any, n_sweeps: int = 40, tol: float = 1e-9, gradient_tol: float = 1e-5
+    ):
+        self.estimator = estimator
+        self.n_sweeps = n_sweeps
+        self.tol = tol
+        self.gradient_tol = gradient_tol
+
+    def _algorithm(self) -> TruncatedLBFGS:
+        if not self.gradient_tol >= 0:
+            raise ValueError(f"gradient_tol must not be negative, got {self.gradient_tol!r}")
+        return TruncatedLBFGS(
+            check_count(self.n_sweeps, "n_sweeps"),
+            check_positive(self.tol, "tol"),
+            float(self.gradient_tol),
+        )
+
+    def _problem(
+        self, reader: StructuredEstimator, X: Any, Y: Any, sample_weight: Any
+    ) -> DualProblem:
+        return reader.build_problem(X, Y, sample_weight)
+
+    def _keep(self, result: Result, tol: float) -> None:
+        converged, result.converged = result.converged, True
+        super()._keep(result, tol)
+        self.converged_ = converged
+        if not converged:
+            warnings.warn(
+                f"TruncatedTRW: stopped after {result.seconds:.1f} s and {result.iterations} "
+                f"iterations ({result.state}); the model is the best found so far.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
 
 
+# ---------------------------------------------------------------------- the surrogate
 @dataclass(frozen=True)
 class TruncatedEvaluation:
-    """What n_sweeps sweeps make of one theta.
+    """The surrogate at one theta.
 
     value : the surrogate of P(theta), regularised; an upper bound of P(theta)
     gradient : observed moments - moments of tau - alpha theta
@@ -56,159 +139,6 @@ class TruncatedEvaluation:
     dual: float
 
 
-@dataclass(frozen=True)
-class TruncatedProgress:
-    """What a callback sees after each iteration of L-BFGS; returning True stops."""
-
-    iteration: int
-    seconds: float
-    n_evaluations: int
-    objective: float
-    theta: Floats
-
-
-class TruncatedTRW(GridCRF):
-    """Grid CRF fitted with truncated message passing inside L-BFGS.
-
-    Features, weights and objective are those of `GridCRF`, except that log Z_rho and its gradient
-    come from `n_sweeps` sweeps that start from uniform messages at every evaluation.
-
-    There is no certificate. For no finite number of sweeps is the result guaranteed to be the
-    optimum: value and gradient belong to each other only where messages have converged, and
-    L-BFGS stops where it can no longer improve the surrogate. Whether the sweeps were enough can
-    be told by fitting again with more of them.
-
-    Parameters
-    ----------
-    alpha : float
-        Regularisation, on the summed log-likelihood.
-    n_sweeps : int
-        Sweeps of message passing over each image, per evaluation.
-    rho, neighbours, per_direction, n_states, feature_names, n_jobs
-        As for `GridCRF`. The fast sweeps are those of two states, 4 neighbours and rho = 1/2.
-    tol : float
-        L-BFGS stops when the surrogate changes by less than this, relative to its size.
-    gradient_tol : float
-        And when no component of the gradient is larger than this.
-    max_iter : int
-        Iterations of L-BFGS.
-    max_time : float, optional
-        Seconds after which to stop.
-    callback : callable, optional
-        Called with a `TruncatedProgress` at the start and after each iteration; returning True
-        stops.
-
-    Attributes
-    ----------
-    coef_, node_coef_, edge_coef_, classes_, n_features_in_, feature_names_in_
-        As for `GridCRF`.
-    objective_ : float, the surrogate of the regularised log-likelihood at `coef_`; neither the
-        likelihood nor its optimum
-    converged_ : bool, by the criteria of L-BFGS alone; False also where its line search finds no
-        better point because value and gradient disagree
-    n_iter_, n_evaluations_ : int
-    seconds_ : float
-    history_ : list of (seconds, objective), one per iteration
-
-    Notes
-    -----
-    Predicted marginals are converged ones, as those of `GridCRF`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mlestruct.baselines import TruncatedTRW
-    >>> rng = np.random.default_rng(0)
-    >>> Y = [np.kron(rng.integers(2, size=(3, 3)), np.ones((4, 4), int)) for _ in range(10)]
-    >>> X = [np.stack([np.ones((12, 12)), y + rng.normal(size=(12, 12))], axis=-1) for y in Y]
-    >>> model = TruncatedTRW(alpha=1.0, n_sweeps=20).fit(X, Y)
-    >>> model.converged_, model.score(X, Y) > 0.85
-    (True, True)
-    """
-
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        n_sweeps: int = 40,
-        rho: Any = "auto",
-        neighbours: int = 4,
-        per_direction: bool = True,
-        tol: float = 1e-9,
-        gradient_tol: float = 1e-5,
-        max_iter: int = 1000,
-        max_time: float | None = None,
-        n_states: int | None = None,
-        feature_names: Sequence[str] | None = None,
-        callback: Callable[[TruncatedProgress], Any] | None = None,
-        n_jobs: int | None = None,
-    ):
-        self.alpha = alpha
-        self.n_sweeps = n_sweeps
-        self.rho = rho
-        self.neighbours = neighbours
-        self.per_direction = per_direction
-        self.tol = tol
-        self.gradient_tol = gradient_tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.n_states = n_states
-        self.feature_names = feature_names
-        self.callback = callback  # type: ignore[assignment]
-        self.n_jobs = n_jobs
-
-    verbose = 0  # read by `stopping`; L-BFGS has no gap to show
-
-    def fit(self, X: Any, Y: Any, sample_weight: Any = None) -> Any:
-        """Learn `coef_` from images X and their labellings Y.
-
-        Returns
-        -------
-        self
-        """
-        n_sweeps = check_count(self.n_sweeps, "n_sweeps")
-        stopping = self.stopping()
-        if not self.gradient_tol >= 0:
-            raise ValueError(f"gradient_tol must not be negative, got {self.gradient_tol!r}")
-        found = maximise_truncated(
-            self.build_problem(X, Y, sample_weight),
-            n_sweeps,
-            tol=stopping.tol,
-            gradient_tol=float(self.gradient_tol),
-            max_iter=stopping.max_iter,
-            max_time=stopping.max_time,
-            callback=self.callback,  # type: ignore[arg-type]
-            n_jobs=self.n_threads(),
-        )
-        self.coef_ = found.theta
-        self.objective_ = found.objective
-        self.converged_ = found.converged
-        self.n_iter_ = found.iterations
-        self.n_evaluations_ = found.evaluations
-        self.seconds_ = found.seconds
-        self.history_ = found.history  # type: ignore[assignment]
-        if not found.converged:
-            warnings.warn(
-                f"TruncatedTRW: stopped after {found.seconds:.1f} s and {found.iterations} "
-                f"iterations ({found.message}); the model is the best found so far.",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
-        return self
-
-    def fit_path(
-        self, X: Any, Y: Any, alphas: Sequence[float], sample_weight: Any = None
-    ) -> RegularizationPath:
-        """Fit one estimator per alpha, from strong to weak, each from scratch."""
-        ordered = check_alphas(alphas)
-        fitted = [clone(self).set_params(alpha=alpha).fit(X, Y, sample_weight) for alpha in ordered]
-        return RegularizationPath(ordered, fitted)
-
-    def save(self, path: str | Path) -> None:
-        """Models without a certificate are not stored."""
-        raise TypeError("TruncatedTRW: cannot be saved; keep coef_, or fit a GridCRF and save that")
-
-
-# ---------------------------------------------------------------------- the surrogate
 class TruncatedLikelihood:
     """The surrogate of P as a function of theta; nothing is kept between calls.
 
@@ -216,7 +146,7 @@ class TruncatedLikelihood:
     ----------
     problem : DualProblem over pairwise structures
     n_sweeps : int
-    pool : threads over the blocks
+    each : `map`, or one over threads
     check : called before each block; what it raises ends the evaluation
     """
 
@@ -224,17 +154,16 @@ class TruncatedLikelihood:
         self,
         problem: DualProblem,
         n_sweeps: int,
-        pool: ThreadPoolExecutor | None = None,
+        each: Each = map,
         check: Callable[[], None] = lambda: None,
     ):
         self.problem, self.n_sweeps = problem, n_sweeps
-        self._pool, self._check = pool, check
+        self._each, self._check = each, check
 
     def __call__(self, theta: Floats) -> TruncatedEvaluation:
         problem = self.problem
         total, expected = 0.0, np.zeros(problem.n_features)
-        each = self._pool.map if self._pool is not None else map
-        answers = each(lambda block: self._block(block, theta), problem.blocks)
+        answers = self._each(lambda block: self._block(block, theta), problem.blocks)
         for block, (value, moments) in zip(problem.blocks, answers, strict=True):
             total += block.weight * value
             expected += block.weight * moments
@@ -281,105 +210,76 @@ def truncated_marginals(structure: Any, scores: Floats, n_sweeps: int) -> tuple[
 
 
 # ---------------------------------------------------------------------- L-BFGS
-@dataclass
-class TruncatedResult:
-    """What L-BFGS found; `theta` has the best surrogate value of all iterates."""
-
-    theta: Floats
-    objective: float
-    converged: bool
-    message: str
-    iterations: int
-    evaluations: int
-    seconds: float
-    history: list[tuple[float, float]]
-
-
 class _StoppedError(Exception):
-    """The time is up, or the callback has had enough."""
+    """The time is up, or the callback asked to stop."""
 
 
-def maximise_truncated(
-    problem: DualProblem,
-    n_sweeps: int,
-    *,
-    tol: float = 1e-9,
-    gradient_tol: float = 1e-5,
-    max_iter: int = 1000,
-    max_time: float | None = None,
-    callback: Callable[[TruncatedProgress], Any] | None = None,
-    n_jobs: int = 1,
-) -> TruncatedResult:
-    """Climb the surrogate by L-BFGS from theta = 0 until its own criteria are met.
+@dataclass(frozen=True)
+class TruncatedLBFGS:
+    """Maximises the surrogate from theta = 0 until the criteria of L-BFGS are met."""
 
-    Ctrl-C keeps the best theta so far.
-    """
-    start = time.perf_counter()
-    best = TruncatedEvaluation(np.zeros(problem.n_features), -np.inf, np.zeros(0), np.inf)
-    history: list[tuple[float, float]] = []
-    evaluations = 0
+    n_sweeps: int
+    tol: float = 1e-9
+    gradient_tol: float = 1e-5
 
-    def check_time() -> None:
-        if max_time is not None and history and time.perf_counter() - start >= max_time:
-            raise _StoppedError("max_time")
+    name = "truncated_trw"
 
-    def report(theta: Floats, value: float) -> None:
-        seconds = time.perf_counter() - start
-        history.append((seconds, value))
-        if callback is None:
-            return
-        progress = TruncatedProgress(len(history) - 1, seconds, evaluations, value, theta.copy())
-        if callback(progress):
-            raise _StoppedError("callback")
+    def solve(
+        self,
+        problem: DualProblem,
+        stopping: Stopping,
+        warm: Any = None,
+        random_state: np.random.Generator | None = None,
+        n_jobs: int | None = None,
+    ) -> Result:
+        """theta of the best surrogate value that was evaluated; `state` says why the fit ended.
 
-    def negative(theta: Floats) -> tuple[float, Floats]:
-        nonlocal best, evaluations
-        at = surrogate(theta.copy())
-        evaluations += 1
-        if at.value > best.value:
-            best = at
-        if not history:
-            report(theta, at.value)
-        return -at.value, -at.gradient
+        Every fit starts from zero weights, so `warm` has no effect.
+        """
+        monitor = Monitor(stopping, self.name)
+        best = TruncatedEvaluation(np.zeros(problem.n_features), -np.inf, np.zeros(0), np.inf)
+        ended = "interrupted", False  # why, and whether it converged
 
-    def iterated(intermediate_result: OptimizeResult) -> None:
-        report(intermediate_result.x, -float(intermediate_result.fun))
+        def check_time() -> None:
+            if len(monitor.history) and monitor.out_of_time():
+                raise _StoppedError("stopped by max_time")
 
-    n_threads = min(n_jobs, len(problem.blocks))
-    pool = ThreadPoolExecutor(n_threads) if n_threads > 1 else None
-    surrogate = TruncatedLikelihood(problem, n_sweeps, pool, check_time)
-    converged, message = False, ""
-    try:
-        with blas_threads(problem, n_jobs):
-            found = minimize(
-                negative,
-                np.zeros(problem.n_features),
-                jac=True,
-                method="L-BFGS-B",
-                callback=iterated,
-                options={
-                    "maxcor": MEMORY,
-                    "ftol": tol,
-                    "gtol": gradient_tol,
-                    "maxiter": max_iter,
-                    "maxfun": 20 * max_iter,
-                },
-            )
-        converged, message = bool(found.success), str(found.message)
-    except _StoppedError as stopped:
-        message = f"stopped by {stopped}"
-    except KeyboardInterrupt:
-        message = "interrupted"
-    finally:
-        if pool is not None:
-            pool.shutdown(wait=False, cancel_futures=True)
-    return TruncatedResult(
-        best.theta,
-        best.value,
-        converged,
-        message,
-        max(len(history) - 1, 0),
-        evaluations,
-        time.perf_counter() - start,
-        history,
-    )
+        def report(theta: Floats, value: float) -> None:
+            monitor.forget_bounds()
+            iteration = len(monitor.history)
+            if monitor.record(iteration, theta.copy(), dual=value):
+                raise _StoppedError(
+                    "stopped by max_time" if monitor.out_of_time() else "stopped by callback"
+                )
+
+        def negative(theta: Floats) -> tuple[float, Floats]:
+            nonlocal best
+            at = surrogate(theta.copy())
+            monitor.oracle_calls += len(problem.blocks)
+            if at.value > best.value:
+                best = at
+            if not len(monitor.history):
+                report(theta, at.value)
+            return -at.value, -at.gradient
+
+        def iterated(intermediate_result: OptimizeResult) -> None:
+            report(intermediate_result.x, -float(intermediate_result.fun))
+
+        def loop() -> None:
+            nonlocal ended
+            start = np.zeros(problem.n_features)
+            try:
+                found = lbfgs(
+                    negative, start, stopping.max_iter, iterated, self.tol, self.gradient_tol
+                )
+                ended = str(found.message), bool(found.success)
+            except _StoppedError as stopped:
+                ended = str(stopped), False
+
+        with threaded_map(n_jobs, len(problem.blocks)) as each:
+            surrogate = TruncatedLikelihood(problem, self.n_sweeps, each, check_time)
+            result = run(problem, monitor, loop, lambda: best.theta, n_jobs)
+        result.theta, result.objective = best.theta, best.value
+        result.primal = result.gap = np.nan  # there is nothing to compare with
+        result.state, result.converged = ended
+        return result

@@ -1,8 +1,10 @@
-"""Threads of the linear-algebra libraries while a solver runs."""
+"""Threads while a solver runs: its own over blocks, and those of the linear-algebra libraries."""
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from threadpoolctl import threadpool_limits
@@ -22,3 +24,21 @@ def blas_threads(problem: DualProblem, n_jobs: int | None) -> AbstractContextMan
     if largest >= LARGE and (n_jobs or 1) == 1:
         return nullcontext()
     return threadpool_limits(limits=1, user_api="blas")
+
+
+Each = Callable[..., Iterable[Any]]
+"""`map`, or one over threads."""
+
+
+@contextmanager
+def threaded_map(n_jobs: int | None, n_tasks: int) -> Iterator[Each]:
+    """`map` over n_jobs threads; tasks that wait when the context ends are dropped."""
+    n_threads = min(n_jobs or 1, n_tasks)
+    if n_threads <= 1:
+        yield map
+        return
+    pool = ThreadPoolExecutor(n_threads)
+    try:
+        yield pool.map
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)

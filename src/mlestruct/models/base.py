@@ -25,6 +25,7 @@ from ..learning.result import Result
 from ..learning.solvers import make_solver
 from . import persistence
 from .validation import (
+    check_count,
     check_names,
     check_positive,
     check_same_length,
@@ -203,11 +204,8 @@ class StructuredEstimator(CertifiedModel):
     def stopping(self) -> Stopping:
         """When a fit ends: tol, max_iter, max_time, callback."""
         max_time = None if self.max_time is None else check_positive(self.max_time, "max_time")
-        if not (isinstance(self.max_iter, int | np.integer) and self.max_iter >= 1):
-            raise ValueError(f"max_iter must be a positive integer, got {self.max_iter!r}")
-        return Stopping(
-            float(self.tol), int(self.max_iter), max_time, self.callback, int(self.verbose)
-        )
+        max_iter = check_count(self.max_iter, "max_iter")
+        return Stopping(float(self.tol), max_iter, max_time, self.callback, int(self.verbose))
 
     def generator(self) -> np.random.Generator:
         """Random numbers as `random_state` says."""

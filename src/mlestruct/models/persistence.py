@@ -12,6 +12,7 @@ from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from ..learning.history import COLUMNS, History
 from ..learning.solvers import SOLVERS
@@ -22,6 +23,8 @@ UNSAVED = ("callback", "verbose", "n_jobs", "random_state", "warm_start")
 
 
 def _encode(name: str, value: Any) -> Any:
+    if isinstance(value, BaseEstimator):
+        return _describe(value)
     if type(value) in SOLVERS.values():
         return {"solver": value.name, **dataclasses.asdict(value)}
     if hasattr(value, "tolist") and not isinstance(value, np.generic):
@@ -35,7 +38,19 @@ def _encode(name: str, value: Any) -> Any:
     raise TypeError(f"parameter {name}={value!r} cannot be saved")
 
 
+def _describe(estimator: BaseEstimator) -> dict[str, Any]:
+    """The class and the parameters of an estimator; plain types only."""
+    parameters = {
+        name: _encode(name, value)
+        for name, value in estimator.get_params(deep=False).items()
+        if name not in UNSAVED
+    }
+    return {"estimator": type(estimator).__name__, "parameters": parameters}
+
+
 def _decode(value: Any) -> Any:
+    if isinstance(value, dict) and "estimator" in value:
+        return _make(value)
     if isinstance(value, dict) and "solver" in value:
         options = dict(value)
         return SOLVERS[options.pop("solver")](**options)
@@ -44,30 +59,24 @@ def _decode(value: Any) -> Any:
     return value
 
 
-def _estimator_class(name: str) -> Any:
-    """The estimator of that name that can be stored, or None."""
-    from .base import StructuredEstimator
-
-    for home in ("mlestruct.models", "mlestruct.baselines"):
+def _make(described: dict[str, Any]) -> Any:
+    """An estimator from what `_describe` made of it; only those of this library are known."""
+    name = str(described.get("estimator"))
+    for home in ("mlestruct.models", "mlestruct.baselines"):  # imported at first use: it takes time
         module = import_module(home)
-        found = getattr(module, name) if name in module.__all__ else None
-        if isinstance(found, type) and issubclass(found, StructuredEstimator):
-            return found
-    return None
+        kind = getattr(module, name) if name in module.__all__ else None
+        if isinstance(kind, type) and issubclass(kind, BaseEstimator):
+            parameters = described["parameters"].items()
+            return kind(**{name: _decode(value) for name, value in parameters})
+    raise ValueError(f"there is no estimator {name!r}")
 
 
 def save(estimator: Any, path: str | Path) -> None:
     """Write `estimator` to `path`, whole or not at all."""
-    parameters = {
-        name: _encode(name, value)
-        for name, value in estimator.get_params(deep=False).items()
-        if name not in UNSAVED
-    }
     names, layout = estimator._learned_names()
     header = {
         "format": FORMAT,
-        "estimator": type(estimator).__name__,
-        "parameters": parameters,
+        **_describe(estimator),
         "learned": {name: getattr(estimator, name) for name in SCALARS},
         "history": estimator.history_.to_dict(),
         "feature_names": names,
@@ -97,16 +106,17 @@ def load(path: str | Path) -> Any:
             coef = stored["coef"]
     except (ValueError, KeyError, EOFError, TypeError, AttributeError, BadZipFile) as error:
         raise ValueError(f"{path} is not a mlestruct model file, or a damaged one") from error
-    kind = _estimator_class(str(header.get("estimator")))
-    if header.get("format") != FORMAT or kind is None:
+    try:
+        if header.get("format") != FORMAT:
+            raise ValueError("unknown format")
+        estimator = _make(header)
+    except (ValueError, TypeError, KeyError) as error:
         raise ValueError(
             f"{path}: written by another version of mlestruct "
             f"(format {header.get('format')}, estimator {header.get('estimator')})"
-        )
-    parameters = {name: _decode(value) for name, value in header["parameters"].items()}
-    estimator = kind(**parameters)
+        ) from error
+    estimator._reload(coef, header["feature_names"], header.get("layout"))
     for name, value in header["learned"].items():
         setattr(estimator, name, value)
-    estimator._reload(coef, header["feature_names"], header.get("layout"))
     estimator.history_ = History(**{name: header["history"][name] for name in COLUMNS})
     return estimator

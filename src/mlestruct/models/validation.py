@@ -45,6 +45,13 @@ def check_positive(value: Any, name: str) -> float:
     return number
 
 
+def check_count(value: Any, name: str) -> int:
+    """`value` as a positive int."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise ValueError(f"{name} must be a positive integer, got {value!r}")
+    return int(value)
+
+
 def check_weights(sample_weight: Any, n_samples: int) -> NDArray[np.float64]:
     """Sample weights as a positive array; ones by default."""
     if sample_weight is None:

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from ..baselines import BipartiteMatchingPerceptron, BipartiteMatchingSVM
+from ..baselines import StructuredPerceptron, StructuredSVM
 from ..datasets import (
     FramePairs,
     LandmarkSequence,
@@ -171,15 +171,16 @@ def name_of(rho: float) -> str:
 def estimator(setting: Setting, method: str, chosen: Configuration, n_pairs: int) -> Any:
     """An estimator that is yet to be fitted to `n_pairs` pairs of frames."""
     if method == PERCEPTRON:
-        return BipartiteMatchingPerceptron(
-            max_iter=chosen["passes"], decay=chosen["decay"], random_state=0
+        return StructuredPerceptron(
+            BipartiteMatchingCRF(random_state=0), max_iter=chosen["passes"], decay=chosen["decay"]
         )
     alpha = chosen["penalty"] * n_pairs
     if method == HINGE:
-        return BipartiteMatchingSVM(
+        crf = BipartiteMatchingCRF(
             alpha=alpha, tol=setting["hinge tol"], max_iter=setting["hinge max_iter"],
-            averaging=chosen["averaging"], random_state=0,
+            random_state=0,
         )  # fmt: skip
+        return StructuredSVM(crf, averaging=chosen["averaging"])
     rho = float(method.removeprefix("rho="))
     return BipartiteMatchingCRF(
         rho=rho, alpha=alpha, tol=setting["tol"], max_iter=setting["max_iter"]

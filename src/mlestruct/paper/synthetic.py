@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from ..baselines import ExactBipartiteMLE
+from ..baselines import ExactMLE
 from ..inference import marginals, sample
 from ..models import BipartiteMatchingCRF
 from ..plotting.style import clean_axes, new_figure, plot_band
@@ -145,7 +145,7 @@ def one_point(Y: NDArray[np.int64], alpha: float, tol: float) -> dict[str, Any]:
     missed = 0
     estimators = {
         "RW": BipartiteMatchingCRF(alpha=alpha, rho=0.5, tol=tol),
-        "exact": ExactBipartiteMLE(alpha=alpha, tol=tol),
+        "exact": ExactMLE(BipartiteMatchingCRF(alpha=alpha, tol=tol)),
         "Bethe": BipartiteMatchingCRF(alpha=alpha, rho=1.0, tol=tol),
     }
     for name, model in estimators.items():

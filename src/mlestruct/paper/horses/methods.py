@@ -62,7 +62,8 @@ def run(
             model = GridCRF(alpha=alpha, tol=tol, callback=trace).fit(X, Y)
         else:
             sweeps = int(method.removeprefix("trw"))
-            model = TruncatedTRW(alpha=alpha, n_sweeps=sweeps, callback=trace).fit(X, Y)
+            crf = GridCRF(alpha=alpha, callback=trace.value)
+            model = TruncatedTRW(crf, sweeps).fit(X, Y)
         return {method: trace.ending_with(model.coef_)}, model.converged_
 
 
@@ -118,20 +119,21 @@ class Trace:
     def __call__(self, progress: Any) -> bool:
         """The callback of a solver; True when the budget is used up.
 
-        Weights of zero are where a method starts, not something that it has found. Truncated
-        message passing has an objective, but no bounds.
+        Weights of zero are where a method starts, not something that it has found.
         """
         iteration = progress.iteration if self.steps is None else self.steps
         now = self.seconds
         if progress.theta.any():
             kept = self.keep(progress.theta, iteration)
             now = kept.cpu, kept.wall
-        bounds = [getattr(progress, name, np.nan) for name in ("dual", "primal")]
-        if np.isfinite(bounds).all():
-            self.certificates.append((*now, float(bounds[0]), float(bounds[1])))
-        if hasattr(progress, "objective"):
-            self.values.append((now[0], iteration, float(progress.objective)))
+        if np.isfinite([progress.dual, progress.primal]).all():
+            self.certificates.append((*now, float(progress.dual), float(progress.primal)))
         return now[0] >= self.budget
+
+    def value(self, progress: Any) -> bool:
+        """The same for truncated message passing, whose `dual` is an objective without bounds."""
+        self.values.append((self.seconds[0], progress.iteration, float(progress.dual)))
+        return self(progress)
 
     def ending_with(self, theta: Floats) -> Trace:
         """This trace, with the method's answer if it is not there yet."""

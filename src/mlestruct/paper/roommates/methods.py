@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from ... import MatchingCRF
-from ...baselines import MatchingPerceptron, MatchingSVM
+from ...baselines import StructuredPerceptron, StructuredSVM
 from ...learning.history import Progress
 from ..contract import Setting
 from .data import Cohort, Years
@@ -192,9 +192,8 @@ def perceptron(cohort: Cohort, setting: Setting) -> dict[str, Any]:
 def perceptron_stops(decay: float, passes: int, years: Years) -> Stops:
     """Averaged weights after each pass."""
     stops: Stops = {}
-    model = MatchingPerceptron(
-        max_iter=passes, decay=decay, random_state=0, callback=_keeping(stops)
-    )
+    crf = MatchingCRF(polytope="exact", random_state=0, callback=_keeping(stops))
+    model = StructuredPerceptron(crf, max_iter=passes, decay=decay)
     fitted(model, years)
     return stops
 
@@ -236,14 +235,15 @@ def svm(cohort: Cohort, lambdas: Sequence[float], setting: Setting) -> dict[str,
 def svm_stops(strength: float, passes: int, years: Years, averaging: bool) -> tuple[Stops, Floats]:
     """Weights after the passes at which the objective was measured, and the best of them by it."""
     stops: Stops = {}
-    model = MatchingSVM(
+    crf = MatchingCRF(
         alpha=strength * len(years),
+        polytope="exact",
         max_iter=passes,
         tol=1e-12,  # so that it makes all its passes
-        averaging=averaging,
         random_state=0,
         callback=_keeping(stops),
     )
+    model = StructuredSVM(crf, averaging)
     fitted(model, years)
     return stops, model.coef_
 

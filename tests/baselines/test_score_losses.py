@@ -7,17 +7,19 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import LogisticRegression
 
-from mlestruct import PairInput
+from mlestruct import BipartiteMatchingCRF, GridCRF, PairInput, load
+from mlestruct.baselines import RowSoftmax, UnrolledSinkhorn
 from mlestruct.baselines import sinkhorn as sinkhorn_module
-from mlestruct.baselines.base import Batch
-from mlestruct.baselines.sinkhorn import UnrolledSinkhorn, sinkhorn
-from mlestruct.baselines.softmax import RowSoftmax
+from mlestruct.baselines.pair_batches import Batch
+from mlestruct.baselines.sinkhorn import sinkhorn
 from mlestruct.structures import BipartiteMatching
 
-ALL = [
-    RowSoftmax(alpha=1.0),
-    UnrolledSinkhorn(alpha=1.0),
-]
+
+def crf(**options):
+    return BipartiteMatchingCRF(**{"tol": 1e-6, **options})
+
+
+ALL = [RowSoftmax(crf()), UnrolledSinkhorn(crf())]
 
 
 def noisy_pairs(n_samples=12, n=5, n_features=3, noise=0.6, seed=0, n_cols=None):
@@ -43,12 +45,11 @@ def random_batch(shape, seed=0):
     rng = np.random.default_rng(seed)
     n_samples, n_rows, n_cols = shape
     smaller = min(n_rows, n_cols)
-    observed = []
+    observed = np.zeros(shape)
     for m in range(n_samples):
-        rows = rng.permutation(n_rows)[:smaller]
-        cols = rng.permutation(n_cols)[:smaller]
-        observed.append(m * n_rows * n_cols + rows * n_cols + cols)
-    return Batch(np.zeros((n_samples * n_rows * n_cols, 1)), shape, np.concatenate(observed))
+        rows, cols = rng.permutation(n_rows)[:smaller], rng.permutation(n_cols)[:smaller]
+        observed[m, rows, cols] = rng.uniform(0.5, 2.0)
+    return Batch(np.zeros((observed.size, 1)), observed)
 
 
 def finite_differences(function, at, step=1e-5):
@@ -74,9 +75,9 @@ def oracle(scores, rho):
 @pytest.mark.parametrize(
     "model",
     [
-        RowSoftmax(),
-        UnrolledSinkhorn(n_steps=1),
-        UnrolledSinkhorn(n_steps=20),
+        RowSoftmax(crf()),
+        UnrolledSinkhorn(crf(), n_steps=1),
+        UnrolledSinkhorn(crf(), n_steps=20),
     ],
     ids=str,
 )
@@ -89,8 +90,8 @@ def test_gradient_equals_finite_differences(model, shape):
 
 def test_sinkhorn_with_logs_agrees_with_scaling(monkeypatch):
     batch = random_batch((3, 6, 6))
-    scores = 3.0 * np.random.default_rng(2).normal(size=batch.shape)
-    loss = UnrolledSinkhorn(n_steps=20)._score_loss(batch)
+    scores = 3.0 * np.random.default_rng(2).normal(size=batch.observed.shape)
+    loss = UnrolledSinkhorn(crf(), n_steps=20)._score_loss(batch)
     value, gradient = loss(scores)
     monkeypatch.setattr(sinkhorn_module, "SCALING_SPREAD", 0.0)
     value_logs, gradient_logs = loss(scores)
@@ -100,9 +101,9 @@ def test_sinkhorn_with_logs_agrees_with_scaling(monkeypatch):
 
 def test_sinkhorn_survives_scores_beyond_the_range_of_exponentials():
     batch = random_batch((3, 4, 4))
-    scores = np.random.default_rng(3).normal(size=batch.shape)
+    scores = np.random.default_rng(3).normal(size=batch.observed.shape)
     scores[1] *= 2000.0
-    loss = UnrolledSinkhorn(n_steps=5)._score_loss(batch)
+    loss = UnrolledSinkhorn(crf(), n_steps=5)._score_loss(batch)
     value, gradient = loss(scores)
     assert np.isfinite(value)
     numeric = finite_differences(lambda at: loss(at)[0], scores)
@@ -112,7 +113,7 @@ def test_sinkhorn_survives_scores_beyond_the_range_of_exponentials():
 # ---------------------------------------------------------------------- row softmax
 def test_row_softmax_with_two_columns_is_logistic_regression():
     X, Y = noisy_pairs(n_samples=15, n=2, noise=1.0)
-    model = RowSoftmax(alpha=0.7, tol=1e-14).fit(X, Y)
+    model = RowSoftmax(crf(alpha=0.7, tol=1e-14)).fit(X, Y)
     differences = np.concatenate([x[:, 1] - x[:, 0] for x in X])
     reference = LogisticRegression(C=1 / 0.7, fit_intercept=False, tol=1e-10, max_iter=1000)
     reference.fit(differences, np.concatenate(Y))
@@ -130,7 +131,7 @@ def test_row_softmax_finds_the_optimum_of_the_plain_formula():
         return loss
 
     reference = minimize(plain, np.zeros(2), method="Nelder-Mead", tol=1e-10)
-    model = RowSoftmax(alpha=2.0, tol=1e-12).fit(X, Y)
+    model = RowSoftmax(crf(alpha=2.0, tol=1e-12)).fit(X, Y)
     assert model.objective_ == pytest.approx(reference.fun, rel=1e-9)
     np.testing.assert_allclose(model.coef_, reference.x, atol=1e-5)
     assert np.allclose([P.sum(axis=1) for P in model.predict_marginals(X)], 1.0)
@@ -161,14 +162,37 @@ def test_learns_and_reports(model):
     assert fitted.converged_
     assert fitted.score(X, Y) > 0.8
     assert (fitted.coef_ > 0).all()
-    seconds, losses = zip(*fitted.history_, strict=True)
-    assert len(losses) == fitted.n_iter_ + 1 <= fitted.n_evaluations_ + 1
+    losses = -np.array(fitted.history_.primal)
+    assert len(losses) == fitted.n_iter_ + 1 <= fitted.n_oracle_calls_ / len(X) + 1
     assert losses[-1] == pytest.approx(fitted.objective_)
     assert losses[0] > losses[-1]
-    assert 0 < seconds[0] <= seconds[-1] <= fitted.seconds_
+    assert fitted.duality_gap_ == pytest.approx(fitted.history_.gap[-1])
     again = clone(fitted)
-    assert again.get_params() == model.get_params()
+    assert repr(again) == repr(model)
     assert not hasattr(again, "coef_")
+
+
+@pytest.mark.parametrize("model", ALL, ids=str)
+def test_weights_stand_for_repeated_samples(model):
+    X, Y = noisy_pairs(n_samples=6)
+    counts = np.arange(6) % 3
+    weighted = clone(model).fit(X, Y, sample_weight=counts)
+    again = np.repeat(np.arange(6), counts)
+    repeated = clone(model).fit([X[m] for m in again], [Y[m] for m in again])
+    assert weighted.objective_ == pytest.approx(repeated.objective_, rel=1e-5)
+    np.testing.assert_allclose(weighted.coef_, repeated.coef_, rtol=1e-2)
+
+
+@pytest.mark.parametrize("model", ALL, ids=str)
+def test_paths_and_files(model, tmp_path):
+    X, Y = noisy_pairs()
+    path = model.fit_path(X, Y, [0.5, 5.0])
+    alone = clone(model).set_params(estimator__alpha=0.5).fit(X, Y)
+    assert path.estimators[1].objective_ == pytest.approx(alone.objective_, rel=1e-5)
+    alone.save(tmp_path / "model.mls")
+    again = load(tmp_path / "model.mls")
+    for ours, theirs in zip(again.predict_marginals(X), alone.predict_marginals(X), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
 
 
 @pytest.mark.parametrize("model", ALL, ids=str)
@@ -185,7 +209,7 @@ def test_samples_of_several_shapes(model):
 def test_max_iter_warns():
     X, Y = noisy_pairs()
     with pytest.warns(ConvergenceWarning, match="max_iter"):
-        model = RowSoftmax(alpha=1e-3, max_iter=2).fit(X, Y)
+        model = RowSoftmax(crf(alpha=1e-3, max_iter=2)).fit(X, Y)
     assert not model.converged_
     assert model.n_iter_ == 2
 
@@ -193,10 +217,10 @@ def test_max_iter_warns():
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (RowSoftmax(alpha=0.0), "alpha must be positive"),
-        (RowSoftmax(tol=-1.0), "tol must be positive"),
-        (RowSoftmax(max_iter=0), "max_iter must be a positive integer"),
-        (UnrolledSinkhorn(n_steps=0), "n_steps must be a positive integer"),
+        (RowSoftmax(crf(alpha=0.0)), "alpha must be positive"),
+        (RowSoftmax(crf(tol=-1.0)), "tol must be positive"),
+        (RowSoftmax(crf(max_iter=0)), "max_iter must be a positive integer"),
+        (UnrolledSinkhorn(crf(), n_steps=0), "n_steps must be a positive integer"),
     ],
 )
 def test_bad_parameters(model, message):
@@ -206,7 +230,7 @@ def test_bad_parameters(model, message):
 
 def test_bad_data():
     X, Y = noisy_pairs(n_samples=2)
-    model = RowSoftmax()
+    model = RowSoftmax(crf())
     with pytest.raises(ValueError, match="X has 2 samples but Y has 1"):
         model.fit(X, Y[:1])
     with pytest.raises(ValueError, match=r"Y\[1\].*column 0 is the partner"):
@@ -215,8 +239,10 @@ def test_bad_data():
         model.fit([X[0], X[1][0]], Y)
     with pytest.raises(ValueError, match=r"X\[1\] has 2 features, X\[0\] has 3"):
         model.fit([X[0], X[1][:, :, :2]], Y)
-    with pytest.raises(ValueError, match=r"X\[0\]: baselines take dense arrays"):
-        model.fit([PairInput(X[0], mask=np.eye(5, dtype=bool)), X[1]], Y)
+    with pytest.raises(ValueError, match="sample 0: expected a dense array"):
+        model.fit([PairInput(X[0], mask=np.eye(5)[Y[0]] + np.eye(5) > 0), X[1]], Y)
+    with pytest.raises(ValueError, match="sample 0: expected a matching of two sides"):
+        RowSoftmax(GridCRF()).fit([np.ones((2, 2, 1))], [np.eye(2, dtype=int)])
     with pytest.raises(NotFittedError):
         model.predict(X)
     model.fit(X, Y)
