@@ -208,8 +208,7 @@ def test_feature_map_is_linear_with_its_adjoint(kind):
     np.testing.assert_allclose(at, matrix.T @ vertex.dense(features.n_scored), atol=1e-12)
     # Layout: node weights (L, C), then edge weights (L*L, D).
     node_weights, edge_weights = features.split(theta)
-    x = features.nodes.toarray() if sparse.issparse(features.nodes) else features.nodes
-    v = np.ones((chains.n_edges, 1)) if features.edges is None else features.edges
+    x, v = (rows.scores(np.eye(rows.n_features)) for rows in (features.nodes, features.edges))
     expected = np.concatenate([(x @ node_weights.T).ravel(), (v @ edge_weights.T).ravel()])
     np.testing.assert_allclose(features.scores(theta), expected, atol=1e-12)
     sizes = [gram.shape[0] * scales.shape[0] for gram, scales in features.second_moments()]
@@ -273,8 +272,8 @@ def test_a_forest_is_the_sum_of_its_chains():
 def test_features_are_stored_small_where_that_loses_nothing():
     whole = SequenceFeatures(np.arange(6.0).reshape(3, 2), 2, n_edges=2)
     broken = SequenceFeatures(np.arange(6.0).reshape(3, 2) / 3, 2, n_edges=2)
-    assert whole.nodes.dtype == np.float32
-    assert broken.nodes.dtype == np.float64
+    assert whole.nodes.matrix.dtype == np.float32
+    assert broken.nodes.matrix.dtype == np.float64
     with pytest.raises(ValueError, match="n_edges"):
         SequenceFeatures(np.zeros((2, 1)), 2)
 

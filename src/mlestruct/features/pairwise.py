@@ -50,44 +50,51 @@ class MergedEdges:
 
 
 class PairwiseFeatures(FeatureMap):
-    """What the feature maps of binary and general models share.
+    """Scores in overcomplete coordinates: L per node, then L*L per edge, for L states.
 
     Parameters
     ----------
-    graph : LabelGraph
-    nodes : FeatureRows of the nodes' features
-    edges : FeatureRows of the edges' features
-    n_states : int
-    merged : MergedEdges, optional
-        Where the rows of `edges` are not one for one the edges of the graph.
+    nodes : FeatureRows of shape (n_nodes, C)
+    edges : FeatureRows of shape (n_edges, D)
+    n_states : int, L
     """
 
-    def __init__(
-        self,
-        graph: LabelGraph,
-        nodes: FeatureRows,
-        edges: FeatureRows,
-        n_states: int,
-        merged: MergedEdges | None = None,
-    ):
-        self.graph, self.nodes, self.edges = graph, nodes, edges
-        self.n_states, self.merged = int(n_states), merged
-        self._split = self.n_states * nodes.n_features
-        self.n_features = self._split + self.n_states**2 * edges.n_features
-        self.n_scored = 0
+    def __init__(self, nodes: FeatureRows, edges: FeatureRows, n_states: int):
+        self.nodes, self.edges, self.n_states = nodes, edges, int(n_states)
+        self._n_node_weights = self.n_states * nodes.n_features
+        self.n_features = self._n_node_weights + self.n_states**2 * edges.n_features
+        self.n_scored = len(nodes) * self.n_states + len(edges) * self.n_states**2
 
-    def _weights(self, theta: Floats) -> tuple[Floats, Floats]:
-        """F and G."""
-        return (
-            theta[: self._split].reshape(self.n_states, -1),
-            theta[self._split :].reshape(self.n_states**2, -1),
-        )
+    def split(self, theta: Floats) -> tuple[Floats, Floats]:
+        """Views of the node weights F, shape (L, C), and of the edge weights G, shape (L*L, D)."""
+        cut = self._n_node_weights
+        return theta[:cut].reshape(self.n_states, -1), theta[cut:].reshape(self.n_states**2, -1)
+
+    def scores(self, theta: Floats) -> Floats:
+        f, g = self.split(theta)
+        return np.concatenate([self.nodes.scores(f.T).ravel(), self.edges.scores(g.T).ravel()])
+
+    def moments(self, tau: Floats) -> Floats:
+        cut = len(self.nodes) * self.n_states
+        nodes = self.nodes.moments(tau[:cut].reshape(-1, self.n_states))
+        edges = self.edges.moments(tau[cut:].reshape(-1, self.n_states**2))
+        return np.concatenate([nodes.T.ravel(), edges.T.ravel()])
+
+    def moments_at(self, indices: Ints, values: Floats) -> Floats:
+        cut, found = len(self.nodes) * self.n_states, []
+        at_node = indices < cut
+        for rows, places, weights, size in (
+            (self.nodes, indices[at_node], values[at_node], self.n_states),
+            (self.edges, indices[~at_node] - cut, values[~at_node], self.n_states**2),
+        ):
+            found.append(rows.moments_at(*np.divmod(places, size), weights, size).T.ravel())
+        return np.concatenate(found)
 
     def second_moments(self) -> list[tuple[Floats, Floats]]:
-        """What the preconditioner needs: second moments, and the spread of each state.
+        """Second moments of the features, and the variance of each state's indicator.
 
-        The spread is that of uniform states, reduced by what features usually explain. Observed
-        frequencies would tell more, but rare states then move too far in the first steps.
+        The variance is that of uniform states, reduced by what features usually explain. Observed
+        frequencies would be closer, but rare states then move too far in the first steps.
         """
         found = []
         for rows, size, left in (
@@ -99,7 +106,15 @@ class PairwiseFeatures(FeatureMap):
 
 
 class BinaryFeatures(PairwiseFeatures):
-    """Scores in the minimal coordinates of `BinaryPairwise`, relative to all states being 0."""
+    """Scores in the minimal coordinates of `BinaryPairwise`, relative to all states being 0.
+
+    Parameters
+    ----------
+    graph : LabelGraph
+    nodes, edges : FeatureRows
+    merged : MergedEdges, optional
+        Where the rows of `edges` are not one for one the edges of the graph.
+    """
 
     def __init__(
         self,
@@ -108,11 +123,12 @@ class BinaryFeatures(PairwiseFeatures):
         edges: FeatureRows,
         merged: MergedEdges | None = None,
     ):
-        super().__init__(graph, nodes, edges, 2, merged)
+        super().__init__(nodes, edges, 2)
+        self.graph, self.merged = graph, merged
         self.n_scored = graph.n_nodes + graph.n_edges
 
     def scores(self, theta: Floats) -> Floats:
-        f, g = self._weights(theta)
+        f, g = self.split(theta)
         n = self.graph.n_nodes
         out = np.empty(self.n_scored)
         out[:n] = self.nodes.scores(f[1] - f[0])
@@ -161,9 +177,12 @@ class BinaryFeatures(PairwiseFeatures):
             [-on, on, both - tail - head, head - both, tail - both, both]
         )  # the constant of the all-zero labelling left out: it cancels in y - tau
 
+    def moments_at(self, indices: Ints, values: Floats) -> Floats:
+        return FeatureMap.moments_at(self, indices, values)
+
 
 class StateFeatures(PairwiseFeatures):
-    """Scores in the overcomplete coordinates of `Pairwise`."""
+    """Scores in the overcomplete coordinates of `Pairwise`; parameters as `BinaryFeatures`."""
 
     def __init__(
         self,
@@ -173,26 +192,31 @@ class StateFeatures(PairwiseFeatures):
         n_states: int,
         merged: MergedEdges | None = None,
     ):
-        super().__init__(graph, nodes, edges, n_states, merged)
+        super().__init__(nodes, edges, n_states)
+        self.graph, self.merged = graph, merged
         self.n_scored = graph.n_nodes * self.n_states + graph.n_edges * self.n_states**2
 
     def scores(self, theta: Floats) -> Floats:
-        f, g = self._weights(theta)
-        found = self.edges.scores(g.T)
-        if self.merged is not None:
-            found = self._flip(found)
-            found = _summed(found, self.merged.edge, self.graph.n_edges)
-        return np.concatenate([self.nodes.scores(f.T).ravel(), found.ravel()])
+        found = super().scores(theta)
+        if self.merged is None:
+            return found
+        nodes, listed = np.split(found, [self.graph.n_nodes * self.n_states])
+        tables = self._flip(listed.reshape(-1, self.n_states**2))
+        return np.concatenate(
+            [nodes, _summed(tables, self.merged.edge, self.graph.n_edges).ravel()]
+        )
 
     def moments(self, tau: Floats) -> Floats:
-        split = self.graph.n_nodes * self.n_states
-        nodes = tau[:split].reshape(-1, self.n_states)
-        edges = tau[split:].reshape(-1, self.n_states**2)
-        if self.merged is not None:
-            edges = self._flip(edges[self.merged.edge])
-        return np.concatenate(
-            [self.nodes.moments(nodes).T.ravel(), self.edges.moments(edges).T.ravel()]
-        )
+        if self.merged is None:
+            return super().moments(tau)
+        nodes, tables = np.split(tau, [self.graph.n_nodes * self.n_states])
+        listed = self._flip(tables.reshape(-1, self.n_states**2)[self.merged.edge])
+        return super().moments(np.concatenate([nodes, listed.ravel()]))
+
+    def moments_at(self, indices: Ints, values: Floats) -> Floats:
+        if self.merged is None:
+            return super().moments_at(indices, values)
+        return FeatureMap.moments_at(self, indices, values)
 
     def _flip(self, tables: Floats) -> Floats:
         """Transpose the tables of listed edges that run from head to tail."""

@@ -1,7 +1,7 @@
-"""Feature vectors of many nodes or edges, a row each, used with several weight vectors at once.
+"""Feature vectors of nodes or edges, a row each: the matrices V that pairwise maps are made of.
 
-What pairwise models need of them: `scores(weights)` with weights (n_features,) or (n_features, k),
-its adjoint `moments(values)`, and `gram()`, the second moments. `Levels` is another such class.
+Every class offers the products of `FeatureRows` with several weight vectors at once. `Levels` is
+another such class.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ from . import _row_kernels as kernels
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-CHUNK = 1024  # rows converted to double precision at a time
-LARGEST_GRAM = 2000  # features; of more, only the diagonal is taken
+CHUNK = 1024  # rows converted to double precision at a time, so that they stay in the cache
+LARGEST_GRAM = 2000  # features; of more, only the diagonal is computed: the rest is 32 MB and more
 GRAM_ROWS = 20_000  # second moments of more rows are estimated from a subset
 
 
 class FeatureRows(ABC):
-    """A matrix V of features, a row for each node or edge."""
+    """A matrix V of features, a row for each of n nodes or edges."""
 
     n_features: int
+    all_equal = False  # whether all rows are the same, so that one product serves all of them
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -47,6 +48,21 @@ class FeatureRows(ABC):
     @abstractmethod
     def take(self, indices: Ints) -> FeatureRows:
         """The rows at `indices`."""
+
+    def part(self, rows: slice) -> FeatureRows:
+        """The rows of a slice, for a few products with them."""
+        return self.take(np.arange(len(self))[rows])
+
+    def add_moments(self, values: Floats, out: Floats) -> None:
+        """out += V' values, for values of shape (n, k)."""
+        out += self.moments(values)
+
+    def moments_at(self, rows: Ints, columns: Ints, values: Floats, n_columns: int) -> Floats:
+        """V' of the matrix (n, n_columns) with `values` at (rows, columns), zero elsewhere."""
+        kept, place = np.unique(rows, return_inverse=True)
+        dense = np.zeros((kept.size, n_columns))
+        np.add.at(dense, (place, columns), values)
+        return self.take(kept).moments(dense)
 
 
 class DenseRows(FeatureRows):
@@ -78,21 +94,34 @@ class DenseRows(FeatureRows):
             out = np.zeros(self.n_features)
             kernels.row_moments(self.matrix, np.ascontiguousarray(values), out)
             return out
-        total = np.zeros((self.n_features, values.shape[1]))
+        total = np.zeros((values.shape[1], self.n_features))
         for start in range(0, len(self), CHUNK):
             part = slice(start, start + CHUNK)
-            total += self.matrix[part].astype(np.float64).T @ values[part]
-        return total
+            total += values[part].T @ self.matrix[part].astype(np.float64, copy=False)
+        return total.T
+
+    def moments_at(self, rows: Ints, columns: Ints, values: Floats, n_columns: int) -> Floats:
+        out = np.zeros((n_columns, self.n_features))
+        kernels.add_picked_rows(rows, columns, values, self.matrix, out)
+        return out.T
 
     def gram(self) -> Floats:
-        step = max(1, len(self) // GRAM_ROWS)
-        some = self.matrix[::step].astype(np.float64)
-        if self.n_features > LARGEST_GRAM:
-            return (some**2).sum(axis=0) * (len(self) / max(some.shape[0], 1))
-        return (some.T @ some) * (len(self) / max(some.shape[0], 1))
+        rows = self.matrix[:: max(1, len(self) // GRAM_ROWS)]
+        size = self.n_features
+        total = np.zeros(size if size > LARGEST_GRAM else (size, size))
+        for start in range(0, rows.shape[0], CHUNK):
+            some = rows[start : start + CHUNK].astype(np.float64)
+            total += (some**2).sum(axis=0) if total.ndim == 1 else some.T @ some
+        return total * (len(self) / max(rows.shape[0], 1))
 
     def take(self, indices: Ints) -> DenseRows:
         return DenseRows(self.matrix[indices])
+
+    def add_moments(self, values: Floats, out: Floats) -> None:
+        out += (values.T @ self.matrix).T  # BLAS is faster this way than with the longer axis first
+
+    def part(self, rows: slice) -> DenseRows:
+        return DenseRows(self.matrix[rows].astype(np.float64, copy=False))
 
 
 class SparseRows(FeatureRows):
@@ -111,6 +140,14 @@ class SparseRows(FeatureRows):
     def moments(self, values: Floats) -> Floats:
         return np.asarray(self.matrix.T @ values)
 
+    def moments_at(self, rows: Ints, columns: Ints, values: Floats, n_columns: int) -> Floats:
+        out = np.zeros((n_columns, self.n_features))
+        matrix = self.matrix
+        kernels.add_picked_sparse_rows(
+            rows, columns, values, matrix.data, matrix.indices, matrix.indptr, out
+        )
+        return out.T
+
     def gram(self) -> Floats:
         if self.n_features > LARGEST_GRAM:
             return np.asarray(self.matrix.power(2).sum(axis=0)).ravel()
@@ -119,11 +156,49 @@ class SparseRows(FeatureRows):
     def take(self, indices: Ints) -> SparseRows:
         return SparseRows(self.matrix[indices])
 
+    def part(self, rows: slice) -> FeatureRows:
+        first, stop, _ = rows.indices(len(self))
+        return _SparsePart(self, first, stop)
+
+
+class _SparsePart(FeatureRows):
+    """Rows first .. stop-1 of `SparseRows`, which are not copied."""
+
+    def __init__(self, whole: SparseRows, first: int, stop: int):
+        self.n_features, self._whole, self._first, self._stop = whole.n_features, whole, first, stop
+
+    def __len__(self) -> int:
+        return self._stop - self._first
+
+    def scores(self, weights: Floats) -> Floats:
+        matrix = self._whole.matrix
+        out = np.empty((len(self), weights.shape[1]))
+        kernels.sparse_scores(matrix.data, matrix.indices, matrix.indptr, self._first, weights, out)
+        return out
+
+    def add_moments(self, values: Floats, out: Floats) -> None:
+        matrix = self._whole.matrix
+        kernels.add_sparse_moments(
+            matrix.data, matrix.indices, matrix.indptr, self._first, values, out
+        )
+
+    def moments(self, values: Floats) -> Floats:
+        out = np.zeros((self.n_features, values.shape[1]))
+        self.add_moments(values, out)
+        return out
+
+    def gram(self) -> Floats:
+        return self.take(np.arange(len(self))).gram()
+
+    def take(self, indices: Ints) -> SparseRows:
+        return self._whole.take(self._first + indices)
+
 
 class ConstantRows(FeatureRows):
     """n rows with the single feature 1."""
 
     n_features = 1
+    all_equal = True
 
     def __init__(self, n: int):
         self._n = int(n)
@@ -136,6 +211,9 @@ class ConstantRows(FeatureRows):
 
     def moments(self, values: Floats) -> Floats:
         return values.sum(axis=0, keepdims=True)
+
+    def moments_at(self, rows: Ints, columns: Ints, values: Floats, n_columns: int) -> Floats:
+        return np.bincount(columns, values, n_columns)[None].astype(np.float64)
 
     def gram(self) -> Floats:
         return np.full((1, 1), float(self._n))
