@@ -1,6 +1,6 @@
 """Kernels of belief propagation for bipartite matchings; messages are logarithms.
 
-A node that may stay single ("free") has exp(0) for that in its sums. Forbidden pairs have
+The sums of a node that may stay single ("free") contain exp(0) for that. Forbidden pairs have
 a score of -inf. With W the scores, r the messages of rows and s those of columns,
 
     r_ij = -log sum_{k != j} exp(W_ik + rho s_ik - (1 - rho) r_ik)     (+ 1 inside if rows are free)
@@ -14,13 +14,7 @@ import numpy as np
 
 from ..._compile import kernel
 
-CHECK_EVERY = 4  # sweeps; looking at the beliefs costs about as much as a sweep
-CERTAIN = 8.0  # log-odds: a belief of 1 - 3e-4
-UNDERFLOW = 1e-250
-PRODUCT_SPREAD = 600.0  # scores that spread wider have exponentials too small to multiply
-LARGEST_START = 300.0  # log-messages are started within +-this where products are used
-SERIES_LIMIT = 0.1  # shares for which SERIES_TERMS terms are exact to 1e-13
-SERIES_TERMS = 13
+CHECK_EVERY = 4  # sweeps; comparing the beliefs costs about as much as a sweep
 
 
 @kernel
@@ -63,7 +57,7 @@ def exclude_each(q, free, out):
     for j in range(n):
         if j != top:
             out[j] = high + log(1.0 + (others - out[j]))
-    if others > UNDERFLOW:
+    if others > 1e-250:
         out[top] = high + log(others)
     else:
         q[top] = -inf
@@ -126,7 +120,7 @@ def update(terms, without, total, rho, series, message, feedback):
     """New exp(rho r) and exp(-(1 - rho) r) of one row, r = -log(without).
 
     without = total (1 - share), and most shares are small: their powers are a short series, which
-    the compiler turns into vector instructions as it can not do with `**`.
+    the compiler can vectorise, unlike `**`. For shares up to 0.1 its 13 terms are exact to 1e-13.
     """
     n = terms.shape[0]
     if rho == 0.5:
@@ -142,7 +136,7 @@ def update(terms, without, total, rho, series, message, feedback):
         p = 1.0 + x * (s1 + x * (s2 + x * (s3 + x * (s4 + x * (s5 + x * (s6 + x * p))))))
         message[j] = p * total[n + j]
     for j in range(n):
-        if terms[j] > SERIES_LIMIT * total[j]:
+        if terms[j] > 0.1 * total[j]:
             message[j] = without[j] ** -rho
     for j in range(n):
         feedback[j] = message[j] * without[j]
@@ -165,12 +159,12 @@ def largest_move(weights, other, before, after):
 
 @kernel
 def sweep_products(weights, rho, row_slack, col_slack, r, r_back, s, s_back, max_sweeps, tol):
-    """`sweep_logs` on exponentials, which need neither exp nor log: several times faster.
+    """`sweep_logs` on exponentials, without exp and log in the sweeps: several times faster.
 
-    r and s hold exp(rho message), r_back and s_back exp(-(1 - rho) message). A sum is kept as its
+    r and s hold exp(rho message), r_back and s_back exp(-(1 - rho) message). A sum is stored as its
     largest term and the rest, so that any term can be left out without cancellation. `row_slack`
     and `col_slack` are the terms of single nodes, 0 where all are matched. Returns
-    (sweeps, change, converged, in_range); messages that left the range of floats are of no use.
+    (sweeps, change, converged, in_range); messages outside of the range of floats are meaningless.
     """
     n_rows, n_cols = weights.shape
     largest = np.empty(n_cols)
@@ -179,8 +173,8 @@ def sweep_products(weights, rho, row_slack, col_slack, r, r_back, s, s_back, max
     without = np.empty(n_cols)
     old = np.empty(n_cols)
     total = np.empty(2 * n_cols)  # sums, and then their powers
-    series = np.ones(SERIES_TERMS)  # of (1 - share)^-rho
-    for k in range(1, SERIES_TERMS):
+    series = np.ones(13)  # of (1 - share)^-rho
+    for k in range(1, 13):
         series[k] = series[k - 1] * (rho + k - 1.0) / k
     change = inf
     for sweep in range(1, max_sweeps + 1):
@@ -233,7 +227,7 @@ def sweep_products(weights, rho, row_slack, col_slack, r, r_back, s, s_back, max
 
 @kernel
 def sweep_reciprocals(weights, row_slack, col_slack, r, s, max_sweeps, tol):
-    """`sweep_products` for rho = 1, where a message is one over the sum it leaves out."""
+    """`sweep_products` for rho = 1, where a message is one over the sum of the other terms."""
     n_rows, n_cols = weights.shape
     largest = np.empty(n_cols)
     rest = np.empty(n_cols)
@@ -267,7 +261,7 @@ def sweep_reciprocals(weights, row_slack, col_slack, r, s, max_sweeps, tol):
                 term = weights[i, j] * r[i, j]
                 part = rest[j] - term + largest[j]
                 s[i, j] = 1.0 / (rest[j] if term == largest[j] else part)
-            if check:  # r depends on s alone, so s tells of both
+            if check:  # r is a function of s, so the change of s suffices
                 change = max(change, largest_move(weights[i], r[i], old, s[i]))
         if check and not change < inf:
             return sweep, change, False, False
@@ -278,12 +272,13 @@ def sweep_reciprocals(weights, row_slack, col_slack, r, s, max_sweeps, tol):
 
 @kernel
 def run_products(scores, rho, free_rows, free_cols, r, s, warm, max_sweeps, tol):
-    """`sweep_products` on scores made safe to exponentiate; r and s stay logarithms.
+    """`sweep_products` on shifted scores, whose exponentials are in range; r and s are logarithms.
 
     Scores are shifted by row and column constants a and b, which messages absorb: r + a / rho and
-    s + b / rho belong to W - a - b. The sums of free nodes contain 1, so these are not shifted.
-    Leaves r and s alone if it returns in_range False. r and s are 0 unless `warm`.
+    s + b / rho belong to W - a - b. The sums of free nodes contain 1, so these are not shifted. r
+    and s are unchanged if in_range is False, and initially 0 unless `warm`.
     """
+    limit = 300.0  # of initial log-messages, so that products of two stay in range
     n_rows, n_cols = scores.shape
     a = np.zeros(n_rows)
     b = np.zeros(n_cols)
@@ -307,25 +302,25 @@ def run_products(scores, rho, free_rows, free_cols, r, s, warm, max_sweeps, tol)
     for i in range(n_rows):
         for j in range(n_cols):
             shifted = scores[i, j] - a[i] - b[j]
-            if shifted < -PRODUCT_SPREAD and scores[i, j] > -inf:
+            if shifted < -600.0 and scores[i, j] > -inf:
                 return 0, inf, False, False
             weights[i, j] = exp(shifted)
     messages = np.empty((4, n_rows, n_cols))
     for i in range(n_rows):
-        start = min(max(a[i] / rho, -LARGEST_START), LARGEST_START)
+        start = min(max(a[i] / rho, -limit), limit)
         messages[0, i] = exp(rho * start)
         messages[1, i] = exp((rho - 1.0) * start)
     for j in range(n_cols):
-        start = min(max(b[j] / rho, -LARGEST_START), LARGEST_START)
+        start = min(max(b[j] / rho, -limit), limit)
         messages[2, :, j] = exp(rho * start)
         messages[3, :, j] = exp((rho - 1.0) * start)
     if warm:
         for i in range(n_rows):
             for j in range(n_cols):
-                start = min(max(r[i, j] + a[i] / rho, -LARGEST_START), LARGEST_START)
+                start = min(max(r[i, j] + a[i] / rho, -limit), limit)
                 messages[0, i, j] = exp(rho * start)
                 messages[1, i, j] = exp((rho - 1.0) * start)
-                start = min(max(s[i, j] + b[j] / rho, -LARGEST_START), LARGEST_START)
+                start = min(max(s[i, j] + b[j] / rho, -limit), limit)
                 messages[2, i, j] = exp(rho * start)
                 messages[3, i, j] = exp((rho - 1.0) * start)
     if rho == 1.0:
@@ -352,7 +347,7 @@ def run_products(scores, rho, free_rows, free_cols, r, s, warm, max_sweeps, tol)
 
 @kernel
 def finish(scores, rho, free_rows, free_cols, r, s, beliefs):
-    """Fill the beliefs and return log Z_rho as a function of the messages.
+    """Fill the beliefs; returns log Z_rho as a function of the messages.
 
     With R and C the sums of rows and columns it is
     sum rho log R + sum rho log C - (2 rho - 1) sum log(1 + odds of the belief).
@@ -384,14 +379,15 @@ def finish(scores, rho, free_rows, free_cols, r, s, beliefs):
 
 
 @kernel
-def soften(scores, rho, r, s):
-    """Make messages of earlier scores a good start for new ones, in place.
+def limit_odds(scores, rho, r, s):
+    """Adapt the messages of earlier scores as a start for new ones, in place.
 
-    Where a pair is all but certain, messages grow as long as they are passed. Should the new
-    scores make it less certain, they would have to shrink again, sweep by sweep and at first
-    without moving any belief, which looks like convergence. So the odds of such pairs are lowered
-    to where beliefs move visibly, and the messages to their rivals, which they dominate, follow.
+    Where a belief is near 1, messages grow with every sweep. If the new scores make it smaller, the
+    messages would have to shrink again over many sweeps, at first without a change of any belief,
+    which looks like convergence. So the log-odds of such pairs are lowered to 8 (a belief of 1 -
+    3e-4), and the messages that they dominate are recomputed.
     """
+    most = 8.0
     n_rows, n_cols = scores.shape
     certain = np.full(n_rows, -1)
     for i in range(n_rows):
@@ -402,9 +398,9 @@ def soften(scores, rho, r, s):
             if odds > highest:
                 top = j
                 highest = odds
-        if highest > CERTAIN:
+        if highest > most:
             certain[i] = top
-            excess = (highest - CERTAIN) / (2.0 * rho)
+            excess = (highest - most) / (2.0 * rho)
             r[i, top] -= excess
             s[i, top] -= excess
     for i in range(n_rows):
@@ -435,7 +431,7 @@ def propagate(scores, rho, free_rows, free_cols, messages, warm, damping, max_sw
     r = messages[0]
     s = messages[1]
     if warm:
-        soften(scores, rho, r, s)
+        limit_odds(scores, rho, r, s)
     sweeps = 0
     change = inf
     converged = False

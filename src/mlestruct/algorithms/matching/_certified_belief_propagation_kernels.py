@@ -1,15 +1,17 @@
-"""Sweeps of belief propagation at rho = 1 that end in a certificate: n rows matched to n columns.
+"""Belief propagation at rho = 1 with a certificate: n rows matched to n columns, all pairs allowed.
 
 With weights K = exp(w), a message of a row is r_ij = 1 / (R_i - K_ij s_ij), one over the sum
 R_i = sum_k K_ik s_ik without the term itself, and so for columns. At a fixed point t = K s / R has
-exact row and column sums and t (1 - t) = K / (R_i C_j): log R and log C are prices of rows and
-columns. Off the fixed point t is rounded to exact sums, and with q_ij = K_ij / (t (1 - t) R_i C_j)
+exact row and column sums and t (1 - t) = K / (R_i C_j): log R and log C are the dual variables of
+rows and columns. Off the fixed point t is rounded to exact sums, and with
+q_ij = K_ij / (t (1 - t) R_i C_j)
 
     value = P + sum t log q,   upper bound = P + sum_i max_j log q_ij,
     P = sum log R + sum log C + sum log(1 - t),
 
-the bound because the entropy is concave and the prices solve the dual of the linear program that is
-its tangent. No logarithm is needed per entry: log q >= 1 - 1/q makes the value a little smaller.
+the bound because the entropy is concave and log R, log C are feasible in the dual of the linear
+program that is its tangent. log q >= 1 - 1/q replaces the logarithms in the value, which makes it a
+little smaller.
 """
 
 from math import exp, inf, log
@@ -17,20 +19,16 @@ from math import exp, inf, log
 import numpy as np
 
 from ..._compile import kernel
+from .row_problem import TINY
 
-SPREAD = 200.0  # scores that spread wider have exponentials that are too small to multiply
-FIRST_LOOK = 4  # sweeps; a certificate costs as much as two or three of them
-WATCH_EVERY = 4
-FIRST_GUESS = 32  # sweeps after which the rate of convergence can be told
-FAR = 1.5  # of 1 / q from 1, beyond which log q is not replaced by 1 - 1/q
-FLOOR = 1e-200  # marginals that are 0 stay positive for warm starts
+FAR = 1.5  # value of 1 / q beyond which 1 - 1/q is too weak a bound of log q
 
 
 @kernel
 def shifted_weights(w, n, rows, cols):
     """exp(w - rows - cols) with shifts that make the largest weight of each row and column 1.
 
-    An entry of 0 tells that scores are spread too wide.
+    weights[0, 0] is 0 if the range of the scores is too wide for products of exponentials.
     """
     weights = np.empty((n, n))
     for i in range(n):
@@ -47,7 +45,7 @@ def shifted_weights(w, n, rows, cols):
         for j in range(n):
             weights[i, j] = w[i * n + j] - rows[i] - cols[j]
             lowest = min(lowest, weights[i, j])
-    if not lowest >= -SPREAD:
+    if not lowest >= -200.0:  # products of three weights stay above the smallest float
         weights[0, 0] = 0.0
         return weights
     for i in range(n):
@@ -58,10 +56,10 @@ def shifted_weights(w, n, rows, cols):
 
 @kernel
 def sweep(weights, s, terms, largest, rest, watch):
-    """One sweep of all messages, s in place, and if watched the largest relative change of an s.
+    """One sweep of all messages, s in place; returns the largest relative change of s if `watch`.
 
-    Sums are kept as their largest term and the rest, so that any term can be left out without
-    cancellation. Columns' sums are largest + rest.
+    A sum is stored as its largest term and the rest, so that any term can be left out without
+    cancellation. On return the columns' sums are largest + rest.
     """
     n = weights.shape[0]
     largest[:] = 0.0
@@ -98,8 +96,8 @@ def sweep(weights, s, terms, largest, rest, watch):
 def certify(weights, s, col_sums, t, terms):
     """(value, upper bound) at t = K s / R rounded to exact sums; t is written.
 
-    They lack the shifts of the weights. Where every row has a marginal above 1/2, the matching of
-    these is tried too: at rho = 1 it can be the optimum itself.
+    Both are without the shifts of the weights. Where every row has a marginal above 1/2, these form
+    a matching; at rho = 1 it can be the optimum, so its score is a candidate for the value.
     """
     n = weights.shape[0]
     row_sums = np.empty(n)
@@ -114,7 +112,7 @@ def certify(weights, s, col_sums, t, terms):
             terms[i, j] /= total
         for j in range(n):
             filled[j] += terms[i, j]
-    # Columns that are too full are scaled down, then what rows and columns lack is added.
+    # Column sums above 1 are scaled down to 1; then a rank-one term adds what the sums lack.
     for j in range(n):
         filled[j] = 1.0 / max(filled[j], 1.0)
     row_lacks = np.empty(n)
@@ -149,7 +147,7 @@ def certify(weights, s, col_sums, t, terms):
             for j in range(n):
                 if j != best:
                     rest += terms[i, j]
-            rest = max(rest, FLOOR)
+            rest = max(rest, TINY)
             vertex += log(weights[i, best])
         else:
             vertex = -inf
@@ -175,14 +173,14 @@ def certify(weights, s, col_sums, t, terms):
     if vertex > value:
         for i in range(n):
             for j in range(n):
-                t[i * n + j] = 1.0 if terms[i, j] > 0.5 else FLOOR
+                t[i * n + j] = 1.0 if terms[i, j] > 0.5 else TINY
         value = vertex
     return value, max(prices + most, value)
 
 
 @kernel
 def sharper_mean(weights, t, best, rest, row_sum, col_sums):
-    """A row's sum of t log q, or a little less, where some q is far below 1."""
+    """A lower bound of a row's sum of t log q, with logarithms where q is far below 1."""
     mean = 0.0
     for j in range(t.shape[0]):
         others = rest if j == best else 1.0 - t[j]
@@ -195,8 +193,9 @@ def sharper_mean(weights, t, best, rest, row_sum, col_sums):
 def bethe_marginals(w, n, tol, max_sweeps, t, prices):
     """Marginals at rho = 1 of n rows and n >= 2 columns, by sweeps and to a gap of `tol`.
 
-    Writes t (n * n) and the columns' prices. Returns (value, upper bound, sweeps). Where belief
-    propagation does not suit the scores the value is -inf, and t and prices are of no use.
+    Writes t of shape (n * n,) and the columns' prices (n + 1,). Returns (value, upper bound,
+    sweeps). Where messages leave the range of floats the value is -inf, and t and prices are
+    meaningless. Sweeps end early if their rate of convergence will not reach `tol` in time.
     """
     rows = np.empty(n)
     cols = np.empty(n)
@@ -208,12 +207,12 @@ def bethe_marginals(w, n, tol, max_sweeps, t, prices):
     largest = np.empty(n)
     rest = np.empty(n)
     wanted = tol
-    look = FIRST_LOOK
+    look = 4  # the sweep of the next certificate, which costs as much as two or three sweeps
     before = inf
     sweeps = 0
     while True:
         sweeps += 1
-        watch = sweeps <= FIRST_LOOK or sweeps % WATCH_EVERY == 0 or sweeps >= max_sweeps
+        watch = sweeps <= 4 or sweeps % 4 == 0 or sweeps >= max_sweeps
         change = sweep(weights, s, terms, largest, rest, watch)
         if not watch:
             continue
@@ -221,7 +220,7 @@ def bethe_marginals(w, n, tol, max_sweeps, t, prices):
             return -inf, inf, sweeps
         last = sweeps >= max_sweeps
         if sweeps == look:
-            if sweeps >= FIRST_GUESS and n * change > wanted:
+            if sweeps >= 32 and n * change > wanted:  # before, the rate is not asymptotic
                 rate = 2.0 * log(max(before / change, 1.0)) / sweeps  # over the second half
                 last = last or (max_sweeps - sweeps) * rate < log(n * change / wanted)
             before = change

@@ -4,15 +4,13 @@ import numpy as np
 
 from ..._compile import kernel
 
-NEGLIGIBLE = 1e-13  # residual capacities below this count as none
-
 
 @kernel
 def source_side(residual, source, sink, parent, queue):
     """Send all flow from source to sink in `residual`, in place.
 
-    Afterwards parent[i] >= 0 exactly for the nodes that the source still reaches: its side of a
-    minimum cut.
+    Afterwards parent[i] >= 0 exactly for the nodes that are reachable from the source: its side of
+    a minimum cut. Residual capacities below 1e-13 count as 0.
     """
     n = residual.shape[0]
     while True:
@@ -24,7 +22,7 @@ def source_side(residual, source, sink, parent, queue):
             i = queue[head]
             head += 1
             for j in range(n):
-                if parent[j] < 0 and residual[i, j] > NEGLIGIBLE:
+                if parent[j] < 0 and residual[i, j] > 1e-13:
                     parent[j] = i
                     queue[tail] = j
                     tail += 1
@@ -45,7 +43,7 @@ def source_side(residual, source, sink, parent, queue):
 
 @kernel
 def cut_tree(capacity, tree):
-    """Fill tree[i], the parent of node i (root 0): taking an edge out leaves a minimum cut.
+    """Fill tree[i], the parent of node i (root 0); capacity has shape (n, n).
 
     Of all cuts that separate i from its parent, that between i's subtree and the rest is smallest.
     """

@@ -1,13 +1,13 @@
-"""Kernels of the edge dual: every edge's best response to node prices, and linear algebra with it.
+"""Kernels of the edge dual: every edge's maximiser t at given node prices, and linear algebra.
 
 Edge e = (i, j) carries the entropy -t log t + c (1-t) log(1-t), c = rho_i + rho_j - 1. Its
-response to the reduced score s solves  t (1-t)^c = q,  q = exp(s - 1 - c), on the branch where the
-entropy is concave, t < 1/(1+c). Then its value is (1+c) t + c log(1-t) and its slope dt/ds is
-t (1-t) / (1 - (1+c) t): given q there is nothing transcendental left for small t, which is what
-nearly all edges of a large graph are. For c > 0 the best response to large s is t = 1 instead.
-Prices enter q as factors, so only the first evaluation at new scores takes exponentials.
+*response* to the reduced score s solves  t (1-t)^c = q,  q = exp(s - 1 - c), on the branch where
+the entropy is concave, t < 1/(1+c). Then its value is (1+c) t + c log(1-t) and its slope dt/ds is
+t (1-t) / (1 - (1+c) t): given q, small t need no exponential or logarithm, and nearly all edges of
+a large graph have small t. For c > 0 the maximiser at large s is t = 1 instead. Prices enter q as
+factors, so only the first evaluation at new scores takes exponentials.
 
-Edges are those of a `SimpleGraph`: ptr, col of the strict upper triangle.
+ptr, col store every edge once, at its smaller end (CSR of the strict upper triangle).
 """
 
 from math import exp, log, log1p, sqrt
@@ -18,8 +18,7 @@ from ..._compile import kernel, summing_kernel
 from ._semidual_kernels import log_lower_branch
 
 SERIES_LIMIT = 2e-3  # q below which six terms of the series reach full precision
-LARGEST_LOG = 50.0  # of a response on the way; the value at t = 1 is far below exp of it
-NEAR_END = 0.99  # of the branch: at its very end the slope is infinite
+LARGEST_LOG = 50.0  # of a response during the iteration, against overflow
 
 
 @kernel
@@ -86,9 +85,9 @@ def root_between(q, c):
 
 @summing_kernel
 def series_roots(q, own, factor, rho, rhos, t):
-    """t by the series of the root in q, exact below SERIES_LIMIT; the number of q above it.
+    """t by the series of the root in q, exact below SERIES_LIMIT; returns the number of q above it.
 
-    This loop and the next two are apart and without branches, so that they become vector code.
+    This loop and the next two are separate and without branches, so that they are vectorised.
     """
     n_large = 0.0
     for k in range(q.shape[0]):
@@ -127,17 +126,17 @@ def add_to(t, h, filled, spread):
 def large_response(q, exponent, c):
     """(t, h, value, missed, outside) of an edge whose q = exp(exponent) is not small.
 
-    For c > 0 the branch has an end; beyond it the value goes on linearly and `outside` is True.
-    `missed` bounds what the best response would be worth more.
+    For c > 0 the branch has an end; beyond it the value continues linearly and `outside` is True.
+    `missed` bounds the value of the maximiser minus that of the response.
     """
     if c < 0.0:
         t, rest = logistic_response(exponent, c)
         return t, t * exp(rest) / (1.0 - (1.0 + c) * t), (1.0 + c) * t + c * rest, 0.0, False
     if c == 0.0:
-        # Only between nodes of capacity 1, whose sums keep t below 1: no need for a kink there.
+        # Only between nodes of capacity 1, whose sums imply t <= 1: no bound is needed here.
         t = exp(min(exponent, LARGEST_LOG))
         return t, t, t, 0.0, False
-    end = NEAR_END / (1.0 + c)
+    end = 0.99 / (1.0 + c)  # at the very end of the branch the slope is infinite
     q_end = end * (1.0 - end) ** c if q > 0.1 else 1.0
     outside = q >= q_end
     t = end if outside else root_between(q, c)
@@ -145,18 +144,18 @@ def large_response(q, exponent, c):
     if outside:
         value += end * (exponent - log(q_end))
     missed = max(exponent + 1.0 + c - value, 0.0)
-    if outside:  # the branch itself goes on a little, with a slope of at most 1 / (1 + c)
+    if outside:  # the branch itself continues a little, with a slope of at most 1 / (1 + c)
         missed = max(missed, (exponent - log(q_end)) * (1.0 / (1.0 + c) - end))
     return t, t * (1.0 - t) / (1.0 - (1.0 + c) * t), value, missed, outside
 
 
 @kernel
 def respond(ptr, col, complete, rho, s, q, change, factor, t, h, filled, spread):
-    """Every edge's response at prices changed by `change` since `s` and q = exp(s) were made.
+    """Every edge's response at prices changed by `change` since `s` and q = exp(s) were computed.
 
     `factor` = exp(-change). Fills t, h = dt/ds, and their sums at every node (`filled`, `spread`).
-    Returns the sum of the edges' values, what their best responses would be worth more, and the
-    number of edges outside of their branch, whose responses say nothing.
+    Returns the sum of the edges' values, a bound of the values of their maximisers minus that, and
+    the number of edges outside of their branch, whose responses are meaningless.
     """
     n = ptr.shape[0] - 1
     filled[:] = 0.0
@@ -212,10 +211,10 @@ def respond(ptr, col, complete, rho, s, q, change, factor, t, h, filled, spread)
 
 @kernel
 def singles(rho, w_single, prices, z, dz):
-    """Probabilities of staying single at given prices, their slopes, and their total value.
+    """Probabilities z of staying single at given prices, their slopes, and their total value.
 
-    `rho` weighs their entropy -rho z log z, 0 where there is none: slack without an entropy shows
-    as a bound on the price.
+    `rho` weighs their entropy -rho z log z; it is 0 where unused capacity has no entropy, which is
+    a bound on the price instead.
     """
     total = 0.0
     for i in range(prices.shape[0]):
@@ -306,7 +305,7 @@ def price_step(ptr, col, complete, h, diagonal, fixed, rhs, rtol, max_iter, x):
 def scaling_round(ptr, col, q, factor, target, filled):
     """One round of symmetric scaling of t = q f_i f_j towards node sums `target`.
 
-    The square root keeps the two ends of an edge from correcting the same error twice.
+    The square root prevents the two ends of an edge from correcting the same error twice.
     """
     filled[:] = 0.0
     for i in range(ptr.shape[0] - 1):

@@ -1,17 +1,16 @@
-"""Making the sums of rows and columns of a matching problem 1: by scaling, and by rounding."""
+"""Row and column sums of a matching problem made 1: by scaling (Sinkhorn), and by rounding."""
 
 import numpy as np
 
 from ..._compile import kernel
-
-TINY = 1e-300
+from .row_problem import TINY
 
 
 @kernel
 def balance(rows, t, z, tol, max_sweeps):
-    """Scale t and z in place (Sinkhorn); returns how far the worst column sum is from 1.
+    """Scale t and z in place (Sinkhorn); returns the largest error of a column sum.
 
-    Rows are exact.
+    Row sums are exact.
     """
     ptr, col = rows.ptr, rows.col
     n_cols = rows.rho_cols.shape[0]
@@ -41,10 +40,10 @@ def balance(rows, t, z, tol, max_sweeps):
 
 @kernel
 def round_sums(rows, t, z, is_complete):
-    """Make sums exact that almost are; returns by how much the worst one still fails.
+    """Round nearly exact sums to exact ones; returns the largest error that remains.
 
-    Columns that are too full are scaled down. What rows and columns then lack goes to those that
-    may stay single or, if all pairs are allowed, to pairs in which both lack something.
+    Column sums above 1 are scaled down. What rows and columns then lack is added to their
+    probability to stay single or, if all pairs are allowed, to pairs in which both lack something.
     """
     ptr, col = rows.ptr, rows.col
     n_rows, n_cols = ptr.shape[0] - 1, rows.rho_cols.shape[0]
@@ -77,7 +76,7 @@ def round_sums(rows, t, z, is_complete):
         lack[j] = max(1.0 - total, 0.0)
     needed = row_lack.sum()
     room = lack.sum()
-    if needed > room:  # single columns have to make room
+    if needed > room:  # columns give up their probability to stay single
         for j in range(n_cols):
             if rows.rho_cols[j] > 0.0:
                 lack[j] += z[j]

@@ -1,21 +1,20 @@
 """Primal Newton for matching marginals: max <w, tau> + H_rho(tau) over feasible tau.
 
 Rows are eliminated in closed form, so a step costs one linear system in the column prices
-(`_price_kernels`). What keeps it sound where marginals approach 0 or 1:
-* 1 - t of a row's largest entry is kept as the sum of the others, never as a difference, and
-  column sums are compared with 1 in the same spirit (`column_excess`);
-* entries below `SMALL` take a step in log t, so they can cross many orders of magnitude at once;
+(`_schur_kernels`). Accuracy where marginals approach 0 or 1:
+* 1 - t of a row's largest entry is computed as the sum of the others, never as a difference, and
+  column sums minus 1 likewise (`column_excess`);
+* entries below `SMALL` take a step in log t, so they can change by orders of magnitude at once;
 * where (1-t) log(1-t) almost cancels the concavity (rho near 1) its curvature is damped; the
-  damping shrinks as steps succeed.
+  damping shrinks as full steps succeed.
 """
 
-from math import exp, inf, log, log1p
+from math import exp, inf, log
 
 import numpy as np
 
 from ..._compile import kernel
 from ._schur_kernels import (
-    FLOOR,
     apply_rows,
     cholesky,
     cholesky_solve,
@@ -24,28 +23,29 @@ from ._schur_kernels import (
     rank_one,
     schur,
 )
+from ._semidual_kernels import log_complement
+from .row_problem import TINY
 
-ROUNDING = 1e-11  # relative; scores of 1e5 make marginals uncertain by about that
 FACTOR, ITERATE, EITHER = 0, 1, 2  # ways to solve for the prices
-LEAST_DAMPING = 1e-5  # at c = 1 an entry of 1/2 has no curvature at all without any
-FEASIBLE = 1e-9  # what sums of columns may lack, weighed by prices
-SMALL = 1e-10  # below this an entry follows its own stationarity, not the common step
+LEAST_DAMPING = 1e-5  # at c = 1 the undamped curvature of an entry of 1/2 is zero
+SMALL = 1e-10  # entries below this follow their own stationarity condition, not the common step
 
 
 @kernel
-def log_complement(t):
-    """log(1 - t) for t <= 1/2."""
-    if t < 1e-4:
-        return -t * (1.0 + t * (0.5 + t * (1.0 / 3.0 + 0.25 * t)))
-    return log1p(-t)
+def feasibility_tolerance(size):
+    """The error of the column sums, weighted by prices, up to which they count as exact.
+
+    `size` is the sum of the objective's absolute terms; rounding grows with it.
+    """
+    return max(1e-9, 1e-11 * size)
 
 
 @kernel
 def evaluate(rows, w, w_cols, t, z, largest, log_t, log_om):
-    """Objective at (t, z) and the size of its terms; fills largest, log t and log(1 - t).
+    """Objective at (t, z) and the sum of its absolute terms; fills largest, log t and log(1 - t).
 
-    Row sums are made exact by giving the largest entry what the others leave, and so are those
-    of columns that are most likely single.
+    The largest entry of each row is set to 1 minus the others, so that row sums are exact; so is z
+    of columns that are single with a probability above 1/2.
     """
     ptr, a, c = rows.ptr, rows.a, rows.c
     value = 0.0
@@ -60,7 +60,7 @@ def evaluate(rows, w, w_cols, t, z, largest, log_t, log_om):
         for e in range(start, stop):
             if e != k:
                 rest += t[e]
-        t[k] = max(1.0 - rest, FLOOR)
+        t[k] = max(1.0 - rest, TINY)
         largest[i] = k
         for e in range(start, stop):
             x = log(t[e])
@@ -68,7 +68,7 @@ def evaluate(rows, w, w_cols, t, z, largest, log_t, log_om):
             term = t[e] * (w[e] - a[e] * x)
             if c[e] != 0.0:
                 if e == k:
-                    y = log(max(rest, FLOOR))
+                    y = log(max(rest, TINY))
                     term += c[e] * rest * y
                 else:
                     y = log_complement(t[e])
@@ -92,11 +92,10 @@ def evaluate(rows, w, w_cols, t, z, largest, log_t, log_om):
 
 @kernel
 def column_excess(rows, t, z, largest, excess):
-    """Column sums minus 1, accurate even where all that is not 0 or 1 is tiny.
+    """Column sums minus 1, with the relative accuracy of the entries that are not near 1.
 
-    A row's largest entry counts as 1 minus the rest of its row and the ones cancel as whole
-    numbers, so the result has the precision of the small entries. Columns that are most likely
-    single sum to 1 by `evaluate`.
+    A row's largest entry counts as 1 minus the rest of its row, and the ones cancel as whole
+    numbers. Columns with z above 1/2 sum to 1 by `evaluate`.
     """
     ptr, col = rows.ptr, rows.col
     n_cols = rows.rho_cols.shape[0]
@@ -136,20 +135,21 @@ def move(rows, g, prices, h, spread, den, largest, d, dz, step, t, z, new_t, new
             if t[e] > SMALL:
                 new_t[e] = max(t[e] + step * d[e], 0.01 * t[e])
             else:
-                # The mass this moves is corrected with the next step's column excess.
+                # The next step corrects the column excess that this causes.
                 drift = (g[e] - prices[col[e]] - base - pull) / a[e]
                 drift = min(max(drift, -60.0), 60.0)
-                new_t[e] = min(max(t[e] * exp(step * drift), FLOOR), 4.0 * SMALL)
+                new_t[e] = min(max(t[e] * exp(step * drift), TINY), 4.0 * SMALL)
     for j in range(z.shape[0]):
         new_z[j] = max(z[j] + step * dz[j], 0.01 * z[j])
 
 
 @kernel
 def linear_gap(rows, w_cols, g, prices, t, z, excess):
-    """How far log Z_rho can exceed the value at (t, z), by the concavity of each row.
+    """An upper bound of log Z_rho minus the value at (t, z), by the concavity of each row.
 
-    Row i's best response to the prices gains at most max(g - price) - mean(g - price); columns
-    that may stay single contribute their Fenchel-Young gap. Valid at any prices.
+    Row i's maximum at the given prices exceeds its present value by at most max(g - price) -
+    mean(g - price); columns that may stay single contribute their Fenchel-Young gap. Valid at any
+    prices.
     """
     ptr, col, rho_cols = rows.ptr, rows.col, rows.rho_cols
     total = 0.0
@@ -171,15 +171,15 @@ def linear_gap(rows, w_cols, g, prices, t, z, excess):
 
 @kernel
 def newton(rows, w, w_cols, t, z, prices, damping, tol, stall, max_iter, solve):
-    """Maximise from the feasible (t, z), in place; prices (n_cols + 1,) are updated along.
+    """Maximise from the feasible (t, z), in place; prices of shape (n_cols + 1,) are updated too.
 
-    `solve` says how to solve for prices: FACTOR, ITERATE, or EITHER (iterate while that is quick).
+    `solve` is how the prices are computed: FACTOR (Cholesky), ITERATE (conjugate gradients) or
+    EITHER (conjugate gradients as long as they converge quickly).
 
-    Stops when the linearised bound at the current prices closes to within `tol`, or when the
-    Newton decrement (twice the predicted gain) is below `stall` and only the semi-dual can
-    tell. Returns (value, bound, iterations, decrement, damping, feasible): the value at the
-    final (t, z), a proven upper bound of the maximum with its prices left in `prices` unless a
-    later iterate moved them, and whether the columns of the final (t, z) sum to 1.
+    Stops when the linearised gap at the current prices is at most `tol`, or when the Newton
+    decrement (twice the predicted gain) is below `stall`, where the semi-dual bound is needed.
+    Returns (value, bound, iterations, decrement, damping, feasible): the value at the final (t, z),
+    the least upper bound of all iterates, and whether the columns of the final (t, z) sum to 1.
     """
     ptr, col, a, c = rows.ptr, rows.col, rows.a, rows.c
     rho_cols = rows.rho_cols
@@ -217,8 +217,8 @@ def newton(rows, w, w_cols, t, z, prices, damping, tol, stall, max_iter, solve):
         for e in range(n_entries):
             g[e] = w[e] - a[e] * (log_t[e] + 1.0) - c[e] * (log_om[e] + 1.0)
         factor_rows(rows, t, largest, damping, h, spread, den)
-        # Solve for the change of the prices: where entries are too small to say anything about
-        # them, they stay as they are.
+        # The unknowns are the changes of the prices, so that prices which the marginals do not
+        # determine stay as they are.
         apply_rows(rows, h, spread, den, largest, g, prices, d)
         column_excess(rows, t, z, largest, excess)
         rhs[:] = excess
@@ -262,7 +262,7 @@ def newton(rows, w, w_cols, t, z, prices, damping, tol, stall, max_iter, solve):
             break
         gap = linear_gap(rows, w_cols, g, prices, t, z, excess)
         bound = min(bound, value + gap)
-        feasible = residual <= max(FEASIBLE, ROUNDING * size)
+        feasible = residual <= feasibility_tolerance(size)
         if feasible and (gap <= tol or decrement <= stall):
             break
         step = min(1.0, 0.99 * reach)
@@ -293,14 +293,14 @@ def newton(rows, w, w_cols, t, z, prices, damping, tol, stall, max_iter, solve):
         largest[:] = new_largest
         value = new_value
         size = new_size
-        feasible = False  # until the next round has looked
+        feasible = False  # unknown until the next iteration
     if not feasible:
         column_excess(rows, t, z, largest, excess)
         residual = 0.0
         for j in range(n_cols):
             residual += abs(excess[j]) * (1.0 + abs(prices[j]))
-        feasible = residual <= max(FEASIBLE, ROUNDING * size)
-    # What is left of the column excess is not to flatter the value.
+        feasible = residual <= feasibility_tolerance(size)
+    # The value stays a lower bound despite the remaining column excess.
     return value - residual, bound, it, decrement, damping, feasible
 
 
@@ -321,7 +321,7 @@ def factored_covariance(rows, t, z, damping):
     den = np.empty(n)
     factor_rows(rows, t, largest, damping, h, spread, den)
     for i in range(n):
-        if spread[i] < 1e-7:  # all but settled: its response is too small to matter, or unknowable
+        if spread[i] < 1e-7:  # nearly a vertex: its curvature is below the rounding error
             h[rows.ptr[i] : rows.ptr[i + 1]] = 0.0
             spread[i] = 0.0
             den[i] = 1.0
@@ -334,7 +334,7 @@ def factored_covariance(rows, t, z, damping):
 
 @kernel
 def price_step(rows, t, z, damping):
-    """The Newton step of the semi-dual in the prices, at the rows' best responses t."""
+    """The Newton step of the semi-dual in the prices, at the rows' maximisers t."""
     n_cols = rows.rho_cols.shape[0]
     largest, matrix, scale, _, _, _ = factored_covariance(rows, t, z, damping)
     excess = np.empty(n_cols + 1)

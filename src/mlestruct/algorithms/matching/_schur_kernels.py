@@ -10,16 +10,14 @@ from math import inf, sqrt
 import numpy as np
 
 from ..._compile import kernel, summing_kernel
-
-BLAS_FROM = 48  # columns; below it a matrix product is not worth its call
-FLOOR = 1e-290  # smallest entry kept; its contribution to the objective is below rounding
+from .row_problem import TINY
 
 
 @kernel
 def factor_rows(rows, t, largest, damping, h, spread, den):
     """Fill h, spread and den at the marginals t.
 
-    `damping` shrinks the convex part c (1-t) log(1-t) of the curvature: what remains majorises.
+    `damping` shrinks the convex part c (1-t) log(1-t) of the curvature, which gives a majoriser.
     """
     ptr, a, c = rows.ptr, rows.a, rows.c
     for i in range(ptr.shape[0] - 1):
@@ -40,7 +38,7 @@ def factor_rows(rows, t, largest, damping, h, spread, den):
             excess += he * (1.0 - a[e] + ratio)
         ck = (1.0 - damping) * c[k]
         spread[i] = total
-        if rest <= FLOOR or total <= FLOOR:
+        if rest <= TINY or total <= TINY:
             den[i] = 1.0
             spread[i] = 0.0
             continue
@@ -87,7 +85,7 @@ def is_complete(rows):
 @kernel
 def schur(rows, h, spread, den, largest, z, matrix):
     """Lower triangle of E C E' + diag(z / rho): curvature of the semi-dual in the prices."""
-    if matrix.shape[0] > BLAS_FROM and is_complete(rows):
+    if matrix.shape[0] > 48 and is_complete(rows):  # below, BLAS costs more than it saves
         dense_schur(rows, h, spread, den, largest, z, matrix)
     else:
         sparse_schur(rows, h, spread, den, largest, z, matrix)
@@ -262,7 +260,7 @@ def conjugate_gradients(rows, h, spread, den, largest, z, rhs, x, rtol, max_iter
         weight = 0.0
         for j in range(m):
             weight += p[j] * p[j] * diagonal[j]
-        if curvature <= 1e-12 * weight:  # along the constants, which no price system determines
+        if curvature <= 1e-12 * weight:  # along the constants, which the system does not determine
             return True
         step = rz / curvature
         new = 0.0
@@ -290,7 +288,7 @@ def feature_covariance(rows, t, z, largest, matrix, scale, h, spread, den, featu
     threshold = 0.0
     for i in range(n):
         threshold = max(threshold, spread[i])
-    threshold *= 1e-9  # rows of A below this do not move the sum
+    threshold *= 1e-9  # smaller rows change the sum by less than its rounding
     n_kept = 0
     for e in range(h.shape[0]):
         if h[e] > threshold:

@@ -1,6 +1,7 @@
 """The semi-dual bound of log Z_rho for matchings: rows solved exactly at given column prices.
 
-Problems come as `Rows`; w[e] is the score of entry e and w_cols[j] of column j being single.
+Problems are `RowProblem`s; w[e] is the score of entry e and w_cols[j] that of column j being
+single.
 """
 
 from math import exp, inf, log, log1p, sqrt
@@ -8,8 +9,7 @@ from math import exp, inf, log, log1p, sqrt
 import numpy as np
 
 from ..._compile import kernel
-
-TINY = 1e-290
+from .row_problem import TINY
 
 
 @kernel
@@ -42,7 +42,7 @@ def log_lower_branch(s, a, c):
 
 
 @kernel
-def log_rest(t):
+def log_complement(t):
     """log(1 - t) for t <= 1/2, to absolute rounding error."""
     if t < 1e-4:
         return -t * (1.0 + t * (0.5 + t * (1.0 / 3.0 + 0.25 * t)))
@@ -53,11 +53,11 @@ def log_rest(t):
 def solve_row(rows, w, prices, start, stop, k, complement, tol, s, log_t, t):
     """Maximise one row's score plus entropy over its simplex, at given column prices.
 
-    Entry `k` is eliminated: it takes what the others leave, so one scalar equation in the row
-    multiplier u remains, monotone because the row's entropy is concave on the simplex.
-    `complement` is a guess of 1 - t[k] (0: none); `s` is work space. Fills t, log_t; returns a
-    proven upper bound of the maximum, value + (max gradient - mean gradient), which is valid at
-    any point of the simplex and within about `tol` of the maximum here.
+    Entry `k` is eliminated (1 minus the others), so one scalar equation in the row multiplier u
+    remains, monotone because the row's entropy is concave on the simplex. `complement` is a guess
+    of 1 - t[k] (0: none); `s` is work space. Fills t, log_t; returns a proven upper bound of the
+    maximum, value + (max gradient - mean gradient), which holds at any point of the simplex and is
+    within about `tol` of the maximum here.
     """
     col, a, c = rows.col, rows.a, rows.c
     if stop - start == 1:
@@ -77,17 +77,17 @@ def solve_row(rows, w, prices, start, stop, k, complement, tol, s, log_t, t):
         u = shift + log(total)
     for e in range(start, stop):
         if a[e] == 1.0 and (c[e] == 1.0 or c[e] == 0.0):
-            log_t[e] = exp(s[e] - shift)  # spares these entries an exp at every trial u
+            log_t[e] = exp(s[e] - shift)  # saves an exp at every trial u
     low = -inf
     high = inf
     mass = 0.0
     at = u
-    shifted = inf  # the change of u since log_t was last solved for
+    shifted = inf  # the change of u since the last solve for log_t
     for _ in range(80):
         mass = 0.0
         spread = 0.0
         excess = 0.0
-        at = u  # what t belongs to
+        at = u  # t belongs to this u
         factor = exp(min(shift - u, 700.0))
         for e in range(start, stop):
             if e == k:
@@ -123,7 +123,7 @@ def solve_row(rows, w, prices, start, stop, k, complement, tol, s, log_t, t):
                 te = exp(x)
                 for _ in range(3):
                     slope = max(a[e] - c[e] * te / (1.0 - te), 1e-9)
-                    step = (s[e] - u - a[e] * x - c[e] * log_rest(te)) / slope
+                    step = (s[e] - u - a[e] * x - c[e] * log_complement(te)) / slope
                     if abs(step) > 1e-3:
                         x = log_lower_branch(s[e] - u, a[e], c[e])
                         te = exp(x)
@@ -148,7 +148,9 @@ def solve_row(rows, w, prices, start, stop, k, complement, tol, s, log_t, t):
         if mass <= TINY:
             mass = TINY
             spread = TINY
-        residual = s[k] - a[k] * log_rest(mass) if mass <= 0.5 else s[k] - a[k] * log(1.0 - mass)
+        residual = (
+            s[k] - a[k] * log_complement(mass) if mass <= 0.5 else s[k] - a[k] * log(1.0 - mass)
+        )
         residual -= c[k] * log(mass) + u
         slack = residual * mass if residual > 0.0 else -residual * (1.0 - mass)
         if slack <= tol or abs(residual) <= 4e-16 * abs(u):
@@ -159,7 +161,7 @@ def solve_row(rows, w, prices, start, stop, k, complement, tol, s, log_t, t):
             high = u
         slope = 1.0 - c[k] + a[k] * spread / (1.0 - mass) - c[k] * excess / mass
         step = min(max(residual / max(slope, 1e-300), -50.0), 50.0)
-        if spread > 1e3:  # an entry at its branch point hides how far the root is
+        if spread > 1e3:  # near an entry's branch point the slope is no guide to the root
             step = min(max(residual, -0.3), 0.3)
         if not (low < u + step < high):
             if low == -inf:
@@ -188,7 +190,7 @@ def solve_row(rows, w, prices, start, stop, k, complement, tol, s, log_t, t):
             log_t[e] = x
         else:
             te = t[e]
-            y = log_rest(te) if c[e] != 0.0 else 0.0
+            y = log_complement(te) if c[e] != 0.0 else 0.0
             if a[e] == 1.0 and (c[e] == 1.0 or c[e] == 0.0):
                 x = s[e] - at - c[e] * y if te < 0.5 else log(te)
                 log_t[e] = x
@@ -205,9 +207,9 @@ def solve_row(rows, w, prices, start, stop, k, complement, tol, s, log_t, t):
 def semidual(rows, w, w_cols, prices, hint, tol, t):
     """D(prices) >= log Z_rho for any prices of shape (n_cols + 1,), the last being 0.
 
-    `hint` (row order) are marginals near the optimum, a good start for the rows.
-    On return `t` holds the rows' maximisers; D has gradient 1 - column sums of t. Rows are solved
-    to within `tol` in all.
+    `hint` (row order) are marginals near the optimum, the start for the rows. On return `t` holds
+    the rows' maximisers; D has gradient 1 - column sums of t. The rows' errors sum to at most
+    `tol`.
     """
     ptr, rho_cols = rows.ptr, rows.rho_cols
     s = np.empty_like(t)
@@ -234,8 +236,8 @@ def semidual(rows, w, w_cols, prices, hint, tol, t):
                 if e != k:
                     rest += hint[e]
         best = solve_row(rows, w, prices, start, stop, k, rest, row_tol, s, log_t, t)
-        # Entries with different entropies (staying single, unequal rho) can make another one the
-        # largest; it then sits at its branch point or above entry k.
+        # With unequal entropies (staying single, unequal rho) another entry than k may be the
+        # largest; it is then at its branch point or above entry k.
         other = -1
         for e in range(start, stop):
             if e != k and (other < 0 or t[e] > t[other]):
@@ -285,19 +287,19 @@ def perron_prices(rows, w, matched, prices, n_sweeps):
 
 @kernel
 def balance_prices(rows, w, w_cols, matched, fixed, prices, temperature, n_sweeps):
-    """Move prices to the middle of what a dominating matching allows, in place.
+    """Move prices to the middle of the range in which a matching stays optimal, in place.
 
     `matched[i]` is the chosen entry of row i; columns in `fixed`, whose marginals determine their
-    prices, keep them. A column's price trades the wish of other rows (and
-    of staying single) for the column against its own row's wish to leave it; both are log-sums
-    of exp(score advantage / temperature) and are brought to equality (matrix balancing). Where a
-    matching dominates, such prices make the semi-dual bound tight although marginals underflow.
+    prices, keep them. For each column the log-sum of exp(score advantage / temperature) over the
+    other rows (and staying single) that would enter it is made equal to the same log-sum over the
+    other columns to which its own row would leave (matrix balancing). Where a matching dominates,
+    such prices make the semi-dual bound tight although marginals underflow.
     """
     ptr, col, rho_cols = rows.ptr, rows.col, rows.rho_cols
     n = ptr.shape[0] - 1
     m = rho_cols.shape[0]
     leave = np.empty(n)
-    wish = np.empty(m + 1)
+    enter = np.empty(m + 1)
     owner = np.full(m + 1, -1, np.int64)
     for i in range(n):
         owner[col[matched[i]]] = i
@@ -306,10 +308,10 @@ def balance_prices(rows, w, w_cols, matched, fixed, prices, temperature, n_sweep
             prices[j] = w_cols[j] - rho_cols[j]
     scale = 1.0 / temperature
     for _ in range(n_sweeps):
-        wish[:] = 0.0
+        enter[:] = 0.0
         for j in range(m):
             if rho_cols[j] > 0.0 and owner[j] >= 0:
-                wish[j] = exp(min(max((w_cols[j] - prices[j]) * scale, -600.0), 600.0))
+                enter[j] = exp(min(max((w_cols[j] - prices[j]) * scale, -600.0), 600.0))
         for i in range(n):
             k = matched[i]
             base = w[k] - prices[col[k]]
@@ -319,13 +321,13 @@ def balance_prices(rows, w, w_cols, matched, fixed, prices, temperature, n_sweep
                     j = col[e]
                     x = exp(min(max((w[e] - prices[j] - base) * scale, -600.0), 600.0))
                     total += x
-                    wish[j] += x
+                    enter[j] += x
             leave[i] = log(max(total, TINY))
         largest = 0.0
         for i in range(n):
             j = col[matched[i]]
             if j < m and not fixed[j]:
-                step = 0.5 * temperature * (log(max(wish[j], TINY)) - leave[i])
+                step = 0.5 * temperature * (log(max(enter[j], TINY)) - leave[i])
                 prices[j] += step
                 largest = max(largest, abs(step))
         if largest <= 1e-3 * temperature:

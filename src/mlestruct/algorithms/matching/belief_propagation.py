@@ -1,7 +1,7 @@
 """Belief propagation for matchings (Huang and Jebara 2009), for the reweighted entropy.
 
-Its fixed points maximise <scores, tau> + H_rho(tau) over the local polytope, so beliefs that have
-converged are its marginals. It comes with a report of its convergence and no certificate.
+Its fixed points maximise <scores, tau> + H_rho(tau) over the local polytope, so converged beliefs
+are its marginals. Convergence is reported, but not certified.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Beliefs:
-    """Where message passing ended.
+    """The result of message passing.
 
     Attributes
     ----------
@@ -58,12 +58,12 @@ def belief_propagation(
     rho : float
         Reweighting of the entropy, 0.5 to 1.
     messages : ndarray of shape (2, n_rows, n_cols), optional
-        Where to start: the messages of an earlier call. They are not changed.
+        Initial messages, from an earlier call. They are not changed.
     max_sweeps : int
     tol : float
         Stop when no belief moves by more than this in a sweep.
     damping : float in [0, 1)
-        How much of its old logarithm a message keeps. Without damping, products of messages are
+        Weight of the old log-message in the new one. Without damping, products of messages are
         used where their range allows it, which is several times faster.
     free_rows, free_cols : bool, or arrays of bool
         Nodes that may stay single, at a score of 0. By default those of the larger side.

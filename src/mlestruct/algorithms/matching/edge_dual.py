@@ -1,16 +1,16 @@
-"""The edge dual: marginals of matchings from one price per node, every edge solved on its own.
+"""The edge dual: marginals of matchings from one dual variable (price) per node.
 
     D(u) = sum_i b_i u_i + sum_e max over t of [ (w_e - u_i - u_j) t + H_e(t) ]  (+ single nodes)
 
-is an upper bound of log Z_rho at any prices u. Newton on u, with each edge on the concave branch of
-its entropy, needs a few passes over the edges, however many there are. For c = rho_i + rho_j - 1
-<= 0 that minimises D. For c > 0 the branch may miss the maximum over t; but where the node sums
-are right, its t is a stationary point of a concave problem, hence optimal, and concavity proves
-the bound in place of D.
+is an upper bound of log Z_rho at any prices u, and separates over the edges. Newton on u, with each
+edge on the concave branch of its entropy, needs a few passes over the edges, however many there
+are. For c = rho_i + rho_j - 1 <= 0 that minimises D. For c > 0 the maximum over t may lie outside
+of the branch; but where the node sums are exact, t is a stationary point of a concave problem,
+hence optimal, and concavity proves the bound instead of D.
 
 A few *strong* edges may leave their branch (t near 1/(1+c) or above). Their convex part
-c (1-t) log(1-t) is replaced by its tangent at the last t, a minorant, and the problem solved again
-until t stays.
+c (1-t) log(1-t) is replaced by its tangent at the last t, a minorant, and the problem is solved
+again until t is stationary.
 """
 
 from __future__ import annotations
@@ -26,28 +26,17 @@ from . import _edge_dual_kernels as kernels
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-FEASIBLE = 1e-11  # largest error of a node's sum in an answer
-ROUNDED = 1e-9  # the same where rounding keeps it from getting better
-LONGEST_STEP = 3.0  # of a log price at once, before the dual looks quadratic
-NEAR = 0.05  # distance from its bound at which a falling price is put there
-REBASE = 30.0  # change of a price after which exponentials are taken anew
-LARGEST_EXPONENT = 600.0
-SCALING_ROUNDS = 30
-FLAT = 1e-16  # least curvature of the dual: nodes whose edges are all full leave it linear
-FAR = 0.3  # error of a node's sum from which scaling is quicker than Newton
-OUTSIDE = 6  # iterations with edges outside of their branch after which these count as strong
-STRONG = 0.8  # part of its branch from which on an edge gets a tangent
-TANGENTS = 40  # times that the strong edges' tangents are moved
-STRONG_SHARE = 1.0  # of the nodes; with more strong edges than that, tangents take too long
-FEW = 10  # strong edges that are never too many
+FEASIBLE = 1e-11  # error of the node sums at which Newton stops
 
 
 @dataclass(frozen=True)
 class EdgeProblem:
     """Edges of a simple graph with reweighting and capacity of the nodes.
 
-    rho : of the edges' entropies, c = rho_i + rho_j - 1
-    free : nodes that may have fewer partners than their capacity
+    ptr, col : edges, each stored once at its smaller end (CSR), shapes (n_nodes + 1,), (n_edges,)
+    rho : of the edges' entropies, c = rho_i + rho_j - 1, shape (n_nodes,)
+    capacity : shape (n_nodes,)
+    free : nodes that may have fewer partners than their capacity, shape (n_nodes,)
     single_rho : weight of the entropy -rho z log z of a free node's unused capacity z; may be 0
     """
 
@@ -71,9 +60,9 @@ class EdgeProblem:
 
 @dataclass
 class EdgeSolution:
-    """Marginals of the edges, expected slack of the nodes, and enclosing bounds.
+    """Marginals t of the edges, expected unused capacity z of the nodes, and enclosing bounds.
 
-    `failed` means that t is not feasible and `value` -inf; the upper bound holds all the same.
+    `failed` means that t is not feasible and `value` -inf; the upper bound holds nevertheless.
     """
 
     t: Floats
@@ -121,7 +110,7 @@ class _Dual:
         """Responses of the strong edges, t = exp(reduced score - 1), added to all sums."""
         i, j = self.ends
         exponent = self.w[self.strong] + self.slope - prices[i] - prices[j] - 1.0
-        # Not held at t <= 1, which the node sums see to: that would be a kink.
+        # The node sums imply t <= 1; a bound here would make D non-smooth.
         t = np.exp(np.minimum(exponent, kernels.LARGEST_LOG))
         self.t[self.strong] = self.h[self.strong] = t
         for end in (i, j):
@@ -130,10 +119,10 @@ class _Dual:
         return float((t + self.constant).sum())
 
     def tangent_error(self) -> tuple[float, float]:
-        """What the true entropy of strong edges is worth more, and how far it may still rise.
+        """The true entropy of strong edges minus that of their tangents, and a bound of its rise.
 
-        A tangent at t0 is off by `error` in its slope at t; raising the price of one end by that
-        makes the prices feasible again.
+        `error` is the difference of the slopes at t; raising the price of one end by it makes the
+        prices feasible for the true entropy.
         """
         if not self.strong.size:
             return 0.0, 0.0
@@ -145,11 +134,11 @@ class _Dual:
         return float(more.sum()), float((np.maximum(error, 0.0) - error * t).sum())
 
     def rebase(self, prices: Floats) -> None:
-        """Take exponentials at `prices`; changes from there are cheap."""
+        """Compute the exponentials at `prices`; later changes enter as factors."""
         problem = self.problem
         self.base = prices.copy()
         kernels.reduced_scores(problem.ptr, problem.col, self.w, prices, problem.rho, self.s)
-        np.minimum(self.s, LARGEST_EXPONENT, out=self.q)
+        np.minimum(self.s, 600.0, out=self.q)  # times exp(30) from either end: below overflow
         np.exp(self.q, out=self.q)
         self.q[self.strong] = 0.0
 
@@ -158,7 +147,7 @@ class _Dual:
         problem = self.problem
         factor, filled = np.ones(problem.n_nodes), np.empty(problem.n_nodes)
         target = np.where(problem.free, 0.5, 1.0) * np.maximum(problem.capacity, 1e-3)
-        for _ in range(SCALING_ROUNDS):
+        for _ in range(30):
             worst = kernels.scaling_round(problem.ptr, problem.col, self.q, factor, target, filled)
             if worst < 0.05:
                 break
@@ -168,7 +157,7 @@ class _Dual:
         """D on the branches; leaves responses, slopes and node sums in the attributes."""
         problem = self.problem
         change = prices - self.base
-        if np.abs(change).max(initial=0.0) > REBASE:
+        if np.abs(change).max(initial=0.0) > 30.0:
             self.rebase(prices)
             change = np.zeros_like(prices)
         total, self.missed, self.n_outside = kernels.respond(
@@ -182,14 +171,13 @@ class _Dual:
         return float(total + problem.capacity @ prices)
 
     def held(self, prices: Floats, near: float) -> NDArray[np.bool_]:
-        """Nodes whose price is within `near` of its bound and falling: it is put there."""
+        """Nodes whose price decreases and is within `near` of its bound: it is set to the bound."""
         return self.bounded & (prices <= self.lower + near) & (self.excess <= 0.0)
 
     def enclosure(self, prices: Floats, value: float) -> tuple[float, float]:
-        """What the responses attain, and a bound of the maximum; `value` is D on the branches.
+        """Lower and upper bound of the maximum; `value` is D on the branches.
 
-        With exact node sums both are `value`. What little infeasibility is left, prices tell the
-        worth of.
+        With exact node sums both are `value`; the prices bound the effect of the remaining errors.
         """
         slack = self.bounded & (self.excess <= 0.0)
         wrong = np.where(slack, 0.0, self.excess)
@@ -197,7 +185,7 @@ class _Dual:
         penalty = float(np.abs(wrong) @ (1.0 + np.abs(prices)))
         attained = float(value + prices @ wrong + unused.sum()) - penalty
         more, rise = self.tangent_error()
-        if self.n_outside == 0 and self.error() <= ROUNDED:
+        if self.n_outside == 0 and self.error() <= 1e-9:  # exact up to rounding
             bound = value + more + rise + 2.0 * penalty  # by concavity
             return attained + more, bound if self.strong.size else min(bound, value + self.missed)
         return -np.inf, np.inf if self.strong.size else value + self.missed
@@ -217,30 +205,31 @@ def solve(
     warm: Floats | None,
     tol: float,
     max_iter: int = 100,
-    tangents: int = TANGENTS,
+    use_tangents: bool = True,
     strong: tuple[Ints, Floats] | None = None,
 ) -> EdgeSolution:
-    """Marginals at scores w of the edges and w_single of unused capacity, to a gap of `tol`.
+    """Marginals at scores w (n_edges,) and w_single (n_nodes,) of unused capacity, to a gap of tol.
 
-    `warm` are prices of an earlier call, `strong` its strong edges and their marginals;
-    `tangents` is how often those of strong edges may move.
+    `warm` are prices of an earlier call, `strong` its strong edges and their marginals. Without
+    `use_tangents` the call fails where strong edges leave their branch.
     """
     prices = _start(problem, w) if warm is None else warm.copy()
     dual = _Dual(problem, w, w_single, prices)
-    if strong is not None and strong[0].size and tangents:
+    if strong is not None and strong[0].size and use_tangents:
         dual.set_strong(*strong)
     prices = dual.scaled() if warm is None else np.maximum(prices, dual.least)
     if warm is not None and max_iter > 10:
         dual(prices)
-        if dual.error() > FAR:
+        if dual.error() > 0.3:  # far from the solution scaling is quicker than Newton
             prices = dual.scaled()
     prices, attained, upper, iterations = _newton(dual, prices, tol, max_iter)
-    for _ in range(tangents):
+    for _ in range(40 if use_tangents else 0):
         if upper - attained <= tol or iterations >= max_iter:
             break
-        new = np.flatnonzero(dual.t > STRONG * _branch_ends(problem))
+        new = np.flatnonzero(dual.t > 0.8 * _branch_ends(problem))
         edges = np.union1d(dual.strong, new)
-        if not edges.size or edges.size > max(STRONG_SHARE * problem.n_nodes, FEW):
+        # With more strong edges than nodes, updating their tangents converges too slowly.
+        if not edges.size or edges.size > max(problem.n_nodes, 10):
             break
         dual.set_strong(edges, dual.t[edges])
         prices, attained, bound, steps = _newton(dual, prices, tol, max_iter - iterations)
@@ -254,10 +243,10 @@ def solve(
 def _newton(
     dual: _Dual, prices: Floats, tol: float, max_iter: int
 ) -> tuple[Floats, float, float, int]:
-    """Newton on the prices: (prices, value attained or -inf, bound, iterations).
+    """Newton on the prices: (prices, value attained or -inf, upper bound, iterations).
 
-    Ends when node sums are exact and the two enclose the optimum to `tol`, or when it can get no
-    closer.
+    Ends when the node sums are exact, when no step lowers D, or when some edges stay outside of
+    their branch, so that they need tangents.
     """
     problem = dual.problem
     value = dual(prices)
@@ -269,12 +258,12 @@ def _newton(
         upper = min(upper, bound)
         error = dual.error()
         n_outside += dual.n_outside > 0
-        if error <= FEASIBLE or iterations >= max_iter or n_outside > OUTSIDE:
+        if error <= FEASIBLE or iterations >= max_iter or n_outside > 6:
             break
         iterations += 1
         rtol = min(0.1, max(10.0 * error, 1e-8))
-        diagonal = np.maximum(dual.spread + dual.dz, FLAT)
-        held = dual.held(prices, min(error, NEAR))
+        diagonal = np.maximum(dual.spread + dual.dz, 1e-16)  # D is linear where edges are full
+        held = dual.held(prices, min(error, 0.05))
         kernels.price_step(
             problem.ptr, problem.col, problem.complete, dual.h, diagonal, held,
             dual.excess, rtol, 10 * problem.n_nodes + 20, step,
@@ -290,7 +279,7 @@ def _newton(
 def _line_search(
     dual: _Dual, prices: Floats, step: Floats, value: float, error: float
 ) -> tuple[Floats, float] | None:
-    """Prices with a lower D, or, where only rounding is left of it, with better node sums."""
+    """Prices with a lower D or, where its changes are below rounding, with better node sums."""
     shorter = np.maximum(step, dual.lower - prices)
     if dual.excess @ shorter > 0.0:
         step = shorter
@@ -298,7 +287,7 @@ def _line_search(
     size = float(np.abs(step).max(initial=0.0))
     if not np.isfinite(size) or slope >= 0.0 or size == 0.0:
         return None
-    eta = min(1.0, LONGEST_STEP / size)
+    eta = min(1.0, 3.0 / size)  # D grows exponentially in the prices: no long first steps
     noise = 1e-14 * (1.0 + abs(value)) * np.sqrt(dual.t.shape[0] + 1.0)
     for _ in range(40):
         trial = np.maximum(prices + eta * step, dual.lower)
@@ -307,7 +296,7 @@ def _line_search(
             return _longer(dual, prices, step, value, eta, slope, trial, new)
         if abs(new - value) <= noise and dual.error() < 0.5 * error:
             return trial, new
-        if -eta * slope <= noise:  # no shorter step will show in D
+        if -eta * slope <= noise:  # shorter steps change D by less than rounding
             break
         eta *= 0.4
     dual(prices)
@@ -324,7 +313,7 @@ def _longer(
     trial: Floats,
     new: float,
 ) -> tuple[Floats, float]:
-    """Go on where the longest step was still short, as long as D falls as if it were linear."""
+    """Lengthen a step that was cut short, as long as D decreases almost linearly."""
     while eta < 1.0 and new <= value + 0.7 * eta * slope:
         eta = min(1.0, 3.0 * eta)
         further = np.maximum(prices + eta * step, dual.lower)
@@ -341,8 +330,8 @@ def covariance_of_features(problem: EdgeProblem, t: Floats, z: Floats, features:
 
     `features` of the edges have shape (n_edges, K).
 
-    Edges respond by h to their reduced score, and prices move so that node sums stay; except
-    where capacity without an entropy is left, which holds the price.
+    h is the derivative of t in the reduced score; prices change so that node sums stay constant,
+    except where unused capacity without an entropy fixes the price.
     """
     row = np.repeat(np.arange(problem.n_nodes), np.diff(problem.ptr))
     c = problem.rho[row] + problem.rho[problem.col] - 1.0
@@ -371,7 +360,7 @@ def _branch_ends(problem: EdgeProblem) -> float:
 
 
 def _start(problem: EdgeProblem, w: Floats) -> Floats:
-    """Half of each node's largest score: keeps exponentials in range."""
+    """Half of each node's largest score, so that exponentials stay in range."""
     n = problem.n_nodes
     row = np.repeat(np.arange(n), np.diff(problem.ptr))
     top = np.full(n, -np.inf)

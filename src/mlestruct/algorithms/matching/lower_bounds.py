@@ -1,9 +1,9 @@
-"""A proven lower bound of log Z for matchings in any graph, from true matchings only.
+"""Lower bounds of log Z for matchings in any graph: sums over some of the matchings.
 
-On general graphs the Bethe value is no bound. But from the best matching one gets many others by
-swaps that do not interfere: two of its pairs can be re-paired among their four nodes in up to three
-ways, so grouping the pairs by two gives a product of sums of at most three terms, all of which are
-matchings. The grouping that gains most is itself a matching problem.
+On general graphs the Bethe value is no bound. Independent swaps lead from the best matching to many
+others: two of its pairs can be re-paired among their four nodes in up to three ways, so grouping
+the pairs by two gives a product of sums of at most three terms, and every term of the expanded
+product is a matching. The best grouping is itself a matching problem.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ Ints = NDArray[np.int64]
 
 
 def swap_bound(partner: Ints, table: Floats) -> float:
-    """log of a sum over perfect matchings around `partner`, at most log Z.
+    """log of a sum over perfect matchings that differ from `partner` by independent swaps.
 
-    `table` (n, n) are symmetric scores, -inf where a pair is not allowed.
+    `partner` (n,) is a perfect matching; `table` (n, n) are symmetric scores, -inf where a pair is
+    not allowed.
     """
     first = np.flatnonzero(partner > np.arange(partner.shape[0]))
     second = partner[first]
@@ -41,6 +42,6 @@ def swap_bound(partner: Ints, table: Floats) -> float:
 
 
 def drop_bound(partner: Ints, table: Floats) -> float:
-    """The same for matchings that need not be perfect: every pair may also stay apart."""
+    """The same for imperfect matchings: the sum over all subsets of the pairs of `partner`."""
     first = np.flatnonzero(partner > np.arange(partner.shape[0]))
     return float(np.logaddexp(0.0, table[first, partner[first]]).sum())

@@ -1,7 +1,7 @@
-"""The marginal oracle for matchings: tau maximising <w, tau> + H_rho(tau), with a certificate.
+"""The Newton marginal oracle: tau maximising <w, tau> + H_rho(tau), with a certificate.
 
-Newton on feasible tau gives a lower bound of log Z_rho and column prices; the semi-dual at those
-prices gives an upper bound. The two enclose log Z_rho, whatever happened in between.
+Newton on feasible tau gives a lower bound of log Z_rho and column prices (the dual variables of the
+column sums); the semi-dual at those prices gives an upper bound. Both bounds hold at every iterate.
 """
 
 from __future__ import annotations
@@ -15,25 +15,23 @@ from numpy.typing import NDArray
 from ._newton_kernels import EITHER, FACTOR, ITERATE, factored_covariance, newton, price_step
 from ._schur_kernels import feature_covariance, is_complete
 from ._semidual_kernels import balance_prices, perron_prices, semidual
-from .row_problem import RowProblem
+from .row_problem import TINY, RowProblem
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-SMALL_LIMIT = 160  # columns up to which a price system is cheap beside everything else
-FACTOR_LIMIT = 2500  # columns of complete graphs whose price system may be factored if need be
+SMALL_LIMIT = 160  # columns up to which factoring the system of the prices costs little
+WIDE = 40.0  # range of scores from which on temperatures above 1 come first
 SAFE_C = 0.9  # above it the curvature of (1-t) log(1-t) starts damped
-UNSETTLED = 1e-9  # marginals within this of 0 or 1 say little about prices
-SPREAD = 40.0  # scores spread wider than this are approached through higher temperatures
 
 
 @dataclass
 class Solution:
-    """Marginals in row order with enclosing bounds, and all that a warm start needs."""
+    """Marginals in row order with enclosing bounds, and the state for a warm start."""
 
-    t: Floats
-    z: Floats
-    prices: Floats
+    t: Floats  # (n_entries,)
+    z: Floats  # (n_cols,), probabilities of columns to stay single
+    prices: Floats  # (n_cols + 1,), dual variables of the columns, the last 0
     damping: float
     value: float
     upper_bound: float
@@ -45,7 +43,7 @@ def price_bound(
 ) -> float:
     """The semi-dual bound of log Z_rho at any column prices, rows solved to within `tol`.
 
-    `hint` are marginals near the rows' best responses.
+    `hint` are marginals near the rows' maximisers.
     """
     bound = semidual(rows, w, w_cols, prices, hint, tol, np.empty_like(hint))
     return float(bound) if np.isfinite(bound) else np.inf
@@ -60,9 +58,9 @@ def polish(
     tol: float,
     steps: int = 1,
 ) -> tuple[float, Floats]:
-    """The bound after Newton steps on the semi-dual, and the prices reached.
+    """The bound after Newton steps on the semi-dual, and the new prices.
 
-    Each row's best responses t give the slope 1 - column sums of t, and the curvature.
+    The rows' maximisers t give the gradient 1 - column sums of t, and the curvature.
     """
     t = np.empty_like(hint)
     bound = semidual(rows, w, w_cols, prices, hint, tol, t)
@@ -101,7 +99,7 @@ def solve(
 ) -> Solution:
     """Marginals at scores (w, w_cols) to a certified gap of `tol`, or as close as it gets.
 
-    `start` is an interior point (t, z), used when there is no warm start or it leads nowhere.
+    `start` is an interior point (t, z), used without a warm start or where that does not converge.
     """
     if warm is not None and warm.t.shape != w.shape:
         raise ValueError(f"warm start of {warm.t.shape[0]} entries for {w.shape[0]}")
@@ -119,13 +117,13 @@ def solve(
 def _cold(
     rows: RowProblem, w: Floats, w_cols: Floats, start: tuple[Floats, Floats], tol: float
 ) -> Solution:
-    """From the interior point, through falling temperatures if the scores are spread wide."""
+    """From the interior point, through falling temperatures if the scores have a wide range."""
     t, z = start[0].copy(), start[1].copy()
     prices = np.zeros(rows.rho_cols.shape[0] + 1)
     damping = 0.1 if rows.c.size and rows.c.max() > SAFE_C else 0.0
     lowest = min(w.min(), w_cols.min(initial=0.0)) if w.size else 0.0
     highest = max(w.max(), w_cols.max(initial=0.0)) if w.size else 0.0
-    temperature = (highest - lowest) / SPREAD
+    temperature = (highest - lowest) / WIDE
     how = _price_solver(rows)
     steps = 0
     while temperature > 2.0:
@@ -145,31 +143,33 @@ def _cold(
 
 
 def _price_solver(rows: RowProblem) -> int:
-    """How Newton is to solve its price systems."""
+    """How Newton solves its linear systems in the prices."""
     n_cols = rows.rho_cols.shape[0]
     if n_cols <= SMALL_LIMIT:
         return FACTOR
-    return EITHER if n_cols <= FACTOR_LIMIT and is_complete(rows) else ITERATE
+    # A factor of 2500 columns takes 50 MB and about a second.
+    return EITHER if n_cols <= 2500 and is_complete(rows) else ITERATE
 
 
 def _balance(rows: RowProblem, w: Floats, w_cols: Floats, found: Solution, tol: float) -> None:
     """Tighten the bound of a solution many of whose marginals have underflowed.
 
-    Marginals of 0 or 1 up to rounding leave prices undetermined; where that is so, they are put
-    in the middle of what the matching there allows. If all is settled, the matching itself is
-    tried as the answer.
+    Marginals of 0 or 1 up to rounding do not determine the prices; such prices are moved to the
+    middle of the range in which the matching stays optimal. If every row has an entry above 1/2,
+    the matching of these is a candidate for the solution.
     """
     n_cols = rows.rho_cols.shape[0]
     matched = np.array(
         [start + int(np.argmax(found.t[start:stop])) for start, stop in pairwise(rows.ptr)],
         dtype=np.int64,
     )
-    loose = (found.t > UNSETTLED) & (found.t < 1.0 - UNSETTLED)
+    margin = 1e-9  # marginals closer to 0 or 1 do not determine prices
+    loose = (found.t > margin) & (found.t < 1.0 - margin)
     fixed = np.zeros(n_cols + 1, dtype=bool)
     fixed[rows.col[loose]] = True
-    fixed[:-1] |= (rows.rho_cols > 0) & (found.z > UNSETTLED) & (found.z < 1.0 - UNSETTLED)
+    fixed[:-1] |= (rows.rho_cols > 0) & (found.z > margin) & (found.z < 1.0 - margin)
     prices = found.prices.copy()
-    temperature = max((w.max() - w.min()) / SPREAD, 1.0)
+    temperature = max((w.max() - w.min()) / WIDE, 1.0)
     vertex = largest_entries(rows, found.t)
     single = np.ones(n_cols + 1, dtype=bool)
     single[rows.col[matched]] = False
@@ -190,9 +190,9 @@ def _balance(rows: RowProblem, w: Floats, w_cols: Floats, found: Solution, tol: 
             found.upper_bound, found.prices = bound, prices
     if vertex is not None and score > found.value:
         found.value = score
-        found.t[:] = np.minimum(found.t, 1e-200)
+        found.t[:] = np.minimum(found.t, TINY)
         found.t[vertex] = 1.0
-        found.z[:] = np.where((rows.rho_cols > 0) & ~single[:-1], 1e-200, 1.0)
+        found.z[:] = np.where((rows.rho_cols > 0) & ~single[:-1], TINY, 1.0)
 
 
 def _refine(
@@ -206,7 +206,7 @@ def _refine(
     tol: float,
     rounds: int,
 ) -> Solution:
-    """Rounds of Newton, each followed by the bound, until the two meet."""
+    """Rounds of Newton, each followed by the semi-dual bound, until the gap is at most `tol`."""
     how = _price_solver(rows)
     bethe = bool(rows.c.size and rows.c.min() == 1.0 and not rows.rho_cols.any())
     wanted = 1e-2 * tol
@@ -245,15 +245,15 @@ def _refine(
 def _exact_vertex(
     rows: RowProblem, w: Floats, t: Floats, prices: Floats
 ) -> tuple[float, Floats] | None:
-    """At rho = 1 the optimum can be exactly a matching: (its score, proving prices), or None."""
+    """At rho = 1 the optimum can be a matching: (its score, prices that prove it), or None."""
     matched = largest_entries(rows, t)
     if matched is None:
         return None
     proof = prices.copy()
     if not perron_prices(rows, w, matched, proof, 40):
         return None
-    # Entries stay positive for warm starts; they are within rounding of the matching.
-    t[:] = 1e-200
+    # Entries stay positive for warm starts.
+    t[:] = TINY
     t[matched] = 1.0
     return float(w[matched].sum()), proof
 

@@ -1,10 +1,10 @@
-"""Marginals over the matching polytope: the local oracle, with a price on every odd set in the way.
+"""Marginals over the matching polytope: the local oracle with dual variables of odd sets.
 
     g(z) = log Z_local(w - sum_S z_S 1_{E(S)}) + sum_S z_S (|S| - 1) / 2,   z >= 0,
 
-bounds log Z_rho over the matching polytope from above, for any odd sets S; its gradient is what
-the sets have left. It is minimised over the sets known so far; then sets that its marginals
-violate join, until there are none.
+bounds log Z_rho over the matching polytope from above, for any odd sets S; its gradient is the
+slack of the odd-set constraints. It is minimised over the sets known so far; then the sets that its
+marginals violate are added, until there are none (cutting planes).
 """
 
 from __future__ import annotations
@@ -19,18 +19,14 @@ from scipy.optimize import minimize
 
 Floats = NDArray[np.float64]
 
-ROUNDS = 30  # of adding sets
-EVALUATIONS = 60  # of the local oracle in one round
-MOST_CALLS = 300  # of the local oracle in all
-
 
 @dataclass
 class OddSets:
-    """Odd sets met so far, as columns over the scored coordinates, and their prices."""
+    """Known odd sets as vectors over the scored coordinates, and their dual variables."""
 
-    inside: list[Floats] = field(default_factory=list)  # 1 for edges within the set
+    inside: list[Floats] = field(default_factory=list)  # (n_scored,), 1 for edges within the set
     room: list[float] = field(default_factory=list)  # (|S| - 1) / 2
-    prices: Floats = field(default_factory=lambda: np.zeros(0))
+    prices: Floats = field(default_factory=lambda: np.zeros(0))  # (n_sets,)
 
 
 @dataclass
@@ -55,16 +51,18 @@ def solve(
     known: OddSets,
     warm: Any,
     tol: float,
+    max_calls: int = 300,
 ) -> OddSetSolution:
-    """Minimise g, adding sets as they are needed.
+    """Minimise g, adding sets that are violated.
 
     local : (scores, warm, tol) -> `Marginals` over the local polytope
     separate : tau -> violated sets, each as (edges within it, its room); none proves feasibility
     known : sets of an earlier call with their prices
+    max_calls : of the local oracle, after which no sets are added
     """
     sets = OddSets(list(known.inside), list(known.room), known.prices.copy())
     n_scored = sets.inside[0].shape[0] if sets.inside else 0
-    highest = 10.0 + 2.0 * float(np.ptp(scores)) if scores.size else 0.0  # that a price can be
+    highest = 10.0 + 2.0 * float(np.ptp(scores)) if scores.size else 0.0  # bound of the prices
     best = np.inf
     calls = 0
     answer: Any = None
@@ -83,12 +81,12 @@ def solve(
         filled = np.array([inside @ answer.tau[:n_scored] for inside in sets.inside])
         return answer.value + float(z @ room), room - filled
 
-    for _ in range(ROUNDS):
+    while True:
         if sets.inside:
             found = minimize(
                 evaluate, sets.prices, jac=True, method="L-BFGS-B",
                 bounds=[(0.0, highest)] * len(sets.inside),
-                options={"maxfun": EVALUATIONS, "ftol": 1e-15, "gtol": min(1e-3 * tol, 1e-7)},
+                options={"maxfun": 60, "ftol": 1e-15, "gtol": min(1e-3 * tol, 1e-7)},
             )  # fmt: skip
             sets.prices = found.x
         evaluate(sets.prices)
@@ -99,10 +97,10 @@ def solve(
             if not any(np.array_equal(inside, other) for other in sets.inside)
         ]
         proven = not new
-        if proven or calls >= MOST_CALLS:
+        if proven or calls >= max_calls:
             break
         n_scored = new[0][0].shape[0]
-        # Sets that cost nothing need not be kept.
+        # Sets with a price of 0 are dropped.
         kept = [k for k, price in enumerate(sets.prices) if price > 0.0]
         sets = OddSets(
             [sets.inside[k] for k in kept] + [inside for inside, _ in new],

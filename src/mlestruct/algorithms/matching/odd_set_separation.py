@@ -1,10 +1,10 @@
-"""Odd-set constraints: what sets the matching polytope apart from the local one.
+"""Odd-set constraints of the matching polytope: proofs that all hold, and separation.
 
-A point of the local polytope is a mixture of perfect matchings iff no odd set S of nodes holds
-more than (|S| - 1) / 2 of the mass within itself (Edmonds). There are too many sets to look at.
-But twice that mass is the quadratic form 1_S' T 1_S of the symmetric matrix T of marginals, so a
-few eigenvectors of T can vouch for all sets of a size at once. And in small graphs the most
-violated set is a minimum odd cut, found in a cut tree (Padberg and Rao).
+A point of the local polytope is a mixture of perfect matchings iff the edges within every odd set S
+of nodes sum to at most (|S| - 1) / 2 (Edmonds). Twice that sum is the quadratic form 1_S' T 1_S of
+the symmetric matrix T of marginals, so a few eigenvectors of T bound it for all sets of a size at
+once. In small graphs the most violated set is a minimum odd cut, found in a cut tree (Padberg and
+Rao).
 """
 
 from __future__ import annotations
@@ -22,11 +22,8 @@ from ._cut_tree_kernels import cut_tree
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-DENSE_LIMIT = 400  # nodes; above it only the leading eigenvectors are computed
-EIGENVECTORS = (4, 30)  # computed at first, and if these leave it open
-DENSE_SHARE = 0.05  # of all n^2 entries, above which a dense matrix is quicker
-MARGIN = 1e-6  # for rounding of eigenvalues
-CUT_LIMIT = 250  # nodes up to which a cut tree is quick
+MARGIN = 1e-6  # safety margin of the proofs for rounding errors of eigenvalues
+CUT_LIMIT = 250  # nodes up to which a cut tree takes less than a second
 
 
 def provably_in_matching_polytope(n_nodes: int, ptr: Ints, col: Ints, tau: Floats) -> bool:
@@ -42,7 +39,7 @@ def provably_in_matching_polytope(n_nodes: int, ptr: Ints, col: Ints, tau: Float
     upper = sparse.csr_array((tau, col, ptr), shape=(n_nodes, n_nodes))
     count, label = connected_components(upper, directed=False)
     table: Any
-    if col.shape[0] > DENSE_SHARE * n_nodes * n_nodes:
+    if col.shape[0] > 0.05 * n_nodes * n_nodes:  # then a dense matrix is quicker
         table = upper.toarray()
         table += table.T
     else:
@@ -58,17 +55,17 @@ def provably_in_matching_polytope(n_nodes: int, ptr: Ints, col: Ints, tau: Float
 
 
 def _odd_sets_hold(table: Any) -> bool:
-    """The same for one component, with node sums 1; dense or sparse."""
+    """The same for one component of node sums 1; table (n, n) is dense or sparse."""
     n = table.shape[0]
-    if n <= DENSE_LIMIT:
+    if n <= 400:  # all eigenvectors are quick; above, only the leading ones are computed
         matrix = (table.toarray() if sparse.issparse(table) else table) - 1.0 / n
         values, vectors = np.linalg.eigh(matrix)
         return _bound_holds(values[::-1], vectors[:, ::-1])
-    # The constant vector is taken out at once: Lanczos would find one copy only of an eigenvalue
-    # 1 that a nearly separate set repeats.
+    # The constant vector is deflated first: Lanczos would find only one copy of an eigenvalue 1
+    # that a nearly separate set repeats.
     deflated = _Deflated(table, np.zeros(0), np.zeros((n, 0)))
     rng = np.random.default_rng(0)
-    for count in EIGENVECTORS:
+    for count in (4, 30):  # more eigenvectors give a tighter bound
         try:
             values, vectors = eigsh(deflated, k=count, which="LA", v0=rng.normal(size=n), tol=1e-7)
         except ArpackNoConvergence:
@@ -76,7 +73,7 @@ def _odd_sets_hold(table: Any) -> bool:
         order = np.argsort(values)[::-1]
         values, vectors = values[order], vectors[:, order]
         if _bound_holds(values, vectors):
-            return _nothing_missed(table, values, vectors, rng)
+            return _are_leading(table, values, vectors, rng)
     return False
 
 
@@ -94,11 +91,11 @@ class _Deflated(LinearOperator):
         return out
 
 
-def _nothing_missed(table: Any, values: Floats, vectors: Floats, rng: np.random.Generator) -> bool:
-    """Whether no eigenvalue above the last one has been overlooked.
+def _are_leading(table: Any, values: Floats, vectors: Floats, rng: np.random.Generator) -> bool:
+    """Whether no other eigenvalue exceeds the last one.
 
-    Dense matrices are proven by a Cholesky factor of what must be positive; sparse ones are
-    searched again from another start.
+    For a dense matrix a Cholesky factor of the shifted remainder proves it; for a sparse one
+    Lanczos runs again on the remainder, from another start.
     """
     n = table.shape[0]
     last = max(float(values[-1]), 0.0) + MARGIN
@@ -124,10 +121,10 @@ def _nothing_missed(table: Any, values: Floats, vectors: Floats, rng: np.random.
 def _bound_holds(values: Floats, vectors: Floats) -> bool:
     """Whether 1_S' T 1_S <= |S| - 1 follows for all odd sizes 3 .. n/2 from leading eigenpairs.
 
-    The pairs are those of T - 1 1' / n: the constant vector takes k^2 / n of |1_S|^2 = k. What
-    remains is shared among the others: vector v takes at most the square of its k largest
-    entries' sum, and what none of them takes counts with the last eigenvalue. Sets larger than n/2
-    are complements of such, and single nodes are fine by the node sums.
+    The pairs are those of T - 1 1' / n. Of |1_S|^2 = k, the part k^2 / n belongs to the constant
+    vector; of the remainder, eigenvector v has at most the square of the sum of its k largest
+    entries, and what is left counts with the last eigenvalue. Sets larger than n/2 are complements
+    of smaller ones, and single nodes satisfy the constraint by the node sums.
     """
     n = vectors.shape[0]
     sizes = np.arange(3, n // 2 + 1, 2)
@@ -146,11 +143,11 @@ def _bound_holds(values: Floats, vectors: Floats) -> bool:
 
 
 def violated_odd_sets(table: Floats, single: Floats, tolerance: float) -> list[NDArray[np.bool_]]:
-    """Odd sets with less than 1 - tolerance of mass leaving them, the worst of each cut.
+    """Odd sets whose cut has a value below 1 - tolerance, from the edges of a cut tree.
 
     `table` (n, n) are marginals of pairs, `single` (n,) of staying single; every row sums to 1
-    with its single. An empty list proves that there is none: the set with the least mass leaving
-    it is one side of an edge of the cut tree. One further node stands for being single.
+    with its single. An empty list proves that there is none: the odd set of the smallest cut is one
+    side of an edge of the cut tree. One further node, the root, stands for being single.
     """
     n = table.shape[0]
     capacity = np.zeros((n + 1, n + 1))
@@ -164,7 +161,7 @@ def violated_odd_sets(table: Floats, single: Floats, tolerance: float) -> list[N
     found = []
     for i in range(1, n + 1):
         inside = below[i, 1:]
-        # The further node is on the other side of every such cut, since it is the root.
+        # The root is on the other side of every such cut.
         if inside.sum() % 2 and inside.sum() > 1:
             leaving = table[inside][:, ~inside].sum() + single[inside].sum()
             if leaving < 1.0 - tolerance:

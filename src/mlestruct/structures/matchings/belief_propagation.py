@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logsumexp
 
-from ...algorithms.matching._matrix_balancing_kernels import TINY, balance, round_sums
+from ...algorithms.matching._matrix_balancing_kernels import balance, round_sums
 from ...algorithms.matching.belief_propagation import Beliefs, belief_propagation
+from ...algorithms.matching.row_problem import TINY
 from .presolve import MatchingCore
 
 Floats = NDArray[np.float64]

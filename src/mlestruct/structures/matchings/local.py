@@ -120,7 +120,7 @@ class LocalMatching(MatchingSpace):
             found = edge_dual.solve(
                 self._problem, self._edges(scores), self._singles(scores),
                 None if known is None else known.prices, tol,
-                tangents=0 if self._has_cover and self._is_small else edge_dual.TANGENTS,
+                use_tangents=not (self._has_cover and self._is_small),
                 strong=None if known is None else (known.strong, known.t[known.strong]),
             )  # fmt: skip
             settled = found.upper_bound - found.value <= tol or self._entropy.c.max() <= 0.0
