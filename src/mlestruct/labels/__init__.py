@@ -1,4 +1,4 @@
-"""Reading what people call an output.
+"""Reading of labels: the forms in which users give outputs.
 
 * Matchings: `partners_from_pairs` and `pairs_from_partners` translate between pairs of ids and the
   partner arrays that estimators take. `check_partners` and `check_pairs` validate observed
