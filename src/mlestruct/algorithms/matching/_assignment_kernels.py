@@ -1,10 +1,10 @@
-"""Shortest-augmenting-path assignment that takes and returns dual prices.
+"""Shortest-augmenting-path assignment with warm-started dual variables (prices v of the columns).
 
 Minimises cost. Every row gets a column of its own, or stays single at its own cost where
-`may_skip`; columns may stay free when there are more of them than rows need. Column prices v
-satisfy cost[i, j] >= u[i] + v[j], with equality on the assignment, where
-u[i] = cost of row i's choice minus its price. Prices from an earlier, similar problem make the
-search short (only where no column may stay free: a free column's price must be 0).
+`may_skip`; columns may stay free if there are more of them than rows. Prices satisfy
+cost[i, j] >= u[i] + v[j], with equality on the assignment, where u[i] is the cost of row i's column
+minus its price. Prices of a similar problem shorten the search (only where no column may stay free:
+a free column's price must be 0).
 """
 
 from heapq import heappop, heappush
@@ -43,7 +43,8 @@ def assign_dense(cost, may_skip, skip_cost, v, row_to_col, col_to_row):
         else:
             free[n_free] = i
             n_free += 1
-    # Augmenting row reduction: a free row takes its best column and pays up to its second best.
+    # Augmenting row reduction: a free row gets its best column, whose price changes by the
+    # difference to the second best.
     for _ in range(2):
         k = 0
         waiting = n_free
@@ -76,8 +77,8 @@ def assign_dense(cost, may_skip, skip_cost, v, row_to_col, col_to_row):
                     j2 = -1
             budget -= 1
             owner = col_to_row[j1]
-            pays = second < inf and first < second
-            if pays:
+            differs = second < inf and first < second
+            if differs:
                 v[j1] -= second - first
             elif owner >= 0 and j2 >= 0:
                 j1 = j2
@@ -86,7 +87,7 @@ def assign_dense(cost, may_skip, skip_cost, v, row_to_col, col_to_row):
             col_to_row[j1] = i
             if owner >= 0:
                 row_to_col[owner] = -1
-                if pays and second - first > 1e-12 * (1.0 + abs(first)) and budget > 0:
+                if differs and second - first > 1e-12 * (1.0 + abs(first)) and budget > 0:
                     k -= 1
                     free[k] = owner
                 else:

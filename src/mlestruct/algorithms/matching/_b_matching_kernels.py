@@ -1,8 +1,9 @@
-"""Flows of largest score by shortest augmenting paths, and what b-matchings need around them.
+"""Kernels of b-matchings: candidate edges, first prices, maximum-score flows, rounding of halves.
 
-An arc u -> v of score w has the reduced length price[u] - price[v] - w. Lengths of arcs with room
-are never negative, those of arcs that carry flow never positive: then the flow is the best one
-among those with the same supplies. Residual arcs come in pairs, each the `twin` of its reverse.
+An arc u -> v of score w has the reduced length price[u] - price[v] - w. Lengths of arcs with
+residual capacity (`room`) are never negative, those of arcs that carry flow never positive: then
+the flow is optimal among those with the same supplies. Residual arcs come in pairs, each the `twin`
+of its reverse.
 """
 
 from heapq import heappop, heappush
@@ -11,16 +12,15 @@ from math import inf
 import numpy as np
 
 from ..._compile import kernel
-
-GOLDEN = 0.6180339887498949
+from ._fractional_kernels import keep_smallest
 
 
 @kernel
 def sides(ptr, col, side):
-    """Colours the nodes 0 and 1 so that edges join unlike ones; False if that cannot be done.
+    """Colour the nodes 0 and 1 so that edges join different colours; False if that is impossible.
 
-    Union-find that remembers how each node's colour differs from its root's, so that a dense
-    graph with odd cycles is found out after a few edges.
+    Union-find in which each node stores whether its colour differs from its root's, so that a dense
+    graph with odd cycles is rejected after a few edges.
     """
     n = ptr.shape[0] - 1
     root = np.arange(n)
@@ -46,7 +46,7 @@ def sides(ptr, col, side):
 
 @kernel
 def _find(root, side, i):
-    """Root of i. Afterwards i hangs directly below it and side[i] is relative to it."""
+    """Root of i, with path compression; side[i] is then relative to the root."""
     top = i
     turned = np.int8(0)
     while root[top] != top:
@@ -63,7 +63,7 @@ def _find(root, side, i):
 
 
 @kernel
-def survey(ptr, col, score, capacity, degree, total):
+def count_edges(ptr, col, score, capacity, degree, total):
     """Number of edges between nodes of positive capacity at each node, and their total score."""
     degree[:] = 0
     total[:] = 0.0
@@ -79,16 +79,15 @@ def survey(ptr, col, score, capacity, degree, total):
 
 
 @kernel
-def best_edges(
-    ptr, col, score, price, leaves, enters, taken, floor, jitter, first, value, edge, count
-):
-    """The edges of largest reduced score at each node, in a heap of first[i+1] - first[i] places.
+def best_edges(ptr, col, score, price, leaves, enters, taken, floor, jitter, first):
+    """The edges of largest reduced score at each node i, at most first[i+1] - first[i] of them.
 
-    Of edges not `taken` yet, with reduced score above `floor`, that lead from a node that
-    `leaves` to one that `enters`. Up to `jitter` is added, evenly spread, lest ties be broken
-    in favour of the same few nodes everywhere.
+    Returns an array of shape (first[n],) with -1 in unused places. Edges are those not `taken` yet,
+    with a reduced score above `floor`, from a node that `leaves` to one that `enters`. A number of
+    at most `jitter` is added to each, so that ties are not broken in favour of the same few nodes.
     """
-    count[:] = 0
+    keys = np.full(first[-1], inf)
+    edge = np.full(first[-1], -1)
     for i in range(ptr.shape[0] - 1):
         for e in range(ptr[i], ptr[i + 1]):
             j = col[e]
@@ -96,62 +95,24 @@ def best_edges(
             if reduced <= floor or taken[e]:
                 continue
             if (leaves[i] and enters[j]) or (leaves[j] and enters[i]):
-                reduced += jitter * ((e * GOLDEN) % 1.0)
-                _offer(first, value, edge, count, i, reduced, e)
-                _offer(first, value, edge, count, j, reduced, e)
+                # Multiples of the golden ratio are spread evenly modulo 1.
+                key = -reduced - jitter * ((e * 0.6180339887498949) % 1.0)
+                if key < keys[first[i]]:
+                    keep_smallest(
+                        keys[first[i] : first[i + 1]], edge[first[i] : first[i + 1]], key, e
+                    )
+                if key < keys[first[j]]:
+                    keep_smallest(
+                        keys[first[j] : first[j + 1]], edge[first[j] : first[j + 1]], key, e
+                    )
+    return edge
 
 
 @kernel
-def _offer(first, value, edge, count, i, new, e):
-    """Put (new, e) into the heap of node i, whose top is the smallest value kept."""
-    base = first[i]
-    size = count[i]
-    if size < first[i + 1] - base:
-        at = size
-        count[i] += 1
-        while at > 0 and value[base + (at - 1) // 2] > new:
-            value[base + at] = value[base + (at - 1) // 2]
-            edge[base + at] = edge[base + (at - 1) // 2]
-            at = (at - 1) // 2
-    else:
-        if size == 0 or new <= value[base]:
-            return
-        at = 0
-        while True:
-            below = 2 * at + 1
-            if below >= size:
-                break
-            if below + 1 < size and value[base + below + 1] < value[base + below]:
-                below += 1
-            if value[base + below] >= new:
-                break
-            value[base + at] = value[base + below]
-            edge[base + at] = edge[base + below]
-            at = below
-    value[base + at] = new
-    edge[base + at] = e
+def descend_prices(start, edge, end, score, need, exact, single, price, sweeps, precision):
+    """Coordinate descent on the dual: each node in turn gets the price that just fills it.
 
-
-@kernel
-def approach(first, value, count, capacity, exact, single, price):
-    """Move prices half-way to where each node alone would just fill its capacity."""
-    for i in range(price.shape[0]):
-        if capacity[i] == 0 or count[i] == 0:
-            continue
-        ranked = np.sort(value[first[i] : first[i] + count[i]])[::-1]
-        last = ranked[min(capacity[i], count[i]) - 1]
-        following = ranked[min(capacity[i], count[i] - 1)]
-        price[i] += 0.25 * (last + following)
-        if not exact[i]:
-            price[i] = max(price[i], single[i])
-
-
-@kernel
-def settle(start, edge, end, score, need, exact, single, price, sweeps, precision):
-    """Node after node gets the price at which it is just filled, given its neighbours' prices.
-
-    This is coordinate descent on the dual, taking the middle where any price of an interval
-    will do; it comes close to balance long before it gets stuck.
+    Where an interval of prices is optimal the node gets its midpoint.
     """
     n = price.shape[0]
     gain = np.empty(np.max(start[1:] - start[:-1]))
@@ -181,10 +142,10 @@ def settle(start, edge, end, score, need, exact, single, price, sweeps, precisio
 
 @kernel
 def fill(start, head, score, need, exact, single, price, load, flow, precision):
-    """Every left node takes its best arcs at the right nodes' prices, as many as it needs.
+    """Every left node selects its best arcs at the right nodes' prices, as many as it needs.
 
-    Where it is indifferent it prefers right nodes that are not full yet. Sets flow, the left
-    prices, and the load of all nodes. Left nodes come first; `start` groups arcs by left node.
+    Ties prefer right nodes that are not full yet. Sets flow, the left prices, and the load of all
+    nodes. Left nodes come first; `start` groups arcs by left node.
     """
     for i in range(start.shape[0] - 1):
         arcs = np.arange(start[i], start[i + 1])
@@ -247,8 +208,9 @@ def residual_arcs(n, tail, head, score, capacity, flow):
 def send(start, to, weight, twin, room, price, excess, reached):
     """Send all positive excess to negative excess at the smallest cost; changes room and price.
 
-    Each search stops at the nearest node in want, and prices change only at the nodes it passed.
-    Returns False where some excess has nowhere to go; `reached` is then what it can reach.
+    Each search stops at the nearest node of negative excess, and prices change only at the nodes it
+    has passed. Returns False if some excess cannot reach such a node; `reached` marks the nodes
+    that it reaches.
     """
     n = excess.shape[0]
     distance = np.full(n, inf)
@@ -312,8 +274,8 @@ def send(start, to, weight, twin, room, price, excess, reached):
 
 
 @kernel
-def price_idle(ptr, col, score, capacity, price):
-    """Raise the prices of nodes of capacity 0 until none of their edges is worth having."""
+def price_empty_nodes(ptr, col, score, capacity, price):
+    """Raise the prices of nodes of capacity 0 until no edge has a positive reduced score."""
     for i in range(ptr.shape[0] - 1):
         for e in range(ptr[i], ptr[i + 1]):
             j = col[e]
@@ -327,10 +289,10 @@ def price_idle(ptr, col, score, capacity, price):
 def round_halves(start, edge, end, spare, sign):
     """Round edges of value 1/2 up (sign 1) or down (-1); only disjoint odd cycles keep sign 0.
 
-    Edges in the incidence lists start, edge, end; all degrees are even but for the last node,
-    which stands for slack and need not be balanced. A closed walk of even length is rounded
-    alternately. So is one of odd length if it passes a node with a whole unit of slack to
-    `spare`, or meets another odd one that is waiting.
+    Edges in the incidence lists start, edge, end; all degrees are even except that of the last
+    node, which stands for slack and need not be balanced. A closed walk of even length is rounded
+    alternately. So is one of odd length if it passes a node with a whole unit of slack (`spare`) or
+    meets another odd cycle.
     """
     n = start.shape[0] - 1
     free = start[:-1].copy()
@@ -338,7 +300,7 @@ def round_halves(start, edge, end, spare, sign):
     depth = np.full(n, -1)  # of nodes on the present walk
     walk = np.empty(n + 1, np.int64)
     step = np.empty(n + 1, np.int64)  # step[k]: edge from walk[k] to walk[k + 1]
-    after = np.full(n, -1)  # waiting odd cycles: the edge to the next node, and that node
+    after = np.full(n, -1)  # on odd cycles found so far: the edge to the next node, and that node
     following = np.empty(n, np.int64)
     for origin in range(n):
         walk[0] = origin
@@ -349,7 +311,7 @@ def round_halves(start, edge, end, spare, sign):
             while free[v] < start[v + 1] and used[edge[free[v]]]:
                 free[v] += 1
             if free[v] == start[v + 1]:
-                break  # only at the origin: elsewhere one edge has been used to come here
+                break  # only at the origin: elsewhere degrees are even
             used[edge[free[v]]] = True
             step[top] = edge[free[v]]
             w = end[free[v]]

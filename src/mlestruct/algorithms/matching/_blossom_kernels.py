@@ -1,13 +1,14 @@
-"""Edmonds' blossom algorithm with prices, one alternating tree at a time.
+"""Edmonds' blossom algorithm, primal-dual, one alternating tree at a time.
 
-Vertices are 0..n-1, blossoms (odd sets shrunk to one node) n..2n-1. Edges have the slack
-y_i + y_j + (z of the blossoms around both) - score >= 0. In a tree, outer nodes lose price and
-inner ones gain it as time passes, outer blossoms gain z and inner ones lose it; whatever happens
-next (an edge gets tight, an inner blossom's z reaches 0) waits in a heap under its time. Prices
-are brought up to date only when a node changes its role.
+Vertices are 0..n-1 with dual variables y (prices), blossoms (odd sets shrunk to one node) n..2n-1
+with dual variables z >= 0. Edges have the slack y_i + y_j + (z of the blossoms around both) - score
+>= 0. As the tree grows, at rate 1 in a `time`, y of outer nodes decreases and that of inner nodes
+increases, z of outer blossoms increases and that of inner ones decreases. The next events (an edge
+becomes tight, z of an inner blossom reaches 0) are kept in a heap by their time. Prices are updated
+only when a node changes its label.
 
-Only nodes that are not inside a blossom know their matched edge: the pairs inside a blossom follow
-from the vertex at which it is matched, and are written down when it is opened.
+Matched edges are stored at nodes that are not inside a blossom: the pairs inside follow from the
+vertex at which the blossom is matched, and are stored when it is opened.
 """
 
 from math import inf
@@ -17,12 +18,10 @@ import numpy as np
 from ..._compile import kernel
 from ._fractional_kernels import keep_smallest, pop, push
 
-FREE = 0
-OUTER = 1
-INNER = 2
+FREE, OUTER, INNER = 0, 1, 2  # labels of nodes
 
 
-# What the search knows of every node, vertices first, then blossoms.
+# State of every node, vertices first, then blossoms.
 NODE = np.dtype(
     [
         ("y", np.float64),  # vertices: the price as of `since`
@@ -61,8 +60,8 @@ def price(s, v, now):
 
 
 @kernel
-def settle(s, b, now):
-    """Bring the prices in top node b up to date."""
+def update_prices(s, b, now):
+    """Set the prices in top node b to those at time `now`."""
     v = s.first_leaf[b]
     while True:
         s.y[v] = price(s, v, now)
@@ -70,12 +69,12 @@ def settle(s, b, now):
         if v == s.last_leaf[b]:
             break
         v = s.next_leaf[v]
-    settle_blossom(s, b, now)
+    update_blossom_price(s, b, now)
 
 
 @kernel
-def settle_blossom(s, b, now):
-    """Bring the z of top node b up to date."""
+def update_blossom_price(s, b, now):
+    """Set z of top node b to that at time `now`."""
     if b >= s.shape[0] // 2:
         if s.label[b] == OUTER:
             s.z[b] += 2.0 * (now - s.z_since[b])
@@ -86,7 +85,7 @@ def settle_blossom(s, b, now):
 
 @kernel
 def list_leaves(s, b, now, out, count):
-    """Append the vertices in node b, new in their role, to `out`; returns the new count."""
+    """Append the vertices in node b, whose label is new, to `out`; returns the new count."""
     v = s.first_leaf[b]
     while True:
         s.since[v] = now
@@ -117,7 +116,7 @@ def child_around(s, v, b):
 
 @kernel
 def pair_children(s, b):
-    """Write down the matched edges of b's children, b being matched at vertex mate_in[b]."""
+    """Store the matched edges of b's children, b being matched at vertex mate_in[b]."""
     entry = child_around(s, s.mate_in[b], b)
     s.mate_in[entry] = s.mate_in[b]
     s.mate_out[entry] = s.mate_out[b]
@@ -134,7 +133,7 @@ def pair_children(s, b):
 
 @kernel
 def dissolve(s, b):
-    """Open a top blossom that no tree holds: its children become free top nodes."""
+    """Open a top blossom outside of the tree: its children become free top nodes."""
     pair_children(s, b)
     child = s.first[b]
     while True:
@@ -168,10 +167,10 @@ def above(s, a):
 def attach(s, child, b, following, here, there, now, fresh, n_fresh):
     """Make top node `child` part of the new blossom b; inner vertices become (fresh) outer ones."""
     if s.label[child] == INNER:
-        settle(s, child, now)
+        update_prices(s, child, now)
         n_fresh = list_leaves(s, child, now, fresh, n_fresh)
     else:
-        settle_blossom(s, child, now)
+        update_blossom_price(s, child, now)
     set_top(s, child, b)
     if s.first_leaf[b] < 0:
         s.first_leaf[b] = s.first_leaf[child]
@@ -246,11 +245,11 @@ def shrink(s, u, v, now, seen, fresh):
 
 @kernel
 def open_inner(s, b, now, fresh, freed):
-    """Open an inner blossom of z = 0: part of its cycle stays in the tree, the rest is free.
+    """Open an inner blossom of z = 0: part of its cycle stays in the tree, the others are free.
 
     Returns the numbers of vertices that became outer (in `fresh`) and free (in `freed`).
     """
-    settle(s, b, now)
+    update_prices(s, b, now)
     link_out = s.link_out[b]
     link_in = s.link_in[b]
     exit_ = pair_children(s, b)
@@ -337,9 +336,9 @@ def room(keys, items, needed):
 def search(s, root, brief, graph, may_skip, single, eps, scratch, keys, items):
     """Grow a tree from the exposed top node `root` until the matching can be enlarged.
 
-    Returns the number of tree members, in `scratch`, if the tree can grow no further (then the
-    labels stay), else 0. Events are slots of `node` (edges) and, after these, inner blossoms
-    whose z ends. If `brief`, only prices are lowered, half way to the first edge that leads out.
+    Returns the number of tree members, in `scratch`, if the tree is stuck (then its labels stay),
+    else 0. Events are slots of `node` (edges) and, after these, inner blossoms whose z reaches 0.
+    If `brief`, only the prices change, half way to the first edge that leaves the tree.
     """
     start, node, tail, weight = graph
     fresh, freed, members, seen = scratch
@@ -487,7 +486,7 @@ def search(s, root, brief, graph, may_skip, single, eps, scratch, keys, items):
 
 @kernel
 def clear_tree(s, members, n_members):
-    """Forget the tree, and the blossoms that were made for nothing."""
+    """Remove the labels of the tree, and dissolve blossoms of z = 0."""
     n = s.shape[0] // 2
     for q in range(n_members):
         s.label[members[q]] = FREE
@@ -499,16 +498,16 @@ def clear_tree(s, members, n_members):
 
 @kernel
 def finish_tree(s, members, n_members, now):
-    """Bring all prices in the tree up to date."""
+    """Set all prices in the tree to those at time `now`."""
     n = s.shape[0] // 2
     for q in range(n_members):
         b = members[q]
         if s.parent[b] < 0 and s.label[b] != FREE and (b < n or s.first[b] >= 0):
-            settle(s, b, now)
+            update_prices(s, b, now)
 
 
 def without_blossoms(y, mate):
-    """The nodes before any blossom is made: prices y, under which the matched edges are tight."""
+    """The initial state without blossoms: prices y, under which the matched edges are tight."""
     n = y.shape[0]
     nodes = np.zeros(2 * n, NODE)
     for name in NODE.names:
@@ -530,7 +529,7 @@ def match_exactly(start, node, weight, may_skip, single, s, outer, inner):
     """Cover every exposed vertex by an optimal matching; returns the number of stuck trees.
 
     `outer` and `inner` mark the vertices of stuck trees with the number of the tree (from 1); the
-    blossoms of a stuck tree stay shrunk, and its labels stay, so that later trees keep away.
+    blossoms of a stuck tree stay shrunk and labelled, so that later trees leave them out.
     """
     n = s.shape[0] // 2
     tail = np.empty(node.shape[0], np.int64)
@@ -549,7 +548,7 @@ def match_exactly(start, node, weight, may_skip, single, s, outer, inner):
     outer[:] = 0
     inner[:] = 0
     failed = 0
-    for step in range(2 * n):  # all trees for a moment, then one after the other to the end
+    for step in range(2 * n):  # all trees briefly, then one after the other to the end
         vertex = step % n
         root = s.top[vertex]
         if s.mate_out[root] != -1 or outer[vertex] > 0:
@@ -574,7 +573,7 @@ def match_exactly(start, node, weight, may_skip, single, s, outer, inner):
 
 @kernel
 def unfold(s, mate):
-    """The matching of the vertices, all blossoms opened; leaves y, z and parents alone."""
+    """The matching of the vertices, all blossoms opened; y, z and parents stay unchanged."""
     n = s.shape[0] // 2
     stack = np.empty(2 * n, np.int64)
     size = 0

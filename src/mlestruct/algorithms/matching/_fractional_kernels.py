@@ -1,10 +1,11 @@
 """Fractional matchings of a general graph: the assignment problem on its double cover, folded.
 
-Node prices y leave every edge a slack y_i + y_j - score >= 0; matched edges are tight. An
-exposed node grows an alternating tree (outer nodes lose price, the inner ones between them gain
-it) until it meets another exposed node, a half cycle, a node that may stay single, or itself:
-an odd cycle, whose edges then get one half each. In the double cover this is the shortest
-augmenting path, done once for a node and its mirror image, and even cycles never arise.
+Node prices y (dual variables) give every edge a slack y_i + y_j - score >= 0; matched edges are
+tight. An alternating tree grows from an exposed node (prices of outer nodes decrease, those of the
+inner nodes between them increase) until it reaches another exposed node, a half cycle, a node that
+may stay single, or itself: an odd cycle, whose edges then get one half each. In the double cover
+this is the shortest augmenting path, for a node and its mirror image at once, and even cycles never
+arise.
 
 States of `mate[i]`: a partner, i itself (single), EXPOSED, or HALF (then cycle[i] follows i).
 """
@@ -21,7 +22,7 @@ HALF = -2
 
 @summing_kernel
 def node_sums(ptr, col, scores, sums):
-    """Sums of the scores at every node, for a first guess of the prices."""
+    """Sums of the scores at every node, for the initial prices."""
     sums[:] = 0.0
     for i in range(sums.shape[0]):
         total = 0.0
@@ -89,7 +90,7 @@ def keep_smallest(keys, items, key, item):
 def closest(ptr, col, scores, y, limit, jitter, items):
     """items[i]: the edges of smallest slack below `limit` at node i, -1 where there are fewer.
 
-    `jitter` spreads ties over different edges: else equal scores make all nodes choose the same.
+    `jitter` spreads ties over different edges: with equal scores all nodes would choose the same.
     """
     n, k = items.shape
     keys = np.full((n, k), limit)
@@ -109,7 +110,7 @@ def closest(ptr, col, scores, y, limit, jitter, items):
 
 @kernel
 def escapes(ptr, col, scores, y, outer, inner, group, items):
-    """items[i]: edges of small slack that lead outer node i out of a tree that cannot grow.
+    """items[i]: edges of small slack from outer node i of a stuck tree to nodes outside of it.
 
     These are its edges to nodes that are not `inner`, nor in the same shrunken `group`.
     """
@@ -200,9 +201,9 @@ def repair(start, node, weight, may_skip, single, y, mate, cycle):
 def reduce_prices(start, node, weight, may_skip, single, y, mate, budget):
     """Match exposed nodes by local moves that keep the prices feasible.
 
-    An exposed node lowers its price until an edge is tight. If the other end is taken, it takes
-    that end over and goes on down to its second best edge, the end's price rising as much; the
-    partner left behind is next. (Augmenting row reduction, folded.)
+    The price of an exposed node decreases until an edge is tight. If the other end is matched, the
+    exposed node replaces its partner, its price decreases to the second best edge, and the price of
+    the end increases as much; the former partner is next (augmenting row reduction, folded).
     """
     n = y.shape[0]
     queue = np.empty(n, np.int64)
@@ -274,7 +275,7 @@ def reduce_prices(start, node, weight, may_skip, single, y, mate, budget):
 
 @kernel
 def rematch(i, root, mate, parent):
-    """Shift the matching on the tree path from outer node i to the root, which frees i."""
+    """Shift the matching on the tree path from outer node i to the root; i becomes exposed."""
     inner = mate[i]
     while i != root:
         i = parent[inner]
@@ -285,21 +286,22 @@ def rematch(i, root, mate, parent):
 
 
 @kernel
-def close_cycle(a, b, root, mate, cycle, parent, on_path):
-    """Outer nodes a and b of the same tree meet: put one half on every edge of their cycle."""
-    i = a
-    on_path[i] = True
+def mark_path(i, root, mate, parent, on_path, mark):
+    """Set on_path = mark at the outer nodes from i to the root."""
+    on_path[i] = mark
     while i != root:
         i = parent[mate[i]]
-        on_path[i] = True
+        on_path[i] = mark
+
+
+@kernel
+def close_cycle(a, b, root, mate, cycle, parent, on_path):
+    """Outer nodes a and b of the same tree meet: put one half on every edge of their cycle."""
+    mark_path(a, root, mate, parent, on_path, True)
     top = b
     while not on_path[top]:
         top = parent[mate[top]]
-    i = a
-    on_path[i] = False
-    while i != root:
-        i = parent[mate[i]]
-        on_path[i] = False
+    mark_path(a, root, mate, parent, on_path, False)
     cycle[b] = a
     i = a
     while i != top:
@@ -364,9 +366,9 @@ def pop(keys, items, size):
 def augment(start, node, weight, may_skip, single, y, mate, cycle, outer, inner):
     """Cover every exposed node, one tree each.
 
-    Returns how many trees could not reach an end; `outer` and `inner` mark their nodes with the
-    number of the tree (from 1). Outer nodes of such trees have only inner ones as neighbours, so
-    later trees need not go there.
+    Returns the number of stuck trees; `outer` and `inner` mark their nodes with the number of the
+    tree (from 1). Outer nodes of stuck trees have only inner ones as neighbours, so later trees
+    leave them out.
     """
     n = y.shape[0]
     label = np.zeros(n, np.int8)  # 1 outer, 2 inner

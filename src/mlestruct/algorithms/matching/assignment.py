@@ -1,8 +1,8 @@
 """MAP decoding for bipartite matchings: the assignment problem, in scores to be maximised.
 
-SciPy solves small dense problems when no prices are asked for; everything else goes to the
-shortest-augmenting-path kernels, which return dual prices and reuse them. Sparse graphs are
-never made dense.
+SciPy solves small dense problems without dual variables; the shortest-augmenting-path kernels solve
+all others, return the dual variables (prices of the columns) and reuse them. Sparse graphs stay
+sparse.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ._assignment_kernels import assign_dense, assign_sparse
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-SCIPY_LIMIT = 60  # nodes a side; above it the kernels are faster, the more so with warm prices
+SCIPY_LIMIT = 60  # nodes on a side, above which the kernels are faster
 
 
 @dataclass(frozen=True)
@@ -46,15 +46,15 @@ def assign(
 
     Parameters
     ----------
-    row_single : scores of leaving rows single; None: every row must be assigned
-    col_single : scores of leaving columns single; None: 0 where columns are left over
-    warm : prices of a similar problem, used where no node may stay single.
+    row_single : array of shape (n,), scores of single rows; None: every row must be assigned
+    col_single : array of shape (m,), scores of single columns; None: 0, if m > n
+    warm : array of shape (m,), prices of a similar problem, used where no node may stay single
     """
     n, m = scores.shape
     cost = -scores if col_single is None else col_single[None, :] - scores
     exact = row_single is None and col_single is None and n == m
-    # Good prices leave small, well-scaled reduced costs; column means are good where the scores
-    # are nearly u_i + v_j, as Frank-Wolfe makes them.
+    # Initial prices should make the reduced costs small; column means do where the scores are
+    # nearly u_i + v_j, as in Frank-Wolfe.
     v = (-warm if warm is not None else cost.mean(axis=0)) if exact else np.zeros(m)
     row_to_col = np.empty(n, np.int64)
     col_to_row = np.empty(m, np.int64)

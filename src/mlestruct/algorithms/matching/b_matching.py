@@ -1,12 +1,13 @@
-"""MAP decoding of b-matchings over the local polytope, as a flow of largest score.
+"""MAP decoding of b-matchings over the local polytope, as a flow of maximum score.
 
-A bipartite graph is such a flow: left nodes send units to right nodes along edges of capacity 1,
-or to a hub where they may stay without partners; the hub makes up what right nodes lack. Any
-other graph is replaced by its double cover, a left and a right copy of every node; averaging the
-two copies of an edge gives the optimum of the local polytope, which is half-integral.
+In a bipartite graph left nodes send units to right nodes along edges of capacity 1, or to a hub if
+they may have unused capacity; the hub sends to right nodes what they lack. Any other graph is
+replaced by its double cover, a left and a right copy of every node; averaging the two copies of an
+edge gives the optimum of the local polytope, which is half-integral.
 
-Dense graphs are solved on the few edges that look best at the present prices. At the prices of
-that solution all edges are looked at once; those that would improve it join, until there are none.
+Dense graphs are solved by column generation: on the few edges of largest reduced score at the
+present prices (dual variables of the nodes); then edges of positive reduced score at the prices of
+that solution are added, until there are none.
 """
 
 from __future__ import annotations
@@ -24,24 +25,17 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 EXTRA = 15  # candidate edges per node above its capacity
-ROUNDS = 4  # of looking for good prices on all edges before the first candidates are chosen
-SETTLINGS = 2  # of prices on the candidates, each followed by new candidates
-SWEEPS = 30  # in each of them, fewer once prices move by less than
-SETTLED = 1e-3  # of the spread of the scores
-JITTER = 1e-7  # breaks ties among candidates, relative to the spread of the scores
-AT_RANDOM = 1e9  # the same, so large that it decides everything
-UNBOUNDED = 1 << 40
 PRECISION = 1e-12  # reduced scores of this size, relative to the scores, count as zero
 
 
 @dataclass(frozen=True)
 class BMatching:
-    """The best b-matching and the prices that prove it.
+    """The best b-matching and prices (dual variables of the nodes) that prove it.
 
     With the reduced scores r_e = score_e - y_i - y_j of the prices y: r_e <= 0 where edge e is
     unused, r_e >= 0 where its value is 1, r_e = 0 where it is 1/2. Nodes that need not be filled
     have y_i >= single_i, with equality where slack_i > 0. Hence
-    score = sum_i capacity_i y_i + sum_e max(r_e, 0), which no other solution exceeds.
+    score = sum_i capacity_i y_i + sum_e max(r_e, 0), an upper bound of all other solutions.
     """
 
     edges: Ints
@@ -73,11 +67,11 @@ def best_b_matching(
     n : number of nodes
     ptr, col : every edge once, at its smaller end: row i has the edges ptr[i] .. ptr[i+1] - 1 to
         the nodes col > i, increasing
-    scores : (n_edges,)
-    capacity : (n,) whole numbers; edges at nodes of capacity 0 are never used
-    exact : (n,) booleans, nodes that must be filled (slack 0)
-    single : (n,) scores of a unit of slack; 0 if not given
-    warm : (n,) prices of a similar problem, which make the search shorter
+    scores : array of shape (n_edges,)
+    capacity : array of shape (n,), whole numbers; edges at nodes of capacity 0 are never used
+    exact : array of shape (n,), booleans, nodes that must be filled (slack 0)
+    single : array of shape (n,), scores of a unit of slack; 0 if not given
+    warm : array of shape (n,), prices of a similar problem
 
     Raises
     ------
@@ -95,29 +89,26 @@ def best_b_matching(
     """
     problem = _checked(n, ptr, col, scores, capacity, exact, single)
     price = _first_prices(problem) if warm is None else _vector("warm", warm, problem.n)
-    price = _allowed(problem, price)
-    active = problem.capacity > 0
+    price = _feasible(problem, price)
     if 2 * problem.places[-1] >= problem.degree.sum():
+        active = problem.capacity > 0
         chosen = active[problem.row] & active[problem.col]
     else:
         chosen = np.zeros(problem.col.size, np.bool_)
-        chosen[_best_outside(problem, chosen, price, active, active, -np.inf)] = True
+        chosen[_best_outside(problem, chosen, price, -np.inf)] = True
     if warm is None:
-        for _ in range(SETTLINGS):
-            price = _settled(problem, np.flatnonzero(chosen), price)
-            chosen[_best_outside(problem, chosen, price, active, active, 0.0)] = True
+        price = _descended(problem, np.flatnonzero(chosen), price)
+        chosen[_best_outside(problem, chosen, price, 0.0)] = True
     while True:
         flow = _best_flow(problem, np.flatnonzero(chosen), price)
-        if flow.units is None:  # only edges out of what the search has reached can help
-            missing = _best_outside(
-                problem, chosen, price, flow.leaves, flow.enters, -np.inf, AT_RANDOM
-            )
+        if flow.units is None:  # only edges out of the nodes reached can help: any, at random
+            between = flow.leaves, flow.enters
+            missing = _best_outside(problem, chosen, price, -np.inf, between, jitter=1e9)
             if missing.size == 0:
-                raise _blame(problem, flow.enters if flow.hub else flow.leaves)
+                raise _infeasible(problem, flow.enters if flow.hub else flow.leaves)
         else:
-            price = _allowed(problem, flow.price)
-            floor = PRECISION * problem.scale
-            missing = _best_outside(problem, chosen, price, active, active, floor)
+            price = _feasible(problem, flow.price)
+            missing = _best_outside(problem, chosen, price, PRECISION * problem.scale)
             if missing.size == 0:
                 return _finished(problem, np.flatnonzero(chosen), flow.units, price)
         chosen[missing] = True
@@ -135,7 +126,7 @@ class _Problem:
     row: Ints  # smaller end of each edge
     degree: Ints  # edges that can be used
     total: Floats  # their scores
-    need: Ints  # capacity without slack that is there in any case, but for one unit
+    need: Ints  # capacity, or the number of edges plus 1 if that is smaller
     places: Ints  # where each node's candidates start
     side: NDArray[np.int8] | None  # 0 and 1: left and right nodes of a bipartite graph
     scale: float  # of the largest score
@@ -144,53 +135,45 @@ class _Problem:
 
 @dataclass(frozen=True)
 class _Flow:
-    """Result of the search on the chosen edges; `units` is None where it was futile."""
+    """Result of the search on the chosen edges; `units` is None where it has failed."""
 
     units: Ints | None  # per chosen edge: 0 or 1, in the double cover 0, 1 or 2
     price: Floats
-    leaves: Bools  # left nodes that the futile search has reached
-    enters: Bools  # right nodes that it has not
+    leaves: Bools  # left nodes that the failed search has reached
+    enters: Bools  # right nodes that it has not reached
     hub: bool  # whether it has reached the hub
 
 
 def _first_prices(problem: _Problem) -> Floats:
-    """Prices at which most nodes are nearly filled: mean scores, then a few steps from there."""
+    """The nodes' mean scores, fitted to y_i + y_j."""
     degree = np.maximum(problem.degree, 1)
     overall = problem.total.sum() / degree.sum()
     above = problem.total / degree - overall
     if (above**2).mean() < 2 * (problem.spread**2 / degree).mean():
-        above = np.zeros(problem.n)  # no more than chance, which would only disturb ties
-    price = _allowed(problem, above + 0.5 * overall)
-    active = problem.capacity > 0
-    nothing = np.zeros(problem.col.size, np.bool_)
-    for _ in range(ROUNDS):
-        value, _edge, count = _ranked(problem, nothing, price, active, active, -np.inf)
-        kernels.approach(
-            problem.places, value, count, problem.need, problem.exact, problem.single, price
-        )
-    return price
+        above = np.zeros(problem.n)  # not significant: equal prices keep the scores' ties
+    return above + 0.5 * overall
 
 
-def _allowed(problem: _Problem, price: Floats) -> Floats:
-    """Nodes that may keep slack are worth at least its score, and exactly that if nearly so."""
+def _feasible(problem: _Problem, price: Floats) -> Floats:
+    """Prices of nodes that may have slack are at least its score; those near it are set to it."""
     cheap = ~problem.exact & (price <= problem.single + PRECISION * problem.scale)
     return np.where(cheap, problem.single, price)
 
 
-def _settled(problem: _Problem, chosen: Ints, price: Floats) -> Floats:
-    """Better prices from looking at the chosen edges only.
+def _descended(problem: _Problem, chosen: Ints, price: Floats) -> Floats:
+    """Prices after coordinate descent on the chosen edges.
 
-    They are rounded so that scores with ties keep them: with ties broken by rounding errors the
-    searches that follow would be long.
+    They are rounded so that scores with ties keep them: ties broken by rounding errors would make
+    the following searches long.
     """
     start, edge, end = _incidence(problem.n, problem.row[chosen], problem.col[chosen])
     price = price.copy()
-    kernels.settle(
+    kernels.descend_prices(
         start, edge, end, problem.scores[chosen], problem.need, problem.exact, problem.single,
-        price, SWEEPS, SETTLED * problem.spread,
+        price, 10, 1e-3 * problem.spread,
     )  # fmt: skip
     grid = 2.0 ** (np.frexp(problem.spread)[1] - 20)
-    return _allowed(problem, np.round(price / grid) * grid)
+    return _feasible(problem, np.round(price / grid) * grid)
 
 
 def _incidence(n: int, low: Ints, high: Ints) -> tuple[Ints, Ints, Ints]:
@@ -200,45 +183,34 @@ def _incidence(n: int, low: Ints, high: Ints) -> tuple[Ints, Ints, Ints]:
     return start, order % max(low.size, 1), np.r_[high, low][order]
 
 
-def _ranked(
-    problem: _Problem,
-    chosen: Bools,
-    price: Floats,
-    leaves: Bools,
-    enters: Bools,
-    floor: float,
-    jitter: float = JITTER,
-) -> tuple[Floats, Ints, Ints]:
-    """Per node the best edges not yet chosen: reduced scores, edges, and how many there are."""
-    value = np.empty(problem.places[-1])
-    edge = np.full(problem.places[-1], -1)
-    count = np.empty(problem.n, np.int64)
-    kernels.best_edges(
-        problem.ptr, problem.col, problem.scores, price, leaves, enters, chosen, floor,
-        jitter * problem.spread, problem.places, value, edge, count,
-    )  # fmt: skip
-    return value, edge, count
-
-
 def _best_outside(
     problem: _Problem,
     chosen: Bools,
     price: Floats,
-    leaves: Bools,
-    enters: Bools,
     floor: float,
-    jitter: float = JITTER,
+    between: tuple[Bools, Bools] | None = None,
+    jitter: float = 1e-7,
 ) -> Ints:
-    """The edges among them."""
-    _value, edge, _count = _ranked(problem, chosen, price, leaves, enters, floor, jitter)
-    return edge[edge >= 0]
+    """The best edges of every node that are not yet chosen, with reduced scores above `floor`.
+
+    Only edges `between` nodes of the first and of the second set, if these are given. `jitter`
+    breaks ties, relative to the spread of the scores.
+    """
+    active = problem.capacity > 0
+    leaves, enters = (active, active) if between is None else between
+    edge = kernels.best_edges(
+        problem.ptr, problem.col, problem.scores, price, leaves, enters, chosen, floor,
+        jitter * problem.spread, problem.places,
+    )  # fmt: skip
+    found: Ints = edge[edge >= 0]
+    return found
 
 
 def _best_flow(problem: _Problem, chosen: Ints, price: Floats) -> _Flow:
-    """Best flow on the chosen edges, found from the right nodes' prices.
+    """Best flow on the chosen edges, started from the right nodes' prices.
 
-    Nodes of the network: left nodes, right nodes, the hub. Left nodes first take what is best at
-    these prices; what is then too much at some right nodes goes where something is missing.
+    Nodes of the network: left nodes, right nodes, the hub. Left nodes first select their best arcs
+    at these prices; then the excess of overfull right nodes is sent to nodes that lack units.
     """
     low, high = problem.row[chosen], problem.col[chosen]
     edge = np.arange(chosen.size)
@@ -277,7 +249,7 @@ def _best_flow(problem: _Problem, chosen: Ints, price: Floats) -> _Flow:
         np.r_[tail, np.where(to_hub, free, hub)],
         np.r_[head, np.where(to_hub, hub, free)],
         np.r_[score, single[free]],
-        np.r_[np.ones_like(flow), np.full(free.size, UNBOUNDED)],
+        np.r_[np.ones_like(flow), np.full(free.size, 1 << 40)],
         np.r_[flow, spare[free]],
     )
     reached = np.zeros(hub + 1, np.bool_)
@@ -304,12 +276,12 @@ def _finished(problem: _Problem, chosen: Ints, units: Ints, price: Floats) -> BM
         values = _rounded(problem, edges, values)
         edges, values = edges[values > 0], values[values > 0]
     slack = problem.capacity - _loads(problem, edges, values)
-    # What slack there is costs exactly its score, but for rounding errors.
-    price = _allowed(problem, np.where(slack > 0, problem.single, price))
-    idle = problem.capacity == 0
-    if idle.any():
-        price[idle] = problem.single[idle]
-        kernels.price_idle(problem.ptr, problem.col, problem.scores, problem.capacity, price)
+    # Complementary slackness: the price of a node with slack is its single score.
+    price = _feasible(problem, np.where(slack > 0, problem.single, price))
+    empty = problem.capacity == 0
+    if empty.any():
+        price[empty] = problem.single[empty]
+        kernels.price_empty_nodes(problem.ptr, problem.col, problem.scores, problem.capacity, price)
     score = float(problem.scores[edges] @ values + problem.single @ slack)
     return BMatching(edges, values, slack, price, score)
 
@@ -320,10 +292,11 @@ def _loads(problem: _Problem, edges: Ints, values: Floats) -> Floats:
 
 
 def _rounded(problem: _Problem, edges: Ints, values: Floats) -> Floats:
-    """A vertex among the best solutions: other halves than those of odd cycles are rounded.
+    """A vertex among the best solutions: halves outside of odd cycles are rounded.
 
-    Halves have reduced score 0, slack its score as price, so exchanging them changes nothing.
-    Rounding may leave a node of an odd cycle with a whole unit of slack; then that cycle is next.
+    Halves have reduced score 0 and the price of a node with slack is its single score, so rounding
+    keeps the score. It may leave a node of an odd cycle with a whole unit of slack; then that cycle
+    is rounded in the next pass.
     """
     values = values.copy()
     while True:
@@ -341,10 +314,10 @@ def _rounded(problem: _Problem, edges: Ints, values: Floats) -> Floats:
         values[half] += 0.5 * sign[: half.size]
 
 
-def _blame(problem: _Problem, wanting: Bools) -> InfeasibleError:
-    """Names nodes that cannot all be filled, by Hall's theorem for flows.
+def _infeasible(problem: _Problem, wanting: Bools) -> InfeasibleError:
+    """The error that names nodes which cannot all be filled, by Hall's theorem for flows.
 
-    Some may be there without need; those are left out as far as one pass over them shows it.
+    One pass over `wanting` removes nodes without which the others still cannot be filled.
     """
     low, high = problem.row, problem.col
     neighbours: dict[int, list[int]] = {int(i): [] for i in np.flatnonzero(wanting)}
@@ -398,7 +371,7 @@ def _checked(
         slack_scores = np.where(must, 0.0, slack_scores)
     slack_scores = _vector("single", slack_scores, n)
     degree, total, side = np.empty(n, np.int64), np.empty(n), np.empty(n, np.int8)
-    kernels.survey(ptr, col, scores, whole, degree, total)
+    kernels.count_edges(ptr, col, scores, whole, degree, total)
     need = np.where(must, whole, np.minimum(whole, degree + 1))
     scale = max(np.abs(scores).max(initial=0.0), np.abs(slack_scores).max(initial=0.0))
     spread = float(scores.std()) if scores.size else 0.0
@@ -421,7 +394,7 @@ def _checked(
     )
     lacking = np.flatnonzero(must & (whole > degree))
     if lacking.size:
-        raise _blame(problem, np.arange(n) == lacking[0])
+        raise _infeasible(problem, np.arange(n) == lacking[0])
     return problem
 
 

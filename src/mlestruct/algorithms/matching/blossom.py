@@ -1,9 +1,9 @@
 """Best matchings of a general graph, exactly: Edmonds' algorithm after a fractional start.
 
-The best fractional matching is nearly the answer: only its odd cycles of halves have to be
-mended, each leaving one node exposed. The blossom search runs on edges of small slack; the prices
-of nodes and blossoms are then checked against all edges, which proves the optimum or says which
-edges were missing.
+The search starts from the best fractional matching: each of its odd cycles of halves leaves one
+node exposed, all others are matched. It runs on edges of small slack; the prices (dual variables)
+of nodes and blossoms are then compared with all edges, which proves the optimum or gives the edges
+to add.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def best_matching(
         raise _infeasible(n, ptr, col, _neighbours(n, ptr, col, error.rows)) from None
     mate = cover.mate
     if (mate == HALF).any():
-        mate = _mend(n, ptr, col, scores, single, cover)
+        mate = _repair(n, ptr, col, scores, single, cover)
     nodes = np.arange(n)
     lower = np.flatnonzero(mate > nodes)
     edges = np.sort(edge_indices(ptr, col, lower, mate[lower]))
@@ -83,7 +83,7 @@ def best_matching(
     return Matching(edges, alone, cover.prices, score)
 
 
-def _mend(
+def _repair(
     n: int, ptr: Ints, col: Ints, scores: Floats, single: Floats | None, cover: Cover
 ) -> Ints:
     """The best matching, from the best fractional one."""
@@ -135,7 +135,7 @@ def _neighbours(n: int, ptr: Ints, col: Ints, nodes: list[int]) -> Ints:
 
 
 def _infeasible(n: int, ptr: Ints, col: Ints, removed: Ints) -> InfeasibleError:
-    """The error that names the nodes whose removal leaves too many odd groups."""
+    """The error that names nodes whose removal leaves too many components of odd size."""
     kept = np.ones(n, bool)
     kept[removed] = False
     tail = np.repeat(np.arange(n), np.diff(ptr))

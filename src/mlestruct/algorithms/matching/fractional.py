@@ -1,8 +1,8 @@
 """Best fractional matchings of a general graph: the local polytope's half-integral vertices.
 
-Most edges of a large graph are hopeless. The solver works on a few edges of small slack per node,
-then looks for edges its prices violate, adds them and goes on from there; when none is left the
-prices prove the optimum over all edges.
+Column generation: the solver works on a few edges of small slack per node, then adds edges that its
+prices (dual variables of the nodes) violate; when none is left the prices prove the optimum over
+all edges.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ from . import _fractional_kernels as kernels
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-CANDIDATES = 16  # edges per node to begin with
+CANDIDATES = 16  # edges per node at first
 ADDED = 6  # violated edges per node added in one round
-TOLERANCE = 1e-12  # of a slack, relative to the largest price
 
 
 @dataclass(frozen=True)
@@ -131,7 +130,7 @@ def best_cover(
 
 
 class Candidates:
-    """The edges a solver looks at, out of all edges of the graph."""
+    """The edges that a solver works on, out of all edges of the graph."""
 
     def __init__(self, n: int, ptr: Ints, col: Ints, scores: Floats, y: Floats, k: int):
         self.n, self.ptr, self.col, self.scores = n, ptr, col, scores
@@ -163,7 +162,7 @@ class Candidates:
     def add_escapes(
         self, y: Floats, outer: NDArray[np.bool_], inner: NDArray[np.bool_], group: Ints
     ) -> bool:
-        """Add edges that let stuck trees grow; False if there are none."""
+        """Add edges that leave stuck trees; False if there are none."""
         if self.complete:
             return False
         items = np.empty((self.n, ADDED), np.int64)
@@ -171,8 +170,8 @@ class Candidates:
         return self.add(items)
 
     def limit(self, y: Floats) -> float:
-        """Slacks below this are no rounding errors."""
-        return -TOLERANCE * max(self.scale, float(np.abs(y).max(initial=0.0)))
+        """Slacks below this are not rounding errors."""
+        return -1e-12 * max(self.scale, float(np.abs(y).max(initial=0.0)))
 
     def add(self, items: Ints) -> bool:
         """Add the edges listed (-1: none); False if nothing is new."""
@@ -183,9 +182,9 @@ class Candidates:
 
 
 def first_prices(n: int, ptr: Ints, col: Ints, scores: Floats, warm: Floats | None) -> Floats:
-    """Feasible prices: the best fit of u_i + u_j to the scores, lowered as far as all nodes can.
+    """Feasible prices: the least-squares fit of u_i + u_j to the scores, made tight.
 
-    Or warm ones, if these promise more: after a change of u they do not.
+    Or the warm ones, if their sum is smaller.
     """
     y = np.zeros(n)
     if n > 2 and col.size == n * (n - 1) // 2:
@@ -204,13 +203,13 @@ def first_prices(n: int, ptr: Ints, col: Ints, scores: Floats, warm: Floats | No
 
 
 def balance_prices(n: int, ptr: Ints, col: Ints, scores: Floats, y: Floats) -> float:
-    """Prices under which no node is everybody's favourite; returns how far they are blurred.
+    """Prices under which tight edges are spread over all nodes; returns their resolution.
 
-    Symmetric Sinkhorn steps at falling temperature: a node that too many edges favour gets dearer.
+    Symmetric Sinkhorn steps at decreasing temperature `width`.
     """
     degree = np.bincount(col, minlength=n) + np.diff(ptr)
     width = float(degree @ y - scores.sum()) / (4 * scores.size)  # from the mean slack
-    width = max(width, 1e-9 * float(np.abs(y).max()), 1e-300)  # which is 0 if all are tight
+    width = max(width, 1e-9 * float(np.abs(y).max()), 1e-300)  # positive if all are tight
     soft = np.empty(n)
     for _ in range(6):
         kernels.soft_degrees(ptr, col, scores, y, width, soft)
@@ -221,11 +220,11 @@ def balance_prices(n: int, ptr: Ints, col: Ints, scores: Floats, y: Floats) -> f
 
 
 def lower_prices(ptr: Ints, col: Ints, scores: Floats, y: Floats, rounds: int) -> None:
-    """Make prices feasible, and lower where all nodes can take part."""
+    """Make prices feasible, then lower each by half of the node's smallest slack."""
     least = np.empty(y.size)
     for _ in range(rounds):
         kernels.least_slacks(ptr, col, scores, y, least)
-        y -= np.where(np.isfinite(least), least, 0.0) / 2  # no slack falls below zero
+        y -= np.where(np.isfinite(least), least, 0.0) / 2  # slacks stay non-negative
 
 
 def checked_scores(

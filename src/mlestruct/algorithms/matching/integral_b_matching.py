@@ -1,8 +1,9 @@
-"""Integral b-matchings in general graphs, where the local polytope gives only halves.
+"""Integral b-matchings in general graphs, where the local optimum may have halves.
 
-The local optimum is an upper bound, and by its prices every edge has a reduced score r_e: using an
-edge against it costs |r_e|. Any b-matching at hand therefore rules out all edges with |r_e| above
-its distance from the bound; what is left is a small integer program for HiGHS.
+The local optimum is an upper bound, and its prices give every edge a reduced score r_e: setting an
+edge to the value that its sign contradicts costs |r_e|. Any known b-matching therefore fixes all
+edges with |r_e| above its distance from the bound; the others form a small integer program for
+HiGHS (reduced-cost fixing).
 """
 
 from __future__ import annotations
@@ -36,14 +37,14 @@ def best_integral_b_matching(
     reduced = scores - relaxed.prices[row] - relaxed.prices[col]
     value = np.zeros(scores.shape[0])
     value[relaxed.edges] = relaxed.values
-    settled_at = np.where(reduced > 0, 1.0, 0.0)
-    # Free to change: the halves at first, then all that the loss of the last solution leaves open.
+    fixed_at = np.where(reduced > 0, 1.0, 0.0)
+    # Open edges: the halves at first, then all with |r_e| up to the loss of the last solution.
     margin = 1e-9 * (1.0 + float(np.abs(scores).max(initial=0.0)))
     radius = margin
     while True:
-        loose = np.abs(reduced) <= radius
-        found = _solve(n, row, col, scores, capacity, exact, single, loose, settled_at)
-        everything = bool(loose.all())
+        is_open = np.abs(reduced) <= radius
+        found = _solve(n, row, col, scores, capacity, exact, single, is_open, fixed_at)
+        everything = bool(is_open.all())
         if found is None:
             if everything:
                 raise InfeasibleError(
@@ -71,16 +72,16 @@ def _solve(
     capacity: Floats,
     exact: NDArray[np.bool_],
     single: Floats,
-    loose: NDArray[np.bool_],
-    settled_at: Floats,
+    is_open: NDArray[np.bool_],
+    fixed_at: Floats,
 ) -> tuple[Floats, Floats] | None:
-    """The best b-matching that changes only the loose edges; None if there is none."""
-    x = np.where(loose, 0.0, settled_at)
+    """The best b-matching with all but the open edges fixed; None if there is none."""
+    x = np.where(is_open, 0.0, fixed_at)
     used = np.bincount(row, x, minlength=n) + np.bincount(col, x, minlength=n)
     left = capacity - used
     if (left < 0).any():
         return None
-    edges = np.flatnonzero(loose)
+    edges = np.flatnonzero(is_open)
     k = edges.shape[0]
     ends = np.concatenate([row[edges], col[edges]])
     incidence = sparse.csr_array((np.ones(2 * k), (ends, np.tile(np.arange(k), 2))), shape=(n, k))
