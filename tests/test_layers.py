@@ -41,8 +41,6 @@ KNOWN = {  # to be removed
     ("inference/perturb_and_map.py", "structures.matchings.space, inside a function"),
     ("inference/perturb_and_map.py", "structures.sequences, inside a function"),
     ("inference/tree_weights.py", "structures.rho, inside a function"),
-    ("models/labelling.py", "metrics, inside a function"),
-    ("models/matching_base.py", "metrics, inside a function"),
     ("paper/horses/experiment.py", "paper.horses.report, inside a function"),
     ("paper/roommates/experiment.py", "paper.roommates.report, inside a function"),
     ("paper/roommates/methods.py", "MatchingCRF"),
