@@ -15,7 +15,7 @@ from scipy.stats import chisquare
 
 from mlestruct.algorithms.matching import counting
 from mlestruct.algorithms.matching.counting import (
-    LARGEST_PLAN,
+    MAX_TRANSITIONS,
     CountedMatchings,
     TooLargeToCount,
     counting_size,
@@ -103,7 +103,7 @@ def test_all_graphs_by_enumeration(rng, n, density, capacity, free, kind, scale)
         return
     found = CountedMatchings(*problem)
     assert_same(found, expected, scale)
-    assert found._plan.to.size <= counting_size(*problem[:3], capacity, free)
+    assert found._states.to.size <= counting_size(*problem[:3], capacity, free)
     assert (found.edge_marginals >= 0).all()
     assert (found.unused >= 0).all()
     drawn = found.sample(3, rng)
@@ -359,20 +359,20 @@ def test_refusal_comes_before_any_work(graph, capacity, free, nodes):
     assert tracemalloc.get_traced_memory()[1] < 60e6
     tracemalloc.stop()
     assert "method='auto' or 'perturb'" in str(caught.value)
-    assert f"{LARGEST_PLAN:.1e}" in str(caught.value)
+    assert f"{MAX_TRANSITIONS:.1e}" in str(caught.value)
     assert isinstance(caught.value, ValueError)
-    assert counting_size(*graph, capacity, free) > LARGEST_PLAN
+    assert counting_size(*graph, capacity, free) > MAX_TRANSITIONS
 
 
 def test_sizes_near_the_limit():
-    assert counting_size(*complete(30)) < LARGEST_PLAN < counting_size(*complete(32))
-    assert counting_size(*complete(30), free=True) < LARGEST_PLAN
-    assert counting_size(*bipartite(21)) < LARGEST_PLAN < counting_size(*bipartite(22))
-    assert counting_size(*bipartite(18), free=True) < LARGEST_PLAN
-    assert counting_size(*complete(17), capacity=2) < LARGEST_PLAN
-    assert counting_size(*bipartite(12), capacity=2) < LARGEST_PLAN
-    assert counting_size(*grid(16, 16), free=True) < LARGEST_PLAN
-    assert counting_size(*grid(6, 1000), free=True) < LARGEST_PLAN
+    assert counting_size(*complete(30)) < MAX_TRANSITIONS < counting_size(*complete(32))
+    assert counting_size(*complete(30), free=True) < MAX_TRANSITIONS
+    assert counting_size(*bipartite(21)) < MAX_TRANSITIONS < counting_size(*bipartite(22))
+    assert counting_size(*bipartite(18), free=True) < MAX_TRANSITIONS
+    assert counting_size(*complete(17), capacity=2) < MAX_TRANSITIONS
+    assert counting_size(*bipartite(12), capacity=2) < MAX_TRANSITIONS
+    assert counting_size(*grid(16, 16), free=True) < MAX_TRANSITIONS
+    assert counting_size(*grid(6, 1000), free=True) < MAX_TRANSITIONS
     assert counting_size(*bipartite(20)) == pytest.approx(20 * 2**19, rel=1e-3)
 
 
@@ -447,12 +447,12 @@ def test_layouts_are_remembered_but_not_all(monkeypatch):
     graph = bipartite(6)
     one = CountedMatchings(*graph, scores_for(graph, 0))
     other = CountedMatchings(*graph, scores_for(graph, 1))
-    assert one._plan is other._plan
-    assert CountedMatchings(*graph, scores_for(graph), free=True)._plan is not one._plan
-    monkeypatch.setattr(counting, "REMEMBERED", one._plan.to.size)
+    assert one._states is other._states
+    assert CountedMatchings(*graph, scores_for(graph), free=True)._states is not one._states
+    monkeypatch.setattr(counting, "CACHED_TRANSITIONS", one._states.to.size)
     CountedMatchings(*bipartite(5), scores_for(bipartite(5)))
-    assert sum(kept.plan.to.size for kept in layouts._kept.values()) == layouts._size
-    assert layouts._size <= one._plan.to.size
+    assert sum(kept.states.to.size for kept in layouts._kept.values()) == layouts._size
+    assert layouts._size <= one._states.to.size
     np.testing.assert_array_equal(
         CountedMatchings(*graph, scores_for(graph, 0)).edge_marginals, one.edge_marginals
     )

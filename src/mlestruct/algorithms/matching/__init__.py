@@ -1,1 +1,21 @@
-"""Matchings: decoders, marginal oracles with their bounds, counting, Markov chains."""
+"""Matchings: MAP decoders, marginal oracles with certified bounds, counting, Markov chains.
+
+Terms, the same in all files:
+
+* **prices**: the dual variables of the node constraints (of the columns only, where rows are solved
+  exactly). The *reduced score* of an edge is its score minus the prices of its ends; decoders that
+  keep it non-positive call minus it the *slack* of the edge.
+* **t**, **z**: marginals of edges, and of nodes staying single (or their expected unused capacity).
+* **free**: nodes that may stay single; **single**: the scores of staying single.
+* A graph is stored as (ptr, col): CSR rows of a bipartite graph, or of the strict upper triangle.
+
+Where to look:
+
+* MAP: `assignment` (bipartite), `fractional` (local polytope), `blossom` (matchings), `b_matching`
+  and `integral_b_matching` (capacities above 1).
+* Marginals with certified bounds: `certified_belief_propagation` (rho = 1), `newton` (any rho),
+  `edge_dual` (general graphs), `odd_set_dual` with `odd_set_separation` (exact polytope). Without a
+  certificate: `belief_propagation`.
+* log Z: `counting` (exactly), `lower_bounds` (from some matchings).
+* Samples: `worm_chain` (any graph), `swap_chain` (complete graphs, assignments).
+"""

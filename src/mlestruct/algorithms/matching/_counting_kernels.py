@@ -1,8 +1,7 @@
-"""Sums over all matchings, and random matchings, on the graph of states that a plan lays out.
+"""Sums over all matchings, and random matchings: forward-backward on the state graph.
 
-The sums run over the states twice, forward and backward, and have positive terms only. They are
-made with plain weights exp(reduced score) first, each layer scaled where needed; where the range of
-floating-point numbers is too small for that, with logarithms.
+All terms are positive. The sums use plain weights exp(reduced score) first, each layer scaled where
+needed; where the range of floating-point numbers is too small for that, logarithms.
 """
 
 from typing import NamedTuple
@@ -12,19 +11,16 @@ from numpy.typing import NDArray
 
 from ..._compile import kernel
 
-SWEEPS = 2  # over the prices of nodes that are always filled
-LARGEST_SCORE = 230.0  # reduced scores above this need logarithms: exp(230) is 1e100
 SMALLEST, LARGEST = 1e-100, 1e200  # sums of a layer outside of this need logarithms
-NARROW = 1e30  # sums outside of 1/NARROW .. NARROW are scaled
 
 
-class Plan(NamedTuple):
-    """The states in layers, from the first to the last, and what can be chosen in each.
+class StateGraph(NamedTuple):
+    """Frontier states in layers, from the first to the last, and the transitions between them.
 
-    State s has the choices first[s] .. first[s + 1] - 1: the edge `label` (n_edges: none), which
-    leads to the state `to` of the next layer. tail, head: the ends of all edges; units: how many
-    partners a node can have; the arrays half_ptr, half_edge, half_node have the neighbours of
-    every node along edges that are in some matching.
+    State s has the transitions first[s] .. first[s + 1] - 1, each with the chosen edge `label`
+    (n_edges: none), to the state `to` of the next layer. tail, head: the ends of all edges; units:
+    how many partners a node can have; half_ptr, half_edge, half_node: the neighbours of every node
+    along edges that are in some matching.
     """
 
     layer: NDArray[np.int64]
@@ -42,92 +38,92 @@ class Plan(NamedTuple):
 
 
 @kernel
-def reduce_scores(plan, scores, single, reduced):
-    """Write the scores less the prices of both ends, 0 for no edge; what prices add to log Z.
+def reduce_scores(states, scores, single, reduced):
+    """Write the scores minus the prices of both ends, 0 for no edge; returns the constant in log Z.
 
     A free node has the price of a unit that stays unused, so that this has weight 1. All others are
-    always filled, so that any prices will do: theirs make reduced scores at most 0, as near as two
-    sweeps get.
+    always filled, so that any prices are valid: two sweeps of coordinate descent bring the largest
+    reduced scores near 0.
     """
-    n = plan.units.shape[0]
+    n = states.units.shape[0]
     price = np.zeros(n)
     base = 0.0
     for i in range(n):
-        base += (plan.capacity[i] - plan.units[i]) * single[i]
-        if plan.free[i]:
+        base += (states.capacity[i] - states.units[i]) * single[i]
+        if states.free[i]:
             price[i] = single[i]
     for i in range(n):
-        if plan.free[i] or plan.half_ptr[i] == plan.half_ptr[i + 1]:
+        if states.free[i] or states.half_ptr[i] == states.half_ptr[i + 1]:
             continue
         best = -np.inf
-        for k in range(plan.half_ptr[i], plan.half_ptr[i + 1]):
-            j = plan.half_node[k]
-            score = scores[plan.half_edge[k]]
-            best = max(best, score - price[j] if plan.free[j] else 0.5 * score)
+        for k in range(states.half_ptr[i], states.half_ptr[i + 1]):
+            j = states.half_node[k]
+            score = scores[states.half_edge[k]]
+            best = max(best, score - price[j] if states.free[j] else 0.5 * score)
         price[i] = best
-    for _ in range(SWEEPS):
+    for _ in range(2):
         for i in range(n):
-            if plan.free[i] or plan.half_ptr[i] == plan.half_ptr[i + 1]:
+            if states.free[i] or states.half_ptr[i] == states.half_ptr[i + 1]:
                 continue
             best = -np.inf
-            for k in range(plan.half_ptr[i], plan.half_ptr[i + 1]):
-                best = max(best, scores[plan.half_edge[k]] - price[plan.half_node[k]])
+            for k in range(states.half_ptr[i], states.half_ptr[i + 1]):
+                best = max(best, scores[states.half_edge[k]] - price[states.half_node[k]])
             price[i] = best
     for i in range(n):
-        base += plan.units[i] * price[i]
+        base += states.units[i] * price[i]
     for e in range(scores.shape[0]):
-        reduced[e] = scores[e] - price[plan.tail[e]] - price[plan.head[e]]
+        reduced[e] = scores[e] - price[states.tail[e]] - price[states.head[e]]
     reduced[-1] = 0.0
     return base
 
 
 @kernel
-def count(plan, scores, single, reduced, used, unused):
+def count(states, scores, single, reduced, used, unused):
     """log Z, the probabilities of edges and the expected unused units, written to used and unused.
 
-    Returns (log Z, ways, logs): ways[s] is the weight of the rest of a matching after state s. If
-    logs is empty, edges have the weights exp(reduced); otherwise logs[s] is the logarithm of the
-    weight before state s, and ways[s] the probability of s.
+    Returns (log Z, ways, logs): ways[s] is the backward sum, the weight of all paths from state s
+    to the last. If logs is empty, edges have the weights exp(reduced); otherwise logs[s] is the
+    logarithm of the forward sum of state s, and ways[s] the probability of s.
     """
     n_edges = scores.shape[0]
-    base = reduce_scores(plan, scores, single, reduced)
+    base = reduce_scores(states, scores, single, reduced)
     weight = np.empty(n_edges + 1)
     in_range = True
-    for k in range(plan.half_edge.shape[0]):
-        in_range &= reduced[plan.half_edge[k]] <= LARGEST_SCORE
-    n_states = plan.first.shape[0] - 1
+    for k in range(states.half_edge.shape[0]):
+        in_range &= reduced[states.half_edge[k]] <= 230.0  # exp(230) is 1e100
+    n_states = states.first.shape[0] - 1
     ways, total = np.empty(n_states), np.zeros(n_edges + 1)
     logs = np.empty(0)
     log_z = np.nan
     if in_range:
         for e in range(n_edges + 1):
             weight[e] = np.exp(reduced[e])
-        log_z = sum_weights(plan, weight, ways, total)
+        log_z = sum_weights(states, weight, ways, total)
     if np.isnan(log_z):
         logs = np.empty(n_states)
         total[:] = 0.0
-        log_z = sum_logarithms(plan, reduced, logs, ways, total)
+        log_z = sum_logarithms(states, reduced, logs, ways, total)
     for i in range(unused.shape[0]):
-        unused[i] = plan.capacity[i]
+        unused[i] = states.capacity[i]
     for e in range(n_edges):
         used[e] = min(total[e], 1.0)
-        unused[plan.tail[e]] -= used[e]
-        unused[plan.head[e]] -= used[e]
+        unused[states.tail[e]] -= used[e]
+        unused[states.head[e]] -= used[e]
     for i in range(unused.shape[0]):
-        always = plan.capacity[i] - plan.units[i]
-        unused[i] = max(unused[i], always) if plan.free[i] else always
+        always = states.capacity[i] - states.units[i]
+        unused[i] = max(unused[i], always) if states.free[i] else always
     return base + log_z, ways, logs
 
 
 @kernel
-def sum_weights(plan, weight, ways, total):
-    """log of the sum over paths of the product of weights; NaN if numbers get out of range.
+def sum_weights(states, weight, ways, total):
+    """log of the sum over paths of the product of weights; NaN if numbers leave their range.
 
-    total[e] is the share of the paths with choice e.
+    total[e] is the probability of edge e.
     """
-    layer, first, to, label = plan.layer, plan.first, plan.to, plan.label
+    layer, first, to, label = states.layer, states.first, states.to, states.label
     n_layers = layer.shape[0] - 1
-    before = np.zeros(ways.shape[0])  # weight of all paths from the first state
+    before = np.zeros(ways.shape[0])  # forward sums: weight of all paths from the first state
     scale = np.ones(n_layers)
     before[0] = 1.0
     log_z = 0.0
@@ -141,7 +137,7 @@ def sum_weights(plan, weight, ways, total):
             top = max(top, before[s])
         if not SMALLEST < top < LARGEST:
             return np.nan
-        if not 1.0 / NARROW < top < NARROW:
+        if not 1e-30 < top < 1e30:
             scale[t] = 1.0 / top
             log_z += np.log(top)
             for s in range(layer[t + 1], layer[t + 2]):
@@ -158,14 +154,14 @@ def sum_weights(plan, weight, ways, total):
                 after += along
             ways[s] = after * scale[t]
             top = max(top, ways[s])
-    # With ways at most 1/SMALLEST what has been lost to underflow is below 1e-100 of the sum.
+    # With ways at most 1/SMALLEST, underflow has lost less than 1e-100 of the sum.
     return log_z if top < 1.0 / SMALLEST else np.nan
 
 
 @kernel
-def sum_logarithms(plan, reduced, logs, ways, total):
-    """The same for any range of scores. The shares of states and choices come out directly."""
-    layer, first, to, label = plan.layer, plan.first, plan.to, plan.label
+def sum_logarithms(states, reduced, logs, ways, total):
+    """The same in logarithms, for any range of scores."""
+    layer, first, to, label = states.layer, states.first, states.to, states.label
     n_layers = layer.shape[0] - 1
     sums = ways  # until the backward pass
     logs[:] = -np.inf
@@ -193,9 +189,9 @@ def sum_logarithms(plan, reduced, logs, ways, total):
 
 
 @kernel
-def draw(plan, reduced, ways, logs, rng, chosen):
+def draw(states, reduced, ways, logs, rng, chosen):
     """Write independent random matchings: chosen[r, e] is whether edge e is in number r."""
-    first, to, label = plan.first, plan.to, plan.label
+    first, to, label = states.first, states.to, states.label
     n_samples, n_edges = chosen.shape
     last = ways.shape[0] - 1
     weight = np.exp(reduced) if logs.shape[0] == 0 else reduced

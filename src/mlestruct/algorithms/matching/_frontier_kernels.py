@@ -1,13 +1,13 @@
-"""How the matchings of a graph are laid out as the paths of a small layered graph of states.
+"""The matchings of a graph as the paths of a layered graph of frontier states (transfer matrices).
 
-Nodes are settled one after another. A step decides about edges of the node v whose turn it is: at
-most one of a group of them is chosen, which is all edges from v to nodes that come later if v takes
-one partner, and a single edge otherwise. Between two steps only the nodes of the *front* matter,
-those with both decided and undecided edges: a state says how many partners each of them may still
-take. A node that leaves the front must be filled unless it is free. So matchings are the paths from
-the first state, where nothing is decided, to the last.
+Nodes are eliminated one after another. A step decides edges of the current node v: at most one of a
+group of them is chosen, which is all edges from v to later nodes if v takes one partner, and a
+single edge otherwise. Between two steps only the nodes of the *frontier* matter, those with both
+decided and undecided edges: a state is how many partners each of them may still take. A node that
+leaves the frontier must be filled unless it is free. So matchings are the paths from the first
+state, where nothing is decided, to the last.
 
-A code is a state as one integer, with a bit field for every node of the front.
+A code is a state as one integer, with a bit field for every node of the frontier.
 """
 
 from typing import NamedTuple
@@ -23,8 +23,7 @@ from .._elimination_kernels import (
     starting_nodes,
 )
 
-MAX_BITS = 62  # of a code
-MIX = -7046029254386353131  # 2^64 over the golden ratio, as a signed number: spreads codes
+MAX_BITS = 62  # of a code, an integer of 64 bits with its sign
 
 
 class Graph(NamedTuple):
@@ -36,7 +35,7 @@ class Graph(NamedTuple):
 
 
 class Nodes(NamedTuple):
-    """Partners a node may take, whether fewer will do, its side if its group has two sides."""
+    """Partners a node may take, whether it may take fewer, its side if its group is bipartite."""
 
     units: NDArray[np.int64]
     free: NDArray[np.bool_]
@@ -45,9 +44,9 @@ class Nodes(NamedTuple):
 
 
 class Steps(NamedTuple):
-    """Step k is about edges ptr[k] .. ptr[k + 1] - 1 from its node to others.
+    """Step k decides the edges ptr[k] .. ptr[k + 1] - 1 from its node to others.
 
-    A node takes part in the steps from `enter` to `leave`.
+    A node is in the frontier from step `enter` to step `leave`.
     """
 
     ptr: NDArray[np.int64]
@@ -59,9 +58,9 @@ class Steps(NamedTuple):
 
 
 class Fields(NamedTuple):
-    """Codes as step k sees them: units left of its node and of the other ends of its edges.
+    """Bit fields of step k: units left of its node and of the other ends of its edges.
 
-    `added` has the units of nodes that enter the front, `removed` the fields of those that leave
+    `added` has the units of nodes that enter the frontier, `removed` the fields of those that leave
     it, `emptied` those among them that must be zero.
     """
 
@@ -93,7 +92,7 @@ def list_steps(order, graph, units, place, steps):
     n_steps, filled = 0, 0
     steps.ptr[0] = 0
     for v in order:
-        for touched in (True, False):  # nodes that are in the front anyway may leave it earlier
+        for touched in (True, False):  # nodes of the frontier first: they may leave it earlier
             for k in range(ptr[v], ptr[v + 1]):
                 u = node[k]
                 if place[u] < place[v] or (steps.enter[u] >= 0) != touched:
@@ -120,46 +119,46 @@ def end_step(step, filled, v, steps):
 
 
 @kernel
-def bound_sizes(steps, n_steps, nodes, stop, n_states, n_choices):
-    """Upper bounds of the states before every step and of the choices they leave; sum of these.
+def bound_sizes(steps, n_steps, nodes, stop, n_states, n_transitions):
+    """Upper bounds of the states before every step and of their transitions; the sum of the latter.
 
-    Counts the ways in which the front can have used up its units that fit the number of edges:
+    Counts the ways in which the frontier can have used its units that fit the number of edges:
     every chosen edge uses one unit of either side, or two units if there are no sides, and at
-    least one of them at a node whose turn it has been. Ends early when the sum exceeds `stop`.
+    least one of them at an eliminated node. Ends early when the sum exceeds `stop`.
     """
     units, free, side, is_two_sided = nodes
-    front = np.empty(MAX_BITS + 1, np.int64)
-    n_front = 0
+    frontier = np.empty(MAX_BITS + 1, np.int64)
+    n_frontier = 0
     fewest, most = np.zeros(2, np.int64), np.zeros(2, np.int64)  # units used by nodes that left
-    settled = 0  # units of nodes whose turn it has been
+    decided = 0  # units of eliminated nodes
     room = np.zeros(2, np.int64)
     total = 0.0
     for k in range(n_steps):
         v = steps.node[k]
-        if n_front == 0:
+        if n_frontier == 0:
             fewest[:] = 0
             most[:] = 0
-            settled = 0
+            decided = 0
         here = side[v] if is_two_sided[v] else 0
         there = 1 - here if is_two_sided[v] else 0
         room[:] = 0
-        for f in range(n_front):
-            if front[f] != v:
-                room[side[front[f]] if is_two_sided[v] else 0] += units[front[f]]
+        for f in range(n_frontier):
+            if frontier[f] != v:
+                room[side[frontier[f]] if is_two_sided[v] else 0] += units[frontier[f]]
         ways = np.zeros((2, max(room[0], room[1]) + 1))
-        count_ways(front[:n_front], v, nodes, ways)
+        count_ways(frontier[:n_frontier], v, nodes, ways)
         reach = room.copy()
         group = steps.ptr[k + 1] - steps.ptr[k]
         for i in range(steps.ptr[k], steps.ptr[k + 1]):
             if steps.enter[steps.other[i]] == k:
                 room[there] += units[steps.other[i]]
         must_fill = not free[v] and steps.leave[v] == k
-        states = choices = 0.0
+        states = transitions = 0.0
         for own in range(1 + (units[v] if steps.enter[v] < k else 0)):
             wanted = units[v] - own
             for a in range(reach[0] + 1):
                 for b in range(reach[1] + 1):
-                    if a + b > min(settled, 2 * settled - fewest[0] - fewest[1] - own):
+                    if a + b > min(decided, 2 * decided - fewest[0] - fewest[1] - own):
                         break
                     if is_two_sided[v]:
                         ahead = b - a + (own if here == 1 else -own)
@@ -171,28 +170,28 @@ def bound_sizes(steps, n_steps, nodes, stop, n_states, n_choices):
                     states += found
                     open_units = room[there] - (b if there == 1 else a)
                     if wanted == 0:
-                        choices += found
+                        transitions += found
                     elif not must_fill:
-                        choices += found * (1 + min(group, open_units))
+                        transitions += found * (1 + min(group, open_units))
                     elif wanted == 1:
-                        choices += found * min(group, open_units)
-        n_states[k], n_choices[k] = states, choices
-        total += choices
+                        transitions += found * min(group, open_units)
+        n_states[k], n_transitions[k] = states, transitions
+        total += transitions
         if total > stop:
             return total
         if k == 0 or steps.node[k - 1] != v:
-            settled += units[v]
-        n_front = move_front(k, steps, nodes, front, n_front, fewest, most)
+            decided += units[v]
+        n_frontier = advance_frontier(k, steps, nodes, frontier, n_frontier, fewest, most)
     return total
 
 
 @kernel
-def count_ways(front, v, nodes, ways):
+def count_ways(frontier, v, nodes, ways):
     """ways[s, u]: in how many ways the nodes of side s, except v, can use u units together."""
     units, side, is_two_sided = nodes.units, nodes.side, nodes.is_two_sided
     ways[:, 0] = 1.0
     reach = np.zeros(2, np.int64)
-    for u in front:
+    for u in frontier:
         if u == v:
             continue
         s = side[u] if is_two_sided[v] else 0
@@ -204,38 +203,38 @@ def count_ways(front, v, nodes, ways):
 
 
 @kernel
-def move_front(k, steps, nodes, front, n_front, fewest, most):
-    """The front after step k; its size."""
+def advance_frontier(k, steps, nodes, frontier, n_frontier, fewest, most):
+    """Update the frontier after step k; returns its size."""
     units, free, side, is_two_sided = nodes
     v = steps.node[k]
     for i in range(steps.ptr[k] - 1, steps.ptr[k + 1]):
         u = v if i < steps.ptr[k] else steps.other[i]
         stays = steps.leave[u] > k
         if steps.enter[u] == k and stays:
-            front[n_front] = u
-            n_front += 1
+            frontier[n_frontier] = u
+            n_frontier += 1
         if stays:
             continue
         s = side[u] if is_two_sided[v] else 0
         most[s] += units[u]
         fewest[s] += 0 if free[u] else units[u]
-        for f in range(n_front):
-            if front[f] == u:
-                n_front -= 1
-                front[f] = front[n_front]
+        for f in range(n_frontier):
+            if frontier[f] == u:
+                n_frontier -= 1
+                frontier[f] = frontier[n_frontier]
                 break
-    return n_front
+    return n_frontier
 
 
 @kernel
 def choose_order(graph, nodes, group, n_groups, max_starts, steps, order, sizes):
-    """The best order found for every group, and an upper bound of its number of choices."""
+    """The best order found for every group, and an upper bound of its number of transitions."""
     ptr, node = graph.ptr, graph.node
     units = nodes.units
     n = units.shape[0]
     place, growth, seen = np.empty(n, np.int64), np.empty(n, np.int64), np.full(n, -1, np.int64)
     bits, size, trial = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
-    n_states, n_choices = np.empty(steps.edge.shape[0]), np.empty(steps.edge.shape[0])
+    n_states, n_transitions = np.empty(steps.edge.shape[0]), np.empty(steps.edge.shape[0])
     for v in range(n):
         bits[v] = bit_length(units[v])
         size[v] = round(SIZE_SCALE * np.log2(units[v] + 1.0))
@@ -253,7 +252,7 @@ def choose_order(graph, nodes, group, n_groups, max_starts, steps, order, sizes)
                 found = 2.0**too_many
             else:
                 n_steps = list_steps(trial[:n_inside], graph, units, place, steps)
-                found = bound_sizes(steps, n_steps, nodes, sizes[g], n_states, n_choices)
+                found = bound_sizes(steps, n_steps, nodes, sizes[g], n_states, n_transitions)
             if found < sizes[g]:
                 sizes[g] = found
                 if too_many == 0:
@@ -264,7 +263,7 @@ def choose_order(graph, nodes, group, n_groups, max_starts, steps, order, sizes)
 
 @kernel
 def assign_bits(steps, n_steps, nodes, fields):
-    """Where each step finds the units left of its nodes; False if codes have too few bits."""
+    """Assign the bit fields of all steps; False if codes have too few bits."""
     units, free = nodes.units, nodes.free
     shift = np.zeros(units.shape[0], np.int64)
     taken = np.int64(0)
@@ -298,7 +297,8 @@ def assign_bits(steps, n_steps, nodes, fields):
 def find_or_add(code, codes, n_codes, table, log_size):
     """Number of a code in `codes`, in which it is n_codes if new."""
     last = table.shape[0] - 1
-    slot = ((code * MIX) >> (64 - log_size)) & last
+    # Fibonacci hashing: 2^64 over the golden ratio, as a signed number.
+    slot = ((code * -7046029254386353131) >> (64 - log_size)) & last
     while table[slot] >= 0:
         if codes[table[slot]] == code:
             return table[slot]
@@ -309,11 +309,11 @@ def find_or_add(code, codes, n_codes, table, log_size):
 
 
 @kernel
-def list_choices(steps, n_steps, fields, n_states, no_edge, layer, first, to, label):
-    """Write all states that can be reached and their choices: (number of states, of choices).
+def list_transitions(steps, n_steps, fields, n_states, no_edge, layer, first, to, label):
+    """Write all reachable states and their transitions; returns their numbers.
 
-    State s, of step k if layer[k] <= s < layer[k + 1], has the choices first[s] .. first[s + 1] - 1
-    of edge label (or no_edge), which lead to the state `to`.
+    State s, of step k if layer[k] <= s < layer[k + 1], has the transitions first[s] .. first[s + 1]
+    - 1 of edge label (or no_edge) to the states `to`.
     """
     codes = np.zeros(1, np.int64)
     n_codes, begin, filled = 1, 0, 0
@@ -355,32 +355,32 @@ def list_choices(steps, n_steps, fields, n_states, no_edge, layer, first, to, la
 
 @kernel
 def drop_dead_ends(layer, first, to, label):
-    """Keep only states that the last one can be reached from; (number of states, of choices)."""
+    """Keep only states from which the last one is reachable; numbers of states, of transitions."""
     n_states, n_layers = layer[-1], layer.shape[0] - 1
     if layer[n_layers - 1] == n_states:
         return 0, 0
-    lives = np.zeros(n_states, np.bool_)
-    lives[n_states - 1] = True
+    alive = np.zeros(n_states, np.bool_)
+    alive[n_states - 1] = True
     for s in range(n_states - 2, -1, -1):
         for k in range(first[s], first[s + 1]):
-            if lives[to[k]]:
-                lives[s] = True
+            if alive[to[k]]:
+                alive[s] = True
                 break
-    if lives.all():
+    if alive.all():
         return n_states, first[n_states]
     number = np.empty(n_states, np.int64)
     kept = 0
     for s in range(n_states):
         number[s] = kept
-        kept += lives[s]
+        kept += alive[s]
     filled = 0
     for s in range(n_states):
         begin, end = first[s], first[s + 1]
-        if not lives[s]:
+        if not alive[s]:
             continue
         first[number[s]] = filled
         for k in range(begin, end):
-            if lives[to[k]]:
+            if alive[to[k]]:
                 to[filled], label[filled] = number[to[k]], label[k]
                 filled += 1
     first[kept] = filled

@@ -35,7 +35,7 @@ def balance_prices(ptr, col, score, free, single, prices, rounds):
 
 
 @kernel
-def fill_choices(ptr, col, score, free, single, prices, sums, total, leaving):
+def fill_weights(ptr, col, score, free, single, prices, sums, total, leaving):
     """Running sums of the weights of every node's options; the single one comes last."""
     for v in range(prices.shape[0]):
         top = single[v] if free[v] else -np.inf

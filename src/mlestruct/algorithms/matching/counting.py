@@ -1,8 +1,9 @@
 """Exact sums over all matchings of a small or narrow graph, and independent random matchings.
 
-Matchings are the paths through a graph of states, which is laid out once for every graph (see
-`_frontier_kernels`) and kept for the next scores. Counting them is hard in general: the number
-of states doubles with every few nodes, so problems that would take too long are refused.
+Matchings are the paths through a layered graph of frontier states (the transfer-matrix method),
+which is built once for every graph (`_frontier_kernels`) and cached for the next scores. Counting
+matchings is #P-hard: the number of states doubles with every few nodes, so problems that would take
+too long are refused.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ...exceptions import InfeasibleError, TooLargeToCount
 from .._elimination_kernels import find_components
 from ..edge_lists import checked_edges, checked_scores, half_edges
 from . import _counting_kernels as kernels
-from . import _frontier_kernels as planning
+from . import _frontier_kernels as frontier
 from .blossom import best_matching
 from .integral_b_matching import best_integral_b_matching
 
@@ -27,10 +28,8 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-LARGEST_PLAN = 1 << 25  # choices, of 8 bytes each; they take a few seconds
-REMEMBERED = 1 << 24  # choices of all plans that are kept for the next call
-LONGEST = 2.0**planning.MAX_BITS  # from here on sizes are only estimates
-MAX_STARTS = 40  # nodes of a group from which an order is tried
+MAX_TRANSITIONS = 1 << 25  # of 8 bytes each; building these takes a few seconds
+CACHED_TRANSITIONS = 1 << 24  # of all state graphs that are kept for the next call
 
 
 class CountedMatchings:
@@ -39,10 +38,10 @@ class CountedMatchings:
     The total score is that of the chosen edges and of the capacity that nodes leave unused. Sums
     are exact up to rounding, for scores of any size.
 
-    What can be counted depends on the graph. Near the limit are complete graphs of 30 nodes, or 17
-    of capacity 2, complete bipartite graphs with 21 nodes on either side, or 18 if all are free, or
-    12 of capacity 2, and square grids of 16 by 16; trees, narrow grids and other graphs that can be
-    taken apart piece by piece may have thousands of nodes. `counting_size` tells beforehand.
+    The limit depends on the graph. Near it are complete graphs of 30 nodes, or 17 of capacity 2,
+    complete bipartite graphs with 21 nodes on either side, or 18 if all are free, or 12 of capacity
+    2, and square grids of 16 by 16; trees, narrow grids and other graphs with small separators may
+    have thousands of nodes. `counting_size` gives the size beforehand.
 
     Parameters
     ----------
@@ -63,7 +62,7 @@ class CountedMatchings:
     Raises
     ------
     TooLargeToCount
-        before anything large is done.
+        before anything large is computed.
     InfeasibleError
         if there is no matching that fills all nodes that are not free.
 
@@ -95,12 +94,12 @@ class CountedMatchings:
     ):
         layout = _layouts.find(n_nodes, tail, head, capacity, free)
         given = checked_scores("scores", scores, layout.n_edges)
-        self._plan = layout.plan
+        self._states = layout.states
         self._reduced = np.empty(given.size + 1)
         self.edge_marginals = np.empty(given.size)
         self.unused = np.empty(layout.free.size)
         self.log_partition, self._ways, self._logs = kernels.count(
-            layout.plan,
+            layout.states,
             given,
             layout.single_scores(single),
             self._reduced,
@@ -113,31 +112,31 @@ class CountedMatchings:
         if n_samples < 0:
             raise ValueError(f"n_samples: expected a number >= 0, got {n_samples}")
         chosen = np.zeros((n_samples, self.edge_marginals.size), np.bool_)
-        kernels.draw(self._plan, self._reduced, self._ways, self._logs, rng, chosen)
+        kernels.draw(self._states, self._reduced, self._ways, self._logs, rng, chosen)
         return chosen
 
 
 def counting_size(
     n_nodes: int, tail: ArrayLike, head: ArrayLike, capacity: ArrayLike = 1, free: ArrayLike = False
 ) -> float:
-    """What it takes to count the matchings, quickly: an upper bound of the number of choices.
+    """An upper bound of the number of transitions in the state graph, computed quickly.
 
-    `CountedMatchings` refuses what takes more than LARGEST_PLAN. Raises `InfeasibleError` if it is
-    easy to see that there is no matching.
+    `CountedMatchings` refuses more than MAX_TRANSITIONS. Raises `InfeasibleError` if the degrees or
+    the sides of the graph already exclude a matching.
     """
     return _Order(*_checked(n_nodes, tail, head, capacity, free)).total
 
 
 @dataclass(frozen=True)
 class _Layout:
-    """The part of the work that does not depend on scores."""
+    """The state graph, which does not depend on scores, and the free nodes."""
 
-    plan: kernels.Plan
+    states: kernels.StateGraph
     free: Bools
 
     @property
     def n_edges(self) -> int:
-        return int(self.plan.tail.size)
+        return int(self.states.tail.size)
 
     def single_scores(self, given: ArrayLike | None) -> Floats:
         """Scores of unused capacity, 0 where none may be left."""
@@ -152,7 +151,7 @@ class _Layout:
 
 
 class _Layouts:
-    """Layouts of the graphs that were last asked for, as long as they are small together."""
+    """A cache of layouts, least recently used first, up to CACHED_TRANSITIONS in all."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[Any, _Layout] = OrderedDict()
@@ -173,9 +172,9 @@ class _Layouts:
         with self._lock:
             if key not in self._kept:
                 self._kept[key] = layout
-                self._size += layout.plan.to.size
-            while self._size > REMEMBERED:
-                self._size -= self._kept.popitem(last=False)[1].plan.to.size
+                self._size += layout.states.to.size
+            while self._size > CACHED_TRANSITIONS:
+                self._size -= self._kept.popitem(last=False)[1].states.to.size
         return layout
 
 
@@ -183,7 +182,7 @@ _layouts = _Layouts()
 
 
 class _Order:
-    """A graph whose nodes are in a good order for counting, and how much that will take.
+    """An elimination order of a graph, and a bound of the size of its state graph.
 
     Edges at nodes without capacity are left out, and so are units for which there are no edges.
     """
@@ -204,7 +203,7 @@ class _Order:
                 "nodes",
             )
         self.degree, self.group = degree, np.zeros(n, np.int64)
-        if edge.size > planning.MAX_BITS * n:  # whatever the order, too many nodes are open at once
+        if edge.size > frontier.MAX_BITS * n:  # too many nodes are open at once, in any order
             self.sizes, self.total = np.full(1, np.inf), np.inf
             return
         self.graph = _graph(n, tail, head, edge)
@@ -212,10 +211,10 @@ class _Order:
         self.n_groups = find_components(self.graph.ptr, self.graph.node, group, side, even)
         self.group = group
         is_two_sided = even[group] & (group >= 0)
-        self.nodes = planning.Nodes(units, free.copy(), side, is_two_sided)
+        self.nodes = frontier.Nodes(units, free.copy(), side, is_two_sided)
         self._compare_sides()
         size = edge.size
-        self.steps = planning.Steps(
+        self.steps = frontier.Steps(
             ptr=np.empty(size + 1, np.int64),
             node=np.empty(size, np.int64),
             edge=np.empty(size, np.int64),
@@ -225,8 +224,8 @@ class _Order:
         )
         order = np.empty(n, np.int64)
         self.sizes = np.empty(self.n_groups)
-        filled = planning.choose_order(
-            self.graph, self.nodes, group, self.n_groups, MAX_STARTS, self.steps, order, self.sizes
+        filled = frontier.choose_order(
+            self.graph, self.nodes, group, self.n_groups, 40, self.steps, order, self.sizes
         )
         self.order = order[:filled]
         self.total = float(self.sizes.sum())
@@ -249,7 +248,7 @@ class _Order:
         free[inside] &= ~all_needed.ravel()[key[inside]]
 
     def infeasible(self) -> InfeasibleError:
-        """The error that names the nodes that are to blame."""
+        """The error that names nodes which cannot all be filled."""
         n = self.capacity.size
         low, high = np.minimum(self.tail, self.head), np.maximum(self.tail, self.head)
         col = high[np.lexsort((high, low))]
@@ -274,27 +273,27 @@ class _Order:
 
 
 def _lay_out(order: _Order) -> _Layout:
-    """The graph of states; refuses if it would be too large."""
-    if order.total > LARGEST_PLAN:
+    """The state graph; raises `TooLargeToCount` if it would be too large."""
+    if order.total > MAX_TRANSITIONS:
         raise _too_large(order)
     n, n_edges = order.capacity.size, order.tail.size
     steps, nodes = order.steps, order.nodes
     place = np.empty(n, np.int64)
-    n_steps = planning.list_steps(order.order, order.graph, nodes.units, place, steps)
-    n_states, n_choices = np.ones(n_steps + 1), np.zeros(n_steps)
-    planning.bound_sizes(steps, n_steps, nodes, np.inf, n_states[:-1], n_choices)
+    n_steps = frontier.list_steps(order.order, order.graph, nodes.units, place, steps)
+    n_states, n_transitions = np.ones(n_steps + 1), np.zeros(n_steps)
+    frontier.bound_sizes(steps, n_steps, nodes, np.inf, n_states[:-1], n_transitions)
     own_shift, own_mask, added, emptied, removed = np.empty((5, n_steps), np.int64)
     shift, mask = np.empty((2, steps.edge.size), np.int64)
-    fields = planning.Fields(own_shift, own_mask, shift, mask, added, emptied, removed)
-    if not planning.assign_bits(steps, n_steps, nodes, fields):
+    fields = frontier.Fields(own_shift, own_mask, shift, mask, added, emptied, removed)
+    if not frontier.assign_bits(steps, n_steps, nodes, fields):
         raise _too_large(order)
     layer = np.empty(n_steps + 2, np.int64)
     first = np.empty(int(n_states.sum()) + 2, np.int32)
-    to, label = (np.empty(int(n_choices.sum()), np.int32) for _ in range(2))
-    planning.list_choices(
+    to, label = (np.empty(int(n_transitions.sum()), np.int32) for _ in range(2))
+    frontier.list_transitions(
         steps, n_steps, fields, n_states.astype(np.int64), n_edges, layer, first, to, label
     )
-    n_found, n_listed = planning.drop_dead_ends(layer, first, to, label)
+    n_found, n_listed = frontier.drop_dead_ends(layer, first, to, label)
     if n_found == 0:
         raise order.infeasible()
     first, to, label = (
@@ -305,7 +304,7 @@ def _lay_out(order: _Order) -> _Layout:
     possible = np.zeros(n_edges + 1, np.bool_)
     possible[label] = True
     half = _graph(n, order.tail, order.head, np.flatnonzero(possible[:-1]))
-    plan = kernels.Plan(
+    states = kernels.StateGraph(
         layer=layer,
         first=first,
         to=to,
@@ -319,26 +318,27 @@ def _lay_out(order: _Order) -> _Layout:
         half_edge=half.edge,
         half_node=half.node,
     )
-    return _Layout(plan, order.free)
+    return _Layout(states, order.free)
 
 
 def _too_large(order: _Order) -> TooLargeToCount:
     worst = int(np.argmax(order.sizes))
     inside = order.group == worst
     n_edges = int(order.degree[inside].sum()) // 2
-    size = f"up to {order.total:.1e}" if order.total < LONGEST else f"more than {LONGEST:.1e}"
+    longest = 2.0**frontier.MAX_BITS  # larger sizes are only estimates
+    size = f"up to {order.total:.1e}" if order.total < longest else f"more than {longest:.1e}"
     return TooLargeToCount(
-        f"too large to count the matchings exactly: it would take {size} choices, mostly for a "
+        f"too large to count the matchings exactly: it would take {size} transitions, mostly for a "
         f"connected group of {int(inside.sum())} nodes and {n_edges} edges, and the limit is "
-        f"{LARGEST_PLAN:.1e}. Use method='auto' or 'perturb', or draw samples."
+        f"{MAX_TRANSITIONS:.1e}. Use method='auto' or 'perturb', or draw samples."
     )
 
 
-def _graph(n: int, tail: Ints, head: Ints, edge: Ints) -> planning.Graph:
+def _graph(n: int, tail: Ints, head: Ints, edge: Ints) -> frontier.Graph:
     """The neighbours of every node along some of the edges."""
     i, j = tail[edge], head[edge]
     ptr, half = half_edges(n, i, j)
-    return planning.Graph(ptr, np.concatenate([j, i])[half], np.concatenate([edge, edge])[half])
+    return frontier.Graph(ptr, np.concatenate([j, i])[half], np.concatenate([edge, edge])[half])
 
 
 def _trimmed(array: NDArray[np.int32], size: int) -> NDArray[np.int32]:

@@ -185,7 +185,7 @@ class _WormChain:
         problem = ptr, col, self.score[edge], self.free, self.single, prices
         kernels.balance_prices(*problem, rounds=10)
         sums, total, leaving = np.empty(col.size), np.empty(n), np.empty(n)
-        kernels.fill_choices(*problem, sums, total, leaving)
+        kernels.fill_weights(*problem, sums, total, leaving)
         self.graph = WormGraph(ptr, col, twin, sums, total, np.flatnonzero(self.free), leaving)
         self.limit = 10 * n + 100  # steps, after which an update is undone; about n is usual
         touched = np.zeros((3, n), dtype=np.int64)
