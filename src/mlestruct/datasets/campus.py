@@ -1,8 +1,8 @@
 """Generated roommates: students' questionnaires and whom they chose to live with, year by year.
 
-A stand-in for the housing records of a university, which nobody may pass on. Every year's pairs are
-one draw from the model itself with known weights, so what is learned can be compared with the
-truth.
+A substitute for the housing records of a university, which are confidential. Every year's pairs are
+one draw from the model itself with known weights, so that learned weights can be compared with the
+true ones.
 """
 
 from __future__ import annotations
@@ -21,9 +21,7 @@ from ..features.questionnaires import QuestionnairePairs
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-FIRST_YEAR = 2010
 LEAST_GROWTH, MOST_GROWTH = -0.011, 0.043  # of a year's size against n_students
-FACTORS = 3  # behind all answers: sociable, nocturnal, orderly
 
 
 @dataclass(frozen=True)
@@ -43,7 +41,7 @@ class Question:
 class CampusYear:
     """One year: student ids, answers (n, n_questions) with -1 for none, partner or -1 for none.
 
-    `rhat` and `ess` tell how well the chains behind generated pairs had converged.
+    `rhat` and `ess` are the diagnostics of the Markov chains that drew generated pairs.
     """
 
     year: int
@@ -194,7 +192,7 @@ _SURVEY: list[tuple[str, str, tuple[float, ...], tuple[float, float, float], flo
     ),
 ]
 _COMBINATIONS = {
-    "personality: 4-4": 0.25,  # outgoing people find each other even more than agreement says
+    "personality: 4-4": 0.25,  # outgoing people pair more often than agreement explains
     "bed time: 0-0": 0.3,
     "overnight guests: 0-4": -0.3,
     "cleanliness: 4-4": 0.2,
@@ -254,7 +252,7 @@ def generate_campus(
         samples = sample_by_swaps(
             features.scores(theta), n_chains=n_chains, max_sweeps=max_sweeps, rng=rng
         )
-        year = FIRST_YEAR + k
+        year = 2010 + k
         students = [f"{year}-{i:0{len(str(n))}d}" for i in range(1, n + 1)]
         years.append(
             CampusYear(year, students, answers, samples.states[0], samples.rhat, samples.ess)
@@ -283,7 +281,7 @@ def _sizes(
 
 def _answers(n: int, missing: float, rng: np.random.Generator) -> Ints:
     """Correlated normal variables, cut so that every answer has its share."""
-    traits = rng.normal(size=(n, FACTORS))
+    traits = rng.normal(size=(n, 3))  # sociable, nocturnal, orderly
     out = np.empty((n, len(_SURVEY)), dtype=np.int64)
     for q, (_, _, shares, loadings, _) in enumerate(_SURVEY):
         own = np.sqrt(1.0 - np.sum(np.square(loadings)))

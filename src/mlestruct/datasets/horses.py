@@ -17,7 +17,6 @@ Image = NDArray[np.float32]
 Mask = NDArray[np.int64]
 
 N_HORSES = 328
-N_TRAIN = 200
 
 
 @dataclass(frozen=True)
@@ -98,7 +97,7 @@ def split_horses(horses: HorseImages) -> tuple[HorseImages, HorseImages]:
     """The usual split: the first 200 pictures for training, the last 128 for testing."""
     if len(horses) != N_HORSES:
         raise ValueError(f"horses: expected all {N_HORSES} pictures, got {len(horses)}")
-    return horses.take(range(N_TRAIN)), horses.take(range(N_TRAIN, N_HORSES))
+    return horses.take(range(200)), horses.take(range(200, N_HORSES))
 
 
 def _pillow() -> Any:

@@ -1,7 +1,7 @@
 """Generated landmark scenes: a rigid set of points turning before a camera.
 
-A stand-in for the CMU house and hotel sequences that needs no download: the same task (match the
-landmarks of two frames some way apart), the same descriptors, as hard as the noise makes it.
+A substitute for the CMU house and hotel sequences that needs no download: the same task (match the
+landmarks of two frames some way apart) with the same descriptors; the noise sets the difficulty.
 """
 
 from __future__ import annotations
@@ -92,8 +92,7 @@ def frame_pairs(
 ) -> FramePairs:
     """All pairs (i, i + gap) of frames, i from 0.
 
-    The right side's landmarks are shuffled by default, so that nothing can profit from their
-    being listed in the same order.
+    The right side's landmarks are shuffled by default, so that their order contains no information.
     """
     n_frames = sequence.points.shape[0]
     if not 0 <= gap < n_frames:

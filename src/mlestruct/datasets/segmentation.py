@@ -1,7 +1,7 @@
 """Generated pictures to segment: lobed figures on a textured ground, under uneven light.
 
-A stand-in for the Weizmann horses that needs no download. Colours overlap from one picture to the
-next and pixels are noisy, so pixels alone leave many errors that their neighbours can mend.
+A substitute for the Weizmann horses that needs no download. Colours vary from one picture to the
+next and pixels are noisy, so that many pixels are ambiguous without their neighbours.
 """
 
 from __future__ import annotations
@@ -26,9 +26,6 @@ PALETTE = np.array(
         [0.24, 0.22, 0.30],
     ]
 )
-COLOUR_SPREAD = 0.05  # of a state's colour from picture to picture
-TEXTURE = 0.07
-LIGHT = 0.06
 
 
 def make_segmentation(
@@ -109,13 +106,14 @@ def _figure(size: tuple[int, ...], scale: float, rng: np.random.Generator) -> ND
 
 
 def _painted(mask: Mask, n_states: int, noise: float, rng: np.random.Generator) -> Image:
+    """A picture of `mask`: a colour and a texture for each state, uneven light, noise."""
     size = mask.shape
-    palette = PALETTE[:n_states] + rng.normal(scale=COLOUR_SPREAD, size=(n_states, 3))
+    palette = PALETTE[:n_states] + rng.normal(scale=0.05, size=(n_states, 3))
     image = palette[mask]
-    image += LIGHT * _smooth(size, max(size) / 4.0, rng)[:, :, None]
+    image += 0.06 * _smooth(size, max(size) / 4.0, rng)[:, :, None]
     grain = np.stack([_smooth(size, rng.uniform(1.0, 3.0), rng) for _ in range(n_states)])
     tint = rng.normal(scale=0.5, size=(n_states, 3)) + 1.0
-    image += TEXTURE * tint[mask] * np.take_along_axis(grain, mask[None], axis=0)[0][:, :, None]
+    image += 0.07 * tint[mask] * np.take_along_axis(grain, mask[None], axis=0)[0][:, :, None]
     image += rng.normal(scale=noise, size=image.shape)
     return image.clip(0.0, 1.0).astype(np.float32)
 

@@ -8,9 +8,6 @@ from numpy.typing import ArrayLike, NDArray
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-WORD_CONCENTRATION = 0.1  # of a topic over the words: a few dozen words carry most of it
-TOPIC_CONCENTRATION = 0.2  # of a document over the topics: a handful of them each
-
 
 def make_topic_counts(
     n_documents: int = 400,
@@ -45,8 +42,9 @@ def make_topic_counts(
         if size < 1:
             raise ValueError(f"{name}: expected at least 1, got {size}")
     rng = np.random.default_rng(random_state)
-    topics = rng.dirichlet(np.full(n_words, WORD_CONCENTRATION), size=n_topics)
-    shares = rng.dirichlet(np.full(n_topics, TOPIC_CONCENTRATION), size=n_documents)
+    # A few dozen words carry most of a topic, a handful of topics most of a document.
+    topics = rng.dirichlet(np.full(n_words, 0.1), size=n_topics)
+    shares = rng.dirichlet(np.full(n_topics, 0.2), size=n_documents)
     words = shares @ topics
     words /= words.sum(axis=1, keepdims=True)
     counts: Ints = rng.multinomial(n_tokens, words)

@@ -11,7 +11,6 @@ Ints = NDArray[np.int64]
 
 HEIGHT, WIDTH = 16, 8
 SHORTEST, LONGEST = 5, 15
-FLIPPED = 0.2  # share of pixels
 SHIFTS = (-1, 0, 1)
 
 
@@ -51,7 +50,7 @@ def make_words(
             letters.append(rng.choice(n_states, p=following[letters[-1]]))
         word = np.array(letters, dtype=np.int64)
         down, right = rng.integers(len(SHIFTS), size=(2, length))
-        flipped = rng.random((length, HEIGHT, WIDTH)) < FLIPPED
+        flipped = rng.random((length, HEIGHT, WIDTH)) < 0.2
         pixels = moved[down, right, word] ^ flipped
         X.append(pixels.reshape(length, -1).astype(np.float32))
         Y.append(word)

@@ -30,25 +30,25 @@ def pair_counts(row, col, position, weights, counts):
 
 @kernel
 def packed_scores(position, table, out):
-    """pair_scores of all pairs (0, 1), (0, 2), ..., (1, 2), ...; a person's tables come first."""
+    """pair_scores of all pairs (0, 1), (0, 2), ..., (1, 2), ..., person by person."""
     n, n_questions = position.shape
-    worth = np.zeros(table.shape[0])  # of everything another may answer, to person i
+    gain = np.zeros(table.shape[0])  # what each answer of a partner adds for person i
     e = 0
     for i in range(n):
-        worth[:] = 0.0
+        gain[:] = 0.0
         for q in range(n_questions):
-            worth += table[position[i, q]]  # zero outside the answers to question q
+            gain += table[position[i, q]]  # zero outside the answers to question q
         for j in range(i + 1, n):
             total = 0.0
             for q in range(n_questions):
-                total += worth[position[j, q]]
+                total += gain[position[j, q]]
             out[e] = total
             e += 1
 
 
 @kernel
 def packed_counts(position, weights, counts):
-    """pair_counts of all pairs. Entries of two different questions get numbers of no use."""
+    """pair_counts of all pairs. Entries of two different questions are not meaningful."""
     n, n_questions = position.shape
     met = np.zeros(counts.shape[0])  # weight of each answer among the later partners of i
     e = 0

@@ -1,17 +1,21 @@
 """Kernels for features of pairs that come from two tables, on a list of pairs."""
 
+from enum import IntEnum
+
 from .._compile import kernel
 
-SQUARED = 0
-ABSOLUTE = 1
-PRODUCT = 2
+
+class Kind(IntEnum):
+    SQUARED = 0
+    ABSOLUTE = 1
+    PRODUCT = 2
 
 
 @kernel
 def pair_feature(kind, x, y):
-    if kind == SQUARED:
+    if kind == Kind.SQUARED:
         return -(x - y) * (x - y)
-    if kind == ABSOLUTE:
+    if kind == Kind.ABSOLUTE:
         return -abs(x - y)
     return x * y
 

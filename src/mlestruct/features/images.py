@@ -23,11 +23,9 @@ Floats = NDArray[np.float64]
 BASE = ("red", "green", "blue", "x", "y")
 SUBSETS = np.array([c for c in product((0, 1), repeat=5) if any(c)], dtype=np.float32)
 LUMA = np.array([0.299, 0.587, 0.114])
-ROUNDING = 1e-6  # of float32 images that were resized
 
 CELL = 8  # pixels
 ORIENTATIONS = 9
-HOG_SCALE = 6.0  # a block of 36 has length 1; its components are then 1 in the mean square
 
 # On the horses at 200 pixels a side the colour difference exceeds these for 41 % (first) to 1.5 %
 # (last) of the edges, the Sobel response for 69 % to 5 %.
@@ -147,7 +145,8 @@ def _checked(image: ArrayLike) -> Floats:
         raise ValueError(f"image: expected uint8, or floats in [0, 1], got dtype {found.dtype}")
     if np.isnan(rgb).any():
         raise ValueError(f"image: {np.isnan(rgb).sum()} of {rgb.size} values are NaN")
-    if rgb.min() < -ROUNDING or rgb.max() > 1.0 + ROUNDING:
+    rounding = 1e-6  # of float32 images that were resized
+    if rgb.min() < -rounding or rgb.max() > 1.0 + rounding:
         raise ValueError(
             f"image: floats must lie in [0, 1], found {rgb.min():.4g} to {rgb.max():.4g}"
         )
@@ -194,7 +193,8 @@ def _hog(rgb: Floats) -> NDArray[np.float32]:
         channel_axis=2,
     )
     rows, columns = blocks.shape[:2]
-    blocks = HOG_SCALE * blocks.reshape(rows, columns, -1).astype(np.float32)
+    # A block of 36 components has length 1; six times that is 1 in the mean square.
+    blocks = 6.0 * blocks.reshape(rows, columns, -1).astype(np.float32)
     down = _interpolation(height, rows)
     right = _interpolation(width, columns)
     out: NDArray[np.float32] = right @ np.tensordot(down, blocks, axes=1)

@@ -19,8 +19,8 @@ class LazyFeatures(FeatureMap):
     Parameters
     ----------
     function : callable (start, stop) -> array of shape (stop - start, n_cols, n_features)
-        Features of the pairs of rows start .. stop-1. Called anew at every use, so that at most
-        `chunk` rows of features exist at a time.
+        Features of the pairs of rows start .. stop-1. Called at every use, so that at most `chunk`
+        rows of features exist at a time.
     n_rows, n_cols, n_features : int
     chunk : rows asked for at a time
     """
@@ -97,7 +97,7 @@ class LazyFeatures(FeatureMap):
 class SquareFeatures(FeatureMap):
     """Features of the pairs of one group, from a map over all (n, n) ordered pairs.
 
-    Only the pairs of `graph`, row < column, are used; both directions are taken to agree.
+    Only the pairs of `graph`, row < column, are used; both directions are assumed to be equal.
     """
 
     def __init__(self, features: LazyFeatures, graph: PairGraph):

@@ -1,9 +1,10 @@
 """Thresholded features of edges, one byte per edge and channel.
 
 A channel with thresholds t_1 < t_2 < ... contributes the indicators value > t_1, value > t_2, ...
-These are ones followed by zeros, so their number of ones, the code, says it all. Scores are looked
-up in a table with one cell per code, and sums over edges are histograms over its cells. Channels
-with few levels are looked up together, in a table with one cell per combination of their codes.
+These are ones followed by zeros, so that their number of ones, the code, determines them. Scores
+are looked up in a table with one cell per code, and sums over edges are histograms over its cells.
+Channels with few levels are looked up together, in a table with one cell per combination of their
+codes.
 """
 
 from __future__ import annotations
@@ -25,8 +26,7 @@ from .rows import FeatureRows
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-MAX_LEVELS = 255  # a code is one byte
-MAX_CELLS = 256  # and so is a combination of codes
+MAX_LEVELS = int(np.iinfo(np.uint8).max)  # a code is one byte, and so is a combination of codes
 
 
 class Levels(FeatureRows):
@@ -173,7 +173,7 @@ def _combined(
     """Each edge's cell in the table of each group of channels, where these tables start when
     stacked, and what each cell adds to the feature vector.
 
-    Groups are channels in succession, as many as make no more than MAX_CELLS combinations. The
+    Groups are channels in succession, as many as make no more than 256 combinations. The
     constant is added by the first group.
     """
     places, cells = [], []
@@ -193,10 +193,10 @@ def _combined(
 
 def _groups(n_levels: tuple[int, ...]) -> list[list[int]]:
     groups: list[list[int]] = []
-    size = MAX_CELLS
+    size = MAX_LEVELS + 1
     for k, n in enumerate(n_levels):
         size *= n + 1
-        if size > MAX_CELLS:
+        if size > MAX_LEVELS + 1:
             groups.append([])
             size = n + 1
         groups[-1].append(k)

@@ -1,7 +1,8 @@
 """Features of pairwise models: weights per state for nodes, per pair of states for edges.
 
-theta holds F of shape (n_states, C), then G of shape (n_states * n_states, D): state s of node n
-scores F[s] . u_n, states (s, t) of the edge e score G[s * n_states + t] . v_e, tail first.
+theta holds F of shape (L, C), then G of shape (L * L, D), for L states: state s of node n with
+features u_n scores F[s] . u_n, states (s, t) of edge e with features v_e score G[s * L + t] . v_e,
+the state of the tail first.
 """
 
 from __future__ import annotations
@@ -17,9 +18,6 @@ from .rows import FeatureRows
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-NODE_SPREAD = 0.4  # of the variance of a uniform state, once features are used
-EDGE_SPREAD = 0.25
 
 
 class LabelGraph(Protocol):
@@ -39,10 +37,10 @@ class LabelGraph(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class MergedEdges:
-    """How edges that the user listed several times act on the edges of the graph.
+    """The edges of the graph behind listed edges, of which some are listed several times.
 
-    edge : (n_listed,) the graph's edge of each listed one
-    flipped : (n_listed,) whether it was listed from head to tail
+    edge : ndarray of shape (n_listed,), the graph's edge of each listed one
+    flipped : ndarray of shape (n_listed,), whether it is listed from head to tail
     """
 
     edge: Ints
@@ -58,6 +56,8 @@ class PairwiseFeatures(FeatureMap):
     edges : FeatureRows of shape (n_edges, D)
     n_states : int, L
     """
+
+    edge_curvature = 1.0  # factor on the second moments of the edge features
 
     def __init__(self, nodes: FeatureRows, edges: FeatureRows, n_states: int):
         self.nodes, self.edges, self.n_states = nodes, edges, int(n_states)
@@ -91,17 +91,19 @@ class PairwiseFeatures(FeatureMap):
         return np.concatenate(found)
 
     def second_moments(self) -> list[tuple[Floats, Floats]]:
-        """Second moments of the features, and the variance of each state's indicator.
+        """Second moments of node and edge features, and variances of indicators of uniform states.
 
-        The variance is that of uniform states, reduced by what features usually explain. Observed
-        frequencies would be closer, but rare states then move too far in the first steps.
+        The same variance for all states: observed frequencies would be closer, but adding one
+        vector to the weights of every state changes no probability, and steps from uneven scales
+        would drift along such directions.
         """
         found = []
-        for rows, size, left in (
-            (self.nodes, self.n_states, NODE_SPREAD),
-            (self.edges, self.n_states**2, EDGE_SPREAD),
+        for rows, size, factor in (
+            (self.nodes, self.n_states, 1.0),
+            (self.edges, self.n_states**2, self.edge_curvature),
         ):
-            found.append((rows.gram(), np.full(size, left * (1.0 - 1.0 / size) / size)))
+            variance = min(factor * (1.0 - 1.0 / size) / size, 0.25)  # no indicator has more
+            found.append((rows.gram(), np.full(size, variance)))
         return found
 
 

@@ -2,9 +2,8 @@
 
 Every feature of a pair depends on two answers to one question, so it is a small symmetric table,
 and the score of a pair is x_i' B x_j with x_i the 0/1 indicators of what person i answered. Scores
-look up one number per question, and moments count pairs of answers: nothing of size
-(n, n, n_features) exists. Compiled loops do both as fast as one thread of BLAS, whose own threads
-waste time where cores are shared.
+look up one number per question, and moments count pairs of answers: no array of shape
+(n, n, n_features) exists. Compiled loops do both as fast as one thread of BLAS.
 
 Second moments follow from the counts N = X'X alone, because sums over pairs of people factorise.
 """
@@ -21,24 +20,19 @@ from scipy import sparse
 
 from . import _questionnaire_kernels as kernels
 from .contract import FeatureMap, PairGraph
+from .rows import GRAM_ROWS, LARGEST_GRAM
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Choice = bool | Sequence[Any] | None
 
-MOST_LEVELS = 1000  # of one question: more are measurements or years, not answers
-MATRIX_LIMIT = 2_000_000  # numbers; larger feature matrices are never spelled out
-GRAM_EDGES = 20_000  # on sparse graphs, second moments of more pairs are estimated from a subset
-LARGEST_GRAM = 2000  # features; of more, only the diagonal is taken
-PEELS = 12  # steps that take out what single people explain, on sparse graphs
-
 
 class QuestionnairePairs(FeatureMap):
     """Differences and combinations of two people's answers, for every pair or those of a graph.
 
-    For each question a pair has the feature |a - b|, in units of levels: a negative weight says
-    that agreement matters. It also has one indicator for each unordered pair of answers. First come
-    all differences, then the indicators, question by question: 0-0, 0-1, ..., 1-1, ...
+    For each question a pair has the feature |a - b|, in units of levels: a negative weight means
+    that agreement raises the score. It also has one indicator for each unordered pair of answers.
+    First come all differences, then the indicators, question by question: 0-0, 0-1, ..., 1-1, ...
 
     Someone who left a question empty (NaN, None) has no indicator for it and difference 0. A column
     of zeros makes a constant feature, which matchings with single people (perfect=False) need.
@@ -68,6 +62,8 @@ class QuestionnairePairs(FeatureMap):
     >>> pairs.scores(theta)
     array([-4., -2., -2.])
     """
+
+    largest_matrix = 2_000_000  # numbers: 16 MB; the compiled loops are faster than larger products
 
     def __init__(
         self,
@@ -159,17 +155,17 @@ class QuestionnairePairs(FeatureMap):
     @cached_property
     def matrix(self) -> Floats | None:  # type: ignore[override]
         """The features as an array (n_scored, n_features) where that is small, else None."""
-        if self.n_scored * self.n_features > MATRIX_LIMIT:
+        if self.n_scored * self.n_features > self.largest_matrix:
             return None
         return self._rows(*self._all_ends)
 
     def shortest_equivalent(self, theta: Floats) -> Floats:
         """The shortest weights that give perfect matchings the same probabilities as `theta`.
 
-        Weights are ambiguous: the difference of binary answers is the indicator 0-1, and scores
-        u_i + u_j are the same in every perfect matching. A ridge penalty settles on the shortest of
-        all equal weights, so compare what was learned with this form of a known truth. It holds
-        where everyone answered every question.
+        Weights are not unique: the difference of binary answers is the indicator 0-1, and scores
+        u_i + u_j are the same in every perfect matching. A ridge penalty selects the shortest of
+        all equivalent weights, so learned weights are to be compared with this form of the true
+        ones. Exact if everyone has answered every question.
         """
         out = np.zeros(self.n_features)
         for q, levels in enumerate(self.levels):
@@ -180,10 +176,10 @@ class QuestionnairePairs(FeatureMap):
         return out
 
     def importance(self, theta: Floats) -> dict[str, float]:
-        """How much each question decides: the standard deviation of what it adds to a pair's score.
+        """The standard deviation of what each question adds to a pair's score.
 
-        Over all pairs of people, without what depends on one of the two only. A question that
-        many answer alike counts little, however large its weights are.
+        Over all pairs of people, without the part that depends on one of the two only. A question
+        to which most give the same answer has little importance, however large its weights are.
         """
         out = {}
         for q, name in enumerate(self.names):
@@ -199,9 +195,9 @@ class QuestionnairePairs(FeatureMap):
     def second_moments(self) -> list[tuple[Floats, Floats]]:
         """The curvature of the log-likelihood of perfect matchings at theta = 0: gram and scale.
 
-        What a feature owes to single people, u_i + u_j, is the same in every perfect matching, so
-        it is taken out. Scale times gram is then the exact covariance on a complete graph, where
-        P(ij) = 1 / (n - 1) and P(ij, kl) = 1 / ((n - 1) (n - 3)). On other graphs it is a guess
+        The part u_i + u_j of a feature is the same in every perfect matching, so it is projected
+        out. Scale times gram is then the exact covariance on a complete graph, where
+        P(ij) = 1 / (n - 1) and P(ij, kl) = 1 / ((n - 1) (n - 3)). On other graphs it is an estimate
         with the mean degree in place of n - 1.
         """
         gram = self._complete_gram() if self.graph is None else self._graph_gram()
@@ -296,7 +292,7 @@ class QuestionnairePairs(FeatureMap):
         return np.concatenate(places), np.concatenate(tables).astype(np.float64)
 
     def _complete_gram(self) -> Floats:
-        """Sum over all pairs of the features' products, less what u_i + u_j explains.
+        """Sum over all pairs of the features' products, without their part u_i + u_j.
 
         With a feature's table F, sum_{i,j} (x_i' F x_j) (x_i' F' x_j) = <F, N F' N'>. The node
         effects solve ((n - 2) I + 1 1') u = r with r the features summed over each person's pairs.
@@ -333,7 +329,7 @@ class QuestionnairePairs(FeatureMap):
         return (gram + gram.T) / 2.0
 
     def _graph_gram(self) -> Floats:
-        """The same on the pairs of a graph, from residuals, so that errors leave it definite."""
+        """The same on the pairs of a graph, from residuals: it is positive semi-definite."""
         n, K = self.shape[0], self.n_features
         row, col = self._all_ends
         upper = sparse.csr_array((np.ones(row.size), (row, col)), shape=(n, n))
@@ -341,9 +337,9 @@ class QuestionnairePairs(FeatureMap):
         degree = np.maximum(neighbours.sum(axis=1), 1.0)[:, None]
         effects = np.zeros((n, K))
         summed = self._summed(neighbours @ self._indicators)
-        for _ in range(PEELS):  # (D + A) u = r; the spectrum of D^-1 (D + A) lies in [0, 2]
+        for _ in range(12):  # (D + A) u = r; the spectrum of D^-1 (D + A) lies in [0, 2]
             effects += 0.5 * (summed - neighbours @ effects) / degree - 0.5 * effects
-        step = max(1, row.size // GRAM_EDGES)
+        step = max(1, row.size // GRAM_ROWS)
         some_row, some_col = row[::step], col[::step]
         gram = np.zeros(K) if K > LARGEST_GRAM else np.zeros((K, K))
         for e in range(0, some_row.size, 2048):
@@ -366,7 +362,7 @@ class QuestionnairePairs(FeatureMap):
 
 
 def _vector(name: str, values: Floats, size: int) -> Floats:
-    """Compiled loops do not check where they read."""
+    """`values` with a checked shape: compiled loops do not check bounds."""
     found = np.ascontiguousarray(values, dtype=np.float64)
     if found.shape != (size,):
         raise ValueError(f"{name}: expected shape ({size},), got {found.shape}")
@@ -399,7 +395,7 @@ def _whole_numbers(table: NDArray[Any], names: list[str]) -> Ints:
 
 
 def _number(value: Any, name: str) -> float:
-    """A cell of a table of mixed types; pandas' own markers of missing values are known by name."""
+    """A cell of a table of mixed types; pandas' markers of missing values are found by name."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return float("nan")
     if isinstance(value, int | float | np.number | np.bool_):
@@ -421,10 +417,11 @@ def _levels(levels: Sequence[int] | None, answers: Ints, names: list[str]) -> In
         raise ValueError(
             f"levels: expected {len(names)} whole numbers from 1, one per question, got {levels!r}"
         )
-    if found.max() > MOST_LEVELS:
+    most = 1000  # more are measurements or years, not answers
+    if found.max() > most:
         q = int(found.argmax())
         raise ValueError(
-            f"answers: question {names[q]!r} has {found[q]} levels, at most {MOST_LEVELS} are "
+            f"answers: question {names[q]!r} has {found[q]} levels, at most {most} are "
             "supported: group its answers"
         )
     beyond = np.flatnonzero(highest >= found)

@@ -21,7 +21,7 @@ Ints = NDArray[np.int64]
 
 CHUNK = 1024  # rows converted to double precision at a time, so that they stay in the cache
 LARGEST_GRAM = 2000  # features; of more, only the diagonal is computed: the rest is 32 MB and more
-GRAM_ROWS = 20_000  # second moments of more rows are estimated from a subset
+GRAM_ROWS = 20_000  # second moments of more rows are estimated from a subset; it decides no result
 
 
 class FeatureRows(ABC):
@@ -118,7 +118,8 @@ class DenseRows(FeatureRows):
         return DenseRows(self.matrix[indices])
 
     def add_moments(self, values: Floats, out: Floats) -> None:
-        out += (values.T @ self.matrix).T  # BLAS is faster this way than with the longer axis first
+        # BLAS is faster with the short axis first.
+        out += (values.T @ self.matrix.astype(np.float64, copy=False)).T
 
     def part(self, rows: slice) -> DenseRows:
         return DenseRows(self.matrix[rows].astype(np.float64, copy=False))

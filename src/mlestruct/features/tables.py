@@ -1,8 +1,8 @@
 """Features of pairs from two tables, one row per left item and one per right item.
 
 Scores and moments are matrix products where the feature is a polynomial, and a compiled loop over
-pairs otherwise; nothing of size (n_rows, n_cols, n_features) is needed. Where it is small, `matrix`
-spells it out for solvers that profit from it.
+pairs otherwise; no array of shape (n_rows, n_cols, n_features) is needed. Where it is small,
+`matrix` holds it for solvers that use it.
 """
 
 from __future__ import annotations
@@ -12,14 +12,13 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._table_kernels import ABSOLUTE, PRODUCT, SQUARED, table_moments, table_scores
+from ._table_kernels import Kind, table_moments, table_scores
 from .contract import FeatureMap, PairGraph
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-MATRIX_LIMIT = 10_000_000  # numbers; larger tables are never spelled out
-KINDS = {"squared": SQUARED, "absolute": ABSOLUTE, "product": PRODUCT}
+KINDS = {"squared": Kind.SQUARED, "absolute": Kind.ABSOLUTE, "product": Kind.PRODUCT}
 
 
 class TableFeatures(FeatureMap):
@@ -40,6 +39,8 @@ class TableFeatures(FeatureMap):
     >>> pairs.scores(np.array([1.0]))
     array([-1., -9.,  0., -4.])
     """
+
+    largest_matrix = 10_000_000  # numbers: 80 MB
 
     def __init__(
         self,
@@ -89,7 +90,7 @@ class TableFeatures(FeatureMap):
     @cached_property
     def matrix(self) -> Floats | None:  # type: ignore[override]
         """The features as an array (n_scored, n_features) where that is small, else None."""
-        if self.n_scored * self.n_features > MATRIX_LIMIT:
+        if self.n_scored * self.n_features > self.largest_matrix:
             return None
         row, col = self._pairs()
         left, right = self.left[row], self.right[col]

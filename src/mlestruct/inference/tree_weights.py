@@ -212,9 +212,9 @@ def _line_search(
 
 def _at_least_smallest(tree: Floats, even: Floats) -> Floats:
     """The tree, mixed with uniform trees as far as it takes to leave no edge without weight."""
-    from ..structures.rho import SMALLEST
+    from ..structures.rho import SMALLEST_RHO
 
-    share = min(SMALLEST / float(even.sum(axis=0).min(initial=1.0)), 1.0)
+    share = min(SMALLEST_RHO / float(even.sum(axis=0).min(initial=1.0)), 1.0)
     return (1.0 - share) * tree + share * even
 
 

@@ -21,7 +21,7 @@ from .graphs.pairwise import PairwiseGraph
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-SMALLEST = 1e-4  # scores are divided by rho
+SMALLEST_RHO = 1e-4  # scores are divided by rho
 
 
 class Reweighting:
@@ -29,12 +29,12 @@ class Reweighting:
 
     Attributes
     ----------
-    rho : (n_edges,)
-    counting : (n_nodes,), 1 - sum of rho at the node
-    into_tail, into_head : (n_edges,) or None
-        rho_e = into_tail + into_head with at most 1 going into each node: then H_rho is a sum of
-        conditional entropies with non-negative weights, which the upper bound of log Z_rho rests
-        on. None where rho allows no such split; there is no bound then.
+    rho : ndarray of shape (n_edges,)
+    counting : ndarray of shape (n_nodes,), 1 - sum of rho at the node
+    into_tail, into_head : ndarray of shape (n_edges,), or None
+        rho_e = into_tail + into_head, with a sum of at most 1 at each node: then H_rho is a sum of
+        conditional entropies with non-negative weights, from which the upper bound of log Z_rho
+        follows. None where rho has no such split; there is no bound then.
     """
 
     rows_and_columns = False  # half the rows plus half the columns of a grid
@@ -124,10 +124,10 @@ def _ends(graph: PairwiseGraph) -> tuple[int, Ints, Ints]:
 
 def _check(rho: Any, n_edges: int) -> Floats:
     values = np.asarray(rho, dtype=np.float64)
-    wrong = ~((values >= SMALLEST) & (values <= 1.0))
+    wrong = ~((values >= SMALLEST_RHO) & (values <= 1.0))
     if wrong.any():
         raise ValueError(
-            f"rho: every edge needs a weight from {SMALLEST:g} to 1, found {values[wrong][0]}"
+            f"rho: every edge needs a weight from {SMALLEST_RHO:g} to 1, found {values[wrong][0]}"
         )
     if values.ndim == 0:
         values = np.full(n_edges, float(values))

@@ -1,6 +1,6 @@
 """Heat-bath moves between labellings of a graph.
 
-A move draws the state of one node anew, given those of its neighbours. half[ptr[i]:ptr[i + 1]] are
+A move draws a new state of one node given those of its neighbours. half[ptr[i]:ptr[i + 1]] are
 the edges at node i, plus n_edges where i is the head; edges[e] has the state of the tail first.
 """
 
@@ -14,9 +14,9 @@ from ._conditional_modes_kernels import own_scores
 
 @kernel
 def sweep_nodes(ptr, half, tail, head, nodes, edges, weights, states, rng, trace):
-    """A move of every node in turn for each row of `trace`, then what is watched.
+    """One sweep for each row of `trace`: a draw of every node in turn, then the statistics.
 
-    That is the score, then sums of weights[i, state of i].
+    These are the total score, then sums of weights[i, state of i].
     """
     n_nodes, n_states = nodes.shape
     n_functions = weights.shape[2]

@@ -14,17 +14,13 @@ import numpy as np
 
 from ..._compile import kernel
 
-TINY = 1e-250
-SMALLEST_SUM = 1e-100  # of a row or column of a table; below it, scaling starts from logarithms
-SLACK = 1e-6  # of a node, below which its share of the bound is taken as a maximum
-
 
 @kernel
 def pass_messages(
     order, position, ptr, edge, tail, head, rho, nodes, pairs, table, peak, to_tail, to_head,
     damping,
 ):  # fmt: skip
-    """One pass in `order`, sending forwards, and one back, sending backwards."""
+    """One pass in `order`, with messages to later nodes, and one back, to earlier nodes."""
     n, n_states = nodes.shape
     belief = np.empty(n_states)
     cavity = np.empty(n_states)
@@ -93,10 +89,10 @@ def send(e, from_tail, cavity, rho, pairs, table, peak, message):
             for y in range(n_states):
                 message[y] += weight * table[e, y, x]
     for y in range(n_states):
-        if message[y] > TINY:
+        if message[y] > 1e-250:
             message[y] = log(message[y]) + top + peak[e]
             continue
-        # Everything underflowed: the slow way.
+        # All terms underflow: the sum is taken relative to its largest term.
         best = -np.inf
         for x in range(n_states):
             score = pairs[e, x, y] if from_tail else pairs[e, y, x]
@@ -127,9 +123,9 @@ def bound_and_beliefs(
     """Upper bound of log Z_rho at any messages; fills the normalised log beliefs of the nodes.
 
     The scores equal  constant + sum_n counting_n log b_n + sum_e rho_e log b_e  on the local
-    polytope. rho_e splits into conditional entropies, the part `into_head` given the tail; what
-    the pairwise and the node beliefs disagree on at the conditioning ends is then all that is
-    left to maximise, node by node.
+    polytope. rho_e splits into conditional entropies, the part `into_head` given the tail. What
+    remains is the difference of pairwise and node beliefs at the conditioning ends, which is
+    maximised node by node.
     """
     n, n_states = nodes.shape
     total = 0.0
@@ -169,7 +165,7 @@ def bound_and_beliefs(
             for x in range(n_states):
                 residual[j, x] += into_tail[e] * (message[x] - to_head[e, x] + shift)
     for i in range(n):
-        if slack[i] > SLACK:
+        if slack[i] > 1e-6:  # below, the division loses digits; a maximum is a valid bound too
             for x in range(n_states):
                 belief[x] = beliefs[i, x] + residual[i, x] / slack[i]
             total += slack[i] * log_sum(belief, n_states)
@@ -183,11 +179,11 @@ def bound_and_beliefs(
 
 @kernel
 def edge_tables(
-    tail, head, rho, pairs, table, to_tail, to_head, beliefs, marginals, tables, rounds, accuracy
+    tail, head, rho, pairs, table, to_tail, to_head, beliefs, marginals, tables
 ):  # fmt: skip
     """Edge tables with the node marginals `marginals`, by scaling the pairwise beliefs.
 
-    Sinkhorn scaling, then a correction that makes the marginals exact.
+    A few rounds of Sinkhorn scaling, then a correction that makes the marginals exact.
     """
     n_states = marginals.shape[1]
     rows = np.empty(n_states)
@@ -212,7 +208,7 @@ def edge_tables(
         for x in range(n_states):
             for y in range(n_states):
                 out[x, y] = weight[x] * table[e, x, y] * columns[y]
-        if smallest_sum(out) < SMALLEST_SUM:
+        if smallest_sum(out) < 1e-100:  # scaling would lose digits: it starts from logarithms
             for x in range(n_states):
                 for y in range(n_states):
                     out[x, y] = (
@@ -223,10 +219,9 @@ def edge_tables(
             scale_logarithms(out, marginals[i], marginals[j], weight)
         for x in range(n_states):
             for y in range(n_states):
-                out[x, y] += TINY
-        for _ in range(rounds):
-            error = scale(out, marginals[i], marginals[j], rows, columns)
-            if error <= accuracy:
+                out[x, y] += 1e-250  # no row or column is zero
+        for _ in range(4):
+            if scale(out, marginals[i], marginals[j], rows, columns) <= 1e-13:
                 break
         correct(out, marginals[i], marginals[j], rows, columns)
 
@@ -248,7 +243,7 @@ def smallest_sum(out):
 
 @kernel
 def scale_logarithms(out, row_sums, column_sums, buffer):
-    """Two rounds of scaling a table given by its logarithms, which is then made a table."""
+    """Two rounds of scaling a table that is given by its logarithms, then its exponential."""
     n_states = row_sums.shape[0]
     for _ in range(2):
         for x in range(n_states):
@@ -291,7 +286,7 @@ def scale(out, row_sums, column_sums, rows, columns):
 
 @kernel
 def correct(out, row_sums, column_sums, rows, columns):
-    """Lower what is too much, then spread what is missing as a product."""
+    """Scale rows and columns down to their sums, then add the missing mass as a product."""
     n_states = row_sums.shape[0]
     columns[:] = 0.0
     for x in range(n_states):

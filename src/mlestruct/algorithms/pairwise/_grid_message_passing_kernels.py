@@ -1,7 +1,7 @@
 """Sequential tree-reweighted message passing on binary 4-connected grids, in the linear domain.
 
-With rho = 1/2 the reweighted entropy is half that of the row chains plus half that of the column
-chains. A message is the ratio m(1)/m(0) into a node; the odds of node k are
+With rho = 1/2 the reweighted entropy is half that of the rows plus half that of the columns. A
+message is the ratio m(1)/m(0) into a node; the odds of node k are
 
     o_k = exp(score_k) * sqrt(from_left * from_right * from_above * from_below),
 
@@ -13,9 +13,6 @@ on the dual of log Z_rho: the bound never rises.
 from math import log, sqrt
 
 from ..._compile import kernel, summing_kernel
-
-SMALLEST_ODDS = 1e-40  # of a node in the feasible point; more extreme beliefs are moved here
-LARGEST_ODDS = 1e40
 
 
 @kernel
@@ -81,7 +78,7 @@ def feasible_point(height, width, strength, left, above, belief, rest, tau):
     n = height * width
     loss = 0.0
     for k in range(n):
-        o = min(max(belief[k], SMALLEST_ODDS), LARGEST_ODDS)
+        o = min(max(belief[k], 1e-40), 1e40)  # so that no marginal is 0 or 1
         belief[k] = o
         rest[k] = 1.0 / (1.0 + o)
         tau[k] = o * rest[k]

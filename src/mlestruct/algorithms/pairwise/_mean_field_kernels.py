@@ -12,9 +12,9 @@ from ..._compile import kernel
 
 @kernel
 def ascend_independent(ptr, edge, tail, head, nodes, pairs, q, tol, max_sweeps):
-    """Give each node in turn its best distribution given the others; returns the sweeps made.
+    """Set each node in turn to its best distribution given the others; the number of sweeps.
 
-    With the others fixed the objective is constant - KL(q_i || best), so KL is what a step gains.
+    With the others fixed the objective is constant - KL(q_i || best), so a step gains the KL.
     """
     n, n_states = nodes.shape
     field = np.empty(n_states)
@@ -62,7 +62,7 @@ def propagate(ptr, edge, tail, head, score, coupling, to_tail, to_head, logits, 
     """Belief propagation of a binary model, each sweep forwards and back; fills beliefs' logits.
 
     The message from j to i is log (1 + exp(cavity + coupling)) - log (1 + exp(cavity)), where the
-    cavity is what j knows from elsewhere.
+    cavity is the logit of j without the message from i.
     """
     n = score.shape[0]
     for sweep in range(2 * n_sweeps):

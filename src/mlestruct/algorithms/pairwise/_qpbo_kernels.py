@@ -52,8 +52,8 @@ def prepare(tail, head, slot, order, unary, coupling, grain, cap, excess, arcs):
         arcs[slot[e, 0], 1] = 2 * e
         arcs[slot[e, 1], 0] = 2 * i + flip
         arcs[slot[e, 1], 1] = 2 * e + 1 - flip
-    # Levelling neighbours leaves little for the search where couplings are weak. Adding and
-    # subtracting `grain` rounds to a grid coarse enough to keep integer scores free of rounding.
+    # Equalising the excess of neighbours leaves little for the search where couplings are weak.
+    # Adding and subtracting `grain` rounds to a grid coarse enough to keep integer scores exact.
     for e in range(m):
         i = tail[e]
         j = head[e]
@@ -180,8 +180,8 @@ def maximum_flow(
     """Grow, augment and repair until no path is left. Labels then are those of the minimum cut.
 
     Capacities up to `floor` count as zero. An augmentation empties an arc, whatever the rounding,
-    but no bound on their number is known; past `patience` of them `floor` doubles again and again,
-    which ends every run.
+    but no bound on their number is known; after `patience` of them `floor` doubles repeatedly, so
+    that every run ends.
     """
     n = label.shape[0]
     first = 0
@@ -300,7 +300,7 @@ def pair_values(tail, head, coupling, x, xi):
 
 @kernel
 def round_greedily(ptr, incident, unary, coupling, x, labels):
-    """Labels from x: nodes at 1/2 one after the other, always the one with the clearest choice.
+    """Labels from x: nodes at 1/2 one after the other, that of the largest |field| first.
 
     Undecided neighbours count as 1/2. Returns the nodes that were at 1/2.
     """

@@ -14,9 +14,8 @@ import numpy as np
 
 from ..._compile import kernel
 
-TINY = 1e-15  # a weight not worth moving
-ROUNDING = 1e-13  # by which a sum of weights may exceed 1
-FULL = 1e-12  # by which a load may
+TINY = 1e-15  # smaller weights are not moved
+ROUNDING = 1e-12  # by which a load or a sum of weights may exceed 1
 
 Flow = namedtuple(
     "Flow",
@@ -127,7 +126,7 @@ def resistances(ptr, row, share, stop, total, resistance, to_root):
 
 @kernel
 def orient(flow, order):
-    """Point whole edges as long as nodes can be peeled, then sweep the others and move weight.
+    """Point whole edges while nodes can be peeled off, then fill the others and move weight.
 
     Returns the nodes of a set S with rho(E(S)) > |S|, none if there is an orientation.
     """
@@ -143,16 +142,17 @@ def orient(flow, order):
     sources = np.flatnonzero(flow.alive)
     n_reached = drain(flow, sources)
     for v in sources:
-        if flow.load[v] > 1.0 + FULL:
+        if flow.load[v] > 1.0 + ROUNDING:
             return flow.queue[:n_reached].copy()
     return flow.queue[:0].copy()
 
 
 @kernel
 def fill_in_order(flow, order):
-    """Let every node in turn take its fill of the edges to those after it, which get the rest.
+    """Load every node in turn up to 1 from the edges to later nodes, which get the rest.
 
-    What remains to be moved then mostly lies near the end, not far from where there is room.
+    The weight that remains to be moved then mostly lies near the end of the order, close to nodes
+    below their capacity.
     """
     weight, mate, load = flow.weight, flow.mate, flow.load
     waiting = flow.alive.copy()
@@ -182,9 +182,9 @@ def fill_in_order(flow, order):
 def overfull_set(flow, order, tolerance):
     """Nodes of a set S with rho(E(S)) > |S| - 1 + tolerance, none if there is no such set.
 
-    Some such set contains r exactly when an oriented flow cannot relieve r of all its load.
-    Otherwise r is done with and removed, which makes room at its neighbours. Nodes peeled need no
-    search: if their edges weigh at most 1, a set that contains them is no worse than without.
+    Some such set contains r exactly when an oriented flow cannot move all load off r. Otherwise r
+    is removed, which frees capacity at its neighbours. Nodes that are peeled off need no search: if
+    their edges weigh at most 1, removing them from a set does not reduce its violation.
     """
     stack = np.empty(flow.load.shape[0], np.int64)
     for r in order:
@@ -241,7 +241,7 @@ def drain(flow, sources):
                 queue[n_queue] = v
                 n_queue += 1
         n_sources = n_queue
-        target = -1  # level of the nearest nodes with room
+        target = -1  # level of the nearest nodes below their capacity
         q = 0
         while q < n_queue and level[queue[q]] != target:
             v = queue[q]

@@ -3,8 +3,8 @@
 Where every edge prefers equal states, possibly after exchanging the two states of some nodes, the
 Bethe value <scores, tau> + H(tau), rho = 1, of *any* locally consistent tau is at most log Z
 (Ruozzi 2012, "The Bethe partition function of log-supermodular graphical models"). It is usually
-much closer than what independent nodes give. Belief propagation looks for node marginals; with the
-best tables of edges given those (Welling and Teh 2001) they are consistent, converged or not.
+much closer than the mean-field bound. Belief propagation gives node marginals, and the best edge
+tables given those (Welling and Teh 2001) make a consistent tau, converged or not.
 """
 
 from __future__ import annotations
@@ -24,10 +24,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-LARGEST_LOGIT = 100.0  # of a node, so that products of probabilities stay away from underflow
-SMALLEST_ODDS = 1e-60  # the least exp(-coupling); a smaller one changes nothing that is seen
-SWEEPS = 10  # between two looks at the value
-NO_COUPLING = 1e-14  # of the largest score of an edge, which is the rounding of its coupling
+LARGEST_LOGIT = 100.0  # of a node: products of probabilities do not underflow
 
 
 def attractive_bethe_bound(
@@ -47,14 +44,15 @@ def attractive_bethe_bound(
 
     Parameters
     ----------
-    n_nodes, tail, head : the graph
+    n_nodes : int
+    tail, head : integer arrays of shape (n_edges,), every undirected edge once
     node_scores : array of shape (n_nodes, 2)
     edge_scores : array of shape (n_edges, 2, 2), tail state first
     starts : arrays of shape (n_nodes, 2), distributions up to scale
-        They are tried besides the two in which all nodes are sure of the same state (after the
-        exchange of states), from which belief propagation converges; None adds nothing. With the
-        distributions of `mean_field` among them, the bound is at least its value.
-    tol : change per node, after ten sweeps, that is small enough to stop
+        Tried besides the two starts in which all nodes have the same state (after the exchange of
+        states), from which belief propagation converges; None adds nothing. With the distributions
+        of `mean_field` among them, the bound is at least its value.
+    tol : stop when ten sweeps change the value by no more than this per node
 
     Examples
     --------
@@ -73,9 +71,9 @@ def attractive_bethe_bound(
         return None
     score, coupling, more = _flip(graph[2], graph[3], score, coupling, flipped)
     sign = np.where(flipped, -1.0, 1.0)
-    leanings = [np.full(n_nodes, LARGEST_LOGIT), np.full(n_nodes, -LARGEST_LOGIT)]
-    leanings += [sign * np.clip(logit(q[:, 1]), -LARGEST_LOGIT, LARGEST_LOGIT) for q in given]
-    most = max(_propagated(graph, score, coupling, start, tol, max_sweeps) for start in leanings)
+    logits = [np.full(n_nodes, LARGEST_LOGIT), np.full(n_nodes, -LARGEST_LOGIT)]
+    logits += [sign * np.clip(logit(q[:, 1]), -LARGEST_LOGIT, LARGEST_LOGIT) for q in given]
+    most = max(_propagated(graph, score, coupling, start, tol, max_sweeps) for start in logits)
     return constant + more + most
 
 
@@ -87,7 +85,7 @@ def _minimal(tail: Ints, head: Ints, nodes: Floats, pairs: Floats) -> tuple[Floa
     n_nodes = nodes.shape[0]
     neither, second, first, both = pairs.reshape(-1, 4).T
     coupling = (neither - second) + (both - first)
-    idle = np.abs(coupling) <= NO_COUPLING * np.abs(pairs).max(axis=(1, 2), initial=0.0)
+    idle = np.abs(coupling) <= 1e-14 * np.abs(pairs).max(axis=(1, 2), initial=0.0)
     lowered = np.where(idle, np.minimum(coupling, 0.0), 0.0)
     coupling = np.where(idle, 0.0, coupling)
     score = nodes[:, 1] - nodes[:, 0]
@@ -97,10 +95,10 @@ def _minimal(tail: Ints, head: Ints, nodes: Floats, pairs: Floats) -> tuple[Floa
 
 
 def _balancing_flip(n_nodes: int, tail: Ints, head: Ints, coupling: Floats) -> Bools | None:
-    """Nodes whose states to exchange so that no coupling is negative; None if that cannot be.
+    """Nodes whose states to exchange so that no coupling is negative; None if that is impossible.
 
-    Each node is there twice, as it is and exchanged; an attractive edge joins equal copies, a
-    repulsive one unequal copies. A node joined to its other copy lies on a cycle that frustrates.
+    Each node has two copies, unchanged and exchanged; an attractive edge joins equal copies, a
+    repulsive one unequal copies. A node joined to its other copy lies on a frustrated cycle.
     """
     used = coupling != 0.0
     i, j = tail[used], head[used]
@@ -121,11 +119,11 @@ def _balancing_flip(n_nodes: int, tail: Ints, head: Ints, coupling: Floats) -> B
 def _flip(
     tail: Ints, head: Ints, score: Floats, coupling: Floats, flipped: Bools
 ) -> tuple[Floats, Floats, float]:
-    """Scores in x' = 1 - x at the flipped nodes, and the constant that comes of it."""
+    """Scores in x' = 1 - x at the flipped nodes, and the constant that this adds."""
     n_nodes = score.shape[0]
     a, b = flipped[tail], flipped[head]
     constant = float(score[flipped].sum() + coupling[a & b].sum())
-    # (1 - x) y = y - x y: what a flipped end leaves to the other one
+    # (1 - x) y = y - x y: a flipped end adds to the score of the other
     changed = score + np.bincount(head, np.where(a, coupling, 0.0), minlength=n_nodes)
     changed = changed + np.bincount(tail, np.where(b, coupling, 0.0), minlength=n_nodes)
     return np.where(flipped, -changed, changed), np.where(a != b, -coupling, coupling), constant
@@ -139,7 +137,7 @@ def _propagated(
     tol: float,
     max_sweeps: int,
 ) -> float:
-    """The largest Bethe value that belief propagation meets on its way from the logits `start`."""
+    """The largest Bethe value of the iterates of belief propagation from the logits `start`."""
     tail, head = graph[2], graph[3]
     to_head = np.logaddexp(0.0, start[tail] + coupling) - np.logaddexp(0.0, start[tail])
     to_tail = np.logaddexp(0.0, start[head] + coupling) - np.logaddexp(0.0, start[head])
@@ -150,8 +148,8 @@ def _propagated(
         return _bethe_value(tail, head, score, coupling, on)
 
     most = last = value_at(start)
-    for done in range(0, max_sweeps, SWEEPS):
-        n_sweeps = min(SWEEPS, max_sweeps - done)
+    for done in range(0, max_sweeps, 10):
+        n_sweeps = min(10, max_sweeps - done)
         kernels.propagate(*graph, score, coupling, to_tail, to_head, logits, n_sweeps)
         value = value_at(logits)
         most = max(most, value)
@@ -164,7 +162,7 @@ def _propagated(
 def _bethe_value(tail: Ints, head: Ints, score: Floats, coupling: Floats, on: Floats) -> float:
     """The Bethe value at P(x_i = 1) = on and the best tables of edges, clipped to consistency."""
     a, b = on[tail], on[head]
-    g = np.maximum(np.exp(-coupling), SMALLEST_ODDS)
+    g = np.maximum(np.exp(-coupling), 1e-60)  # squares of smaller ones underflow
     spread = ((1 - g) * (a - b)) ** 2 + g**2 + 2 * g * (1 - g) * (a * (1 - b) + b * (1 - a))
     both = 2 * a * b / (g + (1 - g) * (a + b) + np.sqrt(spread))
     both = np.clip(both, np.maximum(a + b - 1.0, 0.0), np.minimum(a, b))

@@ -1,9 +1,8 @@
-"""Labellings of a graph from the model itself, P(x) proportional to exp(total score), by Gibbs
-sampling.
+"""Gibbs sampling of labellings of a graph, P(x) proportional to exp(total score).
 
-Half of the chains start from a good labelling and half from a random one. What is watched while
-they run until they agree (`markov_chains`) are the total score, a weighted count of states and a
-few random linear functions of the labelling.
+Half of the Markov chains start from a local optimum and half from a random labelling. Convergence
+(`markov_chains`) is judged by the total score, a weighted count of states and a few random linear
+functions of the labelling.
 """
 
 from __future__ import annotations
@@ -19,8 +18,6 @@ from .tables import checked_tables
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-N_FUNCTIONS = 4  # functions that are watched besides the total score
 
 
 def gibbs_samples(
@@ -39,10 +36,10 @@ def gibbs_samples(
 ) -> Draws:
     """Draw labellings from P(x) ~ exp(sum of node scores + sum of edge scores).
 
-    The first half of each chain is thrown away. Chains grow to twice their length until they agree;
-    then labellings are drawn from all of them in turn, as far apart as it takes to forget. Where a
-    model has several modes that no chain leaves, chains from a good and a random start may end in
-    the same one, and then nothing tells.
+    The first half of each chain is discarded. Chains double their length until R-hat is small; then
+    labellings are drawn from all of them in turn, further apart than the autocorrelation time.
+    Where a model has several modes that no chain leaves, all chains may end in the same one, which
+    R-hat does not detect.
 
     Parameters
     ----------
@@ -50,11 +47,11 @@ def gibbs_samples(
     tail, head : integer arrays of shape (n_edges,), every undirected edge once
     node_scores : array of shape (n_nodes, n_states)
     edge_scores : array of shape (n_edges, n_states, n_states), the state of the tail first
-        All finite: a chain may be unable to step around forbidden states.
+        All finite: forbidden states may disconnect the space of a chain.
     n_samples : int
-    n_chains : int, at least 2 to see whether different starts lead to the same place
-    sweeps : first length of the chains; a sweep draws the state of every node anew
-    max_sweeps : length at which chains that still disagree are used with a ConvergenceWarning
+    n_chains : int, at least 2 so that chains from different starts are compared
+    sweeps : first length of the chains; a sweep draws a new state for every node
+    max_sweeps : length at which chains that have not converged are used with a ConvergenceWarning
     tol_rhat : float above 1
     rng : numpy.random.Generator
 
@@ -97,6 +94,7 @@ class _Labellings:
         node_scores: ArrayLike,
         edge_scores: ArrayLike,
         rng: np.random.Generator,
+        n_functions: int = 4,
     ):
         tails, heads = checked_edges(n_nodes, tail, head)
         nodes, edges = checked_tables(n_nodes, tails.size, node_scores, edge_scores)
@@ -108,8 +106,8 @@ class _Labellings:
                 )
         self.nodes = nodes
         self.model = (*half_edges(n_nodes, tails, heads), tails, heads, nodes, edges)
-        self.weights = rng.normal(size=(*nodes.shape, N_FUNCTIONS))
-        self.weights[:, :, 0] = rng.normal(size=nodes.shape[1])  # sees states that flip together
+        self.weights = rng.normal(size=(*nodes.shape, n_functions))
+        self.weights[:, :, 0] = rng.normal(size=nodes.shape[1])  # detects common flips
 
     def start(self, rng: np.random.Generator, near_the_best: bool) -> Ints:
         n_nodes, n_states = self.nodes.shape
@@ -120,7 +118,7 @@ class _Labellings:
         return states
 
     def run(self, state: Ints, rng: np.random.Generator, n_sweeps: int) -> Floats:
-        trace = np.empty((n_sweeps, 1 + N_FUNCTIONS))
+        trace = np.empty((n_sweeps, 1 + self.weights.shape[2]))
         kernels.sweep_nodes(*self.model, self.weights, state, rng, trace)
         return trace
 

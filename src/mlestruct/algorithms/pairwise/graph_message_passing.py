@@ -17,15 +17,15 @@ from .schedule import only_rounding_left, sweeps_needed
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-LOG_FLOOR = -92.0  # of a node marginal's logarithm, about 1e-40
-SINKHORN_ROUNDS = 4
-DAMPING = 0.5
-STUCK = 0.999  # of the gap three looks ago: messages go round in circles
-
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """Marginals of nodes (n, L) and edges (m, L, L) with their certificate."""
+    """Marginals with their certificate: log Z_rho lies in [value, upper_bound].
+
+    nodes : ndarray of shape (n_nodes, L)
+    edges : ndarray of shape (n_edges, L, L)
+    warm : messages into tails and heads, of shape (n_edges, L) each, for the next call
+    """
 
     nodes: Floats
     edges: Floats
@@ -40,10 +40,11 @@ class ReweightedOracle:
 
     Parameters
     ----------
-    n_nodes, tail, head : the graph
-    reweighting : object with rho, counting, into_tail, into_head
+    n_nodes : int
+    tail, head : integer arrays of shape (n_edges,)
+    reweighting : object with rho, counting, into_tail, into_head, as `structures.rho.Reweighting`
     is_forest : bool
-        Then one sweep from the leaves of the trees and back is exact.
+        If True, one sweep from the leaves of the trees and back is exact.
     """
 
     def __init__(self, n_nodes: int, tail: Any, head: Any, reweighting: Any, is_forest: bool):
@@ -73,7 +74,7 @@ class ReweightedOracle:
         tol: float,
         max_sweeps: int,
     ) -> Answer:
-        """Marginals under the scores `nodes` (n, L) and `pairs` (m, L, L).
+        """Marginals under node scores (n_nodes, L) and edge scores `pairs` (n_edges, L, L).
 
         `value` evaluates <scores, tau> + H_rho(tau) at feasible marginals.
         """
@@ -103,11 +104,11 @@ class ReweightedOracle:
                 self.into_tail, self.into_head, nodes, pairs, table, peak,
                 to_tail, to_head, beliefs,
             )  # fmt: skip
-            marginals = np.exp(np.maximum(beliefs, LOG_FLOOR))
+            marginals = np.exp(np.maximum(beliefs, -92.0))  # at least 1e-40
             marginals /= marginals.sum(axis=1, keepdims=True)
             kernels.edge_tables(
                 self.tail, self.head, self.rho, pairs, table, to_tail, to_head, beliefs,
-                marginals, tables, SINKHORN_ROUNDS, 1e-13,
+                marginals, tables,
             )  # fmt: skip
             found = value(marginals, tables)
             if found > least or best is None:
@@ -119,6 +120,6 @@ class ReweightedOracle:
             if most - least <= tol or sweeps >= max_sweeps or only_rounding_left(gaps, upper):
                 break
             following = min(sweeps_needed(gaps, following, tol), max_sweeps - sweeps)
-            if len(gaps) > 3 and gaps[-1] > STUCK * gaps[-4]:
-                damping = DAMPING
+            if len(gaps) > 3 and gaps[-1] > 0.999 * gaps[-4]:  # messages oscillate
+                damping = 0.5
         return Answer(*best, least, max(most, least), (to_tail, to_head), sweeps)

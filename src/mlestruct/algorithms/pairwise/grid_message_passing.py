@@ -10,17 +10,18 @@ from .schedule import only_rounding_left, sweeps_needed
 
 Floats = NDArray[np.float64]
 
-LARGEST_SCORE = 150.0  # of a node, and below of an edge, that the linear domain can represent
-LARGEST_COUPLING = 50.0
-
 
 def in_linear_range(shape: tuple[int, int], scores: Floats) -> bool:
-    """Whether the scores are small enough for the linear domain."""
+    """Whether the linear domain represents the scores.
+
+    Odds exp(score) and strengths exp(2 coupling), and products of a few of them, must be in the
+    range of floating-point numbers.
+    """
     n_nodes = shape[0] * shape[1]
     nodes, edges = scores[:n_nodes], scores[n_nodes:]
     return bool(
-        max(nodes.max(initial=0.0), -nodes.min(initial=0.0)) <= LARGEST_SCORE
-        and max(edges.max(initial=0.0), -edges.min(initial=0.0)) <= LARGEST_COUPLING
+        max(nodes.max(initial=0.0), -nodes.min(initial=0.0)) <= 150.0
+        and max(edges.max(initial=0.0), -edges.min(initial=0.0)) <= 50.0
     )
 
 
@@ -29,7 +30,8 @@ def grid_marginals(
 ) -> tuple[Floats, float, float, Floats, int]:
     """(tau, value, upper bound, warm, sweeps) in minimal coordinates; see `BinaryPairwise`.
 
-    `warm` holds the backward messages, shape (2, n_nodes).
+    scores and tau have the shape (n_nodes + n_edges,); `warm` holds the backward messages, shape
+    (2, n_nodes). log Z_rho lies in [value, upper bound].
     """
     height, width = shape
     n = height * width

@@ -2,8 +2,8 @@
 
 Nodes are eliminated one after another. The *bucket* of a node has a table over its own state and
 those of its separator: the nodes that its elimination couples. All of them are eliminated later;
-the first of them is the node's parent, to which the bucket sends a message over the separator. What
-stays behind is the conditional distribution of the node given its separator. From the conditionals,
+the first of them is the node's parent, to which the bucket sends a message over the separator. The
+bucket keeps the conditional distribution of the node given its separator. From the conditionals,
 last bucket first, follow marginals and independent draws (Koller and Friedman, Probabilistic
 Graphical Models, chapters 9 and 10). Messages are logarithms and conditionals plain numbers, so
 that scores may have any size and -inf forbids a state.
@@ -29,9 +29,9 @@ Ints = NDArray[np.int64]
 
 
 class Bucket(NamedTuple):
-    """One elimination; everyone is named by their place in the order.
+    """One elimination; nodes of the separator are given by their place in the order.
 
-    `separator` rises, so its first member is the parent. `edges` are the edges to its members:
+    `separator` is increasing, so its first member is the parent. `edges` are the edges to members:
     (number of the edge, place of the other end in the separator, whether this node is the tail).
     """
 
@@ -51,7 +51,7 @@ class JunctionTree:
     edge_scores : array of shape (n_edges, n_states, n_states), the state of the tail first
         Scores of -inf forbid a state or a pair of states.
     order : integer array of shape (n_nodes,), optional
-        The elimination order; that of an earlier tree of the same graph saves the search.
+        The elimination order, such as that of an earlier tree of the same graph; searched if None.
 
     Attributes
     ----------
@@ -120,8 +120,8 @@ class JunctionTree:
     def _eliminate(self, absorb: Callable[[Floats], Floats]) -> float:
         """Eliminate all nodes; log Z, or the best score, as `absorb` sums or maximises.
 
-        `absorb` is given the table of each bucket, its own node on axis 0, to do with as it likes,
-        and returns the message over the other axes. Scores and messages are shifted so that the
+        `absorb` takes the table of each bucket, its own node on axis 0, which it may overwrite, and
+        returns the message over the other axes. Scores and messages are shifted so that the
         largest is 0; the shifts add up to the result.
         """
         inbox: list[list[tuple[tuple[int, ...], Floats]]] = [[] for _ in self._buckets]

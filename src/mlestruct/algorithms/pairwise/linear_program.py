@@ -21,8 +21,6 @@ from ._conditional_modes_kernels import conditional_modes
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-SNAP = 1e-11  # entries this close to 0 or 1 are meant to be exactly that
-
 
 class LocalPolytope:
     """Linear program over the local polytope of a graph whose scores change from call to call.
@@ -56,7 +54,7 @@ class LocalPolytope:
 
     @cached_property
     def _highs(self) -> highspy.Highs:
-        """Made when first needed; rounding does without."""
+        """Built when first needed; `integral` does not need it."""
         constraints = _constraints(self.n_nodes, self.tail, self.head, self.n_states)
         return _program(constraints, self.n_nodes)
 
@@ -65,8 +63,8 @@ class LocalPolytope:
     ) -> tuple[Floats, float]:
         """A vertex `tau`, of the shape of `scores`, that maximises scores . tau, and the maximum.
 
-        `fresh` forgets the last basis: where there are several optima, which one is found then
-        depends on the scores only. `max_time` is in seconds.
+        `fresh` discards the last basis: where there are several optima, the one found then depends
+        on the scores only. `max_time` is in seconds.
 
         Raises
         ------
@@ -87,12 +85,12 @@ class LocalPolytope:
                 self._highs.clearSolver()
                 raise RuntimeError(f"HiGHS stopped with: {self._highs.modelStatusToString(status)}")
             tau = np.array(self._highs.getSolution().col_value)
-        tau[np.abs(tau) <= SNAP] = 0.0
-        tau[np.abs(tau - 1.0) <= SNAP] = 1.0
+        for integer in (0.0, 1.0):  # up to the tolerance of HiGHS
+            tau[np.abs(tau - integer) <= 1e-11] = integer
         return tau, float((given * tau).sum())
 
     def integral(self, tau: ArrayLike, scores: ArrayLike) -> Ints:
-        """A good labelling, int64 of shape (n_nodes,).
+        """A labelling of large score, int64 of shape (n_nodes,).
 
         The most probable state of every node, improved by iterated conditional modes.
         """
@@ -153,7 +151,7 @@ def _program(constraints: csr_array, n_nodes: int) -> highspy.Highs:
     options: dict[str, bool | int | float | str] = {
         "output_flag": False,
         "threads": 1,
-        "solver": "simplex",  # dual: from a warm basis, too, ahead of primal at 1 % change and more
+        "solver": "simplex",  # dual: faster than primal, also from a warm basis
         "primal_feasibility_tolerance": 1e-10,
         "dual_feasibility_tolerance": 1e-10,
     }

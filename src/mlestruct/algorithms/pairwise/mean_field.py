@@ -1,7 +1,7 @@
 """A proven lower bound of log Z for pairwise models: independent nodes (naive mean field).
 
-For any distribution q over labellings, log Z >= <scores, its marginals> + its entropy. If the nodes
-are independent, both are easy to evaluate, and coordinate ascent finds a good q.
+For any distribution q over labellings, log Z >= <scores, marginals of q> + entropy of q. If the
+nodes are independent, both are cheap to evaluate; coordinate ascent improves q.
 """
 
 from __future__ import annotations
@@ -33,12 +33,13 @@ def mean_field(
 ) -> tuple[Floats, float]:
     """Distributions of independent nodes with a large <scores, .> + entropy, and that value.
 
-    The value is at most log Z, whatever the distributions are. Each start is improved node by node
-    until a sweep gains no more than `tol` per node; the best end is kept.
+    The value is at most log Z for any distributions. Each start is improved node by node until a
+    sweep gains no more than `tol` per node; the best result is kept.
 
     Parameters
     ----------
-    n_nodes, tail, head : the graph
+    n_nodes : int
+    tail, head : integer arrays of shape (n_edges,), every undirected edge once
     node_scores : array of shape (n_nodes, n_states)
     edge_scores : array of shape (n_edges, n_states, n_states), tail state first
     starts : arrays of shape (n_nodes, n_states), distributions up to scale; None: uniform ones

@@ -1,7 +1,7 @@
 """MAP decoding of binary pairwise graphs over the local polytope: roof duality by max-flow.
 
 Maximises unary . x + coupling . xi over 0 <= xi_e <= min(x_i, x_j), xi_e >= x_i + x_j - 1. The
-optimum is half-integral; nodes at 0 or 1 have that label in every best labelling.
+optimum is half-integral; nodes at 0 or 1 have that label in every optimal labelling.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ._qpbo_kernels import (
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-PATIENCE = 100  # augmentations per node and edge before capacities are rounded; 1 is usual
+PATIENCE = 100  # augmentations per node and edge before capacities are rounded; 1 is typical
 
 
 class QPBO:
@@ -49,7 +49,7 @@ class QPBO:
         self.n_nodes = int(n_nodes)
         self.tail, self.head = checked_edges(n_nodes, tail, head)
         m = self.n_edges = self.tail.size
-        # Edges are renumbered by their lower end: neighbours in the graph, neighbours in memory.
+        # Edges are renumbered by their lower end, so that neighbours are close in memory.
         low, high = np.minimum(self.tail, self.head), np.maximum(self.tail, self.head)
         order = np.lexsort((high, low))
         ptr, half = half_edges(n_nodes, low[order], high[order])
@@ -63,7 +63,7 @@ class QPBO:
         self._slot = np.ascontiguousarray(slot.reshape(2, m).T)
         self._incident = np.stack([other, order[edge]], axis=1).astype(np.int32)
         self._max_degree = int(np.diff(ptr).max())
-        self._buffers: list[_Buffers] = []  # one per thread that was ever solving
+        self._buffers: list[_Buffers] = []  # one per thread that has called solve
 
     def solve(self, unary: ArrayLike, coupling: ArrayLike) -> tuple[Floats, Floats, float]:
         """x of shape (n_nodes,) and xi of shape (n_edges,), in {0, 1/2, 1}, and the optimum.
@@ -97,9 +97,9 @@ class QPBO:
         return x, xi, float((u * x).sum() + (w * xi).sum())
 
     def integral(self, x: ArrayLike, unary: ArrayLike, coupling: ArrayLike) -> Ints:
-        """A good labelling, int64 of shape (n_nodes,), that keeps the nodes `x` has decided.
+        """A labelling of large score, int64 of shape (n_nodes,), with the integral nodes of `x`.
 
-        Never worse than giving all undecided nodes the same label.
+        Its score is at least that of giving all half-integral nodes the same label.
         """
         u, w = self._checked(unary, coupling)
         half = checked_scores("x", x, self.n_nodes)
@@ -117,7 +117,7 @@ class QPBO:
         return best
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copies and other processes get buffers of their own."""
+        """Copies and other processes allocate their own buffers."""
         return type(self), (self.n_nodes, self.tail, self.head)
 
     def _checked(self, unary: ArrayLike, coupling: ArrayLike) -> tuple[Floats, Floats]:
@@ -128,11 +128,11 @@ class QPBO:
 
 
 _VALUES = np.array([0.0, 1.0, 0.5])  # by label
-_INTEGRAL = np.array([0.0, 1.0, 1.0])  # without repulsion, nodes out of reach may take either
+_INTEGRAL = np.array([0.0, 1.0, 1.0])  # without repulsion, free nodes may take either label
 
 
 class _Buffers:
-    """What one solve writes to."""
+    """Work space of one solve."""
 
     def __init__(self, n: int, m: int) -> None:
         self.arcs = np.empty((2 * m, 2), np.int32)

@@ -1,22 +1,23 @@
-"""When to look at the certificate of a converging oracle, and when to give up."""
+"""When to evaluate the certificate of an iterative oracle, and when to stop."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import ceil, log
 
-LONGEST = 8  # sweeps between certificates
 
+def sweeps_needed(gaps: Sequence[float], last: int, tol: float, longest: int = 8) -> int:
+    """Sweeps until the next certificate, from the convergence rate over the `last` sweeps.
 
-def sweeps_needed(gaps: Sequence[float], last: int, tol: float) -> int:
-    """Sweeps until the next certificate, at the rate at which the `last` ones converged."""
+    At most `longest`: a certificate costs about as much as a sweep.
+    """
     if not tol > 0.0:
-        return LONGEST
+        return longest
     if len(gaps) < 2 or not 0.0 < gaps[-1] < gaps[-2]:
         return 1
     rate = log(gaps[-2] / gaps[-1]) / last
-    wanted = (log(gaps[-1]) - log(tol)) / rate if rate > 0.0 else LONGEST
-    return max(ceil(min(wanted, LONGEST)), 1)
+    wanted = (log(gaps[-1]) - log(tol)) / rate if rate > 0.0 else longest
+    return max(ceil(min(wanted, longest)), 1)
 
 
 def only_rounding_left(gaps: Sequence[float], scale: float) -> bool:

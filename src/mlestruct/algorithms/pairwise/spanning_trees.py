@@ -87,13 +87,13 @@ def violating_nodes(
 ) -> Ints | None:
     """Nodes S with rho(E(S)) > |S| - 1 + tol, or None if rho >= 0 is in the forest polytope.
 
-    One node after another is relieved of the weight that points into it, by augmenting paths
+    The weight that points into a node is moved off it by augmenting paths, node after node
     (Cunningham 1985). This is exact, and local enough for graphs of many thousand nodes.
     """
     if len(tail) == 0:
         return None
     flow, order, _ = _flow(n_nodes, tail, head, rho)
-    # A whole component is the commonest violation, and the slowest to find by paths.
+    # A whole component is the most frequent violation, and the slowest to find by paths.
     _, component = connected_components(_adjacency(n_nodes, tail, head), directed=False)
     size = np.bincount(component)
     excess = np.bincount(component[tail], rho, minlength=len(size)) - (size - 1)
