@@ -15,7 +15,7 @@ from sklearn.model_selection import GridSearchCV
 
 import mlestruct
 from mlestruct import BipartiteMatchingCRF, GridCRF, MatchingCRF, PairInput
-from mlestruct.baselines import StructuredSVM, hinge_dual, planes
+from mlestruct.baselines import StructuredSVM, hinge_dual, structured_svm
 from mlestruct.structures import BinaryPairwise, Chains, Pairwise, PairwiseGraph
 
 EXACT = ("bipartite", "group", "tree", "chain")  # decoders without a relaxation
@@ -160,7 +160,8 @@ def test_averages_weight_the_kth_iterate_by_k(monkeypatch):
 
 @pytest.mark.parametrize("most", [1, 2, 3])
 def test_few_remembered_outputs_give_the_same_optimum(most, monkeypatch):
-    monkeypatch.setattr(planes, "MOST", most)
+    few = structured_svm.HingeFrankWolfe(memory=most)
+    monkeypatch.setattr(StructuredSVM, "_algorithm", lambda self: few)
     data = samples_of("group", 1)
     machine = quietly(machine_of(data, alpha=1.0, tol=1e-4, max_iter=300), data.X, data.Y)
     best = enumerated_optimum(data, 1.0)

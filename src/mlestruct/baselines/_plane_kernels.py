@@ -1,4 +1,4 @@
-"""Kernels of steps between the outputs that a dual point of the hinge loss is a mean of.
+"""Kernels of steps between the cutting planes whose mean is a dual point of the hinge loss.
 
 A plane is an output's r and loss. Of every block the first `count` places are used; `products` are
 the inner products of their r.
@@ -7,8 +7,6 @@ the inner products of their r.
 import numpy as np
 
 from .._compile import kernel, summing_kernel
-
-SETTLED = 0.1  # rounds end when they gain less than this part of what the first one gained
 
 
 @summing_kernel
@@ -53,7 +51,7 @@ def improve(r, losses, weights, products, count, part, total, alpha, rounds):
         gain = slopes[best] - slopes[worst]
         if gain <= enough:
             break
-        enough = max(enough, SETTLED * gain)
+        enough = max(enough, 0.1 * gain)  # of the first round: other blocks come next
         apart = products[best, best] - 2.0 * products[best, worst] + products[worst, worst]
         step = weights[worst]
         if alpha * gain < step * apart:

@@ -25,15 +25,13 @@ from .planes import Planes
 
 Floats = NDArray[np.float64]
 
-ZERO_LOSS = 1e-9
-
 
 class HingeDual:
-    """A dual point: outputs of every block and their weights."""
+    """A dual point: outputs of every block and their weights, at most `memory` per block."""
 
-    def __init__(self, problem: DualProblem):
+    def __init__(self, problem: DualProblem, memory: int):
         self.problem = problem
-        self.planes = Planes(len(problem.blocks), problem.n_features)
+        self.planes = Planes(len(problem.blocks), problem.n_features, memory)
         self.wrong = [_share_of_wrong_nodes(block) for block in problem.blocks]
 
     def with_alpha(self, problem: DualProblem) -> HingeDual:
@@ -51,7 +49,7 @@ class HingeDual:
         return self.planes.value(self.problem.alpha)
 
     def refresh(self) -> None:
-        """Make the most of the outputs that are known, and remove accumulated rounding."""
+        """Improve the weights of all planes, and remove accumulated rounding."""
         self.planes.improve(self.problem.alpha)
         self.planes.refresh()
 
@@ -99,9 +97,9 @@ def _share_of_wrong_nodes(block: Block) -> tuple[float, Floats]:
     structure: Any = block.structure
     constant, scores = structure.hamming_loss(block.observed)
     own = constant + block.observed.dot(scores)
-    if abs(own) > ZERO_LOSS:
+    if abs(own) > 1e-9:
         raise ValueError(
-            f"{type(structure).__name__}: the observed output has a loss of {own:.3g} beside "
+            f"{type(structure).__name__}: the observed output has a loss of {own:.3g} against "
             "itself. Where nodes with a capacity above 1 may use less of it, the share of wrong "
             "partners is not linear; fill all capacities (perfect=True) or use a CRF"
         )

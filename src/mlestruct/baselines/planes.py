@@ -1,8 +1,8 @@
-"""The outputs that every block's dual point is a mean of, and steps between them.
+"""The working set of cutting planes: outputs whose mean is a block's dual point.
 
-Such steps need no decoding: block-coordinate pairwise Frank-Wolfe over the outputs met so far. It
-gets along where steps towards the most violating output alone zigzag (Shah, Kolmogorov and Lampert
-2015; Osokin, Alayrac, Lukasewitz, Dokania and Lacoste-Julien 2016).
+Steps between them need no decoding: block-coordinate pairwise Frank-Wolfe over the outputs decoded
+so far. It converges where steps towards the most violating output alone zigzag (Shah, Kolmogorov
+and Lampert 2015; Osokin, Alayrac, Lukasewitz, Dokania and Lacoste-Julien 2016).
 """
 
 from __future__ import annotations
@@ -16,18 +16,16 @@ from . import _plane_kernels as kernels
 
 Floats = NDArray[np.float64]
 
-MOST = 30  # outputs that a block remembers
-NUMBERS = 20_000_000  # that all of them may hold together
-ROUNDS = 30  # of moving weight from one known output of a block to another
-PASSES = 100  # over all blocks without decoding
-PASS_NUMBERS = 20_000_000  # that such passes may read, which takes some hundredths of a second
-WORTHWHILE = 0.05  # such passes end when they gain less than this part of what the first one gained
+NUMBERS = 20_000_000  # held by all planes (160 MB), or read between two decodings (about 20 ms)
 
 
 class Planes:
-    """Of every block's outputs their r and loss, and weights; at first only the observed output.
+    """A plane is the r and the loss of an output; every block starts with the observed one.
 
-    Those of the least weight are merged into their mean where there are too many.
+    Parameters
+    ----------
+    memory : int, planes per block; beyond it those of the least weight are merged into their mean.
+        It also limits how often a step moves weight from one plane of a block to another.
 
     Attributes
     ----------
@@ -35,9 +33,9 @@ class Planes:
     total : ndarray of shape (n_features,), their sum
     """
 
-    def __init__(self, n_blocks: int, n_features: int):
-        most = min(max(NUMBERS // max(n_blocks * n_features, 1), 1), MOST)
-        places = most + 1
+    def __init__(self, n_blocks: int, n_features: int, memory: int):
+        self._rounds = memory
+        places = min(max(NUMBERS // max(n_blocks * n_features, 1), 1), memory) + 1
         self._r = np.zeros((n_blocks, places, n_features))
         self._losses = np.zeros((n_blocks, places))
         self._weights = np.zeros((n_blocks, places))
@@ -71,26 +69,26 @@ class Planes:
         return *places, int(self._counts[m])
 
     def add(self, m: int, r: Floats, loss: float, alpha: float) -> None:
-        """One more output of block m, and the best weights of all that it knows."""
+        """Add a plane to block m and improve the weights of its planes."""
         kernels.add_plane(*self._of(m), r, loss)
         self._counts[m] += 1
-        kernels.improve(*self._of(m), self.parts[m], self.total, alpha, ROUNDS)
+        kernels.improve(*self._of(m), self.parts[m], self.total, alpha, self._rounds)
         if self._counts[m] == self._losses.shape[1]:
             kernels.make_room(*self._of(m))
             self._counts[m] -= 1
             self._weights[m, self._counts[m]] = 0.0
 
     def improve(self, alpha: float) -> None:
-        """Passes over all blocks between the outputs they know."""
+        """Up to 100 passes over all blocks, moving weight between their planes."""
         first, before = None, self.value(alpha)
         numbers = int(self._counts.sum()) * self.total.shape[0]
-        for _ in range(min(max(PASS_NUMBERS // max(numbers, 1), 1), PASSES)):
+        for _ in range(min(max(NUMBERS // max(numbers, 1), 1), 100)):
             kernels.sweep(
                 self._r, self._losses, self._weights, self._products, self._counts,
-                self.parts, self.total, alpha, ROUNDS,
+                self.parts, self.total, alpha, self._rounds,
             )  # fmt: skip
             after = self.value(alpha)
             gain, before = after - before, after
             first = gain if first is None else first
-            if gain <= WORTHWHILE * first:
+            if gain <= 0.05 * first:  # the next decodings gain more
                 break

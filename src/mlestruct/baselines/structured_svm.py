@@ -1,8 +1,8 @@
 """`StructuredSVM`: the margin-rescaled hinge loss over the outputs of any estimator.
 
 Block-coordinate Frank-Wolfe: one loss-augmented MAP call, one block, exact line searches
-(Lacoste-Julien, Jaggi, Schmidt and Pletscher 2013). Blocks remember the outputs they have met, so
-that after each pass their weights are improved without decoding (see `planes`). The objective and
+(Lacoste-Julien, Jaggi, Schmidt and Pletscher 2013). Blocks keep the outputs decoded so far, so that
+after each pass their weights are improved without decoding (see `planes`). The objective and
 its dual are in `hinge_dual`.
 """
 
@@ -89,16 +89,18 @@ class HingeFrankWolfe:
     """Minimises the regularised hinge loss of all blocks.
 
     averaging : return the mean of the iterates after all block steps, the k-th weighted by k
+    memory : number of outputs that a block keeps
 
     Without it the best theta that was certified is returned: an iterate or, where iterates get
     worse, their average.
 
-    A certificate costs a MAP call per block. It is made when the gaps met in a pass promise that
-    `tol` is reached, and beyond that after ever more passes, ten at the most. It belongs to the
-    theta that is returned: its objective minus the best dual value.
+    A certificate costs a MAP call per block. It is computed when the sum of the block gaps of a
+    pass is within `tol`, and otherwise after an increasing number of passes, ten at the most. It
+    belongs to the theta that is returned: its objective minus the best dual value.
     """
 
     averaging: bool = False
+    memory: int = 30
 
     name = "bcfw"
 
@@ -116,7 +118,7 @@ class HingeFrankWolfe:
         dual value and `primal` minus the smallest hinge objective. Only certificates use threads.
         """
         rng = random_state if random_state is not None else np.random.default_rng()
-        dual = HingeDual(problem) if warm is None else warm.with_alpha(problem)
+        dual = HingeDual(problem, self.memory) if warm is None else warm.with_alpha(problem)
         with threaded_map(n_jobs, len(problem.blocks)) as each:
             descent = _Descent(dual, Monitor(stopping, self.name), self.averaging, each)
 
@@ -133,7 +135,7 @@ class HingeFrankWolfe:
 
 
 class _Descent:
-    """One run: the dual point, the average of iterates, and what has been certified."""
+    """One run: the dual point, the average of the iterates, and the last certificate."""
 
     def __init__(self, dual: HingeDual, monitor: Monitor, averaging: bool, each: Each):
         self.dual, self.monitor, self.averaging, self.each = dual, monitor, averaging, each
@@ -147,38 +149,38 @@ class _Descent:
         if self.certify(0) if warm else _record_zero(monitor, self.dual):
             return
         due = 1
-        for sweep in range(1, stopping.max_iter + 1):
-            met = self.sweep(rng)
-            promising = met <= monitor.tolerance and not self.averaging
-            final = sweep == stopping.max_iter or monitor.out_of_time()
-            if promising or final or sweep >= due:
-                due = certificate_after(sweep)
-                if self.certify(sweep):
+        for iteration in range(1, stopping.max_iter + 1):
+            gap = self.one_pass(rng)
+            near = gap <= monitor.tolerance and not self.averaging
+            final = iteration == stopping.max_iter or monitor.out_of_time()
+            if near or final or iteration >= due:
+                due = certificate_after(iteration)
+                if self.certify(iteration):
                     return
 
-    def sweep(self, rng: np.random.Generator) -> float:
-        """One pass; the sum of the gaps met."""
-        met = 0.0
+    def one_pass(self, rng: np.random.Generator) -> float:
+        """A step of every block; the sum of their gaps, each before its step."""
+        total = 0.0
         for m in rng.permutation(self.n_blocks).tolist():
-            met += self.dual.step(m)
+            total += self.dual.step(m)
             self.average.add(self.dual.theta)
             self.monitor.oracle_calls += 1
             if self.monitor.out_of_time():
                 break
         self.dual.refresh()
-        return met
+        return total
 
-    def certify(self, sweep: int) -> bool:
-        """Bounds of the optimum; True if it is time to stop."""
+    def certify(self, iteration: int) -> bool:
+        """Bounds of the optimum; True if the solver should stop."""
         mean = self.average.value.copy()
-        theta = mean if self.averaging and sweep else self.dual.theta
+        theta = mean if self.averaging and iteration else self.dual.theta
         value = self.objective(theta)
-        if not self.averaging and sweep and value >= -self.monitor.primal:
-            # Under weak regularisation iterates may jump about; their average does not.
+        if not self.averaging and iteration and value >= -self.monitor.primal:
+            # Under weak regularisation iterates oscillate; their average is often better.
             of_mean = self.objective(mean)
             theta, value = (mean, of_mean) if of_mean < value else (theta, value)
         self.latest = theta, value
-        return self.monitor.record(sweep, theta, dual=-self.dual.value(), primal=-value)
+        return self.monitor.record(iteration, theta, dual=-self.dual.value(), primal=-value)
 
     def objective(self, theta: Floats) -> float:
         self.monitor.oracle_calls += self.n_blocks
