@@ -38,7 +38,7 @@ def noisy_copies(sizes, n_samples=12, noise=0.8, seed=0):
 
 
 def masked(X, Y, seed=0, allowed=0.6):
-    """Some pairs forbidden, never observed ones; settled pairs come about by themselves."""
+    """Some pairs forbidden, never observed ones; that fixes some of the others."""
     rng = np.random.default_rng(seed)
     out = []
     for x, y in zip(X, Y, strict=True):
@@ -202,8 +202,8 @@ def test_stopping_early_keeps_the_best():
     assert model.n_iter_ == 0
 
 
-# ---------------------------------------------------------------------- manners
-def test_scikit_learn_manners():
+# ---------------------------------------------------------------------- scikit-learn, files
+def test_cloning_and_grid_search():
     X, Y, _ = CASES["ragged"]
     model = learner_of(feature_names=["a", "b", "c"])
     assert repr(clone(model)) == repr(model)

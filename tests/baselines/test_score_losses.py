@@ -1,4 +1,4 @@
-"""Baselines: exact gradients, known optima, and the library's own oracle as a reference."""
+"""Losses of score tables: exact gradients, known optima, and the marginal oracle as a reference."""
 
 import numpy as np
 import pytest
@@ -154,7 +154,7 @@ def test_sinkhorn_of_a_rectangle_leaves_columns_free():
     assert (P.sum(axis=0) < 1.0).all()
 
 
-# ---------------------------------------------------------------------- manners
+# ---------------------------------------------------------------------- scikit-learn, files
 @pytest.mark.parametrize("model", ALL, ids=str)
 def test_learns_and_reports(model):
     X, Y = noisy_pairs(n_samples=20, noise=0.2)

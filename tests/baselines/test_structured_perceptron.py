@@ -137,7 +137,7 @@ def test_mistakes_that_remain_are_no_failure():
     assert model.objective_ >= 1.0
 
 
-# ---------------------------------------------------------------------- manners
+# ---------------------------------------------------------------------- scikit-learn, files
 @EVERY
 def test_there_is_neither_probability_nor_alpha(name):
     data = samples_of(name)
@@ -149,7 +149,7 @@ def test_there_is_neither_probability_nor_alpha(name):
 
 
 @EVERY
-def test_scikit_learn_manners(name):
+def test_cloning_and_grid_search(name):
     data = samples_of(name, n_samples=6)
     model = perceptron_of(data)
     copy = clone(model)

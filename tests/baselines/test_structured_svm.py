@@ -144,18 +144,18 @@ def test_an_average_converges_by_its_own_gap(name):
 
 def test_averages_weight_the_kth_iterate_by_k(monkeypatch):
     data = samples_of("bipartite", 0, n_samples=6)
-    met = []
+    iterates = []
     step = hinge_dual.HingeDual.step
 
     def watched(self, m):
         gap = step(self, m)
-        met.append(self.theta.copy())
+        iterates.append(self.theta.copy())
         return gap
 
     monkeypatch.setattr(hinge_dual.HingeDual, "step", watched)
     machine = quietly(machine_of(data, averaging=True, max_iter=1), data.X, data.Y)
-    k = np.arange(1, len(met) + 1)
-    np.testing.assert_allclose(machine.coef_, k @ np.array(met) / k.sum(), rtol=1e-12)
+    k = np.arange(1, len(iterates) + 1)
+    np.testing.assert_allclose(machine.coef_, k @ np.array(iterates) / k.sum(), rtol=1e-12)
 
 
 @pytest.mark.parametrize("most", [1, 2, 3])
@@ -182,7 +182,7 @@ def test_certificates_are_rare():
 
 
 def test_weak_regularisation_is_no_worse_than_none_at_all():
-    """Iterates of a few passes jump about; what is returned beats zero weights."""
+    """Iterates of a few passes oscillate; the returned weights are better than zero weights."""
     rng = np.random.default_rng(0)
     X = [rng.normal(size=(8, 8, 12)) for _ in range(20)]
     truth = rng.normal(size=12)
@@ -302,7 +302,7 @@ def test_hamming_loss_of_a_fraction_is_its_mean():
         assert constant + middle @ scores == pytest.approx(wrong)
 
 
-# ---------------------------------------------------------------------- manners
+# ---------------------------------------------------------------------- scikit-learn, files
 @EVERY
 def test_there_are_no_probabilities(name):
     data = samples_of(name)
@@ -325,7 +325,7 @@ def test_paths_are_certified_at_every_alpha(name):
 
 
 @EVERY
-def test_scikit_learn_manners(name):
+def test_cloning_and_grid_search(name):
     data = samples_of(name, n_samples=6)
     machine = machine_of(data, tol=1e-2)
     copy = clone(machine)

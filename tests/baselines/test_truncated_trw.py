@@ -1,4 +1,4 @@
-"""Truncated message passing: the same optimum with many sweeps, honest about few."""
+"""Truncated message passing: the optimum of GridCRF with many sweeps, another point with few."""
 
 import warnings
 

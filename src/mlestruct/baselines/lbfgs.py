@@ -48,7 +48,7 @@ def lbfgs(
 
 
 class PenalisedLoss:
-    """loss(theta) + alpha/2 |theta|^2 and its gradient; remembers the last evaluation.
+    """loss(theta) + alpha/2 |theta|^2 and its gradient; keeps the last evaluation.
 
     Attributes
     ----------

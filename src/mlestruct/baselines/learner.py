@@ -1,8 +1,8 @@
 """What the learners share: they train the model of a CRF estimator by an algorithm of their own.
 
-The estimator reads samples and labels, knows the output space and decodes; it also says how long to
-learn (`tol`, `max_iter`, `max_time`, `callback`), with which random numbers and threads. Its
-`solver`, `warm_start` and, where no entropy is involved, `rho` have no effect.
+The estimator validates samples and labels, builds their output spaces and decodes. Its parameters
+also set the budget (`tol`, `max_iter`, `max_time`, `callback`), random numbers and threads. Its
+`solver`, its `warm_start` and, where the algorithm needs no entropy, its `rho` have no effect.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Learner(MetaEstimatorMixin, CertifiedModel):
         return self.estimator.stopping()
 
     def _reader(self) -> StructuredEstimator:
-        """A clone of the estimator, without its callback: that one is not to be copied."""
+        """A clone of the estimator, without its callback, which may not allow a copy."""
         if not isinstance(self.estimator, StructuredEstimator):
             raise TypeError(
                 f"estimator: expected a CRF estimator such as GridCRF(), got {self.estimator!r}"
@@ -86,7 +86,7 @@ class Learner(MetaEstimatorMixin, CertifiedModel):
         """
         reader, algorithm, stopping = self._reader(), self._algorithm(), self._stopping()
         problem = self._problem(reader, X, Y, sample_weight)
-        # Random numbers and callbacks are those of the caller, not of a clone.
+        # The caller's own callback and random numbers, not copies of them.
         result = algorithm.solve(
             problem, stopping, None, self.estimator.generator(), self.estimator.n_threads()
         )

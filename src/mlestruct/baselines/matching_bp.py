@@ -94,13 +94,13 @@ class MatchingBP(ProbabilisticLearner):
     def _keep(self, result: Result, tol: float) -> None:
         super()._keep(result, tol)
         blocks = result.state.blocks
-        open_runs = sum(not block.converged for block in blocks)
+        n_open = sum(not block.converged for block in blocks)
         self.n_sweeps_ = sum(block.sweeps for block in blocks)
         self.n_unconverged_ = sum(block.unconverged for block in blocks)
-        if open_runs:
+        if n_open:
             self.converged_ = False
             warnings.warn(
-                f"MatchingBP: at coef_ the messages of {open_runs} samples did not converge in "
+                f"MatchingBP: at coef_ the messages of {n_open} samples did not converge in "
                 f"{self.max_sweeps} sweeps ({self.n_unconverged_} runs in all), so the gradient is "
                 "inexact. Raise max_sweeps or alpha, lower rho, or loosen bp_tol.",
                 ConvergenceWarning,
@@ -110,7 +110,7 @@ class MatchingBP(ProbabilisticLearner):
     def predict_marginals(
         self, X: Any, tol: float | None = None, method: str | None = None, **options: Any
     ) -> list[Any]:
-        """The beliefs, per sample of shape (n_rows, n_cols); a warning tells if some are not final.
+        """The beliefs, per sample of shape (n_rows, n_cols); warns if messages do not converge.
 
         `tol` is by default `bp_tol`. Other methods, and what they return, are those of
         `BipartiteMatchingCRF`.
@@ -125,10 +125,10 @@ class MatchingBP(ProbabilisticLearner):
         blocks = algorithm.messages([block for block, _ in prepared])
         with threaded_map(self.estimator_.n_threads(), len(blocks)) as each:
             found = list(each(lambda messages: messages.beliefs(self.coef_)[1], blocks))
-        open_runs = sum(not messages.converged for messages in blocks)
-        if open_runs:
+        n_open = sum(not messages.converged for messages in blocks)
+        if n_open:
             warnings.warn(
-                f"predict_marginals: the messages of {open_runs} samples did not converge in "
+                f"predict_marginals: the messages of {n_open} samples did not converge in "
                 f"{self.max_sweeps} sweeps",
                 ConvergenceWarning,
                 stacklevel=2,

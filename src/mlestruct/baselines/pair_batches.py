@@ -39,7 +39,7 @@ class Batch:
 class ScoreLossLearner(RegularizedLearner):
     """Minimises  sum of losses + alpha/2 |theta|^2  over theta, by L-BFGS.
 
-    Subclasses say what the loss of the scores is and what they call marginals. The estimator is a
+    Subclasses define the loss of the scores and the marginals. The estimator is a
     `BipartiteMatchingCRF`; samples are dense arrays of shape (n_rows, n_cols, n_features).
     """
 

@@ -154,12 +154,12 @@ class AveragedPerceptron:
 
         result = run(problem, monitor, loop, lambda: state.average)
         result.theta, result.state = state.average, state
-        result.primal = result.gap = np.nan  # there is nothing to compare with
+        result.primal = result.gap = np.nan  # there are no bounds
         return result
 
 
 def _step(problem: DualProblem, state: PerceptronState, m: int, rate: float) -> bool:
-    """Decode block m, step, and say whether it was a mistake."""
+    """Decode block m and step; True if the decoded vertex was wrong."""
     block = problem.blocks[m]
     vertex = block.structure.decode(block.scores(state.theta)).vertex
     mistake = not _same(vertex, block.observed)

@@ -144,7 +144,7 @@ class _Descent:
         self.latest: tuple[Floats, float] | None = None  # certified last
 
     def run(self, rng: np.random.Generator, warm: bool) -> None:
-        """Passes over the blocks until the monitor says stop."""
+        """Passes over the blocks until the monitor stops them."""
         monitor, stopping = self.monitor, self.monitor.stopping
         if self.certify(0) if warm else _record_zero(monitor, self.dual):
             return
@@ -190,6 +190,6 @@ class _Descent:
 def _record_zero(monitor: Monitor, dual: HingeDual) -> bool:
     """The bounds at theta = 0, where no decoding is needed: a share is at most 1."""
     problem = dual.problem
-    known = all(block.offset is None for block in problem.blocks)
-    objective = float(problem.weights.sum()) if known else np.inf
+    shares = all(block.offset is None for block in problem.blocks)
+    objective = float(problem.weights.sum()) if shares else np.inf
     return monitor.record(0, dual.theta, dual=-dual.value(), primal=-objective)

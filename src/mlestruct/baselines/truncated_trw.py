@@ -185,7 +185,7 @@ class TruncatedLikelihood:
 def truncated_marginals(structure: Any, scores: Floats, n_sweeps: int) -> tuple[Floats, float]:
     """tau after n_sweeps sweeps from uniform messages, and <scores, tau> + H_rho(tau).
 
-    tau is the point of the local polytope that the beliefs of the nodes lead to.
+    tau is the point of the local polytope with the nodes' beliefs and the edges' odds ratios.
     """
     shape = structure.graph.grid_shape
     if (
@@ -232,7 +232,7 @@ class TruncatedLBFGS:
         random_state: np.random.Generator | None = None,
         n_jobs: int | None = None,
     ) -> Result:
-        """theta of the best surrogate value that was evaluated; `state` says why the fit ended.
+        """theta of the best surrogate value evaluated; `state` is the reason why the fit ended.
 
         Every fit starts from zero weights, so `warm` has no effect.
         """
@@ -280,6 +280,6 @@ class TruncatedLBFGS:
             surrogate = TruncatedLikelihood(problem, self.n_sweeps, each, check_time)
             result = run(problem, monitor, loop, lambda: best.theta, n_jobs)
         result.theta, result.objective = best.theta, best.value
-        result.primal = result.gap = np.nan  # there is nothing to compare with
+        result.primal = result.gap = np.nan  # there are no bounds
         result.state, result.converged = ended
         return result
