@@ -1,4 +1,4 @@
-"""One convex dual problem and the solvers that know nothing but its blocks."""
+"""The convex dual problem and its solvers, which use only the contract of its blocks."""
 
 from .block_frank_wolfe import BlockFrankWolfe
 from .block_marginals import BlockMarginals

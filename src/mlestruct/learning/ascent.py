@@ -1,6 +1,6 @@
-"""Evaluating the likelihood with a marginal oracle, and climbing it.
+"""Evaluation of the likelihood with a marginal oracle, and ascent.
 
-Every evaluation of P(theta) asks the oracle for the marginals of all blocks. They are feasible,
+Every evaluation of P(theta) calls the oracle for the marginals of all blocks. They are feasible,
 so they give a dual value L(tau) as well; the oracle's upper bounds give a proven lower bound of
 P(theta).
 """
@@ -21,14 +21,14 @@ from .problem import DualProblem
 
 Floats = NDArray[np.float64]
 
-WIDEST = 150.0  # spread of the change of scores that a step tries first
+WIDEST = 150.0  # largest range of the change of scores in the first trial of a step
 REFINEMENTS = 5
-TRIALS = 25  # of the length of a step
+TRIALS = 25  # step lengths of a line search
 
 
 @dataclass
 class Evaluation:
-    """P and everything that comes with it at one theta."""
+    """P, its bounds and its gradient at one theta."""
 
     theta: Floats
     value: float  # P(theta) up to the oracle's gap (an upper bound of it)
@@ -50,7 +50,7 @@ class OutOfTimeError(Exception):
 
 @dataclass
 class PrimalState:
-    """What a warm start needs: theta, the oracle's last answers, and steps for L-BFGS."""
+    """State of a warm start: theta, the oracle's last states, and the pairs of L-BFGS."""
 
     theta: Floats
     warm: list[Any]
@@ -123,7 +123,7 @@ def climb(
     out_of_time: Callable[[], bool],
     trials: int = TRIALS,
 ) -> Iterator[Evaluation]:
-    """Evaluations of rising P, until no step along the direction makes progress."""
+    """Evaluations of increasing P, until no step along the direction makes progress."""
     while True:
         step = direction(at)
         slope = float(at.gradient @ step)
@@ -145,9 +145,9 @@ def _line_search(
     out_of_time: Callable[[], bool],
     trials: int,
 ) -> Evaluation | None:
-    """Backtrack until the proven part of P rises enough, up to the oracle gap asked for.
+    """Backtrack until the proven lower bound of P increases enough, up to the oracle gap.
 
-    A trial that may have risen enough gets a few more oracle calls before it is given up.
+    A trial is repeated with a few more oracle calls while its bounds do not decide.
     """
     eta = _first_length(at, step, evaluate.problem)
     for _ in range(trials):
@@ -170,10 +170,10 @@ def _line_search(
 
 
 def _first_length(at: Evaluation, step: Floats, problem: DualProblem) -> float:
-    """The part of a step to begin with.
+    """The first length of a step.
 
-    Where marginals are all but 0 and 1 and the penalty is weak, there is next to no curvature and
-    steps are far too long; trials there are expensive and in vain.
+    Where almost all marginals are 0 or 1 and the penalty is weak, the curvature is almost 0 and
+    full steps are far too long; trials there are expensive and fail.
     """
     if float(step @ step) <= float(at.theta @ at.theta):
         return 1.0

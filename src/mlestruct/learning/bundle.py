@@ -1,4 +1,4 @@
-"""A dual value from many marginals at once.
+"""A dual value from a convex combination of marginals.
 
 Every evaluation k of the likelihood gives feasible marginals with expected moments e_k and entropy
 h_k. Convex combinations of marginals are feasible too, and the entropy is concave, so

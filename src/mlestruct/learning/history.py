@@ -1,4 +1,4 @@
-"""What every solver reports: the same table, certificate, stopping rule and callback."""
+"""The report of every solver: history, certificate, stopping rule and callback."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class History:
 
 @dataclass(frozen=True)
 class Progress:
-    """What a callback sees; returning True from it stops the solver.
+    """The argument of a callback, which stops the solver by returning True.
 
     average : the weighted average of the iterates so far, with solvers that return it
     """
@@ -101,7 +101,7 @@ class Stopping:
 class Monitor:
     """Keeps the best bounds and the theta that attains the best primal value.
 
-    Solvers call `record` with what they know; it returns True when they should stop.
+    Solvers call `record` with new bounds; it returns True when they should stop.
     """
 
     def __init__(self, stopping: Stopping, name: str):
@@ -127,16 +127,16 @@ class Monitor:
     def gap(self) -> float:
         gap = self.dual - self.primal
         if gap < -1e-6 * (1.0 + abs(self.dual)):
-            return np.inf  # bounds that contradict each other prove nothing
+            return np.inf  # contradicting bounds are no certificate
         return max(gap, 0.0)
 
     def forget_bounds(self) -> None:
-        """Start anew, for problems whose values are no bounds of each other."""
+        """Discard the bounds, for problems whose values do not bound each other."""
         self.dual, self.primal = np.inf, -np.inf
 
     @property
     def tolerance(self) -> float:
-        """The absolute gap aimed at."""
+        """The absolute gap to reach."""
         bounds = [abs(b) for b in (self.dual, self.primal) if np.isfinite(b)]
         return self.stopping.tol * max(1.0, min(bounds, default=1.0))
 
@@ -185,7 +185,7 @@ class Monitor:
 
 
 class _Bar:
-    """A one-line progress bar: how many of the wanted orders of magnitude the gap has fallen."""
+    """A one-line progress bar: decrease of the gap in orders of magnitude, relative to the goal."""
 
     WIDTH = 24
 

@@ -1,4 +1,4 @@
-"""The regularisation path: the same data under falling alpha, each solution starting the next."""
+"""The regularisation path: the same data under decreasing alpha, with warm starts."""
 
 from __future__ import annotations
 

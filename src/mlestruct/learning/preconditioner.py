@@ -33,7 +33,7 @@ def preconditioner(problem: DualProblem) -> Preconditioner | None:
             size = float(gram.sum() if gram.ndim == 1 else np.trace(gram))
             if k == len(totals):
                 totals.append([np.zeros_like(gram), np.zeros_like(scales), np.zeros(1)])
-            elif gram.ndim != totals[k][0].ndim:  # some blocks know only their diagonal
+            elif gram.ndim != totals[k][0].ndim:  # some blocks have only the diagonal
                 gram = gram if gram.ndim == 1 else np.diag(gram)
                 known = totals[k][0]
                 totals[k][0] = known if known.ndim == 1 else np.diag(known).copy()

@@ -1,4 +1,4 @@
-"""What every solver returns, and the shell that runs one: Ctrl-C keeps what was learned."""
+"""The result of every solver, and the function that runs one and handles Ctrl-C."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Result:
     objective : the best dual value, an upper bound of the optimum
     primal : a proven lower bound of P(theta)
     gap : objective - primal; theta is within `gap` of the best attainable log-likelihood
-    tolerance : the absolute gap that was aimed at
-    state : hand it to the same solver as `warm` to continue
+    tolerance : the absolute gap to reach
+    state : the argument `warm` with which the same solver continues
     """
 
     theta: Floats

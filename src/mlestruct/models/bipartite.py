@@ -36,7 +36,7 @@ class BipartiteMatchingCRF(BipartiteBlocks, MatchingProbabilities):
     perfect : bool, "rows" or "columns"
         True: every node of the smaller side is matched. "rows", "columns": every node of that
         side is, whatever the sizes. False: any node may stay single. Staying
-        single scores 0, so add a constant feature to learn how eager nodes are to be matched.
+        single scores 0, so add a constant feature to learn a bias for being matched.
     capacity : int, array of shape (n_rows + n_cols,), or pair (of rows, of columns)
         Number of partners of each node. Above 1 (papers with three reviewers, reviewers with up
         to six papers: capacity=(3, 6)) labels are pairs; with perfect=True the side with less

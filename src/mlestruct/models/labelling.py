@@ -1,4 +1,4 @@
-"""What the estimators of labellings share: states, weights per state, scores over known labels."""
+"""The base of the estimators of labellings: states, weights per state, scores."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ class LabellingEstimator(StructuredEstimator):
         ]
 
     def calibration(self, X: Any, Y: Any, method: str = "auto", **options: Any) -> Reliability:
-        """Predicted probabilities of states beside how often they occurred, on held-out samples.
+        """Predicted probabilities of states against observed frequencies, on held-out samples.
 
         Expected calibration error, Brier score, reliability curve and more; `method` is that of
         `predict_marginals`, `options` are those of `mlestruct.metrics.state_reliability`:

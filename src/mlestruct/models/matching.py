@@ -1,4 +1,4 @@
-"""`MatchingCRF`: learn who pairs up with whom within one group, from past pairs."""
+"""`MatchingCRF`: learn pairs within one group from observed pairs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class MatchingCRF(GroupBlocks, MatchingProbabilities):
         "exact" has no quick marginals: "auto" is then Frank-Wolfe, and "local" far ahead.
     perfect : bool
         True: every node is matched; the number of nodes is even. False: any node may stay single,
-        which scores 0: add a constant feature to learn how eager nodes are to be matched.
+        which scores 0: add a constant feature to learn a bias for being matched.
     capacity : int, or array of shape (n_nodes,)
         Number of partners of each node (at most, if not perfect). Above 1 labels are pairs, the
         polytope is local, and rho is set: 0 at nodes of capacity above 1, 1/2 at the others.

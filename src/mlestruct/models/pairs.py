@@ -40,7 +40,7 @@ class PairInput:
         pairs in row-major order (in one group: pairs with row < column)
     mask : (n_rows, n_cols) booleans or a SciPy sparse matrix; pairs where it is zero are forbidden
     offset : (n_rows, n_cols) or (n_allowed,), added to the scores and not learned; -inf forbids
-    shape : (n_rows, n_cols), needed only if neither features nor mask tell
+    shape : (n_rows, n_cols), needed only if neither features nor mask determine it
     capacity : partners of each node, in place of the estimator's `capacity`
     """
 

@@ -1,4 +1,4 @@
-"""Checks of what users pass to estimators; every error names the argument and the remedy."""
+"""Validation of the arguments of estimators; every error names the argument and the remedy."""
 
 from __future__ import annotations
 
