@@ -15,7 +15,7 @@ from mlestruct.algorithms.pairwise.attractive_bethe import attractive_bethe_boun
 from mlestruct.algorithms.pairwise.mean_field import mean_field
 from mlestruct.inference.tree_weights import tighten
 from mlestruct.structures import BinaryPairwise, Pairwise, PairwiseGraph
-from mlestruct.structures.rho import SMALLEST
+from mlestruct.structures.rho import SMALLEST_RHO
 
 examples = settings(deadline=None, max_examples=40)
 few = settings(deadline=None, max_examples=15)
@@ -260,7 +260,7 @@ def test_every_bound_on_the_way_holds_and_falls(sample, kind, scale):
 
 def check_tree_weights(space, found):
     """rho is within the polytope, by its definition, and its split gives no node more than 1."""
-    assert (found.rho >= SMALLEST * (1 - 1e-9)).all()
+    assert (found.rho >= SMALLEST_RHO * (1 - 1e-9)).all()
     for size in range(2, space.n_nodes + 1):
         for nodes in combinations(range(space.n_nodes), size):
             inside = np.isin(space.edges, nodes).all(axis=1)

@@ -214,7 +214,7 @@ def generate_campus(
 
     Answers come from three hidden traits and are skewed as such answers are: 8 % smoke. Agreement
     on smoking, personality and bed time counts most, study habits and temperature not at all. With
-    the default strength, true scores tell roommates from other pairs with an AUC of about 0.8.
+    the default strength, true scores separate roommates from other pairs with an AUC of about 0.8.
 
     Parameters
     ----------

@@ -50,13 +50,13 @@ def packed_scores(position, table, out):
 def packed_counts(position, weights, counts):
     """pair_counts of all pairs. Entries of two different questions are not meaningful."""
     n, n_questions = position.shape
-    met = np.zeros(counts.shape[0])  # weight of each answer among the later partners of i
+    later = np.zeros(counts.shape[0])  # weight of each answer among the later partners of i
     e = 0
     for i in range(n):
-        met[:] = 0.0
+        later[:] = 0.0
         for j in range(i + 1, n):
             for q in range(n_questions):
-                met[position[j, q]] += weights[e]
+                later[position[j, q]] += weights[e]
             e += 1
         for q in range(n_questions):
-            counts[position[i, q]] += met
+            counts[position[i, q]] += later

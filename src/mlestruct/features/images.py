@@ -1,4 +1,4 @@
-"""Features of images for grid models: what a pixel looks like, how neighbours differ.
+"""Features of images for grid models: colour, position and gradients of pixels, contrast of edges.
 
 These are the features with which Domke (2013, "Learning graphical model parameters with
 approximate marginal inference") segments the Weizmann horses: colour and position expanded by

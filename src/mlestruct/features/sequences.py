@@ -87,7 +87,7 @@ def _stored(nodes: Any) -> FeatureRows:
     if table.ndim != 2:
         raise ValueError(f"nodes: expected shape (n_nodes, C), got {table.shape}")
     with np.errstate(over="ignore"):
-        for rows in (table[:CHUNK], table):  # the first rows mostly tell
+        for rows in (table[:CHUNK], table):  # mostly the first rows decide
             single = np.ascontiguousarray(rows, dtype=np.float32)
             if not np.array_equal(single, rows):
                 return DenseRows(np.asarray(table, dtype=np.float64))

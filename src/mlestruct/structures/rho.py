@@ -106,8 +106,8 @@ def reweighting(graph: PairwiseGraph, rho: Any = "auto") -> Reweighting:
     if not in_tree_polytope(*ends, values):
         warnings.warn(
             "rho lies outside the spanning-tree polytope: the entropy need not be concave, "
-            "log Z_rho is no upper bound, and the duality gap is no certificate: it only says how "
-            "far the weights are from a stationary point. "
+            "log Z_rho is no upper bound, and the duality gap is no certificate, only a distance "
+            "from a stationary point. "
             "rho='uniform' is always safe.",
             UserWarning,
             stacklevel=2,

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from labellings import Labellings, grid_edges, loopy, p_value, total_scores
 from sklearn.exceptions import ConvergenceWarning
 
+from mlestruct.algorithms.markov_chains import N_FUNCTIONS
 from mlestruct.algorithms.pairwise.gibbs import _Labellings, gibbs_samples
 from mlestruct.algorithms.pairwise.junction_tree import JunctionTree
 
@@ -72,7 +73,7 @@ def test_what_is_watched_is_the_score_and_linear_functions(model):
         assert trace[-1, 0] == pytest.approx(total, abs=1e-10)
         linear = walk.weights[np.arange(space.n_nodes), state].sum(axis=0)
         np.testing.assert_allclose(trace[-1, 1:], linear, atol=1e-10)
-        assert trace.shape == (4, 1 + 4)
+        assert trace.shape == (4, 1 + N_FUNCTIONS)
         read = walk.read(state)
         assert read is not state
         np.testing.assert_array_equal(read, state)

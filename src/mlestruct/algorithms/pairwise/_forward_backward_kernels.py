@@ -9,6 +9,7 @@ from math import exp, log
 import numpy as np
 
 from ..._compile import kernel, summing_kernel
+from ._log_domain_kernels import accumulate, draw_state, log_sum_exp
 
 SMALLEST = 1e-200  # a sum above it loses nothing: a term that underflows is below 1e-308
 
@@ -124,15 +125,6 @@ def join_factors(starts, left, right, tables):
 
 
 @kernel
-def log_sum_exp(values):
-    top = values.max()
-    total = 0.0
-    for k in range(values.shape[0]):
-        total += exp(values[k] - top)
-    return top + log(total)
-
-
-@kernel
 def log_forward(first, last, first_edge, scores, tables, step, forward):
     """forward[t - first, k]: log of the sum over all states before t with state k at t.
 
@@ -236,25 +228,6 @@ def viterbi(starts, scores, tables, step, states):
             states[t] = state
             if t > first:
                 state = came_from[t - first, state]
-
-
-@kernel
-def accumulate(logs, upto):
-    """upto[k] = sum of exp(logs[i] - the largest) over i <= k."""
-    top, total = logs.max(), 0.0
-    for k in range(logs.shape[0]):
-        total += exp(logs[k] - top)
-        upto[k] = total
-
-
-@kernel
-def draw_state(upto, rng):
-    """A state with probabilities in proportion to the steps of `upto`, never one of step 0."""
-    u = rng.random() * upto[-1]
-    k = 0
-    while upto[k] <= u:
-        k += 1
-    return k
 
 
 @kernel

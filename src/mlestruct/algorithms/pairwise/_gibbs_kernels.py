@@ -4,12 +4,11 @@ A move draws a new state of one node given those of its neighbours. half[ptr[i]:
 the edges at node i, plus n_edges where i is the head; edges[e] has the state of the tail first.
 """
 
-from math import exp
-
 import numpy as np
 
 from ..._compile import kernel
 from ._conditional_modes_kernels import own_scores
+from ._log_domain_kernels import accumulate, draw_state
 
 
 @kernel
@@ -24,18 +23,8 @@ def sweep_nodes(ptr, half, tail, head, nodes, edges, weights, states, rng, trace
     for t in range(trace.shape[0]):
         for i in range(n_nodes):
             own_scores(ptr, half, tail, head, nodes, edges, states, i, scores)
-            top = scores[0]
-            for k in range(1, n_states):
-                top = max(top, scores[k])
-            total = 0.0
-            for k in range(n_states):
-                total += exp(scores[k] - top)
-                scores[k] = total
-            u = rng.random() * total
-            k = 0
-            while scores[k] <= u:
-                k += 1
-            states[i] = k
+            accumulate(scores, scores)
+            states[i] = draw_state(scores, rng)
         trace[t] = 0.0
         for i in range(n_nodes):
             trace[t, 0] += nodes[i, states[i]]

@@ -13,6 +13,7 @@ from math import exp, log
 import numpy as np
 
 from ..._compile import kernel
+from ._log_domain_kernels import log_sum_exp
 
 
 @kernel
@@ -105,17 +106,6 @@ def send(e, from_tail, cavity, rho, pairs, table, peak, message):
 
 
 @kernel
-def log_sum(values, n_states):
-    top = values[0]
-    for x in range(1, n_states):
-        top = max(top, values[x])
-    total = 0.0
-    for x in range(n_states):
-        total += exp(values[x] - top)
-    return top + log(total)
-
-
-@kernel
 def bound_and_beliefs(
     ptr, edge, tail, head, rho, counting, into_tail, into_head, nodes, pairs, table, peak,
     to_tail, to_head, beliefs,
@@ -133,7 +123,7 @@ def bound_and_beliefs(
     constants = np.empty(n)
     for i in range(n):
         add_messages(i, ptr, edge, tail, rho, nodes, to_tail, to_head, belief)
-        constants[i] = log_sum(belief, n_states)
+        constants[i] = log_sum_exp(belief)
         for x in range(n_states):
             beliefs[i, x] = belief[x] - constants[i]
         total += counting[i] * constants[i]
@@ -153,7 +143,7 @@ def bound_and_beliefs(
         send(e, False, at_head, rho, pairs, table, peak, message)
         for x in range(n_states):
             belief[x] = at_tail[x] + message[x]
-        constant = log_sum(belief, n_states)
+        constant = log_sum_exp(belief)
         total += rho[e] * constant
         if into_head[e] > 0.0:
             shift = constants[i] - constant
@@ -168,7 +158,7 @@ def bound_and_beliefs(
         if slack[i] > 1e-6:  # below, the division loses digits; a maximum is a valid bound too
             for x in range(n_states):
                 belief[x] = beliefs[i, x] + residual[i, x] / slack[i]
-            total += slack[i] * log_sum(belief, n_states)
+            total += slack[i] * log_sum_exp(belief)
         else:
             worst = residual[i, 0]
             for x in range(1, n_states):
@@ -247,13 +237,13 @@ def scale_logarithms(out, row_sums, column_sums, buffer):
     n_states = row_sums.shape[0]
     for _ in range(2):
         for x in range(n_states):
-            shift = log(row_sums[x]) - log_sum(out[x], n_states)
+            shift = log(row_sums[x]) - log_sum_exp(out[x])
             for y in range(n_states):
                 out[x, y] += shift
         for y in range(n_states):
             for x in range(n_states):
                 buffer[x] = out[x, y]
-            shift = log(column_sums[y]) - log_sum(buffer, n_states)
+            shift = log(column_sums[y]) - log_sum_exp(buffer)
             for x in range(n_states):
                 out[x, y] += shift
     for x in range(n_states):

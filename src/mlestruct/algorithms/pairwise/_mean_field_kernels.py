@@ -8,6 +8,7 @@ from math import exp, log, log1p
 import numpy as np
 
 from ..._compile import kernel
+from ._log_domain_kernels import log_sum_exp
 
 
 @kernel
@@ -35,13 +36,7 @@ def ascend_independent(ptr, edge, tail, head, nodes, pairs, q, tol, max_sweeps):
                     for y in range(n_states):
                         for x in range(n_states):
                             field[x] += pairs[e, y, x] * q[j, y]
-            top = field[0]
-            for x in range(1, n_states):
-                top = max(top, field[x])
-            total = 0.0
-            for x in range(n_states):
-                total += exp(field[x] - top)
-            constant = top + log(total)
+            constant = log_sum_exp(field)
             for x in range(n_states):
                 if q[i, x] > 0.0:
                     gain += q[i, x] * (log(q[i, x]) - field[x] + constant)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..edge_lists import checked_edges, half_edges
-from ..markov_chains import Draws, draw
+from ..markov_chains import N_FUNCTIONS, Draws, draw
 from . import _gibbs_kernels as kernels
 from ._conditional_modes_kernels import conditional_modes
 from .tables import checked_tables
@@ -94,7 +94,6 @@ class _Labellings:
         node_scores: ArrayLike,
         edge_scores: ArrayLike,
         rng: np.random.Generator,
-        n_functions: int = 4,
     ):
         tails, heads = checked_edges(n_nodes, tail, head)
         nodes, edges = checked_tables(n_nodes, tails.size, node_scores, edge_scores)
@@ -106,7 +105,7 @@ class _Labellings:
                 )
         self.nodes = nodes
         self.model = (*half_edges(n_nodes, tails, heads), tails, heads, nodes, edges)
-        self.weights = rng.normal(size=(*nodes.shape, n_functions))
+        self.weights = rng.normal(size=(*nodes.shape, N_FUNCTIONS))
         self.weights[:, :, 0] = rng.normal(size=nodes.shape[1])  # detects common flips
 
     def start(self, rng: np.random.Generator, near_the_best: bool) -> Ints:
@@ -118,7 +117,7 @@ class _Labellings:
         return states
 
     def run(self, state: Ints, rng: np.random.Generator, n_sweeps: int) -> Floats:
-        trace = np.empty((n_sweeps, 1 + self.weights.shape[2]))
+        trace = np.empty((n_sweeps, 1 + N_FUNCTIONS))
         kernels.sweep_nodes(*self.model, self.weights, state, rng, trace)
         return trace
 

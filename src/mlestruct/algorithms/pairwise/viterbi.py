@@ -49,7 +49,7 @@ class ForestDecoder:
     def solve(self, scores: ArrayLike) -> tuple[Ints, float]:
         """Labels of shape (n_nodes,) that maximise the total score, and that score.
 
-        Among equally good choices the lowest state wins, roots first.
+        Ties go to the lowest state, roots first.
         """
         states = self.n_states
         size = self.n_nodes * states + self.n_edges * states**2
