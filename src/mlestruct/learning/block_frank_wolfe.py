@@ -19,7 +19,7 @@ from .result import Result, run
 
 Floats = NDArray[np.float64]
 
-CERTIFICATE_PASSES = 10  # between certificates, each of which costs a pass; fewer at first
+CERTIFICATE_PASSES = 10  # at most between certificates, each of which costs a pass
 
 
 @dataclass(frozen=True)
@@ -156,5 +156,5 @@ def sampled(sampling: str, rng: np.random.Generator, n_blocks: int, gaps: Floats
 
 
 def certificate_after(sweep: int) -> int:
-    """The pass of the next certificate; not by the clock, so that results repeat."""
+    """The pass of the next certificate; independent of time, so that runs are reproducible."""
     return sweep + min(max(sweep // 2, 1), CERTIFICATE_PASSES)

@@ -1,9 +1,9 @@
 """Block-coordinate descent on the dual towards marginals instead of vertices.
 
 The block step of `bcfw` moves tau_m towards the MAP vertex. Where a marginal oracle exists, the
-maximiser of <scores, tau> + H(tau) at the current theta is a far better target: it is where the
-block would go if theta stood still (stochastic dual coordinate ascent). Near the optimum, where MAP
-problems are degenerate, such a step gains many times more.
+maximiser of <scores, tau> + H(tau) at the current theta is a better target: it is the optimum of
+the block at fixed theta (stochastic dual coordinate ascent). Near the optimum, where MAP problems
+are degenerate, such a step decreases the dual many times more.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .result import Result, run
 
 Floats = NDArray[np.float64]
 
-ACCURACY = 0.1  # oracle gap asked for, as a part of the block's duality gap
+ACCURACY = 0.1  # requested oracle gap, relative to the block's duality gap
 
 
 @dataclass(frozen=True)

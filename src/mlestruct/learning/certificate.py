@@ -1,8 +1,8 @@
 """Certificates from MAP calls alone, for the Frank-Wolfe solvers.
 
 * The classical Frank-Wolfe gap: sum_m w_m <-grad_m L, s_m - tau_m> >= L(tau) - optimum.
-* The price bound, where the structure has one: the decoder's dual prices, put into the semi-dual
-  of log Z_rho, bound A_m from above, so P(theta) is bounded from below. Usually far tighter.
+* The price bound, where the structure has one: the decoder's dual prices, inserted into the
+  semi-dual of log Z_rho, bound A_m from above and so P(theta) from below. Usually far tighter.
 """
 
 from __future__ import annotations

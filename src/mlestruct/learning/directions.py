@@ -42,10 +42,10 @@ def newton_directions(problem: DualProblem) -> Direction:
 
 
 class LBFGSDirections:
-    """Two-loop recursion over the last `memory` accepted steps, preconditioned where it can be.
+    """Two-loop recursion over the last `memory` accepted steps, preconditioned if possible.
 
-    `pairs` are steps of an earlier run on the same or a smaller problem: (change of theta, fall of
-    the gradient).
+    `pairs` are steps of an earlier run on the same or a smaller problem: (change of theta,
+    decrease of the gradient).
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class LBFGSDirections:
             scaled = y if self._precondition is None else self._precondition(y)
             q *= float(s @ y) / float(y @ scaled)
         elif self._precondition is None:
-            # First step: no longer than theta could reasonably move at this curvature.
+            # First step: a gradient step scaled by a bound of the curvature.
             q /= self._first_scale
         for (s, y), coefficient in zip(self.pairs, reversed(coefficients), strict=True):
             q += (coefficient - float(y @ q) / float(s @ y)) * s

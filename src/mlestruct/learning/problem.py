@@ -30,8 +30,8 @@ class Block:
     """One observation: an output space, its features, and what was observed.
 
     `observed` may be a mean of vertices, `weight` the number of samples merged into the block;
-    `offset` (n_coordinates,) is added to the scores and not learned. Features of a class of one's
-    own are adapted to `FeatureMap`.
+    `offset` (n_coordinates,) is added to the scores and not learned. Features of other
+    classes are adapted to `FeatureMap`.
     """
 
     structure: Structure
@@ -141,7 +141,7 @@ def _offset_score(blocks: Sequence[Block]) -> float:
 
 @dataclass
 class DualState:
-    """What the Frank-Wolfe solvers keep: each block's tau and moments, and r."""
+    """State of the Frank-Wolfe solvers: each block's tau and moments, and r."""
 
     tau: list[Floats]
     moments: Floats  # (n_blocks, n_features)
@@ -180,8 +180,8 @@ def start(problem: DualProblem, warm: DualState | None) -> DualState:
 def start_near_observed(problem: DualProblem) -> DualState:
     """tau = (1 - eps) y + eps * interior with the eps of a coarse grid that minimises L.
 
-    A uniform start is many times worse where marginals are peaked: it makes |r|, and with it
-    theta, huge.
+    A uniform start is many times worse where marginals are peaked: |r|, and so theta, is very
+    large there.
     """
     blocks = problem.blocks
     interior = [b.structure.interior() for b in blocks]
@@ -199,7 +199,7 @@ def start_near_observed(problem: DualProblem) -> DualState:
         return total
 
     grid = np.concatenate([10.0 ** np.arange(-8.0, -0.5, 0.5), [0.6, 0.9, 1.0]])
-    # L is convex along the segment: walk downhill from the middle.
+    # L is convex along the segment: descend from the middle.
     at = int(np.searchsorted(grid, 1e-2))
     best = objective(grid[at])
     for direction in (-1, 1):
@@ -216,7 +216,7 @@ def start_near_observed(problem: DualProblem) -> DualState:
 def merge_equal(blocks: Sequence[Block]) -> list[Block]:
     """Merge blocks that share structure, features and offset into one weighted block each.
 
-    The objective is unchanged: it sees the observations of such blocks only through their mean.
+    The objective is unchanged: it depends on the observations of such blocks through their mean.
     """
     groups: dict[tuple[Any, ...], list[Block]] = {}
     for block in blocks:

@@ -20,14 +20,14 @@ SOLVERS: dict[str, type] = {
     "lbfgs": LBFGS,
 }
 
-NEWTON_LIMIT = 300  # features; beyond it the Hessian costs more than it saves
+NEWTON_LIMIT = 300  # features; with more, the Hessian costs more than the steps it saves
 
 
 def make_solver(solver: str | Solver, problem: DualProblem) -> Any:
-    """The solver meant by `solver`, checked against what the problem's structures offer.
+    """The solver named by `solver`, checked against the capabilities of the problem's structures.
 
     "auto": where every block has a marginal oracle, Newton (few features, held densely) or
-    L-BFGS; where only MAP decoding is known (or marginals are hard to come by), block-coordinate
+    L-BFGS; where only MAP decoding is known (or marginals are expensive), block-coordinate
     Frank-Wolfe, or the batch algorithm for a single block.
     """
     if isinstance(solver, str):

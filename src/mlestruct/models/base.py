@@ -1,4 +1,4 @@
-"""What all estimators share: validate, build blocks, call a solver, keep its certificate."""
+"""The base of all estimators: validate, build blocks, call a solver, keep its certificate."""
 
 from __future__ import annotations
 
@@ -65,10 +65,10 @@ class RegularizationPath:
 
 
 class CertifiedModel(BaseEstimator, metaclass=ABCMeta):
-    """What a fit leaves behind: weights, their certificate, the history; and its file."""
+    """The result of a fit: weights, their certificate and history; saving and loading."""
 
     def _keep(self, result: Result, tol: float) -> None:
-        """Take what a solver found; warn where it did not meet `tol`."""
+        """Store the result of a solver; warn if it did not reach `tol`."""
         self.coef_ = result.theta
         self.objective_ = result.objective
         self.duality_gap_ = result.gap
@@ -84,8 +84,8 @@ class CertifiedModel(BaseEstimator, metaclass=ABCMeta):
                 f"{type(self).__name__}: {why} after {result.seconds:.1f} s and "
                 f"{result.iterations} iterations at a duality gap of {result.gap:.3g} "
                 f"({relative:.2g} relative, tol={tol:g}); the model is the best found so far. "
-                "If it is to come closer: more max_iter or max_time, features of similar scale, "
-                "or stronger alpha.",
+                "For a smaller gap: more max_iter or max_time, features of similar scale, or "
+                "stronger alpha.",
                 ConvergenceWarning,
                 stacklevel=3,
             )
@@ -105,7 +105,7 @@ class CertifiedModel(BaseEstimator, metaclass=ABCMeta):
 
 
 class StructuredEstimator(CertifiedModel):
-    """Base of the estimators. Subclasses say how samples become blocks and vertices labels."""
+    """Base of the estimators. Subclasses turn samples into blocks and vertices into labels."""
 
     @abstractmethod
     def _blocks(
@@ -145,7 +145,7 @@ class StructuredEstimator(CertifiedModel):
     ) -> RegularizationPath:
         """Fit one estimator per alpha, from strong to weak, each starting from the last.
 
-        This estimator itself is left as it is.
+        This estimator itself is not changed.
         """
         check_alphas(alphas)
         reader = clone(self)
@@ -208,14 +208,14 @@ class StructuredEstimator(CertifiedModel):
         return Stopping(float(self.tol), max_iter, max_time, self.callback, int(self.verbose))
 
     def generator(self) -> np.random.Generator:
-        """Random numbers as `random_state` says."""
+        """A random number generator from `random_state`."""
         if isinstance(self.random_state, np.random.Generator):
             return self.random_state
         state = check_random_state(self.random_state)
         return np.random.default_rng(state.randint(np.iinfo(np.int32).max))
 
     def n_threads(self) -> int:
-        """n_jobs as scikit-learn means it: None is 1, -1 all cores."""
+        """n_jobs as in scikit-learn: None is 1, -1 all cores."""
         if self.n_jobs is None:
             return 1
         if not isinstance(self.n_jobs, int | np.integer) or self.n_jobs == 0:
@@ -293,7 +293,7 @@ class StructuredEstimator(CertifiedModel):
 
 
 def _signature(solver: str, problem: DualProblem) -> tuple[Any, ...]:
-    """What must agree for a solver's state to start another fit: the very same output spaces."""
+    """A solver's state can start another fit if this is equal: the same output spaces."""
     spaces = tuple(
         (block.structure.n_coordinates, getattr(block.structure, "fingerprint", None))
         for block in problem.blocks

@@ -164,7 +164,7 @@ class ChainCRF(LabellingEstimator):
         """Samples that form one block: equally weighted ones in about equal shares.
 
         The likelihood of chains side by side is the sum of theirs, so large blocks save the work of
-        handling small ones. Block-coordinate steps want a block per sample.
+        handling small ones. Block-coordinate solvers use a block per sample.
         """
         by_block = ("bcfw", "block_marginals")
         one_each = separate or getattr(self.solver, "name", self.solver) in by_block

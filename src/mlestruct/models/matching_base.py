@@ -1,4 +1,4 @@
-"""What estimators over matchings share: predicting pairs, ranking them, and their probabilities."""
+"""The base of the estimators of matchings: prediction, ranking and probabilities of pairs."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ class MatchingProbabilities(MatchingEstimator):
         return out
 
     def calibration(self, X: Any, Y: Any, method: str = "auto", **options: Any) -> Reliability:
-        """Predicted pair probabilities beside how often pairs occurred, on held-out samples.
+        """Predicted pair probabilities against observed frequencies, on held-out samples.
 
         Expected calibration error, Brier score, reliability curve and more; `method` is that of
         `predict_marginals`, `options` are those of `mlestruct.metrics.pair_reliability`:
@@ -185,7 +185,7 @@ class MatchingProbabilities(MatchingEstimator):
     def approximate_log_likelihood(self, X: Any, Y: Any, tol: float = 1e-6) -> Floats:
         """<scores, y> - log Z_rho of each sample: what `fit` maximises, without the penalty.
 
-        Good for choosing alpha on held-out samples; at rho = 1/2 it is a lower bound of the exact
+        Use it to choose alpha on held-out samples; at rho = 1/2 it is a lower bound of the exact
         log-likelihood. Values of different rho are not comparable: take `log_likelihood` of small
         samples, or `log_likelihood_bounds`.
 

@@ -28,7 +28,7 @@ NOTHING = Vertex(np.zeros(0, dtype=np.int64), np.zeros(0))
 class MatchingBlocks:
     """Mixin of estimators over matchings with parameters `rho`, `perfect` and `capacity`.
 
-    Subclasses say how a sample is read, what its output space is and what its labels mean.
+    Subclasses define how a sample is read, its output space and its labels.
     """
 
     rho: Any
@@ -116,7 +116,7 @@ class MatchingBlocks:
             )
         if all(block.structure.is_settled for block in blocks):  # type: ignore[attr-defined]
             raise ValueError(
-                "X: every sample allows only one matching (too few nodes, or all pairs settled by "
+                "X: every sample allows only one matching (too few nodes, or all pairs fixed by "
                 "masks), so there is nothing to learn"
             )
         return blocks
@@ -146,7 +146,7 @@ class BipartiteBlocks(MatchingBlocks):
         self._check_sides(rows, cols)
         if (rows == 1).all() and (cols == 1).all():
             return BipartiteMatching(sample.graph, rho, self.perfect is not False)
-        node_rho(rho, *sample.shape)  # has no effect beyond capacity 1, but must make sense
+        node_rho(rho, *sample.shape)  # has no effect beyond capacity 1, but must be valid
         # By default the side with less capacity is filled, as in a plain matching.
         full_rows = self.perfect == "rows" or (self.perfect is True and rows.sum() <= cols.sum())
         full_cols = self.perfect == "columns" or (self.perfect is True and cols.sum() <= rows.sum())

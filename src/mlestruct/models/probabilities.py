@@ -1,4 +1,4 @@
-"""What estimators of probabilities share: marginals by any method, samples."""
+"""Marginals by any method, samples and exact likelihoods of blocks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def block_marginals(
         found = structure.marginals(scores, None, tol)
         return found.tau, found.gap
     answer = marginals(structure, scores, method, tol=tol, **options)
-    return answer.tau, 0.0  # it has warned already if it did not converge
+    return answer.tau, 0.0  # `marginals` warns if it does not converge
 
 
 def seeded(options: dict[str, Any], method: str, random_state: Any) -> dict[str, Any]:
