@@ -20,3 +20,7 @@ class InfeasibleError(ValueError):
 
 class TooLargeToCount(ValueError):
     """A problem is too large for exact counting."""
+
+
+class MissingCapability(TypeError):
+    """A solver or a question needs something that a structure or feature map does not offer."""

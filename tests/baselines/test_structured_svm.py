@@ -16,7 +16,7 @@ from sklearn.model_selection import GridSearchCV
 import mlestruct
 from mlestruct import BipartiteMatchingCRF, GridCRF, MatchingCRF, PairInput
 from mlestruct.baselines import StructuredSVM, hinge_dual, structured_svm
-from mlestruct.structures import BinaryPairwise, Chains, Pairwise, PairwiseGraph
+from mlestruct.structures import BinaryPairwise, Pairwise, PairwiseGraph, Sequences
 
 EXACT = ("bipartite", "group", "tree", "chain")  # decoders without a relaxation
 EVERY = pytest.mark.parametrize("name", list(SPACES))
@@ -279,7 +279,7 @@ def test_filled_capacities():
 def test_hamming_loss_is_the_share_of_wrong_nodes(seed, n_nodes, n_states):
     rng = np.random.default_rng(seed)
     graph = PairwiseGraph(n_nodes, random_edges(rng, n_nodes))
-    spaces = [Pairwise(graph, n_states), Chains(n_nodes, n_states)]
+    spaces = [Pairwise(graph, n_states), Sequences(n_nodes, n_states)]
     if n_states == 2:
         spaces.append(BinaryPairwise(graph))
     for space in spaces:

@@ -27,15 +27,15 @@ from test_inference import (
 from mlestruct import BipartiteMatchingCRF, ChainCRF, GraphCRF, GridCRF, MatchingCRF
 from mlestruct.exceptions import InfeasibleError
 from mlestruct.inference import log_partition_bounds, marginals
-from mlestruct.inference.exact_space import Counted
 from mlestruct.structures import (
     BinaryPairwise,
     BipartiteMatching,
-    Chains,
     LocalMatching,
     MissingCapability,
     PairwiseGraph,
+    Sequences,
 )
+from mlestruct.structures.exact_space import ExactSpace
 
 examples = settings(deadline=None, max_examples=25)
 scales = st.sampled_from([0.1, 1.0, 3.0, 10.0])
@@ -162,7 +162,7 @@ def test_bounds_of_chains_are_exact(lengths):
 def test_counted_spaces_are_exact(kind):
     case = case_of(kind)
     scores = case.scores(np.random.default_rng(0))
-    bounds = log_partition_bounds(Counted(case.structure), scores)
+    bounds = log_partition_bounds(ExactSpace(case.structure), scores)
     np.testing.assert_allclose(tuple(bounds), case.log_z(scores), atol=1e-9)
 
 
@@ -232,7 +232,8 @@ def test_any_tolerance_gives_valid_bounds():
 
 
 @pytest.mark.parametrize(
-    "structure", [BipartiteMatching((2, 2)), LocalMatching(4), Chains(1, 3), Chains([3, 1], 2)]
+    "structure",
+    [BipartiteMatching((2, 2)), LocalMatching(4), Sequences(1, 3), Sequences([3, 1], 2)],
 )
 def test_nothing_admissible_has_no_bounds(structure):
     with pytest.raises(InfeasibleError):

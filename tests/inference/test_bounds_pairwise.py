@@ -13,7 +13,6 @@ from scipy.special import logsumexp, softmax, xlogy
 
 from mlestruct.algorithms.pairwise.attractive_bethe import attractive_bethe_bound
 from mlestruct.algorithms.pairwise.mean_field import mean_field
-from mlestruct.inference.tree_weights import tighten
 from mlestruct.structures import BinaryPairwise, Pairwise, PairwiseGraph
 from mlestruct.structures.rho import SMALLEST_RHO
 

@@ -23,18 +23,18 @@ from sklearn.exceptions import ConvergenceWarning
 
 from mlestruct.exceptions import InfeasibleError, TooLargeToCount
 from mlestruct.inference import log_partition, log_partition_bounds, marginals, sample
-from mlestruct.inference.exact import exact_distribution
 from mlestruct.structures import (
     BinaryPairwise,
     BipartiteMatching,
-    Chains,
     ExactMatching,
     Grid,
     LocalMatching,
     MissingCapability,
     Pairwise,
     PairwiseGraph,
+    Sequences,
     SimpleGraph,
+    Structure,
 )
 
 METHODS = ("auto", "newton", "fw", "bp", "exact", "perturb")
@@ -136,7 +136,7 @@ def labelling(space, graph=None, minimal=False):
 
 
 def chains(lengths, n_states):
-    structure = Chains(lengths, n_states)
+    structure = Sequences(lengths, n_states)
     edges = np.stack(structure.ends, axis=1)
     space = labellings.Labellings(structure.n_nodes, edges, n_states)
     return Case(structure, space.vertices, space.infeasibility, space.objective)
@@ -437,7 +437,7 @@ def test_chains_are_transfer_matrices():
     for t in range(6):
         vector = (vector @ np.exp(edges[t])) * np.exp(nodes[t + 1])
     for method in ("auto", "newton", "exact"):
-        found = marginals(Chains(7, 3), (nodes, edges), method)
+        found = marginals(Sequences(7, 3), (nodes, edges), method)
         assert found.of == "log Z"
         assert found.log_partition == pytest.approx(np.log(vector.sum()), abs=1e-9)
 
@@ -678,7 +678,7 @@ def test_empty_spaces_have_one_output(structure):
 @pytest.mark.parametrize("method", ["auto", "newton", "exact"])
 @pytest.mark.parametrize("lengths", [[1], [3, 1]])
 def test_chains_of_which_nothing_is_admissible(lengths, method):
-    structure = Chains(lengths, 2)
+    structure = Sequences(lengths, 2)
     with pytest.raises(InfeasibleError):
         marginals(structure, np.full(structure.n_coordinates, -np.inf), method)
 
@@ -786,12 +786,12 @@ def test_the_shape_that_is_expected_is_named(kind):
         (BipartiteMatching((2, 3)), np.zeros((3, 2)), r"table of shape \(2, 3\)"),
         (BipartiteMatching((2, 2)), (np.zeros(2), np.zeros(2)), "not a tuple"),
         (LocalMatching(4), np.arange(16.0).reshape(4, 4), r"not symmetric at \(0, 1\)"),
-        (Chains(2, 2), (np.zeros((2, 2)),), "a tuple holds"),
-        (Chains(2, 2), (np.zeros((3, 2)), np.zeros((2, 2))), r"nodes: expected shape \(2, 2\)"),
-        (Chains(2, 2), (np.zeros((2, 2)), np.zeros((3, 2, 2))), r"edges: expected shape"),
-        (Chains(2, 2), "scores", "scores"),
-        (Chains(2, 2), [[1.0], [2.0, 3.0]], "scores"),
-        (Chains(2, 2), np.ma.masked_array(np.zeros(8)), "mask"),
+        (Sequences(2, 2), (np.zeros((2, 2)),), "a tuple holds"),
+        (Sequences(2, 2), (np.zeros((3, 2)), np.zeros((2, 2))), r"nodes: expected shape \(2, 2\)"),
+        (Sequences(2, 2), (np.zeros((2, 2)), np.zeros((3, 2, 2))), r"edges: expected shape"),
+        (Sequences(2, 2), "scores", "scores"),
+        (Sequences(2, 2), [[1.0], [2.0, 3.0]], "scores"),
+        (Sequences(2, 2), np.ma.masked_array(np.zeros(8)), "mask"),
     ],
 )
 def test_other_forms_of_scores_are_refused(structure, scores, message):
@@ -972,15 +972,15 @@ def test_sampling_options_that_make_no_sense(error, message, options):
 def test_exact_distribution_has_log_z_marginals_and_samples(kind):
     case = case_of(kind)
     scores = case.scores(np.random.default_rng(11))
-    found = exact_distribution(case.structure, scores)
+    found = case.structure.exact(scores)
     assert found.log_partition == pytest.approx(case.log_z(scores), abs=1e-9)
     np.testing.assert_allclose(found.tau, case.tau(scores), atol=1e-9)
     assert codes_of(case, found.sample(3, np.random.default_rng(0))).shape == (3,)
 
 
-def test_unknown_structures_have_no_exact_distribution():
-    with pytest.raises(MissingCapability, match="int"):
-        exact_distribution(3, np.zeros(2))
+def test_structures_without_counting_have_no_exact_distribution():
+    with pytest.raises(MissingCapability, match=r"exact\(\), which Structure does not have"):
+        Structure().exact(np.zeros(2))
 
 
 @pytest.mark.parametrize("call", [marginals, log_partition_bounds, sample])

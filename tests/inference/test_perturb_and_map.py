@@ -17,7 +17,7 @@ from mlestruct.structures.graphs.pairwise import PairwiseGraph
 from mlestruct.structures.labellings.binary import BinaryPairwise
 from mlestruct.structures.labellings.pairwise import Pairwise
 from mlestruct.structures.matchings.local import LocalMatching
-from mlestruct.structures.sequences import Chains
+from mlestruct.structures.sequences import Sequences
 
 
 def rng(seed=0):
@@ -48,7 +48,7 @@ def general(n, perfect=True, capacity=1, exact=False):
 
 
 def chains(lengths, n_states):
-    structure = Chains(lengths, n_states)
+    structure = Sequences(lengths, n_states)
     return structure, all_vertices(structure, structure.n_nodes, n_states)
 
 

@@ -20,7 +20,7 @@ from mlestruct.labels import States
 from mlestruct.learning import Block, DualProblem
 from mlestruct.models.chain import ChainCRF
 from mlestruct.structures.contract import Structure
-from mlestruct.structures.sequences import Chains
+from mlestruct.structures.sequences import Sequences
 
 
 # ---------------------------------------------------------------------- by enumeration
@@ -48,7 +48,7 @@ def chain_score(nodes, tables, label):
 
 
 def random_forest(rng, lengths=(4, 1, 3, 2), n_states=3, scale=1.0):
-    chains = Chains(lengths, n_states)
+    chains = Sequences(lengths, n_states)
     return chains, scale * rng.normal(size=chains.n_coordinates)
 
 
@@ -113,7 +113,7 @@ def test_scores_of_any_size_give_finite_consistent_marginals(size):
 
 def test_a_state_that_only_a_far_token_needs_does_not_underflow():
     """Linear sums would lose the only path that the end allows."""
-    chains = Chains([3], 2)
+    chains = Sequences([3], 2)
     nodes = np.array([[0.0, -900.0], [0.0, 0.0], [-2000.0, 0.0]])
     tables = np.array([[[0.0, -2000.0], [-2000.0, 0.0]]] * 2)
     found = chains.marginals(np.concatenate([nodes.ravel(), tables.ravel()]))
@@ -173,7 +173,7 @@ def test_encode_inverts_label_and_hamming_loss_counts_tokens():
             chains.encode(wrong)
     for lengths in ([], [2, 0]):
         with pytest.raises(ValueError, match="at least 1"):
-            Chains(lengths, 2)
+            Sequences(lengths, 2)
 
 
 # ---------------------------------------------------------------------- features
@@ -221,7 +221,7 @@ def test_feature_map_is_linear_with_its_adjoint(kind):
 def test_expectation_part_by_part_equals_marginals(kind, part, size, monkeypatch):
     monkeypatch.setattr("mlestruct.structures.sequences.PART", part)
     rng = np.random.default_rng(3)
-    chains = Chains([3, 1, 6, 2, 2, 1], 4)
+    chains = Sequences([3, 1, 6, 2, 2, 1], 4)
     features = feature_maps(rng, chains)[kind]
     theta = size * rng.normal(size=features.n_features)
     scores = features.scores(theta)
@@ -256,14 +256,14 @@ def test_expected_moments_are_the_derivative_of_log_z(kind):
 
 def test_a_forest_is_the_sum_of_its_chains():
     rng = np.random.default_rng(5)
-    together = Chains([4, 1, 3], 3)
+    together = Sequences([4, 1, 3], 3)
     nodes = rng.normal(size=(8, 2))
     theta = rng.normal(size=3 * 2 + 9)
     found, moments = together.expectation(SequenceFeatures(nodes, 3, n_edges=5), theta)
     value, total = 0.0, np.zeros_like(theta)
     for first, last in ((0, 4), (4, 5), (5, 8)):
         alone = SequenceFeatures(nodes[first:last], 3, n_edges=last - first - 1)
-        part, sums = Chains([last - first], 3).expectation(alone, theta)
+        part, sums = Sequences([last - first], 3).expectation(alone, theta)
         value, total = value + part.value, total + sums
     assert found.value == pytest.approx(value, abs=1e-12)
     np.testing.assert_allclose(moments, total, atol=1e-12)

@@ -29,9 +29,9 @@ FLAT_GAP = 0.1  # of Frank-Wolfe, where the local optimum is not a mixture of ma
 
 
 def open_coordinates(structure):
-    edges = structure.open_edges
+    edges = structure.varying_edges
     edges = np.ones(structure.n_scored, bool) if edges is None else edges
-    singles = structure.open_singles if structure.n_coordinates > structure.n_scored else []
+    singles = structure.varying_singles if structure.n_coordinates > structure.n_scored else []
     return np.concatenate([edges, singles]).astype(bool)
 
 
@@ -113,7 +113,7 @@ def test_warm_start_leads_to_the_same_answer(space, rng, scale):
 @given(matching_spaces(), generators, scales)
 def test_edge_dual_and_double_cover_agree(space, rng, scale):
     structure = space.local
-    assume(not structure.is_settled)
+    assume(not structure.is_fixed)
     scores = scale * rng.normal(size=space.size)
     one = structure.marginals(scores, tol=1e-8)
     two = structure._marginals_of_cover(scores, None, float(scores @ structure.settled), 1e-8)
@@ -273,7 +273,7 @@ def test_settled_coordinates_are_those_that_never_vary(space):
         varies = np.ptp(points, axis=0) > 0
         assert np.array_equal(open_coordinates(structure), varies)
         assert np.array_equal(structure.settled, np.where(varies, 0.0, points[0]))
-        assert structure.is_settled == (not varies.any())
+        assert structure.is_fixed == (not varies.any())
 
 
 @few
@@ -300,8 +300,8 @@ def test_interior_point_is_strictly_inside(space):
 
 def test_joined_triangles_are_settled_only_exactly():
     space = from_edges(6, two_triangles())
-    assert space.exact.is_settled
-    assert not space.local.is_settled
+    assert space.exact.is_fixed
+    assert not space.local.is_fixed
     np.testing.assert_array_equal(space.exact.interior(), space.vertices[0])
 
 
@@ -451,7 +451,7 @@ def curvature(space, tau, features):
 @given(matching_spaces(rho=st.sampled_from([0.5, 0.75, 0.9, "mixed"])), generators)
 def test_feature_covariance_is_the_hessian(space, rng):
     structure = space.local
-    assume(not structure.is_settled)
+    assume(not structure.is_fixed)
     assert structure.has_feature_covariance
     features = rng.normal(size=(space.n_edges, 3))
     offset = rng.normal(size=space.size)
@@ -482,7 +482,7 @@ def test_feature_covariance_is_the_hessian(space, rng):
 )  # fmt: skip
 def test_softened_entropy_minorises_the_true_one_and_touches_it(space, rng, scale, share):
     structure = space.local
-    softened = structure.softened(share)
+    softened = structure.concave_surrogate(share)
     if np.all(space.rhos <= 0.95):
         assert softened is None
         return
@@ -498,13 +498,13 @@ def test_softened_entropy_minorises_the_true_one_and_touches_it(space, rng, scal
         tau = space.random_point(rng, concentration, space.halves)
         minorant = softer.entropy(tau) + offset @ tau + constant
         assert minorant <= space.entropy(tau, varies) + 1e-6
-    assert structure.softened(share) is not None  # the original is as it was
+    assert structure.concave_surrogate(share) is not None  # the original is as it was
     assert structure.entropy(found.tau) == pytest.approx(here, abs=1e-6)
 
 
 def test_safe_entropies_are_not_softened():
-    assert complete(6, rho=0.9).local.softened() is None
-    assert complete(6, False, rho=0.5).local.softened() is None
+    assert complete(6, rho=0.9).local.concave_surrogate() is None
+    assert complete(6, False, rho=0.5).local.concave_surrogate() is None
 
 
 # ---------------------------------------------------------------------- hard cases

@@ -1,105 +1,163 @@
-"""Marginals from MAP calls alone: Frank-Wolfe on max <scores, tau> + H(tau).
+"""Frank-Wolfe on max <scores, tau> + H(tau): marginals from MAP calls alone.
 
-For polytopes that only a decoder knows. The gap is a certificate: H is concave, so its value plus
-the gap bounds log Z_rho from above.
+For polytopes that only a decoder describes. H is concave, so the value at tau plus the
+Frank-Wolfe gap bounds log Z_rho from above: the gap is a certificate.
+
+The line search of this loop (`SteppingEntropy.line_search`, `minimise_by_slope`) is also that of
+the learning solvers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .slope_search import MAX_STEP, RTOL, minimise_by_slope
-
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
-SHORT_STEPS = 50  # steps whose length is limited
-WORSE = 1e-9  # of all terms, by which rounding may make a vertex worse than the current point
+MAX_STEP = 1.0 - 1e-9  # a vertex has an infinite entropy gradient
+RTOL = 0.05  # a line search stops when the slope has fallen to this fraction of its start
+SHORT_STEPS = 50  # first steps, no longer than 1 / (step + 1): see `frank_wolfe_marginals`
+ROUNDING = 1e-9  # of all terms, by which a decoder's vertex may score less than the current point
+
+
+class SteppingEntropy(Protocol):
+    """An entropy and its exact line search along Frank-Wolfe directions."""
+
+    def __call__(self, tau: Floats) -> float:
+        """H(tau)."""
+
+    def add_gradient(self, tau: Floats, scores: Floats) -> tuple[Floats, Any]:
+        """scores + gradient of H at tau, and sums that `line_search` at tau reuses."""
+
+    def line_search(
+        self, tau: Floats, vertex: Any, sums: Any, linear: float, quadratic: float,
+        guess: float, max_step: float, rtol: float,
+    ) -> float:  # fmt: skip
+        """Step eta towards `vertex` minimising linear * eta + quadratic * eta^2 / 2 - H."""
+
+    def move(self, tau: Floats, vertex: Any, eta: float) -> None:
+        """tau <- (1 - eta) tau + eta vertex, in place."""
+
+
+class DecodedSpace(Protocol):
+    """What Frank-Wolfe needs of an output space."""
+
+    n_coordinates: int
+
+    def decode(self, scores: Floats, warm: Any = None, prices: bool = False) -> Any: ...
+
+    def entropy(self, tau: Floats) -> float: ...
+
+    def entropy_gradient(self, tau: Floats) -> Floats: ...
+
+    def interior(self) -> Floats: ...
+
+    @property
+    def stepping_entropy(self) -> SteppingEntropy: ...
 
 
 def frank_wolfe_marginals(
-    structure: Any,
+    space: DecodedSpace,
     scores: Floats,
     start: Floats,
     tol: float,
     max_iter: int,
     callback: Callable[[int, Floats], Any] | None = None,
+    blended: bool = False,
 ) -> tuple[Floats, float, float, int]:
-    """(tau, value, upper bound, MAP calls) from an interior point of the polytope.
+    """(tau, value, upper bound of log Z_rho, MAP calls) from an interior point of the polytope.
 
-    The last MAP call only serves the bound. The first steps are no longer than 1 / (step + 1), so
-    that the weight of the start goes down slowly: at rho near 1 a line search may go all the way to
-    the first vertex, where all other pairs have no mass and have to be found again, one by one.
-    `callback(calls, tau)` sees every point and the MAP calls that led to it; returning True stops.
+    The first steps are no longer than 1 / (step + 1), so that the weight of the start falls
+    slowly: at rho near 1 a line search may go all the way to the first vertex, where all other
+    coordinates have no mass and have to be found again, one by one.
+
+    Parameters
+    ----------
+    max_iter : MAP calls at most
+    callback : called with (MAP calls, tau) at every point; returning True stops
+    blended : move weight between the vertices found so far before asking for a new one (blended
+        pairwise Frank-Wolfe; Tsuji, Tanaka and Pokutta 2022): fewer MAP calls, more work in
+        between. Plain Frank-Wolfe takes weight off a vertex only by shrinking all of tau.
     """
-    entropy = getattr(structure, "stepping_entropy", None) or _Entropy(structure)
-    tau = start.copy()
-    upper, guess = np.inf, 0.1
-    prices = None
-    iterations = 0
+    entropy = space.stepping_entropy
+    mixture = Mixture(start) if blended else None
+    tau = start.copy() if mixture is None else mixture.tau
+    # Moving weight pays once there are enough vertices to mix: about the square root of their
+    # dimension, found on matchings of 10 to 40 nodes.
+    enough = max(SHORT_STEPS, 20.0 * start.shape[0] ** 0.5)
+    upper, guess, prices, calls = np.inf, 0.1, None, 0
     while True:
         value = float(scores @ tau) + entropy(tau)
-        stop = callback is not None and bool(callback(iterations, tau))
+        stop = callback is not None and bool(callback(calls, tau))
+        if stop or calls >= max_iter:
+            return tau, value, upper, calls
         direction, sums = entropy.add_gradient(tau, scores)
-        best = next_vertex(structure, direction, tau, prices)
-        prices = best.prices
-        gap = best.score - float(direction @ tau)
-        upper = min(upper, value + max(gap, 0.0))
-        if upper - value <= tol or iterations >= max_iter or stop:
-            return tau, value, upper, iterations + 1
-        iterations += 1
-        gain = best.vertex.dot(scores) - float(scores @ tau)
-        eta = entropy.line_search(tau, best.vertex, sums, -gain, 0.0, guess, MAX_STEP, RTOL)
+        best = next_vertex(space, direction, tau, prices)
+        prices, vertex = best.prices, best.vertex
+        calls += 1
+        gap = max(best.score - float(direction @ tau), 0.0)
+        upper = min(upper, value + gap)
+        if upper - value <= tol:
+            return tau, value, upper, calls
+        gain = vertex.dot(scores) - float(scores @ tau)
+        eta = entropy.line_search(tau, vertex, sums, -gain, 0.0, guess, MAX_STEP, RTOL)
         if eta <= 0.0:
-            return tau, value, upper, iterations
+            return tau, value, upper, calls
         guess = max(eta, 1e-6)
-        if iterations <= SHORT_STEPS:
-            eta = min(eta, 1.0 / (iterations + 1.0))
-        entropy.move(tau, best.vertex, eta)
+        if calls <= SHORT_STEPS:
+            eta = min(eta, 1.0 / (calls + 1.0))
+        if mixture is None:
+            entropy.move(tau, vertex, eta)
+            continue
+        mixture.add(vertex, eta)
+        for _ in range(20 if calls >= enough else 0):
+            if not mixture.move(space, scores, max(0.5 * gap, 0.25 * tol)):
+                break
 
 
-def next_vertex(structure: Any, direction: Floats, tau: Floats, prices: Any) -> Any:
-    """A MAP call, checked: the vertex is to score at least as much as tau does.
+def next_vertex(space: DecodedSpace, direction: Floats, tau: Floats, prices: Any) -> Any:
+    """A MAP call, checked: the vertex has to score at least as much as tau does.
 
     Prices of the last call are handed on where the decoder has returned some.
     """
-    best = structure.decode(direction) if prices is None else structure.decode(direction, prices)
+    best = space.decode(direction) if prices is None else space.decode(direction, prices)
     here = float(direction @ tau)
     size = float(np.abs(direction) @ np.abs(tau)) + abs(best.score)
-    if not best.score >= here - WORSE * size:
+    if not best.score >= here - ROUNDING * size:
         raise ValueError(
-            f"{type(structure).__name__}.decode: its vertex scores {best.score:.6g}, less than the "
+            f"{type(space).__name__}.decode: its vertex scores {best.score:.6g}, less than the "
             f"current point with {here:.6g}; decode must maximise over the polytope, interior() "
             "lie inside of it, and entropy_gradient be the gradient of entropy"
         )
     return best
 
 
-def checked_start(structure: Any) -> Floats:
-    """interior() of a structure, of the right length."""
-    start = np.array(structure.interior(), dtype=np.float64)
-    if start.shape != (structure.n_coordinates,):
+def checked_start(space: DecodedSpace) -> Floats:
+    """interior() of a space, of the right length."""
+    start = np.array(space.interior(), dtype=np.float64)
+    if start.shape != (space.n_coordinates,):
         raise ValueError(
-            f"{type(structure).__name__}.interior: expected shape ({structure.n_coordinates},), "
+            f"{type(space).__name__}.interior: expected shape ({space.n_coordinates},), "
             f"got {start.shape}"
         )
     return start
 
 
-class _Entropy:
-    """Line searches of a structure that has only its entropy and the gradient."""
+class PlainEntropy:
+    """A `SteppingEntropy` from an entropy and its gradient alone."""
 
-    def __init__(self, structure: Any):
-        self._structure = structure
+    def __init__(self, space: DecodedSpace):
+        self._space = space
 
     def __call__(self, tau: Floats) -> float:
-        return float(self._structure.entropy(tau))
+        return float(self._space.entropy(tau))
 
     def add_gradient(self, tau: Floats, scores: Floats) -> tuple[Floats, None]:
-        return scores + self._structure.entropy_gradient(tau), None
+        return scores + self._space.entropy_gradient(tau), None
 
     def line_search(
         self, tau: Floats, vertex: Any, sums: None, linear: float, quadratic: float,
@@ -108,12 +166,129 @@ class _Entropy:
         direction = vertex.dense(tau.shape[0]) - tau
 
         def slope(eta: float) -> float:
-            gradient = self._structure.entropy_gradient(tau + eta * direction)
+            gradient = self._space.entropy_gradient(tau + eta * direction)
             return linear + quadratic * eta - float(gradient @ direction)
 
         return minimise_by_slope(slope, guess)
 
-    @staticmethod
-    def move(tau: Floats, vertex: Any, eta: float) -> None:
+    def move(self, tau: Floats, vertex: Any, eta: float) -> None:
         tau *= 1.0 - eta
         tau[vertex.indices] += eta * vertex.values
+
+
+class Mixture:
+    """tau = weight of the start * start + sum of weights * vertices, weights summing to 1."""
+
+    def __init__(self, start: Floats):
+        self.start = start
+        self.tau = start.copy()
+        self.weights = np.ones(1)  # the start first
+        self.sizes = np.zeros(0, dtype=np.int64)
+        self.indices = np.zeros(0, dtype=np.int64)
+        self.values = np.zeros(0)
+
+    def add(self, vertex: Any, eta: float) -> None:
+        """tau <- (1 - eta) tau + eta vertex."""
+        indices = np.asarray(vertex.indices, dtype=np.int64)
+        values = np.asarray(vertex.values, dtype=np.float64)
+        self.weights *= 1.0 - eta
+        self.tau *= 1.0 - eta
+        self.tau[indices] += eta * values
+        known = self._find(indices)
+        if known is None:
+            order = np.argsort(indices)
+            self.weights = np.append(self.weights, eta)
+            self.sizes = np.append(self.sizes, indices.shape[0])
+            self.indices = np.concatenate([self.indices, indices[order]])
+            self.values = np.concatenate([self.values, values[order]])
+        else:
+            self.weights[known] += eta
+        self._drop_weightless()
+
+    def _find(self, indices: Ints) -> int | None:
+        """The place of a vertex among the weights."""
+        wanted = np.sort(indices)
+        ends = np.cumsum(self.sizes)
+        for k in np.flatnonzero(self.sizes == wanted.shape[0]):
+            if np.array_equal(self.indices[ends[k] - self.sizes[k] : ends[k]], wanted):
+                return int(k) + 1
+        return None
+
+    def _drop_weightless(self) -> None:
+        """Drop vertices whose weight is rounding; the start stays."""
+        kept = self.weights > 1e-12
+        kept[0] = True
+        if kept.all():
+            return
+        each = np.repeat(kept[1:], self.sizes)
+        self.indices, self.values = self.indices[each], self.values[each]
+        self.sizes, self.weights = self.sizes[kept[1:]], self.weights[kept]
+
+    def _dense(self, k: int) -> Floats:
+        if k == 0:
+            return self.start
+        end = int(self.sizes[:k].sum())
+        part = slice(end - int(self.sizes[k - 1]), end)
+        out = np.zeros_like(self.tau)
+        out[self.indices[part]] = self.values[part]
+        return out
+
+    def move(self, space: DecodedSpace, scores: Floats, least: float) -> bool:
+        """Move weight from the worst vertex to the best if the slope is at least `least`."""
+        direction = scores + space.entropy_gradient(self.tau)
+        slopes = np.empty(self.weights.shape[0])
+        slopes[0] = direction @ self.start
+        owner = np.repeat(np.arange(self.sizes.shape[0]), self.sizes)
+        parts = direction[self.indices] * self.values
+        slopes[1:] = np.bincount(owner, parts, minlength=self.sizes.shape[0])
+        best = int(np.argmax(slopes))
+        worst = int(np.argmin(np.where(self.weights > 0.0, slopes, np.inf)))
+        if slopes[best] - slopes[worst] < least or best == worst:
+            return False
+        most = float(self.weights[worst])
+        change = most * (self._dense(best) - self._dense(worst))
+        linear = float(scores @ change)
+
+        def slope(eta: float) -> float:
+            return -linear - float(space.entropy_gradient(self.tau + eta * change) @ change)
+
+        eta = minimise_by_slope(slope, 0.3)
+        if eta <= 0.0:
+            return False
+        self.weights[best] += eta * most
+        self.weights[worst] -= eta * most
+        self.tau += eta * change
+        np.maximum(self.tau, 0.0, out=self.tau)
+        self._drop_weightless()
+        return True
+
+
+def minimise_by_slope(slope: Callable[[float], float], guess: float) -> float:
+    """A point of (0, MAX_STEP) where an increasing slope has fallen to RTOL of its start.
+
+    Bisection on a logarithmic bracket with regula falsi: near the boundary Newton steps that are
+    judged by their length stop at points that are worse than the start.
+    """
+    first = slope(0.0)
+    if first >= 0.0:
+        return 0.0
+    low, high = 0.0, MAX_STEP
+    slope_low, slope_high = first, np.inf
+    eta = min(max(guess, 1e-8), 0.5)
+    for _ in range(60):
+        value = slope(eta)
+        if abs(value) <= -RTOL * first:
+            break
+        if value > 0.0:
+            high, slope_high = eta, value
+        else:
+            low, slope_low = eta, value
+        if np.isfinite(slope_high):
+            eta = low - slope_low * (high - low) / (slope_high - slope_low)
+            margin = 0.1 * (high - low)
+            eta = min(max(eta, low + margin), high - margin)
+        else:
+            eta = min(4.0 * eta, 0.5 * (eta + high))
+        if high - low <= 1e-14 * high:
+            break
+    return eta

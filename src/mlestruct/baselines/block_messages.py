@@ -8,18 +8,18 @@ from numpy.typing import NDArray
 from ..algorithms.matching._belief_propagation_kernels import propagate
 from ..learning.problem import Block
 from ..structures import BipartiteMatching
-from ..structures.matchings.presolve import Layout, MatchingCore, build_core
+from ..structures.matchings.presolve import Layout, PresolvedMatching, presolve
 
 Floats = NDArray[np.float64]
 
 
-def open_part(structure: BipartiteMatching) -> MatchingCore:
-    """The pairs of a structure that are not settled; messages about settled ones never converge."""
+def presolved_part(structure: BipartiteMatching) -> PresolvedMatching:
+    """The pairs of a structure that are not fixed; messages about fixed ones never converge."""
     first = structure.n_scored
     singles = structure.graph.n_rows if structure.free_rows else 0
     layout = Layout(first, first + singles, structure.n_coordinates)
     rho = structure.rho_rows, structure.rho_cols
-    return build_core(structure.graph, *rho, structure.perfect, layout)
+    return presolve(structure.graph, *rho, structure.perfect, layout)
 
 
 class BlockMessages:
@@ -32,12 +32,14 @@ class BlockMessages:
     converged : bool, of the last call
     """
 
-    def __init__(self, block: Block, core: MatchingCore, rho: float, max_sweeps: int, tol: float):
+    def __init__(
+        self, block: Block, core: PresolvedMatching, rho: float, max_sweeps: int, tol: float
+    ):
         self.block, self.rho, self.max_sweeps, self.tol = block, rho, max_sweeps, tol
         edges = core.edges
         self._edge = core.edge_source
         self._place = edges.row * edges.n_cols + edges.col
-        self._settled = core.settled
+        self._fixed = core.fixed
         self._free = np.full(edges.n_rows, bool(core.single_source.size)), core.free
         self._table = np.full((edges.n_rows, edges.n_cols), -np.inf)
         self._beliefs = np.zeros_like(self._table)
@@ -54,8 +56,8 @@ class BlockMessages:
     def beliefs(self, theta: Floats) -> tuple[float, Floats]:
         """log Z_rho and the probability of every pair at theta."""
         scores = self.block.scores(theta)
-        log_z = float(scores @ self._settled)
-        tau = self._settled[: self.block.features.n_scored].copy()
+        log_z = float(scores @ self._fixed)
+        tau = self._fixed[: self.block.features.n_scored].copy()
         if self._edge.size:
             self._table.flat[self._place] = scores[self._edge]
             value, sweeps, _, converged = propagate(

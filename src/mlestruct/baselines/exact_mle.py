@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..inference.exact_space import Counted
 from ..learning import LBFGS
 from ..learning.problem import DualProblem
 from ..models.base import StructuredEstimator
+from ..structures.exact_space import ExactSpace
 from .learner import ProbabilisticLearner
 
 Floats = NDArray[np.float64]
@@ -64,10 +64,10 @@ class ExactMLE(ProbabilisticLearner):
         self, reader: StructuredEstimator, X: Any, Y: Any, sample_weight: Any
     ) -> DualProblem:
         problem = reader.build_problem(X, Y, sample_weight)
-        spaces: dict[int, Counted] = {}
+        spaces: dict[int, ExactSpace] = {}
         blocks = []
         for block in problem.blocks:
-            space = spaces.setdefault(id(block.structure), Counted(block.structure))
+            space = spaces.setdefault(id(block.structure), ExactSpace(block.structure))
             blocks.append(replace(block, structure=space))
         return problem.with_blocks(blocks)
 

@@ -1,9 +1,10 @@
 """Public questions about a structure and scores: marginals, log Z, its bounds, samples."""
 
 from ..algorithms.matching.belief_propagation import belief_propagation
+from ..structures.contract import Bounds
 from .bounds import log_partition_bounds, tighten
 from .marginals import log_partition, marginals
-from .result import Bounds, Inference, Samples
+from .result import Inference, Samples
 from .sampling import sample
 
 __all__ = [

@@ -22,20 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from ..algorithms.blended_frank_wolfe import blended_marginals
 from ..algorithms.frank_wolfe import checked_start, frank_wolfe_marginals
-from ..exceptions import InfeasibleError
-from ..structures import (
-    BinaryPairwise,
-    BipartiteMatching,
-    Chains,
-    LocalMatching,
-    MissingCapability,
-    Pairwise,
-    require,
-)
-from .exact import exact_distribution
-from .exact_space import Counted
+from ..exceptions import InfeasibleError, MissingCapability
+from ..structures.contract import Structure
 from .perturb_and_map import perturb_and_map
 from .result import Inference
 from .scores import Query, check_count, check_number, check_tolerance, read_query
@@ -45,10 +34,6 @@ Callback = Callable[[int, Floats], Any]
 
 APPROXIMATE, EXACT = "log Z_rho", "log Z"
 ESTIMATED = "mean upper bound of log Z"
-LOOSE = 1e-3  # gap from which converged messages are not believed
-FEASIBLE = 1e-9  # of sums of beliefs, beyond which they get no certificate
-DEAREST = 50.0  # what moving a probability of 1 elsewhere can cost in entropy
-ROUNDING = 1e-11  # of the largest score, times the square root of how many there are
 
 
 class Answer(NamedTuple):
@@ -71,7 +56,7 @@ def marginals(
     Parameters
     ----------
     structure : the output space: `BipartiteMatching`, `LocalMatching`, `ExactMatching`,
-        `BinaryPairwise`, `Pairwise`, `Chains`, or your own with `decode`, `entropy`,
+        `BinaryPairwise`, `Pairwise`, `Sequences`, or your own with `decode`, `entropy`,
         `entropy_gradient` and `interior`
     scores : array of shape (n_scored,) or (n_coordinates,)
         For matchings also a table of pairs, -inf where a pair is forbidden; for labellings also a
@@ -131,7 +116,7 @@ def marginals(
         perf_counter() - start,
         answer.converged,
         answer.report,
-        structure,
+        query.asked,
     )
 
 
@@ -151,21 +136,25 @@ def _newton(query: Query, tol: float) -> Answer:
 
 def _oracle(query: Query, tol: float, method: str) -> Answer:
     structure, scores = query.structure, query.scores
-    require(structure, "marginals", needed_by=f"method={method!r}")
-    if isinstance(structure, Chains | Counted):
+    structure.require("marginals", f"method={method!r}")
+    if structure.is_exact:
         return _exact(query, tol)
     query.require_finite(f"method={method!r}")
     found = structure.marginals(scores, None, tol)
-    proven = getattr(structure, "has_bound", True)
+    proven = structure.has_bound
     report = {} if proven else {"distance_from_fixed_point": found.gap}
     gap = found.gap if proven else np.inf
-    reached = found.gap <= tol + ROUNDING * np.abs(scores).max(initial=0.0) * np.sqrt(scores.size)
+    reached = found.gap <= tol + _rounding(scores)
     return Answer(found.tau, found.value, gap, APPROXIMATE, found.iterations, bool(reached), report)
 
 
+def _rounding(scores: Floats) -> float:
+    """What rounding of the scores may add to a gap."""
+    return 1e-11 * float(np.abs(scores).max(initial=0.0)) * np.sqrt(scores.size)
+
+
 def _auto(query: Query, tol: float) -> Answer:
-    structure = query.structure
-    if callable(getattr(structure, "marginals", None)):
+    if query.structure.offers("marginals"):
         return _oracle(query, tol, "auto")
     return _frank_wolfe(query, tol)
 
@@ -180,8 +169,8 @@ def _frank_wolfe(
     query.require_finite("method='fw'")
     max_iter = check_count(max_iter, "max_iter")
     if variant not in VARIANTS:
-        raise ValueError(f"variant: expected one of {sorted(VARIANTS)}, got {variant!r}")
-    structure, scores = query.relaxed, query.scores
+        raise ValueError(f"variant: expected one of {list(VARIANTS)}, got {variant!r}")
+    structure, scores = query.structure.approximate, query.scores
     stopped = []
 
     def watch(calls: int, tau: Floats) -> bool:
@@ -190,12 +179,13 @@ def _frank_wolfe(
             stopped.append(calls)
         return stop
 
-    tau, value, upper, calls = VARIANTS[variant](
-        structure, scores, checked_start(structure), tol, max_iter, watch if callback else None
-    )
+    tau, value, upper, calls = frank_wolfe_marginals(
+        structure, scores, checked_start(structure), tol, max_iter,
+        watch if callback else None, blended=variant == "blended",
+    )  # fmt: skip
     gap = max(upper - value, 0.0)
     report = {"frank_wolfe_gap": gap}
-    if gap > tol and callable(getattr(structure, "price_bound", None)):
+    if gap > tol and structure.offers("price_bound"):
         gap = min(gap, _price_gap(structure, scores, tau, value))
         calls += 1
     return Answer(tau, value, gap, APPROXIMATE, calls, gap <= tol or bool(stopped), report)
@@ -204,33 +194,34 @@ def _frank_wolfe(
 def _belief_propagation(
     query: Query, tol: float, damping: float = 0.0, max_sweeps: int = 5000
 ) -> Answer:
-    structure, scores = query.relaxed, query.scores
-    require(structure, "beliefs", needed_by="method='bp'")
+    structure, scores = query.structure.approximate, query.scores
+    structure.require("belief_propagation", "method='bp'")
     check_number(damping, "damping", 0.0)
     check_count(max_sweeps, "max_sweeps")
-    found = structure.beliefs(scores, damping, max_sweeps, tol)
-    messages = found.report
+    found = structure.belief_propagation(scores, damping, max_sweeps, tol)
     report = {
-        "sweeps": messages.sweeps,
-        "last_change": messages.change,
-        "messages_converged": messages.converged,
+        "sweeps": found.sweeps,
+        "last_change": found.change,
+        "messages_converged": found.converged,
         "log_partition_of_messages": found.log_partition,
     }
-    if not found.lacking <= FEASIBLE:
+    if not found.excess <= 1e-9:  # sums are too far from 1 for a certificate
         return Answer(
-            found.tau, found.log_partition, np.inf, APPROXIMATE, messages.sweeps, False, report
+            found.tau, found.log_partition, np.inf, APPROXIMATE, found.sweeps, False, report
         )
     value = float(scores @ found.tau) + structure.entropy(found.tau)
-    # What sums lack is not to flatter the value, nor to lower the bound.
+    # Moving the excess elsewhere changes the value by at most this; the entropy's slope is at
+    # most 50 where marginals are at least the smallest float.
     largest = float(np.abs(scores).max(initial=0.0))
-    doubt = found.lacking * structure.n_nodes * (2.0 * largest + DEAREST)
-    gap = _price_gap(structure, scores, found.tau, value) + 2.0 * doubt
-    value -= doubt
-    converged = messages.converged and gap <= LOOSE + ROUNDING * largest * np.sqrt(scores.size)
-    return Answer(found.tau, value, gap, APPROXIMATE, messages.sweeps, bool(converged), report)
+    uncertain = found.excess * found.n_sums * (2.0 * largest + 50.0)
+    gap = _price_gap(structure, scores, found.tau, value) + 2.0 * uncertain
+    value -= uncertain
+    # Messages that stopped changing at a loose gap have not converged to the optimum.
+    converged = found.converged and gap <= 1e-3 + _rounding(scores)
+    return Answer(found.tau, value, gap, APPROXIMATE, found.sweeps, bool(converged), report)
 
 
-def _price_gap(structure: Any, scores: Floats, tau: Floats, value: float) -> float:
+def _price_gap(structure: Structure, scores: Floats, tau: Floats, value: float) -> float:
     """A proven gap of any feasible tau, from one MAP call.
 
     The decoder's dual prices make a tighter bound than its vertex.
@@ -252,10 +243,11 @@ def _perturb(
     lower: bool = False,
 ) -> Answer:
     query.require_finite("method='perturb'")
-    if not isinstance(query.relaxed, KNOWN):
+    space = query.structure.approximate
+    if not space.offers("gumbel_noise"):
         raise MissingCapability(
             "method='perturb' does not know which variables to perturb in "
-            f"{type(query.relaxed).__name__}; use method='fw'"
+            f"{type(space).__name__}; use method='fw'"
         )
     check_count(n_samples, "n_samples")
     watch = None
@@ -266,7 +258,7 @@ def _perturb(
             return given(calls, query.restore(tau))
 
     found = perturb_and_map(
-        query.relaxed, query.scores, n_samples,
+        space, query.scores, n_samples,
         rng=np.random.default_rng(random_state), callback=watch, lower=lower,
     )  # fmt: skip
     report = {
@@ -279,13 +271,16 @@ def _perturb(
 
 
 def _exact(query: Query, tol: float) -> Answer:
-    found = exact_distribution(query.structure, query.scores)
+    if not query.structure.offers("exact"):
+        raise MissingCapability(
+            "method='exact' does not know how to count the outputs of "
+            f"{type(query.structure).__name__}"
+        )
+    found = query.structure.exact(query.scores)
     return Answer(found.tau, found.log_partition, 0.0, EXACT, 1, True, {})
 
 
-KNOWN = (BinaryPairwise, BipartiteMatching, Chains, LocalMatching, Pairwise)
-
-VARIANTS = {"blended": blended_marginals, "plain": frank_wolfe_marginals}
+VARIANTS = ("blended", "plain")
 
 METHODS: dict[str, Callable[..., Answer]] = {
     "auto": _auto,

@@ -25,15 +25,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
+
+from ..structures.contract import Structure, as_structure
 
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Callback = Callable[[int, Floats], bool | None]
 
 
@@ -65,7 +63,7 @@ class PerturbAndMap:
 
 
 def perturb_and_map(
-    structure: Any,
+    structure: Structure,
     scores: ArrayLike,
     n_samples: int = 100,
     *,
@@ -77,7 +75,7 @@ def perturb_and_map(
 
     Parameters
     ----------
-    structure : BipartiteMatching, LocalMatching, ExactMatching, BinaryPairwise, Pairwise or Chains
+    structure : an output space that says what to perturb (`gumbel_noise`): all of this package
     scores : array of shape (structure.n_coordinates,)
     n_samples : vertices to average, one MAP call each
     lower : whether to estimate the lower bound too, for another MAP call per sample
@@ -102,21 +100,22 @@ def perturb_and_map(
         raise ValueError("scores: must be finite")
     if n_samples < 1:
         raise ValueError(f"n_samples: expected at least 1, got {n_samples}")
-    noise = _noise_of(structure)
+    space = as_structure(structure)
+    noise = space.gumbel_noise()
     total, squares = np.zeros(values.size), np.zeros(values.size)
     highs: list[float] = []
     lows: list[float] = []
     calls = 0
     for _ in range(n_samples):
         added, constant = noise.draw(rng)
-        vertex = noise.best(values + added)
+        vertex = space.decode_integral(values + added).vertex
         highs.append(vertex.dot(values) + vertex.dot(added) + float(constant.sum()))
         total[vertex.indices] += vertex.values
         squares[vertex.indices] += vertex.values**2
         calls += 1
         if lower:
             added, constant = added / noise.at_coordinate, constant / noise.at_other
-            vertex = noise.best(values + added)
+            vertex = space.decode_integral(values + added).vertex
             lows.append(vertex.dot(values) + vertex.dot(added) + float(constant.sum()))
             calls += 1
         if callback is not None and callback(calls, total / len(highs)):
@@ -134,128 +133,6 @@ def perturb_and_map(
         n_samples=n,
         calls=calls,
     )
-
-
-class _Noise:
-    """Gumbel noise of variables that choose among coordinates, and the decoder for it.
-
-    Parameters
-    ----------
-    coordinate, variable : arrays of shape (n_options,), of each option of each variable
-    component : array of shape (n_variables,), the connected part of the graph a variable is in
-    best : scores to the best vertex
-    minimal : whether each variable has one more option, with no coordinate of its own
-    """
-
-    def __init__(
-        self,
-        n_coordinates: int,
-        coordinate: Ints,
-        variable: Ints,
-        component: Ints,
-        best: Callable[[Floats], Any],
-        minimal: bool = False,
-    ):
-        n_options = np.bincount(variable, minlength=component.size) + int(minimal)
-        chooses = n_options > 1  # noise on the only option of a variable would be nothing but noise
-        kept = chooses[variable]
-        self.coordinate, self.n_coordinates = coordinate[kept], n_coordinates
-        self.best, self.minimal = best, minimal
-        together = np.bincount(component[chooses], minlength=component.max(initial=0) + 1)
-        # The number of variables that the noise at a coordinate, or of the other option, is one of.
-        together = together[component[variable[kept]]]
-        self.at_other = together if minimal else np.ones(0)
-        self.at_coordinate = np.ones(n_coordinates)
-        self.at_coordinate[self.coordinate] = together
-
-    def draw(self, rng: np.random.Generator) -> tuple[Floats, Floats]:
-        """Noise of all coordinates, and that of options without one."""
-        size = self.coordinate.size
-        own = rng.gumbel(-np.euler_gamma, size=size)
-        other = rng.gumbel(-np.euler_gamma, size=size if self.minimal else 0)
-        if self.minimal:
-            own -= other
-        added: Floats = np.zeros(self.n_coordinates)
-        added += np.bincount(self.coordinate, own, minlength=self.n_coordinates)
-        return added, other
-
-
-def _noise_of(structure: Any) -> _Noise:
-    from ..structures.labellings.binary import BinaryPairwise
-    from ..structures.labellings.pairwise import Pairwise
-    from ..structures.matchings.bipartite import BipartiteMatching
-    from ..structures.matchings.space import MatchingSpace
-    from ..structures.sequences import Chains
-
-    if isinstance(structure, BipartiteMatching):
-        return _of_bipartite(structure)
-    if isinstance(structure, MatchingSpace):
-        return _of_matching(structure)
-    if isinstance(structure, Chains):
-        chain = np.repeat(np.arange(structure.n_chains), np.diff(structure.starts))
-        return _of_states(structure, chain, lambda s: structure.decode(s).vertex)
-    if isinstance(structure, BinaryPairwise | Pairwise):
-        graph = structure.graph
-        part = _components(graph.n_nodes, graph.tail, graph.head)
-        minimal = isinstance(structure, BinaryPairwise)
-        return _of_states(
-            structure, part, lambda s: structure.encode(structure.best_label(s)), minimal
-        )
-    raise ValueError(
-        "structure: expected a matching, pairwise or chain structure, got "
-        f"{type(structure).__name__}"
-    )
-
-
-def _of_states(
-    structure: Any, component: Ints, best: Callable[[Floats], Any], minimal: bool = False
-) -> _Noise:
-    """Every node chooses its state; their coordinates come first, with the `minimal` ones of 1."""
-    per_node = 1 if minimal else structure.n_states
-    variable = np.repeat(np.arange(component.size), per_node)
-    coordinate = np.arange(variable.size)
-    return _Noise(structure.n_coordinates, coordinate, variable, component, best, minimal)
-
-
-def _of_bipartite(structure: Any) -> _Noise:
-    graph, n_edges = structure.graph, structure.n_scored
-    n, m = graph.n_rows, graph.n_cols
-    component = _components(n + m, graph.row, graph.col + n)
-    if n <= m:
-        variable, free, first, part = graph.row, structure.free_rows, n_edges, component[:n]
-    else:
-        first = n_edges + (n if structure.free_rows else 0)
-        variable, free, part = graph.col, structure.free_cols, component[n:]
-    coordinate = np.arange(n_edges)
-    if free:
-        coordinate = np.concatenate([coordinate, first + np.arange(part.size)])
-        variable = np.concatenate([variable, np.arange(part.size)])
-    return _Noise(
-        structure.n_coordinates, coordinate, variable, part, lambda s: structure.decode(s).vertex
-    )
-
-
-def _of_matching(structure: Any) -> _Noise:
-    graph, n_edges = structure.graph, structure.n_scored
-    edges, component = np.arange(n_edges), _components(graph.n_nodes, graph.row, graph.col)
-
-    def best(scores: Floats) -> Any:
-        return structure.decode_integral(scores).vertex
-
-    if not structure.is_simple:
-        return _Noise(
-            structure.n_coordinates, edges, edges, component[graph.row], best, minimal=True
-        )
-    free = np.flatnonzero(structure.free)
-    coordinate = np.concatenate([edges, edges, n_edges + free])
-    variable = np.concatenate([graph.row, graph.col, free])
-    return _Noise(structure.n_coordinates, coordinate, variable, component, best)
-
-
-def _components(n_nodes: int, tail: NDArray[Any], head: NDArray[Any]) -> Ints:
-    """The connected component of every node."""
-    links = coo_array((np.ones(tail.size, dtype=np.int8), (tail, head)), shape=(n_nodes, n_nodes))
-    return connected_components(links, directed=False)[1].astype(np.int64)
 
 
 def _mean(values: list[float]) -> tuple[float, float]:

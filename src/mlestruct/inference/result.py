@@ -1,12 +1,14 @@
-"""What inference returns: marginals with a certificate, bounds with their reasons, samples."""
+"""Answers of inference: marginals with a certificate, samples (`Bounds` is in the contract)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ..structures.contract import MatchingStructure, Structure
 
 Floats = NDArray[np.float64]
 
@@ -38,8 +40,8 @@ class Inference:
     calls: int
     seconds: float
     converged: bool
-    report: dict[str, Any] = field(default_factory=dict)
-    structure: Any = field(default=None, repr=False)
+    report: dict[str, Any]
+    structure: Structure
 
     @property
     def table(self) -> Floats:
@@ -49,13 +51,7 @@ class Inference:
         what is missing to 1 in a row is the probability to stay single. Labellings: states of all
         nodes, (n_nodes, n_states). Structures of your own: tau.
         """
-        if hasattr(self.structure, "marginal_tables"):
-            found: Floats = self.structure.marginal_tables(self.tau)[0]
-            return found
-        if not hasattr(self.structure, "graph"):
-            return self.tau
-        found = self.structure.graph.dense(self.tau[: self.structure.n_scored])
-        return found
+        return self.structure.marginal_table(self.tau)
 
     @property
     def single(self) -> Floats:
@@ -64,9 +60,9 @@ class Inference:
         Rows first, then columns, where there are two sides; 0 for nodes that must be matched. In
         tau these follow the pairs, of the sides that may stay single only.
         """
-        structure = self.structure
-        found: Floats = structure.single_marginals(self.tau)
-        return found
+        if not isinstance(self.structure, MatchingStructure):
+            raise AttributeError(f"{type(self.structure).__name__} has no single nodes")
+        return self.structure.single_marginals(self.tau)
 
     def __repr__(self) -> str:
         return (
@@ -74,19 +70,6 @@ class Inference:
             f"gap={self.gap:.2g}, calls={self.calls}, seconds={self.seconds:.2g}, "
             f"converged={self.converged})"
         )
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """A proven interval of log Z, and why each end holds. Unpacks as (lower, upper)."""
-
-    lower: float
-    upper: float
-    lower_reason: str
-    upper_reason: str
-
-    def __iter__(self) -> Any:
-        return iter((self.lower, self.upper))
 
 
 @dataclass(frozen=True)

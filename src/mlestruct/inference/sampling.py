@@ -6,21 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ..algorithms.markov_chains import Draws
-from ..algorithms.pairwise.gibbs import gibbs_samples
-from ..exceptions import TooLargeToCount
-from ..structures import (
-    BinaryPairwise,
-    BipartiteMatching,
-    Chains,
-    LocalMatching,
-    MissingCapability,
-    Pairwise,
-)
-from .exact import exact_distribution
-from .matching_chains import sample_structure
+from ..exceptions import MissingCapability, TooLargeToCount
 from .result import Samples
-from .scores import Query, check_count, read_query
+from .scores import check_count, read_query
 
 METHODS = ("auto", "exact", "mcmc")
 OPTIONS = ("n_chains", "sweeps", "max_sweeps", "tol_rhat")
@@ -70,26 +58,14 @@ def sample(
     rng = np.random.default_rng(random_state)
     if method != "mcmc":
         try:
-            drawn = exact_distribution(query.structure, query.scores).sample(int(n_samples), rng)
+            drawn = query.structure.exact(query.scores).sample(int(n_samples), rng)
             return Samples(drawn, "exact", 1.0, float(n_samples), True)
         except TooLargeToCount:
             if method == "exact":
                 raise
-    found = _markov_chain(query, int(n_samples), rng, options)
-    return Samples(found.states, "mcmc", found.rhat, found.ess, found.converged)
-
-
-def _markov_chain(
-    query: Query, n_samples: int, rng: np.random.Generator, options: dict[str, Any]
-) -> Draws:
-    structure, scores = query.relaxed, query.scores
-    if isinstance(structure, BipartiteMatching | LocalMatching):
-        return sample_structure(structure, scores, n_samples, rng, **options)
+    space = query.structure.approximate
+    if not space.offers("markov_chain_samples"):
+        raise MissingCapability(f"method='mcmc' has no Markov chain over {type(space).__name__}")
     query.require_finite("method='mcmc'")
-    if isinstance(structure, BinaryPairwise | Pairwise | Chains):
-        tail, head = structure.ends
-        nodes, edges = structure.score_tables(scores)
-        return gibbs_samples(
-            nodes.shape[0], tail, head, nodes, edges, n_samples, rng=rng, **options
-        )
-    raise MissingCapability(f"method='mcmc' has no Markov chain over {type(structure).__name__}")
+    found = space.markov_chain_samples(query.scores, int(n_samples), rng, **options)
+    return Samples(found.states, "mcmc", found.rhat, found.ess, found.converged)

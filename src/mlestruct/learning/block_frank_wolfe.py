@@ -8,10 +8,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..algorithms.slope_search import MAX_STEP
+from ..algorithms.frank_wolfe import MAX_STEP
 from .averaging import WeightedAverage
 from .certificate import certify, certify_theta, linear_step
-from .frank_wolfe import check_option, move
+from .frank_wolfe import check_option
 from .history import Monitor, Stopping
 from .line_search import block_step
 from .problem import DualProblem, DualState, start
@@ -139,7 +139,7 @@ class BlockFrankWolfe:
             )
             guesses[m] = max(eta, 1e-6)
         if eta > 0.0:
-            move(block.structure, tau, linear.vertex, eta)
+            block.structure.stepping_entropy.move(tau, linear.vertex, eta)
             state.moments[m] += eta / block.weight * change
             state.r -= eta * change
         return linear.gap

@@ -14,10 +14,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..structures.contract import Marginals, Vertex, require
+from ..structures.contract import Marginals, Vertex
 from .block_frank_wolfe import certificate_after, sampled
 from .certificate import LinearStep
-from .frank_wolfe import check_option, move
+from .frank_wolfe import check_option
 from .history import Monitor, Stopping
 from .line_search import block_step
 from .problem import DualProblem, DualState, start
@@ -46,7 +46,7 @@ class BlockMarginals:
         """Raise MissingCapability unless every block has a marginal oracle."""
         check_option("sampling", self.sampling, ("permuted", "uniform", "gap"))
         for block in problem.blocks:
-            require(block.structure, "marginals", needed_by=f"solver={self.name!r}")
+            block.structure.require("marginals", f"solver={self.name!r}")
 
     def solve(
         self,
@@ -104,7 +104,7 @@ class BlockMarginals:
         for m, block in enumerate(problem.blocks):
             scores = block.scores(theta)
             wanted = ACCURACY * monitor.tolerance / len(problem.blocks)
-            found = block.structure.marginals(scores, known[m], wanted)  # type: ignore[attr-defined]
+            found = block.structure.marginals(scores, known[m], wanted)
             known[m] = found.warm
             gaps[m] = self._gap(found, scores, state, m, block)
             log_partition += block.weight * found.upper_bound
@@ -136,13 +136,12 @@ class BlockMarginals:
         block = problem.blocks[m]
         tau = state.tau[m]
         scores = block.scores(state.r / problem.alpha)
-        found = block.structure.marginals(scores, known[m], ACCURACY * max(gap, 1e-12))  # type: ignore[attr-defined]
+        found = block.structure.marginals(scores, known[m], ACCURACY * max(gap, 1e-12))
         known[m] = found.warm
         gap = self._gap(found, scores, state, m, block)
         target = Vertex(np.arange(tau.shape[0]), found.tau)
         change = block.weight * (block.moments(found.tau) - state.moments[m])
-        stepping = getattr(block.structure, "stepping_entropy", None)
-        sums = None if stepping is None else stepping.add_gradient(tau, scores)[1]
+        sums = block.structure.stepping_entropy.add_gradient(tau, scores)[1]
         eta = block_step(
             block,
             tau,
@@ -153,7 +152,7 @@ class BlockMarginals:
         )
         steps[m] = min(max(eta, 1e-3), 0.999)
         if eta > 0.0:
-            move(block.structure, tau, target, eta)
+            block.structure.stepping_entropy.move(tau, target, eta)
             state.moments[m] += eta / block.weight * change
             state.r -= eta * change
             state.entropies[m] = block.structure.entropy(tau) - block.offset_gap(tau)

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +27,7 @@ class LinearStep:
     gap: float
     scores: Floats
     prices: Floats | None
-    sums: Floats | None  # of the separable entropy, for the line search
+    sums: Any  # of the entropy, reused by the line search
 
 
 def linear_step(
@@ -41,15 +42,11 @@ def linear_step(
     block = problem.blocks[m]
     structure, tau = block.structure, state.tau[m]
     scores = block.scores(theta)
-    stepping = getattr(structure, "stepping_entropy", None)
-    if stepping is None:
-        direction, sums = scores + structure.entropy_gradient(tau), None
+    direction, sums = structure.stepping_entropy.add_gradient(tau, scores)
+    if structure.offers("price_bound"):
+        found = structure.decode(direction, warm, prices=want_prices)
     else:
-        direction, sums = stepping.add_gradient(tau, scores)
-    if getattr(structure, "price_bound", None) is None:
         found = structure.decode(direction)
-    else:
-        found = structure.decode(direction, warm, prices=want_prices)  # type: ignore[call-arg]
     gap = found.score - float(direction @ tau)
     return LinearStep(found.vertex, gap, scores, found.prices, sums)
 
@@ -60,10 +57,10 @@ def certify_theta(
     """A lower bound of P at any theta from prices found elsewhere; -inf if there is none."""
     log_partition = 0.0
     for block, tau, known in zip(problem.blocks, state.tau, prices, strict=True):
-        bound = getattr(block.structure, "price_bound", None)
-        if bound is None or known is None:
+        if known is None or not block.structure.offers("price_bound"):
             return -np.inf
-        log_partition += block.weight * bound(block.scores(theta), known, tau)
+        bound = block.structure.price_bound(block.scores(theta), known, tau)
+        log_partition += block.weight * bound
     return problem.primal(theta, log_partition)
 
 
@@ -92,7 +89,7 @@ def certify(
         else:
             prices[m] = step.prices
             tau = state.tau[m]
-            bound = block.structure.price_bound(step.scores, step.prices, tau)  # type: ignore[attr-defined]
+            bound = block.structure.price_bound(step.scores, step.prices, tau)
             # By concavity, A is also at most the value at tau plus the Frank-Wolfe gap.
             attained = float(step.scores @ tau) + state.entropies[m] + block.offset_gap(tau)
             log_partition += block.weight * min(bound, attained + max(step.gap, 0.0))

@@ -23,9 +23,9 @@ def newton_directions(problem: DualProblem) -> Direction:
     def direction(at: Any) -> Floats:
         hessian = np.zeros((problem.n_features, problem.n_features))
         for block, found in zip(problem.blocks, at.marginals, strict=True):
-            hessian += block.weight * block.structure.feature_covariance(  # type: ignore[attr-defined]
-                found, block.features.matrix
-            )
+            matrix = block.features.matrix
+            assert matrix is not None  # Newton.check has asked for it
+            hessian += block.weight * block.structure.feature_covariance(found, matrix)
         if not np.isfinite(hessian).all():
             return at.gradient / (problem.alpha + _moment_scale(problem))
         # The covariance is positive semi-definite up to rounding.

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..algorithms.slope_search import MAX_STEP, minimise_by_slope
+from ..algorithms.frank_wolfe import MAX_STEP, minimise_by_slope
 from .averaging import WeightedAverage
 from .certificate import certify, certify_theta
 from .history import Monitor, Stopping
@@ -83,7 +83,7 @@ class FrankWolfe:
                 if eta == 0.0:
                     break
                 for m, block in enumerate(problem.blocks):
-                    move(block.structure, state.tau[m], vertices[m], eta)
+                    block.structure.stepping_entropy.move(state.tau[m], vertices[m], eta)
                 state.moments += eta * (targets - state.moments)
                 state.refresh(problem)
             return state
@@ -114,16 +114,6 @@ def _common_step(
         return total
 
     return min(minimise_by_slope(slope, guess), MAX_STEP)
-
-
-def move(structure: object, tau: Floats, vertex, eta: float) -> None:  # type: ignore[no-untyped-def]
-    """tau <- (1 - eta) tau + eta vertex, in place."""
-    stepping = getattr(structure, "stepping_entropy", None)
-    if stepping is not None:
-        stepping.move(tau, vertex, eta)
-        return
-    tau *= 1.0 - eta
-    tau[vertex.indices] += eta * vertex.values
 
 
 def check_option(name: str, value: str, allowed: tuple[str, ...]) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..algorithms.slope_search import MAX_STEP, RTOL, minimise_by_slope
+from ..algorithms.frank_wolfe import MAX_STEP, RTOL
 from .certificate import LinearStep
 from .problem import Block
 
@@ -32,24 +32,7 @@ def block_step(
     weight, vertex = block.weight, towards.vertex
     if block.offset is not None:
         linear -= weight * (vertex.dot(block.offset) - float(block.offset @ tau))
-    stepping = getattr(block.structure, "stepping_entropy", None)
-    if stepping is not None:
-        return float(
-            stepping.line_search(
-                tau,
-                vertex,
-                towards.sums,
-                linear / weight,
-                quadratic / weight,
-                guess,
-                MAX_STEP,
-                RTOL,
-            )
-        )
-    direction = vertex.dense(tau.shape[0]) - tau
-
-    def slope(eta: float) -> float:
-        gradient = block.structure.entropy_gradient(tau + eta * direction)
-        return linear + quadratic * eta - weight * float(gradient @ direction)
-
-    return minimise_by_slope(slope, guess)
+    eta = block.structure.stepping_entropy.line_search(
+        tau, vertex, towards.sums, linear / weight, quadratic / weight, guess, MAX_STEP, RTOL
+    )
+    return float(eta)

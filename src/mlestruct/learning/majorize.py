@@ -1,7 +1,7 @@
 """Majorise-minimise on the dual, for entropies that are barely concave.
 
 The entropy contains the convex term c (1-t) log(1-t). With c near 1 it can cancel all concavity,
-log Z_rho gets kinks, and ascent on theta stalls. A structure's `softened()` form keeps c at a
+log Z_rho gets kinks, and ascent on theta stalls. A structure's `concave_surrogate` keeps c at a
 safe level and replaces the rest by its tangent at the last marginals, an offset on the scores:
 a concave minorant of the entropy, so a majorant of L that touches it at those marginals. Each
 such problem is smooth; L falls monotonically, and the certificate is that of the true problem.
@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..structures.contract import ConcaveSurrogate
 from .ascent import Evaluation, Evaluator, PrimalState, climb
 from .directions import Direction
 from .history import Monitor
-from .problem import Block, DualProblem
+from .problem import DualProblem
 
 Floats = NDArray[np.float64]
 
@@ -28,20 +29,20 @@ INNER_ITERATIONS = 60
 INNER_TRIALS = 8  # of the length of a step
 IDLE = 0.01  # a step that gains less than this part of what is wanted gets nowhere
 PATIENCE = 3  # with such steps
-SLOW = 0.6  # a round that leaves more than this of the gap makes the surrogates less soft
+SLOW = 0.6  # a round that leaves more than this of the gap halves the surrogates' share
+
 SMALLEST_SHARE = 0.01
-VAIN = 0.95  # a round that leaves more than this of the gap was in vain
-ROUNDS_IN_VAIN = 10  # after which the numbers allow no more
+STALLED = 0.95  # a round that leaves more than this of the gap has stalled
+STALLED_ROUNDS = 10  # after which rounding allows no more
 
 
-def can_soften(problem: DualProblem) -> bool:
-    """Whether some block has a softened form."""
-    return any(_softened(block) is not None for block in problem.blocks)
+def has_surrogates(problem: DualProblem) -> bool:
+    """Whether the entropy of some block is not safely concave."""
+    return any(block.structure.concave_surrogate() is not None for block in problem.blocks)
 
 
-def _softened(block: Block, share: float = 1.0) -> Any:
-    make = getattr(block.structure, "softened", None)
-    return make(share) if make is not None else None
+def _surrogates(problem: DualProblem, share: float) -> list[ConcaveSurrogate | None]:
+    return [block.structure.concave_surrogate(share) for block in problem.blocks]
 
 
 def majorize(
@@ -56,18 +57,18 @@ def majorize(
     `directions` makes the ascent directions of each surrogate.
     """
     share = 1.0
-    softened = [_softened(block) for block in problem.blocks]
+    surrogates = _surrogates(problem, share)
     offsets = [block.offset for block in problem.blocks]
     truth = Evaluator(problem, current.warm, pool, monitor.out_of_time)
-    smooth_warm: list[Any] = [None] * len(softened)
+    smooth_warm: list[Any] = [None] * len(surrogates)
     theta = current.theta if monitor.theta is None else monitor.theta
     calls = monitor.oracle_calls
     iteration = monitor.iterations
-    in_vain = 0
+    stalled = 0
     while iteration < monitor.stopping.max_iter:
         blocks = [
-            replace(block, structure=block.structure if soft is None else soft.structure, offset=o)
-            for soft, block, o in zip(softened, problem.blocks, offsets, strict=True)
+            replace(block, structure=block.structure if form is None else form.structure, offset=o)
+            for form, block, o in zip(surrogates, problem.blocks, offsets, strict=True)
         ]
         surrogate = problem.with_blocks(blocks)
         evaluate = Evaluator(surrogate, smooth_warm, pool, monitor.out_of_time)
@@ -76,7 +77,7 @@ def majorize(
         theta, smooth_warm = at.theta, [found.warm for found in at.marginals]
         truth.warm = list(smooth_warm)
         exact = truth(theta, 0.02 * monitor.tolerance)
-        dual = min(exact.dual, _true_dual(problem, softened, at))
+        dual = min(exact.dual, _true_dual(problem, surrogates, at))
         current.theta, current.warm = theta, [found.warm for found in exact.marginals]
         calls += evaluate.calls + truth.calls
         truth.calls = 0
@@ -84,16 +85,16 @@ def majorize(
         before = monitor.gap
         if monitor.record(iteration, theta, dual=dual, primal=exact.primal):
             return
-        in_vain = in_vain + 1 if monitor.gap > VAIN * before else 0
-        if in_vain == ROUNDS_IN_VAIN:
+        stalled = stalled + 1 if monitor.gap > STALLED * before else 0
+        if stalled == STALLED_ROUNDS:
             return
         if monitor.gap > SLOW * before and share > SMALLEST_SHARE:
             # Surrogates closer to the truth converge faster; from here they are smooth enough.
             share *= 0.5
-            softened = [_softened(block, share) for block in problem.blocks]
+            surrogates = _surrogates(problem, share)
         offsets = [
-            block.offset if soft is None else _sum(block.offset, soft.offset(found))
-            for block, soft, found in zip(problem.blocks, softened, at.marginals, strict=True)
+            block.offset if form is None else _sum(block.offset, form.offset(found))
+            for block, form, found in zip(problem.blocks, surrogates, at.marginals, strict=True)
         ]
 
 
@@ -132,7 +133,9 @@ def _minimise(
     return at, steps
 
 
-def _true_dual(problem: DualProblem, softened: list[Any], at: Evaluation) -> float:
+def _true_dual(
+    problem: DualProblem, surrogates: list[ConcaveSurrogate | None], at: Evaluation
+) -> float:
     """L of the true problem at the marginals of a surrogate's solution."""
     moments = np.array(
         [
@@ -142,7 +145,7 @@ def _true_dual(problem: DualProblem, softened: list[Any], at: Evaluation) -> flo
     )
     r = problem.target - problem.weights @ moments
     total = float(r @ r) / (2.0 * problem.alpha)
-    for block, soft, found in zip(problem.blocks, softened, at.marginals, strict=True):
-        entropy = block.structure.entropy(found.tau) if soft is None else soft.entropy(found)
+    for block, form, found in zip(problem.blocks, surrogates, at.marginals, strict=True):
+        entropy = block.structure.entropy(found.tau) if form is None else form.entropy(found)
         total += block.weight * (block.offset_gap(found.tau) - entropy)
     return total

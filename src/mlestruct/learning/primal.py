@@ -15,12 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..structures.contract import MissingCapability, require
+from ..exceptions import MissingCapability
 from .ascent import TRIALS, Evaluation, Evaluator, OutOfTimeError, PrimalState, climb
 from .bundle import DualBundle
 from .directions import Direction, LBFGSDirections, newton_directions
 from .history import Monitor, Stopping
-from .majorize import can_soften, majorize
+from .majorize import has_surrogates, majorize
 from .problem import DualProblem
 from .result import Result, run
 
@@ -46,7 +46,7 @@ class PrimalSolver:
     def check(self, problem: DualProblem) -> None:
         """Raise MissingCapability unless every block has a marginal oracle."""
         for block in problem.blocks:
-            require(block.structure, "marginals", needed_by=f"solver={self.name!r}")
+            block.structure.require("marginals", f"solver={self.name!r}")
 
     def directions(self, problem: DualProblem, pairs: Pairs = ()) -> Direction:
         """A function from evaluations, in the order they are accepted, to ascent directions.
@@ -87,7 +87,7 @@ class PrimalSolver:
             evaluate = Evaluator(problem, current.warm, pool, monitor.out_of_time)
             try:
                 stopped = self._ascend(problem, evaluate, monitor, current)
-                if not stopped and can_soften(problem):
+                if not stopped and has_surrogates(problem):
                     majorize(self.directions, problem, monitor, current, pool)
             except OutOfTimeError:
                 pass
@@ -111,7 +111,7 @@ class PrimalSolver:
         bundle = DualBundle(problem.target, problem.alpha)
         bundle.add(np.zeros(problem.n_features), 0.0)  # what was observed: its entropy is >= 0
 
-        proven = all(getattr(block.structure, "has_bound", True) for block in problem.blocks)
+        proven = all(block.structure.has_bound for block in problem.blocks)
 
         def record(iteration: int, at: Evaluation) -> bool:
             current.theta, current.warm = at.theta, [found.warm for found in at.marginals]
@@ -130,7 +130,7 @@ class PrimalSolver:
             return True
         gaps = [monitor.gap]
         sharpness, sharpened = [1.0], 0
-        kinked = can_soften(problem)  # then there is a better way on than to insist
+        kinked = has_surrogates(problem)  # then majorisation takes over where ascent stalls
         for _ in range(3):  # a failed line search gets another try at a sharper evaluation
             direction = self.directions(problem, current.pairs)
             current.pairs = getattr(direction, "pairs", [])
@@ -183,7 +183,7 @@ class Newton(PrimalSolver):
     def check(self, problem: DualProblem) -> None:
         super().check(problem)
         for block in problem.blocks:
-            require(block.structure, "feature_covariance", needed_by="solver='newton'")
+            block.structure.require("feature_covariance", "solver='newton'")
             if block.features.matrix is None:
                 raise MissingCapability(
                     "solver='newton' needs features held as a dense matrix, which "
@@ -243,7 +243,7 @@ def sample_of_blocks(problem: DualProblem) -> list[int]:
     blocks = problem.blocks
     count = len(blocks) // SAMPLE_PART
     size = sum(block.structure.n_coordinates for block in blocks)
-    fused = all(callable(getattr(block.structure, "expectation", None)) for block in blocks)
+    fused = all(block.structure.offers("expectation") for block in blocks)
     if not fused or size < LARGE_PROBLEM or count < SMALLEST_SAMPLE:
         return []
     return np.linspace(0, len(blocks) - 1, count).astype(int).tolist()

@@ -68,15 +68,13 @@ class Block:
     def expect(self, theta: Floats, warm: Any, tol: float) -> tuple[Marginals, Floats]:
         """Marginals under theta and their moments G' tau, from the structure's oracle.
 
-        A structure with a fused `expectation` computes the moments without going through all
-        of tau, which may then be empty.
+        A structure with an `expectation` of its own computes the moments without keeping
+        tau, which is then empty.
         """
-        fused = getattr(self.structure, "expectation", None)
-        if fused is not None:
-            both = fused(self.features, theta, self.offset, warm, tol)
-            if both is not None:
-                return both
-        found = self.structure.marginals(self.scores(theta), warm, tol)  # type: ignore[attr-defined]
+        both = self.structure.expectation(self.features, theta, self.offset, warm, tol)
+        if both is not None:
+            return both
+        found = self.structure.marginals(self.scores(theta), warm, tol)
         return found, self.moments(found.tau)
 
     def offset_gap(self, tau: Floats) -> float:

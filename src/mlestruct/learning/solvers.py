@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..structures.contract import Structure
 from .block_frank_wolfe import BlockFrankWolfe
 from .block_marginals import BlockMarginals
 from .frank_wolfe import FrankWolfe
@@ -48,9 +49,8 @@ def make_solver(solver: str | Solver, problem: DualProblem) -> Any:
     return chosen
 
 
-def _has_good_marginals(structure: Any) -> bool:
-    oracle = callable(getattr(structure, "marginals", None))
-    return oracle and not getattr(structure, "prefers_decoding", False)
+def _has_good_marginals(structure: Structure) -> bool:
+    return structure.offers("marginals") and not structure.prefers_decoding
 
 
 def _automatic(problem: DualProblem) -> Solver:
@@ -58,7 +58,6 @@ def _automatic(problem: DualProblem) -> Solver:
     if not all(_has_good_marginals(b.structure) for b in blocks):
         return FrankWolfe() if len(blocks) == 1 else BlockFrankWolfe()
     hessian = problem.n_features <= NEWTON_LIMIT and all(
-        getattr(b.structure, "has_feature_covariance", False) and b.features.matrix is not None
-        for b in blocks
+        b.structure.has_feature_covariance and b.features.matrix is not None for b in blocks
     )
     return Newton() if hessian else LBFGS()

@@ -295,7 +295,6 @@ class StructuredEstimator(CertifiedModel):
 def _signature(solver: str, problem: DualProblem) -> tuple[Any, ...]:
     """A solver's state can start another fit if this is equal: the same output spaces."""
     spaces = tuple(
-        (block.structure.n_coordinates, getattr(block.structure, "fingerprint", None))
-        for block in problem.blocks
+        (block.structure.n_coordinates, block.structure.fingerprint) for block in problem.blocks
     )
     return solver, problem.n_features, spaces

@@ -15,7 +15,7 @@ from ..labels import States
 from ..learning.history import Progress
 from ..learning.problem import Block
 from ..structures.contract import Vertex
-from ..structures.sequences import Chains
+from ..structures.sequences import Sequences
 from .labelling import LabellingEstimator
 from .tokens import Tokens, check_labels, cut, forest, read_sequences
 from .validation import check_same_length, check_samples
@@ -148,7 +148,7 @@ class ChainCRF(LabellingEstimator):
             }
         )
         blocks = []
-        known: dict[tuple[int, ...], Chains] = {}  # sequences of one length share their space
+        known: dict[tuple[int, ...], Sequences] = {}  # sequences of one length share their space
         for group in self._groups(pieces, weights, separate):
             parts = [piece for m in group for piece in pieces[m]]
             chains, features = forest([tokens for tokens, _ in parts], len(states), known)
@@ -208,7 +208,7 @@ class ChainCRF(LabellingEstimator):
         return [Block(chains, features, NOTHING) for chains, features in forests]
 
     def _per_sample(
-        self, X: Any, function: Callable[[Chains, SequenceFeatures], NDArray[Any]]
+        self, X: Any, function: Callable[[Sequences, SequenceFeatures], NDArray[Any]]
     ) -> list[NDArray[Any]]:
         """Results of `function` on the tokens of each sample; samples are handled together."""
         samples = self._read(X)
@@ -238,7 +238,7 @@ class ChainCRF(LabellingEstimator):
 
         `tol` and `method` have no effect: on chains marginals are exact at any size.
         """
-        return self._per_sample(X, lambda chains, f: chains.node_marginals(f, self.coef_))
+        return self._per_sample(X, lambda chains, f: chains.state_probabilities(f, self.coef_))
 
     def log_likelihood(self, X: Any, Y: Any) -> Floats:
         """Exact log p(y | x) of each sample, shape (n_samples,).

@@ -15,7 +15,7 @@ from ..labels import check_pairs, check_partners
 from ..learning.problem import Block
 from ..metrics import Reliability, pair_reliability, top_candidates
 from .base import StructuredEstimator
-from .matching_blocks import BipartiteBlocks, MatchingBlocks, pair_table
+from .matching_blocks import BipartiteBlocks, MatchingBlocks, matching_space, pair_table
 from .pairs import PairSample
 from .probabilities import block_marginals, block_samples, exact_log_likelihood, seeded
 from .validation import check_same_length, check_samples
@@ -45,9 +45,7 @@ class MatchingEstimator(MatchingBlocks, StructuredEstimator):
 
         def one(prepared: tuple[Block, PairSample]) -> Ints:
             block, sample = prepared
-            structure: Any = block.structure
-            decode = getattr(structure, "decode_integral", structure.decode)
-            found = structure.label(decode(block.scores(self.coef_)).vertex)
+            found = block.structure.best_label(block.scores(self.coef_))
             return self._label(found, sample)
 
         return self._each(one, self._fitting(X, self.rho))
@@ -119,7 +117,7 @@ class MatchingProbabilities(MatchingEstimator):
         its probability to do so. `tol` is the certified gap of each log-partition function.
         """
         prepared = self._fitting(X, self.rho)
-        options = seeded(options, method, getattr(self, "random_state", None))
+        options = seeded(options, method, self.random_state)
         found = self._each(
             lambda block: block_marginals(block, self.coef_, method, tol, options),
             [block for block, _ in prepared],
@@ -165,7 +163,7 @@ class MatchingProbabilities(MatchingEstimator):
         out: list[Any] = []
         for (block, sample), drawn in zip(prepared, found, strict=True):
             labels = [self._label(label, sample) for label in drawn.labels]
-            simple = block.structure.is_simple  # type: ignore[attr-defined]
+            simple = matching_space(block.structure).is_simple
             out.append(np.array(labels) if simple else labels)
         return out
 
@@ -201,8 +199,7 @@ class MatchingProbabilities(MatchingEstimator):
             block, sample = prepared[m]
             scores = block.scores(self.coef_)
             vertex = self._observe(block, sample, labels[m], f"Y[{m}]")
-            structure: Any = block.structure
-            return vertex.dot(scores) - float(structure.marginals(scores, None, tol).upper_bound)
+            return vertex.dot(scores) - block.structure.marginals(scores, None, tol).upper_bound
 
         return np.array(self._each(one, range(len(prepared))))
 

@@ -15,6 +15,7 @@ from ..exceptions import InfeasibleError
 from ..labels import check_counts, check_pairs, read_pairs
 from ..learning.problem import Block
 from ..structures import BipartiteMatching, ExactMatching, LocalMatching, SimpleGraph, Vertex
+from ..structures.contract import MatchingStructure, Structure
 from ..structures.matchings.bipartite import node_rho
 from ..structures.matchings.node_values import node_capacity
 from .pairs import PairSample, read_sample
@@ -40,10 +41,10 @@ class MatchingBlocks:
         """A validated sample."""
 
     @abstractmethod
-    def _space(self, sample: PairSample, rho: Any, capacity: Any) -> Any:
+    def _space(self, sample: PairSample, rho: Any, capacity: Any) -> MatchingStructure:
         """The output space of a sample."""
 
-    def _to_structure(self, label: Any, sample: PairSample, structure: Any) -> Any:
+    def _to_structure(self, label: Any, sample: PairSample, structure: Structure) -> Any:
         """A label in the structure's numbering of nodes."""
         return label
 
@@ -65,9 +66,9 @@ class MatchingBlocks:
             samples.append(known[id(x)])
         return samples
 
-    def _structures(self, samples: Sequence[PairSample], rho: Any) -> list[Any]:
+    def _structures(self, samples: Sequence[PairSample], rho: Any) -> list[MatchingStructure]:
         """The output space of each sample; equal ones are shared."""
-        known: dict[Hashable, Any] = {}
+        known: dict[Hashable, MatchingStructure] = {}
         found = []
         for m, sample in enumerate(samples):
             graph = sample.graph
@@ -77,7 +78,7 @@ class MatchingBlocks:
             found.append(known[key])
         return found
 
-    def _structure(self, sample: PairSample, rho: Any, m: int) -> Any:
+    def _structure(self, sample: PairSample, rho: Any, m: int) -> MatchingStructure:
         capacity = self.capacity if sample.capacity is None else sample.capacity
         try:
             return self._space(sample, rho, capacity)
@@ -114,7 +115,7 @@ class MatchingBlocks:
             blocks.append(
                 Block(block.structure, block.features, observed, weights[m], block.offset)
             )
-        if all(block.structure.is_settled for block in blocks):  # type: ignore[attr-defined]
+        if all(block.structure.is_fixed for block in blocks):
             raise ValueError(
                 "X: every sample allows only one matching (too few nodes, or all pairs fixed by "
                 "masks), so there is nothing to learn"
@@ -141,7 +142,7 @@ class BipartiteBlocks(MatchingBlocks):
     def _read(self, x: Any, where: str) -> PairSample:
         return read_sample(x, where)
 
-    def _space(self, sample: PairSample, rho: Any, capacity: Any) -> Any:
+    def _space(self, sample: PairSample, rho: Any, capacity: Any) -> MatchingStructure:
         rows, cols = side_capacities(capacity, *sample.shape)
         self._check_sides(rows, cols)
         if (rows == 1).all() and (cols == 1).all():
@@ -171,10 +172,11 @@ class BipartiteBlocks(MatchingBlocks):
                     side,
                 )
 
-    def _to_structure(self, label: Any, sample: PairSample, structure: Any) -> Any:
-        if isinstance(getattr(structure, "original", structure), BipartiteMatching):
+    def _to_structure(self, label: Any, sample: PairSample, structure: Structure) -> Any:
+        space = matching_space(structure)
+        if space.labels_are_columns:
             return label
-        pairs = (read_pairs if structure.is_simple else check_pairs)(label, *sample.shape)
+        pairs = (read_pairs if space.is_simple else check_pairs)(label, *sample.shape)
         forbidden = sample.graph.edge_between(pairs[:, 0], pairs[:, 1]) < 0
         if forbidden.any():
             i, j = pairs[int(np.argmax(forbidden))].tolist()
@@ -184,7 +186,7 @@ class BipartiteBlocks(MatchingBlocks):
             (0, "row", slice(n_rows)),
             (1, "column", slice(n_rows, n_rows + n_cols)),
         ):
-            capacity, free = structure.capacity[nodes], structure.free[nodes]
+            capacity, free = space.capacity[nodes], space.free[nodes]
             used = np.bincount(pairs[:, side], minlength=capacity.size)
             check_counts(used, capacity, free, node)
         return pairs + np.array([0, n_rows])
@@ -207,7 +209,7 @@ class GroupBlocks(MatchingBlocks):
     def _read(self, x: Any, where: str) -> PairSample:
         return read_sample(x, where, group=True)
 
-    def _space(self, sample: PairSample, rho: Any, capacity: Any) -> Any:
+    def _space(self, sample: PairSample, rho: Any, capacity: Any) -> MatchingStructure:
         if self.polytope not in ("local", "exact"):
             raise ValueError(f"polytope: expected 'local' or 'exact', got {self.polytope!r}")
         graph = sample.graph
@@ -228,6 +230,13 @@ class GroupBlocks(MatchingBlocks):
         if self.perfect and plain and not graph.is_complete:
             best_matching(graph.n_nodes, graph.ptr, graph.col, np.zeros(graph.n_edges))  # or raises
         return LocalMatching(graph, rho, self.perfect, capacities)
+
+
+def matching_space(structure: Structure) -> MatchingStructure:
+    """The space of matchings behind a block's structure, which may have exact marginals."""
+    space = structure.approximate
+    assert isinstance(space, MatchingStructure)
+    return space
 
 
 def side_capacities(capacity: Any, n_rows: int, n_cols: int) -> tuple[Ints, Ints]:

@@ -18,7 +18,7 @@ from ..features.rows import FeatureRows
 from ..inference.bounds import log_partition_bounds
 from ..labels import UNKNOWN, States
 from ..learning.problem import Block
-from ..structures.contract import Vertex
+from ..structures.contract import LabellingStructure, Vertex
 from ..structures.graphs.pairwise import PairwiseGraph
 from ..structures.labellings.binary import BinaryPairwise
 from ..structures.labellings.pairwise import Pairwise
@@ -118,7 +118,7 @@ class PairwiseEstimator(LabellingEstimator):
 
         `places` are the samples' places in X.
         """
-        known: dict[int, Any] = {}
+        known: dict[int, BinaryPairwise | Pairwise] = {}
         blocks = []
         for m, sample in enumerate(samples):
             graph = sample.graph
@@ -203,7 +203,7 @@ class PairwiseEstimator(LabellingEstimator):
 
         def one(pair: tuple[GraphSample, Block]) -> Any:
             sample, block = pair
-            label = block.structure.best_label(block.scores(self.coef_))  # type: ignore[attr-defined]
+            label = block.structure.best_label(block.scores(self.coef_))
             return self._states.decode(label.reshape(sample.shape))
 
         blocks = self._make_blocks(samples, len(self._states))
@@ -224,14 +224,13 @@ class PairwiseEstimator(LabellingEstimator):
         """
         tol = check_positive(tol, "tol")
         samples = self._fitting(X)
-        options = seeded(options, method, getattr(self, "random_state", None))
+        options = seeded(options, method, self.random_state)
 
         def one(pair: tuple[GraphSample, Block]) -> tuple[Floats, float]:
             sample, block = pair
             wanted = tol * sample.graph.n_nodes
-            structure: Any = block.structure
             tau, gap = block_marginals(block, self.coef_, method, wanted, options)
-            return structure.node_marginals(tau).reshape(*sample.shape, -1), gap / wanted
+            return block.structure.marginal_table(tau).reshape(*sample.shape, -1), gap / wanted
 
         blocks = self._make_blocks(samples, len(self._states))
         found = self._each(one, zip(samples, blocks, strict=True))
@@ -263,9 +262,8 @@ class PairwiseEstimator(LabellingEstimator):
         def one(block: Block, vertex: Vertex) -> tuple[float, float]:
             scores = block.scores(self.coef_)
             fit = vertex.dot(scores)
-            structure: Any = block.structure
-            wanted = tol * structure.graph.n_nodes
-            least, most = log_partition_bounds(structure, scores, tol=wanted)
+            wanted = tol * _n_nodes(block)
+            least, most = log_partition_bounds(block.structure, scores, tol=wanted)
             return fit - most, min(fit - least, 0.0)
 
         found = self._of_labels(X, Y, one, (0.0, 0.0))
@@ -285,8 +283,7 @@ class PairwiseEstimator(LabellingEstimator):
 
         def one(block: Block, vertex: Vertex) -> float:
             scores = block.scores(self.coef_)
-            structure: Any = block.structure
-            found = structure.marginals(scores, None, tol * structure.graph.n_nodes)
+            found = block.structure.marginals(scores, None, tol * _n_nodes(block))
             return vertex.dot(scores) - float(found.upper_bound)
 
         return np.array(self._of_labels(X, Y, one, 0.0))
@@ -328,6 +325,12 @@ class PairwiseEstimator(LabellingEstimator):
         for m, found in zip(places, self._each(one, zip(parts, blocks, strict=True)), strict=True):
             out[m] = found
         return out
+
+
+def _n_nodes(block: Block) -> int:
+    space = block.structure.approximate
+    assert isinstance(space, LabellingStructure)
+    return space.n_nodes
 
 
 def _is_scattered(sample: GraphSample, seen: NDArray[np.bool_]) -> bool:

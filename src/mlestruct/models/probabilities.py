@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..inference import result
-from ..inference.exact import exact_distribution
 from ..inference.marginals import marginals
 from ..inference.sampling import sample
 from ..learning.problem import Block
@@ -23,7 +22,7 @@ def block_marginals(
 ) -> tuple[Floats, float]:
     """(tau, certified gap) of one sample by a method of `mlestruct.inference.marginals`."""
     scores = block.scores(coef)
-    structure: Any = block.structure
+    structure = block.structure
     if method == "auto" and not options:
         found = structure.marginals(scores, None, tol)
         return found.tau, found.gap
@@ -41,7 +40,7 @@ def seeded(options: dict[str, Any], method: str, random_state: Any) -> dict[str,
 def exact_log_likelihood(block: Block, coef: Floats, vertex: Vertex) -> float:
     """log p of one output, by counting all of them."""
     scores = block.scores(coef)
-    return min(vertex.dot(scores) - exact_distribution(block.structure, scores).log_partition, 0.0)
+    return min(vertex.dot(scores) - block.structure.exact(scores).log_partition, 0.0)
 
 
 def block_samples(

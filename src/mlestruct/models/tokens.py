@@ -12,7 +12,7 @@ from scipy import sparse
 
 from ..features.sequences import SequenceFeatures
 from ..labels import UNKNOWN, States
-from ..structures.sequences import Chains
+from ..structures.sequences import Sequences
 from .pairs import LARGEST
 
 Floats = NDArray[np.float64]
@@ -40,12 +40,12 @@ class Tokens:
 
 
 def forest(
-    pieces: Sequence[Tokens], n_states: int, known: dict[tuple[int, ...], Chains] | None = None
-) -> tuple[Chains, SequenceFeatures]:
+    pieces: Sequence[Tokens], n_states: int, known: dict[tuple[int, ...], Sequences] | None = None
+) -> tuple[Sequences, SequenceFeatures]:
     """Sequences side by side, as one output space with its features; `known` spaces are reused."""
     lengths = tuple(piece.length for piece in pieces)
     chains = None if known is None else known.get(lengths)
-    chains = chains or Chains(lengths, n_states)
+    chains = chains or Sequences(lengths, n_states)
     if known is not None:
         known[lengths] = chains
     nodes = [piece.nodes for piece in pieces]

@@ -1,6 +1,8 @@
 """What an output is: a polytope of pseudo-marginals, its entropy, decoder and interior point."""
 
-from .contract import Decoding, Marginals, MissingCapability, Structure, Vertex, require
+from ..exceptions import MissingCapability
+from .contract import Bounds, Decoding, Marginals, Structure, Vertex
+from .exact_space import ExactSpace
 from .graphs.bipartite import BipartiteGraph
 from .graphs.pairwise import Grid, PairwiseGraph, grid
 from .graphs.simple import SimpleGraph
@@ -10,15 +12,16 @@ from .matchings.bipartite import BipartiteMatching
 from .matchings.exact import ExactMatching
 from .matchings.local import LocalMatching
 from .rho import Reweighting, reweighting
-from .sequences import Chains
+from .sequences import Sequences
 
 __all__ = [
     "BinaryPairwise",
     "BipartiteGraph",
     "BipartiteMatching",
-    "Chains",
+    "Bounds",
     "Decoding",
     "ExactMatching",
+    "ExactSpace",
     "Grid",
     "LocalMatching",
     "Marginals",
@@ -26,10 +29,10 @@ __all__ = [
     "Pairwise",
     "PairwiseGraph",
     "Reweighting",
+    "Sequences",
     "SimpleGraph",
     "Structure",
     "Vertex",
     "grid",
-    "require",
     "reweighting",
 ]

@@ -1,20 +1,34 @@
-"""The block contract: what a solver may ask of an output space.
+"""The block contract: every member of an output space that any caller uses.
 
-A *structure* is one output space: a polytope of pseudo-marginals tau, a concave entropy on it
-and a MAP decoder over it. Solvers see only the methods below. The optional ones are
-*capabilities*: a solver that needs one asks for it with `require` before any work starts.
+A *structure* is one output space: a polytope of pseudo-marginals tau, a concave entropy on it and
+a MAP decoder over it. `Structure` declares all its members, each with its meaning and who uses
+it. Eight are enough for the Frank-Wolfe solvers and for `inference.marginals` with `method="fw"`:
+
+    n_coordinates, decode, entropy, entropy_gradient, interior, encode, label  (and n_scored)
+
+All others are *capabilities*. Their defaults either follow from those eight or raise
+`MissingCapability`; `offers` tells which, and a solver `require`s what it needs before any work.
+`MatchingStructure` and `LabellingStructure` add the members that the two families of outputs have.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from functools import cached_property
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..algorithms.frank_wolfe import PlainEntropy, SteppingEntropy
+from ..algorithms.gumbel import GumbelNoise
+from ..algorithms.markov_chains import Draws
+from ..exceptions import MissingCapability
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -70,59 +84,386 @@ class Marginals:
         return max(self.upper_bound - self.value, 0.0)
 
 
-@runtime_checkable
-class Structure(Protocol):
-    """What every solver needs.
+@dataclass(frozen=True)
+class Bounds:
+    """A proven interval of log Z, and why each end holds. Unpacks as (lower, upper)."""
 
-    Coordinates 0 .. n_scored-1 carry features; any further ones (the single nodes of an
-    imperfect matching) do not.
+    lower: float
+    upper: float
+    lower_reason: str
+    upper_reason: str
+
+    def __iter__(self) -> Any:
+        return iter((self.lower, self.upper))
+
+
+@dataclass(frozen=True)
+class BeliefMarginals:
+    """Fixed point of belief propagation, in the coordinates of a structure.
+
+    log_partition : value of log Z_rho that the messages imply
+    sweeps, change, converged : how far message passing came; `change` is the last of a belief
+    excess : by how much the worst of `n_sums` sums of `tau` misses what it must be
+    """
+
+    tau: Floats
+    log_partition: float
+    sweeps: int
+    change: float
+    converged: bool
+    excess: float
+    n_sums: int
+
+
+class ExactDistribution(Protocol):
+    """P(y) = exp(<scores, y>) / Z over the outputs of a structure."""
+
+    @property
+    def log_partition(self) -> float: ...
+
+    @property
+    def tau(self) -> Floats:
+        """Marginals of all coordinates."""
+
+    def sample(self, n_samples: int, rng: np.random.Generator) -> Any:
+        """Independent labels."""
+
+
+class ConcaveSurrogate(Protocol):
+    """A structure with a more concave entropy, the difference moved into an offset."""
+
+    @property
+    def structure(self) -> Structure: ...
+
+    def offset(self, found: Marginals) -> Floats:
+        """Gradient, at `found`, of the part of the entropy that the surrogate leaves out."""
+
+    def entropy(self, found: Marginals) -> float:
+        """The true entropy at `found`."""
+
+
+class Structure:
+    """One output space. Coordinates 0 .. n_scored-1 of tau carry features; further ones (the
+    single nodes of an imperfect matching) do not.
     """
 
     n_coordinates: int
-    n_scored: int
 
-    def decode(self, scores: Floats, warm: Floats | None = None) -> Decoding:
-        """A vertex maximising <scores, tau>; `warm` are prices of an earlier call."""
+    # ------------------------------------------------------------------ what every solver needs
+    @cached_property
+    def n_scored(self) -> int:
+        """Number of coordinates that carry features (blocks, estimators)."""
+        return self.n_coordinates
+
+    def decode(self, scores: Floats, warm: Floats | None = None, prices: bool = False) -> Decoding:
+        """A vertex maximising <scores, tau>.
+
+        `warm` are dual prices of an earlier call; `prices` asks for them (certificates).
+        """
+        raise self.lacks("decode")
 
     def entropy(self, tau: Floats) -> float:
         """H_rho(tau)."""
+        raise self.lacks("entropy")
 
     def entropy_gradient(self, tau: Floats) -> Floats:
         """Gradient of H_rho; finite, large where an entry of tau has underflowed."""
+        raise self.lacks("entropy_gradient")
 
     def interior(self) -> Floats:
-        """A point with every coordinate that can vary strictly inside its range."""
+        """A point with every coordinate that can vary strictly inside its range (start of fw)."""
+        raise self.lacks("interior")
 
     def encode(self, label: Any) -> Vertex:
-        """The vertex of an observed output."""
+        """The vertex of an observed output (blocks)."""
+        raise self.lacks("encode")
 
     def label(self, vertex: Vertex) -> Any:
-        """The output of a vertex; inverse of `encode`."""
+        """The output of a vertex; inverse of `encode` (prediction)."""
+        raise self.lacks("label")
 
+    # ------------------------------------------------------------------ outputs
+    @cached_property
+    def fingerprint(self) -> str:
+        """Equal for equal output spaces only (warm starts of estimators)."""
+        return f"{type(self).__name__} {id(self)}"
 
-CAPABILITIES = {
-    "beliefs": "belief propagation beliefs(scores, damping, max_sweeps, tol)",
-    "marginals": "a marginal oracle marginals(scores, warm, tol)",
-    "price_bound": "a bound price_bound(scores, prices, tau) on its log-partition function",
-    "feature_covariance": "feature_covariance(marginals, features), the Hessian of log Z_rho",
-}
+    @property
+    def is_fixed(self) -> bool:
+        """Whether there is only one admissible output (estimators refuse to learn from it)."""
+        return False
 
+    def best_label(self, scores: Floats) -> Any:
+        """The output of largest score, as far as it can be found (`predict`)."""
+        return self.label(self.decode(scores).vertex)
 
-class MissingCapability(TypeError):
-    """A solver needs something that a structure or feature map does not offer."""
+    def decode_integral(self, scores: Floats) -> Decoding:
+        """The vertex of `best_label`, never a fractional one (perturb-and-MAP, bounds)."""
+        vertex = self.encode(self.best_label(scores))
+        return Decoding(vertex, vertex.dot(scores))
 
+    def hamming_loss(self, vertex: Vertex) -> tuple[float, Floats]:
+        """The Hamming loss against `vertex` as constant + <scores, tau> (structured SVM)."""
+        raise self.lacks("hamming_loss")
 
-def require(owner: object, capability: str, *, needed_by: str) -> None:
-    """Raise `MissingCapability` unless `owner` has the method named `capability`."""
-    if not callable(getattr(owner, capability, None)):
-        has_oracle = callable(getattr(owner, "marginals", None))
-        if needed_by.startswith("method"):
-            remedy = "Use method='auto'."
-        elif has_oracle:
-            remedy = "Use solver='auto' or 'lbfgs'."
+    # ------------------------------------------------------------------ Frank-Wolfe
+    @property
+    def stepping_entropy(self) -> SteppingEntropy:
+        """The entropy with its line searches (fw, bcfw, block_marginals, marginals by fw)."""
+        return PlainEntropy(self)
+
+    def price_bound(self, scores: Floats, prices: Floats, tau: Floats) -> float:
+        """An upper bound of log Z_rho at any dual prices of the decoder (certificates of fw)."""
+        raise self.lacks("price_bound")
+
+    # ------------------------------------------------------------------ marginal oracle
+    def marginals(self, scores: Floats, warm: Any = None, tol: float = 1e-8) -> Marginals:
+        """tau maximising <scores, tau> + H_rho(tau), enclosed up to `tol` (newton, lbfgs, ...)."""
+        raise self.lacks("marginals")
+
+    @property
+    def has_bound(self) -> bool:
+        """Whether `marginals` proves its upper bound (newton, lbfgs, inference)."""
+        return True
+
+    @property
+    def prefers_decoding(self) -> bool:
+        """Whether decoding is so much cheaper than `marginals` that `auto` learns by it."""
+        return False
+
+    def expectation(
+        self, features: Any, theta: Floats, offset: Floats | None, warm: Any, tol: float
+    ) -> tuple[Marginals, Floats] | None:
+        """Marginals at scores G theta + offset and their moments, without keeping tau (lbfgs).
+
+        None where marginals and moments are better computed one after the other.
+        """
+        return None
+
+    @property
+    def has_feature_covariance(self) -> bool:
+        """Whether `feature_covariance` is cheap enough for Newton (solver="auto")."""
+        return False
+
+    def feature_covariance(self, found: Marginals, features: Floats) -> Floats:
+        """Hessian of log Z_rho in theta; `features` of shape (n_scored, K) (newton)."""
+        raise self.lacks("feature_covariance")
+
+    def concave_surrogate(self, share: float = 1.0) -> ConcaveSurrogate | None:
+        """A form whose entropy is safely concave, None if this one is (majorisation).
+
+        `share` is the part of the excess convexity that is taken out.
+        """
+        return None
+
+    def belief_propagation(
+        self, scores: Floats, damping: float = 0.0, max_sweeps: int = 2000, tol: float = 1e-8
+    ) -> BeliefMarginals:
+        """Marginals by belief propagation, without a certificate (method="bp")."""
+        raise self.lacks("belief_propagation")
+
+    # ------------------------------------------------------------------ related output spaces
+    def with_rho(self, rho: Any) -> Structure:
+        """The same outputs under another entropy (bounds)."""
+        raise self.lacks("with_rho")
+
+    def restricted(self, keep: Bools) -> tuple[Structure, Ints]:
+        """The space with some of the scored coordinates fixed at 0, and the place of its
+        coordinates in this one (scores of -inf).
+        """
+        raise self.lacks("restricted")
+
+    @property
+    def approximate(self) -> Structure:
+        """The structure with its approximate entropy: itself, unless its marginals are exact
+        (fw, bp, perturb, mcmc).
+        """
+        return self
+
+    # ------------------------------------------------------------------ questions (inference)
+    def read_scores(self, scores: Any) -> tuple[Floats, float]:
+        """Scores of all coordinates from what a user may give, and the constant they leave out."""
+        return read_coordinates(self, scores, ""), 0.0
+
+    def require_feasible(self) -> None:
+        """Raise InfeasibleError where the polytope has points but there is no output."""
+
+    def exact(self, scores: Floats) -> ExactDistribution:
+        """The distribution itself, where counting is possible (method="exact", sample).
+
+        Raises TooLargeToCount before any work where counting would take too much memory.
+        """
+        raise self.lacks("exact")
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether `exact` works at any size, and also under scores of -inf."""
+        return False
+
+    def log_partition_bounds(self, scores: Floats, tol: float) -> Bounds:
+        """Proven bounds of log Z itself (log_partition_bounds)."""
+        raise self.lacks("log_partition_bounds")
+
+    def tighten_rho(
+        self,
+        scores: Floats,
+        max_iter: int = 30,
+        tol: float = 1e-3,
+        callback: Callable[[Any], bool | None] | None = None,
+    ) -> Any:
+        """The rho whose upper bound of log Z is smallest, a `TightenedWeights` (tighten)."""
+        raise self.lacks("tighten_rho")
+
+    def markov_chain_samples(
+        self, scores: Floats, n_samples: int, rng: np.random.Generator, **options: Any
+    ) -> Draws:
+        """Labels drawn by a Markov chain (sample with method="mcmc")."""
+        raise self.lacks("markov_chain_samples")
+
+    def gumbel_noise(self) -> GumbelNoise:
+        """The variables that perturb-and-MAP perturbs (method="perturb")."""
+        raise self.lacks("gumbel_noise")
+
+    def marginal_table(self, tau: Floats) -> Floats:
+        """Marginals in the shape one reads them: pairs, or states of nodes (Inference.table)."""
+        return tau
+
+    # ------------------------------------------------------------------ declaring capabilities
+    def offers(self, capability: str) -> bool:
+        """Whether this structure has a capability of its own rather than the contract's default."""
+        own = capability in vars(self)
+        return own or getattr(type(self), capability) is not getattr(Structure, capability)
+
+    def lacks(self, capability: str, needed_by: str = "") -> MissingCapability:
+        """The error that says what is missing and what to use instead."""
+        if needed_by.startswith("solver") and self.offers("marginals"):
+            remedy = " Use solver='auto' or 'lbfgs'."
+        elif needed_by.startswith("solver"):
+            remedy = " Use solver='bcfw' or 'fw', which need only decode()."
+        elif needed_by:
+            remedy = " Use method='auto'."
         else:
-            remedy = "Use solver='bcfw' or 'fw', which need only decode()."
-        raise MissingCapability(
-            f"{needed_by} needs {CAPABILITIES.get(capability, capability)}, "
-            f"which {type(owner).__name__} does not have. {remedy}"
+            remedy = ""
+        subject = f"{needed_by} needs" if needed_by else "this needs"
+        return MissingCapability(
+            f"{subject} {capability}(), which {type(self).__name__} does not have.{remedy}"
         )
+
+    def require(self, capability: str, needed_by: str) -> None:
+        """Raise MissingCapability unless the structure offers `capability`."""
+        if not self.offers(capability):
+            raise self.lacks(capability, needed_by)
+
+
+class MatchingStructure(Structure):
+    """Members that all spaces of matchings have; nodes are rows, then columns, of two sides."""
+
+    graph: Any  # BipartiteGraph or SimpleGraph: allowed pairs
+    capacity: Ints  # (n_nodes,), number of partners of each node
+    free: Bools  # (n_nodes,), whether a node may use less than its capacity
+    is_simple: bool  # whether all capacities are at most 1
+    labels_are_columns: bool = False  # whether labels are columns of rows, not partners of nodes
+
+    @property
+    def n_nodes(self) -> int:
+        raise self.lacks("n_nodes")
+
+    @property
+    def ends(self) -> tuple[Ints, Ints]:
+        """The two nodes of every pair."""
+        raise self.lacks("ends")
+
+    def single_marginals(self, tau: Floats) -> Floats:
+        """Probability of every node to stay single: its expected unused capacity."""
+        raise self.lacks("single_marginals")
+
+
+class LabellingStructure(Structure):
+    """Members that all spaces of labellings have: states of nodes, tables of edges."""
+
+    n_nodes: int
+    n_states: int
+
+    @property
+    def ends(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Tail and head of every edge."""
+        raise self.lacks("ends")
+
+    def score_tables(self, scores: Floats) -> tuple[Floats, Floats]:
+        """Scores of nodes, (n_nodes, n_states), and of edges, (n_edges, n_states, n_states)."""
+        raise self.lacks("score_tables")
+
+    def from_tables(self, nodes: Floats, edges: Floats) -> Floats:
+        """tau of the marginals of nodes and edges, shaped as `score_tables`."""
+        raise self.lacks("from_tables")
+
+    def from_score_tables(self, nodes: Floats, edges: Floats) -> tuple[Floats, float]:
+        """Scores of all coordinates, and the constant they leave out; inverse of `score_tables`."""
+        return self.from_tables(nodes, edges), 0.0
+
+    def node_marginals(self, tau: Floats) -> Floats:
+        """P(state) of every node, shape (n_nodes, n_states)."""
+        raise self.lacks("node_marginals")
+
+    def edge_marginals(self, tau: Floats) -> Floats:
+        """Tables of all edges, shape (n_edges, n_states, n_states), tail state first."""
+        raise self.lacks("edge_marginals")
+
+
+REQUIRED = ("n_coordinates", "decode")
+
+
+def as_structure(candidate: Any) -> Structure:
+    """`candidate` as a `Structure`; an object with the methods of one is adapted.
+
+    This is the only place that looks for members by name: behind it every caller relies on the
+    contract.
+    """
+    if isinstance(candidate, Structure):
+        return candidate
+    missing = [name for name in REQUIRED if not hasattr(candidate, name)]
+    if missing:
+        raise TypeError(
+            "structure: expected an output space such as BipartiteMatching((5, 5)), or one of your "
+            f"own; {candidate!r} has no {' and no '.join(missing)}"
+        )
+    members = [name for name in vars(Structure) if not name.startswith("_")]
+    own = {name: getattr(candidate, name) for name in members if hasattr(candidate, name)}
+    attributes = {name: value for name, value in own.items() if not callable(value)}
+    adapted = type(type(candidate).__name__, (Structure,), attributes)()
+    adapted.n_coordinates = int(candidate.n_coordinates)
+    vars(adapted).update({name: value for name, value in own.items() if callable(value)})
+    return adapted
+
+
+def require_marginals(structures: Sequence[Structure], needed_by: str) -> None:
+    """Raise MissingCapability unless every structure has a marginal oracle."""
+    for structure in structures:
+        structure.require("marginals", needed_by)
+
+
+def read_coordinates(structure: Structure, scores: Any, other_forms: str) -> Floats:
+    """Scores of the scored coordinates, or of all, as an array of shape (n_coordinates,)."""
+    values = as_floats(scores, "scores")
+    sizes = (structure.n_scored, structure.n_coordinates)
+    if values.ndim != 1 or values.shape[0] not in sizes:
+        forms = f"shape ({sizes[0]},)"
+        if sizes[1] != sizes[0]:
+            forms += f" or ({sizes[1]},) with those of single nodes"
+        raise ValueError(f"scores: expected {forms}{other_forms}, got {values.shape}")
+    if values.shape[0] < structure.n_coordinates:
+        values = np.concatenate([values, np.zeros(structure.n_coordinates - values.shape[0])])
+    return np.ascontiguousarray(values)
+
+
+def as_floats(values: Any, name: str) -> Floats:
+    """An array of floats, or a ValueError that names the argument."""
+    if np.ma.isMaskedArray(values):
+        raise ValueError(f"{name}: masked arrays are not taken; use .filled(-np.inf)")
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise ValueError(f"{name}: expected an array of numbers: {error}") from None
+    if array.dtype.kind not in "fiub":
+        raise ValueError(f"{name}: expected an array of numbers, got dtype {array.dtype}")
+    return array.astype(np.float64)

@@ -2,7 +2,7 @@
 
 Both families of the paper have this form once the coordinates are chosen well: matchings (an
 edge has a = 1, c = rho_i + rho_j - 1; a single node a = rho_i, c = 0) and pairwise graphs
-(c = 0, a = the counting number). A coordinate with a = 0 is settled: it does not vary.
+(c = 0, a = the counting number). A coordinate with a = 0 is fixed: it does not vary.
 """
 
 from __future__ import annotations

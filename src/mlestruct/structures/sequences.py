@@ -1,11 +1,11 @@
-"""Chains: sequences of nodes, each in one of L states; one chain or many side by side.
+"""Sequences of nodes, each in one of L states; one sequence or many side by side.
 
 Coordinates of tau: L per node, then L*L per edge t -> t+1 (row: state of t). On a forest the Bethe
 entropy with rho = 1,
 
     H = sum_n (1 - degree_n) H(tau_n) + sum_e H(tau_e),
 
-is the entropy itself, so log Z is exact, and that of a forest is the sum over its chains.
+is the entropy itself, so log Z is exact, and that of many sequences is the sum over them.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..algorithms.pairwise.forward_backward import forward_backward, viterbi
+from ..algorithms.pairwise.forward_backward import forward_backward, sample_sequences, viterbi
+from ..exceptions import InfeasibleError, MissingCapability
 from ..features.contract import FeatureMap, FeatureStream
 from ..labels import check_states
-from .contract import Decoding, Marginals, MissingCapability, Vertex
+from .contract import Bounds, Decoding, ExactDistribution, Marginals, Vertex
 from .entropy import SeparableEntropy
+from .labellings.family import LabellingFamily
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -31,20 +33,20 @@ PART_NUMBERS = 4_000_000  # entries of edge tables that may exist at a time
 
 
 class Part(NamedTuple):
-    """Some neighbouring chains: where their chains, nodes and edges lie, and their own starts."""
+    """Some neighbouring sequences: their place, that of their nodes and edges, their own starts."""
 
-    chains: slice
+    sequences: slice
     nodes: slice
     edges: slice
     starts: Ints
 
 
-class Chains:
-    """Output space of labelled chains.
+class Sequences(LabellingFamily):
+    """Output space of labelled sequences (linear chains).
 
     Parameters
     ----------
-    lengths : int or sequence of int, the number of nodes of each chain
+    lengths : int or sequence of int, the number of nodes of each sequence
     n_states : int, L
     """
 
@@ -58,10 +60,10 @@ class Chains:
             raise ValueError(f"n_states: expected at least 2, got {n_states}")
         self.n_states = int(n_states)
         self.starts = np.concatenate([[0], np.cumsum(sizes)])
-        self.n_chains = sizes.shape[0]
+        self.n_sequences = sizes.shape[0]
         self.n_nodes = int(self.starts[-1])
-        self.n_edges = self.n_nodes - self.n_chains
-        self.fingerprint = f"{self.n_states} states, chains {hash(sizes.tobytes())}"
+        self.n_edges = self.n_nodes - self.n_sequences
+        self.fingerprint = f"{self.n_states} states, sequences {hash(sizes.tobytes())}"
         self._first_edge = self.n_nodes * self.n_states
         self.n_coordinates = self._first_edge + self.n_edges * self.n_states**2
         self.n_scored = self.n_coordinates
@@ -90,9 +92,13 @@ class Chains:
         """Scores of nodes, (n_nodes, L), and of edges, (n_edges, L, L)."""
         return self._split(scores)
 
-    def marginal_tables(self, tau: Floats) -> tuple[Floats, Floats]:
-        """Marginals of nodes and of edges, shaped as `score_tables`."""
-        return self._split(tau)
+    def node_marginals(self, tau: Floats) -> Floats:
+        """P(state) of every node, shape (n_nodes, L)."""
+        return self._split(tau)[0]
+
+    def edge_marginals(self, tau: Floats) -> Floats:
+        """Tables of all edges, shape (n_edges, L, L)."""
+        return self._split(tau)[1]
 
     def from_tables(self, nodes: Floats, edges: Floats) -> Floats:
         """tau of marginals of nodes and edges."""
@@ -125,7 +131,7 @@ class Chains:
 
     # ------------------------------------------------------------------ labels
     def encode(self, label: Any) -> Vertex:
-        """The vertex of `label`: the state of every node, chain after chain."""
+        """The vertex of `label`: the state of every node, sequence after sequence."""
         states = check_states(label, self.n_nodes, self.n_states)
         n, tails = self.n_states, self.tails
         nodes = np.arange(self.n_nodes) * n + states
@@ -149,7 +155,7 @@ class Chains:
         return 1.0, scores
 
     # ------------------------------------------------------------------ inference from scores
-    def decode(self, scores: Floats, warm: Floats | None = None) -> Decoding:
+    def decode(self, scores: Floats, warm: Floats | None = None, prices: bool = False) -> Decoding:
         """The labelling of the largest score (Viterbi)."""
         vertex = self.encode(viterbi(self.starts, *self._split(scores)))
         return Decoding(vertex, vertex.dot(scores))
@@ -161,15 +167,28 @@ class Chains:
         tau = self.from_tables(found.nodes, found.edges)
         return Marginals(tau, log_z, log_z, None, 1)
 
+    @property
+    def is_exact(self) -> bool:
+        return True
+
+    def exact(self, scores: Floats) -> ExactDistribution:
+        """The distribution itself, by forward-backward passes, at any size."""
+        return _Forward(self, scores)
+
+    def log_partition_bounds(self, scores: Floats, tol: float) -> Bounds:
+        """log Z is exact."""
+        log_z = self.exact(scores).log_partition
+        return Bounds(log_z, log_z, "exact", "exact")
+
     # ------------------------------------------------------------------ inference from features
     def _parts(self, numbers_per_node: int) -> Iterator[Part]:
-        """The chains, some at a time."""
+        """The sequences, some at a time."""
         size = max(1, min(PART, PART_NUMBERS // numbers_per_node))
         at = 0
-        while at < self.n_chains:
+        while at < self.n_sequences:
             node = self.starts[at]
             end = int(np.searchsorted(self.starts, node + size, side="right")) - 1
-            end = min(max(end, at + 1), self.n_chains)
+            end = min(max(end, at + 1), self.n_sequences)
             stop = self.starts[end]
             yield Part(
                 slice(at, end),
@@ -187,7 +206,7 @@ class Chains:
         warm: Any = None,
         tol: float = 1e-8,
     ) -> tuple[Marginals, Floats] | None:
-        """log Z and expected moments at once, the chains done part by part.
+        """log Z and expected moments at once, part by part.
 
         Nothing of the size of tau is made, and the returned tau is empty. None where the features
         are not scored part by part or there is an offset.
@@ -210,7 +229,7 @@ class Chains:
             states[part.nodes] = viterbi(part.starts, *stream.scores(part.nodes, part.edges))
         return states
 
-    def node_marginals(self, features: FeatureMap, theta: Floats) -> Floats:
+    def state_probabilities(self, features: FeatureMap, theta: Floats) -> Floats:
         """The probability of every state of every node, shape (n_nodes, L)."""
         out = np.empty((self.n_nodes, self.n_states))
         stream = _stream(features, theta)
@@ -221,8 +240,8 @@ class Chains:
         return out
 
     def log_likelihoods(self, features: FeatureMap, theta: Floats, states: Ints) -> Floats:
-        """log p(states) of every chain, shape (n_chains,)."""
-        out = np.empty(self.n_chains)
+        """log p(states) of every sequence, shape (n_sequences,)."""
+        out = np.empty(self.n_sequences)
         stream = _stream(features, theta)
         for part in self._parts(features.edge_table_size):
             scores, tables = stream.scores(part.nodes, part.edges)
@@ -232,7 +251,7 @@ class Chains:
             table = 0 if tables.shape[0] == 1 else np.arange(tails.shape[0])
             seen[tails] += tables[table, own[tails], own[tails + 1]]
             totals = np.add.reduceat(seen, part.starts[:-1])
-            out[part.chains] = totals - forward_backward(part.starts, scores, tables).log_z
+            out[part.sequences] = totals - forward_backward(part.starts, scores, tables).log_z
         return out
 
 
@@ -241,3 +260,20 @@ def _stream(features: FeatureMap, theta: Floats) -> FeatureStream:
     if stream is None:
         raise MissingCapability(f"{type(features).__name__} has no scores of parts: no stream()")
     return stream
+
+
+class _Forward:
+    """An `ExactDistribution` over the labellings of sequences."""
+
+    def __init__(self, structure: Sequences, scores: Floats):
+        self._structure, self._tables = structure, structure.score_tables(scores)
+        with np.errstate(invalid="ignore"):  # of sequences whose labellings are all forbidden
+            found = forward_backward(structure.starts, *self._tables)
+        self.log_partition = float(found.log_z.sum())
+        if not np.isfinite(self.log_partition):
+            raise InfeasibleError("every labelling of some chain is forbidden", [], "nodes")
+        self.tau = structure.from_tables(found.nodes, found.edges)
+
+    def sample(self, n_samples: int, rng: np.random.Generator) -> Any:
+        """Independent labels: forward filtering, backward sampling."""
+        return sample_sequences(self._structure.starts, *self._tables, n_samples, rng)

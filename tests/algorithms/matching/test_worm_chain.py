@@ -13,13 +13,11 @@ from scipy.stats import chisquare
 from sklearn.exceptions import ConvergenceWarning
 
 from mlestruct.algorithms.matching import _worm_chain_kernels as kernels
-from mlestruct.algorithms.matching.swap_chain import sample_by_swaps
+from mlestruct.algorithms.matching.swap_chain import CONCENTRATED, concentration, sample_by_swaps
 from mlestruct.algorithms.matching.worm_chain import _WormChain, sample_by_worms
 from mlestruct.exceptions import InfeasibleError
-from mlestruct.inference.matching_chains import CONCENTRATED, concentration, sample_structure
 from mlestruct.structures import BipartiteMatching
 from mlestruct.structures.matchings.local import LocalMatching
-from mlestruct.structures.sequences import Chains
 
 
 def rng(seed=0):
@@ -347,7 +345,7 @@ BIPARTITE = {
 def test_labels_of_bipartite_structures(name, scale):
     space = BIPARTITE[name]
     scores = scale * rng(5).normal(size=space.size)  # singles too
-    found = sample_structure(space.structure, scores, 1500, rng(6))
+    found = space.structure.markov_chain_samples(scores, 1500, rng(6))
     totals = space.vertices @ scores
     p = np.exp(totals - totals.max())
     assert pvalue(space.labels, p / p.sum(), found.states) > 1e-4
@@ -369,7 +367,7 @@ def test_labels_of_bipartite_structures(name, scale):
 @pytest.mark.parametrize("scale", [0.6, 3.0])
 def test_labels_of_general_structures(space, scale):
     scores = scale * rng(5).normal(size=space.size)
-    found = sample_structure(space.local, scores, 1200, rng(6))
+    found = space.local.markov_chain_samples(scores, 1200, rng(6))
     assert pvalue(partners(space), probabilities(space, scores), found.states) > 1e-4
     space.local.encode(found.states[0])
 
@@ -377,15 +375,15 @@ def test_labels_of_general_structures(space, scale):
 def test_exact_matchings_and_starts_from_labels():
     space = SPACES["sparse"]
     scores = rng(5).normal(size=space.size)
-    labels = sample_structure(space.exact, scores, 4, rng(6)).states
-    assert sample_structure(space.exact, scores, 1, rng(7), start=labels).converged
+    labels = space.exact.markov_chain_samples(scores, 4, rng(6)).states
+    assert space.exact.markov_chain_samples(scores, 1, rng(7), start=labels).converged
     square = BipartiteMatching((3, 3))
-    labels = sample_structure(square, np.zeros(9), 2, rng(6), start=[0, 2, 1], n_chains=3).states
+    labels = square.markov_chain_samples(np.zeros(9), 2, rng(6), start=[0, 2, 1], n_chains=3).states
     assert labels.shape == (2, 3)
     with pytest.raises(ValueError, match="start: columns are 0 to 2"):
-        sample_structure(square, np.zeros(9), 1, rng(), start=[0, 1, 3])
+        square.markov_chain_samples(np.zeros(9), 1, rng(), start=[0, 1, 3])
     with pytest.raises(ValueError, match="start: expected columns of 3 rows"):
-        sample_structure(square, np.zeros(9), 1, rng(), start=[0, 1])
+        square.markov_chain_samples(np.zeros(9), 1, rng(), start=[0, 1])
 
 
 def test_strong_scores_of_complete_graphs_are_no_obstacle():
@@ -393,7 +391,7 @@ def test_strong_scores_of_complete_graphs_are_no_obstacle():
     space = Space(complete(6))
     side = np.isin(space.edges[:, 1] - space.edges[:, 0], [1, 5])
     scores = np.where(side, 0.0, -60.0) + 0.3 * rng(2).normal(size=space.size)
-    found = sample_structure(space.local, scores, 1000, rng(6))
+    found = space.local.markov_chain_samples(scores, 1000, rng(6))
     assert found.converged
     assert pvalue(partners(space), probabilities(space, scores), found.states) > 1e-4
 
@@ -405,7 +403,7 @@ def test_one_node_takes_its_pick(shape, scale):
     structure = BipartiteMatching(shape)
     scores = scale * rng(1).normal(size=structure.n_coordinates)
     assert (concentration((scores[:40] - scores[40:])[None]) < CONCENTRATED) == (scale < 1)
-    states = sample_structure(structure, scores, 1500, rng(2)).states
+    states = structure.markov_chain_samples(scores, 1500, rng(2)).states
     chosen = states if shape[0] == 1 else (states == 0).argmax(axis=1)[:, None]
     p = np.exp(scores[:40] - scores[40:])
     assert pvalue(np.arange(40)[:, None], p / p.sum(), chosen) > 1e-4
@@ -413,10 +411,10 @@ def test_one_node_takes_its_pick(shape, scale):
 
 def test_large_complete_graphs_are_left_to_swaps_if_scores_are_weak():
     scores = 0.5 * rng(1).normal(size=780)
-    found = sample_structure(LocalMatching(40), scores, 5, rng(2), n_chains=3, start=None)
+    found = LocalMatching(40).markov_chain_samples(scores, 5, rng(2), n_chains=3, start=None)
     swapped = sample_by_swaps(scores, 5, n_chains=3, rng=rng(2))
     np.testing.assert_array_equal(found.states, swapped.states)
-    strong = sample_structure(LocalMatching(40), 8.0 * scores, 5, rng(2))
+    strong = LocalMatching(40).markov_chain_samples(8.0 * scores, 5, rng(2))
     assert strong.converged
 
 
@@ -428,8 +426,4 @@ def test_concentration_is_the_variance_of_normal_scores():
 
 def test_structures_that_cannot_be_sampled():
     with pytest.raises(ValueError, match="only matchings with capacity 1 are sampled"):
-        sample_structure(LocalMatching(4, capacity=2), np.zeros(6), 1, rng())
-    with pytest.raises(ValueError, match="structure: expected a matching structure, got Chains"):
-        sample_structure(Chains(2, 2), np.zeros(8), 1, rng())
-    with pytest.raises(ValueError, match=r"scores: expected shape \(6,\)"):
-        sample_structure(LocalMatching(4), np.zeros(5), 1, rng())
+        LocalMatching(4, capacity=2).markov_chain_samples(np.zeros(6), 1, rng())

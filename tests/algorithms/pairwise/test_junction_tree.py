@@ -14,7 +14,7 @@ from scipy.stats import chisquare
 from mlestruct.algorithms.pairwise import separators
 from mlestruct.algorithms.pairwise.junction_tree import JunctionTree
 from mlestruct.exceptions import InfeasibleError, TooLargeToCount
-from mlestruct.structures import Chains, Pairwise, PairwiseGraph
+from mlestruct.structures import Pairwise, PairwiseGraph, Sequences
 
 KINDS = ["normal", "strong", "ties", "huge", "huge and small", "forbidden"]
 
@@ -140,7 +140,7 @@ def test_forests_agree_with_belief_propagation(model):
 @pytest.mark.parametrize("scale", [1.0, 1e6])
 def test_chains_agree_with_forward_backward(scale):
     rng = np.random.default_rng(0)
-    chains = Chains([5, 1, 120, 2], 3)
+    chains = Sequences([5, 1, 120, 2], 3)
     nodes = scale * rng.integers(-3, 4, size=(chains.n_nodes, 3))
     edges = scale * rng.integers(-3, 4, size=(chains.n_edges, 3, 3))
     expected = chains.marginals(np.concatenate([nodes.ravel(), edges.ravel()]))

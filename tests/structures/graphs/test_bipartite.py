@@ -13,7 +13,7 @@ from scipy import sparse
 
 from mlestruct import InfeasibleError
 from mlestruct.structures import BipartiteGraph, BipartiteMatching
-from mlestruct.structures.graphs.bipartite import clamped_edges
+from mlestruct.structures.graphs.bipartite import fixed_edges
 
 examples = settings(deadline=None, max_examples=100)
 masks = st.tuples(st.integers(1, 5), st.integers(1, 5)).flatmap(lambda shape: arrays(bool, shape))
@@ -30,18 +30,18 @@ def assert_hall_violator(mask, rows):
 
 
 def check_clamped(mask):
-    """Compare `clamped_edges` with the list of all matchings covering the rows."""
+    """Compare `fixed_edges` with the list of all matchings covering the rows."""
     graph = BipartiteGraph.from_mask(mask)
     labels = covering_matchings(mask)
     if not labels:
         with pytest.raises(InfeasibleError) as caught:
-            clamped_edges(graph)
+            fixed_edges(graph)
         assert_hall_violator(mask, caught.value.rows)
         return
     row, col = np.nonzero(mask)
     used = np.array([y[row] == col for y in labels])
     single = np.array([~np.isin(np.arange(mask.shape[1]), y) for y in labels])
-    found = clamped_edges(graph)
+    found = fixed_edges(graph)
     np.testing.assert_array_equal(found.edge_never, ~used.any(axis=0))
     np.testing.assert_array_equal(found.edge_always, used.all(axis=0))
     np.testing.assert_array_equal(found.col_never_single, ~single.any(axis=0))
@@ -95,7 +95,7 @@ def test_interior_point_is_strictly_inside_wherever_matchings_differ(space):
 @settings(deadline=None, max_examples=60)
 @given(spaces())
 def test_only_one_matching_is_recognised(space):
-    assert space.structure.is_settled == (len(space.labels) == 1)
+    assert space.structure.is_fixed == (len(space.labels) == 1)
 
 
 @settings(deadline=None, max_examples=60)

@@ -226,14 +226,14 @@ def test_nobody_to_match(kind, perfect):
     space = kind(0, perfect=perfect)
     found = space.marginals(np.zeros(0))
     assert (found.value, found.upper_bound, found.tau.size) == (0.0, 0.0, 0)
-    assert space.is_settled
+    assert space.is_fixed
     assert space.label(space.decode(np.zeros(0)).vertex).size == 0
 
 
 @pytest.mark.parametrize("kind", [LocalMatching, ExactMatching])
 def test_one_person_stays_single(kind):
     space = kind(1, perfect=False)
-    assert space.is_settled
+    assert space.is_fixed
     np.testing.assert_allclose(space.interior(), [1.0])
     found = space.marginals(np.array([3.0]))
     assert (found.value, found.upper_bound, found.tau.tolist()) == (3.0, 3.0, [1.0])
@@ -243,7 +243,7 @@ def test_one_person_stays_single(kind):
 @pytest.mark.parametrize("kind", [LocalMatching, ExactMatching])
 def test_two_people_must_pair_up(kind):
     space = kind(2)
-    assert space.is_settled
+    assert space.is_fixed
     found = space.marginals(np.array([-2.5]))
     assert (found.value, found.upper_bound, found.tau.tolist()) == (-2.5, -2.5, [1.0])
     assert space.entropy(found.tau) == 0.0
@@ -259,6 +259,6 @@ def test_people_without_any_pair_are_left_alone(kind, perfect):
             kind(graph)
         return
     space = kind(graph, perfect=False)
-    assert space.is_settled
+    assert space.is_fixed
     assert space.marginals(np.array([1.0, 2.0, 4.0])).value == 7.0
     assert space.decode(np.array([1.0, 2.0, 4.0])).score == 7.0

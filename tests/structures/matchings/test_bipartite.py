@@ -292,7 +292,7 @@ def test_prices_change_neither_covariance_nor_rest(rho):
     prices = np.array([0.0, 200.0, -300.0, 50.0])
     near = structure.marginals(scores.ravel(), tol=1e-12)
     wide = structure.marginals((scores + prices[:, None]).ravel(), tol=1e-12)
-    np.testing.assert_allclose(structure.rest(wide), structure.rest(near), atol=1e-5)
+    np.testing.assert_allclose(structure.complement(wide), structure.complement(near), atol=1e-5)
     np.testing.assert_allclose(
         structure.feature_covariance(wide, features),
         structure.feature_covariance(near, features),
@@ -318,7 +318,7 @@ def test_states_of_wide_scores_start_the_next_call(rho):
 def test_softened_entropies_are_kept_at_wide_scores():
     """tau is the maximiser of the softened entropy, wherever its scores are."""
     rng = np.random.default_rng(4)
-    structure = complete(5).with_rho(1.0).structure.softened().structure
+    structure = complete(5).with_rho(1.0).structure.concave_surrogate().structure
     prices = np.array([0.0, 4000.0, -3000.0, 9000.0, 0.0])
     scores = rng.normal(size=(5, 5))
     wide = (scores + prices[:, None] - prices).ravel()

@@ -16,9 +16,9 @@ scales = st.sampled_from([0.1, 1.0, 5.0, 20.0])
 
 
 def open_coordinates(structure):
-    edges = structure.open_edges
+    edges = structure.varying_edges
     edges = np.ones(structure.n_scored, bool) if edges is None else edges
-    singles = structure.open_singles if structure.n_coordinates > structure.n_scored else []
+    singles = structure.varying_singles if structure.n_coordinates > structure.n_scored else []
     return np.concatenate([edges, singles]).astype(bool)
 
 
@@ -101,7 +101,7 @@ def test_settled_edges_are_those_that_never_vary(space):
     found = open_coordinates(structure)
     assert np.array_equal(found[edges], varies[edges])
     assert np.array_equal(structure.settled[edges], np.where(varies, 0.0, space.halves[0])[edges])
-    assert structure.is_settled == (not varies[edges].any())
+    assert structure.is_fixed == (not varies[edges].any())
     assert (found | ~varies).all()  # unused capacity: what varies is open
     settled = ~found
     assert np.array_equal(structure.settled[settled], space.halves[0][settled])
@@ -185,7 +185,7 @@ def test_labels_beyond_the_capacity_are_refused():
 @examples
 @given(b_spaces(), generators, scales, st.sampled_from([0.0, 1.0, 30.0]))
 def test_price_bound_is_valid_at_any_prices(space, rng, scale, spread):
-    assume(not space.local.is_settled)
+    assume(not space.local.is_fixed)
     scores = scale * rng.normal(size=space.size)
     low, _, tau = space.local_optimum(scores)
     slack = 1e-8 * (1 + scale)

@@ -1,8 +1,8 @@
-"""Allowed pairs of a bipartite matching: feasibility, and edges whose fate is settled.
+"""Allowed pairs of a bipartite matching: feasibility, and fixed edges.
 
 An edge in no admissible matching has marginal 0 and one in every admissible matching has
-marginal 1, whatever the scores. Both are found here and *clamped*, so that entropy and solvers
-only see edges that can go either way.
+marginal 1, whatever the scores. Both are found here, so that entropy and solvers
+only see edges that vary.
 """
 
 from __future__ import annotations
@@ -84,6 +84,19 @@ class BipartiteGraph:
         out[self.row, self.col] = values
         return out
 
+    @property
+    def table_form(self) -> str:
+        """The form of a table of pairs, for messages."""
+        return f"table ({self.n_rows}, {self.n_cols})"
+
+    def values_of(self, table: NDArray[np.float64], name: str) -> NDArray[np.float64]:
+        """Values of the edges from a table of pairs; inverse of `dense`."""
+        shape = (self.n_rows, self.n_cols)
+        if table.shape != shape:
+            raise ValueError(f"{name}: expected a table of shape {shape}, got {table.shape}")
+        values: NDArray[np.float64] = table[self.row, self.col]
+        return values
+
     def matrix(self) -> sparse.csr_array:
         data = np.ones(self.n_edges, dtype=np.int8)
         return sparse.csr_array((data, self.col, self.ptr), shape=(self.n_rows, self.n_cols))
@@ -142,7 +155,7 @@ def _short(items: list[int]) -> str:
 
 
 @dataclass(frozen=True)
-class Clamped:
+class FixedEdges:
     """Edges (and columns) whose marginal is the same in every admissible matching."""
 
     edge_never: Bools
@@ -155,8 +168,8 @@ class Clamped:
         return bool(self.edge_never.any() or self.edge_always.any() or self.col_always_single.any())
 
 
-def clamped_edges(graph: BipartiteGraph) -> Clamped:
-    """Settled edges when every row must be covered and surplus columns stay single.
+def fixed_edges(graph: BipartiteGraph) -> FixedEdges:
+    """Fixed edges when every row must be covered and surplus columns stay single.
 
     Moving a row from its column to another frees the first and needs the second, so edges can
     change exactly within the strongly connected components of the residual digraph over columns
@@ -166,7 +179,7 @@ def clamped_edges(graph: BipartiteGraph) -> Clamped:
     surplus = m > n
     if graph.is_complete and (n >= 2 or surplus):
         edges = np.zeros(graph.n_edges, dtype=bool)
-        return Clamped(edges, edges, np.full(m, not surplus), np.zeros(m, dtype=bool))
+        return FixedEdges(edges, edges, np.full(m, not surplus), np.zeros(m, dtype=bool))
     matched = covering_matching(graph)
     tail, head = matched[graph.row], graph.col
     if surplus:
@@ -190,4 +203,4 @@ def clamped_edges(graph: BipartiteGraph) -> Clamped:
     always = in_matching & ~moves[graph.row]
     usable = np.zeros(m, dtype=bool)
     usable[graph.col[~never]] = True
-    return Clamped(never, always, ~can_be_single, ~usable)
+    return FixedEdges(never, always, ~can_be_single, ~usable)

@@ -167,3 +167,22 @@ class SimpleGraph:
         row = self.row
         out[row, self.col] = out[self.col, row] = values
         return out
+
+    @property
+    def table_form(self) -> str:
+        """The form of a table of pairs, for messages."""
+        return f"symmetric table ({self.n_nodes}, {self.n_nodes})"
+
+    def values_of(self, table: NDArray[np.float64], name: str) -> NDArray[np.float64]:
+        """Values of the edges from a symmetric table of pairs; inverse of `dense`."""
+        shape = (self.n_nodes, self.n_nodes)
+        if table.shape != shape:
+            raise ValueError(f"{name}: expected a table of shape {shape}, got {table.shape}")
+        values: NDArray[np.float64] = table[self.row, self.col]
+        other = table[self.col, self.row]
+        differs = ~((values == other) | (np.isnan(values) & np.isnan(other)))
+        if differs.any() and not np.allclose(values, other, rtol=1e-9, atol=1e-12):
+            k = int(np.argmax(differs))
+            i, j = int(self.row[k]), int(self.col[k])
+            raise ValueError(f"{name}: the table is not symmetric at ({i}, {j})")
+        return values

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...algorithms.gumbel import GumbelNoise, components
 from ...algorithms.pairwise.grid_message_passing import grid_marginals, in_linear_range
 from ...algorithms.pairwise.qpbo import QPBO
 from ...labels import check_states
@@ -49,7 +50,7 @@ class BinaryPairwise(PairwiseSpace):
     def _decoder(self) -> QPBO:
         return QPBO(self.graph.n_nodes, self.graph.tail, self.graph.head)
 
-    def decode(self, scores: Floats, warm: Floats | None = None) -> Decoding:
+    def decode(self, scores: Floats, warm: Floats | None = None, prices: bool = False) -> Decoding:
         """A half-integral vertex of the local polytope, by QPBO."""
         n = self.graph.n_nodes
         nodes, edges, value = self._decoder.solve(scores[:n], scores[n:])
@@ -133,6 +134,20 @@ class BinaryPairwise(PairwiseSpace):
         edges[:, 1, 1] = scores[n:]
         return nodes, edges
 
+    def from_score_tables(self, nodes: Floats, edges: Floats) -> tuple[Floats, float]:
+        """Scores relative to the labelling that is 0 everywhere, and the score of that one."""
+        if not (np.isfinite(nodes).all() and np.isfinite(edges).all()):
+            raise ValueError(
+                "scores: BinaryPairwise counts from the labelling that is 0 everywhere, so tables "
+                "must be finite; use Pairwise(graph, 2) for forbidden states"
+            )
+        n, (tail, head) = self.n_nodes, self.ends
+        first = nodes[:, 1] - nodes[:, 0]
+        first += np.bincount(tail, edges[:, 1, 0] - edges[:, 0, 0], n)
+        first += np.bincount(head, edges[:, 0, 1] - edges[:, 0, 0], n)
+        both = edges[:, 1, 1] - edges[:, 1, 0] - edges[:, 0, 1] + edges[:, 0, 0]
+        return np.concatenate([first, both]), float(nodes[:, 0].sum() + edges[:, 0, 0].sum())
+
     def from_tables(self, nodes: Floats, edges: Floats) -> Floats:
         """tau of marginals of nodes and edges."""
         return np.concatenate([nodes[:, 1], edges[:, 1, 1]])
@@ -148,6 +163,12 @@ class BinaryPairwise(PairwiseSpace):
         a, b, both = tau[self.graph.tail], tau[self.graph.head], tau[n:]
         tables = np.stack([1.0 - a - b + both, b - both, a - both, both], axis=1)
         return np.maximum(tables, 0.0).reshape(-1, 2, 2)
+
+    def gumbel_noise(self) -> GumbelNoise:
+        """Every node chooses its state, of which 0 has no coordinate."""
+        nodes = np.arange(self.n_nodes)
+        component = components(self.n_nodes, *self.ends)
+        return GumbelNoise(self.n_coordinates, nodes, nodes, component, minimal=True)
 
 
 class BinaryEntropy:

@@ -55,7 +55,7 @@ class Pairwise(PairwiseSpace):
         kind = ForestDecoder if self.graph.is_forest else LocalPolytope
         return kind(self.graph.n_nodes, self.graph.tail, self.graph.head, self.n_states)
 
-    def decode(self, scores: Floats, warm: Floats | None = None) -> Decoding:
+    def decode(self, scores: Floats, warm: Floats | None = None, prices: bool = False) -> Decoding:
         """A vertex of the local polytope: Viterbi on forests, a linear program otherwise."""
         decoder = self._decoder
         if isinstance(decoder, ForestDecoder):

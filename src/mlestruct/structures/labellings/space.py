@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -9,10 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...algorithms.pairwise.attractive_bethe import attractive_bethe_bound
+from ...algorithms.pairwise.separators import require_width
 from ...algorithms.pairwise.graph_message_passing import ReweightedOracle
-from ..contract import Marginals
-from ..graphs.pairwise import PairwiseGraph
+from ...algorithms.pairwise.mean_field import mean_field
+from ..contract import Bounds, ExactDistribution, Marginals
+from ..graphs.pairwise import Grid, PairwiseGraph
 from ..rho import Reweighting, reweighting
+from .family import LabellingFamily, OnJunctionTree, junction_tree
+from .tree_weights import TightenedWeights, tighten
 
 Floats = NDArray[np.float64]
 
@@ -21,10 +27,8 @@ LEARNING_SWEEPS = 3
 NOTHING = np.zeros(0)
 
 
-class PairwiseSpace:
-    """Base of `BinaryPairwise` and `Pairwise`, which have `marginals(scores, ...)`."""
-
-    n_states: int
+class PairwiseSpace(LabellingFamily):
+    """Base of `BinaryPairwise` and `Pairwise`."""
 
     def __init__(self, graph: PairwiseGraph, rho: Any):
         if not isinstance(graph, PairwiseGraph):
@@ -32,9 +36,10 @@ class PairwiseSpace:
                 f"graph: expected a PairwiseGraph or grid(height, width), got {graph!r}"
             )
         self.graph = graph
+        self.n_nodes = graph.n_nodes
         self.reweighting = rho if isinstance(rho, Reweighting) else reweighting(graph, rho)
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """The same for equal output spaces only."""
         return f"{self.n_states} states, {self.graph.fingerprint}"
@@ -49,9 +54,15 @@ class PairwiseSpace:
         """Tail and head of every edge."""
         return self.graph.tail, self.graph.head
 
-    def marginal_tables(self, tau: Floats) -> tuple[Floats, Floats]:
-        """Marginals of nodes, (n_nodes, n_states), and edges, (n_edges, n_states, n_states)."""
-        return self.node_marginals(tau), self.edge_marginals(tau)  # type: ignore[attr-defined]
+    def with_rho(self, rho: Any) -> PairwiseSpace:
+        """The same output space with another entropy."""
+        raise self.lacks("with_rho")
+
+    def marginals(
+        self, scores: Floats, warm: Any = None, tol: float = 1e-6, max_sweeps: int = MAX_SWEEPS
+    ) -> Marginals:
+        """Maximise <scores, tau> + H_rho(tau) up to a gap of `tol`, in at most `max_sweeps`."""
+        raise self.lacks("marginals")
 
     @cached_property
     def _oracle(self) -> ReweightedOracle:
@@ -70,6 +81,56 @@ class PairwiseSpace:
         scores = features.scores(theta)
         if offset is not None:
             scores = scores + offset
-        found = self.marginals(scores, warm, tol, LEARNING_SWEEPS)  # type: ignore[attr-defined]
+        found = self.marginals(scores, warm, tol, LEARNING_SWEEPS)
         moments = features.moments(found.tau)
         return replace(found, tau=NOTHING), moments
+
+    # ------------------------------------------------------------------ questions
+    def exact(self, scores: Floats) -> ExactDistribution:
+        """The distribution itself, on a junction tree; small treewidth only."""
+        if isinstance(self.graph, Grid):  # its treewidth is known, which saves the search
+            require_width(min(self.graph.height, self.graph.width), self.n_states)
+        return OnJunctionTree(self, junction_tree(self, scores, self.graph))
+
+    def tighten_rho(
+        self,
+        scores: Floats,
+        max_iter: int = 30,
+        tol: float = 1e-3,
+        callback: Callable[[TightenedWeights], bool | None] | None = None,
+    ) -> TightenedWeights:
+        """The rho of spanning trees whose upper bound of log Z is smallest at these scores."""
+        return tighten(self, scores, max_iter, tol, callback)
+
+    def log_partition_bounds(self, scores: Floats, tol: float) -> Bounds:
+        """Spanning trees bound log Z from above; forests are exact."""
+        structure: PairwiseSpace = self
+        forest = self.graph.is_forest
+        if forest and not (self.reweighting.rho == 1.0).all():
+            structure = self.with_rho("auto")
+        found = structure.marginals(scores, None, tol)
+        if forest:
+            return Bounds(found.value, found.upper_bound, "exact", "exact")
+        lower, reason = structure._lower_bound(scores, found.tau)
+        if not structure.has_bound:
+            return Bounds(lower, np.inf, reason, "none: rho is not in the tree polytope")
+        return Bounds(lower, found.upper_bound, reason, "spanning trees")
+
+    def _lower_bound(self, scores: Floats, tau: Floats) -> tuple[float, str]:
+        """The largest of the lower bounds of log Z, and what it is."""
+        nodes, edges = self.score_tables(scores)
+        model = self.n_nodes, *self.ends, nodes, edges
+        label = self.best_label(scores)
+        peaked = np.full((self.n_nodes, self.n_states), 0.01)
+        peaked[np.arange(self.n_nodes), label] = 1.0
+        starts = [self.node_marginals(tau), peaked]
+        floors = {
+            "score of the best labelling found": self.encode(label).dot(scores),
+            "independent nodes (mean field)": mean_field(*model, starts)[1],
+        }
+        if self.n_states == 2:
+            bethe = attractive_bethe_bound(*model, starts)
+            if bethe is not None:
+                floors["Bethe value of an attractive model"] = bethe
+        reason = max(floors, key=lambda name: floors[name])
+        return floors[reason], reason

@@ -1,48 +1,32 @@
-"""Belief propagation on the open part of a matching problem."""
+"""Belief propagation on a presolved matching problem."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logsumexp
 
 from ...algorithms.matching._matrix_balancing_kernels import balance, round_sums
-from ...algorithms.matching.belief_propagation import Beliefs, belief_propagation
+from ...algorithms.matching.belief_propagation import belief_propagation
 from ...algorithms.matching.row_problem import TINY
-from .presolve import MatchingCore
+from ..contract import BeliefMarginals
+from .presolve import PresolvedMatching
 
 Floats = NDArray[np.float64]
 
-BALANCED = 1e-11  # how far sums of marginals may be from 1
-MAX_SWEEPS = 500  # of scaling beliefs to exact sums
 
+def presolved_beliefs(
+    core: PresolvedMatching,
+    scores: Floats,
+    rho: Floats,
+    damping: float,
+    max_sweeps: int,
+    tol: float,
+) -> tuple[Floats, Floats, BeliefMarginals]:
+    """Beliefs as marginals (t, z) of the entries and single columns, scaled to exact sums.
 
-@dataclass(frozen=True)
-class BeliefMarginals:
-    """Beliefs of all coordinates.
-
-    `lacking` is how far the worst sum of `tau` is from what it should be. `log_partition` is what
-    the messages say of log Z_rho.
-    """
-
-    tau: Floats
-    log_partition: float
-    report: Beliefs
-    lacking: float
-
-
-NOTHING = Beliefs(np.zeros((0, 0)), 0.0, 0, 0.0, True, np.zeros((2, 0, 0)))
-
-
-def core_beliefs(
-    core: MatchingCore, scores: Floats, rho: Floats, damping: float, max_sweeps: int, tol: float
-) -> tuple[Floats, Floats, float, Beliefs, float]:
-    """Beliefs as marginals (t, z) of the core's entries and single columns.
-
-    They are scaled to exact sums. Also log Z_rho, what `belief_propagation` reports, and by how
-    much the worst sum fails. Scores of single nodes are moved to their edges.
+    The third is the report of message passing, with an empty tau. Scores of single nodes are moved
+    to their edges.
     """
     if rho.size and rho.min() < rho.max():
         raise ValueError(
@@ -68,10 +52,14 @@ def core_beliefs(
     if single.size:
         t[~is_edge] = _stay_single(table + alone[0], 1)
     z = np.where(free, _stay_single(table + alone[1], 0), 1.0)
-    balance(core.rows, t, z, BALANCED, MAX_SWEEPS)
-    lacking = round_sums(core.rows, t, z, edges.is_complete)
+    balance(core.rows, t, z, 1e-11, 500)  # sums to 1e-11, in at most 500 sweeps
+    excess = round_sums(core.rows, t, z, edges.is_complete)
     constant = float(single.sum() + cols[free].sum())
-    return t, z, found.log_partition + constant, found, float(lacking)
+    report = BeliefMarginals(
+        np.zeros(0), found.log_partition + constant, found.sweeps, found.change, found.converged,
+        float(excess), edges.n_rows + edges.n_cols,
+    )  # fmt: skip
+    return t, z, report
 
 
 def _stay_single(terms: Floats, axis: int) -> Floats:

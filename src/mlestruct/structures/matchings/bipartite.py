@@ -14,20 +14,24 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ...algorithms.gumbel import GumbelNoise, components
 from ...algorithms.matching import assignment, certified_belief_propagation, newton
+from ...algorithms.matching.swap_chain import swaps_pay
 from ...labels import check_partners
-from ..contract import Decoding, Marginals, Vertex
+from ..contract import BeliefMarginals, Bounds, Decoding, Marginals, Vertex
 from ..entropy import SeparableEntropy
 from ..graphs.bipartite import BipartiteGraph
-from .belief_propagation import NOTHING, BeliefMarginals, core_beliefs
-from .concave_surrogate import SoftenedMatching
-from .presolve import Layout, MatchingCore, build_core
-from .reduced_scores import calm_marginals, cap_bound, is_wide
+from .belief_propagation import presolved_beliefs
+from .concave_surrogate import MatchingSurrogate
+from .family import MatchingFamily
+from .presolve import Layout, PresolvedMatching, presolve
+from .reduced_scores import cap_bound, is_wide, reduced_marginals
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -35,7 +39,7 @@ Ints = NDArray[np.int64]
 COVARIANCE_LIMIT = 1200  # columns of a complete graph
 
 
-class BipartiteMatching:
+class BipartiteMatching(MatchingFamily):
     """Output space of matchings between `graph.n_rows` rows and `graph.n_cols` columns.
 
     Parameters
@@ -48,9 +52,9 @@ class BipartiteMatching:
         False: any matching, every node may stay single.
     """
 
-    is_softened = False  # whether the entropy is another than that of rho
-
-    is_simple = True  # nobody has more than one partner
+    is_surrogate = False  # whether the entropy is another than that of rho
+    is_simple = True
+    labels_are_columns = True
 
     def __init__(
         self,
@@ -78,30 +82,27 @@ class BipartiteMatching:
         self._row_single = self.n_scored
         self._col_single = self.n_scored + (n if self.free_rows else 0)
         self.n_coordinates = self._col_single + (m if self.free_cols else 0)
+        self.capacity = np.ones(n + m, dtype=np.int64)
+        self.free = np.repeat([self.free_rows, self.free_cols], [n, m])
+        self.single_at = np.full(n + m, -1)
+        self.single_at[self.free] = np.arange(self.n_scored, self.n_coordinates)
         layout = Layout(self._row_single, self._col_single, self.n_coordinates)
-        self._set_core(build_core(graph, self.rho_rows, self.rho_cols, self.perfect, layout))
+        self._set_presolved(presolve(graph, self.rho_rows, self.rho_cols, self.perfect, layout))
         self._interior: Floats | None = None
 
-    def _set_core(self, core: MatchingCore) -> None:
-        self._core = core
+    def _set_presolved(self, core: PresolvedMatching) -> None:
+        self._presolved = core
         self._entropy = SeparableEntropy(*core.entropy_weights())
 
     @property
-    def is_settled(self) -> bool:
+    def is_fixed(self) -> bool:
         """Whether there is only one admissible matching."""
-        return self._core.edges.n_edges == 0
+        return self._presolved.edges.n_edges == 0
 
-    @property
-    def n_nodes(self) -> int:
-        """Rows and columns."""
-        return self.graph.n_rows + self.graph.n_cols
-
-    def single_marginals(self, tau: Floats) -> Floats:
-        """Probability of every row, then every column, to stay single."""
-        n, m = self.graph.n_rows, self.graph.n_cols
-        out = np.zeros(n + m)
-        out[np.repeat([self.free_rows, self.free_cols], [n, m])] = tau[self.n_scored :]
-        return out
+    @cached_property
+    def ends(self) -> tuple[Ints, Ints]:
+        """Row and column of every pair; columns are numbered after the rows."""
+        return self.graph.row, self.graph.col + self.graph.n_rows
 
     def with_rho(self, rho: Any) -> BipartiteMatching:
         """The same output space with another entropy."""
@@ -121,7 +122,7 @@ class BipartiteMatching:
         return self._entropy(tau)
 
     def entropy_gradient(self, tau: Floats) -> Floats:
-        """Gradient of H_rho; 0 at settled coordinates."""
+        """Gradient of H_rho; 0 at fixed coordinates."""
         return self._entropy.add_gradient(tau, np.zeros_like(tau))[0]
 
     @property
@@ -136,7 +137,7 @@ class BipartiteMatching:
         `prices=True` also returns the dual prices of the core's columns; `warm` are prices of an
         earlier call.
         """
-        core, graph = self._core, self._core.edges
+        core, graph = self._presolved, self._presolved.edges
         n, m = graph.n_rows, graph.n_cols
         edge_scores = scores if core.plain else scores[core.edge_source]
         row_single = None if self.perfect else scores[core.single_source]
@@ -199,24 +200,24 @@ class BipartiteMatching:
 
     # ------------------------------------------------------------------ marginals
     def interior(self) -> Floats:
-        """A point with every coordinate that is not settled strictly inside (0, 1).
+        """A point with every coordinate that is not fixed strictly inside (0, 1).
 
         Even shares on complete graphs; otherwise the maximum-entropy point at zero scores.
         """
         if self._interior is None:
             t, z = self._start()
-            rows = self._core.rows
-            if not self._core.edges.is_complete and rows.c.size:
+            rows = self._presolved.rows
+            if not self._presolved.edges.is_complete and rows.c.size:
                 even = rows._replace(c=np.zeros_like(rows.c))
                 zeros = np.zeros_like(t), np.zeros_like(z)
                 found = newton.solve(even, *zeros, (t, z), None, 1e-10)
                 t, z = found.t, found.z
-            self._interior = self._core.coordinates(t, z)
+            self._interior = self._presolved.coordinates(t, z)
         return self._interior.copy()
 
     def _start(self) -> tuple[Floats, Floats]:
         """Positive (t, z) with exact row sums; exact column sums too on complete graphs."""
-        graph, rows, free = self._core.edges, self._core.rows, self._core.free
+        graph, rows, free = self._presolved.edges, self._presolved.rows, self._presolved.free
         n, m = graph.n_rows, graph.n_cols
         if graph.is_complete and n and m:
             share = 1.0 / (max(n, m) + (0 if self.perfect else 1))
@@ -231,15 +232,15 @@ class BipartiteMatching:
     def marginals(self, scores: Floats, warm: Any = None, tol: float = 1e-8) -> Marginals:
         """tau maximising <scores, tau> + H_rho(tau), with certified bounds of log Z_rho."""
         if is_wide(scores):
-            calm = calm_marginals(self, scores, warm, tol)
-            if calm is not None:
-                return cap_bound(self, scores, calm)
-        return cap_bound(self, scores, self.marginals_as_given(scores, warm, tol))
+            found = reduced_marginals(self, scores, warm, tol)
+            if found is not None:
+                return cap_bound(self, scores, found)
+        return cap_bound(self, scores, self.direct_marginals(scores, warm, tol))
 
-    def marginals_as_given(self, scores: Floats, warm: Any, tol: float) -> Marginals:
-        """`marginals` of scores of any spread, without taking prices off them."""
-        core = self._core
-        constant = float(scores @ core.settled)
+    def direct_marginals(self, scores: Floats, warm: Any, tol: float) -> Marginals:
+        """Marginals of scores of any spread, without reducing them."""
+        core = self._presolved
+        constant = float(scores @ core.fixed)
         if warm is None and core.is_bethe:
             found = certified_belief_propagation.solve(core.rows, scores, self._start, tol)
         else:
@@ -248,7 +249,7 @@ class BipartiteMatching:
             )
         tau = core.coordinates(found.t, found.z)
         if not np.isfinite(found.value):
-            # Nothing feasible came of it: the best matching is, and its score is a valid value.
+            # Newton found no feasible point; the best matching is one, and its score a valid value.
             best = self.decode(scores)
             tau, found.value = best.vertex.dense(self.n_coordinates), best.score - constant
             found.t = np.maximum(core.entries(tau), 1e-200)
@@ -261,19 +262,19 @@ class BipartiteMatching:
             found.iterations,
         )
 
-    def without_prices(self, scores: Floats) -> tuple[Floats | None, float, Floats | None]:
+    def reduced_scores(self, scores: Floats) -> tuple[Floats | None, float, Floats | None]:
         """Scores minus the prices of the best matching, the sum of these, and those of columns."""
-        core, rows = self._core, self._core.rows
+        core, rows = self._presolved, self._presolved.rows
         prices = self.decode(scores, prices=True).prices if core.source.size else None
         if prices is None:
             return None, 0.0, None
         taken = np.append(prices, 0.0)
         w = core.entries(scores) - taken[rows.col]
         of_row = np.maximum.reduceat(w, rows.ptr[:-1])
-        calmed = np.zeros_like(scores)
-        calmed[core.source] = w - np.repeat(of_row, np.diff(rows.ptr))
-        calmed[core.col_source[core.free]] = (core.columns(scores) - prices)[core.free]
-        return calmed, float(of_row.sum() + prices.sum() + scores @ core.settled), taken
+        reduced = np.zeros_like(scores)
+        reduced[core.source] = w - np.repeat(of_row, np.diff(rows.ptr))
+        reduced[core.col_source[core.free]] = (core.columns(scores) - prices)[core.free]
+        return reduced, float(of_row.sum() + prices.sum() + scores @ core.fixed), taken
 
     def repriced(self, warm: Any, prices: Floats | None) -> Any:
         """A solver's state for scores to which column prices are added."""
@@ -281,61 +282,123 @@ class BipartiteMatching:
             return None
         return replace(warm, prices=warm.prices + prices)
 
-    def beliefs(
+    def belief_propagation(
         self, scores: Floats, damping: float = 0.0, max_sweeps: int = 2000, tol: float = 1e-8
     ) -> BeliefMarginals:
         """The same marginals by belief propagation, without a certificate."""
-        core = self._core
-        constant = float(scores @ core.settled)
-        if self.is_settled:
+        core = self._presolved
+        constant = float(scores @ core.fixed)
+        if self.is_fixed:
             tau = core.coordinates(np.ones(core.source.shape[0]), np.ones(core.free.shape[0]))
-            return BeliefMarginals(tau, float(scores @ tau), NOTHING, 0.0)
+            return BeliefMarginals(tau, float(scores @ tau), 0, 0.0, True, 0.0, 0)
         rho = np.concatenate([self.rho_rows, self.rho_cols])
-        t, z, log_z, report, lacking = core_beliefs(core, scores, rho, damping, max_sweeps, tol)
-        return BeliefMarginals(core.coordinates(t, z), log_z + constant, report, lacking)
+        t, z, report = presolved_beliefs(core, scores, rho, damping, max_sweeps, tol)
+        return replace(
+            report,
+            tau=core.coordinates(t, z),
+            log_partition=report.log_partition + constant,
+        )
 
     def price_bound(self, scores: Floats, prices: Floats, tau: Floats) -> float:
         """A proven upper bound of log Z_rho at any column prices; tau is where to look."""
-        core = self._core
+        core = self._presolved
         bound, _ = newton.polish(
             core.rows, core.entries(scores), core.columns(scores), np.append(prices, 0.0),
             core.entries(tau), 1e-7,
         )  # fmt: skip
-        return bound + float(scores @ core.settled)
+        return bound + float(scores @ core.fixed)
 
-    def rest(self, found: Marginals) -> Floats:
+    def complement(self, found: Marginals) -> Floats:
         """1 - tau of every coordinate, accurate where tau is near 1."""
-        rest = 1.0 - found.tau
-        t = self._core.solution(found).t
-        rest[self._core.source] = newton.complements(self._core.rows, t)
-        return rest
+        complement = 1.0 - found.tau
+        t = self._presolved.solution(found).t
+        complement[self._presolved.source] = newton.complements(self._presolved.rows, t)
+        return complement
 
-    def softened(self, share: float = 1.0) -> SoftenedMatching | None:
+    def concave_surrogate(self, share: float = 1.0) -> MatchingSurrogate | None:
         """A form with a safely concave entropy, None if this one is.
 
-        `share` is how much of what makes the entropy unsafe is taken out of it.
+        `share` is the part of the excess convexity that is taken out.
         """
-        rows = self._core.rows
+        rows = self._presolved.rows
         excess = share * np.maximum(rows.c - newton.SAFE_C, 0.0)
         if not excess.any():
             return None
-        softer = copy.copy(self)
-        softer.is_softened = True
-        softer._set_core(replace(self._core, rows=rows._replace(c=rows.c - excess)))
-        return SoftenedMatching(self, softer)
+        surrogate = copy.copy(self)
+        surrogate.is_surrogate = True
+        surrogate._set_presolved(replace(self._presolved, rows=rows._replace(c=rows.c - excess)))
+        return MatchingSurrogate(self, surrogate)
 
     @property
     def has_feature_covariance(self) -> bool:
-        """Whether `feature_covariance` is cheap enough to be worth it."""
-        graph = self._core.edges
+        """Whether `feature_covariance` is cheap enough for Newton."""
+        graph = self._presolved.edges
         limit = COVARIANCE_LIMIT if graph.is_complete else newton.SMALL_LIMIT
         return graph.n_cols <= limit
 
     def feature_covariance(self, found: Marginals, features: Floats) -> Floats:
         """Hessian of log Z_rho in theta; `features` of shape (n_scored, K)."""
         return newton.covariance_of_features(
-            self._core.rows, self._core.solution(found), features, self._core.source
+            self._presolved.rows, self._presolved.solution(found), features, self._presolved.source
         )
+
+    # ------------------------------------------------------------------ questions
+    def log_partition_bounds(self, scores: Floats, tol: float) -> Bounds:
+        """The Bethe value bounds log Z from below, rho = 1/2 from above."""
+        return Bounds(
+            self.with_rho(1.0).marginals(scores, None, tol).value,
+            self.with_rho(0.5).marginals(scores, None, tol).upper_bound,
+            "Bethe value (rho = 1) of a bipartite graph",
+            "reweighted value (rho = 1/2)",
+        )
+
+    def gumbel_noise(self) -> GumbelNoise:
+        """Every node of the smaller side chooses a partner, or to stay single."""
+        n, n_edges = self.graph.n_rows, self.n_scored
+        component = components(self.n_nodes, *self.ends)
+        side = slice(None, n) if n <= self.graph.n_cols else slice(n, None)
+        variable = self.graph.row if n <= self.graph.n_cols else self.graph.col
+        single = self.single_at[side]
+        free = np.flatnonzero(single >= 0)
+        return GumbelNoise(
+            self.n_coordinates,
+            np.concatenate([np.arange(n_edges), single[free]]),
+            np.concatenate([variable, free]),
+            component[side],
+        )
+
+    def _swap_scores(self, scores: Floats) -> Floats | None:
+        graph = self.graph
+        n, m = graph.n_rows, graph.n_cols
+        if not (self.perfect and graph.is_complete and n and m):
+            return None
+        # A pair costs its nodes the scores of staying single.
+        single = self.singles(scores)
+        table: Floats = scores[: self.n_scored].reshape(n, m) - single[:n, None] - single[n:]
+        return table if swaps_pay(n + m, table if n <= m else table.T) else None
+
+    def _label_of_partners(self, partner: Ints) -> Ints:
+        rows = partner[..., : self.graph.n_rows]
+        return np.where(rows < 0, -1, rows - self.graph.n_rows)
+
+    def _partners_of_label(self, label: Any) -> Ints:
+        n, m = self.graph.n_rows, self.graph.n_cols
+        given = np.asarray(label)
+        found = np.atleast_2d(given)
+        if found.ndim != 2 or found.shape[1] != n or found.dtype.kind not in "iu":
+            raise ValueError(
+                f"start: expected columns of {n} rows, got {given.dtype} of shape {given.shape}"
+            )
+        if found.min() < -1 or found.max() >= m:
+            raise ValueError(
+                f"start: columns are 0 to {m - 1}, or -1; found {found.min()} to {found.max()}"
+            )
+        partner = np.full((found.shape[0], n + m), -1, dtype=np.int64)
+        which, row = np.nonzero(found >= 0)
+        column = found[which, row] + n
+        partner[which, row] = column
+        partner[which, column] = row
+        return partner
 
 
 def node_rho(

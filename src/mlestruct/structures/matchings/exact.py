@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ...algorithms.blended_frank_wolfe import blended_marginals
 from ...algorithms.frank_wolfe import frank_wolfe_marginals
 from ...algorithms.matching import odd_set_dual
 from ...algorithms.matching.blossom import best_matching
@@ -23,9 +22,9 @@ from ...algorithms.matching.odd_set_separation import (
     provably_in_matching_polytope,
     violated_odd_sets,
 )
-from ..contract import Decoding, Marginals, MissingCapability, Vertex
+from ...exceptions import MissingCapability
+from ..contract import BeliefMarginals, Decoding, Marginals, Vertex
 from ..graphs.simple import SimpleGraph
-from .belief_propagation import BeliefMarginals
 from .local import LocalMatching, even_marginals
 
 Floats = NDArray[np.float64]
@@ -64,32 +63,32 @@ class ExactMatching(LocalMatching):
     def _over(self, graph: SimpleGraph, rho: ArrayLike) -> ExactMatching:
         return ExactMatching(graph, rho, not self.free.any())
 
-    def _settle(self) -> tuple[Floats, Bools | None, Bools]:
+    def _find_fixed(self) -> tuple[Floats, Bools | None, Bools]:
         """Edges in no or in every perfect matching.
 
-        Nothing beyond what is settled in the local polytope if that has no odd cycles, or if its
+        Nothing beyond what is fixed in the local polytope if that has no odd cycles, or if its
         maximum-entropy point is proven to be a mixture of perfect matchings: all open edges are
         strictly inside there. Otherwise matchings are found that cover as many new edges as
         possible, until there are no more new edges to cover.
         """
         graph, n = self.graph, self.graph.n_nodes
         if self.free.any() or (graph.is_complete and n > 2 and n % 2 == 0):
-            return super()._settle()
+            return super()._find_fixed()
         best_matching(n, graph.ptr, graph.col, np.zeros(graph.n_edges))  # raises if there is none
-        settled, varies, singles = super()._settle()
+        fixed, varies, singles = super()._find_fixed()
         keep = np.ones(graph.n_edges, dtype=bool) if varies is None else varies
         part, _, edges = graph.subgraph(keep)
         if part.n_edges == 0 or part.is_bipartite:
-            return settled, varies, singles
+            return fixed, varies, singles
         even, _ = even_marginals(part, np.ones(part.n_nodes), np.zeros(part.n_nodes, dtype=bool))
         if provably_in_matching_polytope(part.n_nodes, part.ptr, part.col, even):
-            return settled, varies, singles
+            return fixed, varies, singles
         share = covering_mixture(part)
-        settled[edges[share == 1.0]] = 1.0
+        fixed[edges[share == 1.0]] = 1.0
         keep[edges] = (share > 0.0) & (share < 1.0)
         self._covering = np.zeros(graph.n_edges)
         self._covering[edges] = share
-        return settled, None if keep.all() else keep, singles
+        return fixed, None if keep.all() else keep, singles
 
     def _find_interior(self) -> Floats:
         """The mixture of covering matchings if one was needed, else as in the local polytope.
@@ -97,7 +96,7 @@ class ExactMatching(LocalMatching):
         With single nodes: mostly single, each edge a little, which is always consistent.
         """
         if self._covering is not None:
-            return np.maximum(self._covering, self.settled)
+            return np.maximum(self._covering, self.fixed)
         if self.free.any() and self.graph.is_complete:
             n = self.graph.n_nodes  # 1 / n would lie on the odd set of all nodes
             t = np.full(self.n_scored, 1.0 / (n + 1))
@@ -105,12 +104,12 @@ class ExactMatching(LocalMatching):
         if self.free.any():
             share = 0.5 / max(int(self.graph.degree.max(initial=0)), 1)
             share /= 1.0 + self.graph.n_nodes / 2.0
-            t = np.full(self._open[0].n_edges, share)
-            rest: Floats = 1.0 - share * self._open[0].degree.astype(np.float64)
+            t = np.full(self._varying[0].n_edges, share)
+            rest: Floats = 1.0 - share * self._varying[0].degree.astype(np.float64)
             return self._coordinates(t, rest)
         return super()._find_interior()
 
-    def _decode_open(
+    def _decode_varying(
         self, graph: SimpleGraph, scores: Floats, single: Floats, warm: Floats | None
     ) -> Decoding:
         best = best_matching(
@@ -132,12 +131,13 @@ class ExactMatching(LocalMatching):
         local = super().marginals(scores, known.local, tol)
         if self._is_consistent(local.tau):
             return replace(local, warm=_Warm(local.warm, known.sets, local.tau))
-        if self._open[0].n_nodes <= CUT_LIMIT:
+        if self._varying[0].n_nodes <= CUT_LIMIT:
             state = _Warm(local.warm, known.sets, known.tau)
             found = self._marginals_with_sets(scores, state, tol)
             if warm is not None and not self._is_consistent(found.tau):
-                return self.marginals(scores, None, tol)  # sets of other scores lead astray
-            if warm is None and found.gap > tol and self._open[0].n_nodes <= FEW_NODES:
+                # The odd sets of the earlier scores do not fit these.
+                return self.marginals(scores, None, tol)
+            if warm is None and found.gap > tol and self._varying[0].n_nodes <= FEW_NODES:
                 return self._from_vertices(scores, found, tol)
             return found
         start = known.tau + 1e-3 * (self.interior() - known.tau)
@@ -146,14 +146,16 @@ class ExactMatching(LocalMatching):
         return Marginals(tau, value, min(upper, local.upper_bound), state, steps)
 
     def _from_vertices(self, scores: Floats, found: Marginals, tol: float) -> Marginals:
-        """The better of what was found and of a mixture of few matchings."""
-        tau, value, upper, calls = blended_marginals(self, scores, self.interior(), tol, MAX_STEPS)
+        """The better of `found` and of a mixture of few matchings."""
+        tau, value, upper, calls = frank_wolfe_marginals(
+            self, scores, self.interior(), tol, MAX_STEPS, blended=True
+        )
         upper = min(upper, found.upper_bound)
         if value < found.value:
             tau, value = found.tau, found.value
         return Marginals(tau, value, upper, found.warm, found.iterations + calls)
 
-    def beliefs(
+    def belief_propagation(
         self, scores: Floats, damping: float = 0.0, max_sweeps: int = 2000, tol: float = 1e-8
     ) -> BeliefMarginals:
         """Not available: belief propagation knows nothing of odd sets."""
@@ -162,11 +164,11 @@ class ExactMatching(LocalMatching):
         )
 
     def _marginals_with_sets(self, scores: Floats, known: _Warm, tol: float) -> Marginals:
-        """The answer by prices on odd sets, moved inwards by the little that still violates one."""
+        """Marginals by prices on odd sets, moved inwards where a set is still violated."""
         found = odd_set_dual.solve(
             super().marginals, self._violated, scores, known.sets, known.local, tol
         )
-        tau, flattery = found.tau, 0.0
+        tau, gained = found.tau, 0.0
         if not found.proven:
             tau = self.decode(scores).vertex.dense(self.n_coordinates)
         elif found.sets.inside:
@@ -175,11 +177,11 @@ class ExactMatching(LocalMatching):
             inside = self._inside_of(found.sets)
             slack = room - table @ inside[: self.n_scored]
             over = (excess > 0.0) & (slack > VIOLATION)
-            # Sets without slack are tight in every matching; their price tells what excess gained.
-            flattery = float(found.sets.prices @ np.where(over, 0.0, np.maximum(excess, 0.0)))
+            # Sets without slack are tight in every matching: their price bounds the excess.
+            gained = float(found.sets.prices @ np.where(over, 0.0, np.maximum(excess, 0.0)))
             step = float(np.max(excess[over] / (excess + slack)[over], initial=0.0))
             tau = tau + step * (inside - tau)
-        value = float(scores @ tau) + self.entropy(tau) - 2.0 * flattery
+        value = float(scores @ tau) + self.entropy(tau) - 2.0 * gained
         state = _Warm(found.warm, found.sets, tau)
         return Marginals(tau, value, found.upper_bound, state, found.iterations)
 
@@ -200,7 +202,7 @@ class ExactMatching(LocalMatching):
 
     def _violated(self, tau: Floats) -> list[tuple[Floats, float]]:
         """Odd sets that tau violates: the edges within each, and how much they may hold."""
-        graph, _, edges = self._open
+        graph, _, edges = self._varying
         table = graph.dense(tau[edges])
         single = self._singles(tau)
         out = []
@@ -212,8 +214,8 @@ class ExactMatching(LocalMatching):
 
     @cached_property
     def prefers_decoding(self) -> bool:
-        """Whether marginals are hard to come by: a large graph, unproven even at zero scores."""
-        graph = self._open[0]
+        """Whether marginals are expensive: a large graph, unproven even at zero scores."""
+        graph = self._varying[0]
         if graph.n_nodes <= CUT_LIMIT or (graph.is_complete and not self.free.any()):
             return False
         t, z = even_marginals(graph, *self._remaining)
@@ -221,7 +223,7 @@ class ExactMatching(LocalMatching):
 
     def _is_consistent(self, tau: Floats) -> bool:
         """Whether a point of the local polytope is proven to be a mixture of matchings."""
-        graph, nodes, edges = self._open
+        graph, nodes, edges = self._varying
         if graph.n_edges == 0 or graph.is_bipartite:
             return True
         if not self.free.any():

@@ -1,4 +1,4 @@
-"""Edges whose fate is settled: used by no admissible (fractional) matching, or by all of them.
+"""Fixed edges: used by no admissible (fractional) matching, or by all of them.
 
 From one feasible point, others are reached by moving along cycles of the residual digraph of the
 double cover: an edge that is not full can be filled, one that is not empty can be emptied, and

@@ -1,7 +1,7 @@
 """Marginals of matchings and b-matchings in general graphs, over the local polytope.
 
-What the output space is stands in `matching_space`. Marginals come from prices of the nodes where
-those suffice, and else from the double cover, where all is as in the bipartite case.
+`space.py` has the output space itself. Marginals come from the edge dual where no marginal is near
+1 or rho is small, and from the double cover, a bipartite matching problem, elsewhere.
 """
 
 from __future__ import annotations
@@ -16,13 +16,17 @@ from numpy.typing import NDArray
 
 from ...algorithms.frank_wolfe import frank_wolfe_marginals
 from ...algorithms.matching import edge_dual, newton
+from ...algorithms.matching.blossom import best_matching
 from ...algorithms.matching.lower_bounds import drop_bound, swap_bound
-from ..contract import Marginals, MissingCapability
+from ...algorithms.matching.swap_chain import swaps_pay
+from ...exceptions import InfeasibleError, MissingCapability
+from ..contract import BeliefMarginals, Bounds, Marginals
 from ..graphs.simple import SimpleGraph
-from .belief_propagation import NOTHING, BeliefMarginals, core_beliefs
-from .concave_surrogate import SAFE_RHO, SoftenedMatching
-from .presolve import Layout, MatchingCore, build_core
-from .reduced_scores import calm_marginals, cap_bound, is_wide
+from .belief_propagation import presolved_beliefs
+from .bipartition_bound import bipartition_bound
+from .concave_surrogate import SAFE_RHO, MatchingSurrogate
+from .presolve import Layout, PresolvedMatching, presolve
+from .reduced_scores import cap_bound, is_wide, reduced_marginals
 from .space import MatchingSpace, is_matching
 
 Floats = NDArray[np.float64]
@@ -45,17 +49,17 @@ class LocalMatching(MatchingSpace):
     capacity : int or array of shape (n_nodes,), number of partners
     """
 
-    is_softened = False  # whether the entropy is another than that of rho
+    is_surrogate = False  # whether the entropy is another than that of rho
 
     @property
     def _is_small(self) -> bool:
         """Whether the double cover is about as fast as anything else."""
-        return self._open[0].n_nodes <= newton.SMALL_LIMIT
+        return self._varying[0].n_nodes <= newton.SMALL_LIMIT
 
     @cached_property
     def _problem(self) -> edge_dual.EdgeProblem:
-        """The open part, for the edge dual."""
-        graph, nodes, _ = self._open
+        """The varying part, for the edge dual."""
+        graph, nodes, _ = self._varying
         capacity, free = self._remaining
         return edge_dual.EdgeProblem(
             graph.ptr, graph.col, graph.is_complete, self._edge_rho[nodes],
@@ -64,27 +68,27 @@ class LocalMatching(MatchingSpace):
 
     @cached_property
     def _has_cover(self) -> bool:
-        """Whether the open part is a plain matching, all of it perfect or all with singles."""
+        """Whether the varying part is a plain matching, all of it perfect or all with singles."""
         capacity, free = self._remaining
-        weights = self.single_rho[self._open[1]]
+        weights = self.single_rho[self._varying[1]]
         return is_matching(capacity, free) and bool(not free.any() or weights.all())
 
     @cached_property
-    def _core(self) -> MatchingCore | None:
-        """The open part as a bipartite problem on the double cover; None for b-matchings.
+    def _presolved(self) -> PresolvedMatching | None:
+        """The varying part as a bipartite problem on the double cover; None for b-matchings.
 
         All its sums are twice those of the graph itself.
         """
         if not self._has_cover:
             return None
         _, free = self._remaining
-        graph, nodes, edges = self._open
+        graph, nodes, edges = self._varying
         cover, edge = graph.double_cover()
         n = graph.n_nodes
         size = cover.n_edges
         layout = Layout(size, size + n, size + 2 * n)
         rho = self._edge_rho[nodes]
-        core = build_core(cover, rho, rho, not free.any(), layout)
+        core = presolve(cover, rho, rho, not free.any(), layout)
         if free.any():
             a = core.rows.a.copy()
             a[core.rows.col == n] = self.single_rho[nodes]
@@ -94,26 +98,26 @@ class LocalMatching(MatchingSpace):
             core,
             source=own[core.source],
             col_source=own[core.col_source],
-            settled=self.settled,
+            fixed=self.fixed,
         )
 
     def marginals(self, scores: Floats, warm: Any = None, tol: float = 1e-8) -> Marginals:
         """tau maximising <scores, tau> + H_rho(tau), with certified bounds of log Z_rho.
 
-        Prices of the nodes (`edge_oracle`) give it where no marginal comes near 1 or rho is small;
+        The edge dual gives it where no marginal comes near 1 or rho is small;
         otherwise the double cover does, as in the bipartite case.
         """
         if not np.isfinite(scores).all():
             raise ValueError("scores must be finite; forbid pairs by leaving them out of the graph")
         if warm is None and self._has_cover and is_wide(scores):
-            calm = calm_marginals(self, scores, None, tol)
-            if calm is not None:
-                return cap_bound(self, scores, calm)
-        return cap_bound(self, scores, self.marginals_as_given(scores, warm, tol))
+            found = reduced_marginals(self, scores, None, tol)
+            if found is not None:
+                return cap_bound(self, scores, found)
+        return cap_bound(self, scores, self.direct_marginals(scores, warm, tol))
 
-    def marginals_as_given(self, scores: Floats, warm: Any, tol: float) -> Marginals:
-        """`marginals` of scores of any spread, without taking prices off them."""
-        constant = float(scores @ self.settled)
+    def direct_marginals(self, scores: Floats, warm: Any, tol: float) -> Marginals:
+        """Marginals of scores of any spread, without reducing them."""
+        constant = float(scores @ self.fixed)
         covered = isinstance(warm, newton.Solution)
         if not covered or not self._is_small:
             known = warm if isinstance(warm, edge_dual.EdgeSolution) else None
@@ -123,8 +127,8 @@ class LocalMatching(MatchingSpace):
                 use_tangents=not (self._has_cover and self._is_small),
                 strong=None if known is None else (known.strong, known.t[known.strong]),
             )  # fmt: skip
-            settled = found.upper_bound - found.value <= tol or self._entropy.c.max() <= 0.0
-            if settled or not self._has_cover:
+            solved = found.upper_bound - found.value <= tol or self._entropy.c.max() <= 0.0
+            if solved or not self._has_cover:
                 tau, value = self._coordinates(found.t, found.z), found.value
                 if found.failed:
                     return self._marginals_of_decoder(scores, found, constant, tol)
@@ -152,7 +156,7 @@ class LocalMatching(MatchingSpace):
     def _marginals_of_cover(
         self, scores: Floats, warm: newton.Solution | None, constant: float, tol: float
     ) -> Marginals:
-        core = self._core
+        core = self._presolved
         assert core is not None
         counts = np.diff(core.rows.ptr)
         start = np.repeat(1.0 / np.maximum(counts, 1), counts), np.where(core.free, 0.5, 1.0)
@@ -169,48 +173,52 @@ class LocalMatching(MatchingSpace):
             tau, value + constant, 0.5 * found.upper_bound + constant, found, found.iterations
         )
 
-    def _folded(self, core: MatchingCore, t: Floats, z: Floats) -> Floats:
+    def _folded(self, core: PresolvedMatching, t: Floats, z: Floats) -> Floats:
         """Marginals from those of the double cover, the mean of both directions of an edge."""
-        tau = self.settled.copy()
+        tau = self.fixed.copy()
         tau += 0.5 * np.bincount(core.source, t, minlength=self.n_coordinates)
         tau[core.col_source[core.free]] += 0.5 * z[core.free]
         return tau
 
-    def without_prices(self, scores: Floats) -> tuple[Floats | None, float, None]:
+    def reduced_scores(self, scores: Floats) -> tuple[Floats | None, float, None]:
         """Scores minus the prices of the best vertex of the local polytope, and their sum."""
-        graph, nodes, edges = self._open
+        graph, nodes, edges = self._varying
         w, single = self._edges(scores), self._singles(scores)
-        prices = MatchingSpace._decode_open(self, graph, w, single, None).prices
+        prices = MatchingSpace._decode_varying(self, graph, w, single, None).prices
         if prices is None or graph.n_edges == 0:
             return None, 0.0, None
-        calmed = np.zeros_like(scores)
-        calmed[edges] = w - prices[graph.row] - prices[graph.col]
+        reduced = np.zeros_like(scores)
+        reduced[edges] = w - prices[graph.row] - prices[graph.col]
         free = self._remaining[1]
-        calmed[self.n_scored + nodes[free]] = single[free] - prices[free]
-        return calmed, float(prices.sum() + scores @ self.settled), None
+        reduced[self.n_scored + nodes[free]] = single[free] - prices[free]
+        return reduced, float(prices.sum() + scores @ self.fixed), None
 
     def repriced(self, warm: Any, prices: Floats | None) -> None:
-        """States of calmed problems are not kept."""
+        """States of reduced problems are not kept."""
 
-    def beliefs(
+    def belief_propagation(
         self, scores: Floats, damping: float = 0.0, max_sweeps: int = 2000, tol: float = 1e-8
     ) -> BeliefMarginals:
         """Marginals over the local polytope by belief propagation on the double cover."""
-        core = self._core if self.is_simple else None
+        core = self._presolved if self.is_simple else None
         if core is None:
             raise MissingCapability(
                 "method='bp' is for matchings in which all nodes or none may stay single, and no "
                 "capacity is above 1"
             )
-        constant = float(scores @ self.settled)
-        if self.is_settled:
-            return BeliefMarginals(self.settled.copy(), constant, NOTHING, 0.0)
-        rho = self._edge_rho[self._open[1]]
-        t, z, log_z, report, lacking = core_beliefs(core, scores, rho, damping, max_sweeps, tol)
-        return BeliefMarginals(self._folded(core, t, z), 0.5 * log_z + constant, report, lacking)
+        constant = float(scores @ self.fixed)
+        if self.is_fixed:
+            return BeliefMarginals(self.fixed.copy(), constant, 0, 0.0, True, 0.0, 0)
+        rho = self._edge_rho[self._varying[1]]
+        t, z, report = presolved_beliefs(core, scores, rho, damping, max_sweeps, tol)
+        return replace(
+            report,
+            tau=self._folded(core, t, z),
+            log_partition=0.5 * report.log_partition + constant,
+        )
 
     def interior(self) -> Floats:
-        """A point with every coordinate that is not settled strictly inside its range.
+        """A point with every coordinate that is not fixed strictly inside its range.
 
         Even shares on complete graphs; otherwise the maximum-entropy point at zero scores.
         """
@@ -219,7 +227,7 @@ class LocalMatching(MatchingSpace):
         return self._interior.copy()
 
     def _find_interior(self) -> Floats:
-        graph = self._open[0]
+        graph = self._varying[0]
         n = graph.n_nodes
         capacity, free = self._remaining
         if graph.is_complete and is_matching(capacity, free):
@@ -228,22 +236,22 @@ class LocalMatching(MatchingSpace):
         return self._coordinates(*even_marginals(graph, capacity, free))
 
     def price_bound(self, scores: Floats, prices: Floats, tau: Floats) -> float:
-        """A proven upper bound of log Z_rho at any prices of the open nodes, near tau."""
+        """A proven upper bound of log Z_rho at any prices of the varying nodes, near tau."""
         found = edge_dual.solve(
             self._problem, self._edges(scores), self._singles(scores), prices, 1e-7, POLISHING
         )
         bound = found.upper_bound
-        core = self._core if found.failed and self._is_small else None
+        core = self._presolved if found.failed and self._is_small else None
         if core is not None:
             bound_of_cover, _ = newton.polish(
                 core.rows, core.entries(scores), core.columns(scores), np.append(prices, 0.0),
                 core.entries(tau), 1e-7,
             )  # fmt: skip
             bound = min(bound, 0.5 * bound_of_cover)
-        return bound + float(scores @ self.settled)
+        return bound + float(scores @ self.fixed)
 
-    def log_partition_floor(self, scores: Floats) -> float:
-        """A proven lower bound of log Z itself (not of log Z_rho), from true matchings."""
+    def _swap_floor(self, scores: Floats) -> float:
+        """A proven lower bound of log Z itself, from the best matching and those around it."""
         best = self.decode_integral(scores)
         if not self.is_simple:
             return best.score
@@ -258,41 +266,86 @@ class LocalMatching(MatchingSpace):
         return float(single.sum()) + drop_bound(partner, self.graph.dense(w, -np.inf))
 
     # ------------------------------------------------------------------ curvature
-    def rest(self, found: Marginals) -> Floats:
+    def complement(self, found: Marginals) -> Floats:
         """1 - tau of every coordinate; where the double cover knows it, accurate near 1."""
-        rest = 1.0 - found.tau
-        core = self._core if isinstance(found.warm, newton.Solution) else None
+        complement = 1.0 - found.tau
+        core = self._presolved if isinstance(found.warm, newton.Solution) else None
         if core is not None:
             edges = core.source < self.n_scored
             known = newton.complements(core.rows, found.warm.t)[edges]
             total = np.bincount(core.source[edges], known, minlength=self.n_scored)
-            rest[self._open[2]] = 0.5 * total[self._open[2]]  # both directions of an edge
-        return rest
+            complement[self._varying[2]] = (
+                0.5 * total[self._varying[2]]
+            )  # both directions of an edge
+        return complement
 
-    def softened(self, share: float = 1.0) -> SoftenedMatching | None:
+    def concave_surrogate(self, share: float = 1.0) -> MatchingSurrogate | None:
         """A form with a safely concave entropy, None if this one is."""
         above = np.maximum(self._edge_rho - SAFE_RHO, 0.0)
         if not above.any():
             return None
-        softer = copy.copy(self)
-        softer.is_softened = True
-        softer._set_rho(self._edge_rho - share * above)
-        return SoftenedMatching(self, softer)
+        surrogate = copy.copy(self)
+        surrogate.is_surrogate = True
+        surrogate._set_rho(self._edge_rho - share * above)
+        return MatchingSurrogate(self, surrogate)
 
     @property
     def has_feature_covariance(self) -> bool:
-        """Whether `feature_covariance` is cheap enough to be worth it."""
+        """Whether `feature_covariance` is cheap enough for Newton."""
         return self._is_small
 
     def feature_covariance(self, found: Marginals, features: Floats) -> Floats:
         """Hessian of log Z_rho in theta; `features` of shape (n_scored, K)."""
-        core = self._core
+        core = self._presolved
         if core is None:
             t, z = self._edges(found.tau), self._singles(found.tau)
-            return edge_dual.covariance_of_features(self._problem, t, z, features[self._open[2]])
+            return edge_dual.covariance_of_features(self._problem, t, z, features[self._varying[2]])
         return 0.5 * newton.covariance_of_features(
             core.rows, core.solution(found), features, core.source
         )
+
+    # ------------------------------------------------------------------ questions
+    def require_feasible(self) -> None:
+        """Raise where the nodes cannot be matched perfectly, though fractional matchings exist."""
+        nodes = self.capacity > 0
+        if not self.is_simple or self.free[nodes].any() or self.polytope == "exact":
+            return
+        if int(nodes.sum()) % 2:
+            raise InfeasibleError(
+                f"{int(nodes.sum())} nodes: an odd number cannot be matched perfectly; leave a "
+                "node out, or allow single nodes by perfect=False",
+                [],
+                "nodes",
+            )
+        graph = self.graph
+        if nodes.all() and not graph.is_complete:
+            best_matching(graph.n_nodes, graph.ptr, graph.col, np.zeros(graph.n_edges))  # or raises
+
+    def log_partition_bounds(self, scores: Floats, tol: float) -> Bounds:
+        """rho = 1/2 bounds log Z from above; cuts and swaps bound it from below."""
+        upper = self.with_rho(0.5).marginals(scores, None, tol).upper_bound
+        if not self.is_simple:
+            best = self.decode_integral(scores).score
+            return Bounds(
+                best, upper, "score of the best b-matching", "nodes' edges as independent"
+            )
+        floors = {
+            "matchings around the best one": self._swap_floor(scores),
+            "Bethe value (rho = 1) of a cut into two sides": bipartition_bound(self, scores, tol),
+        }
+        reason = max(floors, key=lambda name: floors[name])
+        return Bounds(floors[reason], upper, reason, "reweighted value (rho = 1/2)")
+
+    def local_marginals(self, scores: Floats, tol: float) -> Marginals:
+        """Marginals over the local polytope, also where this structure's is the exact one."""
+        return LocalMatching.marginals(self, scores, None, tol)
+
+    def _swap_scores(self, scores: Floats) -> Floats | None:
+        n = self.n_nodes
+        if n % 2 or not self.graph.is_complete or not self._plain_perfect:
+            return None
+        edges = scores[: self.n_scored]
+        return edges if swaps_pay(n, self.graph.dense(edges, -np.inf)) else None
 
 
 def even_marginals(graph: SimpleGraph, capacity: Floats, free: Bools) -> tuple[Floats, Floats]:

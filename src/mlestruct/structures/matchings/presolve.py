@@ -1,9 +1,9 @@
-"""The part of a matching problem that is open: settled edges dropped, covered side in rows.
+"""A matching problem presolved: fixed edges dropped, the covered side in rows.
 
-`BipartiteMatching` speaks in coordinates (allowed pairs row by row, then single rows, then single
-columns). Kernels and decoders work on a *core*, in which every entry can go either way and, where
-only one side must be covered, that side is the rows. A `MatchingCore` holds the core and the way
-back to coordinates.
+`BipartiteMatching` has coordinates for allowed pairs row by row, then single rows, then single
+columns. Kernels and decoders work on the presolved problem, in which every entry varies and, where
+only one side must be covered, that side is the rows. A `PresolvedMatching` holds that problem and
+the way back to coordinates.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ...algorithms.matching import certified_belief_propagation, newton
 from ...algorithms.matching.row_problem import RowProblem
 from ...exceptions import InfeasibleError
 from ..contract import Marginals, Vertex
-from ..graphs.bipartite import BipartiteGraph, Clamped, clamped_edges
+from ..graphs.bipartite import BipartiteGraph, FixedEdges, fixed_edges
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -39,21 +39,21 @@ class Layout:
 
 
 @dataclass(frozen=True)
-class MatchingCore:
+class PresolvedMatching:
     """Rows for the kernels, and the coordinates they stand for.
 
     rows : the problem, row by row; a row that may stay single has one more entry for that
-    edges : the graph among the core's rows and columns
+    edges : the graph among the remaining rows and columns
     source : coordinate of every entry of `rows`
     col_source : coordinate of every column's probability to stay single
-    settled : (n_coordinates,), 1 where every admissible matching has a 1, else 0
+    fixed : (n_coordinates,), 1 where every admissible matching has a 1, else 0
     """
 
     rows: RowProblem
     edges: BipartiteGraph
     source: Ints
     col_source: Ints
-    settled: Floats
+    fixed: Floats
 
     @cached_property
     def free(self) -> NDArray[np.bool_]:
@@ -67,8 +67,8 @@ class MatchingCore:
 
     @cached_property
     def plain(self) -> bool:
-        """Whether entries and coordinates are the same thing."""
-        size = self.settled.shape[0]
+        """Whether entries are the coordinates, in the same order."""
+        size = self.fixed.shape[0]
         same = self.source.shape[0] == size and np.array_equal(self.source, np.arange(size))
         return bool(same and not self.any_free and not self._is_single.any())
 
@@ -105,8 +105,8 @@ class MatchingCore:
         return self.source[self._is_single]
 
     @cached_property
-    def settled_ones(self) -> Ints:
-        return np.flatnonzero(self.settled)
+    def fixed_ones(self) -> Ints:
+        return np.flatnonzero(self.fixed)
 
     @cached_property
     def first_edge(self) -> Ints:
@@ -114,9 +114,9 @@ class MatchingCore:
         return np.arange(self.edges.n_rows) * self.edges.n_cols
 
     def entropy_weights(self) -> tuple[Floats, Floats]:
-        """a and c of every coordinate, 0 where it is settled."""
-        a = np.zeros(self.settled.shape[0])
-        c = np.zeros(self.settled.shape[0])
+        """a and c of every coordinate, 0 where it is fixed."""
+        a = np.zeros(self.fixed.shape[0])
+        c = np.zeros(self.fixed.shape[0])
         a[self.source], c[self.source] = self.rows.a, self.rows.c
         a[self.col_source[self.free]] = self.rows.rho_cols[self.free]
         return a, c
@@ -136,13 +136,13 @@ class MatchingCore:
         """Marginals of all coordinates, from those of entries and of single columns."""
         if self.plain:
             return t.copy()
-        tau = self.settled.copy()
+        tau = self.fixed.copy()
         tau[self.source] = t
         tau[self.col_source[self.free]] = z[self.free]
         return tau
 
     def vertex(self, edge: Ints) -> Vertex:
-        """The vertex of each row's chosen edge (-1: single), with all that is settled."""
+        """The vertex of each row's chosen edge (-1: single), with all fixed coordinates."""
         if self.plain:
             return Vertex(edge, np.ones(edge.shape[0]))
         matched = edge >= 0
@@ -153,16 +153,16 @@ class MatchingCore:
                 self.edge_source[edge[matched]],
                 self.single_source[~matched] if self.single_source.size else self.single_source,
                 self.col_source[single],
-                self.settled_ones,
+                self.fixed_ones,
             ]
         )
         return Vertex(indices, np.ones(indices.shape[0]))
 
 
-def build_core(
+def presolve(
     graph: BipartiteGraph, rho_rows: Floats, rho_cols: Floats, perfect: bool, layout: Layout
-) -> MatchingCore:
-    """The core of matchings in `graph`; `perfect` as in `BipartiteMatching`."""
+) -> PresolvedMatching:
+    """Matchings in `graph`, presolved; `perfect` as in `BipartiteMatching`."""
     if not perfect:
         return _with_singles(graph, rho_rows, rho_cols, layout)
     if graph.n_rows <= graph.n_cols:
@@ -178,28 +178,28 @@ def build_core(
 
 def _covering(
     graph: BipartiteGraph, rho_rows: Floats, rho_cols: Floats, order: Ints, layout: Layout
-) -> MatchingCore:
+) -> PresolvedMatching:
     """Every row is matched, surplus columns stay single; `order` gives the edges' coordinates."""
-    clamped = clamped_edges(graph)
-    settled = np.zeros(layout.n_coordinates)
-    settled[order[clamped.edge_always]] = 1.0
+    found = fixed_edges(graph)
+    fixed = np.zeros(layout.n_coordinates)
+    fixed[order[found.edge_always]] = 1.0
     if graph.n_cols > graph.n_rows:
-        settled[layout.col_single + np.flatnonzero(clamped.col_always_single)] = 1.0
+        fixed[layout.col_single + np.flatnonzero(found.col_always_single)] = 1.0
     c = rho_rows[graph.row] + rho_cols[graph.col] - 1.0
-    rho = np.where(clamped.col_never_single, 0.0, rho_cols)
+    rho = np.where(found.col_never_single, 0.0, rho_cols)
     kept = np.arange(graph.n_cols)
-    if clamped.any:
-        graph, kept, keep = _without_settled(graph, clamped)
+    if found.any:
+        graph, kept, keep = _without_fixed(graph, found)
         c, order, rho = c[keep], order[keep], rho[kept]
     rows = RowProblem(graph.ptr, graph.col, np.ones(graph.n_edges), np.ascontiguousarray(c), rho)
-    return MatchingCore(rows, graph, order, layout.col_single + kept, settled)
+    return PresolvedMatching(rows, graph, order, layout.col_single + kept, fixed)
 
 
-def _without_settled(
-    graph: BipartiteGraph, clamped: Clamped
+def _without_fixed(
+    graph: BipartiteGraph, fixed: FixedEdges
 ) -> tuple[BipartiteGraph, Ints, NDArray[np.bool_]]:
-    """The graph of open edges, the columns that have one, and which edges are open."""
-    keep = ~(clamped.edge_never | clamped.edge_always)
+    """The graph of edges that vary, the columns that have one, and which edges vary."""
+    keep = ~(fixed.edge_never | fixed.edge_always)
     rows, new_row = np.unique(graph.row[keep], return_inverse=True)
     cols, new_col = np.unique(graph.col[keep], return_inverse=True)
     counts = np.bincount(new_row, minlength=rows.shape[0])
@@ -210,7 +210,7 @@ def _without_settled(
 
 def _with_singles(
     graph: BipartiteGraph, rho_rows: Floats, rho_cols: Floats, layout: Layout
-) -> MatchingCore:
+) -> PresolvedMatching:
     """Every node may stay single; every row gets one more entry for it."""
     n, m = graph.n_rows, graph.n_cols
     at = graph.ptr[1:]
@@ -224,4 +224,4 @@ def _with_singles(
     )
     source = np.insert(np.arange(graph.n_edges), at, layout.row_single + np.arange(n))
     col_source = layout.col_single + np.arange(m)
-    return MatchingCore(rows, graph, source, col_source, np.zeros(layout.n_coordinates))
+    return PresolvedMatching(rows, graph, source, col_source, np.zeros(layout.n_coordinates))

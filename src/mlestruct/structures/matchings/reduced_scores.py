@@ -1,66 +1,90 @@
-"""Scores spread so wide that only ties matter: what is left when the best matching's prices go.
+"""Marginals at scores spread very wide, through reduced scores.
 
-With prices u_i + v_j >= w_ij that meet at the best matching, the scores w - u - v are at most 0,
-and 0 on the best matching. log Z_rho is smaller by the sum of all prices, marginals are the same.
-What then scores far below 0 has no mass: tau is looked for without it. For the bound from above
-such scores are raised, which changes log Z_rho by less than rounding, and upwards. How far below 0
-depends on the number of nodes: a cycle of pairs shares the loss of one of them.
+With dual prices u_i + v_j >= w_ij that are tight on the best matching, the reduced scores
+w - u - v are at most 0, and 0 on the best matching. log Z_rho is smaller by the sum of all prices,
+marginals are the same. Pairs whose reduced score is far below 0 have no mass: tau is computed
+without them. For the upper bound such scores are raised, which changes log Z_rho by less than
+rounding, and upwards. How far below 0 depends on the number of nodes: a cycle of pairs shares the
+loss of one of them.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..contract import Marginals
+from ..contract import Decoding, Marginals
 
 Floats = NDArray[np.float64]
 
-FAR_OFF = 1.0  # gap from which another bound is tried
-WIDE = 150.0  # spread of scores from which it pays
-CALM = -40.0  # per node: a pair that raises its score to this times their number has no mass
+
+class PricedMatching(Protocol):
+    """Members of a matching structure that reduced scores need."""
+
+    is_surrogate: bool
+
+    @property
+    def n_scored(self) -> int: ...
+
+    @property
+    def n_nodes(self) -> int: ...
+
+    def decode(self, scores: Floats) -> Decoding: ...
+
+    def direct_marginals(self, scores: Floats, warm: Any, tol: float) -> Marginals:
+        """Marginals of scores of any spread, without reducing them."""
+
+    def reduced_scores(self, scores: Floats) -> tuple[Floats | None, float, Floats | None]:
+        """Scores minus the prices of the best matching, the sum of these, those of columns."""
+
+    def repriced(self, warm: Any, prices: Floats | None) -> Any:
+        """A solver's state for scores to which column prices are added."""
+
+    def restricted(self, keep: NDArray[np.bool_]) -> tuple[Any, NDArray[np.int64]]: ...
 
 
 def is_wide(scores: Floats) -> bool:
-    """Whether scores are spread so wide that they should be calmed."""
-    return bool(scores.size and scores.max() - scores.min() > WIDE)
+    """Whether scores are spread so wide that the direct oracle loses digits."""
+    return bool(scores.size and scores.max() - scores.min() > 150.0)
 
 
-def cap_bound(structure: Any, scores: Floats, found: Marginals) -> Marginals:
-    """A bound that is far off replaced by the best score plus the largest entropy.
+def cap_bound(structure: PricedMatching, scores: Floats, found: Marginals) -> Marginals:
+    """`found`, a loose upper bound replaced by the best score plus the largest entropy.
 
     log Z_rho <= max <scores, tau> + max H = the best score + log Z_rho at scores of 0.
     """
-    if not found.gap > FAR_OFF:
+    if not found.gap > 1.0:
         return found
-    zero = structure.marginals_as_given(np.zeros_like(scores), None, 1e-3).upper_bound
+    zero = structure.direct_marginals(np.zeros_like(scores), None, 1e-3).upper_bound
     cap = float(structure.decode(scores).score) + zero
     return replace(found, upper_bound=min(found.upper_bound, max(cap, found.value)))
 
 
-def calm_marginals(structure: Any, scores: Floats, warm: Any, tol: float) -> Marginals | None:
-    """Marginals at wide scores, through calmed ones; None if that does not help.
+def reduced_marginals(
+    structure: PricedMatching, scores: Floats, warm: Any, tol: float
+) -> Marginals | None:
+    """Marginals at wide scores, through reduced ones; None where these do not help.
 
-    It does not where staying single is all but ruled out: then these coordinates cannot be dropped.
+    They do not where staying single is all but ruled out: these coordinates cannot be dropped.
     """
-    calmed, constant, prices = structure.without_prices(scores)
-    if calmed is None:
+    reduced, constant, prices = structure.reduced_scores(scores)
+    if reduced is None:
         return None
-    lowest = CALM * max(structure.n_nodes, 4)
-    if (calmed[structure.n_scored :] < lowest).any():
+    lowest = -40.0 * max(structure.n_nodes, 4)  # exp(-40) is less than rounding
+    if (reduced[structure.n_scored :] < lowest).any():
         return None
     known = structure.repriced(warm, None if prices is None else -prices)
-    found = structure.marginals_as_given(np.maximum(calmed, lowest), known, tol)
+    found = structure.direct_marginals(np.maximum(reduced, lowest), known, tol)
     tau, value, steps = found.tau, found.value, found.iterations
-    keep = calmed[: structure.n_scored] > lowest
-    # What has no mass is to have none at all, since its score is so low; a softened entropy has no
-    # smaller form, and its marginals are an intermediate result.
-    if not keep.all() and not structure.is_softened:
+    keep = reduced[: structure.n_scored] > lowest
+    # Pairs without mass have exactly none, since their score is so low. A surrogate has no
+    # restricted form, and its marginals are an intermediate result.
+    if not keep.all() and not structure.is_surrogate:
         smaller, places = structure.restricted(keep)
-        inner = smaller.marginals_as_given(calmed[places], None, tol)
+        inner = smaller.direct_marginals(reduced[places], None, tol)
         tau = np.zeros_like(scores)
         tau[places] = inner.tau
         value, steps = inner.value, steps + inner.iterations

@@ -32,6 +32,7 @@ from ...labels import check_counts, check_pairs, check_partners, pairs_of
 from ..contract import Decoding, Vertex
 from ..entropy import SeparableEntropy
 from ..graphs.simple import SimpleGraph
+from .family import MatchingFamily
 from .fixed_edges import varying
 from .node_values import node_capacity, node_rho
 
@@ -40,7 +41,7 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 
-class MatchingSpace:
+class MatchingSpace(MatchingFamily):
     """Matchings in `graph` over its local polytope, without an oracle.
 
     Parameters
@@ -73,7 +74,10 @@ class MatchingSpace:
         self.single_rho = np.where(self.free, self.rho, 0.0)
         self.n_scored = self.graph.n_edges
         self.n_coordinates = self.n_scored + (n if self.free.any() else 0)
-        self.settled, self.open_edges, self.open_singles = self._settle()
+        self.fixed, self.varying_edges, self.varying_singles = self._find_fixed()
+        self.single_at = np.full(n, -1)
+        if self.free.any():
+            self.single_at = np.arange(self.n_scored, self.n_coordinates)
         self._set_rho(self.rho)
         self._interior: Floats | None = None
         shape = (self.graph.ptr.tobytes(), self.graph.col.tobytes())
@@ -81,63 +85,58 @@ class MatchingSpace:
             hash((self.capacity.tobytes(), self.free.tobytes()))
         )
 
-    # ------------------------------------------------------------------ what is open
-    def _settle(self) -> tuple[Floats, Bools | None, Bools]:
+    # ------------------------------------------------------------------ fixed coordinates
+    def _find_fixed(self) -> tuple[Floats, Bools | None, Bools]:
         """Coordinates with the same value in all points (0 elsewhere), edges that vary (None: all
         do), and nodes whose unused capacity varies.
         """
         graph, n = self.graph, self.graph.n_nodes
-        settled = np.zeros(self.n_coordinates)
+        fixed = np.zeros(self.n_coordinates)
         if graph.is_complete and n > 2 and n % 2 == 0 and self._plain_perfect:
-            return settled, None, self.free
+            return fixed, None, self.free
         if self.free.all() and (self.capacity > 0).all() and (graph.degree > 0).all():
-            return settled, None, self.free
-        found = self._decode_open(graph, np.zeros(graph.n_edges), np.zeros(n), None)
+            return fixed, None, self.free
+        found = self._decode_varying(graph, np.zeros(graph.n_edges), np.zeros(n), None)
         x = found.vertex.dense(graph.n_edges + n)
         x, slack = x[: graph.n_edges], x[graph.n_edges :]
         edges, singles = varying(graph, x, self.capacity.astype(float), self.free, slack)
-        settled[: graph.n_edges] = np.where(edges, 0.0, x)
+        fixed[: graph.n_edges] = np.where(edges, 0.0, x)
         if self.free.any():
-            settled[graph.n_edges :] = np.where(singles, 0.0, slack)
-        whole = edges.all() and graph.degree.all() and not settled.any()
-        return settled, None if whole else edges, singles
+            fixed[graph.n_edges :] = np.where(singles, 0.0, slack)
+        whole = edges.all() and graph.degree.all() and not fixed.any()
+        return fixed, None if whole else edges, singles
 
     @property
     def _plain_perfect(self) -> bool:
         return bool((self.capacity == 1).all() and not self.free.any())
 
     @cached_property
-    def _open(self) -> tuple[SimpleGraph, Ints, Ints]:
-        """The graph of edges that vary, its nodes and its edges."""
-        if self.open_edges is None:
+    def _varying(self) -> tuple[SimpleGraph, Ints, Ints]:
+        """The graph of the edges that vary, its nodes and its edges."""
+        if self.varying_edges is None:
             return self.graph, np.arange(self.graph.n_nodes), np.arange(self.n_scored)
-        return self.graph.subgraph(self.open_edges)
+        return self.graph.subgraph(self.varying_edges)
 
     @property
-    def is_settled(self) -> bool:
+    def is_fixed(self) -> bool:
         """Whether there is only one admissible matching."""
-        return self._open[0].n_edges == 0
+        return self._varying[0].n_edges == 0
 
     @cached_property
     def _remaining(self) -> tuple[Floats, Bools]:
-        """Capacity that is not settled at the open nodes, and which of them may leave some."""
-        graph, nodes = self.graph, self._open[1]
+        """Capacity that is not fixed at the varying nodes, and which of them may leave some."""
+        graph, nodes = self.graph, self._varying[1]
         left = self.capacity.astype(np.float64)
         for end in (graph.row, graph.col):
-            left -= np.bincount(end, self.settled[: self.n_scored], minlength=graph.n_nodes)
+            left -= np.bincount(end, self.fixed[: self.n_scored], minlength=graph.n_nodes)
         if self.n_coordinates > self.n_scored:
-            left -= self.settled[self.n_scored :]
-        return left[nodes], self.open_singles[nodes]
+            left -= self.fixed[self.n_scored :]
+        return left[nodes], self.varying_singles[nodes]
 
     @property
-    def n_nodes(self) -> int:
-        return self.graph.n_nodes
-
-    def single_marginals(self, tau: Floats) -> Floats:
-        """Expected unused capacity of every node: its probability to stay single."""
-        if self.n_coordinates == self.n_scored:
-            return np.zeros(self.graph.n_nodes)
-        return tau[self.n_scored :].copy()
+    def ends(self) -> tuple[Ints, Ints]:
+        """The two nodes of every edge."""
+        return self.graph.row, self.graph.col
 
     def with_rho(self, rho: ArrayLike) -> Any:
         """The same output space with another entropy; with capacities above 1, this one."""
@@ -154,25 +153,25 @@ class MatchingSpace:
         return type(self)(graph, rho, ~self.free, self.capacity)
 
     def _edges(self, values: Floats) -> Floats:
-        """Values of the open edges, from those of all coordinates."""
-        return values[: self.n_scored] if self.open_edges is None else values[self._open[2]]
+        """Values of the varying edges, from those of all coordinates."""
+        return values[: self.n_scored] if self.varying_edges is None else values[self._varying[2]]
 
     def _singles(self, values: Floats) -> Floats:
-        """Values of the open nodes' unused capacity, 0 where there is none."""
-        nodes = self._open[1]
+        """Values of the varying nodes' unused capacity, 0 where there is none."""
+        nodes = self._varying[1]
         if self.n_coordinates == self.n_scored:
             return np.zeros(nodes.shape[0])
-        return np.where(self.open_singles[nodes], values[self.n_scored + nodes], 0.0)
+        return np.where(self.varying_singles[nodes], values[self.n_scored + nodes], 0.0)
 
     def _coordinates(self, t: Floats, z: Floats) -> Floats:
-        """Marginals of all coordinates, from those of open edges and open nodes."""
+        """Marginals of all coordinates, from those of varying edges and nodes."""
         if self.n_coordinates == t.shape[0]:
             return t
-        tau = self.settled.copy()
-        _, nodes, edges = self._open
+        tau = self.fixed.copy()
+        _, nodes, edges = self._varying
         tau[edges] = t
         if self.n_coordinates > self.n_scored:
-            single = self.open_singles[nodes]
+            single = self.varying_singles[nodes]
             tau[self.n_scored + nodes[single]] = z[single]
         return tau
 
@@ -182,21 +181,21 @@ class MatchingSpace:
         graph = self.graph
         self._edge_rho = rho
         a, c = np.zeros(self.n_coordinates), np.zeros(self.n_coordinates)
-        open_edges = slice(None) if self.open_edges is None else self.open_edges
-        a[: self.n_scored][open_edges] = 1.0
-        c[: self.n_scored][open_edges] = (rho[graph.row] + rho[graph.col] - 1.0)[open_edges]
+        varying_edges = slice(None) if self.varying_edges is None else self.varying_edges
+        a[: self.n_scored][varying_edges] = 1.0
+        c[: self.n_scored][varying_edges] = (rho[graph.row] + rho[graph.col] - 1.0)[varying_edges]
         if self.n_coordinates > self.n_scored:
-            a[self.n_scored :] = np.where(self.open_singles, self.single_rho, 0.0)
+            a[self.n_scored :] = np.where(self.varying_singles, self.single_rho, 0.0)
         self._entropy = SeparableEntropy(a, c)
         self.__dict__.pop("_problem", None)
-        self.__dict__.pop("_core", None)
+        self.__dict__.pop("_presolved", None)
 
     def entropy(self, tau: Floats) -> float:
         """H_rho(tau)."""
         return self._entropy(tau)
 
     def entropy_gradient(self, tau: Floats) -> Floats:
-        """Gradient of H_rho; 0 at settled coordinates."""
+        """Gradient of H_rho; 0 at fixed coordinates."""
         return self._entropy.add_gradient(tau, np.zeros_like(tau))[0]
 
     @property
@@ -206,27 +205,27 @@ class MatchingSpace:
 
     # ------------------------------------------------------------------ decoding
     def decode(self, scores: Floats, warm: Floats | None = None, prices: bool = False) -> Decoding:
-        """A vertex of the polytope of the largest total score, with prices of the open nodes."""
-        graph = self._open[0]
-        found = self._decode_open(graph, self._edges(scores), self._singles(scores), warm)
-        vertex = self._with_settled(found.vertex)
+        """A vertex of the polytope of the largest total score, with prices of the varying nodes."""
+        graph = self._varying[0]
+        found = self._decode_varying(graph, self._edges(scores), self._singles(scores), warm)
+        vertex = self._with_fixed(found.vertex)
         return Decoding(vertex, vertex.dot(scores), found.prices)
 
-    def _with_settled(self, vertex: Vertex) -> Vertex:
-        """A vertex over open edges and open nodes as one over all coordinates."""
-        if self.n_coordinates == self._open[0].n_edges:
+    def _with_fixed(self, vertex: Vertex) -> Vertex:
+        """A vertex over varying edges and nodes as one over all coordinates."""
+        if self.n_coordinates == self._varying[0].n_edges:
             return vertex
-        graph, nodes, edges = self._open
+        graph, nodes, edges = self._varying
         is_edge = vertex.indices < graph.n_edges
         own = edges[vertex.indices[is_edge]]
         single = nodes[vertex.indices[~is_edge] - graph.n_edges] + self.n_scored
-        known = np.flatnonzero(self.settled)
+        known = np.flatnonzero(self.fixed)
         return Vertex(
             np.concatenate([own, single, known]),
-            np.concatenate([vertex.values[is_edge], vertex.values[~is_edge], self.settled[known]]),
+            np.concatenate([vertex.values[is_edge], vertex.values[~is_edge], self.fixed[known]]),
         )
 
-    def _decode_open(
+    def _decode_varying(
         self, graph: SimpleGraph, scores: Floats, single: Floats, warm: Floats | None
     ) -> Decoding:
         """The best vertex over the edges of `graph`, then its nodes' unused capacity."""
@@ -252,9 +251,13 @@ class MatchingSpace:
         indices = np.concatenate([chosen, graph.n_edges + unused])
         return Decoding(Vertex(indices, np.concatenate([values, amount])), score, prices)
 
+    def best_label(self, scores: Floats) -> Ints:
+        """The best matching, never a fractional one, as `label` has it."""
+        return self.label(self.decode_integral(scores).vertex)
+
     def decode_integral(self, scores: Floats) -> Decoding:
         """A matching (or b-matching) of the largest total score, never a fractional one."""
-        graph = self._open[0]
+        graph = self._varying[0]
         w, single = self._edges(scores), self._singles(scores)
         capacity, free = self._remaining
         if is_matching(capacity, free):
@@ -272,7 +275,7 @@ class MatchingSpace:
                 np.concatenate([flow.edges, graph.n_edges + unused]),
                 np.concatenate([flow.values, flow.slack[unused]]),
             )
-        vertex = self._with_settled(vertex)
+        vertex = self._with_fixed(vertex)
         return Decoding(vertex, vertex.dot(scores))
 
     # ------------------------------------------------------------------ labels

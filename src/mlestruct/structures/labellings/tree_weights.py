@@ -11,13 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import breadth_first_order, connected_components, minimum_spanning_tree
 from scipy.special import xlogy
+
+from ..rho import SMALLEST_RHO, Reweighting, reweighting
+
+if TYPE_CHECKING:
+    from .space import PairwiseSpace
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -45,7 +50,7 @@ class TightenedWeights:
     """
 
     rho: Floats
-    structure: Any
+    structure: PairwiseSpace
     upper_bound: float
     start_bound: float
     gap: float
@@ -53,7 +58,7 @@ class TightenedWeights:
 
 
 def tighten(
-    structure: Any,
+    structure: PairwiseSpace,
     scores: Floats,
     max_iter: int = 30,
     tol: float = 1e-3,
@@ -127,7 +132,7 @@ def tighten(
 class _State:
     """A structure with its rho, as the parts into tails and into heads, and its marginals."""
 
-    structure: Any
+    structure: PairwiseSpace
     split: Floats
     tau: Floats
     value: float
@@ -135,25 +140,25 @@ class _State:
     warm: Any
 
 
-def _start(structure: Any, scores: Floats, tol: float) -> tuple[_State, float, Floats]:
+def _start(structure: PairwiseSpace, scores: Floats, tol: float) -> tuple[_State, float, Floats]:
     """Where to start, the bound of the structure's own rho, and the split of uniform trees."""
-    from ..structures.rho import reweighting
-
     uniform: Any = reweighting(structure.graph, "uniform")
     own = structure.reweighting
     even = np.stack([uniform.into_tail, uniform.into_head])
     first = _solve(structure, even, scores, None, tol)
     if not own.is_concave:
         return first, first.upper_bound, even
+    assert own.into_tail is not None
+    assert own.into_head is not None
     second = _solve(structure, np.stack([own.into_tail, own.into_head]), scores, None, tol)
     best = min(first, second, key=lambda state: state.upper_bound)
     return best, second.upper_bound, even
 
 
-def _solve(structure: Any, split: Floats, scores: Floats, warm: Any, tol: float) -> _State:
+def _solve(
+    structure: PairwiseSpace, split: Floats, scores: Floats, warm: Any, tol: float
+) -> _State:
     """Marginals under another rho."""
-    from ..structures.rho import Reweighting
-
     other = structure.with_rho(Reweighting(structure.graph, split.sum(axis=0), split[0], split[1]))
     found = other.marginals(scores, warm, tol, MAX_SWEEPS)
     return _State(other, split, found.tau, found.value, found.upper_bound, found.warm)
@@ -212,13 +217,11 @@ def _line_search(
 
 def _at_least_smallest(tree: Floats, even: Floats) -> Floats:
     """The tree, mixed with uniform trees as far as it takes to leave no edge without weight."""
-    from ..structures.rho import SMALLEST_RHO
-
     share = min(SMALLEST_RHO / float(even.sum(axis=0).min(initial=1.0)), 1.0)
     return (1.0 - share) * tree + share * even
 
 
-def _mutual_information(structure: Any, tau: Floats) -> Floats:
+def _mutual_information(structure: PairwiseSpace, tau: Floats) -> Floats:
     """Of the two ends of every edge."""
     tables = structure.edge_marginals(tau)
     rows, columns = tables.sum(axis=2), tables.sum(axis=1)

@@ -9,28 +9,33 @@ possible cross.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array
+
+from ..graphs.bipartite import BipartiteGraph
+from .bipartite import BipartiteMatching
+
+if TYPE_CHECKING:
+    from .local import LocalMatching
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 STARTS = 8  # of the search for a cut, side by side
-ROUGH = 1e-3  # gap per node of the marginals that guide it
 DENSE = 0.1  # share of nonzero couplings from which a full matrix is faster
 
 
 def bipartition_bound(
-    structure: Any, scores: Floats, tol: float = 1e-6, n_improve: int = 60
+    structure: LocalMatching, scores: Floats, tol: float = 1e-6, n_improve: int = 60
 ) -> float:
     """A lower bound of log Z, at least the score of the best matching.
 
-    It is far above `structure.log_partition_floor` where many matchings matter, and can be below it
-    where few do; the larger of the two is a bound as well.
+    It is far above the bound from swaps around the best matching where many matchings matter,
+    and can be below it where few do; the larger of the two is a bound as well.
 
     Parameters
     ----------
@@ -62,7 +67,7 @@ def bipartition_bound(
     return max(best.score, _bethe_across(structure, scores, side, tol))
 
 
-def _sides(structure: Any, scores: Floats, partner: Ints, n_improve: int) -> Bools:
+def _sides(structure: LocalMatching, scores: Floats, partner: Ints, n_improve: int) -> Bools:
     """Which nodes are on the first side: partners never are on the same."""
     nodes = np.arange(partner.shape[0])
     first = (partner < 0) | (partner > nodes)
@@ -86,11 +91,9 @@ def _sides(structure: Any, scores: Floats, partner: Ints, n_improve: int) -> Boo
     return (sign * _best_signs(coupling, n_improve)[unit]) > 0.0
 
 
-def _marginal_mass(structure: Any, scores: Floats) -> Floats:
+def _marginal_mass(structure: LocalMatching, scores: Floats) -> Floats:
     """Marginals of the edges over the local polytope; they are a guide and need not be exact."""
-    from ..structures.matchings.local import LocalMatching
-
-    found = LocalMatching.marginals(structure, scores, None, ROUGH * structure.graph.n_nodes)
+    found = structure.local_marginals(scores, 1e-3 * structure.n_nodes)
     mass: Floats = np.nan_to_num(found.tau[: structure.n_scored])
     return mass
 
@@ -121,11 +124,8 @@ def _best_signs(coupling: Any, n_improve: int) -> Floats:
     return chosen
 
 
-def _bethe_across(structure: Any, scores: Floats, side: Bools, tol: float) -> float:
+def _bethe_across(structure: LocalMatching, scores: Floats, side: Bools, tol: float) -> float:
     """The Bethe value of the matchings all of whose pairs have an end on each side."""
-    from ..structures.graphs.bipartite import BipartiteGraph
-    from ..structures.matchings.bipartite import BipartiteMatching
-
     row, col = structure.graph.row, structure.graph.col
     crossing = np.flatnonzero(side[row] != side[col])
     if crossing.size == 0:

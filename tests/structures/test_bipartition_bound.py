@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from random_scores import draw_scores, generators, kinds
 from scipy.special import logsumexp
 
-from mlestruct.inference.bipartition_bound import bipartition_bound
+from mlestruct.structures.matchings.bipartition_bound import bipartition_bound
 from mlestruct.structures.matchings.local import LocalMatching
 
 examples = settings(deadline=None, max_examples=60)

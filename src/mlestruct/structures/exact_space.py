@@ -1,0 +1,84 @@
+"""`ExactSpace`: an output space whose marginals are exact."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..exceptions import TooLargeToCount
+from .contract import Bounds, Decoding, ExactDistribution, Marginals, Structure, Vertex
+
+Floats = NDArray[np.float64]
+
+
+class ExactSpace(Structure):
+    """The outputs of `approximate` with exact marginals instead of an approximate entropy.
+
+    There is no entropy of tau in closed form, so Frank-Wolfe does not apply; ascent over exact
+    marginals does, and its duality gap is that of the exact likelihood.
+    """
+
+    def __init__(self, approximate: Structure):
+        self._approximate = approximate
+        self.n_coordinates = approximate.n_coordinates
+        self.n_scored = approximate.n_scored
+        self.fingerprint = f"exact {approximate.fingerprint}"
+
+    @property
+    def approximate(self) -> Structure:
+        return self._approximate
+
+    @property
+    def is_exact(self) -> bool:
+        return True
+
+    @property
+    def is_fixed(self) -> bool:
+        return self._approximate.is_fixed
+
+    def marginals(self, scores: Floats, warm: Any = None, tol: float = 0.0) -> Marginals:
+        """Exact marginals and log Z, whatever `tol`."""
+        try:
+            found = self.exact(scores)
+        except TooLargeToCount as error:
+            reason = str(error).split("; use")[0].split(". Use")[0]
+            raise TooLargeToCount(
+                f"{reason}. Exact maximum likelihood is for small samples; use the approximate "
+                "estimator"
+            ) from None
+        return Marginals(found.tau, found.log_partition, found.log_partition, None, 1)
+
+    def exact(self, scores: Floats) -> ExactDistribution:
+        return self._approximate.exact(scores)
+
+    def log_partition_bounds(self, scores: Floats, tol: float) -> Bounds:
+        """log Z is exact."""
+        log_z = self.exact(scores).log_partition
+        return Bounds(log_z, log_z, "exact", "exact")
+
+    # ------------------------------------------------------------------ as in the original
+    def decode(self, scores: Floats, warm: Floats | None = None, prices: bool = False) -> Decoding:
+        return self._approximate.decode(scores)
+
+    def decode_integral(self, scores: Floats) -> Decoding:
+        return self._approximate.decode_integral(scores)
+
+    def best_label(self, scores: Floats) -> Any:
+        return self._approximate.best_label(scores)
+
+    def encode(self, label: Any) -> Vertex:
+        return self._approximate.encode(label)
+
+    def label(self, vertex: Vertex) -> Any:
+        return self._approximate.label(vertex)
+
+    def hamming_loss(self, vertex: Vertex) -> tuple[float, Floats]:
+        return self._approximate.hamming_loss(vertex)
+
+    def read_scores(self, scores: Any) -> tuple[Floats, float]:
+        return self._approximate.read_scores(scores)
+
+    def marginal_table(self, tau: Floats) -> Floats:
+        return self._approximate.marginal_table(tau)

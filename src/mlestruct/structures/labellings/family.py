@@ -1,0 +1,93 @@
+"""What all spaces of labellings share: reading scores, exact inference, sampling, perturbation."""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...algorithms.gumbel import GumbelNoise, components
+from ...algorithms.markov_chains import Draws
+from ...algorithms.pairwise.gibbs import gibbs_samples
+from ...algorithms.pairwise.junction_tree import JunctionTree
+from ..contract import LabellingStructure, as_floats, read_coordinates
+
+Floats = NDArray[np.float64]
+
+_ORDERS: WeakKeyDictionary[Any, dict[int, Any]] = WeakKeyDictionary()  # of elimination, by graph
+
+
+class LabellingFamily(LabellingStructure):
+    """Base of `BinaryPairwise`, `Pairwise` and `Sequences`."""
+
+    def marginal_table(self, tau: Floats) -> Floats:
+        """P(state) of every node, shape (n_nodes, n_states)."""
+        return self.node_marginals(tau)
+
+    # ------------------------------------------------------------------ scores
+    def read_scores(self, scores: Any) -> tuple[Floats, float]:
+        """Scores as an array, or as a pair of tables (node scores, edge scores)."""
+        tables = isinstance(scores, tuple) or (
+            isinstance(scores, list) and len(scores) == 2 and np.ndim(scores[0]) == 2
+        )
+        if not tables:
+            return read_coordinates(self, scores, ", or a tuple (node scores, edge scores)"), 0.0
+        if len(scores) != 2:
+            raise ValueError(
+                f"scores: a tuple holds (node scores, edge scores), got {len(scores)} parts"
+            )
+        nodes = as_floats(scores[0], "scores of nodes")
+        edges = as_floats(scores[1], "scores of edges")
+        n_states = self.n_states
+        if nodes.shape != (self.n_nodes, n_states):
+            raise ValueError(
+                f"scores of nodes: expected shape {(self.n_nodes, n_states)}, got {nodes.shape}"
+            )
+        full = (self.ends[0].shape[0], n_states, n_states)
+        if edges.shape not in (full, full[1:]):
+            raise ValueError(
+                f"scores of edges: expected shape {full} or {full[1:]}, got {edges.shape}"
+            )
+        return self.from_score_tables(nodes, np.broadcast_to(edges, full))
+
+    # ------------------------------------------------------------------ questions
+    def markov_chain_samples(
+        self, scores: Floats, n_samples: int, rng: np.random.Generator, **options: Any
+    ) -> Draws:
+        """Labellings by Gibbs sampling; `options` are those of `gibbs_samples`."""
+        nodes, edges = self.score_tables(scores)
+        return gibbs_samples(self.n_nodes, *self.ends, nodes, edges, n_samples, rng=rng, **options)
+
+    def gumbel_noise(self) -> GumbelNoise:
+        """Every node chooses its state; coordinates of nodes come first."""
+        component = components(self.n_nodes, *self.ends)
+        variable = np.repeat(np.arange(self.n_nodes), self.n_states)
+        return GumbelNoise(self.n_coordinates, np.arange(variable.size), variable, component)
+
+
+class OnJunctionTree:
+    """An `ExactDistribution` over labellings."""
+
+    def __init__(self, structure: LabellingStructure, tree: JunctionTree):
+        self._structure, self._tree = structure, tree
+        self.log_partition = tree.log_partition
+
+    @property
+    def tau(self) -> Floats:
+        return self._structure.from_tables(self._tree.node_marginals, self._tree.edge_marginals)
+
+    def sample(self, n_samples: int, rng: np.random.Generator) -> Any:
+        """Independent labels."""
+        return self._tree.sample(n_samples, rng)
+
+
+def junction_tree(structure: LabellingStructure, scores: Floats, graph: Any) -> JunctionTree:
+    """The junction tree of a structure's graph; its elimination order is kept with the graph."""
+    known = _ORDERS.get(graph, {})
+    order = known.get(structure.n_states)
+    nodes, edges = structure.score_tables(scores)
+    tree = JunctionTree(structure.n_nodes, *structure.ends, nodes, edges, order)
+    _ORDERS[graph] = {**known, structure.n_states: tree.order}
+    return tree

@@ -1,0 +1,168 @@
+"""What all spaces of matchings share: reading scores, counting, Markov chains, perturbation.
+
+A matching of two sides is a matching of the graph whose nodes are the rows, then the columns.
+Whatever concerns outputs rather than marginals is written once, for nodes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...algorithms.gumbel import GumbelNoise, components
+from ...algorithms.markov_chains import Draws
+from ...algorithms.matching.counting import CountedMatchings
+from ...algorithms.matching.swap_chain import sample_by_swaps
+from ...algorithms.matching.worm_chain import sample_by_worms
+from ..contract import MatchingStructure, as_floats, read_coordinates
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class MatchingFamily(MatchingStructure):
+    """Base of `BipartiteMatching` and `MatchingSpace`.
+
+    Subclasses set `single_at`, the coordinate of every node's unused capacity (-1: it has none).
+    """
+
+    single_at: Ints
+
+    @property
+    def n_nodes(self) -> int:
+        return int(self.capacity.shape[0])
+
+    def single_marginals(self, tau: Floats) -> Floats:
+        """Expected unused capacity of every node: its probability to stay single."""
+        return self.singles(tau)
+
+    def singles(self, values: Floats) -> Floats:
+        """Values of all nodes' unused capacity from those of all coordinates; 0 without one."""
+        out = np.zeros(self.n_nodes)
+        has = self.single_at >= 0
+        out[has] = values[self.single_at[has]]
+        return out
+
+    def marginal_table(self, tau: Floats) -> Floats:
+        """Marginals of pairs: (n_rows, n_cols), or symmetric (n_nodes, n_nodes)."""
+        table: Floats = self.graph.dense(tau[: self.n_scored])
+        return table
+
+    def _label_of_partners(self, partner: Ints) -> Ints:
+        """Labels from the partners of nodes, shape (..., n_nodes), -1 for single."""
+        return partner
+
+    def _partners_of_label(self, label: Any) -> Any:
+        """The partners of nodes from labels of shape (n_labels, ...), where they differ."""
+        return label
+
+    # ------------------------------------------------------------------ scores
+    def read_scores(self, scores: Any) -> tuple[Floats, float]:
+        """Scores as an array, or as a table of pairs in which -inf forbids one."""
+        what = f", or a {self.graph.table_form}"
+        if isinstance(scores, tuple):
+            raise ValueError(
+                f"scores: {type(self).__name__} takes one array{what}, not a tuple; scores of "
+                "single nodes follow those of the pairs"
+            )
+        values = as_floats(scores, "scores")
+        if values.ndim == 2:
+            values = self.graph.values_of(values, "scores")
+        return read_coordinates(self, values, what), 0.0
+
+    # ------------------------------------------------------------------ exact counting
+    def exact(self, scores: Floats) -> _Counted:
+        """The distribution of all matchings, by dynamic programming over sets of nodes."""
+        counted = CountedMatchings(
+            self.n_nodes, *self.ends, scores[: self.n_scored], self.capacity, self.free,
+            self.singles(scores),
+        )  # fmt: skip
+        return _Counted(self, counted)
+
+    # ------------------------------------------------------------------ perturb-and-MAP
+    def gumbel_noise(self) -> GumbelNoise:
+        """Every node chooses a partner, or to stay single; an edge gets the noise of both ends.
+
+        With capacities above 1 every edge chooses whether it is used.
+        """
+        tail, head = self.ends
+        edges, component = np.arange(self.n_scored), components(self.n_nodes, tail, head)
+        if not self.is_simple:
+            return GumbelNoise(self.n_coordinates, edges, edges, component[tail], minimal=True)
+        free = np.flatnonzero(self.free)
+        coordinate = np.concatenate([edges, edges, self.single_at[free]])
+        variable = np.concatenate([tail, head, free])
+        return GumbelNoise(self.n_coordinates, coordinate, variable, component)
+
+    # ------------------------------------------------------------------ Markov chains
+    def markov_chain_samples(
+        self, scores: Floats, n_samples: int, rng: np.random.Generator, **options: Any
+    ) -> Draws:
+        """Matchings drawn with probability proportional to exp(score), whatever the polytope.
+
+        Perfect matchings of large complete graphs with weak scores are drawn by swaps, which are
+        faster than worm updates there; all others by worm updates. `options`: n_chains, sweeps, max_sweeps,
+        tol_rhat, start (labels).
+        """
+        if not self.is_simple:
+            raise ValueError(
+                "structure: only matchings with capacity 1 are sampled by Markov chains, found a "
+                f"capacity of {self.capacity.max()}"
+            )
+        start = options.pop("start", None)
+        if start is None:
+            swapped = self._swap_scores(scores)
+            if swapped is not None:
+                return sample_by_swaps(
+                    swapped, n_samples, bipartite=swapped.ndim == 2, rng=rng, **options
+                )
+        else:
+            options["start"] = self._partners_of_label(start)
+        # A node of capacity 0 has no edges; it is neither matched nor rewarded for being single.
+        tail, head = self.ends
+        used = self.capacity > 0
+        usable = used[tail] & used[head]
+        drawn = sample_by_worms(
+            self.n_nodes, tail[usable], head[usable], scores[: self.n_scored][usable], n_samples,
+            free=self.free | ~used, single=np.where(used, self.singles(scores), 0.0),
+            rng=rng, stacklevel=5, **options,
+        )  # fmt: skip
+        return replace(drawn, states=self._label_of_partners(drawn.states))
+
+    def _swap_scores(self, scores: Floats) -> Floats | None:
+        """Scores as `sample_by_swaps` takes them where swaps are the faster chain, else None."""
+        return None
+
+
+class _Counted:
+    """An `ExactDistribution` over matchings."""
+
+    def __init__(self, structure: MatchingFamily, counted: CountedMatchings):
+        self._structure, self._counted = structure, counted
+        self.log_partition = counted.log_partition
+
+    @property
+    def tau(self) -> Floats:
+        structure, counted = self._structure, self._counted
+        tau = np.zeros(structure.n_coordinates)
+        tau[: structure.n_scored] = counted.edge_marginals
+        has = structure.single_at >= 0
+        tau[structure.single_at[has]] = counted.unused[has]
+        return tau
+
+    def sample(self, n_samples: int, rng: np.random.Generator) -> Any:
+        """Independent labels."""
+        drawn = self._counted.sample(n_samples, rng)
+        structure = self._structure
+        tail, head = structure.ends
+        if not structure.is_simple:
+            ends = np.stack([tail, head], axis=1)
+            return [ends[chosen] for chosen in drawn]
+        partner = np.full((n_samples, structure.n_nodes), -1, dtype=np.int64)
+        which, edge = np.nonzero(drawn)
+        partner[which, tail[edge]] = head[edge]
+        partner[which, head[edge]] = tail[edge]
+        return structure._label_of_partners(partner)
