@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from labellings import Labellings, grid_edges
 from scipy.special import logsumexp, softmax
 
+from mlestruct.exceptions import MissingCapability
 from mlestruct.inference.perturb_and_map import perturb_and_map
 from mlestruct.structures import BipartiteMatching
 from mlestruct.structures.graphs.pairwise import PairwiseGraph
@@ -231,6 +232,7 @@ def test_errors_say_what_was_found(structure, arguments, message):
 def test_other_structures_are_refused():
     class Nothing:
         n_coordinates = 2
+        decode = None
 
-    with pytest.raises(ValueError, match=r"structure: expected a matching.*got Nothing"):
+    with pytest.raises(MissingCapability, match=r"gumbel_noise\(\), which Nothing does not"):
         perturb_and_map(Nothing(), np.zeros(2), rng=rng())

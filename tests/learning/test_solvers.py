@@ -251,7 +251,7 @@ def choice_problem(n_blocks):
 @pytest.mark.parametrize("solver", ["newton", "lbfgs", Newton(), LBFGS()])
 def test_missing_marginals_are_reported_before_any_work(solver):
     *_, simplex, problem = choice_problem(3)
-    with pytest.raises(MissingCapability, match=r"marginal oracle.*Simplex.*'bcfw' or 'fw'"):
+    with pytest.raises(MissingCapability, match=r"marginals\(\).*Simplex.*'bcfw' or 'fw'"):
         make_solver(solver, problem)
     assert simplex.calls == 0
 

@@ -57,7 +57,7 @@ def by_chain(chains, values):
     n = chains.n_states
     cut = chains.n_nodes * n
     nodes, edges = values[:cut].reshape(-1, n), values[cut:].reshape(-1, n, n)
-    for c in range(chains.n_chains):
+    for c in range(chains.n_sequences):
         first, last = chains.starts[c], chains.starts[c + 1]
         yield nodes[first:last], edges[first - c : last - c - 1]
 
@@ -232,7 +232,7 @@ def test_expectation_part_by_part_equals_marginals(kind, part, size, monkeypatch
     states = chains.label(chains.decode(scores).vertex)
     np.testing.assert_array_equal(chains.best_states(features, theta), states)
     nodes = exact.tau[: chains.n_nodes * 4].reshape(-1, 4)
-    np.testing.assert_allclose(chains.node_marginals(features, theta), nodes, atol=1e-10)
+    np.testing.assert_allclose(chains.state_probabilities(features, theta), nodes, atol=1e-10)
     labels = rng.integers(4, size=chains.n_nodes)
     likelihood = chains.encode(labels).dot(scores) - exact.value
     each = chains.log_likelihoods(features, theta, labels)

@@ -56,7 +56,7 @@ def test_it_is_far_above_swaps_in_larger_groups(perfect):
     scores = np.zeros(structure.n_coordinates)
     scores[: structure.n_scored] = rng.normal(size=structure.n_scored)
     best = structure.decode_integral(scores).score
-    swaps = structure.log_partition_floor(scores) - best
+    swaps = structure._swap_floor(scores) - best
     found = bipartition_bound(structure, scores) - best
     upper = LocalMatching(60, 0.5, perfect).marginals(scores).upper_bound - best
     assert 3 * swaps < found < upper

@@ -116,7 +116,7 @@ def test_edge_dual_and_double_cover_agree(space, rng, scale):
     assume(not structure.is_fixed)
     scores = scale * rng.normal(size=space.size)
     one = structure.marginals(scores, tol=1e-8)
-    two = structure._marginals_of_cover(scores, None, float(scores @ structure.settled), 1e-8)
+    two = structure._marginals_of_cover(scores, None, float(scores @ structure.fixed), 1e-8)
     slack = 1e-8 * (1 + scale)
     assert one.value == pytest.approx(two.value, abs=2e-8 + slack)
     assert one.upper_bound == pytest.approx(two.upper_bound, abs=2e-8 + slack)
@@ -272,7 +272,7 @@ def test_settled_coordinates_are_those_that_never_vary(space):
     for structure, points in ((space.local, space.halves), (space.exact, space.vertices)):
         varies = np.ptp(points, axis=0) > 0
         assert np.array_equal(open_coordinates(structure), varies)
-        assert np.array_equal(structure.settled, np.where(varies, 0.0, points[0]))
+        assert np.array_equal(structure.fixed, np.where(varies, 0.0, points[0]))
         assert structure.is_fixed == (not varies.any())
 
 

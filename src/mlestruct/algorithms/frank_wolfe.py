@@ -83,7 +83,8 @@ def frank_wolfe_marginals(
         pairwise Frank-Wolfe; Tsuji, Tanaka and Pokutta 2022): fewer MAP calls, more work in
         between. Plain Frank-Wolfe takes weight off a vertex only by shrinking all of tau.
     """
-    entropy = space.stepping_entropy
+    # Compiled line searches suppose that no entry is exactly 0; a mixture may take all weight off.
+    entropy = PlainEntropy(space) if blended else space.stepping_entropy
     mixture = Mixture(start) if blended else None
     tau = start.copy() if mixture is None else mixture.tau
     # Moving weight pays once there are enough vertices to mix: about the square root of their

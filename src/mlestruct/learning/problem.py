@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..features.contract import FeatureMap, as_feature_map
-from ..structures.contract import Marginals, Structure, Vertex
+from ..structures.contract import Marginals, Structure, Vertex, as_structure
 
 Floats = NDArray[np.float64]
 
@@ -95,7 +95,7 @@ class DualProblem:
         sizes = {block.features.n_features for block in blocks}
         if len(sizes) > 1:
             raise ValueError(f"blocks have different numbers of features: {sorted(sizes)}")
-        self.blocks = list(blocks)
+        self.blocks = _adapted(blocks)
         self.alpha = float(alpha)
         self.n_features = sizes.pop()
         self.weights = np.array([block.weight for block in blocks], dtype=np.float64)
@@ -130,6 +130,18 @@ class DualProblem:
             - 0.5 * self.alpha * (theta @ theta)
             - log_partition
         )
+
+
+def _adapted(blocks: Sequence[Block]) -> list[Block]:
+    """Blocks whose structures keep to the contract; equal objects are adapted once."""
+    known = {id(block.structure): block.structure for block in blocks}
+    adapted = {key: as_structure(structure) for key, structure in known.items()}
+    return [
+        block
+        if adapted[id(block.structure)] is block.structure
+        else replace(block, structure=adapted[id(block.structure)])
+        for block in blocks
+    ]
 
 
 def _offset_score(blocks: Sequence[Block]) -> float:

@@ -55,7 +55,7 @@ class Solved:
     def __init__(self, w, tol, reference_tol=1e-8):
         self.w, n = w, len(w)
         structure = BipartiteMatching((n, n))
-        rows = structure._core.rows
+        rows = structure._presolved.rows
         assert certified_belief_propagation.applies(rows, True)
         flat = np.ascontiguousarray(w).ravel().copy()
         kept = flat.copy()
@@ -219,5 +219,5 @@ def test_huge_scores_keep_their_certificates(kind, scale):
     ],
 )
 def test_other_problems_are_not_its_own(structure):
-    core = structure._core
+    core = structure._presolved
     assert not certified_belief_propagation.applies(core.rows, core.edges.is_complete)

@@ -100,11 +100,11 @@ def test_settled_edges_are_those_that_never_vary(space):
     edges = slice(0, space.n_edges)
     found = open_coordinates(structure)
     assert np.array_equal(found[edges], varies[edges])
-    assert np.array_equal(structure.settled[edges], np.where(varies, 0.0, space.halves[0])[edges])
+    assert np.array_equal(structure.fixed[edges], np.where(varies, 0.0, space.halves[0])[edges])
     assert structure.is_fixed == (not varies[edges].any())
     assert (found | ~varies).all()  # unused capacity: what varies is open
     settled = ~found
-    assert np.array_equal(structure.settled[settled], space.halves[0][settled])
+    assert np.array_equal(structure.fixed[settled], space.halves[0][settled])
     for e in range(space.n_edges):
         one = np.eye(space.size)[e]
         assert (space.best_local(one) > -space.best_local(-one) + 1e-9) == varies[e]

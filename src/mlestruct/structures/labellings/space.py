@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...algorithms.pairwise.attractive_bethe import attractive_bethe_bound
-from ...algorithms.pairwise.separators import require_width
 from ...algorithms.pairwise.graph_message_passing import ReweightedOracle
 from ...algorithms.pairwise.mean_field import mean_field
+from ...algorithms.pairwise.separators import require_width
 from ..contract import Bounds, ExactDistribution, Marginals
 from ..graphs.pairwise import Grid, PairwiseGraph
 from ..rho import Reweighting, reweighting

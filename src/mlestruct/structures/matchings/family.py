@@ -104,8 +104,8 @@ class MatchingFamily(MatchingStructure):
         """Matchings drawn with probability proportional to exp(score), whatever the polytope.
 
         Perfect matchings of large complete graphs with weak scores are drawn by swaps, which are
-        faster than worm updates there; all others by worm updates. `options`: n_chains, sweeps, max_sweeps,
-        tol_rhat, start (labels).
+        faster than worm updates there; all others by worm updates. `options`:
+        n_chains, sweeps, max_sweeps, tol_rhat, start (labels).
         """
         if not self.is_simple:
             raise ValueError(
