@@ -25,7 +25,7 @@ from ..learning.threads import Each, threaded_map
 from ..models.base import StructuredEstimator
 from ..models.matching_blocks import pair_table
 from ..models.validation import check_count, check_positive
-from .block_messages import BlockMessages, open_part
+from .block_messages import BlockMessages, presolved_part
 from .lbfgs import minimise
 from .learner import ProbabilisticLearner
 from .pair_batches import plain_matching
@@ -164,7 +164,7 @@ class BeliefLBFGS:
         for m, block in enumerate(blocks):
             structure = plain_matching(block, m)
             if id(structure) not in cores:
-                cores[id(structure)] = open_part(structure)
+                cores[id(structure)] = presolved_part(structure)
             rho = np.unique(np.concatenate([structure.rho_rows, structure.rho_cols]))
             if rho.size > 1:
                 raise ValueError(f"rho: messages need one number for all nodes, got {rho}")
