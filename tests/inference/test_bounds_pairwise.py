@@ -14,6 +14,7 @@ from scipy.special import logsumexp, softmax, xlogy
 from mlestruct.algorithms.pairwise.attractive_bethe import attractive_bethe_bound
 from mlestruct.algorithms.pairwise.mean_field import mean_field
 from mlestruct.structures import BinaryPairwise, Pairwise, PairwiseGraph
+from mlestruct.structures.labellings.tree_weights import tighten
 from mlestruct.structures.rho import SMALLEST_RHO
 
 examples = settings(deadline=None, max_examples=40)
