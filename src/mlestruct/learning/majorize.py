@@ -1,10 +1,11 @@
-"""Majorise-minimise on the dual, for entropies that are barely concave.
+"""Majorise-minimise on the dual, for entropies with little or no strong concavity.
 
 The entropy contains the convex term c (1-t) log(1-t). With c near 1 it can cancel all concavity,
-log Z_rho gets kinks, and ascent on theta stalls. A structure's `concave_surrogate` keeps c at a
+log Z_rho has kinks, and ascent on theta stalls. A structure's `concave_surrogate` keeps c at a
 safe level and replaces the rest by its tangent at the last marginals, an offset on the scores:
 a concave minorant of the entropy, so a majorant of L that touches it at those marginals. Each
-such problem is smooth; L falls monotonically, and the certificate is that of the true problem.
+such problem is smooth; L decreases monotonically, and the certificate is that of the original
+problem.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from .problem import DualProblem
 Floats = NDArray[np.float64]
 
 INNER_ITERATIONS = 60
-INNER_TRIALS = 8  # of the length of a step
-IDLE = 0.01  # a step that gains less than this part of what is wanted gets nowhere
-PATIENCE = 3  # with such steps
+INNER_TRIALS = 8  # step lengths of a line search
+IDLE = 0.01  # a step that gains less than this part of the wanted gap makes no progress
+PATIENCE = 3  # such steps in a row end the inner ascent
 SLOW = 0.6  # a round that leaves more than this of the gap halves the surrogates' share
 
 SMALLEST_SHARE = 0.01
@@ -89,7 +90,7 @@ def majorize(
         if stalled == STALLED_ROUNDS:
             return
         if monitor.gap > SLOW * before and share > SMALLEST_SHARE:
-            # Surrogates closer to the truth converge faster; from here they are smooth enough.
+            # Surrogates closer to the entropy converge in fewer rounds.
             share *= 0.5
             surrogates = _surrogates(problem, share)
         offsets = [

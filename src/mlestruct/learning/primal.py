@@ -1,8 +1,8 @@
 """Certified likelihood ascent on theta, for structures with a marginal oracle.
 
-`Newton` uses the covariance of the features under the marginals, `LBFGS` does without. Where P has
-kinks (rho near 1, weak regularisation) the ascent stalls; it then goes on through smooth surrogates
-(`majorize`).
+`Newton` uses the covariance of the features under the marginals, `LBFGS` does not. Where P has
+kinks (rho near 1, weak regularisation) the ascent stalls; the solver then continues with smooth
+surrogates (`majorize`).
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ LARGE_PROBLEM = 200_000  # coordinates of all blocks
 SAMPLE_PART = 4
 SMALLEST_SAMPLE = 4
 SAMPLE_TOL = 0.005
-STALL = 4  # iterations in which the gap has to halve
-REPEATS = 20  # oracle calls at one theta, each going on where the last one stopped
-FEW_TRIALS = 8  # of the length of a step where there are kinks
-SHARPEST = 1e-8  # part of the usual oracle tolerance that is asked for at the most
+STALL = 4  # iterations within which the gap must halve
+REPEATS = 20  # warm-started oracle calls at one theta
+FEW_TRIALS = 8  # step lengths of a line search where P has kinks
+SHARPEST = 1e-8  # smallest factor of the usual oracle tolerance
 
 
 class PrimalSolver:
     """The common part of `Newton` and `LBFGS`."""
 
     name: str
-    patience = 1  # multiplies the iterations in which the gap has to halve
+    patience = 1  # multiplies the iterations within which the gap must halve
 
     def check(self, problem: DualProblem) -> None:
         """Raise MissingCapability unless every block has a marginal oracle."""
@@ -59,7 +59,7 @@ class PrimalSolver:
         """Move `current` to a better start, if there is a cheap way."""
 
     def oracle_tolerance(self, monitor: Monitor, slope: float) -> float:
-        """Total oracle gap to ask for: a small part of the progress still expected."""
+        """The requested total oracle gap: a small part of the expected progress."""
         return max(0.05 * monitor.tolerance, 0.01 * min(monitor.gap, max(slope, 0.0)))
 
     def solve(
@@ -105,18 +105,18 @@ class PrimalSolver:
     def _ascend(
         self, problem: DualProblem, evaluate: Evaluator, monitor: Monitor, current: PrimalState
     ) -> bool:
-        """Climb until told to stop (True) or no longer getting anywhere (False)."""
+        """Ascend until a stopping rule holds (True) or the ascent stalls (False)."""
 
         earlier = monitor.oracle_calls
         bundle = DualBundle(problem.target, problem.alpha)
-        bundle.add(np.zeros(problem.n_features), 0.0)  # what was observed: its entropy is >= 0
+        bundle.add(np.zeros(problem.n_features), 0.0)  # the observed output: its entropy is >= 0
 
         proven = all(block.structure.has_bound for block in problem.blocks)
 
         def record(iteration: int, at: Evaluation) -> bool:
             current.theta, current.warm = at.theta, [found.warm for found in at.marginals]
             monitor.oracle_calls = earlier + evaluate.calls
-            if not proven:  # only how far theta is from stationary, and only now
+            if not proven:  # the gap only measures how far theta is from stationary
                 monitor.forget_bounds()
                 return monitor.record(iteration, at.theta, dual=at.dual, primal=at.primal)
             entropy = float(at.residual @ at.residual) / (2.0 * problem.alpha) - at.dual
@@ -131,7 +131,7 @@ class PrimalSolver:
         gaps = [monitor.gap]
         sharpness, sharpened = [1.0], 0
         kinked = has_surrogates(problem)  # then majorisation takes over where ascent stalls
-        for _ in range(3):  # a failed line search gets another try at a sharper evaluation
+        for _ in range(3):  # a failed line search is repeated with more accurate marginals
             direction = self.directions(problem, current.pairs)
             current.pairs = getattr(direction, "pairs", [])
             steps = climb(
@@ -149,7 +149,7 @@ class PrimalSolver:
                 gaps.append(monitor.gap)
                 before = iteration - self.patience
                 if before >= sharpened and gaps[-1] > 0.8 * gaps[before]:
-                    # The dual value sees errors of the marginals through |r|^2 / (2 alpha).
+                    # Errors of the marginals enter the dual value through |r|^2 / (2 alpha).
                     sharpness[0] = max(0.1 * sharpness[0], SHARPEST)
                     sharpened = iteration
                 if kinked and self._stalled(gaps):
@@ -169,7 +169,7 @@ class PrimalSolver:
         return False
 
     def _stalled(self, gaps: list[float]) -> bool:
-        """Whether kinks hold the ascent up, judged by how slowly the gap falls."""
+        """Whether the gap did not halve in a window of iterations, as it happens at kinks."""
         window = STALL * self.patience
         return len(gaps) > window and gaps[-1] > 0.5 * gaps[-1 - window]
 
@@ -201,17 +201,17 @@ class LBFGS(PrimalSolver):
     memory: int = 30
 
     name = "lbfgs"
-    patience = 8  # its gap falls unevenly even where P is smooth
+    patience = 8  # its gap decreases unevenly even where P is smooth
 
     def oracle_tolerance(self, monitor: Monitor, slope: float) -> float:
-        """Looser than Newton's: the messages improve along with theta."""
+        """Looser than Newton's: the messages converge along with theta."""
         return max(0.05 * monitor.tolerance, 0.2 * monitor.gap)
 
     def directions(self, problem: DualProblem, pairs: Pairs = ()) -> Direction:
         return LBFGSDirections(problem, self.memory, pairs)
 
     def warm_up(self, problem: DualProblem, current: PrimalState, monitor: Monitor) -> None:
-        """Solve a quarter of many large blocks first; theta and curvature carry over."""
+        """Solve a quarter of many large blocks first; start from its theta and curvature."""
         chosen = sample_of_blocks(problem)
         if not chosen:
             return
@@ -239,7 +239,7 @@ class LBFGS(PrimalSolver):
 
 
 def sample_of_blocks(problem: DualProblem) -> list[int]:
-    """Blocks to begin with; none where all are soon evaluated."""
+    """Blocks of the initial sample; none where evaluating all blocks is cheap."""
     blocks = problem.blocks
     count = len(blocks) // SAMPLE_PART
     size = sum(block.structure.n_coordinates for block in blocks)
