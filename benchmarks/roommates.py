@@ -211,7 +211,7 @@ def same_optimum(folder: str, fit: dict[str, Any]) -> bool:
         structure = LocalMatching(features.shape[0], fit["rho"])
         found = structure.marginals(scores, None, 1e-4)
         graph = structure.graph
-        if not provably_in_matching_polytope(graph.n_nodes, graph.ptr, graph.col, found.tau):
+        if not provably_in_matching_polytope(graph.ptr, graph.col, graph.components, found.tau):
             return False
     return True
 

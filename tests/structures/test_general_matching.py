@@ -388,7 +388,7 @@ def test_price_bound_is_valid_at_any_prices(space, rng, scale, spread):
 
 # ---------------------------------------------------------------------- odd sets
 def is_proven(graph, tau):
-    return provably_in_matching_polytope(graph.n_nodes, graph.ptr, graph.col, tau)
+    return provably_in_matching_polytope(graph.ptr, graph.col, graph.components, tau)
 
 
 @settings(deadline=None, max_examples=150)

@@ -262,7 +262,7 @@ def _newton(
             break
         iterations += 1
         rtol = min(0.1, max(10.0 * error, 1e-8))
-        diagonal = np.maximum(dual.spread + dual.dz, 1e-16)  # D is linear where edges are full
+        diagonal = dual.spread + dual.dz
         held = dual.held(prices, min(error, 0.05))
         kernels.price_step(
             problem.ptr, problem.col, problem.complete, dual.h, diagonal, held,

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from ._cut_tree_kernels import cut_tree
@@ -26,7 +25,9 @@ MARGIN = 1e-6  # safety margin of the proofs for rounding errors of eigenvalues
 CUT_LIMIT = 250  # nodes up to which a cut tree takes less than a second
 
 
-def provably_in_matching_polytope(n_nodes: int, ptr: Ints, col: Ints, tau: Floats) -> bool:
+def provably_in_matching_polytope(
+    ptr: Ints, col: Ints, components: tuple[int, Ints], tau: Floats
+) -> bool:
     """Whether a point of the perfect local polytope is proven to satisfy all odd-set constraints.
 
     False means only that the eigenvalue bound does not decide.
@@ -34,10 +35,12 @@ def provably_in_matching_polytope(n_nodes: int, ptr: Ints, col: Ints, tau: Float
     Parameters
     ----------
     ptr, col : edges of a simple graph, each stored once at its smaller end (CSR)
+    components : number of connected components, and that of every node, shape (n_nodes,)
     tau : ndarray of shape (n_edges,), node sums 1
     """
+    n_nodes = ptr.shape[0] - 1
     upper = sparse.csr_array((tau, col, ptr), shape=(n_nodes, n_nodes))
-    count, label = connected_components(upper, directed=False)
+    count, label = components
     table: Any
     if col.shape[0] > 0.05 * n_nodes * n_nodes:  # then a dense matrix is quicker
         table = upper.toarray()

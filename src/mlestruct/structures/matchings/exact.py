@@ -81,7 +81,7 @@ class ExactMatching(LocalMatching):
         if part.n_edges == 0 or part.is_bipartite:
             return fixed, varies, singles
         even, _ = even_marginals(part, np.ones(part.n_nodes), np.zeros(part.n_nodes, dtype=bool))
-        if provably_in_matching_polytope(part.n_nodes, part.ptr, part.col, even):
+        if provably_in_matching_polytope(part.ptr, part.col, part.components, even):
             return fixed, varies, singles
         share = covering_mixture(part)
         fixed[edges[share == 1.0]] = 1.0
@@ -227,9 +227,9 @@ class ExactMatching(LocalMatching):
         if graph.n_edges == 0 or graph.is_bipartite:
             return True
         if not self.free.any():
-            return provably_in_matching_polytope(graph.n_nodes, graph.ptr, graph.col, tau[edges])
+            return provably_in_matching_polytope(graph.ptr, graph.col, graph.components, tau[edges])
         both, values = _doubled(graph, tau[edges], tau[self.n_scored + nodes])
-        return provably_in_matching_polytope(both.n_nodes, both.ptr, both.col, values)
+        return provably_in_matching_polytope(both.ptr, both.col, both.components, values)
 
 
 def _doubled(graph: SimpleGraph, t: Floats, z: Floats) -> tuple[SimpleGraph, Floats]:
