@@ -20,7 +20,6 @@ from matplotlib.figure import Figure
 from mlestruct.cli import main
 from mlestruct.paper import command
 from mlestruct.paper.catalogue import CATALOGUE, NAMES, Entry, entry_of
-from mlestruct.paper.command import Text
 from mlestruct.paper.contract import (
     Claim,
     Comparison,
@@ -31,8 +30,17 @@ from mlestruct.paper.contract import (
     ReproductionError,
     Table,
 )
-from mlestruct.paper.document import counted, difference, read_records, shown, shown_rows
-from mlestruct.paper.markdown import NOTES, markdown, write_markdown
+from mlestruct.paper.document import (
+    NOTES,
+    counted,
+    difference,
+    markdown,
+    read_records,
+    shown,
+    shown_column,
+    table,
+    write_markdown,
+)
 from mlestruct.paper.page import write_page
 from mlestruct.paper.runner import reproduce
 from mlestruct.paper.store import OtherSetting, Store, file_name, plain
@@ -235,14 +243,13 @@ def test_counting_is_of_ours_alone():
     assert counted([]) == "not compared"
 
 
-def test_text_tables_are_aligned():
-    lines = Text().table(["a", "long head"], [["x", 1.0], ["yy", 12345.678]]).splitlines()
-    assert lines == ["  a   long head", "  x           1", "  yy  1.235e+04"]
-    assert shown_rows([[1.25, "a"], [12.0, None], [None, 3]]) == [
-        ["1.25", "a"],
-        ["12.00", shown(None)],
-        [shown(None), "3"],
-    ]
+def test_tables_are_aligned():
+    lines = table(["a", "long head"], [["x|y", 1.0], ["yy", 12345.678]]).splitlines()
+    assert lines == [
+        "| a    | long head |", "| ---- | --------: |",
+        "| x\\|y |         1 |", "| yy   | 1.235e+04 |",
+    ]  # fmt: skip
+    assert shown_column([1.25, 12.0, None]) == ["1.25", "12.00", shown(None)]
     assert shown(None) != shown(0.0)
 
 
@@ -301,7 +308,7 @@ def test_markdown_ships_no_pictures_of_real_data(tmp_path):
     assert shipped == ["curve.png"]
     assert "(reproduction/synthetic/curve.png)" in text
     assert "secret.png" in text
-    assert "| square of 1 | 1.0 | 1 |" in text
+    assert "| square of 1 | 1.0       | 1    |" in text
     assert text == markdown(tmp_path / "docs" / "reproduction")
 
 
@@ -334,7 +341,7 @@ def test_one_failure_does_not_stop_the_others(tmp_path, capsys):
     assert main(["reproduce", "all", "--out", str(tmp_path)]) == 1
     printed = capsys.readouterr()
     assert "rho failed: RuntimeError: out of luck" in printed.err
-    assert "yes squares grow (three of them)" in printed.out
+    assert "* **yes**: squares grow (three of them)" in printed.out
     page = (tmp_path / "index.html").read_text()
     assert "out of luck" in page
     assert "The sum is 14" in page

@@ -138,41 +138,22 @@ class Speeds:
         self.problems: list[str] = list(setting["problems"])
         self.levels: list[float] = list(setting["levels"])
 
-    def of(self, problem: str, method: str, level: float) -> list[dict[str, Any]]:
-        """One cell for each graph."""
-        return [
-            cell
-            for graph in self.found[problem]
-            for cell in graph["cells"]
-            if cell["method"] == method and cell["level"] == level
-        ]
-
-    def by_graph(self, problem: str, method: str) -> Floats:
-        """Microseconds, shape (n_levels, n_graphs)."""
-        return np.array(
-            [[c["microseconds"] for c in self.of(problem, method, x)] for x in self.levels]
-        )
+    def of(self, problem: str, method: str, key: str = "microseconds") -> NDArray[Any]:
+        """What was found for each level and graph, shape (n_levels, n_graphs)."""
+        graphs = self.found[problem]
+        return np.array([[c[key] for c in g["cells"] if c["method"] == method] for g in graphs]).T
 
     def microseconds(self, problem: str, method: str) -> Floats:
         """Means over graphs, shape (n_levels,)."""
-        return self.by_graph(problem, method).mean(axis=1)
+        return np.asarray(self.of(problem, method).mean(axis=1))
 
     def ratio(self, problem: str, one: str, other: str) -> Floats:
         """Mean time of `one` / mean time of `other`, shape (n_levels,)."""
         return self.microseconds(problem, one) / self.microseconds(problem, other)
 
-    def ratio_range(self, problem: str, one: str, other: str) -> list[tuple[float, float]]:
-        """The least and the largest of the same ratio over graphs, for each level."""
-        ratios = self.by_graph(problem, one) / self.by_graph(problem, other)
-        return [(float(row.min()), float(row.max())) for row in ratios]
-
     def reached(self, problem: str, method: str) -> list[bool]:
         """Whether all graphs reached each level."""
-        return [all(c["reached"] for c in self.of(problem, method, x)) for x in self.levels]
-
-    def limit(self, problem: str, method: str, level: float) -> float:
-        """The median of the fastest limits: steps of FW, sweeps of BP, tol of auto."""
-        return float(np.median([cell["limit"] for cell in self.of(problem, method, level)]))
+        return [bool(row.all()) for row in self.of(problem, method, "reached")]
 
     def piece(self, problem: str, name: str) -> float:
         """Microseconds of a "sweep", a "step" or an "exponential" of all scores, a mean."""
@@ -181,11 +162,11 @@ class Speeds:
     def missed(self) -> list[str]:
         """Where graphs did not reach an error."""
         return [
-            f"{problem} at {level:g} by {method} on {count} of {self.setting['graphs']} graphs"
+            f"{problem} at {level:g} by {method} on {(~row).sum()} of {row.size} graphs"
             for problem in self.problems
             for method in METHODS
-            for level in self.levels
-            if (count := sum(not c["reached"] for c in self.of(problem, method, level)))
+            for level, row in zip(self.levels, self.of(problem, method, "reached"), strict=True)
+            if not row.all()
         ]
 
     @property
@@ -214,20 +195,13 @@ def comparisons(speeds: Speeds) -> list[Comparison]:
     for method, text in ((FW, "time of FW"), (AUTO, "time of auto (published: of FW)")):
         for problem in speeds.problems:
             ours, reached = speeds.ratio(problem, BP, method), speeds.reached(problem, method)
-            ranges = speeds.ratio_range(problem, BP, method)
+            by_graph = speeds.of(problem, BP) / speeds.of(problem, method)
             for k, (value, digit) in enumerate(published(problem, speeds.levels)):
+                what = f"{problem}, error {speeds.levels[k]:g}: time of BP / {text}"
+                spread = float(by_graph[k].min()), float(by_graph[k].max())
+                note = "" if reached[k] else "not reached on all graphs: an upper bound"
                 found.append(
-                    Comparison(
-                        f"{problem}, error {speeds.levels[k]:g}: time of BP / {text}",
-                        value,
-                        float(ours[k]),
-                        "none",
-                        digit,
-                        ranges[k],
-                        note=""
-                        if reached[k]
-                        else f"not reached on all graphs: at most {ours[k]:.3g}",
-                    )
+                    Comparison(what, value, float(ours[k]), "none", digit, spread, note=note)
                 )
     return found
 
@@ -313,10 +287,8 @@ def reason_table(speeds: Speeds) -> Table:
     """What decides the ratios: how many sweeps and steps, and what each one takes."""
     rows = []
     for problem in speeds.problems:
-        counts = [
-            ", ".join(f"{speeds.limit(problem, method, level):g}" for level in speeds.levels)
-            for method in (BP, FW)
-        ]
+        limits = [np.median(speeds.of(problem, m, "limit"), axis=1) for m in (BP, FW)]
+        counts = [", ".join(f"{limit:g}" for limit in row) for row in limits]
         pieces = [speeds.piece(problem, name) for name in ("sweep", "step", "exponential")]
         rows.append([problem, pieces[0], counts[0], pieces[1], counts[1], pieces[2]])
     levels = ", ".join(f"{level:g}" for level in speeds.levels)

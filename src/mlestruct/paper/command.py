@@ -7,17 +7,15 @@ import os
 import sys
 import tempfile
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from .catalogue import CATALOGUE, Entry, entry_of
 from .contract import ReproductionError
-from .document import Rows, Writer, numeric_columns, section, shown_rows
-from .markdown import check_markdown, write_markdown
+from .document import DETAILS, check_markdown, section, write_markdown
 from .page import write_page
 from .progress import Progress
-from .runner import Record, reproduce
+from .runner import reproduce
 
 DEFAULT = Path("reproduction")
 DEFAULT_QUICK = Path("reproduction-quick")
@@ -73,7 +71,7 @@ def run_command(options: argparse.Namespace) -> int:
             if not isinstance(error, ReproductionError | OSError | ImportError):
                 traceback.print_exc()
         else:
-            progress.say(section(record, Text()))
+            progress.say("\n" + section(record, out, ship=False).partition(DETAILS)[0])
     page = write_page(out, failed)
     if options.markdown is not None:
         write_markdown(out, options.markdown)
@@ -110,36 +108,3 @@ def check_writable(folder: Path) -> None:
             pass
     except OSError as error:
         raise type(error)(f"--out: cannot write to {folder} ({error.strerror})") from None
-
-
-class Text(Writer):
-    """What an experiment has found, for a terminal."""
-
-    def title(self, record: Record) -> str:
-        return ""
-
-    def heading(self, text: str) -> str:
-        return f"\n  {text}"
-
-    def paragraph(self, text: str) -> str:
-        return f"\n  {text}"
-
-    def table(self, head: Sequence[str], rows: Rows, kinds: Sequence[str] = ()) -> str:
-        cells = [list(head), *shown_rows(rows)]
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        numeric = numeric_columns(rows)
-        lines = []
-        for row in cells:
-            padded = (
-                cell.rjust(width) if right else cell.ljust(width)
-                for cell, width, right in zip(row, widths, numeric, strict=True)
-            )
-            lines.append("  " + "  ".join(padded).rstrip())
-        return "\n".join(lines)
-
-    def claims(self, claims: Sequence[Mapping[str, Any]]) -> str:
-        return "\n".join(
-            f"  {'yes' if one['holds'] else 'NO ':<3} {one['sentence']}"
-            + (f" ({one['measured']})" if one["measured"] else "")
-            for one in claims
-        )

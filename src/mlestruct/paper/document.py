@@ -1,14 +1,14 @@
-"""Records of experiments as documents: what is said and in which order, for every format.
+"""Records of experiments as Markdown: for the documentation, the terminal and, as HTML, the page.
 
-A `Writer` knows one format: HTML (`page.py`), Markdown (`markdown.py`) or the terminal's text
-(`command.py`).
+Tables, pictures and claims come from the JSON files. What needs an explanation is written by hand,
+in a file `notes.md` beside the JSON file of an experiment, and is put into its section.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from abc import ABC, abstractmethod
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,175 +16,20 @@ from typing import Any
 from .catalogue import NAMES
 from .contract import ReproductionError
 from .runner import Record
+from .store import write_json, write_text
 
 Rows = Sequence[Sequence[Any]]
 
-MADE = ("setting", "environment", "parts")
+NOTES = "notes.md"
+HEAD = """# The paper, reproduced
+
+Every figure and table of *Bethe Learning of Conditional Random Fields via MAP Decoding*, published
+numbers beside ours. Written by `mlestruct reproduce all{quick} --markdown FILE` from the files in
+`{folder}/`: tables and claims from the JSON files, explanations from `notes.md` beside them.
+"""
 
 
-class Writer(ABC):
-    """One format. Every method returns a block of text."""
-
-    @abstractmethod
-    def title(self, record: Record) -> str: ...
-
-    @abstractmethod
-    def heading(self, text: str) -> str: ...
-
-    @abstractmethod
-    def paragraph(self, text: str) -> str: ...
-
-    @abstractmethod
-    def table(self, head: Sequence[str], rows: Rows, kinds: Sequence[str] = ()) -> str:
-        """`kinds` has a word for each row that may decide its looks."""
-
-    @abstractmethod
-    def claims(self, claims: Sequence[Mapping[str, Any]]) -> str: ...
-
-    def picture(self, record: Record, picture: Mapping[str, Any]) -> str:
-        return ""
-
-    def notes(self, record: Record) -> str:
-        """Hand-written explanations, where the format has a place for them."""
-        return ""
-
-    def details(self, lines: Sequence[str]) -> str:
-        return ""
-
-
-def section(record: Record, writer: Writer) -> str:
-    """Everything about one experiment."""
-    blocks = [
-        writer.title(record),
-        *(writer.paragraph(sentence) for sentence in record["summary"]),
-        writer.notes(record),
-        *(writer.picture(record, picture) for picture in record["pictures"]),
-    ]
-    if record["comparisons"]:
-        blocks += [writer.heading("Beside the published numbers"), comparisons(record, writer)]
-    if record["claims"]:
-        blocks += [writer.heading("Claims"), writer.claims(record["claims"])]
-    for table in record["tables"]:
-        if "rows" in table:
-            blocks += [writer.heading(table["title"]), writer.table(table["head"], table["rows"])]
-    files = [f"{record['name']}.json", *(table["file"] for table in record["tables"])]
-    made = [f"{key.capitalize()}: {listed(record[key])}" for key in MADE]
-    blocks.append(writer.details([*made, f"Files: {', '.join(files)}"]))
-    return "\n".join(block for block in blocks if block)
-
-
-def overview(records: Sequence[Record]) -> tuple[list[str], list[list[str]]]:
-    """Heads and rows: how the experiments compare with the paper, and what holds."""
-    head = ["", "in the paper", "published numbers: ours are", "claims that hold", "seconds"]
-    rows = []
-    for record in records:
-        held = [one["holds"] for one in record["claims"]]
-        rows.append(
-            [
-                record["name"],
-                record["place"],
-                counted(record["comparisons"]),
-                f"{sum(held)} of {len(held)}",
-                shown(record["seconds"]),
-            ]
-        )
-    return head, rows
-
-
-def counted(comparisons: Sequence[Mapping[str, Any]]) -> str:
-    """How many published numbers of the paper's method ours are better than, and so on."""
-    found = [one["verdict"] for one in comparisons if one["whose"] == "ours"]
-    words = {
-        "better": "better",
-        "equal": "equal",
-        "worse": "worse",
-        "other": "not comparable as better or worse",
-        "missing": "not measured",
-    }
-    told = [f"{found.count(kind)} {text}" for kind, text in words.items() if kind in found]
-    return ", ".join(told) or "not compared"
-
-
-# ---------------------------------------------------------------------- published numbers
-def comparisons(record: Record, writer: Writer) -> str:
-    """Published numbers beside ours; the range only if there is one."""
-    found = record["comparisons"]
-    ranges = any(one["spread"] is not None for one in found)
-    head = ["", "published", "ours", *(["range"] if ranges else []), "difference"]
-    rows = []
-    for one in found:
-        spread = "" if one["spread"] is None else " to ".join(map(shown, one["spread"]))
-        row = [one["what"], _as_printed(one), shown(one["ours"]), *([spread] if ranges else [])]
-        rows.append([*row, difference(one)])
-    return writer.table(head, rows, [f"{one['whose']} {one['verdict']}" for one in found])
-
-
-def difference(one: Mapping[str, Any]) -> str:
-    """How ours relates to the published value, in words."""
-    verdict, ours, published, spread = (one[k] for k in ("verdict", "ours", "published", "spread"))
-    if verdict in ("better", "worse"):
-        said = f"{verdict} by {abs(ours - published):.2g}"
-        if spread is not None and spread[0] <= published <= spread[1]:
-            said += "; published value within the range"
-    else:
-        said = {"equal": "equal in the published digits", "other": "", "missing": "not measured"}[
-            verdict
-        ]
-    return "; ".join(text for text in (said, one["note"]) if text)
-
-
-def _as_printed(one: Mapping[str, Any]) -> str:
-    """A published number with its digits."""
-    digit = one["digit"]
-    if not 0.0 < digit < 1.0 or not one["published"]:
-        return f"{one['published']:g}"
-    return f"{one['published']:.{math.ceil(-math.log10(digit) - 1e-9)}f}"
-
-
-# ---------------------------------------------------------------------- numbers as text
-def shown(value: Any) -> str:
-    """A cell of a table; numbers have four digits."""
-    if value is None:
-        return "\u2013"  # a dash
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def shown_rows(rows: Rows) -> list[list[str]]:
-    """All cells; the numbers of a column have the same decimals where they are of one size."""
-    columns = [_shown_column(column) for column in zip(*rows, strict=True)]
-    return [list(row) for row in zip(*columns, strict=True)]
-
-
-def _shown_column(values: Sequence[Any]) -> list[str]:
-    sizes = [abs(value) for value in values if isinstance(value, float) and value]
-    if not sizes or min(sizes) < 0.01 * max(sizes) or not 1e-3 <= max(sizes) < 1e5:
-        return [shown(value) for value in values]
-    decimals = max(0, 3 - math.floor(math.log10(max(sizes))))
-    return [f"{v:.{decimals}f}" if isinstance(v, float) else shown(v) for v in values]
-
-
-def numeric_columns(rows: Rows) -> list[bool]:
-    """Which columns hold numbers, which are set to the right."""
-    return [
-        any(isinstance(value, int | float) and not isinstance(value, bool) for value in column)
-        for column in zip(*rows, strict=True)
-    ]
-
-
-def listed(values: Mapping[str, Any]) -> str:
-    """A setting in one line."""
-
-    def one(value: Any) -> str:
-        if isinstance(value, list):
-            return ", ".join(one(item) for item in value)
-        return "{" + listed(value) + "}" if isinstance(value, Mapping) else shown(value)
-
-    return "; ".join(f"{key.replace('_', ' ')}: {one(value)}" for key, value in values.items())
-
-
-# ---------------------------------------------------------------------- records of a folder
+# ---------------------------------------------------------------------- files
 def read_records(folder: Path) -> list[Record]:
     """Records of all experiments that a folder holds, in the order of the catalogue."""
     files = [folder / name / f"{name}.json" for name in NAMES]
@@ -199,3 +44,183 @@ def _read(file: Path) -> Record:
             f"{file} cannot be read ({error}): remove it and run its experiment again"
         ) from None
     return record
+
+
+def check_markdown(file: Path, out: Path) -> None:
+    """Whether a Markdown file of this name can go beside the results in `out`."""
+    folder = file.with_suffix("")
+    if folder == file:
+        raise ReproductionError(f"--markdown: {file} needs an ending, such as .md")
+    if folder.resolve() == out.resolve():
+        raise ReproductionError(f"--markdown: {folder} is the folder of results; take another name")
+    if not file.parent.is_dir():
+        raise FileNotFoundError(f"--markdown: the folder {file.parent} does not exist")
+
+
+def write_markdown(out: Path, file: Path) -> None:
+    """Write `file`, and beside it a folder of the same name with records and pictures.
+
+    Pictures in which real data can be seen stay where they are: the data is not ours to ship.
+    """
+    folder = file.with_suffix("")
+    records = read_records(out)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in NAMES:  # what an earlier run has left, and nothing else
+        for old in [folder / name / f"{name}.json", *(folder / name).glob("*.png")]:
+            old.unlink(missing_ok=True)
+    for record in records:
+        target = folder / record["name"]
+        target.mkdir(exist_ok=True)
+        write_json(target / f"{record['name']}.json", record)
+        for picture in record["pictures"]:
+            if not picture["shows_data"]:
+                shutil.copyfile(out / record["name"] / picture["file"], target / picture["file"])
+    write_text(file, markdown(folder))
+
+
+# ---------------------------------------------------------------------- the document
+def markdown(folder: Path) -> str:
+    """The text for the records and notes in a folder, beside which it will be."""
+    records = read_records(folder)
+    quick = " --quick" if any(record["quick"] for record in records) else ""
+    blocks = [HEAD.format(quick=quick, folder=folder.name), overview(records)]
+    return "\n".join([*blocks, *(section(record, folder) for record in records)])
+
+
+def overview(records: Sequence[Record]) -> str:
+    """How the experiments compare with the paper, and what holds."""
+    head = ["", "in the paper", "published numbers: ours are", "claims that hold", "seconds"]
+    rows = []
+    for record in records:
+        name, held = record["name"], [one["holds"] for one in record["claims"]]
+        numbers, claims = counted(record["comparisons"]), f"{sum(held)} of {len(held)}"
+        rows.append([f"[{name}](#{name})", record["place"], numbers, claims, record["seconds"]])
+    return table(head, rows)
+
+
+def counted(comparisons: Sequence[Mapping[str, Any]]) -> str:
+    """How many published numbers of the paper's method ours are better than, and so on."""
+    found = [one["verdict"] for one in comparisons if one["whose"] == "ours"]
+    words = {"other": "not comparable as better or worse", "missing": "not measured"}
+    kinds = ("better", "equal", "worse", "other", "missing")
+    told = [f"{found.count(kind)} {words.get(kind, kind)}" for kind in kinds if kind in found]
+    return ", ".join(told) or "not compared"
+
+
+def section(record: Record, folder: Path, ship: bool = True) -> str:
+    """Everything about one experiment.
+
+    folder : of records, pictures and notes
+    ship : without the pictures in which real data can be seen
+    """
+    name, quick = record["name"], " --quick" if record["quick"] else ""
+    command = f"`mlestruct reproduce {name}{quick}`"
+    seconds = f"{shown(record['seconds'])} seconds"
+    notes = folder / name / NOTES
+    blocks = [
+        f"## {name}\n",
+        f"{record['title']} ({record['place']}). {command}, {seconds}.\n",
+        *(f"{sentence}\n" for sentence in record["summary"]),
+        *([notes.read_text(encoding="utf-8")] if notes.is_file() else []),
+    ]
+    for picture in record["pictures"]:
+        if ship and picture["shows_data"]:
+            blocks.append(f"*{picture['caption']}* (`{picture['file']}`: written, not shipped)\n")
+        else:
+            blocks.append(f"![{picture['caption']}]({folder.name}/{name}/{picture['file']})\n")
+    if record["comparisons"]:
+        blocks += ["**Beside the published numbers**\n", comparison_table(record["comparisons"])]
+    if record["claims"]:
+        blocks += ["**Claims**\n", *map(_claim, record["claims"]), ""]
+    for one in record["tables"]:
+        if "rows" in one:
+            blocks += [f"**{one['title']}**\n", table(one["head"], one["rows"])]
+    files = [f"{name}.json", *(one["file"] for one in record["tables"])]
+    made = [f"{key.capitalize()}: {listed(record[key])}.\n" for key in MADE]
+    return "\n".join([*blocks, DETAILS, *made, f"Files: {', '.join(files)}.\n", "</details>\n"])
+
+
+MADE = ("setting", "environment", "parts")
+DETAILS = "<details><summary>How it was made</summary>\n"
+
+
+def _claim(one: Mapping[str, Any]) -> str:
+    measured = f" ({one['measured']})" if one["measured"] else ""
+    return f"* **{'yes' if one['holds'] else 'no'}**: {one['sentence']}{measured}"
+
+
+# ---------------------------------------------------------------------- published numbers
+def comparison_table(comparisons: Sequence[Mapping[str, Any]]) -> str:
+    """Published numbers beside ours; those of methods that the paper compares with in italics."""
+    rows = []
+    for one in comparisons:
+        what = one["what"] if one["whose"] == "ours" else f"*{one['what']}*"
+        spread = "" if one["spread"] is None else " to ".join(map(shown, one["spread"]))
+        rows.append([what, _as_printed(one), shown(one["ours"]), spread, difference(one)])
+    return table(["", "published", "ours", "range", "difference"], rows)
+
+
+def difference(one: Mapping[str, Any]) -> str:
+    """How ours relates to the published value, in words."""
+    verdict, ours, published, spread = (one[k] for k in ("verdict", "ours", "published", "spread"))
+    said = {"equal": "equal in the published digits", "missing": "not measured"}.get(verdict, "")
+    if verdict in ("better", "worse"):
+        said = f"{verdict} by {abs(ours - published):.2g}"
+        if spread is not None and spread[0] <= published <= spread[1]:
+            said += "; published value within the range"
+    return "; ".join(text for text in (said, one["note"]) if text)
+
+
+def _as_printed(one: Mapping[str, Any]) -> str:
+    """A published number with its digits."""
+    digit = one["digit"]
+    if not 0.0 < digit < 1.0 or not one["published"]:
+        return f"{one['published']:g}"
+    return f"{one['published']:.{math.ceil(-math.log10(digit) - 1e-9)}f}"
+
+
+# ---------------------------------------------------------------------- tables and numbers
+def table(head: Sequence[str], rows: Rows) -> str:
+    """Columns side by side; those with numbers are set to the right."""
+    columns = list(zip(*rows, strict=True)) or [() for _ in head]
+    lines = [[str(name).replace("|", "\\|")] for name in head]
+    right = [any(_is_number(value) for value in column) for column in columns]
+    for line, column, numeric in zip(lines, columns, right, strict=True):
+        line += [cell.replace("|", "\\|") for cell in shown_column(column)]
+        width = max(map(len, line))
+        line[:] = [cell.rjust(width) if numeric else cell.ljust(width) for cell in line]
+        line.insert(1, "-" * (width - 1) + (":" if numeric else "-"))
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in zip(*lines, strict=True)) + "\n"
+
+
+def shown(value: Any) -> str:
+    """A cell of a table; numbers have four digits."""
+    if value is None:
+        return "\u2013"  # a dash
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def shown_column(values: Sequence[Any]) -> list[str]:
+    """Numbers have the same decimals where they are of one size."""
+    sizes = [abs(value) for value in values if isinstance(value, float) and value]
+    if not sizes or min(sizes) < 0.01 * max(sizes) or not 1e-3 <= max(sizes) < 1e5:
+        return [shown(value) for value in values]
+    decimals = max(0, 3 - math.floor(math.log10(max(sizes))))
+    return [f"{v:.{decimals}f}" if isinstance(v, float) else shown(v) for v in values]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def listed(values: Mapping[str, Any]) -> str:
+    """A setting in one line."""
+
+    def one(value: Any) -> str:
+        if isinstance(value, list):
+            return ", ".join(one(item) for item in value)
+        return "{" + listed(value) + "}" if isinstance(value, Mapping) else shown(value)
+
+    return "; ".join(f"{key.replace('_', ' ')}: {one(value)}" for key, value in values.items())

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
-from typing import Any
 
-from .document import Rows, Writer, numeric_columns, overview, read_records, section, shown_rows
+from .document import overview, read_records, section
 from .runner import Record
 from .store import write_text
 
@@ -32,7 +32,7 @@ th, td { padding: .28rem .7rem; border-bottom: 1px solid var(--line); text-align
   vertical-align: top; }
 th { font-weight: 600; border-bottom: 2px solid var(--line); }
 td.number, th.number { text-align: right; white-space: nowrap; }
-tr.rival td:first-child { color: var(--soft); }
+td em { color: var(--soft); font-style: normal; }
 .yes, tr.better td:last-child, tr.equal td:last-child { color: var(--good); }
 .no, tr.worse td:last-child { color: var(--bad); }
 figure { margin: 1.4rem 0; } figcaption { color: var(--soft); font-size: .88rem; }
@@ -52,19 +52,17 @@ def write_page(folder: Path, failed: Mapping[str, str] | None = None) -> Path:
 
 def page(records: Sequence[Record], folder: Path, failed: Mapping[str, str]) -> str:
     """The whole page."""
-    writer = Html(folder)
     quick = bool(records) and all(record["quick"] for record in records)
     kind = "Small problems on generated data; for published numbers run without --quick. "
-    head, rows = overview(records)
     body = [
         "<h1>Bethe Learning of Conditional Random Fields via MAP Decoding, reproduced</h1>",
         f'<p class="soft">{kind if quick else ""}Written by <code>mlestruct reproduce</code>.</p>',
-        writer.table(head, rows, links=True),
+        html(overview(records), folder),
         *(
             f'<p class="no"><b>{escape(name)} failed:</b> {escape(why)}</p>'
             for name, why in failed.items()
         ),
-        *(section(record, writer) for record in records),
+        *(html(section(record, folder, ship=False), folder) for record in records),
     ]
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -74,66 +72,61 @@ def page(records: Sequence[Record], folder: Path, failed: Mapping[str, str]) -> 
     )
 
 
-class Html(Writer):
-    """HTML, with the pictures of a folder inside."""
+# ---------------------------------------------------------------------- Markdown to HTML
+def html(markdown: str, folder: Path) -> str:
+    """The Markdown that `document.py` writes, with the pictures of the folder inside."""
+    return "\n".join(_block(text, folder) for text in re.split(r"\n{2,}", markdown.strip()))
 
-    def __init__(self, folder: Path):
-        self.folder = folder
 
-    def title(self, record: Record) -> str:
-        name, quick = escape(record["name"]), " --quick" if record["quick"] else ""
-        return (
-            f'<h2 id="{name}">{escape(record["title"])}</h2>\n'
-            f'<p class="soft">{escape(record["place"])} · '
-            f"<code>mlestruct reproduce {name}{quick}</code> · {record['seconds']:.4g} s</p>"
+def _block(text: str, folder: Path) -> str:
+    if text.startswith(("<details>", "</details>")):
+        return text
+    if text.startswith("## "):
+        return f'<h2 id="{escape(text[3:])}">{escape(text[3:])}</h2>'
+    if text.startswith("|"):
+        return _table(text)
+    if text.startswith("* "):
+        items = "".join(f"<li>{_inline(item[2:])}</li>" for item in text.split("\n"))
+        return f'<ul class="claims">{items}</ul>'
+    if heading := re.fullmatch(r"\*\*(.*)\*\*", text):
+        return f"<h3>{_inline(heading[1])}</h3>"
+    if picture := re.fullmatch(r"!\[(.*)\]\((.*)\)", text):
+        return _picture(escape(picture[1]), folder.joinpath(*Path(picture[2]).parts[-2:]))
+    soft = re.match(r"(Setting|Environment|Parts|Files): ", text)
+    look = ' class="soft"' if soft else ""
+    return f"<p{look}>{_inline(text)}</p>"
+
+
+def _picture(caption: str, file: Path) -> str:
+    if not file.is_file():
+        return f'<p class="no">{escape(file.name)} is missing.</p>'
+    data = base64.b64encode(file.read_bytes()).decode("ascii")
+    return (
+        f'<figure><img alt="{caption}" src="data:image/png;base64,{data}">'
+        f"<figcaption>{caption}</figcaption></figure>"
+    )
+
+
+def _table(text: str) -> str:
+    head, rule, *rows = (
+        [cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        for line in text.split("\n")
+    )
+    looks = [' class="number"' if cell.endswith(":") else "" for cell in rule]
+    lines = []
+    for tag, row in [("th", head), *(("td", row) for row in rows)]:
+        kind = re.match("better|equal|worse", row[-1])
+        cells = "".join(
+            f"<{tag}{look}>{_inline(cell)}</{tag}>" for cell, look in zip(row, looks, strict=True)
         )
+        lines.append(f'<tr class="{kind[0] if kind else ""}">{cells}</tr>')
+    return f'<div class="scroll"><table>{"".join(lines)}</table></div>'
 
-    def heading(self, text: str) -> str:
-        return f"<h3>{escape(text)}</h3>"
 
-    def paragraph(self, text: str) -> str:
-        return f"<p>{escape(text)}</p>"
-
-    def picture(self, record: Record, picture: Mapping[str, Any]) -> str:
-        file = self.folder / record["name"] / picture["file"]
-        if not file.is_file():
-            return f'<p class="no">{escape(picture["file"])} is missing.</p>'
-        data = base64.b64encode(file.read_bytes()).decode("ascii")
-        caption = escape(picture["caption"])
-        return (
-            f'<figure><img alt="{caption}" src="data:image/png;base64,{data}">'
-            f"<figcaption>{caption}</figcaption></figure>"
-        )
-
-    def table(
-        self, head: Sequence[str], rows: Rows, kinds: Sequence[str] = (), links: bool = False
-    ) -> str:
-        """`links` says that the first column names sections."""
-        right = numeric_columns(rows) or [False] * len(head)
-
-        looks = [' class="number"' if number else "" for number in right]
-
-        def line(tag: str, cells: Sequence[str]) -> str:
-            pairs = zip(cells, looks, strict=True)
-            return "".join(f"<{tag}{look}>{cell}</{tag}>" for cell, look in pairs)
-
-        body = ""
-        for row, kind in zip(shown_rows(rows), kinds or [""] * len(rows), strict=True):
-            cells = [escape(cell) for cell in row]
-            if links:
-                cells[0] = f'<a href="#{cells[0]}">{cells[0]}</a>'
-            body += f'<tr class="{kind}">{line("td", cells)}</tr>'
-        top = f"<tr>{line('th', [escape(name) for name in head])}</tr>"
-        return f'<div class="scroll"><table>{top}{body}</table></div>'
-
-    def claims(self, claims: Sequence[Mapping[str, Any]]) -> str:
-        items = []
-        for one in claims:
-            word, measured = "yes" if one["holds"] else "no", escape(one["measured"])
-            more = f' <span class="soft">({measured})</span>' if measured else ""
-            items.append(f'<li><b class="{word}">{word}</b> {escape(one["sentence"])}{more}</li>')
-        return f'<ul class="claims">{"".join(items)}</ul>'
-
-    def details(self, lines: Sequence[str]) -> str:
-        inner = "".join(f'<p class="soft">{escape(line)}</p>' for line in lines)
-        return f"<details><summary>How it was made</summary>{inner}</details>"
+def _inline(text: str) -> str:
+    """Yes and no, links, code and emphasis."""
+    text = escape(text)
+    text = re.sub(r"^\*\*(yes|no)\*\*: ", r'<b class="\1">\1</b> ', text)
+    text = re.sub(r"\[(.+?)\]\((#.+?)\)", r'<a href="\2">\1</a>', text)
+    text = re.sub(r"`(.+?)`", r"<code>\1</code>", text)
+    return re.sub(r"(?<!\*)\*([^*]+)\*", r"<em>\1</em>", text)

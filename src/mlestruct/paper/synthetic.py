@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -73,21 +72,20 @@ class Synthetic(Experiment):
 
     def outcome(self, setting: Setting, found: Mapping[str, Any]) -> Outcome:
         results = Likelihoods(setting, found)
-        states = list(results.states().values())
-        counts = {kind: states.count(kind) for kind in ("proven", "open", "failed")}
+        counts, widest = results.counts(), results.widest
         return Outcome(
             [
-                f"Of {len(states)} inequalities between reweighted, exact and Bethe likelihoods, "
-                f"{counts['proven']} are proven by certificates, {counts['open']} are open and "
-                f"{counts['failed']} failed; the widest certified interval is "
-                f"{results.widest:.1g} per sample.",
+                f"Of {sum(counts.values())} inequalities between reweighted, exact and Bethe "
+                f"likelihoods, {counts['proven']} are proven by certificates, {counts['open']} are "
+                f"open and {counts['failed']} failed; the widest certified interval is "
+                f"{widest:.1g} per sample.",
             ],
             [*shown_tables(results), long_table(results)],
             pictures(results),
             claims=claims(results),
             numbers={
                 "inequalities": counts,
-                "widest certified interval": results.widest,
+                "widest certified interval": widest,
                 "fits that did not converge": results.not_converged,
             },
         )
@@ -98,24 +96,6 @@ def part_name(regime: str, seed: int) -> str:
 
 
 # ---------------------------------------------------------------------- one set of samples
-@dataclass(frozen=True)
-class Interval:
-    """Where a log-likelihood per sample provably lies."""
-
-    lower: float
-    upper: float
-
-    @property
-    def value(self) -> float:
-        return 0.5 * (self.lower + self.upper)
-
-    def compare(self, other: Interval) -> str:
-        """Whether this is at most `other`; the likelihoods are rounded to about 1e-10."""
-        if self.upper <= other.lower:
-            return "proven"
-        return "open" if self.lower <= other.upper + 1e-10 else "failed"
-
-
 def fit_all(setting: Setting, regime: str, seed: int) -> list[dict[str, Any]]:
     """All sizes; smaller sets of samples are the beginning of larger ones."""
     sizes = setting["sizes"]
@@ -155,12 +135,12 @@ def one_point(Y: NDArray[np.int64], alpha: float, tol: float) -> dict[str, Any]:
         missed += not model.converged_
         best = float(model.objective_)
         values[f"{name} optimum"] = [(best - model.duality_gap_) / n, best / n]
-        for kind, interval in likelihoods_at(model.coef_, matched, n, alpha).items():
-            values[f"{kind} at {name}"] = [interval.lower, interval.upper]
+        for kind, ends in likelihoods_at(model.coef_, matched, n, alpha).items():
+            values[f"{kind} at {name}"] = ends
     return {"samples": n, "values": values, "not_converged": missed}
 
 
-def likelihoods_at(theta: Floats, matched: Floats, n: int, alpha: float) -> dict[str, Interval]:
+def likelihoods_at(theta: Floats, matched: Floats, n: int, alpha: float) -> dict[str, list[float]]:
     """The three regularised likelihoods per sample; `matched` counts the samples with each pair."""
     side = round(len(theta) ** 0.5)
     rest = (float(theta @ matched) - 0.5 * alpha * float(theta @ theta)) / n
@@ -169,44 +149,39 @@ def likelihoods_at(theta: Floats, matched: Floats, n: int, alpha: float) -> dict
         structure = BipartiteMatching((side, side), rho)
         answer = marginals(structure, theta, method, tol=1e-9)
         top = answer.log_partition + answer.gap
-        found[kind] = Interval(rest - top, rest - answer.log_partition)
+        found[kind] = [rest - top, rest - answer.log_partition]
     return found
 
 
 # ---------------------------------------------------------------------- all of them
 class Likelihoods:
-    """Intervals by regime, number of samples, seed and name."""
+    """Intervals by name, arrays of shape (n_regimes, n_seeds, n_sizes, 2)."""
 
     def __init__(self, setting: Setting, found: Mapping[str, Any]):
         self.sizes, self.seeds = setting["sizes"], setting["seeds"]
         self.regimes = list(setting["regimes"])
-        self.points: dict[tuple[str, int, int], dict[str, Interval]] = {}
-        self.not_converged = 0
-        for regime in self.regimes:
-            for seed in range(self.seeds):
-                for data in found[part_name(regime, seed)]:
-                    values = {name: Interval(*ends) for name, ends in data["values"].items()}
-                    self.points[regime, data["samples"], seed] = values
-                    self.not_converged += data["not_converged"]
-
-    def states(self) -> dict[str, str]:
-        """Every inequality at every point, and what became of it."""
-        return {
-            f"{low} <= {high} at {regime}, {n} samples, seed {seed}": values[low].compare(
-                values[high]
-            )
-            for (regime, n, seed), values in self.points.items()
-            for low, high in INEQUALITIES
+        points = [[found[part_name(r, seed)] for seed in range(self.seeds)] for r in self.regimes]
+        self.ends = {
+            name: np.array([[[p["values"][name] for p in part] for part in row] for row in points])
+            for name in points[0][0][0]["values"]
         }
+        self.not_converged = sum(p["not_converged"] for row in points for part in row for p in part)
+
+    def compared(self, low: str, high: str) -> NDArray[np.str_]:
+        """Of every point whether low <= high is proven; likelihoods are rounded to about 1e-10."""
+        one, other = self.ends[low], self.ends[high]
+        possible = one[..., 0] <= other[..., 1] + 1e-10
+        proven = one[..., 1] <= other[..., 0]
+        return np.where(proven, "proven", np.where(possible, "open", "failed"))
+
+    def counts(self) -> dict[str, int]:
+        """How many inequalities are proven, open and failed."""
+        found = np.array([self.compared(low, high) for low, high in INEQUALITIES])
+        return {state: int((found == state).sum()) for state in ("proven", "open", "failed")}
 
     def table(self, regime: str, name: str) -> Floats:
         """Values of shape (n_seeds, n_sizes)."""
-        return np.array(
-            [
-                [self.points[regime, n, seed][name].value for n in self.sizes]
-                for seed in range(self.seeds)
-            ]
-        )
+        return np.asarray(self.ends[name][self.regimes.index(regime)].mean(axis=-1))
 
     def shortfall(self, regime: str, kind: str) -> float:
         """How far an estimate is below the exact optimum at worst, as a share of it."""
@@ -216,42 +191,36 @@ class Likelihoods:
     @property
     def widest(self) -> float:
         """The widest interval."""
-        return max(v.upper - v.lower for values in self.points.values() for v in values.values())
+        return float(max(np.ptp(ends, axis=-1).max() for ends in self.ends.values()))
 
 
 def claims(results: Likelihoods) -> list[Claim]:
-    states = results.states()
-    others = "".join(f"; {s}: {where}" for where, s in states.items() if s != "proven")
+    counts = results.counts()
+    above = results.compared("exact at RW", "exact at Bethe") == "proven"
     found = [
         Claim(
             "RW <= exact <= Bethe, at the optima and at every estimate",
-            "failed" not in states.values(),
-            f"{list(states.values()).count('proven')} of {len(states)} inequalities proven{others}",
-        )
-    ]
-    for regime in (HIGH, LOW):
-        points = [values for (name, _, _), values in results.points.items() if name == regime]
-        above = sum(v["exact at RW"].compare(v["exact at Bethe"]) == "proven" for v in points)
-        found.append(
+            counts["failed"] == 0,
+            f"{counts['proven']} of {sum(counts.values())} inequalities proven, "
+            f"{counts['failed']} failed",
+        ),
+        *(
             Claim(
                 f"{regime}: the Bethe estimate is better than the RW estimate",
-                above == len(points),
-                f"exact likelihood proven higher at {above} of {len(points)} points",
+                bool(points.all()),
+                f"exact likelihood proven higher at {points.sum()} of {points.size} points",
             )
-        )
+            for regime, points in zip(results.regimes, above, strict=True)
+        ),
+    ]
     for regime, kinds, text in (
         (HIGH, ("Bethe",), "the Bethe estimate is nearly as good as the exact one"),
         (LOW, ("Bethe", "RW"), "all estimates have about the same likelihood"),
     ):
         shares = {kind: results.shortfall(regime, kind) for kind in kinds}
         told = ", ".join(f"{kind} {100 * share:.2g} %" for kind, share in shares.items())
-        found.append(
-            Claim(
-                f"{regime}: {text}",
-                max(shares.values()) <= ALIKE,
-                f"at most below the exact optimum: {told}; {ALIKE:.0%} counts as alike",
-            )
-        )
+        measured = f"at most below the exact optimum: {told}; {ALIKE:.0%} counts as alike"
+        found.append(Claim(f"{regime}: {text}", max(shares.values()) <= ALIKE, measured))
     return found
 
 
@@ -291,13 +260,14 @@ def shown_tables(results: Likelihoods) -> list[Table]:
 
 def long_table(results: Likelihoods) -> Table:
     """All intervals."""
-    names = list(next(iter(results.points.values())))
-    head = ["regime", "samples", "seed"]
-    head += [f"{name}, {end}" for name in names for end in ("lower", "upper")]
     rows = [
-        [*point, *(end for name in names for end in (values[name].lower, values[name].upper))]
-        for point, values in results.points.items()
+        [regime, n, seed, *(end for ends in results.ends.values() for end in ends[r, seed, k])]
+        for r, regime in enumerate(results.regimes)
+        for seed in range(results.seeds)
+        for k, n in enumerate(results.sizes)
     ]
+    ends = [f"{name}, {end}" for name in results.ends for end in ("lower", "upper")]
+    head = ["regime", "samples", "seed", *ends]
     return Table("intervals", "all certified intervals", head, rows, shown=False)
 
 
