@@ -12,7 +12,6 @@ from mlestruct.baselines import StructuredPerceptron, StructuredSVM
 from mlestruct.datasets import Campus, generate_campus, write_campus
 from mlestruct.metrics import pair_roc
 from mlestruct.paper.roommates import Roommates, data, methods
-from mlestruct.paper.roommates.claims import ITEMS, LOW_RATES, dominates, rates_within
 from mlestruct.paper.roommates.data import OWN, Years
 from mlestruct.paper.roommates.evaluation import (
     accepted,
@@ -23,7 +22,18 @@ from mlestruct.paper.roommates.evaluation import (
     score_table,
 )
 from mlestruct.paper.roommates.experiment import families
-from mlestruct.paper.roommates.results import IN_RANGE, RIVALS, STRONG, TRIED, ranks, read_results
+from mlestruct.paper.roommates.results import (
+    IN_RANGE,
+    ITEMS,
+    LOW_RATES,
+    RIVALS,
+    STRONG,
+    TRIED,
+    dominates,
+    ranks,
+    rates_within,
+    read_results,
+)
 from mlestruct.paper.store import plain
 
 TINY = {
@@ -220,9 +230,9 @@ def test_lambda_is_kept_when_years_are_added(campus, monkeypatch):
 
     monkeypatch.setattr(methods, "StructuredSVM", recording)
     years = Years.of(campus)
-    stops, best = methods.svm_stops(50.0, 2, years[:1], averaging=False)
+    stops, best = methods.svm_stops(False, 50.0, 2, years[:1])
     assert sorted(stops) == [1, 2]
-    methods.svm_stops(50.0, 2, years[:2], averaging=True)
+    methods.svm_stops(True, 50.0, 2, years[:2])
     assert asked == [50.0, 100.0]
     X, Y = years[:1].X, years[:1].Y
     crf = MatchingCRF(alpha=50.0, polytope="exact", max_iter=2, tol=1e-12, random_state=0)
@@ -237,9 +247,9 @@ def test_passes_of_one_fit_are_those_of_shorter_fits(campus):
     for count in (1, 2, 3):
         short = methods.perceptron_stops(1.0, count, years)
         np.testing.assert_allclose(long[count], short[count], rtol=1e-12)
-    long, _ = methods.svm_stops(1e3, 4, years, averaging=True)
+    long, _ = methods.svm_stops(True, 1e3, 4, years)
     for count in (1, 2, 3):
-        short, _ = methods.svm_stops(1e3, count, years, averaging=True)
+        short, _ = methods.svm_stops(True, 1e3, count, years)
         np.testing.assert_allclose(long[count], short[count], rtol=1e-12)
 
 
@@ -312,4 +322,4 @@ def test_hamming_error_is_that_of_the_best_matching():
 
 
 def test_equal_weights_share_a_rank():
-    assert ranks(np.array([-0.5, 0.0, -1.0, 0.0])) == [2, 3, 1, 3]
+    assert ranks(np.array([-0.5, 0.0, -1.0, 0.0])).tolist() == [2, 3, 1, 3]

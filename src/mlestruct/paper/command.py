@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
-from .catalogue import CATALOGUE, Entry, entry_of
+from .catalogue import CATALOGUE, NAMES, check_name, load
 from .contract import ReproductionError
 from .document import DETAILS, check_markdown, section, write_markdown
 from .page import write_page
@@ -48,7 +48,7 @@ def run_command(options: argparse.Namespace) -> int:
     if options.list:
         print(listing())
         return 0
-    entries = chosen(options.names)
+    names = chosen(options.names)
     if options.data is not None:
         if not options.data.is_dir():
             raise NotADirectoryError(f"--data: {options.data} is not a folder")
@@ -61,13 +61,13 @@ def run_command(options: argparse.Namespace) -> int:
         check_markdown(options.markdown, out)
     progress = Progress(options.quiet)
     failed: dict[str, str] = {}
-    for entry in entries:
+    for name in names:
         try:
-            record = reproduce(entry.load(), out, options.quick, options.fresh, progress)
+            record = reproduce(load(name), out, options.quick, options.fresh, progress)
         except Exception as error:
-            if len(entries) == 1:
+            if len(names) == 1:
                 raise
-            failed[entry.name] = f"{type(error).__name__}: {error}"
+            failed[name] = f"{type(error).__name__}: {error}"
             if not isinstance(error, ReproductionError | OSError | ImportError):
                 traceback.print_exc()
         else:
@@ -84,18 +84,18 @@ def run_command(options: argparse.Namespace) -> int:
 
 def listing() -> str:
     """Names and titles."""
-    width = max(len(entry.name) for entry in CATALOGUE)
-    return "\n".join(f"{entry.name:<{width}}  {entry.title}" for entry in CATALOGUE)
+    width = max(map(len, NAMES))
+    return "\n".join(f"{name:<{width}}  {title}" for name, (_, title) in CATALOGUE.items())
 
 
-def chosen(names: Sequence[str]) -> list[Entry]:
+def chosen(names: Sequence[str]) -> list[str]:
     """The experiments of these names, each once; "all" is all of them."""
     if not names:
         raise ReproductionError(f"name an experiment, or all:\n{listing()}")
-    if "all" in names:
-        return list(CATALOGUE)
-    wanted = {entry_of(name).name for name in names}
-    return [entry for entry in CATALOGUE if entry.name in wanted]
+    for name in names:
+        if name != "all":
+            check_name(name)
+    return [name for name in NAMES if name in names or "all" in names]
 
 
 def check_writable(folder: Path) -> None:

@@ -50,6 +50,13 @@ class Table:
     rows: Sequence[Sequence[Any]]
     shown: bool = True
 
+    @classmethod
+    def of(
+        cls, name: str, title: str, columns: Mapping[str, Sequence[Any]], shown: bool = True
+    ) -> Table:
+        """From columns of the same length, by their heads."""
+        return cls(name, title, list(columns), list(zip(*columns.values(), strict=True)), shown)
+
 
 @dataclass(frozen=True)
 class Comparison:

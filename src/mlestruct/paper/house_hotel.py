@@ -31,6 +31,7 @@ from .landmarks import (
     mean_of,
     name_of,
     plot_losses,
+    thirds_table,
     tuned_losses,
 )
 
@@ -98,7 +99,7 @@ class HouseHotel(Experiment):
                 *(_loss_table(name, rows, real) for name, rows in losses.items()),
                 _effort_table(setting, found),
                 _protocol_table(losses),
-                _raw_table(setting, found),
+                thirds_table(found),
             ],
             pictures=[_picture(setting, losses, real)],
             comparisons=compared(losses) if real else [],
@@ -173,8 +174,7 @@ def claims(means: Mapping[str, Mapping[str, float]]) -> list[Claim]:
     widest = max(abs(row["FW"][0] - row["lin.+l."][0]) for row in printed)
     apart = max(abs(row[PAPER] - row[HINGE]) for row in means.values())
     told = {
-        name: f"{row[PAPER]:.4f} at rho = 1, {row[CHOSEN]:.4f} with rho chosen, hinge "
-        f"{row[HINGE]:.4f}"
+        name: ", ".join(f"{column} {row[column]:.4f}" for column in (PAPER, CHOSEN, HINGE))
         for name, row in means.items()
     }
     house, hotel = means["house"], means["hotel"]
@@ -198,21 +198,12 @@ def claims(means: Mapping[str, Mapping[str, float]]) -> list[Claim]:
 
 # ---------------------------------------------------------------------- tables and the picture
 def _loss_table(name: str, losses: Mapping[Any, Mapping[str, Loss]], real: bool) -> Table:
-    published = published_rows(name) if real else {}
-    rows = [
-        [
-            gap,
-            *(loss.mean for loss in by_column.values()),
-            *(value for value, _ in published.get(gap, {}).values()),
-        ]
-        for gap, by_column in losses.items()
-    ]
-    return Table(
-        f"loss-{name}",
-        f"{name}: mean Hamming loss on test pairs by gap",
-        ["gap", *COLUMNS, *(f"published {key}" for key in (COLUMN_OF if real else ()))],
-        rows,
-    )
+    columns: dict[str, list[Any]] = {"gap": list(losses)}
+    for column in COLUMNS:
+        columns[column] = [row[column].mean for row in losses.values()]
+    for key in COLUMN_OF if real else ():
+        columns[f"published {key}"] = [row[key][0] for row in published_rows(name).values()]
+    return Table.of(f"loss-{name}", f"{name}: mean Hamming loss on test pairs by gap", columns)
 
 
 def _effort_table(setting: Setting, found: Mapping[str, Any]) -> Table:
@@ -239,20 +230,6 @@ def _protocol_table(losses: Losses) -> Table:
          "lowest ", "highest "],
         rows,
     )  # fmt: skip
-
-
-def _raw_table(setting: Setting, found: Mapping[str, Any]) -> Table:
-    rows = []
-    for name in setting["sequences"]:
-        for gap in setting["gaps"]:
-            for method in setting["methods"]:
-                result = found[part_name(name, gap, method)]
-                for third, chosen in enumerate(result["chosen"]):
-                    said = " ".join(f"{key}={value:.4g}" for key, value in chosen.items())
-                    values = [result[key][third] for key in ("validation", "test")]
-                    rows.append([name, gap, method, third, result["sizes"][third], said, *values])
-    head = ["sequence", "gap", "method", "test third", "test pairs", "chosen", "validation", "test"]
-    return Table("thirds", "Every test third", head, rows, shown=False)
 
 
 def _picture(setting: Setting, losses: Losses, real: bool) -> Picture:

@@ -32,7 +32,7 @@ from ..datasets import (
 )
 from ..models import BipartiteMatchingCRF
 from ..plotting.style import GREY, plot_band
-from .contract import Setting
+from .contract import Setting, Table
 
 REAL = "CMU landmarks"
 GENERATED = "generated"
@@ -342,6 +342,18 @@ def mean_of(losses: Sequence[Loss]) -> Loss:
         tuple(np.mean([loss.thirds for loss in losses], axis=0).tolist()),
         tuple(np.mean([loss.roles for loss in losses], axis=0).tolist()),
     )
+
+
+def thirds_table(found: Mapping[str, Result]) -> Table:
+    """Every test third of every part, with what was chosen."""
+    rows = []
+    for part, result in found.items():
+        for third, chosen in enumerate(result["chosen"]):
+            said = " ".join(f"{key}={value:.4g}" for key, value in chosen.items())
+            values = [result[key][third] for key in ("sizes", "validation", "test")]
+            rows.append([part, third, said, *values])
+    head = ["part", "test third", "chosen", "test pairs", "validation", "test"]
+    return Table("thirds", "Every test third", head, rows, shown=False)
 
 
 def plot_losses(

@@ -251,31 +251,19 @@ def claims(setting: Setting, traces: Mapping[float, Errors], limits: Errors) -> 
 
 # ---------------------------------------------------------------------- tables and the picture
 def trace_table(setting: Setting, beta: float, errors: Errors) -> Table:
-    columns = {}
+    columns: dict[str, Any] = {"MAP calls": setting["calls"]}
     for name in METHODS:
         columns[f"{name}, mean"] = means(errors[name])
         columns[f"{name}, median"] = np.median(errors[name], axis=0)
-    return Table(
-        f"traces at {beta:g}",
-        f"beta = {beta:g}: largest error of a marginal, mean and median of {setting['graphs']} "
-        "graphs",
-        ["MAP calls", *columns],
-        [
-            [calls, *(float(column[k]) for column in columns.values())]
-            for k, calls in enumerate(setting["calls"])
-        ],
-    )
+    title = f"beta = {beta:g}: largest error of a marginal, mean and median of {{}} graphs"
+    return Table.of(f"traces at {beta:g}", title.format(setting["graphs"]), columns)
 
 
 def limit_table(setting: Setting, limits: Errors) -> Table:
     names = [*(name for name in limits if name != STANDARD_ERROR), STANDARD_ERROR]
-    columns = [means(limits[name]) for name in names]
-    return Table(
-        "many calls",
-        f"mean error after {setting['many']} MAP calls, and at the optimum of the entropy",
-        ["beta", *names],
-        [[beta, *(float(c[k]) for c in columns)] for k, beta in enumerate(setting["betas"])],
-    )
+    columns: dict[str, Any] = {name: means(limits[name]) for name in names}
+    title = f"mean error after {setting['many']} MAP calls, and at the optimum of the entropy"
+    return Table.of("many calls", title, {"beta": setting["betas"], **columns})
 
 
 def long_table(setting: Setting, traces: Mapping[float, Errors], limits: Errors) -> Table:

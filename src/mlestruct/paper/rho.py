@@ -19,6 +19,7 @@ from .landmarks import (
     mean_of,
     name_of,
     plot_losses,
+    thirds_table,
     tuned_losses,
 )
 
@@ -49,21 +50,18 @@ class RhoTable(Experiment):
         ]
 
     def outcome(self, setting: Setting, found: Mapping[str, Any]) -> Outcome:
-        real, gap = is_real(setting), setting["gap"]
-        losses = {
-            rho: {gap: loss_of(found[part_name(gap, rho)]) for gap in setting["gaps"]}
-            for rho in setting["rhos"]
-        }
-        at_gap = {rho: by_gap[gap] for rho, by_gap in losses.items()}
+        real, gaps, rhos = is_real(setting), setting["gaps"], setting["rhos"]
+        losses = {rho: {gap: loss_of(found[part_name(gap, rho)]) for gap in gaps} for rho in rhos}
+        at_gap = {rho: by_gap[setting["gap"]] for rho, by_gap in losses.items()}
         means = {rho: mean_of(list(by_gap.values())) for rho, by_gap in losses.items()}
         short, fits = (sum(one[key] for one in found.values()) for key in ("unconverged", "fits"))
         return Outcome(
             summary=[f"{short} of {fits} fits stopped short of their tolerance."],
-            tables=[_table(setting, at_gap, means, real), _raw_table(losses)],
+            tables=[_table(setting, at_gap, means, real), thirds_table(found)],
             pictures=[_picture(setting, at_gap, means, real)],
             comparisons=compared(at_gap) if real else [],
             claims=[
-                little_difference(f"at gap {gap}", at_gap),
+                little_difference(f"at gap {setting['gap']}", at_gap),
                 little_difference("on average over gaps", means),
             ],
             numbers={
@@ -106,24 +104,18 @@ def little_difference(where: str, losses: Mapping[float, Loss]) -> Claim:
 def _table(
     setting: Setting, at_gap: Mapping[float, Loss], means: Mapping[float, Loss], real: bool
 ) -> Table:
-    rows: list[list[Any]] = []
-    for rho, ours in at_gap.items():
-        row = [rho, ours.mean, *ours.range, ours.role_mean]
-        rows.append([*row, *([PUBLISHED[rho]] if real else []), means[rho].mean])
-    head = ["rho", "loss", "lowest third", "highest third", "fit on one third"]
-    head += [*(["published"] if real else []), "mean over gaps"]
-    name = setting["sequences"][0]
-    return Table("loss-by-rho", f"{name}, gap {setting['gap']}: test loss by rho", head, rows)
-
-
-def _raw_table(losses: Mapping[float, Mapping[int, Loss]]) -> Table:
-    rows = [
-        [rho, gap, third, loss]
-        for rho, by_gap in losses.items()
-        for gap, found in by_gap.items()
-        for third, loss in enumerate(found.thirds)
-    ]
-    return Table("thirds", "Every test third", ["rho", "gap", "third", "loss"], rows, shown=False)
+    ours = list(at_gap.values())
+    columns: dict[str, list[Any]] = {
+        "rho": list(at_gap),
+        "loss": [loss.mean for loss in ours],
+        "lowest third": [loss.range[0] for loss in ours],
+        "highest third": [loss.range[1] for loss in ours],
+        "fit on one third": [loss.role_mean for loss in ours],
+        **({"published": [PUBLISHED[rho] for rho in at_gap]} if real else {}),
+        "mean over gaps": [loss.mean for loss in means.values()],
+    }
+    title = f"{setting['sequences'][0]}, gap {setting['gap']}: test loss by rho"
+    return Table.of("loss-by-rho", title, columns)
 
 
 def _picture(

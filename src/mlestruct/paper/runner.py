@@ -46,7 +46,7 @@ def reproduce(
     store = Store(folder, setting, fresh)
     parts = list(experiment.parts(setting))
     _check_names(parts)
-    kept = sum(part in store for part in parts)
+    kept = sum(part.name in store.kept for part in parts)
     told.say(f"\n{experiment.name}: {experiment.title}")
     if "data" in setting:
         why = f" ({setting['why']})" if "why" in setting else ""
@@ -54,14 +54,14 @@ def reproduce(
     if kept:
         told.say(f"  {kept} of {len(parts)} parts are there already")
     for k, part in enumerate(parts):
-        if part not in store:
+        if part.name not in store.kept:
             with told.working(f"  {experiment.name} {k + 1}/{len(parts)}  {part.name}"):
                 began = time.perf_counter()
                 with interruptible():
                     result = part.work()
                 store.keep(part, result, time.perf_counter() - began)
     with told.working("  tables and pictures"):
-        made = {part.name: store.get(part) for part in parts}
+        made = {part.name: store.kept[part.name] for part in parts}
         outcome = experiment.outcome(setting, {name: one["result"] for name, one in made.items()})
         record = _record(experiment, setting, quick, list(made.values()), outcome)
         _write(folder, outcome, record)

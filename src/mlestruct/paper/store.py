@@ -61,42 +61,39 @@ class Store:
     folder : of the experiment
     setting : of the results that are wanted
     fresh : forget what is there
+
+    Attributes
+    ----------
+    kept : by the name of a part: "result", "seconds", "finished" and "version"
     """
 
     def __init__(self, folder: Path, setting: Setting, fresh: bool = False):
         self.folder = folder / "parts"
         self.setting = plain(setting)
         self.folder.mkdir(parents=True, exist_ok=True)
-        if fresh:
-            for file in self.folder.glob("*.json"):
-                file.unlink()
-        self._known = {record["part"]: record for record in self._read()}
-
-    def _read(self) -> list[dict[str, Any]]:
-        records = []
+        self.kept: dict[str, dict[str, Any]] = {}
         for file in sorted(self.folder.glob("*.json")):
-            try:
-                record = json.loads(file.read_text(encoding="utf-8"))
-                other = record["setting"] != self.setting
-            except (ValueError, KeyError, TypeError) as error:
-                raise ReproductionError(
-                    f"{file} cannot be read ({error}): remove it, or start again with --fresh"
-                ) from None
-            if other:
-                told = _difference(record["setting"], self.setting)
-                raise OtherSetting(
-                    f"{file.parent} holds results of another setting ({told}): choose another "
-                    "--out, or start again with --fresh"
-                )
-            records.append(record)
-        return records
+            if fresh:
+                file.unlink()
+            else:
+                record = self._read(file)
+                self.kept[record["part"]] = record
 
-    def __contains__(self, part: Part) -> bool:
-        return part.name in self._known
-
-    def get(self, part: Part) -> dict[str, Any]:
-        """What `keep` has kept: "result", "seconds", "finished" and "version"."""
-        return self._known[part.name]
+    def _read(self, file: Path) -> dict[str, Any]:
+        try:
+            record: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+            theirs = record["setting"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise ReproductionError(
+                f"{file} cannot be read ({error}): remove it, or start again with --fresh"
+            ) from None
+        if theirs != self.setting:
+            raise OtherSetting(
+                f"{file.parent} holds results of another setting "
+                f"({_difference(theirs, self.setting)}): choose another --out, or start again "
+                "with --fresh"
+            )
+        return record
 
     def keep(self, part: Part, result: Any, seconds: float) -> None:
         record = {
@@ -108,7 +105,7 @@ class Store:
             "result": plain(result),
         }
         write_json(self.folder / f"{file_name(part.name)}.json", record)
-        self._known[part.name] = record
+        self.kept[part.name] = record
 
 
 def file_name(text: str) -> str:

@@ -229,11 +229,8 @@ def shown_tables(results: Likelihoods) -> list[Table]:
     """A row per number of samples: means over the repetitions."""
 
     def means(name: str, title: str, columns: Mapping[str, Floats]) -> Table:
-        rows = [
-            [n, *(float(table[:, k].mean()) for table in columns.values())]
-            for k, n in enumerate(results.sizes)
-        ]
-        return Table(name, title, ["samples", *columns], rows)
+        averages = {head: table.mean(axis=0) for head, table in columns.items()}
+        return Table.of(name, title, {"samples": results.sizes, **averages})
 
     estimates, optima = [], []
     for regime, panels in zip(results.regimes, ("ac", "bd"), strict=True):

@@ -11,22 +11,27 @@ import numpy as np
 from ...plotting.segmentation import plot_segmentation
 from ...plotting.style import COLOURS, GREY, clean_axes, new_figure
 from ..contract import Experiment, Outcome, Part, Picture, Setting, Table
-from .claims import (
+from .data import GENERATED, REAL, why_not_real
+from .evaluation import method_part, picture_part, unpacked
+from .methods import METHODS
+from .results import (
     BCFW_ERRORS,
     HOURS,
     ITERATIONS,
+    KINDS,
     MINUTES,
     PAPER,
     RIVAL,
     RIVAL_ERRORS,
     RIVAL_HOURS,
+    Results,
+    Snapshot,
     claims,
     comparisons,
+    mean_error,
+    picture_error,
+    rank,
 )
-from .data import GENERATED, REAL, why_not_real
-from .evaluation import method_part, picture_part, unpacked
-from .methods import METHODS
-from .results import KINDS, Results, Snapshot, mean_error, picture_error, rank
 
 HORSES = {
     "data": REAL, "train": 200, "test": 128, "max_side": 200, "hog": True, "alpha": 3420.0,
@@ -66,7 +71,7 @@ class Horses(Experiment):
 
     def outcome(self, setting: Setting, found: Mapping[str, Any]) -> Outcome:
         results = Results(setting, found)
-        real = setting["data"] == REAL
+        real, shares = setting["data"] == REAL, found["picture"]["shares"]
         return Outcome(
             summary(results),
             tables(results),
@@ -76,7 +81,7 @@ class Horses(Experiment):
             {
                 "optimum at most": results.best_dual,
                 "auto reached (CPU s, wall s)": results.reached,
-                "share of figure in the picture shown": results.share_of_figure,
+                "share of figure in the picture shown": shares[results.picture_in_test],
                 "methods stopped by the budget": [
                     method for method, part in found.items() if part.get("converged") is False
                 ],
@@ -123,7 +128,7 @@ def summary(results: Results) -> list[str]:
 
 # ---------------------------------------------------------------------- tables
 ERRORS = [f"error, {words}" for words in KINDS.values()]
-DISTANCES = ["certified gap", "from the optimum"]
+MEASURES = ["certified gap", "from the optimum", *ERRORS]
 
 
 def tables(results: Results) -> list[Table]:
@@ -134,8 +139,10 @@ def tables(results: Results) -> list[Table]:
     return [*found, picture_by_time(results), *all_that_was_measured(results)]
 
 
-def measures(results: Results, name: str, shot: Snapshot) -> list[float | None]:
+def measures(results: Results, name: str, shot: Snapshot | None) -> list[float | None]:
     """Distances from the optimum and test errors of some weights."""
+    if shot is None:
+        return [None] * len(MEASURES)
     gap, shortfall = results.own_gap(name, shot["cpu"]), results.shortfall(shot)
     return [gap, shortfall, *(mean_error(shot, kind) for kind in KINDS)]
 
@@ -143,12 +150,14 @@ def measures(results: Results, name: str, shot: Snapshot) -> list[float | None]:
 def at_the_end(results: Results) -> Table:
     rows: list[list[Any]] = []
     for name in results.curves:
-        end, memory = results.end(name), results.memory(name)
-        shown = picture_error(results.end(name, "path"))
-        gb = None if memory is None else round(memory, 2)
-        row = [name, round(end["cpu"], 2), results.ended(name), *measures(results, name, end)]
-        rows.append([*row, shown, gb])
-    head = ["method", "CPU s", "ended by itself", *DISTANCES, *ERRORS, results.picture_name, "GB"]
+        end, memory = results.end(name), results.found[results.method_of[name]]["memory_gb"]
+        shown = (
+            picture_error(results.end(name, "path")),
+            None if memory is None else round(memory, 2),
+        )
+        row = [name, round(end["cpu"], 2), results.ended(name)]
+        rows.append([*row, *measures(results, name, end), *shown])
+    head = ["method", "CPU s", "ended by itself", *MEASURES, results.picture_name, "GB"]
     title = "At the end of each method (test errors: mean share of wrong pixels)"
     return Table("methods", title, head, rows)
 
@@ -158,26 +167,22 @@ def after_equal_time(results: Results, cpu: float) -> Table:
     rows: list[list[Any]] = []
     for name in results.curves:
         known = results.at(name, cpu)
-        if known is None:
-            rows.append([name, *[None] * 6])
-        else:
-            row = [name, round(known["cpu"], 2), known["iteration"]]
-            rows.append([*row, *measures(results, name, known)])
-    head = ["method", "weights of CPU s", "iteration", *DISTANCES, *ERRORS]
+        row = [None] * 2 if known is None else [round(known["cpu"], 2), known["iteration"]]
+        rows.append([name, *row, *measures(results, name, known)])
+    head = ["method", "weights of CPU s", "iteration", *MEASURES]
     return Table("equal-time", f"After the {cpu:.3g} CPU s that auto takes", head, rows)
 
 
 def picture_by_time(results: Results) -> Table:
     """Errors on the shown picture, a row for each moment and a column for each curve."""
-    rows = [
-        [
-            round(cpu, 2),
-            *(picture_error(results.at(name, cpu, "path")) for name in results.curves),
-        ]
-        for cpu in results.setting["moments"]
-    ]
+    moments = results.setting["moments"]
+    columns = {
+        name: [picture_error(results.at(name, cpu, "path")) for cpu in moments]
+        for name in results.curves
+    }
     title = f"{results.picture_name}: share of wrong pixels, {KINDS['marginal']}"
-    return Table("picture-by-time", title, ["CPU s", *results.curves], rows)
+    seconds = [round(cpu, 2) for cpu in moments]
+    return Table.of("picture-by-time", title, {"CPU s": seconds, **columns})
 
 
 def all_that_was_measured(results: Results) -> list[Table]:
@@ -200,7 +205,7 @@ def all_that_was_measured(results: Results) -> list[Table]:
     return [
         Table(
             "progress", "All weights that were evaluated",
-            ["method", "CPU s", "wall s", "iteration", *DISTANCES, *ERRORS], progress, shown=False,
+            ["method", "CPU s", "wall s", "iteration", *MEASURES], progress, shown=False,
         ),
         Table(
             "picture-path", f"{results.picture_name} by time",

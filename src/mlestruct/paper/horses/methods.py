@@ -1,8 +1,7 @@
 """The methods that are compared, each on one thread; a method gives one curve or more.
 
 auto       the default solver, until its certificate
-unary      no edges: logistic regression on all training pixels with the same node features and
-           the same penalty (alpha/4 |w|^2 on the difference w of the two states' weights)
+unary      no edges, which is logistic regression on all training pixels, with the same penalty
 bcfw       the paper's algorithm, fixed steps, and from the same run
 bcfw-wavg  the weighted average of its iterates
 trw10/40   L-BFGS on a likelihood truncated after 10 or 40 sweeps of message passing
@@ -18,12 +17,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from ...baselines import TruncatedTRW
-from ...features.rows import DenseRows
 from ...learning import BlockFrankWolfe, DualProblem
 from ...learning.averaging import WeightedAverage
 from ...models import GridCRF
@@ -179,37 +176,12 @@ class TracedBlockFrankWolfe(BlockFrankWolfe):
 
 # ---------------------------------------------------------------------- without edges
 def unary_weights(X: Sequence[Any], Y: Masks, alpha: float) -> Floats:
-    """The weights of a CRF without edges, whose two weight vectors are -w/2 and w/2."""
-    rows = [DenseRows(nodes.reshape(-1, nodes.shape[2])) for nodes, _ in X]
-    w = logistic_regression(rows, [y.ravel() for y in Y], alpha)
+    """The weights of a CRF without edges."""
+    alone = []
+    for nodes, _ in X:
+        height, width, n_features = nodes.shape
+        edges = np.zeros((height, width - 1, 1)), np.zeros((height - 1, width, 1))
+        alone.append((nodes, edges))
+    coef = GridCRF(alpha=alpha, tol=1e-8).fit(alone, Y).coef_
     n_edge_features = sum(part.n_features for part in X[0][1])
-    return np.concatenate([-0.5 * w, 0.5 * w, np.zeros(4 * n_edge_features)])
-
-
-def logistic_regression(
-    rows: Sequence[DenseRows], labels: Masks, alpha: float, rtol: float = 1e-6
-) -> Floats:
-    """Weights minimising the logistic loss of all rows + alpha/4 |w|^2, by Newton's method.
-
-    The loss is certain to be within a part `rtol` of the least: |gradient|^2 / alpha bounds it.
-    """
-    w = last = np.zeros(rows[0].n_features)
-    least = np.inf
-    for _ in range(100):
-        loss, gradient = 0.25 * alpha * float(w @ w), 0.5 * alpha * w
-        hessian = 0.5 * alpha * np.eye(w.shape[0])
-        for part, label in zip(rows, labels, strict=True):
-            scores = part.scores(w)
-            p = expit(scores)
-            loss += float(np.logaddexp(0.0, scores).sum() - scores[label == 1].sum())
-            gradient = gradient + part.moments(p - label)
-            spread = (p * (1.0 - p)).astype(part.matrix.dtype)
-            hessian += part.matrix.T @ (part.matrix * spread[:, None])
-        if loss > least:  # too far
-            w = 0.5 * (w + last)
-            continue
-        if gradient @ gradient <= rtol * alpha * loss:
-            break
-        last, least = w, loss
-        w = w - np.linalg.solve(hessian, gradient)
-    return w
+    return np.concatenate([coef[: 2 * n_features], np.zeros(4 * n_edge_features)])

@@ -2,8 +2,8 @@
 
 The paper's records cannot be had, so campuses are generated from known weights; `data.py` also
 takes a housing office's own files. `methods.py` has what is compared and how it is tuned,
-`evaluation.py` how good weights are, `results.py` what is read from the parts, and `claims.py` and
-`tables.py` what is made of it.
+`evaluation.py` how good weights are, `results.py` what is read from the parts and what the paper
+claims, and `tables.py` and `experiment.py` what is shown.
 """
 
 from .experiment import Roommates

@@ -11,12 +11,11 @@ import numpy as np
 from ...datasets import generate_campus
 from ...plotting.roommates import plot_question_weights, plot_roc_curves
 from ..contract import Experiment, Outcome, Part, Picture, Setting
-from . import methods
-from .claims import SHARED, claims, comparisons
+from . import methods, results
 from .data import Cohort, Years, campus_names, load, own_files
 from .evaluation import curve_rates
 from .methods import CONSTANT, EARLIER, OURS, PERCEPTRON, SVM, TRUTH
-from .results import TRIED, Campuses, generated, mean_of, planted, read_results, stacked
+from .results import SHARED, TRIED, Campuses, generated, mean_of, planted, stacked
 from .tables import all_tables
 
 ABOVE = "lambda above 1000"
@@ -75,7 +74,7 @@ class Roommates(Experiment):
         ]
 
     def outcome(self, setting: Setting, found: Mapping[str, Any]) -> Outcome:
-        campuses = read_results(setting, found)
+        campuses = results.read_results(setting, found)
         quick = setting["why"] == "quick"
         sizes = [n for campus in campuses for n in campus.students]
         known = [name for name in CURVES if all(name in c.entries for c in campuses)]
@@ -88,8 +87,8 @@ class Roommates(Experiment):
             ],
             tables=all_tables(campuses),
             pictures=pictures(campuses, known),
-            comparisons=[] if quick else comparisons(campuses),
-            claims=claims(campuses, timed=not quick),
+            comparisons=[] if quick else results.comparisons(campuses),
+            claims=results.claims(campuses, timed=not quick),
             numbers={
                 "aucs": {name: [c.auc(name) for c in campuses] for name in known},
                 "students": [campus.students for campus in campuses],
@@ -127,7 +126,7 @@ def warm_up() -> None:
     for some in (years[:1], years[1:]):
         methods.fitted(methods.MatchingCRF(), some)
         methods.perceptron_stops(0.0, 2, some)
-        methods.svm_stops(1e4, 2, some, averaging=True)
+        methods.svm_stops(True, 1e4, 2, some)
 
 
 def pictures(campuses: Campuses, drawn: Sequence[str]) -> list[Picture]:

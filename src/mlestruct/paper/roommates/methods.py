@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -42,6 +42,8 @@ from .evaluation import auc_of, evaluated
 Floats = NDArray[np.float64]
 Stops = dict[int, Floats]
 """Weights after so many passes."""
+Fit = Callable[[float, int, Years], Stops]
+"""From the strength of a parameter, the number of passes and the years to train on."""
 
 OURS, BETHE = "MLE, rho=.95", "MLE, rho=1"
 LIKELY = "MLE, by likelihood"
@@ -162,30 +164,55 @@ def _differences(years: Years) -> int:
 
 def perceptron(cohort: Cohort, setting: Setting) -> dict[str, Any]:
     """The averaged perceptron, for all decays and numbers of passes."""
-    years, passes = cohort.years, setting["perceptron_passes"]
+    decays, passes = setting["perceptron_decays"], setting["perceptron_passes"]
+    return tuned(cohort, {PERCEPTRON: perceptron_stops}, "decay", decays, passes)
+
+
+def svm(cohort: Cohort, lambdas: Sequence[float], setting: Setting) -> dict[str, Any]:
+    """The structured SVM in its three forms, for all of these lambdas and numbers of passes."""
+    forms: dict[str, Fit] = {
+        SVM: lambda *config: svm_stops(True, *config)[0],
+        SVM_LAST: lambda *config: svm_stops(False, *config)[0],
+        SVM_OPTIMUM: lambda *config: {config[1]: svm_stops(False, *config)[1]},
+    }
+    return tuned(cohort, forms, "lambda", lambdas, range(1, setting["svm_passes"] + 1))
+
+
+def tuned(
+    cohort: Cohort,
+    forms: Mapping[str, Fit],
+    parameter: str,
+    strengths: Sequence[float],
+    passes: Sequence[int],
+) -> dict[str, Any]:
+    """Forms of a method, for all values of its parameter and all numbers of passes."""
+    years = cohort.years
     train = years[:-1]
 
-    def tune() -> list[Trial]:
-        trials = []
-        for decay in setting["perceptron_decays"]:
-            stops = perceptron_stops(decay, max(passes), years[:-2])
-            trials += [
-                Trial((count, decay), stops[count], auc_of(train, stops[count]))
-                for count in passes
-                if count in stops
+    def tune() -> dict[str, list[Trial]]:
+        return {
+            form: [
+                Trial((strength, count), theta, auc_of(train, theta))
+                for strength in strengths
+                for count, theta in fit(strength, max(passes), years[:-2]).items()
+                if count in passes
             ]
-        return trials
+            for form, fit in forms.items()
+        }
 
-    trials, spent = timed(tune)
-    best = best_of(trials)
-    count, decay = int(best.choice[0]), best.choice[1]
-    stops, seconds = timed(lambda: perceptron_stops(decay, count, train))
-    note = f"{_passes(count)}, decay {decay:g}"
-    methods = {
-        PERCEPTRON: evaluated(years, stops[max(stops)], note, seconds=seconds),
-        PERCEPTRON + EARLIER: evaluated(years, best.theta, note, validation=best.auc),
-    }
-    tuning = {"configurations": len(trials), "seconds": spent}
+    tried, spent = timed(tune)
+    methods = {}
+    for form, trials in tried.items():
+        best = best_of(trials)
+        strength, count = best.choice[0], int(best.choice[1])
+        stops, seconds = timed(partial(forms[form], strength, count, train))
+        note = f"{parameter} {strength:g}, {count} {'pass' if count == 1 else 'passes'}"
+        methods[form] = evaluated(
+            years, stops[max(stops)], note, seconds=seconds, validation=best.auc
+        )
+        if form != SVM_OPTIMUM:
+            methods[form + EARLIER] = evaluated(years, best.theta, note, validation=best.auc)
+    tuning = {"configurations": sum(map(len, tried.values())), "seconds": spent}
     return {"methods": methods, "tuning": tuning}
 
 
@@ -198,41 +225,7 @@ def perceptron_stops(decay: float, passes: int, years: Years) -> Stops:
     return stops
 
 
-def svm(cohort: Cohort, lambdas: Sequence[float], setting: Setting) -> dict[str, Any]:
-    """The structured SVM in its three forms, for all of these lambdas and numbers of passes."""
-    years, passes = cohort.years, setting["svm_passes"]
-    train = years[:-1]
-    tried: dict[str, list[Trial]] = {SVM: [], SVM_LAST: [], SVM_OPTIMUM: []}
-
-    def tune() -> None:
-        for strength in lambdas:
-            for name in (SVM, SVM_LAST):
-                stops, best = svm_stops(strength, passes, years[:-2], averaging=name == SVM)
-                tried[name] += [
-                    Trial((strength, count), theta, auc_of(train, theta))
-                    for count, theta in stops.items()
-                ]
-            # of the fit that was not averaged
-            tried[SVM_OPTIMUM].append(Trial((strength, passes), best, auc_of(train, best)))
-
-    _, spent = timed(tune)
-    methods = {}
-    for name, trials in tried.items():
-        chosen = best_of(trials)
-        strength, count = chosen.choice[0], int(chosen.choice[1])
-        refit = partial(svm_stops, strength, count, train, averaging=name == SVM)
-        (stops, best), seconds = timed(refit)
-        theta = best if name == SVM_OPTIMUM else stops[max(stops)]
-        note = f"lambda {strength:g}, {_passes(count)}"
-        more = {"seconds": seconds, "validation": chosen.auc, "norm": float(np.linalg.norm(theta))}
-        methods[name] = evaluated(years, theta, note, **more)
-        if name != SVM_OPTIMUM:
-            methods[name + EARLIER] = evaluated(years, chosen.theta, note, validation=chosen.auc)
-    tuning = {"configurations": sum(map(len, tried.values())), "seconds": spent}
-    return {"methods": methods, "tuning": tuning}
-
-
-def svm_stops(strength: float, passes: int, years: Years, averaging: bool) -> tuple[Stops, Floats]:
+def svm_stops(averaging: bool, strength: float, passes: int, years: Years) -> tuple[Stops, Floats]:
     """Weights after the passes at which the objective was measured, and the best of them by it."""
     stops: Stops = {}
     crf = MatchingCRF(
@@ -246,10 +239,6 @@ def svm_stops(strength: float, passes: int, years: Years, averaging: bool) -> tu
     model = StructuredSVM(crf, averaging)
     fitted(model, years)
     return stops, model.coef_
-
-
-def _passes(count: int) -> str:
-    return "1 pass" if count == 1 else f"{count} passes"
 
 
 def _keeping(stops: Stops) -> Callable[[Progress], None]:
