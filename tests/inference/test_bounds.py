@@ -8,10 +8,7 @@ import labellings
 import numpy as np
 import pytest
 import random_scores
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from scipy.special import logsumexp
-from test_inference import (
+from enumerated_spaces import (
     KINDS,
     adversarial,
     bipartite,
@@ -23,6 +20,9 @@ from test_inference import (
     labelling,
     masked,
 )
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import logsumexp
 
 from mlestruct import BipartiteMatchingCRF, ChainCRF, GraphCRF, GridCRF, MatchingCRF
 from mlestruct.exceptions import InfeasibleError

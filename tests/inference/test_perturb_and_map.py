@@ -6,6 +6,14 @@ import bipartite_matchings
 import graph_matchings
 import numpy as np
 import pytest
+from enumerated_spaces import (
+    KINDS,
+    ask,
+    bipartite,
+    case_of,
+    check_numbers,
+    general,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from labellings import Labellings, grid_edges
@@ -13,7 +21,15 @@ from scipy.special import logsumexp, softmax
 
 from mlestruct.exceptions import MissingCapability
 from mlestruct.inference.perturb_and_map import perturb_and_map
-from mlestruct.structures import BipartiteMatching
+from mlestruct.structures import (
+    BinaryPairwise,
+    BipartiteMatching,
+    LocalMatching,
+    MissingCapability,
+    Pairwise,
+    PairwiseGraph,
+    Sequences,
+)
 from mlestruct.structures.graphs.pairwise import PairwiseGraph
 from mlestruct.structures.labellings.binary import BinaryPairwise
 from mlestruct.structures.labellings.pairwise import Pairwise
@@ -236,3 +252,40 @@ def test_other_structures_are_refused():
 
     with pytest.raises(MissingCapability, match=r"gumbel_noise\(\), which Nothing does not"):
         perturb_and_map(Nothing(), np.zeros(2), rng=rng())
+
+
+# ---------------------------------------------------------------------- perturb and MAP
+@pytest.mark.parametrize("kind", KINDS)
+def test_perturbed_maxima_bound_log_z_in_expectation(kind):
+    case = case_of(kind)
+    scores = case.scores(np.random.default_rng(4))
+    if kind == "binary triangle":
+        scores[3:] = np.abs(scores[3:])  # decoding is exact where all edges attract
+    if kind in ("loopy", "binary grid"):
+        pytest.skip("the decoder need not find the maximum")
+    found = ask(case, scores, "perturb", n_samples=300, random_state=0, lower=True)
+    error = 4.5 * found.report["log_partition_standard_error"] + 1e-9
+    exact = case.log_z(scores)
+    assert found.report["lower"] - error <= exact <= found.log_partition + error
+    check_numbers(case, found)
+
+
+@pytest.mark.parametrize("kind", ["one pair or none", "one row", "one node"])
+def test_perturbing_one_variable_is_sampling(kind):
+    case = case_of(kind)
+    scores = case.scores(np.random.default_rng(5))
+    found = ask(case, scores, "perturb", n_samples=2000, random_state=1)
+    error = np.maximum(found.report["standard_error"], 1e-3)
+    assert (np.abs(found.tau - case.tau(scores)) <= 4.5 * error).all()
+    close = 4.5 * found.report["log_partition_standard_error"]
+    assert found.log_partition == pytest.approx(case.log_z(scores), abs=close)
+
+
+def test_perturb_respects_seeds():
+    case = case_of("square")
+    scores = case.scores(np.random.default_rng(6))
+    one, same, other = (
+        ask(case, scores, "perturb", n_samples=20, random_state=seed) for seed in (0, 0, 1)
+    )
+    np.testing.assert_array_equal(one.tau, same.tau)
+    assert one.log_partition == same.log_partition != other.log_partition
