@@ -1,4 +1,4 @@
-"""Exact log Z, marginals and samples, against enumeration, permanents, hafnians and transfer matrices."""
+"""Exact log Z, marginals and samples, against enumeration, permanents and hafnians."""
 
 import numpy as np
 import pytest

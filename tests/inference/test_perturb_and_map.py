@@ -9,10 +9,8 @@ import pytest
 from enumerated_spaces import (
     KINDS,
     ask,
-    bipartite,
     case_of,
     check_numbers,
-    general,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -25,16 +23,10 @@ from mlestruct.structures import (
     BinaryPairwise,
     BipartiteMatching,
     LocalMatching,
-    MissingCapability,
     Pairwise,
     PairwiseGraph,
     Sequences,
 )
-from mlestruct.structures.graphs.pairwise import PairwiseGraph
-from mlestruct.structures.labellings.binary import BinaryPairwise
-from mlestruct.structures.labellings.pairwise import Pairwise
-from mlestruct.structures.matchings.local import LocalMatching
-from mlestruct.structures.sequences import Sequences
 
 
 def rng(seed=0):
