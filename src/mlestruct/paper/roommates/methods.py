@@ -32,9 +32,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from ... import MatchingCRF
 from ...baselines import StructuredPerceptron, StructuredSVM
 from ...learning.history import Progress
+from ...models import MatchingCRF
 from ..contract import Setting
 from .data import Cohort, Years
 from .evaluation import auc_of, evaluated
