@@ -14,7 +14,6 @@ upper bound of the one over outputs, and what is certified is the minimum of thi
 from __future__ import annotations
 
 import copy
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,7 +93,7 @@ class HingeDual:
 
 def _share_of_wrong_nodes(block: Block) -> tuple[float, Floats]:
     """The loss of an output y of the block as constant + <scores, y>."""
-    structure: Any = block.structure
+    structure = block.structure
     constant, scores = structure.hamming_loss(block.observed)
     own = constant + block.observed.dot(scores)
     if abs(own) > 1e-9:

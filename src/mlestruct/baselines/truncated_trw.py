@@ -30,6 +30,7 @@ from ..learning.result import Result, run
 from ..learning.threads import Each, threaded_map
 from ..models.base import StructuredEstimator
 from ..models.validation import check_count, check_positive
+from ..structures.labellings.space import PairwiseSpace
 from .lbfgs import lbfgs
 from .learner import ProbabilisticLearner
 
@@ -178,11 +179,15 @@ class TruncatedLikelihood:
 
     def _block(self, block: Block, theta: Floats) -> tuple[float, Floats]:
         self._check()
-        tau, value = truncated_marginals(block.structure, block.scores(theta), self.n_sweeps)
+        space = block.structure
+        assert isinstance(space, PairwiseSpace)
+        tau, value = truncated_marginals(space, block.scores(theta), self.n_sweeps)
         return value, block.moments(tau)
 
 
-def truncated_marginals(structure: Any, scores: Floats, n_sweeps: int) -> tuple[Floats, float]:
+def truncated_marginals(
+    structure: PairwiseSpace, scores: Floats, n_sweeps: int
+) -> tuple[Floats, float]:
     """tau after n_sweeps sweeps from uniform messages, and <scores, tau> + H_rho(tau).
 
     tau is the point of the local polytope with the nodes' beliefs and the edges' odds ratios.

@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 
 from ..exceptions import MissingCapability
-from ..structures.contract import Bounds
+from ..structures.contract import Bounds, StructureLike
 from .scores import check_tolerance, read_query
 
 
 def log_partition_bounds(
-    structure: Any, scores: Any, *, tol: float = 1e-6, tighten_rho: bool = False
+    structure: StructureLike, scores: Any, *, tol: float = 1e-6, tighten_rho: bool = False
 ) -> Bounds:
     """Proven bounds of log Z itself, whatever the rho of the structure is.
 
@@ -74,7 +74,12 @@ def log_partition_bounds(
 
 
 def tighten(
-    structure: Any, scores: Any, *, max_iter: int = 30, tol: float = 1e-3, callback: Any = None
+    structure: StructureLike,
+    scores: Any,
+    *,
+    max_iter: int = 30,
+    tol: float = 1e-3,
+    callback: Any = None,
 ) -> Any:
     """The edge weights rho whose upper bound of log Z is smallest at these scores.
 

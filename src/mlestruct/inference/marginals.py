@@ -24,7 +24,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..algorithms.frank_wolfe import checked_start, frank_wolfe_marginals
 from ..exceptions import InfeasibleError, MissingCapability
-from ..structures.contract import Structure
+from ..structures.contract import Structure, StructureLike
 from .perturb_and_map import perturb_and_map
 from .result import Inference
 from .scores import Query, check_count, check_number, check_tolerance, read_query
@@ -49,7 +49,12 @@ class Answer(NamedTuple):
 
 
 def marginals(
-    structure: Any, scores: Any, method: str = "auto", *, tol: float = 1e-6, **options: Any
+    structure: StructureLike,
+    scores: Any,
+    method: str = "auto",
+    *,
+    tol: float = 1e-6,
+    **options: Any,
 ) -> Inference:
     """Marginal probabilities of a model P(y) = exp(<scores, y>) / Z over the outputs y.
 
@@ -121,7 +126,12 @@ def marginals(
 
 
 def log_partition(
-    structure: Any, scores: Any, method: str = "auto", *, tol: float = 1e-6, **options: Any
+    structure: StructureLike,
+    scores: Any,
+    method: str = "auto",
+    *,
+    tol: float = 1e-6,
+    **options: Any,
 ) -> float:
     """log Z_rho of a model, or log Z with method="exact" (estimated with "perturb").
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..exceptions import MissingCapability, TooLargeToCount
+from ..structures.contract import StructureLike
 from .result import Samples
 from .scores import check_count, read_query
 
@@ -15,7 +16,7 @@ OPTIONS = ("n_chains", "sweeps", "max_sweeps", "tol_rhat")
 
 
 def sample(
-    structure: Any,
+    structure: StructureLike,
     scores: Any,
     n_samples: int = 1,
     method: str = "auto",

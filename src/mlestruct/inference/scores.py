@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..structures.contract import Structure, as_structure
+from ..structures.contract import Structure, StructureLike, as_structure
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -50,7 +50,7 @@ class Query:
             )
 
 
-def read_query(structure: Any, scores: Any) -> Query:
+def read_query(structure: StructureLike, scores: Any) -> Query:
     """Scores in one of the forms that `marginals` describes, checked."""
     space = as_structure(structure)
     space.require_feasible()

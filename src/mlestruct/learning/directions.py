@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +14,27 @@ from .preconditioner import preconditioner
 from .problem import DualProblem
 
 Floats = NDArray[np.float64]
-Direction = Callable[[Any], Floats]  # from an Evaluation
+Pairs = Sequence[tuple[Floats, Floats]]
 
 
-def newton_directions(problem: DualProblem) -> Direction:
+class Direction(Protocol):
+    """A function from evaluations, in the order they are accepted, to ascent directions."""
+
+    pairs: Any  # accepted steps: (change of theta, decrease of the gradient)
+
+    def __call__(self, at: Any) -> Floats: ...
+
+
+class NewtonDirections:
     """(alpha I + sum_m w_m Cov_m)^-1 gradient, Cov_m of the features under block m's marginals."""
 
-    def direction(at: Any) -> Floats:
+    pairs: Pairs = ()
+
+    def __init__(self, problem: DualProblem):
+        self._problem = problem
+
+    def __call__(self, at: Any) -> Floats:
+        problem = self._problem
         hessian = np.zeros((problem.n_features, problem.n_features))
         for block, found in zip(problem.blocks, at.marginals, strict=True):
             matrix = block.features.matrix
@@ -37,8 +51,6 @@ def newton_directions(problem: DualProblem) -> Direction:
             except LinAlgError:
                 shift = 10.0 * shift + 1e-8 * float(np.abs(hessian).max())
         return at.gradient / shift
-
-    return direction
 
 
 class LBFGSDirections:

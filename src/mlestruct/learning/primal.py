@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ..exceptions import MissingCapability
 from .ascent import TRIALS, Evaluation, Evaluator, OutOfTimeError, PrimalState, climb
 from .bundle import DualBundle
-from .directions import Direction, LBFGSDirections, newton_directions
+from .directions import Direction, LBFGSDirections, NewtonDirections
 from .history import Monitor, Stopping
 from .majorize import has_surrogates, majorize
 from .problem import DualProblem
@@ -133,7 +133,7 @@ class PrimalSolver:
         kinked = has_surrogates(problem)  # then majorisation takes over where ascent stalls
         for _ in range(3):  # a failed line search is repeated with more accurate marginals
             direction = self.directions(problem, current.pairs)
-            current.pairs = getattr(direction, "pairs", [])
+            current.pairs = direction.pairs
             steps = climb(
                 at,
                 evaluate,
@@ -191,7 +191,7 @@ class Newton(PrimalSolver):
                 )
 
     def directions(self, problem: DualProblem, pairs: Pairs = ()) -> Direction:
-        return newton_directions(problem)
+        return NewtonDirections(problem)
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,9 @@ from ..learning.problem import Block
 from ..structures.contract import Vertex
 from ..structures.sequences import Sequences
 from .labelling import LabellingEstimator
+from .probabilities import certified_marginals, seeded
 from .tokens import Tokens, check_labels, cut, forest, read_sequences
-from .validation import check_same_length, check_samples
+from .validation import check_positive, check_same_length, check_samples
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -233,12 +234,28 @@ class ChainCRF(LabellingEstimator):
     def _shapes(self, X: Any) -> list[tuple[int, ...]]:
         return [(tokens.length,) for tokens in self._read(X)]
 
-    def predict_marginals(self, X: Any, tol: float = 0.0, method: str = "auto") -> list[Floats]:
-        """The exact probability of every state of every token, arrays of shape (T, n_states).
+    def predict_marginals(
+        self, X: Any, tol: float = 1e-3, method: str = "auto", **options: Any
+    ) -> list[Floats]:
+        """The probability of every state of every token, arrays of shape (T, n_states).
 
-        `tol` and `method` have no effect: on chains marginals are exact at any size.
+        "auto" and "exact" are exact at any size, whatever `tol`. `method` may also be "fw" (from
+        Viterbi calls alone, to a certified gap of `tol` per token) or "perturb", with the options
+        of `mlestruct.inference.marginals`.
         """
-        return self._per_sample(X, lambda chains, f: chains.state_probabilities(f, self.coef_))
+        if method in ("auto", "exact") and not options:
+            check_positive(tol, "tol")
+            return self._per_sample(X, lambda chains, f: chains.state_probabilities(f, self.coef_))
+        options = seeded(options, method, self.random_state)
+        blocks = self._new_blocks(X)
+        found = certified_marginals(blocks, self.coef_, tol, method, options, self._each)
+        return [
+            block.structure.marginal_table(tau) for block, tau in zip(blocks, found, strict=True)
+        ]
+
+    def approximate_log_likelihood(self, X: Any, Y: Any, tol: float = 1e-6) -> Floats:
+        """`log_likelihood`: on chains what `fit` maximises is exact, whatever `tol`."""
+        return self.log_likelihood(X, Y)
 
     def log_likelihood(self, X: Any, Y: Any) -> Floats:
         """Exact log p(y | x) of each sample, shape (n_samples,).

@@ -94,7 +94,9 @@ class LabellingEstimator(StructuredEstimator):
 
     # ------------------------------------------------------------------ probabilities
     @abstractmethod
-    def predict_marginals(self, X: Any, tol: float = 1e-3, method: str = "auto") -> list[Floats]:
+    def predict_marginals(
+        self, X: Any, tol: float = 1e-3, method: str = "auto", **options: Any
+    ) -> list[Floats]:
         """Probabilities of the states of every node."""
 
     @abstractmethod

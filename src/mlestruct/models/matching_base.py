@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from ..inference.bounds import log_partition_bounds
@@ -17,7 +15,7 @@ from ..metrics import Reliability, pair_reliability, top_candidates
 from .base import StructuredEstimator
 from .matching_blocks import BipartiteBlocks, MatchingBlocks, matching_space, pair_table
 from .pairs import PairSample
-from .probabilities import block_marginals, block_samples, exact_log_likelihood, seeded
+from .probabilities import block_samples, certified_marginals, exact_log_likelihood, seeded
 from .validation import check_same_length, check_samples
 
 Floats = NDArray[np.float64]
@@ -103,7 +101,7 @@ class MatchingProbabilities(MatchingEstimator):
     """Estimators that are conditional random fields."""
 
     def predict_marginals(
-        self, X: Any, tol: float = 1e-6, method: str = "auto", **options: Any
+        self, X: Any, tol: float = 1e-7, method: str = "auto", **options: Any
     ) -> list[Any]:
         """Pseudo-marginal probability of every pair, per sample.
 
@@ -114,25 +112,14 @@ class MatchingProbabilities(MatchingEstimator):
         -------
         list of ndarray of shape (n_rows, n_cols), symmetric within one group; a SciPy sparse
         matrix for samples whose mask was one. Where nodes may stay single, 1 minus a row's sum is
-        its probability to do so. `tol` is the certified gap of each log-partition function.
+        its probability to do so. `tol` is the certified gap of each log-partition function, per
+        node.
         """
         prepared = self._fitting(X, self.rho)
         options = seeded(options, method, self.random_state)
-        found = self._each(
-            lambda block: block_marginals(block, self.coef_, method, tol, options),
-            [block for block, _ in prepared],
-        )
-        worst = max(gap for _, gap in found)
-        if worst > tol:
-            warnings.warn(
-                f"predict_marginals: a log-partition function is certain only to {worst:.2g} "
-                f"(tol={tol:g})",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
-        return [
-            pair_table(sample, tau) for (_, sample), (tau, _) in zip(prepared, found, strict=True)
-        ]
+        blocks = [block for block, _ in prepared]
+        found = certified_marginals(blocks, self.coef_, tol, method, options, self._each)
+        return [pair_table(sample, tau) for (_, sample), tau in zip(prepared, found, strict=True)]
 
     def sample(
         self,
@@ -180,12 +167,12 @@ class MatchingProbabilities(MatchingEstimator):
         tables = self.predict_marginals(samples, method=method)
         return pair_reliability(tables, labels, bipartite=sides, **options)
 
-    def approximate_log_likelihood(self, X: Any, Y: Any, tol: float = 1e-6) -> Floats:
+    def approximate_log_likelihood(self, X: Any, Y: Any, tol: float = 1e-7) -> Floats:
         """<scores, y> - log Z_rho of each sample: what `fit` maximises, without the penalty.
 
         Use it to choose alpha on held-out samples; at rho = 1/2 it is a lower bound of the exact
         log-likelihood. Values of different rho are not comparable: take `log_likelihood` of small
-        samples, or `log_likelihood_bounds`.
+        samples, or `log_likelihood_bounds`. `tol` is the certified gap per node.
 
         Returns
         -------
@@ -199,7 +186,8 @@ class MatchingProbabilities(MatchingEstimator):
             block, sample = prepared[m]
             scores = block.scores(self.coef_)
             vertex = self._observe(block, sample, labels[m], f"Y[{m}]")
-            return vertex.dot(scores) - block.structure.marginals(scores, None, tol).upper_bound
+            wanted = tol * block.structure.n_nodes
+            return vertex.dot(scores) - block.structure.marginals(scores, None, wanted).upper_bound
 
         return np.array(self._each(one, range(len(prepared))))
 
@@ -221,7 +209,7 @@ class MatchingProbabilities(MatchingEstimator):
 
         return np.array(self._each(one, range(len(prepared))))
 
-    def log_likelihood_bounds(self, X: Any, Y: Any, tol: float = 1e-8) -> tuple[Floats, Floats]:
+    def log_likelihood_bounds(self, X: Any, Y: Any, tol: float = 1e-9) -> tuple[Floats, Floats]:
         """Proven bounds of the exact log p(y | x; coef_) of each sample, whatever rho was.
 
         rho = 1/2 bounds log Z from above in every graph. From below, the Bethe value (rho = 1)
@@ -243,7 +231,9 @@ class MatchingProbabilities(MatchingEstimator):
             vertex = self._observe(block, sample, labels[m], f"Y[{m}]")
             scores = block.scores(self.coef_)
             fit = vertex.dot(scores)
-            least, most = log_partition_bounds(block.structure, scores, tol=tol)
+            least, most = log_partition_bounds(
+                block.structure, scores, tol=tol * block.structure.n_nodes
+            )
             return min(fit - most, 0.0), min(fit - least, 0.0)
 
         bounds = self._each(one, range(len(prepared)))

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from ..features.pairwise import BinaryFeatures, MergedEdges, StateFeatures
@@ -18,13 +17,13 @@ from ..features.rows import FeatureRows
 from ..inference.bounds import log_partition_bounds
 from ..labels import UNKNOWN, States
 from ..learning.problem import Block
-from ..structures.contract import LabellingStructure, Vertex
+from ..structures.contract import Vertex
 from ..structures.graphs.pairwise import PairwiseGraph
 from ..structures.labellings.binary import BinaryPairwise
 from ..structures.labellings.pairwise import Pairwise
 from ..structures.rho import Reweighting, reweighting
 from .labelling import LabellingEstimator
-from .probabilities import block_marginals, exact_log_likelihood, seeded
+from .probabilities import certified_marginals, exact_log_likelihood, seeded
 from .validation import check_positive, check_same_length, check_samples
 
 Floats = NDArray[np.float64]
@@ -222,27 +221,14 @@ class PairwiseEstimator(LabellingEstimator):
         `mlestruct.inference.marginals`: "auto", "fw" (from MAP calls alone), "perturb" or, where
         the treewidth is small, "exact"; `options` are those of the method.
         """
-        tol = check_positive(tol, "tol")
         samples = self._fitting(X)
         options = seeded(options, method, self.random_state)
-
-        def one(pair: tuple[GraphSample, Block]) -> tuple[Floats, float]:
-            sample, block = pair
-            wanted = tol * sample.graph.n_nodes
-            tau, gap = block_marginals(block, self.coef_, method, wanted, options)
-            return block.structure.marginal_table(tau).reshape(*sample.shape, -1), gap / wanted
-
         blocks = self._make_blocks(samples, len(self._states))
-        found = self._each(one, zip(samples, blocks, strict=True))
-        worst = max(excess for _, excess in found)
-        if worst > 1.0:
-            warnings.warn(
-                f"predict_marginals: a log-partition function is certain only to {worst * tol:.2g} "
-                f"per node (tol={tol:g})",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
-        return [table for table, _ in found]
+        found = certified_marginals(blocks, self.coef_, tol, method, options, self._each)
+        return [
+            block.structure.marginal_table(tau).reshape(*sample.shape, -1)
+            for block, sample, tau in zip(blocks, samples, found, strict=True)
+        ]
 
     def log_likelihood_bounds(self, X: Any, Y: Any, tol: float = 1e-6) -> tuple[Floats, Floats]:
         """Proven bounds of the exact log p(y | x; coef_) of each sample.
@@ -262,7 +248,7 @@ class PairwiseEstimator(LabellingEstimator):
         def one(block: Block, vertex: Vertex) -> tuple[float, float]:
             scores = block.scores(self.coef_)
             fit = vertex.dot(scores)
-            wanted = tol * _n_nodes(block)
+            wanted = tol * block.structure.n_nodes
             least, most = log_partition_bounds(block.structure, scores, tol=wanted)
             return fit - most, min(fit - least, 0.0)
 
@@ -283,7 +269,7 @@ class PairwiseEstimator(LabellingEstimator):
 
         def one(block: Block, vertex: Vertex) -> float:
             scores = block.scores(self.coef_)
-            found = block.structure.marginals(scores, None, tol * _n_nodes(block))
+            found = block.structure.marginals(scores, None, tol * block.structure.n_nodes)
             return vertex.dot(scores) - float(found.upper_bound)
 
         return np.array(self._of_labels(X, Y, one, 0.0))
@@ -325,12 +311,6 @@ class PairwiseEstimator(LabellingEstimator):
         for m, found in zip(places, self._each(one, zip(parts, blocks, strict=True)), strict=True):
             out[m] = found
         return out
-
-
-def _n_nodes(block: Block) -> int:
-    space = block.structure.approximate
-    assert isinstance(space, LabellingStructure)
-    return space.n_nodes
 
 
 def _is_scattered(sample: GraphSample, seen: NDArray[np.bool_]) -> bool:

@@ -2,32 +2,58 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 
 from ..inference import result
 from ..inference.marginals import marginals
 from ..inference.sampling import sample
 from ..learning.problem import Block
 from ..structures.contract import Vertex
+from .validation import check_positive
 
 Floats = NDArray[np.float64]
 
 
-def block_marginals(
-    block: Block, coef: Floats, method: str, tol: float, options: dict[str, Any]
-) -> tuple[Floats, float]:
-    """(tau, certified gap) of one sample by a method of `mlestruct.inference.marginals`."""
-    scores = block.scores(coef)
-    structure = block.structure
-    if method == "auto" and not options:
-        found = structure.marginals(scores, None, tol)
-        return found.tau, found.gap
-    answer = marginals(structure, scores, method, tol=tol, **options)
-    return answer.tau, 0.0  # `marginals` warns if it does not converge
+def certified_marginals(
+    blocks: Sequence[Block],
+    coef: Floats,
+    tol: float,
+    method: str,
+    options: dict[str, Any],
+    each: Callable[..., list[Any]],
+) -> list[Floats]:
+    """tau of every block by a method of `mlestruct.inference.marginals`, over threads by `each`.
+
+    `tol` is the certified gap of each log-partition function, per node; a warning tells where the
+    marginal oracle does not reach it.
+    """
+    tol = check_positive(tol, "tol")
+
+    def one(block: Block) -> tuple[Floats, float]:
+        scores, structure = block.scores(coef), block.structure
+        wanted = tol * structure.n_nodes
+        if method == "auto" and not options:
+            found = structure.marginals(scores, None, wanted)
+            return found.tau, found.gap / wanted
+        answer = marginals(structure, scores, method, tol=wanted, **options)
+        return answer.tau, 0.0  # `marginals` warns if it does not converge
+
+    found = each(one, blocks)
+    worst = max(excess for _, excess in found)
+    if worst > 1.0:
+        warnings.warn(
+            f"predict_marginals: a log-partition function is certain only to {worst * tol:.2g} "
+            f"per node (tol={tol:g})",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    return [tau for tau, _ in found]
 
 
 def seeded(options: dict[str, Any], method: str, random_state: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ All others are *capabilities*. Their defaults either follow from those eight or 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -183,6 +183,11 @@ class Structure:
         raise self.lacks("label")
 
     # ------------------------------------------------------------------ outputs
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes: tolerances of estimators are per node."""
+        return 1
+
     @cached_property
     def fingerprint(self) -> str:
         """Equal for equal output spaces only (warm starts of estimators)."""
@@ -365,10 +370,6 @@ class MatchingStructure(Structure):
     labels_are_columns: bool = False  # whether labels are columns of rows, not partners of nodes
 
     @property
-    def n_nodes(self) -> int:
-        raise self.lacks("n_nodes")
-
-    @property
     def ends(self) -> tuple[Ints, Ints]:
         """The two nodes of every pair."""
         raise self.lacks("ends")
@@ -381,7 +382,6 @@ class MatchingStructure(Structure):
 class LabellingStructure(Structure):
     """Members that all spaces of labellings have: states of nodes, tables of edges."""
 
-    n_nodes: int
     n_states: int
 
     @property
@@ -413,7 +413,17 @@ class LabellingStructure(Structure):
 REQUIRED = ("n_coordinates", "decode")
 
 
-def as_structure(candidate: Any) -> Structure:
+class StructureLike(Protocol):
+    """What a user may give as an output space: see `as_structure`."""
+
+    @property
+    def n_coordinates(self) -> int: ...
+
+    @property
+    def decode(self) -> Callable[..., Decoding]: ...
+
+
+def as_structure(candidate: StructureLike) -> Structure:
     """`candidate` as a `Structure`; an object with the methods of one is adapted.
 
     This is the only place that looks for members by name: behind it every caller relies on the
@@ -434,12 +444,6 @@ def as_structure(candidate: Any) -> Structure:
     adapted.n_coordinates = int(candidate.n_coordinates)
     vars(adapted).update({name: value for name, value in own.items() if callable(value)})
     return adapted
-
-
-def require_marginals(structures: Sequence[Structure], needed_by: str) -> None:
-    """Raise MissingCapability unless every structure has a marginal oracle."""
-    for structure in structures:
-        structure.require("marginals", needed_by)
 
 
 def read_coordinates(structure: Structure, scores: Any, other_forms: str) -> Floats:

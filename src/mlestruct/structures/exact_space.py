@@ -31,6 +31,10 @@ class ExactSpace(Structure):
         return self._approximate
 
     @property
+    def n_nodes(self) -> int:
+        return self._approximate.n_nodes
+
+    @property
     def is_exact(self) -> bool:
         return True
 

@@ -61,12 +61,15 @@ class Sequences(LabellingFamily):
         self.n_states = int(n_states)
         self.starts = np.concatenate([[0], np.cumsum(sizes)])
         self.n_sequences = sizes.shape[0]
-        self.n_nodes = int(self.starts[-1])
         self.n_edges = self.n_nodes - self.n_sequences
         self.fingerprint = f"{self.n_states} states, sequences {hash(sizes.tobytes())}"
         self._first_edge = self.n_nodes * self.n_states
         self.n_coordinates = self._first_edge + self.n_edges * self.n_states**2
         self.n_scored = self.n_coordinates
+
+    @property
+    def n_nodes(self) -> int:
+        return int(self.starts[-1])
 
     @cached_property
     def tails(self) -> Ints:

@@ -36,7 +36,6 @@ class PairwiseSpace(LabellingFamily):
                 f"graph: expected a PairwiseGraph or grid(height, width), got {graph!r}"
             )
         self.graph = graph
-        self.n_nodes = graph.n_nodes
         self.reweighting = rho if isinstance(rho, Reweighting) else reweighting(graph, rho)
 
     @cached_property
@@ -48,6 +47,10 @@ class PairwiseSpace(LabellingFamily):
     def has_bound(self) -> bool:
         """Whether the entropy is known to be concave, so that gaps are certificates."""
         return self.reweighting.is_concave
+
+    @property
+    def n_nodes(self) -> int:
+        return self.graph.n_nodes
 
     @property
     def ends(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
