@@ -76,3 +76,19 @@ def test_state_numbers_of_a_structure():
         check_states([1, 0], 3, 3)
     with pytest.raises(ValueError, match="expected states from 0 to 1, found 0 to 2"):
         check_states([1, 0, 2], 3, 2)
+
+
+def test_states_read_booleans_whole_floats_and_any_shape():
+    states = States.learn([np.array([[True, False]]), np.array([[1.0, -1.0]])])
+    assert len(states) == 2
+    np.testing.assert_array_equal(
+        states.encode([[1.0, -1.0], [False, True]], "Y"), [[1, -1], [0, 1]]
+    )
+    np.testing.assert_array_equal(states.known([[0, -1], [5, 0]], "Y"), [[1, 0], [1, 1]])
+    np.testing.assert_array_equal(states.encode([None, 1], "Y"), [-1, 1])
+    named = States.learn([["b", "a"], [["", None]]])
+    assert named.classes.tolist() == ["", "a", "b"]
+    np.testing.assert_array_equal(named.encode([["a", None]], "Y"), [[1, -1]])
+    assert named.decode(np.array([[2]])).tolist() == [["b"]]
+    with pytest.raises(ValueError, match=r"Z: found the label 'c' at position \(0, 1\); expected"):
+        named.encode([["a", "c"]], "Z")

@@ -1,13 +1,12 @@
-"""Linear chains, against enumeration of all labellings, finite differences and crfsuite."""
+"""ChainCRF, against enumeration, finite differences and crfsuite."""
 
-import itertools
 import json
 import pickle
 
 import numpy as np
 import pytest
+from enumerated_sequences import enumerate_sequence, sequence_score
 from scipy import sparse
-from scipy.optimize import minimize_scalar
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
@@ -15,51 +14,8 @@ import mlestruct
 from benchmarks import chains as benchmark
 from mlestruct import BlockFrankWolfe
 from mlestruct.datasets.words import make_words
-from mlestruct.features.sequences import SequenceFeatures
-from mlestruct.labels import States
 from mlestruct.learning import Block, DualProblem
 from mlestruct.models.chain import ChainCRF
-from mlestruct.structures.contract import Structure
-from mlestruct.structures.sequences import Sequences
-
-
-# ---------------------------------------------------------------------- by enumeration
-def enumerate_chain(nodes, tables):
-    """log Z, node and edge marginals, and the best labelling of one chain."""
-    length, n_states = nodes.shape
-    labels = list(itertools.product(range(n_states), repeat=length))
-    totals = np.array([chain_score(nodes, tables, label) for label in labels])
-    top = totals.max()
-    p = np.exp(totals - top)
-    log_z = top + np.log(p.sum())
-    p /= p.sum()
-    node, edge = np.zeros_like(nodes), np.zeros_like(tables)
-    for label, q in zip(labels, p, strict=True):
-        for t, state in enumerate(label):
-            node[t, state] += q
-        for t in range(length - 1):
-            edge[t, label[t], label[t + 1]] += q
-    return log_z, node, edge, np.array(labels[int(np.argmax(totals))])
-
-
-def chain_score(nodes, tables, label):
-    node = sum(nodes[t, state] for t, state in enumerate(label))
-    return node + sum(tables[t, label[t], label[t + 1]] for t in range(len(label) - 1))
-
-
-def random_forest(rng, lengths=(4, 1, 3, 2), n_states=3, scale=1.0):
-    chains = Sequences(lengths, n_states)
-    return chains, scale * rng.normal(size=chains.n_coordinates)
-
-
-def by_chain(chains, values):
-    """Node and edge parts of an array of coordinates, chain by chain."""
-    n = chains.n_states
-    cut = chains.n_nodes * n
-    nodes, edges = values[:cut].reshape(-1, n), values[cut:].reshape(-1, n, n)
-    for c in range(chains.n_sequences):
-        first, last = chains.starts[c], chains.starts[c + 1]
-        yield nodes[first:last], edges[first - c : last - c - 1]
 
 
 def random_words(n_samples=12, n_states=3, n_features=4, seed=0, lengths=(1, 2, 5, 7)):
@@ -71,211 +27,6 @@ def random_words(n_samples=12, n_states=3, n_features=4, seed=0, lengths=(1, 2, 
         X.append(np.eye(n_states, n_features)[y] + rng.normal(size=(y.size, n_features)))
         Y.append(y)
     return X, Y
-
-
-# ---------------------------------------------------------------------- the output space
-@pytest.mark.parametrize("n_states", [2, 3, 5])
-@pytest.mark.parametrize("scale", [0.1, 1.0, 30.0, 1e4])
-def test_marginals_and_decoding_agree_with_enumeration(n_states, scale):
-    rng = np.random.default_rng(0)
-    chains, scores = random_forest(rng, (4, 1, 3, 2), n_states, scale)
-    assert isinstance(chains, Structure)
-    found = chains.marginals(scores)
-    states = chains.label(chains.decode(scores).vertex)
-    log_z = 0.0
-    parts = zip(by_chain(chains, scores), by_chain(chains, found.tau), strict=True)
-    for c, ((nodes, tables), (tau_nodes, tau_edges)) in enumerate(parts):
-        exact, node, edge, best = enumerate_chain(nodes, tables)
-        log_z += exact
-        np.testing.assert_allclose(tau_nodes, node, atol=1e-10)
-        np.testing.assert_allclose(tau_edges, edge, atol=1e-10)
-        np.testing.assert_array_equal(states[chains.starts[c] : chains.starts[c + 1]], best)
-    assert found.value == found.upper_bound == pytest.approx(log_z, rel=1e-12)
-
-
-@pytest.mark.parametrize("size", [50.0, 800.0, 1e4, 1e8])
-def test_scores_of_any_size_give_finite_consistent_marginals(size):
-    rng = np.random.default_rng(1)
-    chains, scores = random_forest(rng, (60, 7), 4, size)
-    scores[rng.random(scores.size) < 0.3] *= -1.0
-    found = chains.marginals(scores)
-    assert np.isfinite(found.tau).all()
-    assert np.isfinite(found.value)
-    for nodes, edges in by_chain(chains, found.tau):
-        np.testing.assert_allclose(nodes.sum(axis=1), 1.0, atol=1e-9)
-        np.testing.assert_allclose(edges.sum(axis=2), nodes[:-1], atol=1e-7)
-        np.testing.assert_allclose(edges.sum(axis=1), nodes[1:], atol=1e-7)
-    # log Z exceeds the best score by at most the logarithm of the number of labellings.
-    best = chains.decode(scores).score
-    slack = 1e-12 * abs(best)
-    assert best - slack <= found.value <= best + 67 * np.log(4) + slack
-
-
-def test_a_state_that_only_a_far_token_needs_does_not_underflow():
-    """Linear sums would lose the only path that the end allows."""
-    chains = Sequences([3], 2)
-    nodes = np.array([[0.0, -900.0], [0.0, 0.0], [-2000.0, 0.0]])
-    tables = np.array([[[0.0, -2000.0], [-2000.0, 0.0]]] * 2)
-    found = chains.marginals(np.concatenate([nodes.ravel(), tables.ravel()]))
-    exact, node, _, _ = enumerate_chain(nodes, tables)
-    assert found.value == pytest.approx(exact, abs=1e-9)
-    np.testing.assert_allclose(found.tau[:6].reshape(3, 2), node, atol=1e-12)
-
-
-def test_entropy_is_exact_and_its_gradient_is_its_derivative():
-    rng = np.random.default_rng(0)
-    chains, scores = random_forest(rng)
-    found = chains.marginals(scores)
-    assert scores @ found.tau + chains.entropy(found.tau) == pytest.approx(found.value, abs=1e-10)
-    n_labellings = 3 ** sum((4, 1, 3, 2))
-    assert chains.entropy(chains.interior()) == pytest.approx(np.log(n_labellings))
-    # The gradient at the marginals is normal to the polytope: nothing feasible improves them.
-    other = chains.marginals(scores + rng.normal(size=scores.size)).tau
-    gradient = scores + chains.entropy_gradient(found.tau)
-    assert gradient @ (other - found.tau) == pytest.approx(0.0, abs=1e-9)
-    step = 1e-6
-    for tau, towards in ((found.tau, other), (other, chains.interior())):
-        d = towards - tau
-        difference = chains.entropy(tau + step * d) - chains.entropy(tau - step * d)
-        assert chains.entropy_gradient(tau) @ d == pytest.approx(difference / (2 * step), rel=1e-6)
-
-
-@pytest.mark.parametrize("lengths", [(1,), (2,), (6,), (5, 1, 4)])
-@pytest.mark.parametrize("scale", [0.3, 3.0, 10.0])
-@pytest.mark.parametrize("quadratic", [0.0, 2.0, 300.0])
-def test_line_search_finds_the_minimum_towards_a_vertex(lengths, scale, quadratic):
-    rng = np.random.default_rng(2)
-    chains, scores = random_forest(rng, lengths, 4, scale)
-    tau = chains.marginals(scores).tau
-    vertex = chains.encode(rng.integers(4, size=chains.n_nodes))
-    d = vertex.dense(tau.size) - tau
-    linear = chains.entropy_gradient(tau) @ d - 5.0  # slope -5 at 0
-
-    def objective(eta):
-        return linear * eta + 0.5 * quadratic * eta**2 - chains.entropy(tau + eta * d)
-
-    entropy = chains.stepping_entropy
-    _, sums = entropy.add_gradient(tau, np.zeros_like(tau))
-    eta = entropy.line_search(tau, vertex, sums, linear, quadratic, 0.05, 1 - 1e-9, 1e-6)
-    best = minimize_scalar(objective, bounds=(0, 1), method="bounded", options={"xatol": 1e-10})
-    assert objective(eta) <= best.fun + 1e-7 * max(1.0, abs(best.fun))
-
-
-def test_encode_inverts_label_and_hamming_loss_counts_tokens():
-    rng = np.random.default_rng(0)
-    chains, _ = random_forest(rng)
-    one, other = rng.integers(3, size=(2, chains.n_nodes))
-    np.testing.assert_array_equal(chains.label(chains.encode(one)), one)
-    constant, scores = chains.hamming_loss(chains.encode(one))
-    assert constant + chains.encode(other).dot(scores) == pytest.approx(np.mean(one != other))
-    for wrong in ([0, 1], [3] * chains.n_nodes, [-1] * chains.n_nodes):
-        with pytest.raises(ValueError, match="states"):
-            chains.encode(wrong)
-    for lengths in ([], [2, 0]):
-        with pytest.raises(ValueError, match="at least 1"):
-            Sequences(lengths, 2)
-
-
-# ---------------------------------------------------------------------- features
-def feature_maps(rng, chains, n_features=5):
-    nodes = rng.normal(size=(chains.n_nodes, n_features))
-    nodes[rng.random(nodes.shape) < 0.5] = 0.0
-    n = chains.n_states
-    constant = {"n_edges": chains.n_edges}
-    return {
-        "dense": SequenceFeatures(nodes, n, **constant),
-        "single precision": SequenceFeatures(nodes.astype(np.float32), n, **constant),
-        "sparse": SequenceFeatures(sparse.coo_array(nodes), n, **constant),
-        "edge features": SequenceFeatures(nodes, n, rng.normal(size=(chains.n_edges, 2))),
-    }
-
-
-KINDS = ["dense", "single precision", "sparse", "edge features"]
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_feature_map_is_linear_with_its_adjoint(kind):
-    rng = np.random.default_rng(0)
-    chains, _ = random_forest(rng)
-    features = feature_maps(rng, chains)[kind]
-    matrix = np.array([features.scores(e) for e in np.eye(features.n_features)]).T
-    assert matrix.shape == (features.n_scored, features.n_features)
-    theta, tau = rng.normal(size=features.n_features), rng.random(features.n_scored)
-    np.testing.assert_allclose(features.scores(theta), matrix @ theta, atol=1e-12)
-    np.testing.assert_allclose(features.moments(tau), matrix.T @ tau, atol=1e-12)
-    vertex = chains.encode(rng.integers(3, size=chains.n_nodes))
-    at = features.moments_at(vertex.indices, vertex.values)
-    np.testing.assert_allclose(at, matrix.T @ vertex.dense(features.n_scored), atol=1e-12)
-    # Layout: node weights (L, C), then edge weights (L*L, D).
-    node_weights, edge_weights = features.split(theta)
-    x, v = (rows.scores(np.eye(rows.n_features)) for rows in (features.nodes, features.edges))
-    expected = np.concatenate([(x @ node_weights.T).ravel(), (v @ edge_weights.T).ravel()])
-    np.testing.assert_allclose(features.scores(theta), expected, atol=1e-12)
-    sizes = [gram.shape[0] * scales.shape[0] for gram, scales in features.second_moments()]
-    assert sum(sizes) == features.n_features
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("part", [1, 5, 1000])
-@pytest.mark.parametrize("size", [0.5, 500.0])
-def test_expectation_part_by_part_equals_marginals(kind, part, size, monkeypatch):
-    monkeypatch.setattr("mlestruct.structures.sequences.PART", part)
-    rng = np.random.default_rng(3)
-    chains = Sequences([3, 1, 6, 2, 2, 1], 4)
-    features = feature_maps(rng, chains)[kind]
-    theta = size * rng.normal(size=features.n_features)
-    scores = features.scores(theta)
-    exact = chains.marginals(scores)
-    found, moments = chains.expectation(features, theta)
-    assert found.value == found.upper_bound == pytest.approx(exact.value, rel=1e-12)
-    np.testing.assert_allclose(moments, features.moments(exact.tau), atol=1e-9)
-    states = chains.label(chains.decode(scores).vertex)
-    np.testing.assert_array_equal(chains.best_states(features, theta), states)
-    nodes = exact.tau[: chains.n_nodes * 4].reshape(-1, 4)
-    np.testing.assert_allclose(chains.state_probabilities(features, theta), nodes, atol=1e-10)
-    labels = rng.integers(4, size=chains.n_nodes)
-    likelihood = chains.encode(labels).dot(scores) - exact.value
-    each = chains.log_likelihoods(features, theta, labels)
-    assert each.sum() == pytest.approx(likelihood, rel=1e-9)
-    assert chains.expectation(features, theta, np.zeros(chains.n_coordinates)) is None
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_expected_moments_are_the_derivative_of_log_z(kind):
-    rng = np.random.default_rng(4)
-    chains, _ = random_forest(rng)
-    features = feature_maps(rng, chains)[kind]
-    theta, direction = 0.5 * rng.normal(size=(2, features.n_features))
-
-    def log_z(step):
-        return chains.expectation(features, theta + step * direction)[0].value
-
-    slope = (log_z(1e-5) - log_z(-1e-5)) / 2e-5
-    assert chains.expectation(features, theta)[1] @ direction == pytest.approx(slope, rel=1e-6)
-
-
-def test_a_forest_is_the_sum_of_its_chains():
-    rng = np.random.default_rng(5)
-    together = Sequences([4, 1, 3], 3)
-    nodes = rng.normal(size=(8, 2))
-    theta = rng.normal(size=3 * 2 + 9)
-    found, moments = together.expectation(SequenceFeatures(nodes, 3, n_edges=5), theta)
-    value, total = 0.0, np.zeros_like(theta)
-    for first, last in ((0, 4), (4, 5), (5, 8)):
-        alone = SequenceFeatures(nodes[first:last], 3, n_edges=last - first - 1)
-        part, sums = Sequences([last - first], 3).expectation(alone, theta)
-        value, total = value + part.value, total + sums
-    assert found.value == pytest.approx(value, abs=1e-12)
-    np.testing.assert_allclose(moments, total, atol=1e-12)
-
-
-def test_features_are_stored_small_where_that_loses_nothing():
-    whole = SequenceFeatures(np.arange(6.0).reshape(3, 2), 2, n_edges=2)
-    broken = SequenceFeatures(np.arange(6.0).reshape(3, 2) / 3, 2, n_edges=2)
-    assert whole.nodes.matrix.dtype == np.float32
-    assert broken.nodes.matrix.dtype == np.float64
-    with pytest.raises(ValueError, match="n_edges"):
-        SequenceFeatures(np.zeros((2, 1)), 2)
 
 
 # ---------------------------------------------------------------------- learning
@@ -312,8 +63,8 @@ def test_log_likelihood_and_marginals_are_those_of_enumeration():
     ):
         nodes = x @ model.node_coef_.T
         tables = np.repeat(model.transition_coef_[None], len(y) - 1, axis=0)
-        log_z, node, _, states = enumerate_chain(nodes, tables)
-        assert value == pytest.approx(chain_score(nodes, tables, y) - log_z, abs=1e-9)
+        log_z, node, _, states = enumerate_sequence(nodes, tables)
+        assert value == pytest.approx(sequence_score(nodes, tables, y) - log_z, abs=1e-9)
         np.testing.assert_allclose(tau, node, atol=1e-9)
         np.testing.assert_array_equal(best, states)
 
@@ -600,38 +351,6 @@ def test_other_arguments_that_make_no_sense():
     with pytest.raises(ValueError, match=r"Y\[0\]: expected integers like the classes"):
         model.log_likelihood(X, [["a"] * len(y) for y in Y])
     assert ChainCRF(n_states=2).fit(X, [np.zeros_like(y) for y in Y]).converged_
-
-
-def test_states_read_booleans_whole_floats_and_any_shape():
-    states = States.learn([np.array([[True, False]]), np.array([[1.0, -1.0]])])
-    assert len(states) == 2
-    np.testing.assert_array_equal(
-        states.encode([[1.0, -1.0], [False, True]], "Y"), [[1, -1], [0, 1]]
-    )
-    np.testing.assert_array_equal(states.known([[0, -1], [5, 0]], "Y"), [[1, 0], [1, 1]])
-    np.testing.assert_array_equal(states.encode([None, 1], "Y"), [-1, 1])
-    named = States.learn([["b", "a"], [["", None]]])
-    assert named.classes.tolist() == ["", "a", "b"]
-    np.testing.assert_array_equal(named.encode([["a", None]], "Y"), [[1, -1]])
-    assert named.decode(np.array([[2]])).tolist() == [["b"]]
-    with pytest.raises(ValueError, match=r"Z: found the label 'c' at position \(0, 1\); expected"):
-        named.encode([["a", "c"]], "Z")
-
-
-def test_words_have_the_promised_form():
-    X, Y = make_words(50, 5, random_state=1)
-    again, _ = make_words(50, 5, random_state=1)
-    assert all(np.array_equal(a, b) for a, b in zip(X, again, strict=True))
-    assert {x.shape[1] for x in X} == {128}
-    assert set(np.unique(np.concatenate(X))) == {0.0, 1.0}
-    lengths = [len(y) for y in Y]
-    assert min(lengths) >= 5
-    assert max(lengths) <= 15
-    assert np.concatenate(Y).max() == 4
-    model = ChainCRF(tol=1e-2).fit(X[:40], Y[:40])
-    assert model.score(X[40:], Y[40:]) > 0.8
-    with pytest.raises(ValueError, match="at least 1 word"):
-        make_words(0)
 
 
 def test_benchmark_runs(capsys):

@@ -8,7 +8,6 @@ from graph_matchings import (
     from_edges,
     log_matchings,
     matching_spaces,
-    odd_set_violation,
     random_mask,
     two_triangles,
     with_perfect_matching,
@@ -18,21 +17,19 @@ from hypothesis import strategies as st
 from random_scores import draw_scores, generators, kinds
 from scipy.optimize import approx_fprime
 
-from mlestruct.algorithms.matching.odd_set_separation import provably_in_matching_polytope
 from mlestruct.structures import ExactMatching, LocalMatching
 from mlestruct.structures.graphs.simple import SimpleGraph
 
 examples = settings(deadline=None, max_examples=30)
+
+
 few = settings(deadline=None, max_examples=20)
+
+
 scales = st.sampled_from([0.1, 1.0, 5.0, 20.0, 100.0])
+
+
 FLAT_GAP = 0.1  # of Frank-Wolfe, where the local optimum is not a mixture of matchings
-
-
-def open_coordinates(structure):
-    edges = structure.varying_edges
-    edges = np.ones(structure.n_scored, bool) if edges is None else edges
-    singles = structure.varying_singles if structure.n_coordinates > structure.n_scored else []
-    return np.concatenate([edges, singles]).astype(bool)
 
 
 def check_enclosure(found, low, high, slack):
@@ -55,7 +52,7 @@ def test_entropy_follows_the_formula_at_any_feasible_point(space, rng):
 
 @examples
 @given(matching_spaces(), generators)
-def test_gradient_is_the_slope_of_the_entropy_and_zero_where_settled(space, rng):
+def test_gradient_is_the_slope_of_the_entropy_and_zero_where_fixed(space, rng):
     for structure, points in ((space.local, space.halves), (space.exact, space.vertices)):
         varies = np.ptp(points, axis=0) > 0
         tau = 0.5 * points.mean(axis=0) + 0.5 * space.random_point(rng, 3.0, points)
@@ -123,7 +120,7 @@ def test_edge_dual_and_double_cover_agree(space, rng, scale):
     assert space.infeasibility(two.tau) <= 1e-8
 
 
-def test_odd_sets_of_other_scores_do_not_lead_astray():
+def test_warm_odd_sets_of_other_scores_leave_the_answer():
     """A triangle among few edges, at scores where most sets do not matter."""
     mask = np.zeros((6, 6), dtype=bool)
     for i, j in ((0, 1), (0, 2), (0, 3), (1, 5), (2, 3)):
@@ -264,47 +261,6 @@ def test_bethe_is_exact_on_trees(n, rng, scale):
         np.testing.assert_allclose(found.tau, space.exact_marginals(scores), atol=1e-3)
 
 
-# ---------------------------------------------------------------------- settled edges
-@settings(deadline=None, max_examples=80)
-@given(matching_spaces(max_nodes=8))
-def test_settled_coordinates_are_those_that_never_vary(space):
-    assume(space.perfect or space.n <= 6)
-    for structure, points in ((space.local, space.halves), (space.exact, space.vertices)):
-        varies = np.ptp(points, axis=0) > 0
-        assert np.array_equal(open_coordinates(structure), varies)
-        assert np.array_equal(structure.fixed, np.where(varies, 0.0, points[0]))
-        assert structure.is_fixed == (not varies.any())
-
-
-@few
-@given(matching_spaces(max_nodes=8, perfect=True))
-def test_settled_edges_agree_with_linear_programming(space):
-    varies = open_coordinates(space.local)
-    for e in range(space.n_edges):
-        one = np.eye(space.size)[e]
-        assert (space.best_local(one) > -space.best_local(-one) + 1e-9) == varies[e]
-
-
-@settings(deadline=None, max_examples=50)
-@given(matching_spaces(max_nodes=8))
-def test_interior_point_is_strictly_inside(space):
-    assume(space.perfect or space.n <= 6)
-    for structure, points in ((space.local, space.halves), (space.exact, space.vertices)):
-        varies = np.ptp(points, axis=0) > 0
-        tau = structure.interior()
-        assert space.infeasibility(tau) <= 1e-9
-        assert (tau[varies] > 1e-6).all()
-        assert (tau[varies] < 1 - 1e-6).all()
-    assert space.distance_from_hull(tau) <= 1e-9
-
-
-def test_joined_triangles_are_settled_only_exactly():
-    space = from_edges(6, two_triangles())
-    assert space.exact.is_fixed
-    assert not space.local.is_fixed
-    np.testing.assert_array_equal(space.exact.interior(), space.vertices[0])
-
-
 # ---------------------------------------------------------------------- decoding
 @settings(deadline=None, max_examples=60)
 @given(matching_spaces(), generators, kinds, scales)
@@ -386,53 +342,6 @@ def test_price_bound_is_valid_at_any_prices(space, rng, scale, spread):
     assert space.exact.price_bound(scores, prices.copy(), tau) >= low - slack
 
 
-# ---------------------------------------------------------------------- odd sets
-def is_proven(graph, tau):
-    return provably_in_matching_polytope(graph.ptr, graph.col, graph.components, tau)
-
-
-@settings(deadline=None, max_examples=150)
-@given(st.sampled_from([4, 6, 8, 10]), st.floats(0.2, 1.0), generators, st.floats(0.01, 3.0))
-def test_proofs_of_odd_sets_are_never_wrong(n, density, rng, concentration):
-    mask = with_perfect_matching(rng, random_mask(rng, n, density))
-    edges = np.argwhere(np.triu(mask, 1))
-    points = []  # half-integral: odd cycles through random orders of the nodes, or matchings
-    for _ in range(12):
-        point = np.zeros((n, n))
-        order = rng.permutation(n)
-        split = rng.choice([3, n]) if n > 4 else n
-        for part in (order[:split], order[split:]):
-            for i, j in zip(part, np.roll(part, 1), strict=True):
-                point[i, j] += 0.25
-                point[j, i] += 0.25
-        point[np.arange(n), np.arange(n)] = 0.0
-        points.append(point)
-    shares = rng.dirichlet(np.full(len(points), concentration))
-    table = sum(s * p for s, p in zip(shares, points, strict=True))
-    mask = mask | (table > 0)
-    edges = np.argwhere(np.triu(mask, 1))
-    tau = 2 * table[edges[:, 0], edges[:, 1]]
-    sums = np.bincount(edges.ravel(), np.repeat(tau, 2), n)
-    assume(np.allclose(sums, 1.0))
-    if is_proven(SimpleGraph.from_mask(mask), tau):
-        assert odd_set_violation(n, edges, tau) <= 1e-9
-
-
-@pytest.mark.parametrize("n", [2, 4, 6, 8, 10, 30, 500])
-def test_uniform_marginals_of_complete_graphs_are_proven(n):
-    graph = SimpleGraph.complete(n)
-    assert is_proven(graph, np.full(graph.n_edges, 1 / (n - 1)))
-
-
-def test_triangles_are_not_proven():
-    space = from_edges(6, two_triangles())
-    tau = np.where((space.edges == [2, 3]).all(axis=1), 0.0, 0.5)
-    assert odd_set_violation(6, space.edges, tau) == 1.0
-    assert not is_proven(space.graph, tau)
-    apart = from_edges(6, [e for e in two_triangles() if e != (2, 3)])
-    assert not is_proven(apart.graph, np.full(6, 0.5))
-
-
 # ---------------------------------------------------------------------- curvature
 def curvature(space, tau, features):
     """Hessian of log Z_rho in theta by the formula, on the subspace of feasible directions."""
@@ -473,52 +382,6 @@ def test_feature_covariance_is_the_hessian(space, rng):
         np.testing.assert_allclose(matrix[k], change, atol=3e-3 * (1 + np.abs(expected).max()))
         slope = (ahead.value - behind.value) / (2 * step)
         assert slope == pytest.approx(features[:, k] @ found.tau[: space.n_edges], abs=1e-4)
-
-
-@examples
-@given(
-    matching_spaces(rho=st.sampled_from([1.0, 0.97, "mixed"])), generators, scales,
-    st.sampled_from([0.3, 1.0]),
-)  # fmt: skip
-def test_softened_entropy_minorises_the_true_one_and_touches_it(space, rng, scale, share):
-    structure = space.local
-    softened = structure.concave_surrogate(share)
-    if np.all(space.rhos <= 0.95):
-        assert softened is None
-        return
-    assume(softened is not None)
-    found = structure.marginals(scale * rng.normal(size=space.size))
-    varies = space.local_varies()
-    offset = softened.offset(found)
-    here = space.entropy(np.clip(found.tau, 0, 1), varies)
-    assert softened.entropy(found) == pytest.approx(here, abs=1e-6)
-    softer = softened.structure
-    constant = here - softer.entropy(found.tau) - offset @ found.tau
-    for concentration in (0.05, 1.0, 10.0):
-        tau = space.random_point(rng, concentration, space.halves)
-        minorant = softer.entropy(tau) + offset @ tau + constant
-        assert minorant <= space.entropy(tau, varies) + 1e-6
-    assert structure.concave_surrogate(share) is not None  # the original is as it was
-    assert structure.entropy(found.tau) == pytest.approx(here, abs=1e-6)
-
-
-def test_safe_entropies_are_not_softened():
-    assert complete(6, rho=0.9).local.concave_surrogate() is None
-    assert complete(6, False, rho=0.5).local.concave_surrogate() is None
-
-
-# ---------------------------------------------------------------------- hard cases
-@pytest.mark.parametrize(("small", "large"), [(3, 101), (3, 599), (5, 601)])
-def test_nearly_separate_odd_sets_are_never_proven(small, large):
-    """Such a set repeats the eigenvalue 1, of which Lanczos finds one copy only."""
-    n = small + large
-    graph = SimpleGraph.complete(n)
-    inside = (graph.row < small) & (graph.col < small)
-    outside = (graph.row >= small) & (graph.col >= small)
-    tau = np.where(inside, 1 / (small - 1), np.where(outside, 1 / (large - 1), 1e-16))
-    for seed in range(3):
-        noise = 1e-12 * np.random.default_rng(seed).random(graph.n_edges)
-        assert not is_proven(graph, tau + noise)
 
 
 @pytest.mark.parametrize("space", ["odd group", "prism"])
