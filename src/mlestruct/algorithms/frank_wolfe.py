@@ -90,7 +90,7 @@ def frank_wolfe_marginals(
     # Moving weight pays once there are enough vertices to mix: about the square root of their
     # dimension, found on matchings of 10 to 40 nodes.
     enough = max(SHORT_STEPS, 20.0 * start.shape[0] ** 0.5)
-    upper, guess, prices, calls = np.inf, 0.1, None, 0
+    upper, guess, prices, calls = np.inf, 0.3 if blended else 0.1, None, 0
     while True:
         value = float(scores @ tau) + entropy(tau)
         stop = callback is not None and bool(callback(calls, tau))
@@ -108,13 +108,12 @@ def frank_wolfe_marginals(
         eta = entropy.line_search(tau, vertex, sums, -gain, 0.0, guess, MAX_STEP, RTOL)
         if eta <= 0.0:
             return tau, value, upper, calls
-        guess = max(eta, 1e-6)
-        if calls <= SHORT_STEPS:
-            eta = min(eta, 1.0 / (calls + 1.0))
+        step = min(eta, 1.0 / (calls + 1.0)) if calls <= SHORT_STEPS else eta
         if mixture is None:
-            entropy.move(tau, vertex, eta)
+            entropy.move(tau, vertex, step)
+            guess = max(eta, 1e-6)
             continue
-        mixture.add(vertex, eta)
+        mixture.add(vertex, step)
         for _ in range(20 if calls >= enough else 0):
             if not mixture.move(space, scores, max(0.5 * gap, 0.25 * tol)):
                 break

@@ -91,7 +91,8 @@ class PairwiseFeatures(FeatureMap):
         return np.concatenate(found)
 
     def second_moments(self) -> list[tuple[Floats, Floats]]:
-        """Second moments of node and edge features, and variances of indicators of uniform states.
+        """Second moments of node and edge features, and the curvature of each state's weights: the
+        probability of a uniform state, which bounds the variance of its indicator.
 
         The same variance for all states: observed frequencies would be closer, but adding one
         vector to the weights of every state changes no probability, and steps from uneven scales
@@ -102,7 +103,7 @@ class PairwiseFeatures(FeatureMap):
             (self.nodes, self.n_states, 1.0),
             (self.edges, self.n_states**2, self.edge_curvature),
         ):
-            variance = min(factor * (1.0 - 1.0 / size) / size, 0.25)  # no indicator has more
+            variance = min(factor / size, 0.25)  # no indicator has more
             found.append((rows.gram(), np.full(size, variance)))
         return found
 
