@@ -1,7 +1,6 @@
 """The convex dual problem and its solvers, which use only the contract of its blocks."""
 
-from .block_frank_wolfe import BlockFrankWolfe
-from .block_marginals import BlockMarginals
+from .block_frank_wolfe import BlockFrankWolfe, BlockMarginals
 from .frank_wolfe import FrankWolfe
 from .history import History, Progress, Stopping
 from .primal import LBFGS, Newton

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..structures.contract import Structure
-from .block_frank_wolfe import BlockFrankWolfe
-from .block_marginals import BlockMarginals
+from .block_frank_wolfe import BlockFrankWolfe, BlockMarginals
 from .frank_wolfe import FrankWolfe
 from .primal import LBFGS, Newton
 from .problem import DualProblem
