@@ -6,12 +6,13 @@ from pathlib import Path
 import mlestruct
 
 PACKAGE = Path(mlestruct.__file__).parent
-ANYWHERE = {"_compile", "exceptions", "__version__"}
+ANYWHERE = {"_compile", "_lazy", "exceptions", "__version__"}
 MIDDLE = {"structures", "features", "labels", "metrics", "datasets", "algorithms"}
 
 # What a room may import from; a dotted name is one part of a room.
 BELOW = {
     "_compile": set(),
+    "_lazy": set(),
     "exceptions": set(),
     "algorithms": set(),
     "labels": set(),

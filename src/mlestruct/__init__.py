@@ -5,33 +5,14 @@ The public names are loaded on first use, so that importing the package is quick
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ._lazy import attach
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "BipartiteMatchingCRF": "mlestruct.models",
-    "ChainCRF": "mlestruct.models",
-    "EdgeList": "mlestruct.models",
-    "GraphCRF": "mlestruct.models",
-    "GridCRF": "mlestruct.models",
-    "MatchingCRF": "mlestruct.models",
-    "PairInput": "mlestruct.models",
-    "load": "mlestruct.models",
-    "InfeasibleError": "mlestruct.exceptions",
-    "BlockFrankWolfe": "mlestruct.learning",
-    "BlockMarginals": "mlestruct.learning",
-    "FrankWolfe": "mlestruct.learning",
-    "LBFGS": "mlestruct.learning",
-    "Newton": "mlestruct.learning",
-    "MissingCapability": "mlestruct.structures",
-}
-
-__all__ = [*sorted(_HOMES), "__version__"]
-
 if TYPE_CHECKING:
-    from .exceptions import InfeasibleError
+    from .exceptions import InfeasibleError, MissingCapability
     from .learning import LBFGS, BlockFrankWolfe, BlockMarginals, FrankWolfe, Newton
     from .models import (
         BipartiteMatchingCRF,
@@ -43,14 +24,25 @@ if TYPE_CHECKING:
         PairInput,
         load,
     )
-    from .structures import MissingCapability
 
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module 'mlestruct' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {
+        "BipartiteMatchingCRF": ".models",
+        "BlockFrankWolfe": ".learning",
+        "BlockMarginals": ".learning",
+        "ChainCRF": ".models",
+        "EdgeList": ".models",
+        "FrankWolfe": ".learning",
+        "GraphCRF": ".models",
+        "GridCRF": ".models",
+        "InfeasibleError": ".exceptions",
+        "LBFGS": ".learning",
+        "MatchingCRF": ".models",
+        "MissingCapability": ".exceptions",
+        "Newton": ".learning",
+        "PairInput": ".models",
+        "load": ".models",
+    },
+)
+__all__ += ["__version__"]

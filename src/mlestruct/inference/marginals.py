@@ -3,7 +3,7 @@
 | method    | what it needs | what it gives |
 |-----------|---------------|---------------|
 | "auto"    | the structure's marginal oracle, else its decoder | log Z_rho, certified |
-| "newton"  | the structure's marginal oracle | log Z_rho, certified |
+| "oracle"  | the structure's marginal oracle | log Z_rho, certified |
 | "fw"      | a MAP decoder | log Z_rho, certified by the Frank-Wolfe gap |
 | "bp"      | a matching | log Z_rho by belief propagation, certified where it converges |
 | "perturb" | a MAP decoder | log Z and marginals estimated by perturb-and-MAP, no certificate |
@@ -37,7 +37,7 @@ ESTIMATED = "mean upper bound of log Z"
 
 
 class Answer(NamedTuple):
-    """What a method says of a query; see `Inference`."""
+    """The result of a method; see `Inference`."""
 
     tau: Floats
     log_partition: float
@@ -66,7 +66,7 @@ def marginals(
     scores : array of shape (n_scored,) or (n_coordinates,)
         For matchings also a table of pairs, -inf where a pair is forbidden; for labellings also a
         tuple (node scores (n_nodes, L), edge scores (n_edges, L, L) or (L, L)).
-    method : "auto", "newton", "fw", "bp", "perturb" or "exact"
+    method : "auto", "oracle", "fw", "bp", "perturb" or "exact"
     tol : the gap of the log-partition function to reach ("bp": the last change of a belief)
     options : of the method.
         "fw": max_iter=10_000, variant="blended" (few MAP calls) or "plain" (the paper's, cheap
@@ -140,8 +140,8 @@ def log_partition(
     return marginals(structure, scores, method, tol=tol, **options).log_partition
 
 
-def _newton(query: Query, tol: float) -> Answer:
-    return _oracle(query, tol, "newton")
+def _marginal_oracle(query: Query, tol: float) -> Answer:
+    return _oracle(query, tol, "oracle")
 
 
 def _oracle(query: Query, tol: float, method: str) -> Answer:
@@ -294,7 +294,7 @@ VARIANTS = ("blended", "plain")
 
 METHODS: dict[str, Callable[..., Answer]] = {
     "auto": _auto,
-    "newton": _newton,
+    "oracle": _marginal_oracle,
     "fw": _frank_wolfe,
     "bp": _belief_propagation,
     "perturb": _perturb,

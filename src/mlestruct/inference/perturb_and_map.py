@@ -37,7 +37,7 @@ Callback = Callable[[int, Floats], bool | None]
 
 @dataclass(frozen=True)
 class PerturbAndMap:
-    """What perturbed maximisers tell.
+    """Estimates from perturbed maximisers.
 
     Attributes
     ----------

@@ -29,7 +29,7 @@ class Inference:
     calls : of the MAP decoder, or iterations of a method that makes none
     seconds : of wall time
     converged : whether the method has done what was asked of it
-    report : what else the method has to tell
+    report : further diagnostics of the method
     """
 
     tau: Floats

@@ -1,22 +1,32 @@
 """The estimators: thin, with scikit-learn's manners."""
 
-from .base import RegularizationPath
-from .bipartite import BipartiteMatchingCRF
-from .chain import ChainCRF
-from .graph import GraphCRF
-from .grid import GridCRF
-from .matching import MatchingCRF
-from .pairs import EdgeList, PairInput
-from .persistence import load
+from __future__ import annotations
 
-__all__ = [
-    "BipartiteMatchingCRF",
-    "ChainCRF",
-    "EdgeList",
-    "GraphCRF",
-    "GridCRF",
-    "MatchingCRF",
-    "PairInput",
-    "RegularizationPath",
-    "load",
-]
+from typing import TYPE_CHECKING
+
+from .._lazy import attach
+
+if TYPE_CHECKING:
+    from .base import RegularizationPath
+    from .bipartite import BipartiteMatchingCRF
+    from .chain import ChainCRF
+    from .graph import GraphCRF
+    from .grid import GridCRF
+    from .matching import MatchingCRF
+    from .pairs import EdgeList, PairInput
+    from .persistence import load
+
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {
+        "BipartiteMatchingCRF": ".bipartite",
+        "ChainCRF": ".chain",
+        "EdgeList": ".pairs",
+        "GraphCRF": ".graph",
+        "GridCRF": ".grid",
+        "MatchingCRF": ".matching",
+        "PairInput": ".pairs",
+        "RegularizationPath": ".base",
+        "load": ".persistence",
+    },
+)

@@ -13,7 +13,7 @@ from ..labels import check_pairs, check_partners
 from ..learning.problem import Block
 from ..metrics import Reliability, pair_reliability, top_candidates
 from .base import StructuredEstimator
-from .matching_blocks import BipartiteBlocks, MatchingBlocks, matching_space, pair_table
+from .matching_blocks import BipartiteBlocks, MatchingBlocks, matching_structure, pair_table
 from .pairs import PairSample
 from .probabilities import block_samples, certified_marginals, exact_log_likelihood, seeded
 from .validation import check_same_length, check_samples
@@ -150,7 +150,7 @@ class MatchingProbabilities(MatchingEstimator):
         out: list[Any] = []
         for (block, sample), drawn in zip(prepared, found, strict=True):
             labels = [self._label(label, sample) for label in drawn.labels]
-            simple = matching_space(block.structure).is_simple
+            simple = matching_structure(block.structure).is_simple
             out.append(np.array(labels) if simple else labels)
         return out
 

@@ -16,7 +16,7 @@ from ..labels import check_counts, check_pairs, read_pairs
 from ..learning.problem import Block
 from ..structures import BipartiteMatching, ExactMatching, LocalMatching, SimpleGraph, Vertex
 from ..structures.contract import MatchingStructure, Structure
-from ..structures.matchings.bipartite import node_rho
+from ..structures.matchings.bipartite import side_rho
 from ..structures.matchings.node_values import node_capacity
 from .pairs import PairSample, read_sample
 
@@ -147,7 +147,7 @@ class BipartiteBlocks(MatchingBlocks):
         self._check_sides(rows, cols)
         if (rows == 1).all() and (cols == 1).all():
             return BipartiteMatching(sample.graph, rho, self.perfect is not False)
-        node_rho(rho, *sample.shape)  # has no effect beyond capacity 1, but must be valid
+        side_rho(rho, *sample.shape)  # has no effect beyond capacity 1, but must be valid
         # By default the side with less capacity is filled, as in a plain matching.
         full_rows = self.perfect == "rows" or (self.perfect is True and rows.sum() <= cols.sum())
         full_cols = self.perfect == "columns" or (self.perfect is True and cols.sum() <= rows.sum())
@@ -173,7 +173,7 @@ class BipartiteBlocks(MatchingBlocks):
                 )
 
     def _to_structure(self, label: Any, sample: PairSample, structure: Structure) -> Any:
-        space = matching_space(structure)
+        space = matching_structure(structure)
         if space.labels_are_columns:
             return label
         pairs = (read_pairs if space.is_simple else check_pairs)(label, *sample.shape)
@@ -232,7 +232,7 @@ class GroupBlocks(MatchingBlocks):
         return LocalMatching(graph, rho, self.perfect, capacities)
 
 
-def matching_space(structure: Structure) -> MatchingStructure:
+def matching_structure(structure: Structure) -> MatchingStructure:
     """The space of matchings behind a block's structure, which may have exact marginals."""
     space = structure.approximate
     assert isinstance(space, MatchingStructure)

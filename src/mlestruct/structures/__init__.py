@@ -1,38 +1,48 @@
 """What an output is: a polytope of pseudo-marginals, its entropy, decoder and interior point."""
 
-from ..exceptions import MissingCapability
-from .contract import Bounds, Decoding, Marginals, Structure, Vertex
-from .exact_space import ExactSpace
-from .graphs.bipartite import BipartiteGraph
-from .graphs.pairwise import Grid, PairwiseGraph, grid
-from .graphs.simple import SimpleGraph
-from .labellings.binary import BinaryPairwise
-from .labellings.pairwise import Pairwise
-from .matchings.bipartite import BipartiteMatching
-from .matchings.exact import ExactMatching
-from .matchings.local import LocalMatching
-from .rho import Reweighting, reweighting
-from .sequences import Sequences
+from __future__ import annotations
 
-__all__ = [
-    "BinaryPairwise",
-    "BipartiteGraph",
-    "BipartiteMatching",
-    "Bounds",
-    "Decoding",
-    "ExactMatching",
-    "ExactSpace",
-    "Grid",
-    "LocalMatching",
-    "Marginals",
-    "MissingCapability",
-    "Pairwise",
-    "PairwiseGraph",
-    "Reweighting",
-    "Sequences",
-    "SimpleGraph",
-    "Structure",
-    "Vertex",
-    "grid",
-    "reweighting",
-]
+from typing import TYPE_CHECKING
+
+from .._lazy import attach
+
+if TYPE_CHECKING:
+    from ..exceptions import MissingCapability
+    from .contract import Bounds, Decoding, Marginals, Structure, Vertex
+    from .exact_space import ExactSpace
+    from .graphs.bipartite import BipartiteGraph
+    from .graphs.pairwise import Grid, PairwiseGraph, grid
+    from .graphs.simple import SimpleGraph
+    from .labellings.binary import BinaryPairwise
+    from .labellings.pairwise import Pairwise
+    from .matchings.bipartite import BipartiteMatching
+    from .matchings.exact import ExactMatching
+    from .matchings.local import LocalMatching
+    from .rho import Reweighting, reweighting
+    from .sequences import Sequences
+
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {
+        "BinaryPairwise": ".labellings.binary",
+        "BipartiteGraph": ".graphs.bipartite",
+        "BipartiteMatching": ".matchings.bipartite",
+        "Bounds": ".contract",
+        "Decoding": ".contract",
+        "ExactMatching": ".matchings.exact",
+        "ExactSpace": ".exact_space",
+        "Grid": ".graphs.pairwise",
+        "LocalMatching": ".matchings.local",
+        "Marginals": ".contract",
+        "MissingCapability": "..exceptions",
+        "Pairwise": ".labellings.pairwise",
+        "PairwiseGraph": ".graphs.pairwise",
+        "Reweighting": ".rho",
+        "Sequences": ".sequences",
+        "SimpleGraph": ".graphs.simple",
+        "Structure": ".contract",
+        "Vertex": ".contract",
+        "grid": ".graphs.pairwise",
+        "reweighting": ".rho",
+    },
+)

@@ -29,7 +29,7 @@ def entropy(tau, log_tau, a, c):
 
 @kernel
 def add_entropy_gradient(tau, log_tau, a, c, scores, out, sums):
-    """out = scores + gradient of H at tau; entries with a = 0 are settled and get their score.
+    """out = scores + gradient of H at tau; entries with a = 0 are fixed and get their score.
 
     On the way, `sums` collects what a line search needs of the entries up to SERIES_LIMIT:
     sum of a t log t, of a t, of c t, and of c t^2, c t^3, ... (N_POWERS of them).

@@ -2,11 +2,11 @@
 
 A *structure* is one output space: a polytope of pseudo-marginals tau, a concave entropy on it and
 a MAP decoder over it. `Structure` declares all its members, each with its meaning and who uses
-it. Eight are enough for the Frank-Wolfe solvers and for `inference.marginals` with `method="fw"`:
+it. Marginals by Frank-Wolfe need five, learning by Frank-Wolfe and prediction two more:
 
-    n_coordinates, decode, entropy, entropy_gradient, interior, encode, label  (and n_scored)
+    n_coordinates, decode, entropy, entropy_gradient, interior;  encode, label
 
-All others are *capabilities*. Their defaults either follow from those eight or raise
+All others are *capabilities*. Their defaults either follow from those seven or raise
 `MissingCapability`; `offers` tells which, and a solver `require`s what it needs before any work.
 `MatchingStructure` and `LabellingStructure` add the members that the two families of outputs have.
 """

@@ -32,7 +32,7 @@ class SeparableEntropy:
         return float(kernels.entropy(tau, _log(tau), self.a, self.c))
 
     def add_gradient(self, tau: Floats, scores: Floats) -> tuple[Floats, Floats]:
-        """scores + gradient of H at tau, and sums that `line_search` at tau wants."""
+        """scores + gradient of H at tau, and sums that `line_search` at tau needs."""
         out = np.empty_like(tau)
         sums = np.empty(3 + kernels.N_POWERS)
         kernels.add_entropy_gradient(tau, _log(tau), self.a, self.c, scores, out, sums)

@@ -1,1 +1,1 @@
-"""Graphs that output spaces live on."""
+"""Graphs that define output spaces."""

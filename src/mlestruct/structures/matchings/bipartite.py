@@ -74,7 +74,7 @@ class BipartiteMatching(MatchingFamily):
         parts = (graph.ptr.tobytes(), graph.col.tobytes(), bool(perfect), graph.n_cols)
         self.fingerprint = f"matching {hash(parts)}"
         self.perfect = bool(perfect)
-        self.rho_rows, self.rho_cols = node_rho(rho, graph.n_rows, graph.n_cols)
+        self.rho_rows, self.rho_cols = side_rho(rho, graph.n_rows, graph.n_cols)
         n, m = graph.n_rows, graph.n_cols
         self.free_rows = not perfect or n > m
         self.free_cols = not perfect or m > n
@@ -241,7 +241,7 @@ class BipartiteMatching(MatchingFamily):
         """Marginals of scores of any spread, without reducing them."""
         core = self._presolved
         constant = float(scores @ core.fixed)
-        if warm is None and core.is_bethe:
+        if warm is None and core.allows_certified_bp:
             found = certified_belief_propagation.solve(core.rows, scores, self._start, tol)
         else:
             found = newton.solve(
@@ -401,7 +401,7 @@ class BipartiteMatching(MatchingFamily):
         return partner
 
 
-def node_rho(
+def side_rho(
     rho: ArrayLike | tuple[ArrayLike, ArrayLike], n_rows: int, n_cols: int
 ) -> tuple[Floats, Floats]:
     """Reweighting of rows and of columns from a scalar, one array, or a pair of either."""

@@ -158,7 +158,7 @@ class ExactMatching(LocalMatching):
     def belief_propagation(
         self, scores: Floats, damping: float = 0.0, max_sweeps: int = 2000, tol: float = 1e-8
     ) -> BeliefMarginals:
-        """Not available: belief propagation knows nothing of odd sets."""
+        """Not available: belief propagation does not enforce odd-set constraints."""
         raise MissingCapability(
             "method='bp' maximises over the local polytope; use LocalMatching, or method='auto'"
         )

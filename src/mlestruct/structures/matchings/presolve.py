@@ -73,14 +73,14 @@ class PresolvedMatching:
         return bool(same and not self.any_free and not self._is_single.any())
 
     @cached_property
-    def is_bethe(self) -> bool:
-        """Whether certified belief propagation finds the marginals."""
+    def allows_certified_bp(self) -> bool:
+        """Whether certified belief propagation applies: rho = 1, square, complete."""
         return self.plain and certified_belief_propagation.applies(
             self.rows, self.edges.is_complete
         )
 
     def solution(self, found: Marginals) -> newton.Solution:
-        """Marginals as the kernels know them; from tau alone where they come another way."""
+        """The `newton.Solution` of `found`, rebuilt from tau if `found.warm` is not one."""
         if isinstance(found.warm, newton.Solution):
             return found.warm
         t, z = self.entries(found.tau), np.where(self.free, self.columns(found.tau), 1.0)

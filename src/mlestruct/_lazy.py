@@ -1,0 +1,24 @@
+"""Public names of a package, loaded on first use: importing one estimator does not load all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+
+def attach(
+    package: str, homes: Mapping[str, str]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """`__getattr__`, `__dir__` and `__all__` of a package whose names have their homes elsewhere.
+
+    `homes` maps each name to the module that defines it, relative to the package.
+    """
+
+    def load(name: str) -> Any:
+        if name in homes:
+            return getattr(import_module(homes[name], package), name)
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+    names = sorted(homes)
+    return load, lambda: names, names
