@@ -77,7 +77,7 @@ def frank_wolfe_marginals(
 
     Parameters
     ----------
-    max_iter : MAP calls at most
+    max_iter : steps at most; plain Frank-Wolfe makes one more MAP call, for the bound of its result
     callback : called with (MAP calls, tau) at every point; returning True stops
     blended : move weight between the vertices found so far before asking for a new one (blended
         pairwise Frank-Wolfe; Tsuji, Tanaka and Pokutta 2022): fewer MAP calls, more work in
@@ -87,14 +87,13 @@ def frank_wolfe_marginals(
     entropy = PlainEntropy(space) if blended else space.stepping_entropy
     mixture = Mixture(start) if blended else None
     tau = start.copy() if mixture is None else mixture.tau
-    # Moving weight pays once there are enough vertices to mix: about the square root of their
-    # dimension, found on matchings of 10 to 40 nodes.
+    # Moving weight pays once there are enough vertices to mix, so the first steps are plain.
     enough = max(SHORT_STEPS, 20.0 * start.shape[0] ** 0.5)
     upper, guess, prices, calls = np.inf, 0.3 if blended else 0.1, None, 0
     while True:
         value = float(scores @ tau) + entropy(tau)
-        stop = callback is not None and bool(callback(calls, tau))
-        if stop or calls >= max_iter:
+        stop = (callback is not None and bool(callback(calls, tau))) or calls >= max_iter
+        if stop and blended:
             return tau, value, upper, calls
         direction, sums = entropy.add_gradient(tau, scores)
         best = next_vertex(space, direction, tau, prices)
@@ -102,7 +101,7 @@ def frank_wolfe_marginals(
         calls += 1
         gap = max(best.score - float(direction @ tau), 0.0)
         upper = min(upper, value + gap)
-        if upper - value <= tol:
+        if upper - value <= tol or stop:
             return tau, value, upper, calls
         gain = vertex.dot(scores) - float(scores @ tau)
         eta = entropy.line_search(tau, vertex, sums, -gain, 0.0, guess, MAX_STEP, RTOL)
