@@ -1,6 +1,8 @@
 """Benchmarks run from end to end on small problems."""
 
-from benchmarks import decoders, marginal_accuracy, matching
+from pathlib import Path
+
+from benchmarks import alternatives, compare, decoders, marginal_accuracy, matching
 
 
 def test_solver_comparison_runs_all_sides(capsys):
@@ -27,3 +29,21 @@ def test_decoders_agree_with_other_libraries(capsys):
 def test_default_rho_has_the_closest_marginals_at_moderate_scores():
     found = marginal_accuracy.errors(5, 1.0, n_tables=20)
     assert found[0.95].mean() < min(found[0.5].mean(), found[1.0].mean())
+
+
+def test_two_ways_are_compared(capsys):
+    alternatives.elimination_orders()
+    assert "grid 10 x 100" in capsys.readouterr().out
+
+
+def test_two_checkouts_are_compared(capsys, monkeypatch):
+    """The checkout beside itself: every workload is printed with its ratio."""
+    root = str(Path(compare.__file__).parents[1])
+    arguments = ["compare", root, "--repeat", "1", "--only", "matching predict"]
+    monkeypatch.setattr("sys.argv", arguments)
+    compare.main()
+    rows = capsys.readouterr().out.splitlines()
+    assert [row.split("  ")[0] for row in rows[1:]] == [
+        "matching predict",
+        "matching predict_marginals",
+    ]

@@ -1,0 +1,116 @@
+"""Where two ways stay in the code: what each costs.
+
+    python -m benchmarks.alternatives
+
+Decoders beside HiGHS and SciPy are in `benchmarks.decoders`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from mlestruct.algorithms.elimination import frontier_order, minimum_fill_order
+from mlestruct.algorithms.matching.swap_chain import sample_by_swaps
+from mlestruct.algorithms.matching.worm_chain import sample_by_worms
+from mlestruct.algorithms.pairwise.separators import links_of, plan_of, widest_table
+from mlestruct.structures import (
+    BipartiteGraph,
+    BipartiteMatching,
+    LocalMatching,
+    PairwiseGraph,
+    SimpleGraph,
+    grid,
+)
+
+
+def cpu(work: Callable[[], Any], repeat: int = 3) -> float:
+    """CPU seconds, the least of several runs after one that compiles."""
+    work()
+    best = np.inf
+    for _ in range(repeat):
+        start = time.process_time()
+        work()
+        best = min(best, time.process_time() - start)
+    return best
+
+
+def markov_chains() -> None:
+    """Effective samples a CPU second of swaps and of worm updates, on complete graphs."""
+    rng = np.random.default_rng(0)
+    print("Markov chains: effective samples a CPU second, swaps / worm updates")
+    for name, n, sides in (("group of 400", 400, False), ("assignment 100 x 100", 100, True)):
+        if sides:
+            table = 0.7 * rng.normal(size=(n, n))
+            tail, head = np.divmod(np.arange(n * n), n)
+            edges, head, n_nodes = table.ravel(), head + n, 2 * n
+        else:
+            tail, head = np.triu_indices(n, 1)
+            table = edges = 0.7 * rng.normal(size=tail.size)
+            n_nodes = n
+        rates = []
+        for draw in (
+            lambda k, t=table, s=sides: sample_by_swaps(
+                t, 1, bipartite=s, sweeps=2000, rng=np.random.default_rng(k)
+            ),
+            lambda k, t=tail, h=head, e=edges, m=n_nodes: sample_by_worms(
+                m, t, h, e, 1, sweeps=500, rng=np.random.default_rng(k)
+            ),
+        ):
+            draw(0)
+            start = time.process_time()
+            found = [draw(k) for k in range(1, 4)]
+            rates.append(sum(one.ess for one in found) / (time.process_time() - start))
+        print(f"  {name:24s} {rates[0]:9.0f} {rates[1]:9.0f}   ratio {rates[0] / rates[1]:.1f}")
+
+
+def double_cover() -> None:
+    """Marginals of one bipartite problem, as two sides and as one group."""
+    rng = np.random.default_rng(0)
+    print("marginals, ms: two sides / the same graph as one group")
+    for n, rho in ((30, 0.95), (100, 0.95), (100, 1.0), (100, 0.5)):
+        group = SimpleGraph.from_bipartite(BipartiteGraph.complete(n, n))
+        tables = [2.0 * rng.normal(size=n * n) for _ in range(4)]
+        one, two = (
+            cpu(lambda s=space, t=tables: [s.marginals(w, None, 1e-6) for w in t]) / len(tables)
+            for space in (BipartiteMatching((n, n), rho), LocalMatching(group, rho))
+        )
+        print(f"  n = {n}, rho = {rho}: {1e3 * one:.2f} {1e3 * two:.2f}   ratio {two / one:.1f}")
+
+
+def elimination_orders() -> None:
+    """Entries of all tables of a junction tree with two states, log2."""
+    rng = np.random.default_rng(0)
+    pairs = np.unique(np.sort(rng.integers(1000, size=(1300, 2)), axis=1), axis=0)
+    sparse = PairwiseGraph(1000, pairs[pairs[:, 0] != pairs[:, 1]])
+    print("log2 of table entries: frontier order / minimum fill")
+    for name, graph in (
+        ("grid 10 x 100", grid(10, 100)),
+        ("grid 17 x 17", grid(17, 17)),
+        ("random, 1000 nodes", sparse),
+    ):
+        tail, head = graph.tail.astype(np.int64), graph.head.astype(np.int64)
+        bits = []
+        for order in (
+            frontier_order(graph.n_nodes, tail, head, 2, widest_table(2)),
+            minimum_fill_order(graph.n_nodes, tail, head, graph.n_nodes),
+        ):
+            if order is None:
+                bits.append("none within the limits")
+                continue
+            plan = plan_of(links_of(order, tail, head), graph.n_nodes, 2)
+            bits.append(f"{np.log2(float(plan.n_entries)):.1f}")
+        print(f"  {name:24s} {bits[0]} / {bits[1]}")
+
+
+def main() -> None:
+    markov_chains()
+    double_cover()
+    elimination_orders()
+
+
+if __name__ == "__main__":
+    main()
