@@ -20,6 +20,7 @@ from mlestruct.structures import (
     Pairwise,
     PairwiseGraph,
     Sequences,
+    Structure,
 )
 
 
@@ -123,3 +124,11 @@ def test_other_forms_of_scores_are_refused(structure, scores, message):
 def test_scores_whose_sums_overflow_are_refused(call):
     with pytest.raises(ValueError, match=r"scores: as large as 1.7e\+308"):
         call(BipartiteMatching((4, 4), 1.0), np.full((4, 4), 1.7e308))
+
+
+def test_a_structure_without_its_size_is_refused_by_name():
+    class Forgetful(Structure):
+        pass
+
+    with pytest.raises(TypeError, match=r"structure: expected an output space.*n_coordinates"):
+        marginals(Forgetful(), np.zeros(2))

@@ -429,14 +429,14 @@ def as_structure(candidate: StructureLike) -> Structure:
     This is the only place that looks for members by name: behind it every caller relies on the
     contract.
     """
-    if isinstance(candidate, Structure):
-        return candidate
     missing = [name for name in REQUIRED if not hasattr(candidate, name)]
     if missing:
         raise TypeError(
             "structure: expected an output space such as BipartiteMatching((5, 5)), or one of your "
             f"own; {candidate!r} has no {' and no '.join(missing)}"
         )
+    if isinstance(candidate, Structure):
+        return candidate
     members = [name for name in vars(Structure) if not name.startswith("_")]
     own = {name: getattr(candidate, name) for name in members if hasattr(candidate, name)}
     attributes = {name: value for name, value in own.items() if not callable(value)}
