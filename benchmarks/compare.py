@@ -23,7 +23,7 @@ import mlestruct as ms
 from mlestruct.datasets import make_landmark_sequence, frame_pairs, make_segmentation
 from mlestruct.datasets.words import make_words
 from mlestruct.inference import marginals, log_partition_bounds
-from mlestruct.structures import BipartiteMatching, ExactMatching, LocalMatching
+from mlestruct.structures import BipartiteMatching, MatchingPolytope, LocalMatching
 only, seconds = sys.argv[1], {}
 
 def measure(name, work, repeat=3):
@@ -57,7 +57,7 @@ for rho in (1.0, 0.95, 0.5):
 S = rng.normal(size=40 * 39 // 2)
 measure("bounds of a group of 40", lambda: log_partition_bounds(LocalMatching(40), S))
 measure("exact polytope of 24", lambda: [
-    ExactMatching(24, 0.95).marginals(3 * S[:276], tol=1e-6) for _ in range(5)])
+    MatchingPolytope(24, 0.95).marginals(3 * S[:276], tol=1e-6) for _ in range(5)])
 G = rng.normal(size=(1, 200, 200, 4)); G = G + G.transpose(0, 2, 1, 3)
 P = [np.arange(200) ^ 1]
 measure("group fit 200", lambda: ms.MatchingCRF(alpha=10.0).fit(G, P))

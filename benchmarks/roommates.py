@@ -29,7 +29,7 @@ from mlestruct import MatchingCRF
 from mlestruct.algorithms.matching.odd_set_separation import provably_in_matching_polytope
 from mlestruct.datasets import Campus, generate_campus, read_campus, write_campus
 from mlestruct.learning import Block, BlockFrankWolfe, DualProblem, Stopping
-from mlestruct.structures import ExactMatching, LocalMatching
+from mlestruct.structures import LocalMatching, MatchingPolytope
 
 ALPHA = 100.0
 LEVELS = (1e-2, 1e-3, 1e-6)
@@ -88,7 +88,7 @@ class TimedLocal(Timed, LocalMatching):
     """Fractional decoding."""
 
 
-class TimedExact(Timed, ExactMatching):
+class TimedExact(Timed, MatchingPolytope):
     """Blossom decoding."""
 
 
@@ -300,7 +300,7 @@ def compare_decoders(folder: str, theta: np.ndarray) -> list[dict[str, Any]]:
     print(f"  {'scores':<16}{'decoder':<12}{'cold':>8}{'warm':>8}{'nodes on odd cycles':>21}")
     found = []
     for name, (scores, similar) in occurring_scores(X, Y, theta).items():
-        for kind, structure in (("fractional", LocalMatching(n)), ("exact", ExactMatching(n))):
+        for kind, structure in (("fractional", LocalMatching(n)), ("exact", MatchingPolytope(n))):
             prices = structure.decode(similar).prices
             best = structure.decode(scores)
             halves = int((best.vertex.values == 0.5).sum())  # as many as nodes on odd cycles

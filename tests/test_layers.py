@@ -1,4 +1,4 @@
-"""Imports go down only: each room of the package imports from the rooms below it."""
+"""Imports go down only: each package imports only from those below it."""
 
 import ast
 from pathlib import Path
@@ -9,7 +9,7 @@ PACKAGE = Path(mlestruct.__file__).parent
 ANYWHERE = {"_compile", "_lazy", "exceptions", "__version__"}
 MIDDLE = {"structures", "features", "labels", "metrics", "datasets", "algorithms"}
 
-# What a room may import from; a dotted name is one part of a room.
+# What a package may import from; a dotted name is one module of a package.
 BELOW = {
     "_compile": set(),
     "_lazy": set(),
@@ -55,14 +55,14 @@ def imported(path):
 def violations():
     for path in sorted(PACKAGE.rglob("*.py")):
         file = path.relative_to(PACKAGE).as_posix()
-        room = "" if file == "__init__.py" else file.split("/")[0].removesuffix(".py")
+        package = "" if file == "__init__.py" else file.split("/")[0].removesuffix(".py")
         for module, name, inside in imported(path):
             target = module or name
             parts = f"{module}.{name}".strip(".").split(".")
             reached = {".".join(parts[:n]) for n in range(1, len(parts) + 1)}
-            if room and not reached & (BELOW[room] | ANYWHERE | {room}):
+            if package and not reached & (BELOW[package] | ANYWHERE | {package}):
                 yield file, target
-            if inside and room not in LAZY:
+            if inside and package not in LAZY:
                 yield file, f"{target}, inside a function"
 
 

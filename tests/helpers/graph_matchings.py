@@ -16,8 +16,8 @@ from scipy.optimize import linprog
 from scipy.special import logsumexp, xlogy
 
 from mlestruct.structures.graphs.simple import SimpleGraph
-from mlestruct.structures.matchings.exact import ExactMatching
 from mlestruct.structures.matchings.local import LocalMatching
+from mlestruct.structures.matchings.matching_polytope import MatchingPolytope
 
 
 def fillings(n, edges, capacity, free, levels):
@@ -92,7 +92,7 @@ class Space:
     @cached_property
     def exact(self):
         assert np.all(self.capacities == 1)
-        return ExactMatching(self.graph, self.rho, bool(np.all(self.perfect)))
+        return MatchingPolytope(self.graph, self.rho, bool(np.all(self.perfect)))
 
     def with_rho(self, rho):
         return Space(self.mask, self.perfect, rho, self.capacity)
@@ -138,7 +138,7 @@ class Space:
         return a, c
 
     def entropy(self, tau, varies=slice(None)):
-        """H_rho; `varies` leaves out coordinates that are settled."""
+        """H_rho; `varies` leaves out fixed coordinates."""
         a, c = (x[varies] for x in self.weights)
         t = tau[varies]
         rest = np.where(c == 0.0, 1.0, np.maximum(1.0 - t, 0.0))

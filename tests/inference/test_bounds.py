@@ -35,7 +35,7 @@ from mlestruct.structures import (
     PairwiseGraph,
     Sequences,
 )
-from mlestruct.structures.exact_space import ExactSpace
+from mlestruct.structures.exact_inference import ExactInference
 
 examples = settings(deadline=None, max_examples=25)
 scales = st.sampled_from([0.1, 1.0, 3.0, 10.0])
@@ -122,7 +122,7 @@ def test_adversarial_scores_have_tightened_bounds(kind):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_strong_ties_can_be_tightened(seed):
-    # Every edge is settled, so no direction in rho has a slope.
+    # Every edge is fixed, so no direction in rho has a slope.
     edges = [(i, j) for j in range(6) for i in range(j)]
     case = labelling(graph_of(6, edges, 2), minimal=True)
     scores = 1000.0 * np.random.default_rng(seed).integers(-1, 2, case.size)
@@ -162,7 +162,7 @@ def test_bounds_of_chains_are_exact(lengths):
 def test_counted_spaces_are_exact(kind):
     case = case_of(kind)
     scores = case.scores(np.random.default_rng(0))
-    bounds = log_partition_bounds(ExactSpace(case.structure), scores)
+    bounds = log_partition_bounds(ExactInference(case.structure), scores)
     np.testing.assert_allclose(tuple(bounds), case.log_z(scores), atol=1e-9)
 
 

@@ -33,8 +33,8 @@ from mlestruct.exceptions import InfeasibleError
 from mlestruct.inference import log_partition_bounds, marginals, sample
 from mlestruct.structures import (
     BipartiteMatching,
-    ExactMatching,
     LocalMatching,
+    MatchingPolytope,
     Sequences,
     SimpleGraph,
 )
@@ -213,7 +213,7 @@ def test_smaller_tolerances_never_give_worse_answers(tol):
 @pytest.mark.parametrize("n", [3, 5])
 def test_odd_groups_with_singles_reach_their_tolerance(n, scale):
     # One of an odd number of nodes is always single, and that is what everything costs.
-    found = marginals(ExactMatching(n, 0.5, perfect=False), np.full(n * (n + 1) // 2, -scale))
+    found = marginals(MatchingPolytope(n, 0.5, perfect=False), np.full(n * (n + 1) // 2, -scale))
     assert found.converged
     assert found.gap <= 1e-6 + 1e-9 * scale
 
@@ -265,7 +265,7 @@ def test_a_mask_that_leaves_one_matching(method):
         BipartiteMatching((1, 1)),
         BipartiteMatching((2, 3)),
         LocalMatching(4),
-        ExactMatching(4),
+        MatchingPolytope(4),
         LocalMatching(4, capacity=2),
     ],
 )
@@ -286,7 +286,7 @@ def test_samples_and_bounds_of_odd_groups_are_refused():
     for call in (
         lambda: sample(LocalMatching(3), np.zeros(3)),
         lambda: log_partition_bounds(LocalMatching(3), np.zeros(3)),
-        lambda: ExactMatching(3),
+        lambda: MatchingPolytope(3),
     ):
         with pytest.raises(InfeasibleError, match="odd"):
             call()

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..learning import LBFGS
 from ..learning.problem import DualProblem
 from ..models.base import StructuredEstimator
-from ..structures.exact_space import ExactSpace
+from ..structures.exact_inference import ExactInference
 from .learner import ProbabilisticLearner
 
 Floats = NDArray[np.float64]
@@ -64,10 +64,10 @@ class ExactMLE(ProbabilisticLearner):
         self, reader: StructuredEstimator, X: Any, Y: Any, sample_weight: Any
     ) -> DualProblem:
         problem = reader.build_problem(X, Y, sample_weight)
-        spaces: dict[int, ExactSpace] = {}
+        spaces: dict[int, ExactInference] = {}
         blocks = []
         for block in problem.blocks:
-            space = spaces.setdefault(id(block.structure), ExactSpace(block.structure))
+            space = spaces.setdefault(id(block.structure), ExactInference(block.structure))
             blocks.append(replace(block, structure=space))
         return problem.with_blocks(blocks)
 

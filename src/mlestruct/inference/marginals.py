@@ -60,7 +60,7 @@ def marginals(
 
     Parameters
     ----------
-    structure : the output space: `BipartiteMatching`, `LocalMatching`, `ExactMatching`,
+    structure : the output space: `BipartiteMatching`, `LocalMatching`, `MatchingPolytope`,
         `BinaryPairwise`, `Pairwise`, `Sequences`, or your own with `decode`, `entropy`,
         `entropy_gradient` and `interior`
     scores : array of shape (n_scored,) or (n_coordinates,)

@@ -14,7 +14,7 @@ from ..algorithms.matching.blossom import best_matching
 from ..exceptions import InfeasibleError
 from ..labels import check_counts, check_pairs, read_pairs
 from ..learning.problem import Block
-from ..structures import BipartiteMatching, ExactMatching, LocalMatching, SimpleGraph, Vertex
+from ..structures import BipartiteMatching, LocalMatching, MatchingPolytope, SimpleGraph, Vertex
 from ..structures.contract import MatchingStructure, Structure
 from ..structures.matchings.bipartite import side_rho
 from ..structures.matchings.node_values import node_capacity
@@ -226,7 +226,7 @@ class GroupBlocks(MatchingBlocks):
                 "nodes",
             )
         if self.polytope == "exact":
-            return ExactMatching(graph, rho, self.perfect)
+            return MatchingPolytope(graph, rho, self.perfect)
         if self.perfect and plain and not graph.is_complete:
             best_matching(graph.n_nodes, graph.ptr, graph.col, np.zeros(graph.n_edges))  # or raises
         return LocalMatching(graph, rho, self.perfect, capacities)

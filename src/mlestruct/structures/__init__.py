@@ -9,15 +9,15 @@ from .._lazy import attach
 if TYPE_CHECKING:
     from ..exceptions import MissingCapability
     from .contract import Bounds, Decoding, Marginals, Structure, Vertex
-    from .exact_space import ExactSpace
+    from .exact_inference import ExactInference
     from .graphs.bipartite import BipartiteGraph
     from .graphs.pairwise import Grid, PairwiseGraph, grid
     from .graphs.simple import SimpleGraph
     from .labellings.binary import BinaryPairwise
     from .labellings.pairwise import Pairwise
     from .matchings.bipartite import BipartiteMatching
-    from .matchings.exact import ExactMatching
     from .matchings.local import LocalMatching
+    from .matchings.matching_polytope import MatchingPolytope
     from .rho import Reweighting, reweighting
     from .sequences import Sequences
 
@@ -29,8 +29,8 @@ __getattr__, __dir__, __all__ = attach(
         "BipartiteMatching": ".matchings.bipartite",
         "Bounds": ".contract",
         "Decoding": ".contract",
-        "ExactMatching": ".matchings.exact",
-        "ExactSpace": ".exact_space",
+        "MatchingPolytope": ".matchings.matching_polytope",
+        "ExactInference": ".exact_inference",
         "Grid": ".graphs.pairwise",
         "LocalMatching": ".matchings.local",
         "Marginals": ".contract",

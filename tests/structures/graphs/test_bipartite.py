@@ -1,4 +1,4 @@
-"""Allowed pairs: which are settled whatever the scores, and why a mask allows no matching."""
+"""Allowed pairs: which are fixed whatever the scores, and why a mask allows no matching."""
 
 from itertools import product
 
@@ -29,7 +29,7 @@ def assert_hall_violator(mask, rows):
     assert mask[rows].any(axis=0).sum() < len(rows)
 
 
-def check_clamped(mask):
+def check_fixed_edges(mask):
     """Compare `fixed_edges` with the list of all matchings covering the rows."""
     graph = BipartiteGraph.from_mask(mask)
     labels = covering_matchings(mask)
@@ -49,15 +49,15 @@ def check_clamped(mask):
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 2), (1, 4), (2, 2), (2, 3), (2, 4), (3, 3)])
-def test_settled_edges_of_every_small_graph(shape):
+def test_fixed_edges_of_every_small_graph(shape):
     for mask in every_mask(*shape):
-        check_clamped(mask)
+        check_fixed_edges(mask)
 
 
 @examples
 @given(masks)
-def test_settled_edges_of_random_graphs(mask):
-    check_clamped(mask if mask.shape[0] <= mask.shape[1] else mask.T)
+def test_fixed_edges_of_random_graphs(mask):
+    check_fixed_edges(mask if mask.shape[0] <= mask.shape[1] else mask.T)
 
 
 @examples

@@ -11,8 +11,8 @@ from scipy import sparse
 from mlestruct.exceptions import InfeasibleError
 from mlestruct.structures import BipartiteGraph
 from mlestruct.structures.graphs.simple import SimpleGraph
-from mlestruct.structures.matchings.exact import ExactMatching
 from mlestruct.structures.matchings.local import LocalMatching
+from mlestruct.structures.matchings.matching_polytope import MatchingPolytope
 
 examples = settings(deadline=None, max_examples=40)
 densities = st.sampled_from([0.0, 0.2, 0.5, 1.0])
@@ -156,7 +156,7 @@ def test_asymmetric_mask_is_refused(wrap):
 @pytest.mark.parametrize("n", [1, 3, 5])
 def test_odd_groups_have_no_perfect_matching(n):
     with pytest.raises(InfeasibleError, match="odd"):
-        ExactMatching(n)
+        MatchingPolytope(n)
 
 
 def test_one_node_alone_cannot_be_matched():
@@ -164,7 +164,7 @@ def test_one_node_alone_cannot_be_matched():
         LocalMatching(1)
 
 
-@pytest.mark.parametrize("kind", [LocalMatching, ExactMatching])
+@pytest.mark.parametrize("kind", [LocalMatching, MatchingPolytope])
 def test_isolated_and_starved_nodes_are_named(kind):
     graph, _ = SimpleGraph.from_edges(4, [(0, 1), (1, 2), (0, 2)])
     with pytest.raises(InfeasibleError):
@@ -180,7 +180,7 @@ def test_isolated_and_starved_nodes_are_named(kind):
 def test_odd_components_are_fractionally_feasible_only():
     graph, _ = SimpleGraph.from_edges(6, [(0, 1), (1, 2), (0, 2), (3, 4), (4, 5), (3, 5)])
     with pytest.raises(InfeasibleError, match="odd"):
-        ExactMatching(graph)
+        MatchingPolytope(graph)
     local = LocalMatching(graph)
     np.testing.assert_allclose(local.interior(), 0.5, atol=1e-9)
     np.testing.assert_allclose(local.marginals(np.arange(6.0)).tau, 0.5, atol=1e-9)
@@ -196,7 +196,7 @@ def test_starved_b_matching_is_refused():
 
 
 @pytest.mark.parametrize("rho", [0.49, 1.01, -1.0, np.nan, [0.5, 0.7, 2.0, 1.0]])
-@pytest.mark.parametrize("kind", [LocalMatching, ExactMatching])
+@pytest.mark.parametrize("kind", [LocalMatching, MatchingPolytope])
 def test_rho_outside_its_range_is_refused(kind, rho):
     with pytest.raises(ValueError, match="rho"):
         kind(4, rho)
@@ -220,7 +220,7 @@ def test_whole_float_capacities_are_taken():
 
 
 # ---------------------------------------------------------------------- the smallest spaces
-@pytest.mark.parametrize("kind", [LocalMatching, ExactMatching])
+@pytest.mark.parametrize("kind", [LocalMatching, MatchingPolytope])
 @pytest.mark.parametrize("perfect", [True, False])
 def test_nobody_to_match(kind, perfect):
     space = kind(0, perfect=perfect)
@@ -230,7 +230,7 @@ def test_nobody_to_match(kind, perfect):
     assert space.label(space.decode(np.zeros(0)).vertex).size == 0
 
 
-@pytest.mark.parametrize("kind", [LocalMatching, ExactMatching])
+@pytest.mark.parametrize("kind", [LocalMatching, MatchingPolytope])
 def test_one_person_stays_single(kind):
     space = kind(1, perfect=False)
     assert space.is_fixed
@@ -240,7 +240,7 @@ def test_one_person_stays_single(kind):
     assert space.label(space.decode(np.array([3.0])).vertex).tolist() == [-1]
 
 
-@pytest.mark.parametrize("kind", [LocalMatching, ExactMatching])
+@pytest.mark.parametrize("kind", [LocalMatching, MatchingPolytope])
 def test_two_people_must_pair_up(kind):
     space = kind(2)
     assert space.is_fixed
@@ -250,7 +250,7 @@ def test_two_people_must_pair_up(kind):
     assert space.label(space.decode(np.array([-2.5])).vertex).tolist() == [1, 0]
 
 
-@pytest.mark.parametrize("kind", [LocalMatching, ExactMatching])
+@pytest.mark.parametrize("kind", [LocalMatching, MatchingPolytope])
 @pytest.mark.parametrize("perfect", [True, False])
 def test_people_without_any_pair_are_left_alone(kind, perfect):
     graph = SimpleGraph.from_mask(np.zeros((3, 3), bool))

@@ -315,8 +315,8 @@ def test_states_of_wide_scores_start_the_next_call(rho):
     np.testing.assert_allclose(again.tau, cold.tau, atol=1e-4)
 
 
-def test_softened_entropies_are_kept_at_wide_scores():
-    """tau is the maximiser of the softened entropy, wherever its scores are."""
+def test_concave_surrogates_are_kept_at_wide_scores():
+    """tau is the maximiser of the surrogate, wherever its scores are."""
     rng = np.random.default_rng(4)
     structure = complete(5).with_rho(1.0).structure.concave_surrogate().structure
     prices = np.array([0.0, 4000.0, -3000.0, 9000.0, 0.0])
@@ -346,7 +346,7 @@ def test_warm_start_gives_the_same_answer(space, rng, scale):
     assert space.objective(second, found.tau) == pytest.approx(found.value, abs=slack)
 
 
-# ---------------------------------------------------------------------- settled edges
+# ---------------------------------------------------------------------- fixed edges
 @settings(deadline=None, max_examples=60)
 @given(spaces(max_side=5), generators)
 def test_edges_in_no_or_every_matching_have_marginals_of_exactly_0_or_1(space, rng):

@@ -80,7 +80,7 @@ def test_the_scores_of_single_nodes_count():
     assert bipartition_bound(structure, scores) == pytest.approx(np.logaddexp(1.0, 6.0), abs=1e-6)
 
 
-def test_settled_pairs_and_lonely_nodes():
+def test_fixed_pairs_and_isolated_nodes():
     space = from_edges(6, two_triangles())
     scores = np.arange(7.0)
     assert bipartition_bound(space.local, scores) <= logsumexp(space.vertices @ scores) + 1e-9

@@ -23,21 +23,21 @@ scales = st.sampled_from([0.1, 1.0, 5.0, 20.0, 100.0])
 )  # fmt: skip
 def test_the_surrogate_minorises_the_true_one_and_touches_it(space, rng, scale, share):
     structure = space.local
-    softened = structure.concave_surrogate(share)
+    surrogate = structure.concave_surrogate(share)
     if np.all(space.rhos <= 0.95):
-        assert softened is None
+        assert surrogate is None
         return
-    assume(softened is not None)
+    assume(surrogate is not None)
     found = structure.marginals(scale * rng.normal(size=space.size))
     varies = space.local_varies()
-    offset = softened.offset(found)
+    offset = surrogate.offset(found)
     here = space.entropy(np.clip(found.tau, 0, 1), varies)
-    assert softened.entropy(found) == pytest.approx(here, abs=1e-6)
-    softer = softened.structure
-    constant = here - softer.entropy(found.tau) - offset @ found.tau
+    assert surrogate.entropy(found) == pytest.approx(here, abs=1e-6)
+    concave = surrogate.structure
+    constant = here - concave.entropy(found.tau) - offset @ found.tau
     for concentration in (0.05, 1.0, 10.0):
         tau = space.random_point(rng, concentration, space.halves)
-        minorant = softer.entropy(tau) + offset @ tau + constant
+        minorant = concave.entropy(tau) + offset @ tau + constant
         assert minorant <= space.entropy(tau, varies) + 1e-6
     assert structure.concave_surrogate(share) is not None  # the original is as it was
     assert structure.entropy(found.tau) == pytest.approx(here, abs=1e-6)

@@ -95,7 +95,7 @@ def test_value_bounds_the_partition_function_for_capacities_above_one(rho, perfe
 
 @settings(deadline=None, max_examples=60)
 @given(b_spaces())
-def test_settled_edges_are_those_that_never_vary(space):
+def test_fixed_edges_are_those_that_never_vary(space):
     structure, varies = space.local, space.local_varies()
     edges = slice(0, space.n_edges)
     found = open_coordinates(structure)
@@ -103,8 +103,8 @@ def test_settled_edges_are_those_that_never_vary(space):
     assert np.array_equal(structure.fixed[edges], np.where(varies, 0.0, space.halves[0])[edges])
     assert structure.is_fixed == (not varies[edges].any())
     assert (found | ~varies).all()  # unused capacity: what varies is open
-    settled = ~found
-    assert np.array_equal(structure.fixed[settled], space.halves[0][settled])
+    constant = ~found
+    assert np.array_equal(structure.fixed[constant], space.halves[0][constant])
     for e in range(space.n_edges):
         one = np.eye(space.size)[e]
         assert (space.best_local(one) > -space.best_local(-one) + 1e-9) == varies[e]

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from random_scores import draw_scores, generators, kinds
 from scipy.optimize import approx_fprime
 
-from mlestruct.structures import ExactMatching, LocalMatching
+from mlestruct.structures import LocalMatching, MatchingPolytope
 from mlestruct.structures.graphs.simple import SimpleGraph
 
 examples = settings(deadline=None, max_examples=30)
@@ -387,10 +387,10 @@ def test_feature_covariance_is_the_hessian(space, rng):
 @pytest.mark.parametrize("space", ["odd group", "prism"])
 def test_exact_marginals_where_the_first_interior_point_lies_on_an_odd_set(space):
     if space == "odd group":
-        structure = ExactMatching(5, 0.95, perfect=False)
+        structure = MatchingPolytope(5, 0.95, perfect=False)
     else:
         prism = [(0, 1), (1, 2), (0, 2), (3, 4), (4, 5), (3, 5), (0, 3), (1, 4), (2, 5)]
-        structure = ExactMatching(SimpleGraph.from_edges(6, prism)[0], 0.95)
+        structure = MatchingPolytope(SimpleGraph.from_edges(6, prism)[0], 0.95)
     rng = np.random.default_rng(0)
     for _ in range(20):
         found = structure.marginals(3.0 * rng.normal(size=structure.n_coordinates), None, 1e-6)

@@ -1,7 +1,7 @@
 """Kernels of b-matchings: candidate edges, first prices, maximum-score flows, rounding of halves.
 
 An arc u -> v of score w has the reduced length price[u] - price[v] - w. Lengths of arcs with
-residual capacity (`room`) are never negative, those of arcs that carry flow never positive: then
+capacity left (`residual`) are never negative, those of arcs that carry flow never positive: then
 the flow is optimal among those with the same supplies. Residual arcs come in pairs, each the `twin`
 of its reverse.
 """
@@ -178,7 +178,7 @@ def fill(start, head, score, need, exact, single, price, load, flow, precision):
 def residual_arcs(n, tail, head, score, capacity, flow):
     """Both directions of every arc, grouped by the node they leave.
 
-    Returns start (n + 1,), to, weight, twin, room, and each arc's own place among them.
+    Returns start (n + 1,), to, weight, twin, residual, and each arc's own place among them.
     """
     m = tail.shape[0]
     start = np.zeros(n + 1, np.int64)
@@ -191,7 +191,7 @@ def residual_arcs(n, tail, head, score, capacity, flow):
     to = np.empty(2 * m, np.int64)
     weight = np.empty(2 * m)
     twin = np.empty(2 * m, np.int64)
-    room = np.empty(2 * m, np.int64)
+    residual = np.empty(2 * m, np.int64)
     place = np.empty(m, np.int64)
     for a in range(m):
         p = free[tail[a]]
@@ -199,14 +199,14 @@ def residual_arcs(n, tail, head, score, capacity, flow):
         q = free[head[a]]
         free[head[a]] += 1
         place[a] = p
-        to[p], weight[p], twin[p], room[p] = head[a], score[a], q, capacity[a] - flow[a]
-        to[q], weight[q], twin[q], room[q] = tail[a], -score[a], p, flow[a]
-    return start, to, weight, twin, room, place
+        to[p], weight[p], twin[p], residual[p] = head[a], score[a], q, capacity[a] - flow[a]
+        to[q], weight[q], twin[q], residual[q] = tail[a], -score[a], p, flow[a]
+    return start, to, weight, twin, residual, place
 
 
 @kernel
-def send(start, to, weight, twin, room, price, excess, reached):
-    """Send all positive excess to negative excess at the smallest cost; changes room and price.
+def send(start, to, weight, twin, residual, price, excess, reached):
+    """Send all positive excess to negative excess at the smallest cost; changes residual and price.
 
     Each search stops at the nearest node of negative excess, and prices change only at the nodes it
     has passed. Returns False if some excess cannot reach such a node; `reached` marks the nodes
@@ -233,7 +233,7 @@ def send(start, to, weight, twin, room, price, excess, reached):
                     continue
                 done[v] = True
                 for p in range(start[v], start[v + 1]):
-                    if room[p] == 0:
+                    if residual[p] == 0:
                         continue
                     w = to[p]
                     through = d + max(price[v] - price[w] - weight[p], 0.0)
@@ -261,14 +261,14 @@ def send(start, to, weight, twin, room, price, excess, reached):
             amount = min(excess[source], -excess[target])
             v = target
             while v != source:
-                amount = min(amount, room[via[v]])
+                amount = min(amount, residual[via[v]])
                 v = to[twin[via[v]]]
             excess[source] -= amount
             excess[target] += amount
             v = target
             while v != source:
-                room[via[v]] -= amount
-                room[twin[via[v]]] += amount
+                residual[via[v]] -= amount
+                residual[twin[via[v]]] += amount
                 v = to[twin[via[v]]]
     return True
 

@@ -321,7 +321,7 @@ def rematch(s, i, j):
 
 
 @kernel
-def room(keys, items, needed):
+def grow_heap(keys, items, needed):
     """The heap's arrays, enlarged if `needed` entries do not fit."""
     if needed <= keys.shape[0]:
         return keys, items
@@ -364,7 +364,7 @@ def search(s, root, brief, graph, may_skip, single, eps, scratch, keys, items):
                 finish = max(now + y_i - single[i], now)
                 end_i = i
                 end_j = i
-            keys, items = room(keys, items, size + start[i + 1] - start[i])
+            keys, items = grow_heap(keys, items, size + start[i + 1] - start[i])
             for p in range(start[i], start[i + 1]):
                 j = node[p]
                 b = s.top[j]
@@ -414,7 +414,7 @@ def search(s, root, brief, graph, may_skip, single, eps, scratch, keys, items):
                     members[n_members] = child
                     n_members += 1
                 if s.label[child] == INNER and child >= n and now + 0.5 * s.z[child] < finish:
-                    keys, items = room(keys, items, size + 1)
+                    keys, items = grow_heap(keys, items, size + 1)
                     size = push(keys, items, size, now + 0.5 * s.z[child], n_slots + child)
                 child = s.following[child]
                 if child == first:
@@ -422,7 +422,7 @@ def search(s, root, brief, graph, may_skip, single, eps, scratch, keys, items):
             release(s, b)
             for f in range(n_freed):
                 j = freed[f]
-                keys, items = room(keys, items, size + start[j + 1] - start[j])
+                keys, items = grow_heap(keys, items, size + start[j + 1] - start[j])
                 for p in range(start[j], start[j + 1]):
                     i = node[p]
                     if s.label[s.top[i]] == OUTER:
@@ -457,7 +457,7 @@ def search(s, root, brief, graph, may_skip, single, eps, scratch, keys, items):
             list_leaves(s, b, now, freed, 0)
             s.z_since[b] = now
             if b >= n and now + 0.5 * s.z[b] < finish:
-                keys, items = room(keys, items, size + 1)
+                keys, items = grow_heap(keys, items, size + 1)
                 size = push(keys, items, size, now + 0.5 * s.z[b], n_slots + b)
             s.label[a] = OUTER
             s.z_since[a] = now

@@ -150,7 +150,7 @@ def large_response(q, exponent, c):
 
 
 @kernel
-def respond(ptr, col, complete, rho, s, q, change, factor, t, h, filled, spread):
+def edge_responses(ptr, col, complete, rho, s, q, change, factor, t, h, filled, spread):
     """Every edge's response at prices changed by `change` since `s` and q = exp(s) were computed.
 
     `factor` = exp(-change). Fills t, h = dt/ds, and their sums at every node (`filled`, `spread`).

@@ -131,7 +131,7 @@ def bound_sizes(steps, n_steps, nodes, stop, n_states, n_transitions):
     n_frontier = 0
     fewest, most = np.zeros(2, np.int64), np.zeros(2, np.int64)  # units used by nodes that left
     decided = 0  # units of eliminated nodes
-    room = np.zeros(2, np.int64)
+    free_units = np.zeros(2, np.int64)
     total = 0.0
     for k in range(n_steps):
         v = steps.node[k]
@@ -141,17 +141,17 @@ def bound_sizes(steps, n_steps, nodes, stop, n_states, n_transitions):
             decided = 0
         here = side[v] if is_two_sided[v] else 0
         there = 1 - here if is_two_sided[v] else 0
-        room[:] = 0
+        free_units[:] = 0
         for f in range(n_frontier):
             if frontier[f] != v:
-                room[side[frontier[f]] if is_two_sided[v] else 0] += units[frontier[f]]
-        ways = np.zeros((2, max(room[0], room[1]) + 1))
+                free_units[side[frontier[f]] if is_two_sided[v] else 0] += units[frontier[f]]
+        ways = np.zeros((2, max(free_units[0], free_units[1]) + 1))
         count_ways(frontier[:n_frontier], v, nodes, ways)
-        reach = room.copy()
+        reach = free_units.copy()
         group = steps.ptr[k + 1] - steps.ptr[k]
         for i in range(steps.ptr[k], steps.ptr[k + 1]):
             if steps.enter[steps.other[i]] == k:
-                room[there] += units[steps.other[i]]
+                free_units[there] += units[steps.other[i]]
         must_fill = not free[v] and steps.leave[v] == k
         states = transitions = 0.0
         for own in range(1 + (units[v] if steps.enter[v] < k else 0)):
@@ -168,7 +168,7 @@ def bound_sizes(steps, n_steps, nodes, stop, n_states, n_transitions):
                         continue
                     found = ways[0, a] * ways[1, b]
                     states += found
-                    open_units = room[there] - (b if there == 1 else a)
+                    open_units = free_units[there] - (b if there == 1 else a)
                     if wanted == 0:
                         transitions += found
                     elif not must_fill:

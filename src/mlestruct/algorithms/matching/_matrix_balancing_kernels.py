@@ -75,19 +75,19 @@ def round_sums(rows, t, z, is_complete):
         total = filled[j] + z[j] if rows.rho_cols[j] > 0.0 else filled[j]
         lack[j] = max(1.0 - total, 0.0)
     needed = row_lack.sum()
-    room = lack.sum()
-    if needed > room:  # columns give up their probability to stay single
+    col_lack = lack.sum()
+    if needed > col_lack:  # columns give up their probability to stay single
         for j in range(n_cols):
             if rows.rho_cols[j] > 0.0:
                 lack[j] += z[j]
                 z[j] = 0.0
-        room = lack.sum()
-    if is_complete and needed > 0.0 and room > 0.0:
+        col_lack = lack.sum()
+    if is_complete and needed > 0.0 and col_lack > 0.0:
         for i in range(n_rows):
             for e in range(ptr[i], ptr[i + 1]):
-                t[e] += row_lack[i] * lack[col[e]] / room
-            row_lack[i] *= 1.0 - min(room / needed, 1.0)
-        lack *= 1.0 - min(needed / room, 1.0)
+                t[e] += row_lack[i] * lack[col[e]] / col_lack
+            row_lack[i] *= 1.0 - min(col_lack / needed, 1.0)
+        lack *= 1.0 - min(needed / col_lack, 1.0)
     worst = row_lack.max() if n_rows else 0.0
     for j in range(n_cols):
         if rows.rho_cols[j] > 0.0:

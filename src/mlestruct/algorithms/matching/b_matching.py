@@ -244,7 +244,7 @@ def _best_flow(problem: _Problem, chosen: Ints, price: Floats) -> _Flow:
 
     free = np.flatnonzero(~exact)
     to_hub = free < left.size
-    start, to, weight, twin, room, place = kernels.residual_arcs(
+    start, to, weight, twin, residual, place = kernels.residual_arcs(
         hub + 1,
         np.r_[tail, np.where(to_hub, free, hub)],
         np.r_[head, np.where(to_hub, hub, free)],
@@ -253,10 +253,10 @@ def _best_flow(problem: _Problem, chosen: Ints, price: Floats) -> _Flow:
         np.r_[flow, spare[free]],
     )
     reached = np.zeros(hub + 1, np.bool_)
-    served = kernels.send(start, to, weight, twin, room, potential, excess, reached)
+    served = kernels.send(start, to, weight, twin, residual, potential, excess, reached)
     leaves, enters = np.zeros((2, problem.n), np.bool_)
     leaves[left], enters[right] = reached[: left.size], ~reached[left.size : hub]
-    flow = room[twin[place[: edge.size]]]
+    flow = residual[twin[place[: edge.size]]]
     units = np.bincount(edge[flow > 0], minlength=chosen.size) if served else None
     price = price.copy()
     price[left] = potential[: left.size] - potential[hub]

@@ -88,8 +88,8 @@ class _Dual:
         self.bounded = problem.bounded
         self.lower = np.where(self.bounded, w_single, -np.inf)
         # Unused capacity is at most the capacity, which bounds the prices of all free nodes.
-        room = np.log(np.maximum(problem.capacity, 1e-300))
-        least = w_single - problem.single_rho * (1.0 + room)
+        log_capacity = np.log(np.maximum(problem.capacity, 1e-300))
+        least = w_single - problem.single_rho * (1.0 + log_capacity)
         self.least = np.where(problem.free, least, -np.inf)
         self.strong: Ints = np.zeros(0, dtype=np.int64)
         self.rebase(prices)
@@ -160,7 +160,7 @@ class _Dual:
         if np.abs(change).max(initial=0.0) > 30.0:
             self.rebase(prices)
             change = np.zeros_like(prices)
-        total, self.missed, self.n_outside = kernels.respond(
+        total, self.missed, self.n_outside = kernels.edge_responses(
             problem.ptr, problem.col, problem.complete, problem.rho, self.s, self.q, change,
             np.exp(-change), self.t, self.h, self.filled, self.spread,
         )  # fmt: skip

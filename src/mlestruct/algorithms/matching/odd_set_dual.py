@@ -25,7 +25,7 @@ class OddSets:
     """Known odd sets as vectors over the scored coordinates, and their dual variables."""
 
     inside: list[Floats] = field(default_factory=list)  # (n_scored,), 1 for edges within the set
-    room: list[float] = field(default_factory=list)  # (|S| - 1) / 2
+    max_edges: list[float] = field(default_factory=list)  # (|S| - 1) / 2
     prices: Floats = field(default_factory=lambda: np.zeros(0))  # (n_sets,)
 
 
@@ -56,11 +56,11 @@ def solve(
     """Minimise g, adding sets that are violated.
 
     local : (scores, warm, tol) -> `Marginals` over the local polytope
-    separate : tau -> violated sets, each as (edges within it, its room); none proves feasibility
+    separate : tau -> violated sets, each as (edges within it, max_edges); none proves feasibility
     known : sets of an earlier call with their prices
     max_calls : of the local oracle, after which no sets are added
     """
-    sets = OddSets(list(known.inside), list(known.room), known.prices.copy())
+    sets = OddSets(list(known.inside), list(known.max_edges), known.prices.copy())
     n_scored = sets.inside[0].shape[0] if sets.inside else 0
     highest = 10.0 + 2.0 * float(np.ptp(scores)) if scores.size else 0.0  # bound of the prices
     best = np.inf
@@ -76,10 +76,10 @@ def solve(
         answer = local(w, warm, 0.1 * tol)
         warm = answer.warm
         calls += 1
-        room = np.array(sets.room)
-        best = min(best, answer.upper_bound + float(z @ room))
+        max_edges = np.array(sets.max_edges)
+        best = min(best, answer.upper_bound + float(z @ max_edges))
         filled = np.array([inside @ answer.tau[:n_scored] for inside in sets.inside])
-        return answer.value + float(z @ room), room - filled
+        return answer.value + float(z @ max_edges), max_edges - filled
 
     while True:
         if sets.inside:
@@ -92,8 +92,8 @@ def solve(
         evaluate(sets.prices)
         violated = separate(answer.tau)
         new = [
-            (inside, room)
-            for inside, room in violated
+            (inside, max_edges)
+            for inside, max_edges in violated
             if not any(np.array_equal(inside, other) for other in sets.inside)
         ]
         proven = not new
@@ -104,7 +104,7 @@ def solve(
         kept = [k for k, price in enumerate(sets.prices) if price > 0.0]
         sets = OddSets(
             [sets.inside[k] for k in kept] + [inside for inside, _ in new],
-            [sets.room[k] for k in kept] + [room for _, room in new],
+            [sets.max_edges[k] for k in kept] + [max_edges for _, max_edges in new],
             np.concatenate([sets.prices[kept], np.zeros(len(new))]),
         )
     return OddSetSolution(answer.tau, proven, best, sets, warm, calls)

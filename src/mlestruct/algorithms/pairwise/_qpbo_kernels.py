@@ -80,7 +80,7 @@ def prepare(tail, head, slot, order, unary, coupling, grain, cap, excess, arcs):
 
 
 @kernel
-def plant(tail, head, slot, arcs, cap, excess, floor, label, link, ring, queued):
+def init_search_trees(tail, head, slot, arcs, cap, excess, floor, label, link, ring, queued):
     """Make every node with excess a root; queue those that can grow; return how many."""
     for i in range(label.shape[0]):
         a = excess[i]

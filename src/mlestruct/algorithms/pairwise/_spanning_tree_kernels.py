@@ -137,7 +137,7 @@ def orient(flow, order):
         if flow.degree[v] <= 1.0 + ROUNDING:
             stack[n_stack] = v
             n_stack += 1
-    peel(flow, stack, n_stack)
+    prune_light_nodes(flow, stack, n_stack)
     fill_in_order(flow, order)
     sources = np.flatnonzero(flow.alive)
     n_reached = drain(flow, sources)
@@ -183,8 +183,8 @@ def overfull_set(flow, order, tolerance):
     """Nodes of a set S with rho(E(S)) > |S| - 1 + tolerance, none if there is no such set.
 
     Some such set contains r exactly when an oriented flow cannot move all load off r. Otherwise r
-    is removed, which frees capacity at its neighbours. Nodes that are peeled off need no search: if
-    their edges weigh at most 1, removing them from a set does not reduce its violation.
+    is removed, which frees capacity at its neighbours. Nodes whose edges weigh at most 1 are pruned
+    without a search: removing them from a set does not reduce its violation.
     """
     stack = np.empty(flow.load.shape[0], np.int64)
     for r in order:
@@ -194,12 +194,12 @@ def overfull_set(flow, order, tolerance):
         n_reached = drain(flow, np.array([r]))
         if flow.load[r] > tolerance:
             return flow.queue[:n_reached].copy()
-        peel(flow, stack, remove(flow, r, stack, 0))
+        prune_light_nodes(flow, stack, remove(flow, r, stack, 0))
     return flow.queue[:0].copy()
 
 
 @kernel
-def peel(flow, stack, n_stack):
+def prune_light_nodes(flow, stack, n_stack):
     """Remove the stacked nodes and those whose remaining edges weigh at most 1 after that."""
     while n_stack > 0:
         v = stack[n_stack - 1]

@@ -15,9 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 from ..edge_lists import checked_edges, checked_scores, half_edges
 from ._qpbo_kernels import (
     conditional_modes,
+    init_search_trees,
     maximum_flow,
     pair_values,
-    plant,
     prepare,
     round_greedily,
 )
@@ -82,7 +82,7 @@ class QPBO:
         grain = 1.5 * 2.0 ** min(frexp(largest * (1 + self._max_degree))[1] + 8, 1000)
         floor = max(2.0**-200 * largest, 2.0**-1000)
         prepare(low, high, slot, self._order, u, w, grain, cap, excess, arcs)
-        count = plant(
+        count = init_search_trees(
             low, high, slot, arcs, cap, excess, floor, work.label, work.link, work.ring, work.queued
         )
         maximum_flow(

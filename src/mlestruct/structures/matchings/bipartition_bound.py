@@ -39,7 +39,7 @@ def bipartition_bound(
 
     Parameters
     ----------
-    structure : LocalMatching or ExactMatching
+    structure : LocalMatching or MatchingPolytope
         With capacities above 1 or of 0, or where only some nodes may stay single, the answer is
         -inf.
     scores : array of shape (n_coordinates,)

@@ -3,7 +3,7 @@
 Every node i has a capacity b_i, the number of partners it has (or may have at most). Coordinates
 of tau: one per edge, then, where some node may have fewer partners, one per node for its unused
 capacity. The local polytope asks only that every node's coordinates sum to its capacity; in
-graphs with odd cycles its vertices are half-integral (`ExactMatching` rules those out). The
+graphs with odd cycles its vertices are half-integral (`MatchingPolytope` rules those out). The
 entropy is that of the bipartite case,
 
     H = sum_ij (rho_i + rho_j - 1)(1 - tau_ij) log(1 - tau_ij) - tau_ij log tau_ij

@@ -44,7 +44,7 @@ class _Warm:
     tau: Floats
 
 
-class ExactMatching(LocalMatching):
+class MatchingPolytope(LocalMatching):
     """Output space of matchings in `graph`, over the convex hull of all of them.
 
     Parameters
@@ -60,8 +60,8 @@ class ExactMatching(LocalMatching):
         self._covering: Floats | None = None
         super().__init__(graph, rho, bool(perfect))
 
-    def _over(self, graph: SimpleGraph, rho: ArrayLike) -> ExactMatching:
-        return ExactMatching(graph, rho, not self.free.any())
+    def _over(self, graph: SimpleGraph, rho: ArrayLike) -> MatchingPolytope:
+        return MatchingPolytope(graph, rho, not self.free.any())
 
     def _find_fixed(self) -> tuple[Floats, Bools | None, Bools]:
         """Edges in no or in every perfect matching.
@@ -172,10 +172,10 @@ class ExactMatching(LocalMatching):
         if not found.proven:
             tau = self.decode(scores).vertex.dense(self.n_coordinates)
         elif found.sets.inside:
-            table, room = np.array(found.sets.inside), np.array(found.sets.room)
-            excess = table @ tau[: self.n_scored] - room
+            table, max_edges = np.array(found.sets.inside), np.array(found.sets.max_edges)
+            excess = table @ tau[: self.n_scored] - max_edges
             inside = self._inside_of(found.sets)
-            slack = room - table @ inside[: self.n_scored]
+            slack = max_edges - table @ inside[: self.n_scored]
             over = (excess > 0.0) & (slack > VIOLATION)
             # Sets without slack are tight in every matching: their price bounds the excess.
             gained = float(found.sets.prices @ np.where(over, 0.0, np.maximum(excess, 0.0)))
@@ -191,8 +191,8 @@ class ExactMatching(LocalMatching):
         A matching that uses as few edges within such a set as possible is mixed in, and kept.
         """
         point = self.interior()
-        for within, room in zip(sets.inside, sets.room, strict=True):
-            if room - within @ point[: self.n_scored] <= VIOLATION:
+        for within, max_edges in zip(sets.inside, sets.max_edges, strict=True):
+            if max_edges - within @ point[: self.n_scored] <= VIOLATION:
                 avoid = np.zeros(self.n_coordinates)
                 avoid[: self.n_scored] = -within
                 other = self.decode(avoid).vertex.dense(self.n_coordinates)

@@ -1,4 +1,4 @@
-"""`ExactSpace`: an output space whose marginals are exact."""
+"""`ExactInference`: an output space whose marginals are exact."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .contract import Bounds, Decoding, ExactDistribution, Marginals, Structure,
 Floats = NDArray[np.float64]
 
 
-class ExactSpace(Structure):
+class ExactInference(Structure):
     """The outputs of `approximate` with exact marginals instead of an approximate entropy.
 
     There is no entropy of tau in closed form, so Frank-Wolfe does not apply; ascent over exact
