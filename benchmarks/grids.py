@@ -40,7 +40,7 @@ from mlestruct.baselines.truncated_trw import TruncatedLBFGS, TruncatedLikelihoo
 from mlestruct.datasets import make_segmentation
 from mlestruct.features import edge_features, node_features
 from mlestruct.learning import BlockFrankWolfe, DualProblem, Stopping, make_solver
-from mlestruct.learning.averaging import WeightedAverage
+from mlestruct.learning.frank_wolfe import WeightedAverage
 
 LEVELS = (1e-2, 1e-4)
 CLOSE = 1.01  # times the optimum's test error counts as reaching it

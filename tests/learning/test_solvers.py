@@ -22,7 +22,7 @@ from mlestruct.learning import (
     Stopping,
     make_solver,
 )
-from mlestruct.learning.path import regularization_path
+from mlestruct.learning.solvers import regularization_path
 from mlestruct.structures import Decoding, Vertex
 
 K = 3

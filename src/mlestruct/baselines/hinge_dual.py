@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..learning.problem import Block, DualProblem
-from ..learning.threads import Each
+from ..learning.result import Each
 from .planes import Planes
 
 Floats = NDArray[np.float64]

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize
 
-from ..learning.history import Monitor, Stopping
 from ..learning.problem import DualProblem
-from ..learning.result import Result, run
+from ..learning.result import Monitor, Result, Stopping, run
 
 Floats = NDArray[np.float64]
 

@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 from sklearn.base import MetaEstimatorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from ..learning.history import Stopping
-from ..learning.path import check_alphas, regularization_path
 from ..learning.problem import DualProblem
-from ..learning.result import Result
+from ..learning.result import Result, Stopping
+from ..learning.solvers import check_alphas, regularization_path
 from ..models.base import CertifiedModel, RegularizationPath, StructuredEstimator
 
 if TYPE_CHECKING:

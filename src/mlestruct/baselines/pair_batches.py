@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from ..learning.history import Stopping
 from ..learning.problem import Block, DualProblem
-from ..learning.result import Result
+from ..learning.result import Result, Stopping
 from ..structures import BipartiteMatching
 from .lbfgs import minimise
 from .learner import RegularizedLearner

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..learning.history import Monitor, Stopping
 from ..learning.problem import DualProblem
-from ..learning.result import Result, run
+from ..learning.result import Monitor, Result, Stopping, run
 from ..models.validation import check_count, check_positive
 from ..structures.contract import Vertex
 from .learner import Learner

@@ -14,12 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..learning.averaging import WeightedAverage
 from ..learning.block_frank_wolfe import certificate_after
-from ..learning.history import Monitor, Stopping
+from ..learning.frank_wolfe import WeightedAverage
 from ..learning.problem import DualProblem
-from ..learning.result import Result, run
-from ..learning.threads import Each, threaded_map
+from ..learning.result import Each, Monitor, Result, Stopping, run, threaded_map
 from .hinge_dual import HingeDual
 from .learner import RegularizedLearner
 

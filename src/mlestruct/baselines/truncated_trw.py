@@ -24,10 +24,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..algorithms.pairwise import _grid_message_passing_kernels as kernels
 from ..algorithms.pairwise.grid_message_passing import in_linear_range
-from ..learning.history import Monitor, Stopping
 from ..learning.problem import Block, DualProblem
-from ..learning.result import Result, run
-from ..learning.threads import Each, threaded_map
+from ..learning.result import Each, Monitor, Result, Stopping, run, threaded_map
 from ..models.base import StructuredEstimator
 from ..models.validation import check_count, check_positive
 from ..structures.labellings.space import PairwiseSpace

@@ -2,10 +2,10 @@
 
 from .block_frank_wolfe import BlockFrankWolfe, BlockMarginals
 from .frank_wolfe import FrankWolfe
-from .history import History, Progress, Stopping
-from .primal import LBFGS, Newton
+from .lbfgs import LBFGS
+from .newton import Newton
 from .problem import Block, DualProblem, DualState, merge_equal, start_near_observed
-from .result import Result
+from .result import History, Progress, Result, Stopping
 from .solvers import make_solver
 
 __all__ = [

@@ -7,19 +7,19 @@ P(theta).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..structures.contract import Marginals
-from .directions import Direction
 from .problem import DualProblem
+from .result import Each
 
 Floats = NDArray[np.float64]
+Pairs = Iterable[tuple[Floats, Floats]]
 
 WIDEST = 150.0  # largest range of the change of scores in the first trial of a step
 REFINEMENTS = 5
@@ -58,20 +58,20 @@ class PrimalState:
 
 
 class Evaluator:
-    """Evaluates P with warm-started marginals, over threads if there is a pool."""
+    """Evaluates P with warm-started marginals; `each` maps over blocks, maybe on threads."""
 
     def __init__(
         self,
         problem: DualProblem,
         warm: list[Any],
-        pool: ThreadPoolExecutor | None,
+        each: Each,
         out_of_time: Callable[[], bool],
     ):
         self.problem = problem
         sizes = np.array([block.structure.n_coordinates for block in problem.blocks], dtype=float)
         self.shares = sizes / (problem.weights @ sizes)
         self.warm = warm
-        self.pool = pool
+        self.each = each
         self.out_of_time = out_of_time
         self.calls = 0
 
@@ -90,8 +90,7 @@ class Evaluator:
                 raise OutOfTimeError
             return problem.blocks[m].expect(theta, warm[m], tol * self.shares[m])
 
-        indices = range(len(problem.blocks))
-        answers = list(self.pool.map(one, indices) if self.pool else map(one, indices))
+        answers = list(self.each(one, range(len(problem.blocks))))
         self.calls += len(answers)
         marginals = [found for found, _ in answers]
         expected = problem.weights @ np.array([moments for _, moments in answers])
@@ -113,6 +112,14 @@ class Evaluator:
     def accept(self, at: Evaluation) -> None:
         """Start the next calls from the marginals of `at`."""
         self.warm = [found.warm for found in at.marginals]
+
+
+class Direction(Protocol):
+    """A function from evaluations, in the order they are accepted, to ascent directions."""
+
+    pairs: Any  # accepted steps: (change of theta, decrease of the gradient)
+
+    def __call__(self, at: Evaluation) -> Floats: ...
 
 
 def climb(
@@ -180,3 +187,8 @@ def _first_length(at: Evaluation, step: Floats, problem: DualProblem) -> float:
     changes = (block.features.scores(step) for block in problem.blocks)
     widest = max((float(np.ptp(change)) for change in changes if change.size), default=0.0)
     return min(1.0, WIDEST / widest) if widest > 0.0 else 1.0
+
+
+def moment_scale(problem: DualProblem) -> float:
+    """A rough bound of the likelihood's curvature from the observed moments."""
+    return float(problem.weights @ (problem.observed_moments**2).sum(axis=1)) + 1.0

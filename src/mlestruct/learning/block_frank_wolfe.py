@@ -13,15 +13,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..algorithms.frank_wolfe import MAX_STEP
+from ..algorithms.frank_wolfe import MAX_STEP, RTOL
 from ..structures.contract import Marginals, Vertex
-from .averaging import WeightedAverage
 from .certificate import LinearStep, certify, certify_theta, linear_step
-from .frank_wolfe import check_option
-from .history import Monitor, Stopping
-from .line_search import block_step
+from .frank_wolfe import WeightedAverage, check_option
 from .problem import Block, DualProblem, DualState, start
-from .result import Result, run
+from .result import Monitor, Result, Stopping, run
 
 Floats = NDArray[np.float64]
 Sampling = Literal["permuted", "uniform", "gap"]
@@ -268,6 +265,30 @@ class BlockMarginals(BlockCoordinateDescent):
         sums = block.structure.stepping_entropy.add_gradient(tau, scores)[1]
         vertex = Vertex(np.arange(tau.shape[0]), found.tau)
         return LinearStep(vertex, gap, scores, None, sums), block.moments(found.tau)
+
+
+def block_step(
+    block: Block,
+    tau: Floats,
+    towards: LinearStep,
+    linear: float,
+    quadratic: float,
+    guess: float,
+) -> float:
+    """Exact line search: the step towards a vertex that minimises L.
+
+    With a = G'(s - tau) and r = sum w G'(y - tau) the quadratic part of L(tau + eta (s - tau)) is
+    known from two inner products, `linear` and `quadratic`, already divided by alpha; only the
+    entropy is evaluated per trial. The step is capped below 1 because a vertex has infinite
+    entropy gradient.
+    """
+    weight, vertex = block.weight, towards.vertex
+    if block.offset is not None:
+        linear -= weight * (vertex.dot(block.offset) - float(block.offset @ tau))
+    eta = block.structure.stepping_entropy.line_search(
+        tau, vertex, towards.sums, linear / weight, quadratic / weight, guess, MAX_STEP, RTOL
+    )
+    return float(eta)
 
 
 def sampled(sampling: str, rng: np.random.Generator, n_blocks: int, gaps: Floats) -> list[int]:

@@ -1,4 +1,7 @@
-"""Batch Frank-Wolfe on the dual: one MAP call per block, then one common step."""
+"""Batch Frank-Wolfe on the dual: one MAP call per block, then one common step.
+
+The weighted averaging of iterates is here, too.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..algorithms.frank_wolfe import MAX_STEP, minimise_by_slope
-from .averaging import WeightedAverage
 from .certificate import certify, certify_theta
-from .history import Monitor, Stopping
 from .problem import DualProblem, DualState, start
-from .result import Result, run
+from .result import Monitor, Result, Stopping, run
 
 Floats = NDArray[np.float64]
 
@@ -120,3 +121,15 @@ def check_option(name: str, value: str, allowed: tuple[str, ...]) -> None:
     """Raise unless an option has one of its values."""
     if value not in allowed:
         raise ValueError(f"{name}: expected one of {allowed}, got {value!r}")
+
+
+class WeightedAverage:
+    """theta_bar <- k/(k+2) theta_bar + 2/(k+2) theta for k = 0, 1, ...; later ones count more."""
+
+    def __init__(self, size: int):
+        self.value = np.zeros(size)
+        self._k = 0
+
+    def add(self, theta: Floats) -> None:
+        self.value += 2.0 / (self._k + 2.0) * (theta - self.value)
+        self._k += 1

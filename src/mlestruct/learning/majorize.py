@@ -11,7 +11,6 @@ problem.
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -19,10 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..structures.contract import ConcaveSurrogate
-from .ascent import Evaluation, Evaluator, PrimalState, climb
-from .directions import Direction
-from .history import Monitor
+from .ascent import Direction, Evaluation, Evaluator, PrimalState, climb
 from .problem import DualProblem
+from .result import Each, Monitor
 
 Floats = NDArray[np.float64]
 
@@ -37,11 +35,6 @@ STALLED = 0.95  # a round that leaves more than this of the gap has stalled
 STALLED_ROUNDS = 10  # after which rounding allows no more
 
 
-def has_surrogates(problem: DualProblem) -> bool:
-    """Whether the entropy of some block is not safely concave."""
-    return any(block.structure.concave_surrogate() is not None for block in problem.blocks)
-
-
 def _surrogates(problem: DualProblem, share: float) -> list[ConcaveSurrogate | None]:
     return [block.structure.concave_surrogate(share) for block in problem.blocks]
 
@@ -51,7 +44,7 @@ def majorize(
     problem: DualProblem,
     monitor: Monitor,
     current: PrimalState,
-    pool: ThreadPoolExecutor | None,
+    each: Each,
 ) -> None:
     """Continue from `current`, which is updated along; records certificates in `monitor`.
 
@@ -60,7 +53,7 @@ def majorize(
     share = 1.0
     surrogates = _surrogates(problem, share)
     offsets = [block.offset for block in problem.blocks]
-    truth = Evaluator(problem, current.warm, pool, monitor.out_of_time)
+    truth = Evaluator(problem, current.warm, each, monitor.out_of_time)
     smooth_warm: list[Any] = [None] * len(surrogates)
     theta = current.theta if monitor.theta is None else monitor.theta
     calls = monitor.oracle_calls
@@ -72,7 +65,7 @@ def majorize(
             for form, block, o in zip(surrogates, problem.blocks, offsets, strict=True)
         ]
         surrogate = problem.with_blocks(blocks)
-        evaluate = Evaluator(surrogate, smooth_warm, pool, monitor.out_of_time)
+        evaluate = Evaluator(surrogate, smooth_warm, each, monitor.out_of_time)
         at, steps = _minimise(directions, surrogate, evaluate, theta, monitor)
         iteration += max(steps, 1)
         theta, smooth_warm = at.theta, [found.warm for found in at.marginals]

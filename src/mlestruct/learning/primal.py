@@ -1,6 +1,6 @@
 """Certified likelihood ascent on theta, for structures with a marginal oracle.
 
-`Newton` uses the covariance of the features under the marginals, `LBFGS` does not. Where P has
+The loop of the solvers `newton` and `lbfgs`, which add their directions. Where P has
 kinks (rho near 1, weak regularisation) the ascent stalls; the solver then continues with smooth
 surrogates (`majorize`).
 """
@@ -8,29 +8,27 @@ surrogates (`majorize`).
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..exceptions import MissingCapability
-from .ascent import TRIALS, Evaluation, Evaluator, OutOfTimeError, PrimalState, climb
-from .bundle import DualBundle
-from .directions import Direction, LBFGSDirections, NewtonDirections
-from .history import Monitor, Stopping
-from .majorize import has_surrogates, majorize
+from .ascent import (
+    TRIALS,
+    Direction,
+    Evaluation,
+    Evaluator,
+    OutOfTimeError,
+    Pairs,
+    PrimalState,
+    climb,
+)
+from .certificate import DualBundle
+from .majorize import majorize
 from .problem import DualProblem
-from .result import Result, run
+from .result import Monitor, Result, Stopping, run, threaded_map
 
 Floats = NDArray[np.float64]
-Pairs = Iterable[tuple[Floats, Floats]]
 
-LARGE_PROBLEM = 200_000  # coordinates of all blocks
-SAMPLE_PART = 4
-SMALLEST_SAMPLE = 4
-SAMPLE_TOL = 0.005
 STALL = 4  # iterations within which the gap must halve
 REPEATS = 20  # warm-started oracle calls at one theta
 FEW_TRIALS = 8  # step lengths of a line search where P has kinks
@@ -78,26 +76,19 @@ class PrimalSolver:
         if warm is None:
             warm = PrimalState(np.zeros(problem.n_features), [None] * n_blocks)
         current = PrimalState(warm.theta.copy(), list(warm.warm))
-        n_threads = min(n_jobs or 1, n_blocks)
-        pool = ThreadPoolExecutor(n_threads) if n_threads > 1 else None
 
         def loop() -> PrimalState:
             if cold:
                 self.warm_up(problem, current, monitor)
-            evaluate = Evaluator(problem, current.warm, pool, monitor.out_of_time)
-            try:
+            evaluate = Evaluator(problem, current.warm, each, monitor.out_of_time)
+            with contextlib.suppress(OutOfTimeError):
                 stopped = self._ascend(problem, evaluate, monitor, current)
-                if not stopped and has_surrogates(problem):
-                    majorize(self.directions, problem, monitor, current, pool)
-            except OutOfTimeError:
-                pass
+                if not stopped and problem.has_surrogates:
+                    majorize(self.directions, problem, monitor, current, each)
             return current
 
-        try:
+        with threaded_map(n_jobs, n_blocks) as each:
             result = run(problem, monitor, loop, lambda: current.theta, n_jobs)
-        finally:
-            if pool is not None:
-                pool.shutdown(wait=False, cancel_futures=True)
         current.pairs = []  # of this alpha only
         result.state = current
         return result
@@ -130,7 +121,7 @@ class PrimalSolver:
             return True
         gaps = [monitor.gap]
         sharpness, sharpened = [1.0], 0
-        kinked = has_surrogates(problem)  # then majorisation takes over where ascent stalls
+        kinked = problem.has_surrogates  # then majorisation takes over where ascent stalls
         for _ in range(3):  # a failed line search is repeated with more accurate marginals
             direction = self.directions(problem, current.pairs)
             current.pairs = direction.pairs
@@ -172,78 +163,3 @@ class PrimalSolver:
         """Whether the gap did not halve in a window of iterations, as it happens at kinks."""
         window = STALL * self.patience
         return len(gaps) > window and gaps[-1] > 0.5 * gaps[-1 - window]
-
-
-@dataclass(frozen=True)
-class Newton(PrimalSolver):
-    """Newton ascent; needs the features as matrices and few enough of them."""
-
-    name = "newton"
-
-    def check(self, problem: DualProblem) -> None:
-        super().check(problem)
-        for block in problem.blocks:
-            block.structure.require("feature_covariance", "solver='newton'")
-            if block.features.matrix is None:
-                raise MissingCapability(
-                    "solver='newton' needs features held as a dense matrix, which "
-                    f"{type(block.features).__name__} does not have. Use solver='lbfgs'."
-                )
-
-    def directions(self, problem: DualProblem, pairs: Pairs = ()) -> Direction:
-        return NewtonDirections(problem)
-
-
-@dataclass(frozen=True)
-class LBFGS(PrimalSolver):
-    """Limited-memory quasi-Newton ascent; any number of features, any feature map."""
-
-    memory: int = 30
-
-    name = "lbfgs"
-    patience = 8  # its gap decreases unevenly even where P is smooth
-
-    def oracle_tolerance(self, monitor: Monitor, slope: float) -> float:
-        """Looser than Newton's: the messages converge along with theta."""
-        return max(0.05 * monitor.tolerance, 0.2 * monitor.gap)
-
-    def directions(self, problem: DualProblem, pairs: Pairs = ()) -> Direction:
-        return LBFGSDirections(problem, self.memory, pairs)
-
-    def warm_up(self, problem: DualProblem, current: PrimalState, monitor: Monitor) -> None:
-        """Solve a quarter of many large blocks first; start from its theta and curvature."""
-        chosen = sample_of_blocks(problem)
-        if not chosen:
-            return
-        share = float(problem.weights[chosen].sum() / problem.weights.sum())
-        part = DualProblem([problem.blocks[m] for m in chosen], share * problem.alpha)
-        limit = monitor.stopping.max_time
-        inner = Monitor(
-            Stopping(
-                max(SAMPLE_TOL, monitor.stopping.tol),
-                monitor.stopping.max_iter,
-                None if limit is None else 0.3 * limit,
-            ),
-            self.name,
-        )
-        state = PrimalState(current.theta, [current.warm[m] for m in chosen])
-        evaluate = Evaluator(part, state.warm, None, inner.out_of_time)
-        with contextlib.suppress(OutOfTimeError):
-            self._ascend(part, evaluate, inner, state)
-        monitor.oracle_calls += evaluate.calls
-        current.theta = state.theta
-        # All blocks have the curvature of the sample, divided by its share.
-        current.pairs = [(s, y / share) for s, y in state.pairs]
-        for m, known in zip(chosen, state.warm, strict=True):
-            current.warm[m] = known
-
-
-def sample_of_blocks(problem: DualProblem) -> list[int]:
-    """Blocks of the initial sample; none where evaluating all blocks is cheap."""
-    blocks = problem.blocks
-    count = len(blocks) // SAMPLE_PART
-    size = sum(block.structure.n_coordinates for block in blocks)
-    fused = all(block.structure.offers("expectation") for block in blocks)
-    if not fused or size < LARGE_PROBLEM or count < SMALLEST_SAMPLE:
-        return []
-    return np.linspace(0, len(blocks) - 1, count).astype(int).tolist()

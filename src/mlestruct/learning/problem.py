@@ -118,6 +118,11 @@ class DualProblem:
         other.offset_score = _offset_score(other.blocks)
         return other
 
+    @property
+    def has_surrogates(self) -> bool:
+        """Whether the entropy of some block is not safely concave."""
+        return any(block.structure.concave_surrogate() is not None for block in self.blocks)
+
     def theta(self, r: Floats) -> Floats:
         """theta(tau) = r / alpha."""
         return r / self.alpha

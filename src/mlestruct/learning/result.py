@@ -1,19 +1,227 @@
-"""The result of every solver, and the function that runs one and handles Ctrl-C."""
+"""What all solvers share: stopping rule, bounds and history of a run, its result, and threads."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
-from .history import History, Monitor
 from .problem import DualProblem
-from .threads import blas_threads
 
 Floats = NDArray[np.float64]
+
+COLUMNS = ("iteration", "seconds", "oracle_calls", "dual", "primal", "gap", "fw_gap")
+LARGE = 2_000_000  # numbers in a block's feature matrix from which on threads inside BLAS pay
+
+
+@dataclass
+class History:
+    """One row per certificate.
+
+    dual, primal : best proven upper and lower bounds of the optimum so far; gap their difference.
+    fw_gap : the classical Frank-Wolfe gap at that moment (NaN for solvers that have none).
+    """
+
+    iteration: list[int] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    oracle_calls: list[int] = field(default_factory=list)
+    dual: list[float] = field(default_factory=list)
+    primal: list[float] = field(default_factory=list)
+    gap: list[float] = field(default_factory=list)
+    fw_gap: list[float] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.seconds)
+
+    def append(self, *row: float) -> None:
+        for name, value in zip(COLUMNS, row, strict=True):
+            getattr(self, name).append(value)
+
+    def to_frame(self) -> Any:
+        """The history as a pandas DataFrame (needs pandas)."""
+        try:
+            import pandas
+        except ImportError as error:
+            raise ImportError(
+                "History.to_frame needs pandas: pip install 'mlestruct[frame]'"
+            ) from error
+        return pandas.DataFrame({name: getattr(self, name) for name in COLUMNS})
+
+    def to_dict(self) -> dict[str, list[float]]:
+        return {name: list(getattr(self, name)) for name in COLUMNS}
+
+    def table(self, rows: int = 12) -> str:
+        """A printable table of at most `rows` rows, first and last included."""
+        picked = np.unique(np.linspace(0, len(self) - 1, min(rows, len(self))).astype(int))
+        widths = (9, 9, 14, 14, 14, 11, 11)
+        lines = ["".join(f"{name:>{w}}" for name, w in zip(COLUMNS, widths, strict=True))]
+        for k in picked:
+            lines.append(
+                f"{self.iteration[k]:>9d}{self.seconds[k]:>9.2f}{self.oracle_calls[k]:>14d}"
+                f"{self.dual[k]:>14.6g}{self.primal[k]:>14.6g}{self.gap[k]:>11.2e}"
+                + (f"{self.fw_gap[k]:>11.2e}" if np.isfinite(self.fw_gap[k]) else f"{'-':>11}")
+            )
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """The argument of a callback, which stops the solver by returning True.
+
+    average : the weighted average of the iterates so far, with solvers that return it
+    """
+
+    iteration: int
+    seconds: float
+    oracle_calls: int
+    dual: float
+    primal: float
+    gap: float
+    fw_gap: float
+    theta: Floats
+    average: Floats | None = None
+
+
+Callback = Callable[[Progress], Any]
+
+
+@dataclass(frozen=True)
+class Stopping:
+    """When to stop: gap <= tol * max(1, |objective|), or a budget is used up."""
+
+    tol: float = 1e-3
+    max_iter: int = 1000
+    max_time: float | None = None
+    callback: Callback | None = None
+    verbose: int = 0
+
+
+class Monitor:
+    """Keeps the best bounds and the theta that attains the best primal value.
+
+    Solvers call `record` with new bounds; it returns True when they should stop.
+    """
+
+    def __init__(self, stopping: Stopping, name: str):
+        self.stopping = stopping
+        self.name = name
+        self.history = History()
+        self.dual = np.inf
+        self.primal = -np.inf
+        self.theta: Floats | None = None
+        self.converged = False
+        self.stopped = False
+        self.interrupted = False
+        self.iterations = 0
+        self.oracle_calls = 0
+        self._start = time.perf_counter()
+        self._bar = _Bar(name) if stopping.verbose else None
+
+    @property
+    def seconds(self) -> float:
+        return time.perf_counter() - self._start
+
+    @property
+    def gap(self) -> float:
+        gap = self.dual - self.primal
+        if gap < -1e-6 * (1.0 + abs(self.dual)):
+            return np.inf  # contradicting bounds are no certificate
+        return max(gap, 0.0)
+
+    def forget_bounds(self) -> None:
+        """Discard the bounds, for problems whose values do not bound each other."""
+        self.dual, self.primal = np.inf, -np.inf
+
+    @property
+    def tolerance(self) -> float:
+        """The absolute gap to reach."""
+        bounds = [abs(b) for b in (self.dual, self.primal) if np.isfinite(b)]
+        return self.stopping.tol * max(1.0, min(bounds, default=1.0))
+
+    def out_of_time(self) -> bool:
+        limit = self.stopping.max_time
+        return limit is not None and self.seconds >= limit
+
+    def record(
+        self,
+        iteration: int,
+        theta: Floats,
+        *,
+        dual: float,
+        primal: float = -np.inf,
+        fw_gap: float = np.nan,
+        average: Floats | None = None,
+    ) -> bool:
+        """Take new bounds; `primal` belongs to `theta`. A Frank-Wolfe gap is a bound as well."""
+        self.iterations = iteration
+        self.dual = min(self.dual, dual)
+        lower = primal
+        if np.isfinite(fw_gap):
+            lower = max(lower, dual - fw_gap)
+        if self.theta is None or lower > self.primal:
+            self.theta = theta.copy()
+        self.primal = max(self.primal, lower)
+        self.history.append(
+            iteration, self.seconds, self.oracle_calls, self.dual, self.primal, self.gap, fw_gap
+        )
+        self.converged = bool(self.gap <= self.tolerance)
+        if self._bar is not None:
+            self._bar.show(iteration, self.seconds, self.gap, self.tolerance)
+        stop = self.converged or self.out_of_time()
+        if self.stopping.callback is not None:
+            progress = Progress(
+                iteration, self.seconds, self.oracle_calls, self.dual, self.primal, self.gap,
+                fw_gap, theta, average,
+            )  # fmt: skip
+            stop = bool(self.stopping.callback(progress)) or stop
+        self.stopped = stop
+        return stop
+
+    def finish(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+
+class _Bar:
+    """A one-line progress bar: decrease of the gap in orders of magnitude, relative to the goal."""
+
+    WIDTH = 24
+
+    def __init__(self, name: str):
+        self.name = name
+        self.first: float | None = None
+        self.shown = -1.0
+        sys.stderr.write(f"\r{name}: starting (at first use kernels are compiled, once) ")
+        sys.stderr.flush()
+
+    def show(self, iteration: int, seconds: float, gap: float, tolerance: float) -> None:
+        if seconds - self.shown < 0.1 and gap > tolerance:
+            return
+        self.shown = seconds
+        if self.first is None and np.isfinite(gap):
+            self.first = max(gap, tolerance)
+        done = 0.0
+        if self.first is not None and self.first > tolerance and gap > 0:
+            done = np.log(self.first / gap) / np.log(self.first / tolerance)
+        filled = int(self.WIDTH * min(max(done, 0.0), 1.0)) if gap > tolerance else self.WIDTH
+        bar = "#" * filled + "-" * (self.WIDTH - filled)
+        sys.stderr.write(
+            f"\r{self.name} [{bar}] gap {gap:.2e} / {tolerance:.1e}  "
+            f"iteration {iteration}  {seconds:.1f} s "
+        )
+        sys.stderr.flush()
+
+    def close(self) -> None:
+        sys.stderr.write("\n")
+        sys.stderr.flush()
 
 
 @dataclass
@@ -86,3 +294,33 @@ def run(
         history=monitor.history,
         state=state,
     )
+
+
+def blas_threads(problem: DualProblem, n_jobs: int | None) -> AbstractContextManager[Any]:
+    """One BLAS thread where blocks are small or run in parallel themselves.
+
+    Products of small matrices gain nothing from threads and lose much when cores are shared.
+    """
+    matrices = [block.features.matrix for block in problem.blocks]
+    largest = max((matrix.size for matrix in matrices if matrix is not None), default=0)
+    if largest >= LARGE and (n_jobs or 1) == 1:
+        return nullcontext()
+    return threadpool_limits(limits=1, user_api="blas")
+
+
+Each = Callable[..., Iterable[Any]]
+"""`map`, or one over threads."""
+
+
+@contextmanager
+def threaded_map(n_jobs: int | None, n_tasks: int) -> Iterator[Each]:
+    """`map` over n_jobs threads; tasks that wait when the context ends are dropped."""
+    n_threads = min(n_jobs or 1, n_tasks)
+    if n_threads <= 1:
+        yield map
+        return
+    pool = ThreadPoolExecutor(n_threads)
+    try:
+        yield pool.map
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)

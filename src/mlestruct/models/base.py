@@ -18,11 +18,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ..learning.history import Stopping
-from ..learning.path import check_alphas, regularization_path
 from ..learning.problem import Block, DualProblem, merge_equal
-from ..learning.result import Result
-from ..learning.solvers import make_solver
+from ..learning.result import Result, Stopping
+from ..learning.solvers import check_alphas, make_solver, regularization_path
 from . import persistence
 from .validation import (
     check_count,

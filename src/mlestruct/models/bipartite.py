@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..learning.history import Progress
+from ..learning.result import Progress
 from .matching_base import MatchingProbabilities
 from .matching_blocks import BipartiteBlocks
 

@@ -12,8 +12,8 @@ from threadpoolctl import threadpool_limits
 
 from ..features.sequences import SequenceFeatures
 from ..labels import States
-from ..learning.history import Progress
 from ..learning.problem import Block
+from ..learning.result import Progress
 from ..structures.contract import Vertex
 from ..structures.sequences import Sequences
 from .labelling import LabellingEstimator

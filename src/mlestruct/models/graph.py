@@ -11,7 +11,7 @@ from scipy import sparse
 
 from ..features.pairwise import MergedEdges
 from ..features.rows import ConstantRows, DenseRows, FeatureRows, SparseRows
-from ..learning.history import Progress
+from ..learning.result import Progress
 from ..structures.graphs.pairwise import PairwiseGraph, check_edges
 from .pairwise import GraphSample, PairwiseEstimator
 

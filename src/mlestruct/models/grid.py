@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..features.rows import ConstantRows, DenseRows, FeatureRows, RowGroups
-from ..learning.history import Progress
+from ..learning.result import Progress
 from ..structures.graphs.pairwise import Grid, grid
 from .graph import check_finite, read_rows
 from .pairwise import GraphSample, PairwiseEstimator

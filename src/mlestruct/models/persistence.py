@@ -14,7 +14,7 @@ from zipfile import BadZipFile
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from ..learning.history import COLUMNS, History
+from ..learning.result import COLUMNS, History
 from ..learning.solvers import SOLVERS
 
 FORMAT = 1

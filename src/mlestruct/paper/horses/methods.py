@@ -22,7 +22,7 @@ from threadpoolctl import threadpool_limits
 
 from ...baselines import TruncatedTRW
 from ...learning import BlockFrankWolfe, DualProblem
-from ...learning.averaging import WeightedAverage
+from ...learning.frank_wolfe import WeightedAverage
 from ...models import GridCRF
 
 Floats = NDArray[np.float64]

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from ...baselines import StructuredPerceptron, StructuredSVM
-from ...learning.history import Progress
+from ...learning.result import Progress
 from ...models import MatchingCRF
 from ..contract import Setting
 from .data import Cohort, Years

@@ -7,10 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from mlestruct.learning._bundle_kernels import minimise_on_simplex
-from mlestruct.learning.bundle import DualBundle
-from mlestruct.learning.history import Stopping
-from mlestruct.learning.primal import LBFGS
+from mlestruct.learning import LBFGS
+from mlestruct.learning.certificate import DualBundle, minimise_on_simplex
+from mlestruct.learning.result import Stopping
 
 
 @settings(max_examples=30, deadline=None)

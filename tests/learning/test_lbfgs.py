@@ -1,9 +1,31 @@
-"""The preconditioner against the curvature it models."""
+"""L-BFGS: its start from a sample of blocks, and its preconditioner against the curvature."""
 
 import numpy as np
+import pytest
 from dual_problems import image_problem, labelling_problem
 
-from mlestruct.learning.preconditioner import preconditioner
+from mlestruct.learning import LBFGS, Stopping, lbfgs
+from mlestruct.learning.lbfgs import preconditioner, sample_of_blocks
+
+
+def test_starting_from_a_sample_leads_to_the_same_optimum(monkeypatch):
+    problem = image_problem(n_images=24)
+    assert sample_of_blocks(problem) == []
+    plain = LBFGS().solve(problem, Stopping(tol=1e-9))
+    monkeypatch.setattr(lbfgs, "LARGE_PROBLEM", 1)
+    assert len(sample_of_blocks(problem)) == 6
+    sampled = LBFGS().solve(problem, Stopping(tol=1e-9))
+    assert sampled.converged
+    assert sampled.objective == pytest.approx(plain.objective, rel=1e-8)
+    np.testing.assert_allclose(sampled.theta, plain.theta, atol=1e-4)
+
+
+def test_time_limit_spent_on_the_sample_still_gives_a_certificate(monkeypatch):
+    problem = image_problem(n_images=24)
+    monkeypatch.setattr(lbfgs, "LARGE_PROBLEM", 1)
+    result = LBFGS().solve(problem, Stopping(tol=1e-12, max_time=1e-9))
+    assert not result.converged
+    assert np.isfinite(result.gap)
 
 
 def test_preconditioner_inverts_the_modelled_curvature():

@@ -1,0 +1,64 @@
+"""Newton ascent on the likelihood, with the covariance of the features under the marginals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+from ..exceptions import MissingCapability
+from .ascent import Direction, Evaluation, Pairs, moment_scale
+from .primal import PrimalSolver
+from .problem import DualProblem
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Newton(PrimalSolver):
+    """Newton ascent; needs the features as matrices and few enough of them."""
+
+    name = "newton"
+
+    def check(self, problem: DualProblem) -> None:
+        super().check(problem)
+        for block in problem.blocks:
+            block.structure.require("feature_covariance", "solver='newton'")
+            if block.features.matrix is None:
+                raise MissingCapability(
+                    "solver='newton' needs features held as a dense matrix, which "
+                    f"{type(block.features).__name__} does not have. Use solver='lbfgs'."
+                )
+
+    def directions(self, problem: DualProblem, pairs: Pairs = ()) -> Direction:
+        return NewtonDirections(problem)
+
+
+class NewtonDirections:
+    """(alpha I + sum_m w_m Cov_m)^-1 gradient, Cov_m of the features under block m's marginals."""
+
+    pairs: Pairs = ()
+
+    def __init__(self, problem: DualProblem):
+        self._problem = problem
+
+    def __call__(self, at: Evaluation) -> Floats:
+        problem = self._problem
+        hessian = np.zeros((problem.n_features, problem.n_features))
+        for block, found in zip(problem.blocks, at.marginals, strict=True):
+            matrix = block.features.matrix
+            assert matrix is not None  # Newton.check has asked for it
+            hessian += block.weight * block.structure.feature_covariance(found, matrix)
+        if not np.isfinite(hessian).all():
+            return at.gradient / (problem.alpha + moment_scale(problem))
+        # The covariance is positive semi-definite up to rounding.
+        shift = problem.alpha + 1e-12 * float(np.trace(hessian)) / problem.n_features
+        for _ in range(8):
+            try:
+                factor = cho_factor(hessian + shift * np.eye(problem.n_features))
+                return np.asarray(cho_solve(factor, at.gradient))
+            except LinAlgError:
+                shift = 10.0 * shift + 1e-8 * float(np.abs(hessian).max())
+        return at.gradient / shift
