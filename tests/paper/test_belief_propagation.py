@@ -24,7 +24,7 @@ def test_belief_propagation():
     _, found, outcome = run(BeliefPropagation(), repetitions=2, **changes)
     check_outcome(outcome)
     assert not outcome.comparisons  # other problems than the published ones
-    assert len(table(outcome, "times").rows) == 3 * 2 * 4 * 4
+    assert len(table(outcome, "microseconds").rows) == 3 * 4
     assert outcome.numbers["largest certified gap of log Z at the true marginals"] < 1e-9
     for graphs in found.values():
         for graph in graphs:

@@ -234,7 +234,7 @@ def test_without_edges_errors_and_likelihood_are_those_of_logistic_regression():
         for (x, _), y in zip(X, Y, strict=True)
     )
     expected = log_likelihood - 0.5 * TINY["alpha"] * float(theta @ theta)
-    assert evaluation.likelihood(evaluation.problem(X, Y), theta) == pytest.approx(
+    assert evaluation.likelihood(evaluation.model.build_problem(X, Y), theta) == pytest.approx(
         expected, rel=1e-5
     )
     images, masks = data.pictures(data.test)
@@ -243,7 +243,6 @@ def test_without_edges_errors_and_likelihood_are_those_of_logistic_regression():
     errors = evaluation.errors(data.test, [theta])
     np.testing.assert_allclose(errors[:, 0, 0], wrong, atol=1e-12)
     np.testing.assert_allclose(errors[:, 0, 1], wrong, atol=1e-12)
-    np.testing.assert_allclose(evaluation.path(data.test[0], [theta, theta]), errors[[0, 0], 0])
     np.testing.assert_allclose(evaluation.marginals(images[0], theta), expit(scores[0]), atol=1e-5)
 
 

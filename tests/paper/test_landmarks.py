@@ -9,31 +9,38 @@ import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
 
-from mlestruct.paper import house_hotel, mismatch, rho
-from mlestruct.paper.house_hotel import PUBLISHED, digit_of
+from mlestruct.paper import mismatch
+from mlestruct.paper.landmark_losses import (
+    PUBLISHED_BY_GAP,
+    PUBLISHED_BY_RHO,
+    HouseHotel,
+    Loss,
+    RhoTable,
+    best_of,
+    digit_of,
+    little_difference,
+    losses_by_role,
+    mean_of,
+)
 from mlestruct.paper.landmarks import (
     GAPS,
     REAL,
-    Loss,
     Thirds,
-    best_of,
-    chosen_methods,
     common_setting,
     configurations,
     cross_validated,
     estimator,
     load_pairs,
-    losses_by_role,
-    mean_of,
     others,
     tuned_losses,
 )
+from mlestruct.paper.parts import part_name
 from mlestruct.paper.store import plain
 
 real_data = pytest.mark.skipif(
     not os.environ.get("MLESTRUCT_DATA"), reason="MLESTRUCT_DATA names no folder"
 )
-EXPERIMENTS = (house_hotel.HouseHotel, rho.RhoTable, mismatch.Mismatch)
+EXPERIMENTS = (HouseHotel, RhoTable, mismatch.Mismatch)
 SMALL = {
     "scene": {
         "n_landmarks": 6, "n_frames": 20, "degrees_per_frame": 3.0, "noise": 0.03, "seed": 1,
@@ -74,7 +81,7 @@ def test_without_data_the_setting_says_that_it_generates_and_why(make, monkeypat
 
 @pytest.mark.parametrize("quick", [False, True])
 def test_rivals_may_try_at_least_as_many_configurations(quick):
-    setting = house_hotel.HouseHotel().setting(quick)
+    setting = HouseHotel().setting(quick)
     numbers = {m: len(configurations(setting, m)) for m in setting["methods"]}
     every_rho = sum(n for method, n in numbers.items() if method.startswith("rho"))
     if not quick:
@@ -90,7 +97,7 @@ def test_configurations_go_from_strong_to_weak(method):
 
 # ---------------------------------------------------------------------- the protocol
 def test_thirds_share_no_pair_and_lack_none():
-    setting = small(rho.RhoTable())
+    setting = small(RhoTable())
     pairs = load_pairs(setting, "scene", 5)
     thirds = Thirds(pairs)
     frames = [frame for part in thirds.parts for frame in part.frames]
@@ -141,14 +148,10 @@ def test_the_best_of_methods_is_the_best_of_all_their_configurations(seed):
             "test": [float(10 * k + third) for third in range(3)],
             "sizes": [4, 4, 4],
         }
-    names = chosen_methods(results)
-    for third, name in enumerate(names):
-        loss = results[name]["validation"][third]
-        assert loss == min(result["validation"][third] for result in results.values())
-        earlier = list(results)[: list(results).index(name)]
-        assert all(results[e]["validation"][third] > loss for e in earlier)
     found = best_of(results)
-    assert found.thirds == tuple(results[n]["test"][t] for t, n in enumerate(names))
+    for third, loss in enumerate(found.thirds):
+        losses = [result["validation"][third] for result in results.values()]
+        assert loss == results[f"m{losses.index(min(losses))}"]["test"][third]  # first of equals
     for (train, validate, test), loss in zip(permutations(range(3)), found.roles, strict=True):
         tried = [
             (results[f"m{k}"]["losses"][train][validate][c], k, c)
@@ -161,7 +164,7 @@ def test_the_best_of_methods_is_the_best_of_all_their_configurations(seed):
 
 @pytest.mark.parametrize("method", ["rho=0.5", "hinge", "perceptron"])
 def test_losses_are_counted_on_pairs_that_were_not_learned_from(method):
-    setting = small(house_hotel.HouseHotel())
+    setting = small(HouseHotel())
     found = tuned_losses(setting, "scene", 8, method)
     thirds = Thirds(load_pairs(setting, "scene", 8))
     for test in range(3):
@@ -181,7 +184,7 @@ def test_losses_are_counted_on_pairs_that_were_not_learned_from(method):
 def test_published_columns_have_the_means_they_are_known_by():
     means = {
         name: {key: float(np.mean([float(x) for x in texts])) for key, texts in columns.items()}
-        for name, columns in PUBLISHED.items()
+        for name, columns in PUBLISHED_BY_GAP.items()
     }
     assert means["house"] == pytest.approx({"FW": 0.032, "lin.+l.": 0.039}, abs=5e-4)
     assert means["hotel"] == pytest.approx({"FW": 0.098, "lin.+l.": 0.085}, abs=5e-4)
@@ -196,7 +199,7 @@ def test_published_losses_fit_test_sets_of_a_third():
     """Those that are a whole number of 30 landmarks per pair, by the number of test pairs."""
     fitting = {0: 0, -1: 0, 1: 0}
     for name, frames in (("hotel", 101), ("house", 111)):
-        for printed in PUBLISHED[name].values():
+        for printed in PUBLISHED_BY_GAP[name].values():
             for gap, text in zip(GAPS, printed, strict=True):
                 decimals = {"0": 4, "0.0": 4}.get(text, len(text) - 2)
                 for more in fitting:
@@ -236,41 +239,45 @@ def invented(rng, setting, method="rho=1"):
 
 
 def test_every_published_loss_is_compared():
-    experiment, rng = house_hotel.HouseHotel(), np.random.default_rng(0)
+    experiment, rng = HouseHotel(), np.random.default_rng(0)
     setting = real_setting(experiment)
     found = {
-        p.name: invented(rng, setting, p.name.split(", ")[2]) for p in experiment.parts(setting)
+        part.name: invented(rng, setting, part.name.split("method ")[1])
+        for part in experiment.parts(setting)
     }
     outcome = experiment.outcome(setting, found)
     assert len(outcome.comparisons) == 44
     assert {row.whose for row in outcome.comparisons} == {"ours", "rival"}
     row = next(c for c in outcome.comparisons if c.what == "house, gap 70: loss, CRF at rho = 1")
     assert row.published == 0.051
-    assert row.ours == pytest.approx(np.mean(found["house, gap 70, rho=1"]["test"]))
-    assert (
-        f"fit on one third {np.mean(losses_by_role(found['house, gap 70, rho=1']['losses'])):.4f}"
-        in row.note
-    )
+    part = found[part_name(sequence="house", gap=70, method="rho=1")]
+    assert row.ours == pytest.approx(np.mean(part["test"]))
+    assert f"fit on one third {np.mean(losses_by_role(part['losses'])):.4f}" in row.note
     assert len(outcome.claims) == 3
     table = next(t for t in outcome.tables if t.name == "loss-hotel")
     assert table.rows[-1][1] == pytest.approx(
-        np.mean([np.mean(found[f"hotel, gap {g}, rho=1"]["test"]) for g in setting["gaps"]])
+        np.mean(
+            [
+                found[part_name(sequence="hotel", gap=gap, method="rho=1")]["test"]
+                for gap in setting["gaps"]
+            ]
+        )
     )
 
 
 def test_every_published_rho_is_compared():
-    experiment, rng = rho.RhoTable(), np.random.default_rng(1)
+    experiment, rng = RhoTable(), np.random.default_rng(1)
     setting = real_setting(experiment)
     found = {part.name: invented(rng, setting) for part in experiment.parts(setting)}
     outcome = experiment.outcome(setting, found)
-    assert [row.published for row in outcome.comparisons] == list(rho.PUBLISHED.values())
+    assert [row.published for row in outcome.comparisons] == list(PUBLISHED_BY_RHO.values())
 
 
 def test_rho_makes_little_difference_if_thirds_make_more():
     near = {0.5: Loss((0.0, 0.2), ()), 1.0: Loss((0.05, 0.25), ())}
     far = {0.5: Loss((0.0, 0.01), ()), 1.0: Loss((0.2, 0.21), ())}
-    assert rho.little_difference("", near).holds
-    assert not rho.little_difference("", far).holds
+    assert little_difference("", near).holds
+    assert not little_difference("", far).holds
 
 
 # ---------------------------------------------------------------------- confidence
@@ -324,10 +331,11 @@ def test_a_small_run(make, tmp_path):
 
 
 def test_the_table_shows_the_losses_of_the_parts():
-    outcome, found = run(house_hotel.HouseHotel)
+    outcome, found = run(HouseHotel)
     table = outcome.tables[0]
     rows = {row[0]: dict(zip(table.head, row, strict=True)) for row in table.rows}
-    hinge = {gap: np.mean(found[f"scene, gap {gap}, hinge"]["test"]) for gap in (5, 8)}
+    parts = {gap: part_name(sequence="scene", gap=gap, method="hinge") for gap in (5, 8)}
+    hinge = {gap: np.mean(found[part]["test"]) for gap, part in parts.items()}
     assert rows[5]["hinge"] == pytest.approx(hinge[5])
     assert rows["mean"]["hinge"] == pytest.approx((hinge[5] + hinge[8]) / 2)
 

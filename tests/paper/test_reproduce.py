@@ -25,7 +25,6 @@ from mlestruct.paper.contract import (
     Comparison,
     Experiment,
     Outcome,
-    Part,
     Picture,
     ReproductionError,
     Table,
@@ -42,8 +41,9 @@ from mlestruct.paper.document import (
     write_markdown,
 )
 from mlestruct.paper.page import write_page
+from mlestruct.paper.parts import Part, grid
 from mlestruct.paper.runner import reproduce
-from mlestruct.paper.store import OtherSetting, Store, file_name, plain
+from mlestruct.paper.store import Store, file_name, plain
 
 CAPTION = "squares & <roots>"
 
@@ -77,8 +77,7 @@ class Squares(Experiment):
         rows = [[k, square] for k, square in zip(setting["numbers"], squares, strict=True)]
         return Outcome(
             ["The sum is " + shown(float(sum(squares)))],
-            [Table("squares", "all squares", ["number", "square"], rows),
-             Table("raw", "raw", ["square"], [[s] for s in squares], shown=False)],
+            [Table("squares", "all squares", ["number", "square"], rows)],
             [Picture("curve", CAPTION, figure), Picture("secret", "data", figure, shows_data=True)],
             [Comparison("square of 1", 1.0, squares[0], digit=0.1, note="they round"),
              Comparison("square of 2", 3.0, squares[1], spread=(2.0, 5.0))],
@@ -97,8 +96,7 @@ def test_an_experiment_leaves_numbers_tables_and_pictures(tmp_path):
     with (folder / "squares.csv").open(newline="") as stream:
         assert list(csv.reader(stream)) == [["number", "square"], ["1", "1.0"], ["2", "4.0"],
                                             ["3", "9.0"]]  # fmt: skip
-    assert (folder / "raw.csv").read_text() == "square\n1.0\n4.0\n9.0\n"
-    assert "rows" not in record["tables"][1]
+    assert record["tables"][0]["rows"] == [[1, 1.0], [2, 4.0], [3, 9.0]]
     for picture in record["pictures"]:
         assert (folder / picture["file"]).read_bytes()[:4] == b"\x89PNG"
     assert record["environment"]["numpy"] == np.__version__
@@ -132,9 +130,9 @@ def test_results_are_the_same_whether_computed_or_kept(tmp_path):
 
 def test_results_of_another_setting_are_neither_mixed_nor_lost(tmp_path):
     reproduce(Squares(), tmp_path)
-    with pytest.raises(OtherSetting, match=r"numbers: \[1, 2, 3\] there, \[1, 2\] wanted"):
+    with pytest.raises(ReproductionError, match=r"numbers: \[1, 2, 3\] there, \[1, 2\] wanted"):
         reproduce(Squares(numbers=(1, 2)), tmp_path)
-    with pytest.raises(OtherSetting, match="quick: false there, true wanted"):
+    with pytest.raises(ReproductionError, match="quick: false there, true wanted"):
         reproduce(Squares(), tmp_path, quick=True)
     assert len(list((tmp_path / "synthetic" / "parts").glob("*.json"))) == 3
     assert reproduce(Squares(numbers=(1, 2)), tmp_path, fresh=True)["numbers"]["sum"] == 5.0
@@ -161,6 +159,17 @@ def test_parts_and_rows_are_checked(tmp_path):
         reproduce(Twice(), tmp_path / "twice")
     with pytest.raises(ValueError, match="table 't': a row has 1 cells under 2 heads"):
         reproduce(Ragged(), tmp_path / "ragged")
+
+
+def test_a_grid_has_a_part_for_each_combination():
+    def work(setting, gap, rho):
+        return setting["scale"] * gap * rho
+
+    parts = grid(work, {"scale": 2}, gap=[1, 3], rho=[0.5, 1.0])
+    assert [(part.name, part.work()) for part in parts] == [
+        ("gap 1, rho 0.5", 1.0), ("gap 1, rho 1.0", 2.0),
+        ("gap 3, rho 0.5", 3.0), ("gap 3, rho 1.0", 6.0),
+    ]  # fmt: skip
 
 
 def test_only_plain_data_is_kept(tmp_path):

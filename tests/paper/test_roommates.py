@@ -1,7 +1,7 @@
 """The roommate experiment from end to end at toy size."""
 
 import json
-from dataclasses import replace
+from copy import copy
 
 import numpy as np
 import pytest
@@ -9,10 +9,10 @@ from scipy.integrate import trapezoid
 
 from mlestruct import MatchingCRF
 from mlestruct.baselines import StructuredPerceptron, StructuredSVM
-from mlestruct.datasets import Campus, generate_campus, write_campus
+from mlestruct.datasets import generate_campus
 from mlestruct.metrics import pair_roc
-from mlestruct.paper.roommates import Roommates, data, methods
-from mlestruct.paper.roommates.data import OWN, Years
+from mlestruct.paper.roommates import Roommates, methods
+from mlestruct.paper.roommates.data import Years
 from mlestruct.paper.roommates.evaluation import (
     accepted,
     auc_of,
@@ -24,8 +24,8 @@ from mlestruct.paper.roommates.evaluation import (
 from mlestruct.paper.roommates.experiment import families
 from mlestruct.paper.roommates.results import (
     IN_RANGE,
-    ITEMS,
     LOW_RATES,
+    PUBLISHED,
     RIVALS,
     STRONG,
     TRIED,
@@ -39,7 +39,6 @@ from mlestruct.paper.store import plain
 TINY = {
     "data": "generated",
     "why": "small",
-    "own": None,
     "students": 40,
     "seeds": [0, 1],
     "alphas": [100.0, 10.0],
@@ -48,7 +47,6 @@ TINY = {
     "perceptron_decays": [0.0, 1.0],
     "svm_lambdas": {TRIED: [1.0], "lambda above 1000": [1e4, 1e6]},
     "svm_passes": 3,
-    "warm_up": False,
 }
 
 
@@ -84,7 +82,11 @@ def test_outcome_tells_what_the_parts_found(found, tmp_path):
     for picture in outcome.pictures:
         picture.figure.savefig(tmp_path / f"{picture.name}.png")
         assert (tmp_path / f"{picture.name}.png").stat().st_size > 10_000
-    aucs = {(row[0], row[1]): row[2] for row in tables["campuses"].rows}
+    aucs = {
+        (f"campus {k}", name): entry["auc"]
+        for k, campus in enumerate(read_results(TINY, found), start=1)
+        for name, entry in campus.entries.items()
+    }
     above = all(
         aucs[f"campus {k}", methods.OURS] > aucs[f"campus {k}", rival]
         for k in (1, 2)
@@ -109,7 +111,7 @@ def test_outcome_tells_what_the_parts_found(found, tmp_path):
 
 def test_published_numbers_have_notes(found):
     outcome = Roommates().outcome(TINY, found)
-    assert len(outcome.comparisons) == len(ITEMS) + 2
+    assert len(outcome.comparisons) == len(PUBLISHED) + 2
     assert all(one.note for one in outcome.comparisons)
     rivals = [one for one in outcome.comparisons if one.whose == "rival"]
     assert [(one.published, one.better) for one in rivals] == [(0.504, "none"), (0.9992, "none")]
@@ -133,8 +135,8 @@ def test_questions_are_judged_by_the_learned_weights(found):
     assert f"first on {kept} of 2" in one.measured
     assert one.holds is (kept == 2)
     # What was planted is compared in the form to which the ridge penalty leads.
-    planted = found["campus 1, nothing learned"]["planted"]
-    assert planted[questions.index("smoking")] == pytest.approx(-1.2)
+    true = found["campus 1, nothing learned"]["true_weights"]
+    assert true[questions.index("smoking")] == pytest.approx(-1.2)
 
 
 def test_the_better_range_of_lambdas_is_shown(found):
@@ -157,8 +159,9 @@ def test_low_rates_alone_decide_who_dominates_there(found):
     ours = first.entries[methods.OURS]
 
     def held(curve):
-        entries = {**first.entries, methods.OURS: ours | {"curve": curve}}
-        return dominates([replace(first, entries=entries)], "", [methods.CONSTANT]).holds
+        changed = copy(first)
+        changed.entries = {**first.entries, methods.OURS: ours | {"curve": curve}}
+        return dominates([changed], "", [methods.CONSTANT]).holds
 
     at, rates = rates_within(*LOW_RATES), curve_rates()
     assert rates[at[[0, -1]]] == pytest.approx(LOW_RATES, rel=0.05)
@@ -174,10 +177,9 @@ def test_low_rates_alone_decide_who_dominates_there(found):
 
 
 # ---------------------------------------------------------------------- data
-def test_settings_name_their_data(monkeypatch):
+def test_settings_name_their_data():
     quick = Roommates().setting(True)
-    assert (quick["data"], quick["own"]) == ("generated", None)
-    monkeypatch.delenv("MLESTRUCT_DATA", raising=False)
+    assert quick["data"] == "generated"
     full = Roommates().setting(False)
     assert full["data"] == "generated"
     assert "not public" in full["why"]
@@ -185,39 +187,6 @@ def test_settings_name_their_data(monkeypatch):
     assert lambdas == pytest.approx(np.geomspace(1e-4, 1e9, 14))  # a decade apart
     assert max(full["svm_lambdas"][TRIED]) == 1e3
     assert len(Roommates().parts(full)) == 3 * len(families(full))
-
-
-def test_own_files_have_no_truth(campus, tmp_path, monkeypatch):
-    lonely = replace(campus.years[2], partner=campus.years[2].partner.copy())
-    for i in (0, lonely.partner[0]):
-        lonely.partner[i] = -1
-    folder = tmp_path / "campus"
-    write_campus(Campus(campus.questions, [*campus.years[:2], lonely]), folder)
-    monkeypatch.setenv("MLESTRUCT_DATA", str(tmp_path))
-    full = Roommates().setting(False)
-    assert full["own"]["students"][-1] == lonely.partner.size - 2  # only those with a roommate
-    assert str(tmp_path) not in json.dumps(full)
-    setting = {**TINY, "seeds": [], "own": full["own"]}
-    outcome = Roommates().outcome(setting, found_by(setting))
-    tables = {table.name: table for table in outcome.tables}
-    assert {row[0] for row in tables["campuses"].rows} == {OWN}
-    assert methods.TRUTH not in {row[1] for row in tables["campuses"].rows}
-    assert "weights" not in tables
-    assert len(tables["own_weights"].rows) == len(campus.questions)
-    assert not [one for one in outcome.claims if "agreement" in one.sentence]
-    assert [picture.name for picture in outcome.pictures] == ["roc"]
-    (folder / "extra.csv").write_text("id\n")
-    data._own.cache_clear()
-    with pytest.raises(ValueError, match="changed since the run began"):
-        data.load(OWN, setting)
-
-
-def test_too_few_years_are_not_used(campus, tmp_path, monkeypatch):
-    write_campus(Campus(campus.questions, campus.years[:2]), tmp_path / "campus")
-    monkeypatch.setenv("MLESTRUCT_DATA", str(tmp_path))
-    own, why = data.own_files()
-    assert own is None
-    assert "have 2 years with roommates: 3 are needed" in why
 
 
 # ---------------------------------------------------------------------- methods

@@ -25,15 +25,14 @@ def test_a_small_run(small):
     assert all(claims(outcome).values())
     assert len(outcome.claims) == 5
     assert "80 inequalities" in outcome.summary[0]
-    rows = table(outcome, "intervals")
-    assert len(rows.rows) == 2 * 2 * 2
-    for row in rows.rows:
-        values = dict(zip(rows.head, row, strict=True))
-        low, high = (values[f"{kind} at exact, lower"] for kind in ("RW", "Bethe"))
-        assert low < values["exact at exact, lower"] < high
+    assert len(found) == 2 * 2
+    for part in found.values():
+        for point in part:
+            low, exact, high = (point["values"][f"{kind} at exact"][0] for kind in synthetic.KINDS)
+            assert low < exact < high
     # Means of the repetitions, from the stored intervals.
     shown = table(outcome, "optima, low SNR")
-    ends = [found[f"low SNR, seed {seed}"][1]["values"]["RW optimum"] for seed in range(2)]
+    ends = [found[f"regime low SNR, seed {seed}"][1]["values"]["RW optimum"] for seed in range(2)]
     assert shown.rows[1][0] == 30
     assert shown.rows[1][1] == pytest.approx(np.mean(ends))
     assert setting["regimes"] == {"high SNR": -2.0, "low SNR": -0.5}
@@ -77,7 +76,7 @@ def test_inequality_is_proven_open_or_failed(ends):
     a, b = sorted(ends[:2]), sorted(ends[2:])
     found = [{"samples": 10, "values": {"a": a, "b": b}, "not_converged": 0}]
     setting = {"sizes": [10], "seeds": 1, "regimes": {"high SNR": -2.0}}
-    results = synthetic.Likelihoods(setting, {"high SNR, seed 0": found})
+    results = synthetic.Likelihoods(setting, {"regime high SNR, seed 0": found})
     pairs = [x <= y for x in a for y in b]
     expected = "proven" if all(pairs) else "open" if any(pairs) else "failed"
     assert results.compared("a", "b").ravel().tolist() == [expected]
@@ -85,7 +84,7 @@ def test_inequality_is_proven_open_or_failed(ends):
 
 def test_a_broken_sandwich_is_told(small):
     setting, found, _ = deepcopy(small)
-    values = found["high SNR, seed 0"][0]["values"]
+    values = found["regime high SNR, seed 0"][0]["values"]
     values["RW at RW"], values["Bethe at RW"] = values["Bethe at RW"], values["RW at RW"]
     claim = synthetic.claims(synthetic.Likelihoods(setting, found))[0]
     assert not claim.holds
@@ -95,8 +94,8 @@ def test_a_broken_sandwich_is_told(small):
 def test_worse_estimates_are_told(small):
     """A Bethe estimate far below the others breaks the claims about it."""
     setting, found, _ = deepcopy(small)
-    found["low SNR, seed 0"][0]["values"]["exact at Bethe"] = [-99.0, -98.0]
-    found["low SNR, seed 0"][0]["not_converged"] = 2
+    found["regime low SNR, seed 0"][0]["values"]["exact at Bethe"] = [-99.0, -98.0]
+    found["regime low SNR, seed 0"][0]["not_converged"] = 2
     likelihoods = synthetic.Likelihoods(setting, found)
     lost = [claim.sentence for claim in synthetic.claims(likelihoods) if not claim.holds]
     assert lost == [

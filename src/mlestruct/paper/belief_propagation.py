@@ -39,7 +39,8 @@ from threadpoolctl import threadpool_limits
 from ..plotting.style import COLOURS, DASHES, GREY, MARKERS, checked, clean_axes, new_figure
 from ..structures import BipartiteMatching
 from .belief_timing import AUTO, BP, FW, KERNEL, METHODS, Race, random_graphs, topic_graphs
-from .contract import Claim, Comparison, Experiment, Outcome, Part, Picture, Setting, Table
+from .contract import Claim, Comparison, Experiment, Outcome, Picture, Table
+from .parts import Part, Setting
 
 Floats = NDArray[np.float64]
 
@@ -87,7 +88,7 @@ class BeliefPropagation(Experiment):
                 f"certificate included, and is {np.min(faster):.1f} to {np.max(faster):.1f} times "
                 "as fast as belief propagation at every error."
             ],
-            [ratio_table(speeds), time_table(speeds), reason_table(speeds), long_table(speeds)],
+            [ratio_table(speeds), time_table(speeds), reason_table(speeds)],
             [
                 Picture(
                     "speed",
@@ -299,18 +300,6 @@ def reason_table(speeds: Speeds) -> Table:
         ["problem", "a sweep of BP", "sweeps", "a step of FW", "steps", "exponential"],
         rows,
     )
-
-
-def long_table(speeds: Speeds) -> Table:
-    keys = ("method", "level", "reached", "limit", "microseconds")
-    rows = [
-        [problem, graph, *(cell[key] for key in keys)]
-        for problem in speeds.problems
-        for graph, one in enumerate(speeds.found[problem])
-        for cell in one["cells"]
-    ]
-    head = ["problem", "graph", "method", "error", "reached", "fastest limit", "microseconds"]
-    return Table("times", "times of all graphs", head, rows, shown=False)
 
 
 # ---------------------------------------------------------------------- the picture

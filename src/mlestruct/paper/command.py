@@ -10,12 +10,11 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
-from .catalogue import CATALOGUE, NAMES, check_name, load
+from .catalogue import NAMES, check_name, load
 from .contract import ReproductionError
 from .document import DETAILS, check_markdown, section, write_markdown
 from .page import write_page
-from .progress import Progress
-from .runner import reproduce
+from .runner import Progress, reproduce
 
 DEFAULT = Path("reproduction")
 DEFAULT_QUICK = Path("reproduction-quick")
@@ -85,7 +84,7 @@ def run_command(options: argparse.Namespace) -> int:
 def listing() -> str:
     """Names and titles."""
     width = max(map(len, NAMES))
-    return "\n".join(f"{name:<{width}}  {title}" for name, (_, title) in CATALOGUE.items())
+    return "\n".join(f"{name:<{width}}  {load(name).title}" for name in NAMES)
 
 
 def chosen(names: Sequence[str]) -> list[str]:

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from .parts import Part, Setting
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-Setting = dict[str, Any]
-"""Everything that decides the results; plain data. Results of another setting are never mixed."""
 
 
 class ReproductionError(ValueError):
@@ -25,37 +24,18 @@ class ReproductionError(ValueError):
 
 
 @dataclass(frozen=True)
-class Part:
-    """A piece of work whose result outlives an interruption.
-
-    name : unique within its experiment; letters, digits, spaces and . , = + - only
-    work : returns plain data
-    """
-
-    name: str
-    work: Callable[[], Any]
-
-
-@dataclass(frozen=True)
 class Table:
-    """Rows under heads, written as a CSV file.
-
-    name : of the file
-    shown : False for long tables, which are written but not shown on pages
-    """
+    """Rows under heads, shown on pages and written as a CSV file of this name."""
 
     name: str
     title: str
     head: Sequence[str]
     rows: Sequence[Sequence[Any]]
-    shown: bool = True
 
     @classmethod
-    def of(
-        cls, name: str, title: str, columns: Mapping[str, Sequence[Any]], shown: bool = True
-    ) -> Table:
+    def of(cls, name: str, title: str, columns: Mapping[str, Sequence[Any]]) -> Table:
         """From columns of the same length, by their heads."""
-        return cls(name, title, list(columns), list(zip(*columns.values(), strict=True)), shown)
+        return cls(name, title, list(columns), list(zip(*columns.values(), strict=True)))
 
 
 @dataclass(frozen=True)
@@ -106,6 +86,11 @@ class Claim:
     sentence: str
     holds: bool | None
     measured: str = ""
+
+
+def listed(values: Mapping[str, float], digits: str) -> str:
+    """Names and numbers in one line, as claims tell them."""
+    return ", ".join(f"{name} {value:{digits}}" for name, value in values.items())
 
 
 @dataclass(frozen=True)

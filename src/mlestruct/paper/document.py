@@ -133,8 +133,7 @@ def section(record: Record, folder: Path, ship: bool = True) -> str:
     if record["claims"]:
         blocks += ["**Claims**\n", *map(_claim, record["claims"]), ""]
     for one in record["tables"]:
-        if "rows" in one:
-            blocks += [f"**{one['title']}**\n", table(one["head"], one["rows"])]
+        blocks += [f"**{one['title']}**\n", table(one["head"], one["rows"])]
     files = [f"{name}.json", *(one["file"] for one in record["tables"])]
     made = [f"{key.capitalize()}: {listed(record[key])}.\n" for key in MADE]
     return "\n".join([*blocks, DETAILS, *made, f"Files: {', '.join(files)}.\n", "</details>\n"])

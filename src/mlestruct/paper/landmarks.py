@@ -13,10 +13,8 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -31,15 +29,13 @@ from ..datasets import (
     make_landmark_sequence,
 )
 from ..models import BipartiteMatchingCRF
-from ..plotting.style import GREY, plot_band
-from .contract import Setting, Table
+from .parts import Setting
 
 REAL = "CMU landmarks"
 GENERATED = "generated"
 HINGE, PERCEPTRON = "hinge", "perceptron"
 THIRDS = (0, 1, 2)
 GAPS = tuple(range(0, 100, 10))
-N_LANDMARKS = 30  # of a real frame
 
 SCENE = {"n_landmarks": 30, "n_frames": 111, "degrees_per_frame": 0.8, "noise": 0.015, "seed": 0}
 QUICK_SCENE = {
@@ -203,7 +199,7 @@ Look = Callable[[Any, Samples, int], Any]
 
 
 def tuned_losses(
-    setting: Setting, name: str, gap: int, method: str, look: Look | None = None
+    setting: Setting, sequence: str, gap: int, method: str, look: Look | None = None
 ) -> dict[str, Any]:
     """Losses of one method at one gap, for each third as the test set.
 
@@ -217,7 +213,7 @@ def tuned_losses(
         sizes : pairs in each third; seconds : of CPU time; fits, unconverged : numbers of fits
         looks : [test third], what `look` returned
     """
-    thirds = Thirds(load_pairs(setting, name, gap))
+    thirds = Thirds(load_pairs(setting, sequence, gap))
     choices = configurations(setting, method)
     losses: list[list[list[float] | None]] = [[None] * 3 for _ in THIRDS]
     chosen, validation, test, looks = [], [], [], []
@@ -269,110 +265,3 @@ def cross_validated(
     mean = total / (sizes[a] + sizes[b])
     best = int(np.argmin(np.round(mean, 12)))
     return best, float(mean[best])
-
-
-# ---------------------------------------------------------------------- losses put together
-Result = Mapping[str, Any]
-"""What `tuned_losses` returns."""
-
-
-@dataclass(frozen=True)
-class Loss:
-    """Test losses of a method.
-
-    thirds : with each third as the test set, after cross-validation and a fit on the other two
-    roles : of fits to one third, chosen on the second, for all six roles of the thirds
-    """
-
-    thirds: tuple[float, ...]
-    roles: tuple[float, ...]
-
-    @property
-    def mean(self) -> float:
-        return float(np.mean(self.thirds))
-
-    @property
-    def role_mean(self) -> float:
-        return float(np.mean(self.roles))
-
-    @property
-    def range(self) -> tuple[float, float]:
-        return min(self.thirds), max(self.thirds)
-
-
-def loss_of(result: Result) -> Loss:
-    return Loss(tuple(result["test"]), tuple(losses_by_role(result["losses"])))
-
-
-def best_of(results: Mapping[str, Result]) -> Loss:
-    """The method chosen by cross-validation as well, of equals the first."""
-    joined = [
-        [
-            None if a == b else [x for result in results.values() for x in result["losses"][a][b]]
-            for b in THIRDS
-        ]
-        for a in THIRDS
-    ]
-    test = [
-        float(results[name]["test"][third]) for third, name in enumerate(chosen_methods(results))
-    ]
-    return Loss(tuple(test), tuple(losses_by_role(joined)))
-
-
-def chosen_methods(results: Mapping[str, Result]) -> list[str]:
-    """For each test third the method with the smallest loss in cross-validation."""
-    return [
-        min(results, key=lambda name: round(results[name]["validation"][third], 12))
-        for third in THIRDS
-    ]
-
-
-def losses_by_role(losses: Sequence[Sequence[Any]]) -> list[float]:
-    """Test losses of fits to one third, chosen on the second, for all six roles of the thirds."""
-    found = []
-    for train, validate, test in permutations(THIRDS):
-        best = int(np.argmin(np.round(losses[train][validate], 12)))
-        found.append(float(losses[train][test][best]))
-    return found
-
-
-def mean_of(losses: Sequence[Loss]) -> Loss:
-    """The mean over gaps, third by third and role by role."""
-    return Loss(
-        tuple(np.mean([loss.thirds for loss in losses], axis=0).tolist()),
-        tuple(np.mean([loss.roles for loss in losses], axis=0).tolist()),
-    )
-
-
-def thirds_table(found: Mapping[str, Result]) -> Table:
-    """Every test third of every part, with what was chosen."""
-    rows = []
-    for part, result in found.items():
-        for third, chosen in enumerate(result["chosen"]):
-            said = " ".join(f"{key}={value:.4g}" for key, value in chosen.items())
-            values = [result[key][third] for key in ("sizes", "validation", "test")]
-            rows.append([part, third, said, *values])
-    head = ["part", "test third", "chosen", "test pairs", "validation", "test"]
-    return Table("thirds", "Every test third", head, rows, shown=False)
-
-
-def plot_losses(
-    axes: Any,
-    x: Sequence[float],
-    curves: Mapping[str, Sequence[Loss]],
-    published: Mapping[str, Sequence[float]],
-) -> None:
-    """Means over the test thirds and their range for each place of `x`; published ones as crosses.
-
-    The first curve is the most important one.
-    """
-    for k, (label, losses) in enumerate(curves.items()):
-        plot_band(axes, x, np.array([loss.thirds for loss in losses]).T, label, k)
-    for marker, colour, (label, row) in zip("x+", ("black", GREY), published.items(), strict=False):
-        axes.plot(
-            x, row, linestyle="none", marker=marker, color=colour, markersize=8.0,
-            markeredgewidth=1.8, label=label, zorder=20,
-        )  # fmt: skip
-    axes.set_ylabel("share of landmarks matched wrongly")
-    axes.set_ylim(bottom=0.0)
-    axes.set_xticks(list(x))

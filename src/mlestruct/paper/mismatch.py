@@ -1,7 +1,7 @@
 """Landmark confidence: what pseudo-marginals say where the predicted partner is right or wrong.
 
-The model is learned as in `house_hotel`. The pair shown is the one at the upper quartile of losses
-in the last third at the largest gap; the numbers are over all test pairs of several gaps.
+The model is learned as in `landmark_losses`. The pair shown is the one at the upper quartile of
+losses in the last third at the largest gap; the numbers are over all test pairs of several gaps.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ import numpy as np
 
 from ..plotting.matching import plot_mismatch
 from ..plotting.style import COLOURS, clean_axes, new_figure
-from .contract import Claim, Experiment, Outcome, Part, Picture, Setting, Table
+from .contract import Claim, Experiment, Outcome, Picture, Table
 from .landmarks import Samples, common_setting, is_real, load_pairs, name_of, tuned_losses
+from .parts import Part, Setting, grid, part_name
 
 SHOWN_THIRD = 2
 SECOND = 0.05  # the least marginal of a second partner that counts
@@ -33,16 +34,11 @@ class Mismatch(Experiment):
         }
 
     def parts(self, setting: Setting) -> Sequence[Part]:
-        """One per gap and rho."""
-        return [
-            Part(part_name(gap, rho), partial(landmark_confidence, setting, gap, rho))
-            for rho in setting["rhos"]
-            for gap in setting["gaps"]
-        ]
+        return grid(landmark_confidence, setting, rho=setting["rhos"], gap=setting["gaps"])
 
     def outcome(self, setting: Setting, found: Mapping[str, Any]) -> Outcome:
         real, gaps, rhos = is_real(setting), setting["gaps"], setting["rhos"]
-        by_rho = {rho: [found[part_name(gap, rho)] for gap in gaps] for rho in rhos}
+        by_rho = {rho: [found[part_name(rho=rho, gap=gap)] for gap in gaps] for rho in rhos}
         points = {rho: collected(results) for rho, results in by_rho.items()}
         numbers = {rho: summarised(points[rho], results) for rho, results in by_rho.items()}
         shown = by_rho[rhos[0]][-1]["shown"]
@@ -70,16 +66,11 @@ class Mismatch(Experiment):
                 ),
             ],
             claims=[claim for rho, n in numbers.items() for claim in claims(rho, n)],
-            numbers={name_of(rho): n for rho, n in numbers.items()},
         )
 
 
-def part_name(gap: int, rho: float) -> str:
-    return f"gap {gap}, rho={rho:g}"
-
-
 # ---------------------------------------------------------------------- one gap and rho
-def landmark_confidence(setting: Setting, gap: int, rho: float) -> dict[str, Any]:
+def landmark_confidence(setting: Setting, rho: float, gap: int) -> dict[str, Any]:
     """Marginals of all test landmarks at one gap, and the pair that is shown.
 
     Returns
@@ -87,7 +78,7 @@ def landmark_confidence(setting: Setting, gap: int, rho: float) -> dict[str, Any
     dict with
         points : of every test landmark what `described` returns
         shown : frames, points, partners and marginals of one pair
-        loss, chosen, unconverged : of the fits
+        unconverged : fits that stopped short of their tolerance
     """
     name = setting["sequences"][0]
     look = partial(_look, setting, name, gap)
@@ -95,8 +86,6 @@ def landmark_confidence(setting: Setting, gap: int, rho: float) -> dict[str, Any
     return {
         "points": [point for look in found["looks"] for point in look["points"]],
         "shown": found["looks"][SHOWN_THIRD]["shown"],
-        "loss": float(np.mean(found["test"])),
-        "chosen": found["chosen"],
         "unconverged": found["unconverged"],
     }
 

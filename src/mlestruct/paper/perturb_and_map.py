@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,11 +28,12 @@ from sklearn.exceptions import ConvergenceWarning
 from ..inference import marginals
 from ..plotting.style import COLOURS, clean_axes, new_figure, plot_band
 from ..structures import BipartiteMatching
-from .contract import Claim, Experiment, Outcome, Part, Picture, Setting, Table
+from .contract import Claim, Experiment, Outcome, Picture, Table
+from .parts import Part, Setting, grid, part_name
 
 Floats = NDArray[np.float64]
-Errors = dict[str, list[list[float]]]
-"""By method, a list over graphs of lists over calls or temperatures."""
+Errors = dict[str, Floats]
+"""By method, of shape (n_graphs, n_calls) or (n_graphs, n_betas)."""
 
 TOL = 1e-9  # gap of log Z_rho
 FW, PLAIN, PERTURB = "FW", "FW, plain", "perturb-and-MAP"
@@ -55,7 +55,7 @@ class PerturbAndMap(Experiment):
             "side": 10,
             "graphs": 10,
             "seed": 2015,
-            "temperatures": [10.0, 0.25],  # inverse, of the traces
+            "trace_betas": [10.0, 0.25],
             "calls": calls[:7] if quick else calls,
             "betas": [0.1, 1.0, 10.0, 30.0] if quick else betas,
             "many": 300 if quick else 10_000,
@@ -63,23 +63,17 @@ class PerturbAndMap(Experiment):
         }
 
     def parts(self, setting: Setting) -> Sequence[Part]:
-        traces = [
-            Part(trace_name(beta), partial(traced, setting, beta))
-            for beta in setting["temperatures"]
-        ]
-        limits = [
-            Part(limit_name(beta), partial(limited, setting, beta)) for beta in setting["betas"]
-        ]
-        return [*traces, *limits]
+        betas = sorted({*setting["trace_betas"], *setting["betas"]})
+        return grid(errors_at, setting, beta=betas)
 
     def outcome(self, setting: Setting, found: Mapping[str, Any]) -> Outcome:
-        traces: dict[float, Errors] = {
-            beta: found[trace_name(beta)] for beta in setting["temperatures"]
+        traces = {
+            beta: {name: rows[:, :-1] for name, rows in read(found, beta).items()}
+            for beta in setting["trace_betas"]
         }
-        by_beta = [found[limit_name(beta)] for beta in setting["betas"]]
-        limits = {
-            curve: np.array([one[curve] for one in by_beta]).T.tolist() for curve in by_beta[0]
-        }
+        ends = [read(found, beta) for beta in setting["betas"]]
+        curves = [name for name in ends[0] if name != FW]
+        limits = {name: np.column_stack([end[name][:, -1] for end in ends]) for name in curves}
         optimum, perturb = means(limits[optimum_name(1.0)]), means(limits[PERTURB])
         return Outcome(
             [
@@ -90,7 +84,6 @@ class PerturbAndMap(Experiment):
             [
                 *(trace_table(setting, beta, errors) for beta, errors in traces.items()),
                 limit_table(setting, limits),
-                long_table(setting, traces, limits),
             ],
             [
                 Picture(
@@ -105,12 +98,9 @@ class PerturbAndMap(Experiment):
         )
 
 
-def trace_name(beta: float) -> str:
-    return f"traces, beta = {beta:g}"
-
-
-def limit_name(beta: float) -> str:
-    return f"many calls, beta = {beta:g}"
+def read(found: Mapping[str, Any], beta: float) -> Errors:
+    """What `errors_at` has found, as arrays."""
+    return {name: np.array(rows) for name, rows in found[part_name(beta=beta)].items()}
 
 
 def optimum_name(rho: float) -> str:
@@ -147,8 +137,7 @@ def errors_by_calls(
         return calls >= most
 
     structure = matchings(scores)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the calls are what is limited
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         if method == PERTURB:
             answer = marginals(
                 structure, scores, "perturb", n_samples=most, random_state=seed, callback=watch
@@ -163,32 +152,26 @@ def errors_by_calls(
     return errors[1:], answer
 
 
-def traced(setting: Mapping[str, Any], beta: float) -> Errors:
-    """Errors of all methods after each number of calls."""
-    kept = np.array(setting["calls"]) - 1
-    found: Errors = {name: [] for name in METHODS}
+def errors_at(setting: Setting, beta: float) -> dict[str, list[list[float]]]:
+    """By method and graph, errors after each number of calls and at the end, which is after many.
+
+    FW ends with the last number of calls and runs only where it is shown. Of the optima and of the
+    standard error of perturb-and-MAP, the largest of all pairs, there is only the end.
+    """
+    found: dict[str, list[list[float]]] = {}
+    methods = METHODS if beta in setting["trace_betas"] else LASTING
     for graph, scores in enumerate(graph_scores(setting, beta)):
         exact = exact_tau(scores)
-        for name in METHODS:
-            errors, _ = errors_by_calls(name, scores, exact, max(setting["calls"]), graph)
-            found[name].append(errors[kept].tolist())
-    return found
-
-
-def limited(setting: Mapping[str, Any], beta: float) -> dict[str, list[float]]:
-    """Errors after many calls and at optima, and the largest standard error of perturb-and-MAP."""
-    found: dict[str, list[float]] = {}
-    for graph, scores in enumerate(graph_scores(setting, beta)):
-        exact = exact_tau(scores)
-        for name in LASTING:
-            errors, answer = errors_by_calls(name, scores, exact, setting["many"], graph)
-            found.setdefault(name, []).append(float(errors[-1]))
-            if name == PERTURB:
-                noise = float(answer.report["standard_error"].max())
-                found.setdefault(STANDARD_ERROR, []).append(noise)
+        for name in methods:
+            most = max(setting["calls"]) if name == FW else setting["many"]
+            errors, answer = errors_by_calls(name, scores, exact, most, graph)
+            kept = errors[np.array([*setting["calls"], most]) - 1]
+            found.setdefault(name, []).append(kept.tolist())
+        noise = float(answer.report["standard_error"].max())  # of the last, perturb-and-MAP
+        found.setdefault(STANDARD_ERROR, []).append([noise])
         for rho in setting["rhos"]:
             tau = marginals(matchings(scores, rho), scores, tol=TOL).tau
-            found.setdefault(optimum_name(rho), []).append(float(np.abs(tau - exact).max()))
+            found.setdefault(optimum_name(rho), []).append([float(np.abs(tau - exact).max())])
     return found
 
 
@@ -264,24 +247,6 @@ def limit_table(setting: Setting, limits: Errors) -> Table:
     columns: dict[str, Any] = {name: means(limits[name]) for name in names}
     title = f"mean error after {setting['many']} MAP calls, and at the optimum of the entropy"
     return Table.of("many calls", title, {"beta": setting["betas"], **columns})
-
-
-def long_table(setting: Setting, traces: Mapping[float, Errors], limits: Errors) -> Table:
-    rows: list[list[Any]] = [
-        ["trace", beta, name, graph, calls, error]
-        for beta, errors in traces.items()
-        for name, table in errors.items()
-        for graph, row in enumerate(table)
-        for calls, error in zip(setting["calls"], row, strict=True)
-    ]
-    rows += [
-        ["limit", beta, name, graph, setting["many"] if PERTURB in name or name == PLAIN else "", x]
-        for name, table in limits.items()
-        for graph, row in enumerate(table)
-        for beta, x in zip(setting["betas"], row, strict=True)
-    ]
-    head = ["part", "beta", "method", "graph", "calls", "error"]
-    return Table("errors", "errors of all graphs", head, rows, shown=False)
 
 
 def plot_map_calls(setting: Setting, traces: Mapping[float, Errors], limits: Errors) -> Any:

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import date
 from importlib.metadata import version
 from pathlib import Path
@@ -19,12 +19,40 @@ from types import FrameType
 from typing import Any
 
 from .. import __version__
-from .contract import Experiment, Outcome, Part, Table
-from .progress import Progress
+from .contract import Experiment, Outcome, Table
+from .parts import Part
 from .store import Store, file_name, plain, write_json, write_text
 
 Record = dict[str, Any]
 """What the JSON file of an experiment holds."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Lines such as `rho 3/6  gap 10, method rho=1 ... 4.2 s`, unless `quiet`."""
+
+    quiet: bool = False
+
+    def say(self, text: str, end: str = "\n") -> None:
+        if not self.quiet:
+            print(text, end=end, flush=True)
+
+    @contextmanager
+    def working(self, text: str) -> Iterator[None]:
+        """While the work is done; the line ends with its seconds, or with what ended it."""
+        self.say(f"{text} ... ", end="")
+        began, ending = time.perf_counter(), "interrupted"
+        try:
+            yield
+            ending = f"{time.perf_counter() - began:.1f} s"
+        except Exception:
+            ending = "failed"
+            raise
+        finally:
+            self.say(ending)
+
+
+QUIET = Progress(quiet=True)
 
 
 def reproduce(
@@ -32,7 +60,7 @@ def reproduce(
     out: Path,
     quick: bool = False,
     fresh: bool = False,
-    progress: Progress | None = None,
+    progress: Progress = QUIET,
 ) -> Record:
     """Run what is missing and write out/NAME/: NAME.json, CSV files, PNG files.
 
@@ -40,27 +68,26 @@ def reproduce(
     -------
     what was written into the JSON file
     """
-    told = progress or Progress(quiet=True)
     folder = out / experiment.name
     setting = plain(experiment.setting(quick))
     store = Store(folder, setting, fresh)
     parts = list(experiment.parts(setting))
     _check_names(parts)
     kept = sum(part.name in store.kept for part in parts)
-    told.say(f"\n{experiment.name}: {experiment.title}")
+    progress.say(f"\n{experiment.name}: {experiment.title}")
     if "data" in setting:
         why = f" ({setting['why']})" if "why" in setting else ""
-        told.say(f"  data: {setting['data']}{why}")
+        progress.say(f"  data: {setting['data']}{why}")
     if kept:
-        told.say(f"  {kept} of {len(parts)} parts are there already")
+        progress.say(f"  {kept} of {len(parts)} parts are there already")
     for k, part in enumerate(parts):
         if part.name not in store.kept:
-            with told.working(f"  {experiment.name} {k + 1}/{len(parts)}  {part.name}"):
+            with progress.working(f"  {experiment.name} {k + 1}/{len(parts)}  {part.name}"):
                 began = time.perf_counter()
                 with interruptible():
                     result = part.work()
                 store.keep(part, result, time.perf_counter() - began)
-    with told.working("  tables and pictures"):
+    with progress.working("  tables and pictures"):
         made = {part.name: store.kept[part.name] for part in parts}
         outcome = experiment.outcome(setting, {name: one["result"] for name, one in made.items()})
         record = _record(experiment, setting, quick, list(made.values()), outcome)
@@ -163,10 +190,8 @@ def _table_record(table: Table) -> dict[str, Any]:
             raise ValueError(
                 f"table {table.name!r}: a row has {len(row)} cells under {len(table.head)} heads"
             )
-    record: dict[str, Any] = {"file": f"{file_name(table.name)}.csv", "title": table.title}
-    if table.shown:
-        record |= {"head": list(table.head), "rows": [list(row) for row in table.rows]}
-    return record
+    file = f"{file_name(table.name)}.csv"
+    return {"file": file, "title": table.title, "head": table.head, "rows": table.rows}
 
 
 def _write(folder: Path, outcome: Outcome, record: Record) -> None:

@@ -14,11 +14,8 @@ from typing import Any
 import numpy as np
 
 from .. import __version__
-from .contract import Part, ReproductionError, Setting
-
-
-class OtherSetting(ReproductionError):
-    """The folder holds results of another setting, which are not to be mixed or overwritten."""
+from .contract import ReproductionError
+from .parts import Part, Setting
 
 
 def plain(value: Any) -> Any:
@@ -88,7 +85,7 @@ class Store:
                 f"{file} cannot be read ({error}): remove it, or start again with --fresh"
             ) from None
         if theirs != self.setting:
-            raise OtherSetting(
+            raise ReproductionError(
                 f"{file.parent} holds results of another setting "
                 f"({_difference(theirs, self.setting)}): choose another --out, or start again "
                 "with --fresh"

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,7 +29,8 @@ from ..inference import marginals, sample
 from ..models import BipartiteMatchingCRF
 from ..plotting.style import clean_axes, new_figure, plot_band
 from ..structures import BipartiteMatching
-from .contract import Claim, Experiment, Outcome, Part, Picture, Setting, Table
+from .contract import Claim, Experiment, Outcome, Picture, Table
+from .parts import Part, Setting, grid, part_name
 
 Floats = NDArray[np.float64]
 
@@ -64,11 +64,7 @@ class Synthetic(Experiment):
         }
 
     def parts(self, setting: Setting) -> Sequence[Part]:
-        return [
-            Part(part_name(regime, seed), partial(fit_all, setting, regime, seed))
-            for regime in setting["regimes"]
-            for seed in range(setting["seeds"])
-        ]
+        return grid(fit_all, setting, regime=setting["regimes"], seed=range(setting["seeds"]))
 
     def outcome(self, setting: Setting, found: Mapping[str, Any]) -> Outcome:
         results = Likelihoods(setting, found)
@@ -80,7 +76,7 @@ class Synthetic(Experiment):
                 f"open and {counts['failed']} failed; the widest certified interval is "
                 f"{widest:.1g} per sample.",
             ],
-            [*shown_tables(results), long_table(results)],
+            tables(results),
             pictures(results),
             claims=claims(results),
             numbers={
@@ -89,10 +85,6 @@ class Synthetic(Experiment):
                 "fits that did not converge": results.not_converged,
             },
         )
-
-
-def part_name(regime: str, seed: int) -> str:
-    return f"{regime}, seed {seed}"
 
 
 # ---------------------------------------------------------------------- one set of samples
@@ -129,8 +121,7 @@ def one_point(Y: NDArray[np.int64], alpha: float, tol: float) -> dict[str, Any]:
         "Bethe": BipartiteMatchingCRF(alpha=alpha, rho=1.0, tol=tol),
     }
     for name, model in estimators.items():
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # it is counted
+        with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
             model.fit([features] * n, list(Y))
         missed += not model.converged_
         best = float(model.objective_)
@@ -160,7 +151,10 @@ class Likelihoods:
     def __init__(self, setting: Setting, found: Mapping[str, Any]):
         self.sizes, self.seeds = setting["sizes"], setting["seeds"]
         self.regimes = list(setting["regimes"])
-        points = [[found[part_name(r, seed)] for seed in range(self.seeds)] for r in self.regimes]
+        points = [
+            [found[part_name(regime=regime, seed=seed)] for seed in range(self.seeds)]
+            for regime in self.regimes
+        ]
         self.ends = {
             name: np.array([[[p["values"][name] for p in part] for part in row] for row in points])
             for name in points[0][0][0]["values"]
@@ -225,7 +219,7 @@ def claims(results: Likelihoods) -> list[Claim]:
 
 
 # ---------------------------------------------------------------------- tables
-def shown_tables(results: Likelihoods) -> list[Table]:
+def tables(results: Likelihoods) -> list[Table]:
     """A row per number of samples: means over the repetitions."""
 
     def means(name: str, title: str, columns: Mapping[str, Floats]) -> Table:
@@ -253,19 +247,6 @@ def shown_tables(results: Likelihoods) -> list[Table]:
             )
         )
     return estimates + optima
-
-
-def long_table(results: Likelihoods) -> Table:
-    """All intervals."""
-    rows = [
-        [regime, n, seed, *(end for ends in results.ends.values() for end in ends[r, seed, k])]
-        for r, regime in enumerate(results.regimes)
-        for seed in range(results.seeds)
-        for k, n in enumerate(results.sizes)
-    ]
-    ends = [f"{name}, {end}" for name in results.ends for end in ("lower", "upper")]
-    head = ["regime", "samples", "seed", *ends]
-    return Table("intervals", "all certified intervals", head, rows, shown=False)
 
 
 # ---------------------------------------------------------------------- pictures

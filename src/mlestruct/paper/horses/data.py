@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property
 from importlib.util import find_spec
 from typing import Any
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ...datasets import data_folder, load_horses, make_segmentation
 from ...features import edge_features, node_features
-from ..contract import Setting
+from ..parts import Setting
 
 Image = NDArray[np.float32]
 Mask = NDArray[np.int64]
@@ -55,11 +55,14 @@ class Data:
         if setting["data"] == REAL:
             horses = load_horses(max_side=setting["max_side"], indices=indices)
             return horses.images, horses.masks
-        (low, high), (narrow, wide) = setting["shape"]
-        images, masks = _generated(
-            setting["train"] + setting["test"], low, high, narrow, wide, setting["seed"]
-        )
+        images, masks = self._generated
         return [images[k] for k in indices], [masks[k] for k in indices]
+
+    @cached_property
+    def _generated(self) -> tuple[list[Image], list[Mask]]:
+        n_images = self.setting["train"] + self.setting["test"]
+        shape = self.setting["shape"]
+        return make_segmentation(n_images, shape, random_state=self.setting["seed"])
 
     def sample(self, image: Image) -> tuple[Any, Any]:
         """What a `GridCRF` is given of a picture."""
@@ -73,10 +76,3 @@ class Data:
         """Two tiny pictures with the features of the others."""
         images, masks = make_segmentation(2, TINY, random_state=0)
         return [self.sample(image) for image in images], masks
-
-
-@lru_cache(maxsize=1)
-def _generated(
-    n_images: int, low: int, high: int, narrow: int, wide: int, seed: int
-) -> tuple[list[Image], list[Mask]]:
-    return make_segmentation(n_images, ((low, high), (narrow, wide)), random_state=seed)

@@ -26,7 +26,7 @@ from threadpoolctl import threadpool_limits
 from ...algorithms.pairwise.grid_message_passing import in_linear_range
 from ...learning import DualProblem
 from ...models import GridCRF
-from ..contract import Setting
+from ..parts import Setting
 from .data import Data
 from .methods import Trace, run
 
@@ -43,7 +43,7 @@ def method_part(setting: Setting, method: str) -> dict[str, Any]:
     traces, converged = run(method, X, Y, setting["alpha"], setting["tol"], setting["budget"])
     memory = peak_gb()
     evaluation = Evaluation(data)
-    problem = evaluation.problem(X, Y)
+    problem = evaluation.model.build_problem(X, Y)
     return {
         "converged": bool(converged),
         "memory_gb": memory,
@@ -72,7 +72,7 @@ def evaluated(
     snapshots = trace.at(setting["moments"])
     errors = evaluation.errors(evaluation.data.test, [weights.theta for weights in snapshots])
     path = trace.at(setting["path"], setting["iterations"] if name.startswith("trw") else ())
-    path_errors = evaluation.path(picture, [weights.theta for weights in path])
+    path_errors = evaluation.errors([picture], [weights.theta for weights in path])[0]
     drawn = [trace.known_at(moment) for moment in setting["shown"]]
 
     def when(weights: Any) -> dict[str, Any]:
@@ -123,8 +123,8 @@ class Evaluation:
 
     def __init__(self, data: Data):
         self.data = data
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # fitted to know the two states
+        with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
+            # fitted to know the two states
             self.model = GridCRF(alpha=data.setting["alpha"], max_iter=1).fit(*data.tiny())
 
     def marginals(self, image: Any, theta: Floats) -> Floats:
@@ -138,10 +138,6 @@ class Evaluation:
         """Shares of wrong pixels, MAP and marginals, shape (n_pictures, n_thetas, 2)."""
         return np.array(self.each(lambda k: self._errors_of(k, thetas), indices))
 
-    def path(self, index: int, thetas: Sequence[Floats]) -> Floats:
-        """The same for many weights and one picture, shape (n_thetas, 2)."""
-        return np.array(self.each(lambda theta: self._errors_of(index, [theta])[0], thetas))
-
     def _errors_of(self, index: int, thetas: Sequence[Floats]) -> list[tuple[float, float]]:
         images, masks = self.data.pictures([index])
         block = self.model._prepare([self.data.sample(images[0])])[0]
@@ -153,9 +149,6 @@ class Evaluation:
             above = self._marginals(block, scores, 1e-4).tau[: truth.shape[0]] > 0.5
             found.append((float(np.mean(label != truth)), float(np.mean(above != truth))))
         return found
-
-    def problem(self, X: Sequence[Any], Y: Sequence[Any]) -> DualProblem:
-        return self.model.build_problem(X, Y)
 
     def likelihood(self, problem: DualProblem, theta: Floats) -> float:
         """A proven lower bound of P(theta), the regularised approximate log-likelihood."""

@@ -10,7 +10,8 @@ import numpy as np
 
 from ...plotting.segmentation import plot_segmentation
 from ...plotting.style import COLOURS, GREY, clean_axes, new_figure
-from ..contract import Experiment, Outcome, Part, Picture, Setting, Table
+from ..contract import Experiment, Outcome, Picture, Table
+from ..parts import Part, Setting
 from .data import GENERATED, REAL, why_not_real
 from .evaluation import method_part, picture_part, unpacked
 from .methods import METHODS
@@ -25,7 +26,6 @@ from .results import (
     RIVAL_ERRORS,
     RIVAL_HOURS,
     Results,
-    Snapshot,
     claims,
     comparisons,
     mean_error,
@@ -127,50 +127,33 @@ def summary(results: Results) -> list[str]:
 
 
 # ---------------------------------------------------------------------- tables
-ERRORS = [f"error, {words}" for words in KINDS.values()]
-MEASURES = ["certified gap", "from the optimum", *ERRORS]
-
-
 def tables(results: Results) -> list[Table]:
-    """Those that are shown first."""
-    found = [at_the_end(results)]
+    end = "At the end of each method (test errors: mean share of wrong pixels)"
+    found = [methods_at(results, np.inf, "methods", end)]
     if results.reached is not None:
-        found.append(after_equal_time(results, results.reached[0]))
-    return [*found, picture_by_time(results), *all_that_was_measured(results)]
+        cpu = results.reached[0]
+        title = f"After the {cpu:.3g} CPU s that auto takes: the last weights evaluated by then"
+        found.append(methods_at(results, cpu, "equal-time", title))
+    return [*found, picture_by_time(results)]
 
 
-def measures(results: Results, name: str, shot: Snapshot | None) -> list[float | None]:
-    """Distances from the optimum and test errors of some weights."""
-    if shot is None:
-        return [None] * len(MEASURES)
-    gap, shortfall = results.own_gap(name, shot["cpu"]), results.shortfall(shot)
-    return [gap, shortfall, *(mean_error(shot, kind) for kind in KINDS)]
-
-
-def at_the_end(results: Results) -> Table:
+def methods_at(results: Results, cpu: float, name: str, title: str) -> Table:
+    """Distances from the optimum and errors of the weights that methods have at a moment."""
     rows: list[list[Any]] = []
-    for name in results.curves:
-        end, memory = results.end(name), results.found[results.method_of[name]]["memory_gb"]
-        shown = (
-            picture_error(results.end(name, "path")),
-            None if memory is None else round(memory, 2),
-        )
-        row = [name, round(end["cpu"], 2), results.ended(name)]
-        rows.append([*row, *measures(results, name, end), *shown])
-    head = ["method", "CPU s", "ended by itself", *MEASURES, results.picture_name, "GB"]
-    title = "At the end of each method (test errors: mean share of wrong pixels)"
-    return Table("methods", title, head, rows)
-
-
-def after_equal_time(results: Results, cpu: float) -> Table:
-    """All methods when "auto" is done; weights are the last evaluated by then."""
-    rows: list[list[Any]] = []
-    for name in results.curves:
-        known = results.at(name, cpu)
-        row = [None] * 2 if known is None else [round(known["cpu"], 2), known["iteration"]]
-        rows.append([name, *row, *measures(results, name, known)])
-    head = ["method", "weights of CPU s", "iteration", *MEASURES]
-    return Table("equal-time", f"After the {cpu:.3g} CPU s that auto takes", head, rows)
+    for curve in results.curves:
+        memory, shot = results.found[results.method_of[curve]]["memory_gb"], results.at(curve, cpu)
+        row: list[float | None] = [None] * 6
+        if shot is not None:
+            gap, shortfall = results.own_gap(curve, shot["cpu"]), results.shortfall(shot)
+            errors = [mean_error(shot, kind) for kind in KINDS]
+            row = [round(shot["cpu"], 2), shot["iteration"], gap, shortfall, *errors]
+        shown = picture_error(results.at(curve, cpu, "path"))
+        ended = results.ended(curve) and shot == results.end(curve)
+        rows.append([curve, *row, shown, ended, None if memory is None else round(memory, 2)])
+    errors_of = [*(f"error, {words}" for words in KINDS.values()), results.picture_name]
+    distances = ["certified gap", "from the optimum"]
+    head = ["method", "CPU s", "iteration", *distances, *errors_of, "ended by itself", "GB"]
+    return Table(name, title, head, rows)
 
 
 def picture_by_time(results: Results) -> Table:
@@ -183,39 +166,6 @@ def picture_by_time(results: Results) -> Table:
     title = f"{results.picture_name}: share of wrong pixels, {KINDS['marginal']}"
     seconds = [round(cpu, 2) for cpu in moments]
     return Table.of("picture-by-time", title, {"CPU s": seconds, **columns})
-
-
-def all_that_was_measured(results: Results) -> list[Table]:
-    curves = results.curves
-    progress = [
-        [name, shot["cpu"], shot["wall"], shot["iteration"], *measures(results, name, shot)]
-        for name, curve in curves.items()
-        for shot in curve["snapshots"]
-    ]
-    path = [
-        [name, s["cpu"], s["iteration"], *(picture_error(s, kind) for kind in KINDS)]
-        for name, curve in curves.items()
-        for s in curve["path"]
-    ]
-    ends = [results.end(name)["marginal_errors"] for name in curves]
-    pictures = [
-        [results.setting["train"] + 1 + k, share, *(errors[k] for errors in ends)]
-        for k, share in enumerate(results.found["picture"]["shares"])
-    ]
-    return [
-        Table(
-            "progress", "All weights that were evaluated",
-            ["method", "CPU s", "wall s", "iteration", *MEASURES], progress, shown=False,
-        ),
-        Table(
-            "picture-path", f"{results.picture_name} by time",
-            ["method", "CPU s", "iteration", *ERRORS], path, shown=False,
-        ),
-        Table(
-            "pictures", f"Errors of every test picture at the end, {KINDS['marginal']}",
-            ["picture", "share of figure", *curves], pictures, shown=False,
-        ),
-    ]  # fmt: skip
 
 
 # ---------------------------------------------------------------------- pictures

@@ -146,12 +146,9 @@ class Trace:
 
     def at(self, moments: Iterable[float], iterations: Iterable[int] = ()) -> list[Weights]:
         """The last weights known at each of the moments, those of iterations, the last of all."""
-        times = np.array([weights.cpu for weights in self.weights])
-        known = np.searchsorted(times, np.asarray(list(moments), dtype=float), side="right") - 1
-        chosen = {int(k) for k in known if k >= 0} | {len(times) - 1}
+        known = {id(self.known_at(moment)) for moment in (*moments, np.inf)}
         wanted = set(iterations)
-        chosen |= {k for k, weights in enumerate(self.weights) if weights.iteration in wanted}
-        return [self.weights[k] for k in sorted(chosen)]
+        return [w for w in self.weights if id(w) in known or w.iteration in wanted]
 
 
 @dataclass(frozen=True)

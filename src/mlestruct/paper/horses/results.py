@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..contract import Claim, Comparison, Setting
+from ..contract import Claim, Comparison, listed
+from ..parts import Setting
 from .methods import CURVES, METHODS
 
 Snapshot = Mapping[str, Any]
@@ -181,14 +182,14 @@ def optimum_claims(results: Results) -> list[Claim]:
         Claim(
             "When auto is done, all others are farther from the optimum",
             None if reached is None else not any(value <= own for value in far.values()),
-            _listed({"auto": own, **far}, ".2g"),
+            listed({"auto": own, **far}, ".2g"),
         ),
         Claim(
             "Message passing cut off after 10 sweeps crosses the optimal value and goes on beyond "
             "it",
             over[SHORT] > 0.0,
             "objective at the end minus the proven bound of the optimum, relative: "
-            + _listed(over, "+.2g"),
+            + listed(over, "+.2g"),
         ),
     ]
 
@@ -201,7 +202,7 @@ def early_error(results: Results) -> Claim:
     return Claim(
         "Early on the averaged iterates have a lower test error than 40 sweeps",
         None if average is None else errors[AVERAGED] < mean_error(first),
-        f"after {first['cpu']:.3g} CPU s {_listed(errors, '.4f')}",
+        f"after {first['cpu']:.3g} CPU s {listed(errors, '.4f')}",
     )
 
 
@@ -212,7 +213,7 @@ def picture_at(results: Results, cpu: float, when: str) -> Claim:
     return Claim(
         f"BCFW errs less on {results.picture_name} than 40 sweeps, {when} ({cpu:.3g} CPU s)",
         known[PAPER] < known[RIVAL] if {PAPER, RIVAL} <= set(known) else None,
-        _listed(known, ".4f"),
+        listed(known, ".4f"),
     )
 
 
@@ -232,17 +233,17 @@ def test_error_claims(results: Results) -> list[Claim]:
         Claim(
             "The averaged iterates reach a low test error, that without edges, before 40 sweeps",
             when[AVERAGED] < when[RIVAL],
-            f"below {level:.4f} after {_listed(when, '.3g')} CPU s",
+            f"below {level:.4f} after {listed(when, '.3g')} CPU s",
         ),
         Claim(
             "The averaged iterates have the lowest test error of all",
             min(least, key=lambda name: least[name]) == AVERAGED,
-            _listed(least, ".4f"),
+            listed(least, ".4f"),
         ),
         Claim(
             "The test error of averaged iterates falls more smoothly than that of the iterates",
             bool(rises[AVERAGED] < rises[PAPER]),
-            f"sum of all rises: {_listed(rises, '.4f')}",
+            f"sum of all rises: {listed(rises, '.4f')}",
         ),
         Claim(
             "The dual algorithm has a low test error while it is still far (the optimum's size) "
@@ -251,7 +252,3 @@ def test_error_claims(results: Results) -> list[Claim]:
             f"{far:.2g} times its size from the optimum when below the error without edges",
         ),
     ]
-
-
-def _listed(values: Mapping[str, float], digits: str) -> str:
-    return ", ".join(f"{name} {value:{digits}}" for name, value in values.items())

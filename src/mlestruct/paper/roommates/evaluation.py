@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import rankdata
 
 from ...algorithms.matching.blossom import best_matching
 from ...features import QuestionnairePairs
@@ -32,17 +33,11 @@ def score_table(features: QuestionnairePairs, theta: Floats) -> Floats:
 
 
 def auc_of(years: Years, theta: Floats) -> float:
-    """The AUC in the last of the years, as `pair_roc` has it but for a fifth of the time."""
-    features, partner = years.X[-1], years.Y[-1]
-    scores = features.scores(theta)
-    true = np.sort(scores[_true_pairs(partner)])
-    scores.sort()
-    pairs = 2.0 * (scores.size - true.size) * true.size
-    below = [
-        (np.searchsorted(scores, true, side) - np.searchsorted(true, true, side)).sum()
-        for side in ("left", "right")
-    ]
-    return float((below[0] + below[1]) / pairs)
+    """The AUC in the last of the years from the ranks of true pairs, faster than by `pair_roc`."""
+    true = _true_pairs(years.Y[-1])
+    ranks = rankdata(years.X[-1].scores(theta))
+    n_other = ranks.size - true.size
+    return float((ranks[true].mean() - 0.5 * (true.size + 1)) / n_other)
 
 
 def _true_pairs(partner: Ints) -> Ints:

@@ -35,7 +35,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ...baselines import StructuredPerceptron, StructuredSVM
 from ...learning.result import Progress
 from ...models import MatchingCRF
-from ..contract import Setting
+from ..parts import Setting
 from .data import Cohort, Years
 from .evaluation import auc_of, evaluated
 
@@ -71,8 +71,7 @@ def best_of(trials: Sequence[Trial]) -> Trial:
 
 def fitted(model: Any, years: Years) -> Any:
     """The baselines stop after their passes, which is as it should be."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         return model.fit(years.X, years.Y)
 
 
@@ -119,11 +118,9 @@ def ours(cohort: Cohort, setting: Setting) -> dict[str, Any]:
 
 def alpha_path(years: Years, setting: Setting) -> Any:
     """Fits from strong to weak regularisation."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return MatchingCRF(rho=RHO, tol=setting["tol"]).fit_path(
-            years.X, years.Y, setting["alphas"]
-        )
+    model = MatchingCRF(rho=RHO, tol=setting["tol"])
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
+        return model.fit_path(years.X, years.Y, setting["alphas"])
 
 
 def weights_by_alpha(cohort: Cohort, setting: Setting) -> dict[str, Any]:
@@ -143,18 +140,15 @@ def not_learned(cohort: Cohort) -> dict[str, Any]:
     """Weight -1 for every difference and 0 for all else; the truth."""
     years = cohort.years
     constant = np.where(np.arange(years.X[0].n_features) < _differences(years), -1.0, 0.0)
-    methods = {CONSTANT: evaluated(years, constant)}
-    planted = None
-    if cohort.truth is not None:
-        methods[TRUTH] = evaluated(years, cohort.truth)
-        shortest = years.X[0].shortest_equivalent(cohort.truth)
-        planted = shortest[: _differences(years)].tolist()
-    sizes = [len(partner) for partner in years.Y]
+    shortest = years.X[0].shortest_equivalent(cohort.truth)
     return {
-        "methods": methods,
+        "methods": {
+            CONSTANT: evaluated(years, constant),
+            TRUTH: evaluated(years, cohort.truth),
+        },
         "questions": cohort.questions,
-        "students": sizes,
-        "planted": planted,
+        "students": [len(partner) for partner in years.Y],
+        "true_weights": shortest[: _differences(years)].tolist(),
     }
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from ..contract import Claim, Comparison, Setting
-from .data import OWN, campus_names
+from ..contract import Claim, Comparison, listed
+from ..parts import Setting
+from .data import campus_names
 from .evaluation import curve_rates
 from .methods import CONSTANT, EARLIER, LIKELY, OURS, PERCEPTRON, SVM, SVM_LAST, SVM_OPTIMUM
 
@@ -27,55 +27,56 @@ STRONG = ("smoking", "personality", "bed time")  # said to need the closest agre
 WEAK = ("cleanliness", "study hours", "study location")  # said to be among the least important
 
 
-@dataclass(frozen=True)
-class Item:
-    """A question of the paper's survey, its weight and rank there, and what corresponds to it in
-    the generated survey, if anything does."""
-
-    name: str
-    weight: float
-    rank: int
-    question: str | None
-
-
-ITEMS = (
-    Item("bed time", -0.0296, 3, "bed time"),
-    Item("wake time", -0.0218, 4, "wake time"),
-    Item("rising sophomore", 0.0, 10, None),
-    Item("cleanliness", -0.0056, 7, "cleanliness"),
-    Item("smoking", -0.0484, 1, "smoking"),
-    Item("sleeping habits", -0.0025, 8, "sleeping"),
-    Item("overnight guests", -0.0097, 6, "overnight guests"),
-    Item("personality", -0.037, 2, "personality"),
-    Item("study hours", 0.0131, 12, "study hours"),
-    Item("study location", -0.0006, 9, "study location"),
-    Item("audio or video while studying", -0.0133, 5, "audio while studying"),
-    Item("single-sex floor (1)", 0.2277, 14, None),
-    Item("single-sex floor (2)", 0.0518, 13, None),
-    Item("allow in Brownstone", 0.0, 10, None),
-)
-SHARED = {item.question: item.weight for item in ITEMS if item.question is not None}
+PUBLISHED = {  # by question of the paper's survey: its weight, and its name in the generated one
+    "bed time": (-0.0296, "bed time"),
+    "wake time": (-0.0218, "wake time"),
+    "rising sophomore": (0.0, None),
+    "cleanliness": (-0.0056, "cleanliness"),
+    "smoking": (-0.0484, "smoking"),
+    "sleeping habits": (-0.0025, "sleeping"),
+    "overnight guests": (-0.0097, "overnight guests"),
+    "personality": (-0.037, "personality"),
+    "study hours": (0.0131, "study hours"),
+    "study location": (-0.0006, "study location"),
+    "audio or video while studying": (-0.0133, "audio while studying"),
+    "single-sex floor (1)": (0.2277, None),
+    "single-sex floor (2)": (0.0518, None),
+    "allow in Brownstone": (0.0, None),
+}
+SHARED = {name: weight for weight, name in PUBLISHED.values() if name is not None}
 
 
-@dataclass(frozen=True)
 class CampusResult:
     """All methods on one campus.
 
-    planted : the true weights of differences, if known
+    true_weights : of differences, the same on all campuses
     entries : by method, what `evaluated` returned; "seconds" (CPU seconds of the last fit) and
         "validation" (AUC in the last training year, by which it was chosen) where there are any
     tuning : by family of methods, how many configurations were tried, and in how many CPU seconds
     path : weights of differences and AUC by alpha
+    unfinished : fits without the wanted certificate
     """
 
-    name: str
-    students: list[int]
-    questions: list[str]
-    planted: Floats | None
-    entries: dict[str, dict[str, Any]]
-    tuning: dict[str, tuple[int, float]]
-    path: Mapping[str, Any]
-    unfinished: int
+    def __init__(self, name: str, setting: Setting, found: Mapping[str, Any]):
+        known = found[f"{name}, nothing learned"]
+        ours, perceptron = found[f"{name}, ours"], found[f"{name}, perceptron"]
+        svms = {region: found[f"{name}, SVM, {region}"] for region in setting["svm_lambdas"]}
+        families = {"MLE": [ours], PERCEPTRON: [perceptron], "SVM": list(svms.values())}
+        self.students: list[int] = known["students"]
+        self.questions: list[str] = known["questions"]
+        self.true_weights = np.array(known["true_weights"])
+        self.entries: dict[str, dict[str, Any]] = {
+            **ours["methods"],
+            **perceptron["methods"],
+            **_svm_entries({region: part["methods"] for region, part in svms.items()}),
+            **known["methods"],
+        }
+        self.tuning = {
+            family: [sum(p["tuning"][key] for p in parts) for key in ("configurations", "seconds")]
+            for family, parts in families.items()
+        }
+        self.path: Mapping[str, Any] = found[f"{name}, weights by alpha"]
+        self.unfinished: int = ours["unfinished"] + self.path["unfinished"]
 
     def auc(self, method: str) -> float:
         return float(self.entries[method]["auc"])
@@ -94,40 +95,10 @@ Campuses = Sequence[CampusResult]
 
 
 def read_results(setting: Setting, found: Mapping[str, Any]) -> list[CampusResult]:
-    """The results of all campuses."""
-    return [_read_campus(name, setting, found) for name in campus_names(setting)]
+    return [CampusResult(name, setting, found) for name in campus_names(setting)]
 
 
-def _read_campus(name: str, setting: Setting, found: Mapping[str, Any]) -> CampusResult:
-    known = found[f"{name}, nothing learned"]
-    ours, path = found[f"{name}, ours"], found[f"{name}, weights by alpha"]
-    perceptron = found[f"{name}, perceptron"]
-    machines = {region: found[f"{name}, SVM, {region}"] for region in setting["svm_lambdas"]}
-    families = {"MLE": [ours], PERCEPTRON: [perceptron], "SVM": list(machines.values())}
-    return CampusResult(
-        name=name,
-        students=known["students"],
-        questions=known["questions"],
-        planted=None if known["planted"] is None else np.array(known["planted"]),
-        entries={
-            **ours["methods"],
-            **perceptron["methods"],
-            **_machine_entries({region: part["methods"] for region, part in machines.items()}),
-            **known["methods"],
-        },
-        tuning={
-            family: (
-                sum(part["tuning"]["configurations"] for part in parts),
-                sum(part["tuning"]["seconds"] for part in parts),
-            )
-            for family, parts in families.items()
-        },
-        path=path,
-        unfinished=ours["unfinished"] + path["unfinished"],
-    )
-
-
-def _machine_entries(regions: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def _svm_entries(regions: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Each form of the SVM where it was best at choosing, and for the lambdas of the paper."""
     entries: dict[str, dict[str, Any]] = {}
     for name in (SVM, SVM_LAST, SVM_OPTIMUM):
@@ -137,25 +108,14 @@ def _machine_entries(regions: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return entries
 
 
-def generated(campuses: Campuses) -> list[CampusResult]:
-    return [campus for campus in campuses if campus.name != OWN]
-
-
 def mean_of(campuses: Campuses, method: str, key: str = "auc") -> float:
     return float(np.mean([campus.entries[method][key] for campus in campuses]))
 
 
 # ---------------------------------------------------------------------- weights of differences
-def stacked(campuses: Campuses, method: str = LIKELY) -> Floats:
+def learned_weights(campuses: Campuses, method: str = LIKELY) -> Floats:
     """Learned weights of differences, shape (n_campuses, n_questions)."""
     return np.array([campus.weights(method) for campus in campuses])
-
-
-def planted(campuses: Campuses) -> Floats:
-    """The true ones, which are the same on all generated campuses."""
-    weights = campuses[0].planted
-    assert weights is not None
-    return weights
 
 
 def ranks(weights: Floats) -> Ints:
@@ -179,23 +139,21 @@ def comparisons(campuses: Campuses) -> list[Comparison]:
                 f"other data: {mean_of(campuses, CONSTANT, key):.4f} with constant weights",
             )
         )  # fmt: skip
-    known = generated(campuses)
-    for item in ITEMS if known else ():
+    for name, (weight, question) in PUBLISHED.items():
         mean, spread, note = None, None, "no such question in the generated survey"
-        if item.question is not None:
-            k = known[0].questions.index(item.question)
-            column, true = stacked(known)[:, k], planted(known)[k]
+        if question is not None:
+            k = campuses[0].questions.index(question)
+            column = learned_weights(campuses)[:, k]
             mean, spread = float(column.mean()), (float(column.min()), float(column.max()))
-            note = f"other data: the true weight is {true:.3f}"
-        what = f"weight of a difference in {item.name}"
-        found.append(Comparison(what, item.weight, mean, "none", 1e-4, spread, note=note))
+            note = f"other data: the true weight is {campuses[0].true_weights[k]:.3f}"
+        what = f"weight of a difference in {name}"
+        found.append(Comparison(what, weight, mean, "none", 1e-4, spread, note=note))
     return found
 
 
 # ---------------------------------------------------------------------- claims
 def claims(campuses: Campuses, timed: bool = True) -> list[Claim]:
     """`timed` says whether CPU times mean something, which those of tiny problems do not."""
-    known = generated(campuses)
     return [
         highest_auc(campuses),
         dominates(campuses, "the constant weights", (CONSTANT,)),
@@ -217,13 +175,13 @@ def claims(campuses: Campuses, timed: bool = True) -> list[Claim]:
             min(campus.entries[OURS]["hamming"] for campus in campuses) > 0.9,
             f"mean {mean_of(campuses, OURS, 'hamming'):.4f}",
         ),
-        *(strong_questions(known) if known else []),
-        *([weak_questions(known)] if known else []),
+        *strong_questions(campuses),
+        weak_questions(campuses),
     ]
 
 
 def highest_auc(campuses: Campuses) -> Claim:
-    means = ", ".join(f"{name} {mean_of(campuses, name):.4f}" for name in (OURS, *RIVALS))
+    means = listed({name: mean_of(campuses, name) for name in (OURS, *RIVALS)}, ".4f")
     margin = min(campus.margin for campus in campuses)
     return Claim(
         "MLE has a higher AUC than the constant weights, the perceptron and the SVM, on all "
@@ -300,11 +258,11 @@ def tuned_as_much(campuses: Campuses) -> Claim:
 
 
 def strong_questions(campuses: Campuses) -> list[Claim]:
-    questions, truth = campuses[0].questions, planted(campuses)
+    questions, truth = campuses[0].questions, campuses[0].true_weights
     strong = [questions.index(name) for name in STRONG]
     found = []
     for method, words in ((LIKELY, "the likelihood"), (OURS, "AUC")):
-        learned = stacked(campuses, method)
+        learned = learned_weights(campuses, method)
         kept = sum(set(np.argsort(row)[: len(strong)]) == set(strong) for row in learned)
         ordered = sum((ranks(row[strong]) == ranks(truth[strong])).all() for row in learned)
         near = np.mean([np.corrcoef(ranks(row), ranks(truth))[0, 1] for row in learned])
@@ -323,7 +281,7 @@ def strong_questions(campuses: Campuses) -> list[Claim]:
 def weak_questions(campuses: Campuses) -> Claim:
     """Half of all questions, as in the paper's ranking."""
     questions = campuses[0].questions
-    found = ranks(stacked(campuses).mean(axis=0))
+    found = ranks(learned_weights(campuses).mean(axis=0))
     places = {name: found[questions.index(name)] for name in WEAK}
     return Claim(
         f"{', '.join(WEAK)} are among the least important (rank {len(questions) // 2} or below)",
