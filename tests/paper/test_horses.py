@@ -18,12 +18,12 @@ from mlestruct.paper.horses import Horses
 from mlestruct.paper.horses.data import GENERATED, REAL, Data
 from mlestruct.paper.horses.evaluation import (
     Evaluation,
-    forget_peak,
+    decoded,
+    encoded,
     method_part,
-    packed,
-    unpacked,
+    reset_peak_memory,
 )
-from mlestruct.paper.horses.experiment import completed, path_picture, progress_picture
+from mlestruct.paper.horses.experiment import path_picture, progress_picture, with_moments
 from mlestruct.paper.horses.methods import (
     CURVES,
     Trace,
@@ -31,14 +31,14 @@ from mlestruct.paper.horses.methods import (
     Weights,
     unary_weights,
 )
-from mlestruct.paper.horses.results import Results, first_within, mean_error, rank
+from mlestruct.paper.horses.results import Results, first_within, mean_error
 from mlestruct.paper.store import plain
 
 real_data = pytest.mark.skipif(
     "MLESTRUCT_DATA" not in os.environ, reason="MLESTRUCT_DATA does not name the real data"
 )
 
-TINY = completed(
+TINY = with_moments(
     {
         "data": GENERATED,
         "train": 4,
@@ -79,12 +79,12 @@ def test_no_weights_are_better_than_the_certified_optimum(found):
     assert tuple(results.curves) == CURVES
     for curve in results.curves.values():
         for snapshot in curve["snapshots"]:
-            assert results.shortfall(snapshot) >= 0.0
+            assert results.suboptimality(snapshot) >= 0.0
             assert 0.0 <= mean_error(snapshot) <= 1.0
             assert len(snapshot["map_errors"]) == len(snapshot["marginal_errors"]) == 3
         times = [snapshot["cpu"] for snapshot in curve["snapshots"]]
         assert times == sorted(times)
-    assert results.shortfall(results.end("auto")) < results.shortfall(results.end("unary"))
+    assert results.suboptimality(results.end("auto")) < results.suboptimality(results.end("unary"))
 
 
 def test_paths_and_snapshots_agree_on_the_picture_that_is_shown(found):
@@ -94,10 +94,10 @@ def test_paths_and_snapshots_agree_on_the_picture_that_is_shown(found):
         assert point["cpu"] == shot["cpu"]
         assert point["map_error"] == pytest.approx(shot["map_errors"][0], abs=1e-6)
         assert point["marginal_error"] == pytest.approx(shot["marginal_errors"][0], abs=1e-6)
-    mask = unpacked(found["picture"]["mask"])
+    mask = decoded(found["picture"]["mask"])
     assert found["picture"]["shares"][0] == pytest.approx(mask.mean(), abs=1e-6)
     marginals = results.curves["auto"]["shown"][-1]
-    wrong = np.mean((unpacked(marginals) > 0.5) != (mask > 0.5))
+    wrong = np.mean((decoded(marginals) > 0.5) != (mask > 0.5))
     last = results.at("auto", TINY["shown"][-1], "path")
     assert wrong == pytest.approx(last["marginal_error"], abs=2e-3)
 
@@ -164,7 +164,7 @@ def test_edges_help_on_the_real_pictures():
     pytest.importorskip("skimage")
     pytest.importorskip("PIL")
     few = {"data": REAL, "train": 12, "test": 6, "max_side": 60, "hog": True, "alpha": 20.0}
-    setting = completed({**few, "budget": 20.0, "picture": 12, "halvings": 1, "between": 1})
+    setting = with_moments({**few, "budget": 20.0, "picture": 12, "halvings": 1, "between": 1})
     auto = method_part(setting, "auto")["curves"]["auto"]
     unary = method_part(setting, "unary")["curves"]["unary"]
     assert first_within(auto["certificates"], setting["tol"]) is not None
@@ -332,32 +332,28 @@ def test_first_certificate_of_the_wanted_gap():
     assert first_within(rows[:1], 1e-3) is None
 
 
-def test_rank_counts_the_better_ones():
-    assert [rank([0.3, 0.1, 0.2, 0.1], k) for k in range(4)] == [4, 1, 3, 1]
-
-
 def test_packed_pictures_keep_their_side_of_one_half():
     values = np.random.default_rng(0).random((40, 50))
     values[0, :4] = [0.4999, 0.5001, 0.0, 1.0]
-    stored = json.loads(json.dumps(packed(values)))
-    np.testing.assert_allclose(unpacked(stored), values, atol=1 / 509)
-    np.testing.assert_array_equal(unpacked(stored) > 0.5, values > 0.5)
-    assert unpacked(packed(np.ones((2, 3, 3)))).shape == (2, 3, 3)
+    stored = json.loads(json.dumps(encoded(values)))
+    np.testing.assert_allclose(decoded(stored), values, atol=1 / 509)
+    np.testing.assert_array_equal(decoded(stored) > 0.5, values > 0.5)
+    assert decoded(encoded(np.ones((2, 3, 3)))).shape == (2, 3, 3)
 
 
 def test_peak_memory_is_that_since_it_was_forgotten():
-    if not forget_peak():
+    if not reset_peak_memory():
         pytest.skip("the system cannot measure anew")
     # In a process of its own: elsewhere the array may reuse memory that is already counted.
     code = f"""
 import numpy as np
-from {forget_peak.__module__} import forget_peak, peak_gb
-forget_peak()
-before = peak_gb()
+from {reset_peak_memory.__module__} import reset_peak_memory, peak_memory_gb
+reset_peak_memory()
+before = peak_memory_gb()
 np.ones(8_000_000).sum()
-high = peak_gb()
-forget_peak()
-print(high - before, high - peak_gb())
+high = peak_memory_gb()
+reset_peak_memory()
+print(high - before, high - peak_memory_gb())
 """
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     rise, fall = map(float, run.stdout.split())

@@ -17,7 +17,7 @@ from mlestruct.paper.landmark_losses import (
     Loss,
     RhoTable,
     best_of,
-    digit_of,
+    last_digit,
     little_difference,
     losses_by_role,
     mean_of,
@@ -192,7 +192,7 @@ def test_published_columns_have_the_means_they_are_known_by():
 
 @pytest.mark.parametrize(("printed", "digit"), [("0.0049", 1e-4), ("0.12", 1e-2), ("0.0", 1e-4)])
 def test_digits(printed, digit):
-    assert digit_of(printed) == pytest.approx(digit)
+    assert last_digit(printed) == pytest.approx(digit)
 
 
 def test_published_losses_fit_test_sets_of_a_third():
@@ -234,7 +234,7 @@ def invented(rng, setting, method="rho=1"):
     return {
         "losses": losses, "sizes": [9, 9, 8], "test": rng.uniform(0.0, 0.3, 3).tolist(),
         "chosen": [choices[k] for k, _ in chosen], "validation": [loss for _, loss in chosen],
-        "seconds": 1.0, "fits": 3, "unconverged": 1, "looks": [],
+        "seconds": 1.0, "fits": 3, "unconverged": 1, "inspected": [],
     }  # fmt: skip
 
 

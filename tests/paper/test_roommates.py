@@ -12,8 +12,8 @@ from mlestruct.baselines import StructuredPerceptron, StructuredSVM
 from mlestruct.datasets import generate_campus
 from mlestruct.metrics import pair_roc
 from mlestruct.paper.roommates import Roommates, methods
-from mlestruct.paper.roommates.data import Years
 from mlestruct.paper.roommates.evaluation import (
+    Years,
     accepted,
     auc_of,
     curve_rates,
@@ -23,12 +23,12 @@ from mlestruct.paper.roommates.evaluation import (
 )
 from mlestruct.paper.roommates.experiment import families
 from mlestruct.paper.roommates.results import (
-    IN_RANGE,
     LOW_RATES,
+    PAPER_LAMBDAS,
+    PAPER_RANGE,
     PUBLISHED,
     RIVALS,
     STRONG,
-    TRIED,
     dominates,
     ranks,
     rates_within,
@@ -45,7 +45,7 @@ TINY = {
     "tol": 1e-6,
     "perceptron_passes": [1, 3],
     "perceptron_decays": [0.0, 1.0],
-    "svm_lambdas": {TRIED: [1.0], "lambda above 1000": [1e4, 1e6]},
+    "svm_lambdas": {PAPER_LAMBDAS: [1.0], "lambda above 1000": [1e4, 1e6]},
     "svm_passes": 3,
 }
 
@@ -115,7 +115,9 @@ def test_published_numbers_have_notes(found):
     assert all(one.note for one in outcome.comparisons)
     rivals = [one for one in outcome.comparisons if one.whose == "rival"]
     assert [(one.published, one.better) for one in rivals] == [(0.504, "none"), (0.9992, "none")]
-    in_range = [found[f"campus {k}, SVM, {TRIED}"]["methods"][methods.SVM]["auc"] for k in (1, 2)]
+    in_range = [
+        found[f"campus {k}, SVM, {PAPER_LAMBDAS}"]["methods"][methods.SVM]["auc"] for k in (1, 2)
+    ]
     assert rivals[0].ours == pytest.approx(np.mean(in_range))
     assert {one.verdict for one in outcome.comparisons if one.whose == "ours"} <= {
         "other", "equal", "missing",
@@ -147,9 +149,12 @@ def test_the_better_range_of_lambdas_is_shown(found):
     for name in (methods.SVM, methods.SVM_LAST, methods.SVM_OPTIMUM):
         best = max(regions, key=lambda region: regions[region][name]["validation"])
         assert first.auc(name) == regions[best][name]["auc"]
-        assert first.auc(name + IN_RANGE) == regions[TRIED][name]["auc"]
+        assert first.auc(name + PAPER_RANGE) == regions[PAPER_LAMBDAS][name]["auc"]
     changed = json.loads(json.dumps(found))
-    changed[f"campus 1, SVM, {TRIED}"]["methods"][methods.SVM] |= {"validation": 2.0, "auc": 0.123}
+    changed[f"campus 1, SVM, {PAPER_LAMBDAS}"]["methods"][methods.SVM] |= {
+        "validation": 2.0,
+        "auc": 0.123,
+    }
     assert read_results(TINY, changed)[0].auc(methods.SVM) == 0.123
 
 
@@ -185,7 +190,7 @@ def test_settings_name_their_data():
     assert "not public" in full["why"]
     lambdas = [strength for some in full["svm_lambdas"].values() for strength in some]
     assert lambdas == pytest.approx(np.geomspace(1e-4, 1e9, 14))  # a decade apart
-    assert max(full["svm_lambdas"][TRIED]) == 1e3
+    assert max(full["svm_lambdas"][PAPER_LAMBDAS]) == 1e3
     assert len(Roommates().parts(full)) == 3 * len(families(full))
 
 
@@ -199,9 +204,9 @@ def test_lambda_is_kept_when_years_are_added(campus, monkeypatch):
 
     monkeypatch.setattr(methods, "StructuredSVM", recording)
     years = Years.of(campus)
-    stops, best = methods.svm_stops(False, 50.0, 2, years[:1])
-    assert sorted(stops) == [1, 2]
-    methods.svm_stops(True, 50.0, 2, years[:2])
+    by_pass, best = methods.svm_by_pass(False, 50.0, 2, years[:1])
+    assert sorted(by_pass) == [1, 2]
+    methods.svm_by_pass(True, 50.0, 2, years[:2])
     assert asked == [50.0, 100.0]
     X, Y = years[:1].X, years[:1].Y
     crf = MatchingCRF(alpha=50.0, polytope="exact", max_iter=2, tol=1e-12, random_state=0)
@@ -212,13 +217,13 @@ def test_lambda_is_kept_when_years_are_added(campus, monkeypatch):
 
 def test_passes_of_one_fit_are_those_of_shorter_fits(campus):
     years = Years.of(campus)[:2]
-    long = methods.perceptron_stops(1.0, 4, years)
+    long = methods.perceptron_by_pass(1.0, 4, years)
     for count in (1, 2, 3):
-        short = methods.perceptron_stops(1.0, count, years)
+        short = methods.perceptron_by_pass(1.0, count, years)
         np.testing.assert_allclose(long[count], short[count], rtol=1e-12)
-    long, _ = methods.svm_stops(True, 1e3, 4, years)
+    long, _ = methods.svm_by_pass(True, 1e3, 4, years)
     for count in (1, 2, 3):
-        short, _ = methods.svm_stops(True, 1e3, count, years)
+        short, _ = methods.svm_by_pass(True, 1e3, count, years)
         np.testing.assert_allclose(long[count], short[count], rtol=1e-12)
 
 

@@ -38,8 +38,8 @@ from threadpoolctl import threadpool_limits
 
 from ..plotting.style import COLOURS, DASHES, GREY, MARKERS, checked, clean_axes, new_figure
 from ..structures import BipartiteMatching
-from .belief_timing import AUTO, BP, FW, KERNEL, METHODS, Race, random_graphs, topic_graphs
-from .contract import Claim, Comparison, Experiment, Outcome, Picture, Table
+from .belief_timing import AUTO, BP, FW, KERNEL, METHODS, MethodTimes, random_graphs, topic_graphs
+from .contract import Claim, Comparison, Experiment, Outcome, Picture, Table, listed
 from .parts import Part, Setting
 
 Floats = NDArray[np.float64]
@@ -101,8 +101,9 @@ class BeliefPropagation(Experiment):
             comparisons(speeds),
             claims(speeds),
             {
-                "largest certified gap of log Z at the true marginals": speeds.truth_gap,
-                "not reached": speeds.missed(),
+                "largest certified gap of log Z at the true marginals": max(
+                    graph["truth_gap"] for graphs in found.values() for graph in graphs
+                )
             },
         )
 
@@ -120,7 +121,7 @@ def timed(setting: Setting, problem: str) -> list[dict[str, Any]]:
                 int(size), graphs, seed, setting["documents"], setting["topic_scale"]
             )
         structure = BipartiteMatching(tables[0].shape, 1.0)
-        return [Race(table, structure, setting).run() for table in tables]
+        return [MethodTimes(table, structure, setting).run() for table in tables]
 
 
 # ---------------------------------------------------------------------- what was measured
@@ -130,7 +131,7 @@ class Speeds:
     Parameters
     ----------
     setting : with "problems", "levels", "graphs" and "steps"
-    found : by problem, a list over graphs of what `Race.run` returns
+    found : by problem, a list over graphs of what `MethodTimes.run` returns
     """
 
     def __init__(self, setting: Mapping[str, Any], found: Mapping[str, Any]):
@@ -138,6 +139,7 @@ class Speeds:
         self.found = found
         self.problems: list[str] = list(setting["problems"])
         self.levels: list[float] = list(setting["levels"])
+        self.head = ["problem", "method", *(f"{level:g}" for level in self.levels)]
 
     def of(self, problem: str, method: str, key: str = "microseconds") -> NDArray[Any]:
         """What was found for each level and graph, shape (n_levels, n_graphs)."""
@@ -159,21 +161,6 @@ class Speeds:
     def piece(self, problem: str, name: str) -> float:
         """Microseconds of a "sweep", a "step" or an "exponential" of all scores, a mean."""
         return float(np.mean([graph["pieces"][name] for graph in self.found[problem]]))
-
-    def missed(self) -> list[str]:
-        """Where graphs did not reach an error."""
-        return [
-            f"{problem} at {level:g} by {method} on {(~row).sum()} of {row.size} graphs"
-            for problem in self.problems
-            for method in METHODS
-            for level, row in zip(self.levels, self.of(problem, method, "reached"), strict=True)
-            if not row.all()
-        ]
-
-    @property
-    def truth_gap(self) -> float:
-        """The largest certified gap of log Z_rho at what is taken as the true marginals."""
-        return max(graph["truth_gap"] for graphs in self.found.values() for graph in graphs)
 
 
 # ---------------------------------------------------------------------- beside the paper
@@ -210,13 +197,13 @@ def comparisons(speeds: Speeds) -> list[Comparison]:
 def claims(speeds: Speeds) -> list[Claim]:
     levels = speeds.levels
     ratios = {problem: speeds.ratio(problem, BP, FW) for problem in speeds.problems}
+    first = {problem: values[0] for problem, values in ratios.items()}
     told = ", ".join(f"{problem} {v[0]:.2g} to {v[-1]:.2g}" for problem, v in ratios.items())
     return [
         Claim(
             f"Frank-Wolfe is faster than BP to an error of {levels[0]:g}",
-            bool(min(values[0] for values in ratios.values()) > 1.0),
-            "time of BP / time of FW: "
-            + ", ".join(f"{problem} {values[0]:.2g}" for problem, values in ratios.items()),
+            bool(min(first.values()) > 1.0),
+            f"time of BP / time of FW: {listed(first, '.2g')}",
         ),
         Claim(
             "Frank-Wolfe loses ground to BP as errors get smaller",
@@ -255,12 +242,8 @@ def ratio_table(speeds: Speeds) -> Table:
         for method in (FW, AUTO):
             values = [f"{value:.3g}" for value in speeds.ratio(problem, BP, method)]
             rows.append([problem, method, *bounded(values, speeds.reached(problem, method), "<")])
-    return Table(
-        "ratios",
-        "how many times as fast as BP, by the largest error of a marginal",
-        ["problem", "method", *(f"{level:g}" for level in speeds.levels)],
-        rows,
-    )
+    title = "how many times as fast as BP, by the largest error of a marginal"
+    return Table("ratios", title, speeds.head, rows)
 
 
 def time_table(speeds: Speeds) -> Table:
@@ -269,12 +252,8 @@ def time_table(speeds: Speeds) -> Table:
         for method in METHODS:
             times = [round(spent) for spent in speeds.microseconds(problem, method)]
             rows.append([problem, method, *bounded(times, speeds.reached(problem, method), ">")])
-    return Table(
-        "microseconds",
-        f"CPU microseconds to reach an error, means of {speeds.setting['graphs']} graphs",
-        ["problem", "method", *(f"{level:g}" for level in speeds.levels)],
-        rows,
-    )
+    title = f"CPU microseconds to reach an error, means of {speeds.setting['graphs']} graphs"
+    return Table("microseconds", title, speeds.head, rows)
 
 
 def bounded(values: Sequence[Any], reached: Sequence[bool], sign: str) -> list[Any]:
@@ -318,10 +297,9 @@ def speed_figure(speeds: Speeds) -> Any:
             )  # fmt: skip
         for k, method in enumerate(METHODS):
             reached = speeds.reached(problem, method)
-            plot_times(top, speeds.microseconds(problem, method), reached, method, k, "up")
+            plot_times(top, speeds.microseconds(problem, method), reached, method, k)
             if method in (FW, AUTO):
-                ratios = speeds.ratio(problem, BP, method)
-                plot_times(bottom, ratios, reached, method, k, "down")
+                plot_times(bottom, speeds.ratio(problem, BP, method), reached, method, k)
         clean_axes(top, problem)
         clean_axes(bottom)
         bottom.set_xlabel("largest error")
@@ -342,10 +320,8 @@ def speed_figure(speeds: Speeds) -> Any:
     return figure
 
 
-def plot_times(
-    axes: Any, times: ArrayLike, reached: Sequence[bool], label: str, k: int, bound: str
-) -> None:
-    """A line with a point per level; hollow with an arrow ("up" or "down") where not reached."""
+def plot_times(axes: Any, times: ArrayLike, reached: Sequence[bool], label: str, k: int) -> None:
+    """A line with a point per level; hollow where it is only a bound."""
     row, done = checked(times, reached)[0], np.asarray(reached, dtype=bool)
     places = np.arange(len(row))
     style = {"color": COLOURS[k], "marker": MARKERS[k], "markersize": 6.5, "zorder": 20 - k}
@@ -353,15 +329,8 @@ def plot_times(
     axes.plot(
         places[done], row[done], linestyle="none", markeredgecolor="white", label=label, **style
     )
-    if done.all():
-        return
-    axes.plot(
-        places[~done], row[~done], linestyle="none", markerfacecolor="white",
-        label=f"{label}, not yet reached", **style,
-    )  # fmt: skip
-    factor = 2.6 if bound == "up" else 1.0 / 2.6  # on a log scale
-    for x, y in zip(places[~done], row[~done], strict=True):
-        axes.annotate(
-            "", (x, y * factor), (x, y * factor**0.2), annotation_clip=False,
-            arrowprops={"arrowstyle": "->", "color": COLOURS[k], "linewidth": 1.2},
+    if not done.all():
+        axes.plot(
+            places[~done], row[~done], linestyle="none", markerfacecolor="white",
+            label=f"{label}, not yet reached", **style,
         )  # fmt: skip

@@ -31,7 +31,7 @@ FW, BP, AUTO = "FW", "BP", "auto"
 KERNEL = "BP, compiled part"
 METHODS = (FW, BP, AUTO, KERNEL)
 
-PACE = 9  # sweeps and steps over which the time of one is measured
+N_TIMED = 9  # sweeps and steps over which the time of one is measured
 
 
 # ---------------------------------------------------------------------- problems
@@ -130,7 +130,7 @@ def compiled_part(table: Floats, sweeps: int, tol: float = 0.0) -> Floats:
 
 
 # ---------------------------------------------------------------------- one matching
-class Race:
+class MethodTimes:
     """All methods on one matching.
 
     Parameters
@@ -160,7 +160,7 @@ class Race:
             for level in self.setting["levels"]
             for method in METHODS
         ]
-        return {"cells": cells, "pieces": _single(seconds), "truth_gap": self.truth_gap}
+        return {"cells": cells, "pieces": _unit_costs(seconds), "truth_gap": self.truth_gap}
 
     def limits(self) -> tuple[Calls, Errors]:
         """A call for every method and limit, and the error it ends with."""
@@ -192,9 +192,9 @@ class Race:
         """
         return {
             ("sweeps", 1): partial(compiled_part, self.table, 1, -1.0),
-            ("sweeps", 1 + PACE): partial(compiled_part, self.table, 1 + PACE, -1.0),
+            ("sweeps", 1 + N_TIMED): partial(compiled_part, self.table, 1 + N_TIMED, -1.0),
             ("steps", 0): partial(self.frank_wolfe, 0),
-            ("steps", PACE): partial(self.frank_wolfe, PACE),
+            ("steps", N_TIMED): partial(self.frank_wolfe, N_TIMED),
             ("exponential", 1): partial(np.exp, self.table),
         }
 
@@ -226,9 +226,9 @@ class Race:
         }
 
 
-def _single(seconds: Mapping[Any, float]) -> dict[str, float]:
+def _unit_costs(seconds: Mapping[Any, float]) -> dict[str, float]:
     """Microseconds of one sweep, one step, and an exponential of all scores."""
-    sweep = (seconds["sweeps", 1 + PACE] - seconds["sweeps", 1]) / PACE
-    step = (seconds["steps", PACE] - seconds["steps", 0]) / PACE
+    sweep = (seconds["sweeps", 1 + N_TIMED] - seconds["sweeps", 1]) / N_TIMED
+    step = (seconds["steps", N_TIMED] - seconds["steps", 0]) / N_TIMED
     times = {"sweep": sweep, "step": step, "exponential": seconds["exponential", 1]}
     return {name: 1e6 * max(spent, 1e-9) for name, spent in times.items()}

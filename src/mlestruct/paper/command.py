@@ -8,9 +8,10 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Sequence
+from difflib import get_close_matches
 from pathlib import Path
 
-from .catalogue import NAMES, check_name, load
+from .catalogue import NAMES, load
 from .contract import ReproductionError
 from .document import DETAILS, check_markdown, section, write_markdown
 from .page import write_page
@@ -92,8 +93,11 @@ def chosen(names: Sequence[str]) -> list[str]:
     if not names:
         raise ReproductionError(f"name an experiment, or all:\n{listing()}")
     for name in names:
-        if name != "all":
-            check_name(name)
+        if name not in (*NAMES, "all"):
+            close = get_close_matches(name, NAMES, 1)
+            hint = f"did you mean {close[0]!r}? " if close else ""
+            there = f"there are {', '.join(NAMES)}, and all"
+            raise ReproductionError(f"no experiment {name!r}: {hint}{there}")
     return [name for name in NAMES if name in names or "all" in names]
 
 

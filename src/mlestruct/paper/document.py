@@ -6,7 +6,6 @@ in a file `notes.md` beside the JSON file of an experiment, and is put into its 
 
 from __future__ import annotations
 
-import json
 import math
 import shutil
 from collections.abc import Mapping, Sequence
@@ -16,7 +15,7 @@ from typing import Any
 from .catalogue import NAMES
 from .contract import ReproductionError
 from .runner import Record
-from .store import write_json, write_text
+from .store import read_json, write_json, write_text
 
 Rows = Sequence[Sequence[Any]]
 
@@ -33,17 +32,7 @@ numbers beside ours. Written by `mlestruct reproduce all{quick} --markdown FILE`
 def read_records(folder: Path) -> list[Record]:
     """Records of all experiments that a folder holds, in the order of the catalogue."""
     files = [folder / name / f"{name}.json" for name in NAMES]
-    return [_read(file) for file in files if file.is_file()]
-
-
-def _read(file: Path) -> Record:
-    try:
-        record: Record = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ReproductionError(
-            f"{file} cannot be read ({error}): remove it and run its experiment again"
-        ) from None
-    return record
+    return [read_json(file) for file in files if file.is_file()]
 
 
 def check_markdown(file: Path, out: Path) -> None:

@@ -160,8 +160,8 @@ def loss_picture(
     for axes, (name, curves) in zip(row, panels.items(), strict=True):
         for k, (label, losses) in enumerate(curves.items()):
             plot_band(axes, x, np.array([loss.thirds for loss in losses]).T, label, k)
-        looks = zip("x+", ("black", GREY), published.get(name, {}).items(), strict=False)
-        for marker, colour, (label, values) in looks:
+        crosses = zip("x+", ("black", GREY), published.get(name, {}).items(), strict=False)
+        for marker, colour, (label, values) in crosses:
             axes.plot(
                 x, values, linestyle="none", marker=marker, color=colour, markersize=8.0,
                 markeredgewidth=1.8, label=label, zorder=20,
@@ -172,8 +172,8 @@ def loss_picture(
         clean_axes(axes, name)
     row[0].set_ylabel("share of landmarks matched wrongly")
     row[0].legend(frameon=False, fontsize=8.5)
-    crosses = "; crosses: published" if any(published.values()) else ""
-    caption = f"Test loss by {by}: means over the test thirds, and their range{crosses}."
+    told = "; crosses: published" if any(published.values()) else ""
+    caption = f"Test loss by {by}: means over the test thirds, and their range{told}."
     return Picture(f"loss-by-{by.split()[0]}", caption, figure)
 
 
@@ -197,7 +197,7 @@ class HouseHotel(Experiment):
         return loss_parts(setting, setting["methods"])
 
     def outcome(self, setting: Setting, found: Mapping[str, Any]) -> Outcome:
-        losses = gathered(setting, found)
+        losses = losses_by_gap(setting, found)
         real = is_real(setting)
         means = {
             name: {column: loss.mean for column, loss in rows["mean"].items()}
@@ -219,7 +219,7 @@ class HouseHotel(Experiment):
         )
 
 
-def gathered(setting: Setting, found: Mapping[str, Any]) -> Losses:
+def losses_by_gap(setting: Setting, found: Mapping[str, Any]) -> Losses:
     """Losses of all columns, those of the CRF with rho chosen among them, and their means."""
     losses: Losses = {}
     for name in setting["sequences"]:
@@ -234,7 +234,7 @@ def gathered(setting: Setting, found: Mapping[str, Any]) -> Losses:
     return losses
 
 
-def digit_of(printed: str) -> float:
+def last_digit(printed: str) -> float:
     """The value of the last digit; zeros are printed short, so theirs is that of the smallest."""
     return 1e-4 if float(printed) == 0.0 else 10.0 ** -len(printed.partition(".")[2])
 
@@ -242,7 +242,7 @@ def digit_of(printed: str) -> float:
 def published_rows(name: str) -> dict[Any, dict[str, tuple[float, float]]]:
     """By gap (or "mean") and column: a published loss and its last digit."""
     rows: dict[Any, dict[str, tuple[float, float]]] = {
-        gap: {key: (float(t[k]), digit_of(t[k])) for key, t in PUBLISHED_BY_GAP[name].items()}
+        gap: {key: (float(t[k]), last_digit(t[k])) for key, t in PUBLISHED_BY_GAP[name].items()}
         for k, gap in enumerate(GAPS)
     }
     columns = {key: np.mean([row[key] for row in rows.values()], axis=0) for key in COLUMN_OF}

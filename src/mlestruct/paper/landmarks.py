@@ -14,7 +14,6 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,6 @@ from sklearn.exceptions import ConvergenceWarning
 from ..baselines import StructuredPerceptron, StructuredSVM
 from ..datasets import (
     FramePairs,
-    LandmarkSequence,
     frame_pairs,
     load_cmu_landmarks,
     make_landmark_sequence,
@@ -97,16 +95,11 @@ def is_real(setting: Setting) -> bool:
 
 def load_pairs(setting: Setting, name: str, gap: int) -> FramePairs:
     """All pairs of frames `gap` apart."""
-    scene = None if is_real(setting) else tuple(sorted(setting["scene"].items()))
-    return frame_pairs(_sequence(name, scene), gap)
-
-
-@lru_cache(maxsize=4)
-def _sequence(name: str, scene: tuple[tuple[str, Any], ...] | None) -> LandmarkSequence:
-    if scene is None:
-        return load_cmu_landmarks(name)
-    options = dict(scene)
-    return make_landmark_sequence(random_state=options.pop("seed"), **options)
+    if is_real(setting):
+        return frame_pairs(load_cmu_landmarks(name), gap)
+    options = dict(setting["scene"])
+    scene = make_landmark_sequence(random_state=options.pop("seed"), **options)
+    return frame_pairs(scene, gap)
 
 
 # ---------------------------------------------------------------------- thirds
@@ -194,12 +187,12 @@ def _fit_all(setting: Setting, method: str, samples: Samples) -> list[Any]:
 
 
 # ---------------------------------------------------------------------- tuned fits
-Look = Callable[[Any, Samples, int], Any]
+Inspect = Callable[[Any, Samples, int], Any]
 """From the fitted estimator, the scaled test pairs and the number of the test third."""
 
 
 def tuned_losses(
-    setting: Setting, sequence: str, gap: int, method: str, look: Look | None = None
+    setting: Setting, sequence: str, gap: int, method: str, inspect: Inspect | None = None
 ) -> dict[str, Any]:
     """Losses of one method at one gap, for each third as the test set.
 
@@ -211,12 +204,12 @@ def tuned_losses(
         validation : [test third], its loss in cross-validation
         test : [test third], its loss there after the fit on the other two
         sizes : pairs in each third; seconds : of CPU time; fits, unconverged : numbers of fits
-        looks : [test third], what `look` returned
+        inspected : [test third], what `inspect` returned
     """
     thirds = Thirds(load_pairs(setting, sequence, gap))
     choices = configurations(setting, method)
     losses: list[list[list[float] | None]] = [[None] * 3 for _ in THIRDS]
-    chosen, validation, test, looks = [], [], [], []
+    chosen, validation, test, inspected = [], [], [], []
     fits = 0
     started = time.process_time()
     with warnings.catch_warnings(record=True) as caught:
@@ -238,14 +231,14 @@ def tuned_losses(
             chosen.append(choices[best])
             validation.append(loss)
             test.append(1.0 - refitted.score(*samples))
-            if look is not None:
-                looks.append(look(refitted, samples, third))
+            if inspect is not None:
+                inspected.append(inspect(refitted, samples, third))
     return {
         "losses": losses,
         "chosen": chosen,
         "validation": validation,
         "test": test,
-        "looks": looks,
+        "inspected": inspected,
         "sizes": thirds.sizes,
         "seconds": time.process_time() - started,
         "fits": fits,

@@ -81,16 +81,16 @@ def landmark_confidence(setting: Setting, rho: float, gap: int) -> dict[str, Any
         unconverged : fits that stopped short of their tolerance
     """
     name = setting["sequences"][0]
-    look = partial(_look, setting, name, gap)
-    found = tuned_losses(setting, name, gap, name_of(rho), look)
+    inspect = partial(_inspect, setting, name, gap)
+    found = tuned_losses(setting, name, gap, name_of(rho), inspect)
     return {
-        "points": [point for look in found["looks"] for point in look["points"]],
-        "shown": found["looks"][SHOWN_THIRD]["shown"],
+        "points": [point for one in found["inspected"] for point in one["points"]],
+        "shown": found["inspected"][SHOWN_THIRD]["shown"],
         "unconverged": found["unconverged"],
     }
 
 
-def _look(
+def _inspect(
     setting: Setting, name: str, gap: int, fitted: Any, samples: Samples, third: int
 ) -> dict[str, Any]:
     X, truth = samples

@@ -38,7 +38,7 @@ Errors = dict[str, Floats]
 TOL = 1e-9  # gap of log Z_rho
 FW, PLAIN, PERTURB = "FW", "FW, plain", "perturb-and-MAP"
 METHODS = (FW, PLAIN, PERTURB)
-LASTING = (PLAIN, PERTURB)  # cheap enough for many calls
+LONG_RUNS = (PLAIN, PERTURB)  # cheap enough for many calls
 STANDARD_ERROR = f"{PERTURB}, standard error"
 
 
@@ -159,7 +159,7 @@ def errors_at(setting: Setting, beta: float) -> dict[str, list[list[float]]]:
     standard error of perturb-and-MAP, the largest of all pairs, there is only the end.
     """
     found: dict[str, list[list[float]]] = {}
-    methods = METHODS if beta in setting["trace_betas"] else LASTING
+    methods = METHODS if beta in setting["trace_betas"] else LONG_RUNS
     for graph, scores in enumerate(graph_scores(setting, beta)):
         exact = exact_tau(scores)
         for name in methods:
@@ -262,7 +262,7 @@ def plot_map_calls(setting: Setting, traces: Mapping[float, Errors], limits: Err
         axes.set_xlabel("MAP calls")
         clean_axes(axes, f"({'abcd'[k]}) inverse temperature {beta:g}")
     last, betas = panels[-1], setting["betas"]
-    for name in LASTING:
+    for name in LONG_RUNS:
         plot_band(last, betas, limits[name], name, METHODS.index(name), quartiles=True)
     for colour, rho in enumerate(setting["rhos"], start=len(METHODS)):
         last.plot(

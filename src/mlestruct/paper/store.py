@@ -35,6 +35,16 @@ def plain(value: Any) -> Any:
     raise TypeError(f"results must be plain data, got {type(value).__name__}")
 
 
+def read_json(file: Path) -> dict[str, Any]:
+    """A record that `write_json` has written."""
+    try:
+        return dict(json.loads(file.read_text(encoding="utf-8")))
+    except (ValueError, TypeError) as error:
+        raise ReproductionError(
+            f"{file} cannot be read ({error}): remove it, or start again with --fresh"
+        ) from None
+
+
 def write_json(file: Path, value: Any) -> None:
     """All of it or nothing: an interruption leaves the old file."""
     write_text(file, json.dumps(plain(value), indent=1, allow_nan=False, ensure_ascii=False) + "\n")
@@ -77,13 +87,8 @@ class Store:
                 self.kept[record["part"]] = record
 
     def _read(self, file: Path) -> dict[str, Any]:
-        try:
-            record: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-            theirs = record["setting"]
-        except (ValueError, KeyError, TypeError) as error:
-            raise ReproductionError(
-                f"{file} cannot be read ({error}): remove it, or start again with --fresh"
-            ) from None
+        record = read_json(file)
+        theirs = record.get("setting", {})
         if theirs != self.setting:
             raise ReproductionError(
                 f"{file.parent} holds results of another setting "

@@ -38,10 +38,10 @@ def method_part(setting: Setting, method: str) -> dict[str, Any]:
     """Run a method, then evaluate the weights that it left."""
     data = Data(setting)
     compile_method(method, setting["hog"], setting["alpha"])
-    forget_peak()
+    reset_peak_memory()
     X, Y = data.training()
     traces, converged = run(method, X, Y, setting["alpha"], setting["tol"], setting["budget"])
-    memory = peak_gb()
+    memory = peak_memory_gb()
     evaluation = Evaluation(data)
     problem = evaluation.model.build_problem(X, Y)
     return {
@@ -96,7 +96,7 @@ def evaluated(
             for weights, (by_map, by_marginals) in zip(path, path_errors, strict=True)
         ],
         "shown": [
-            None if w is None else packed(evaluation.marginals(image, w.theta)) for w in drawn
+            None if w is None else encoded(evaluation.marginals(image, w.theta)) for w in drawn
         ],
     }
 
@@ -107,8 +107,8 @@ def picture_part(setting: Setting) -> dict[str, Any]:
     images, masks = data.pictures([setting["picture"]])
     _, tested = data.pictures(data.test)
     return {
-        "image": packed(images[0]),
-        "mask": packed(masks[0]),
+        "image": encoded(images[0]),
+        "mask": encoded(masks[0]),
         "shares": [round(float(mask.mean()), 6) for mask in tested],
     }
 
@@ -176,20 +176,20 @@ class Evaluation:
 
 
 # ---------------------------------------------------------------------- pictures as plain data
-def packed(values: ArrayLike) -> dict[str, Any]:
+def encoded(values: ArrayLike) -> dict[str, Any]:
     """Numbers from 0 to 1 in steps of 1/255, as text; those above 1/2 stay above it."""
     levels = np.rint(255 * np.clip(values, 0.0, 1.0)).astype(np.uint8)
     return {"shape": list(levels.shape), "levels": b64encode(levels.tobytes()).decode("ascii")}
 
 
-def unpacked(stored: Mapping[str, Any]) -> Floats:
-    """What `packed` was given, to 1/510."""
+def decoded(stored: Mapping[str, Any]) -> Floats:
+    """What `encoded` was given, to 1/510."""
     levels = np.frombuffer(b64decode(stored["levels"]), dtype=np.uint8)
     return levels.reshape(stored["shape"]) / 255
 
 
 # ---------------------------------------------------------------------- memory
-def forget_peak() -> bool:
+def reset_peak_memory() -> bool:
     """Start to measure the highest memory anew; False if the system (not Linux) cannot."""
     try:
         Path("/proc/self/clear_refs").write_text("5")
@@ -198,8 +198,8 @@ def forget_peak() -> bool:
     return True
 
 
-def peak_gb() -> float | None:
-    """The highest memory since `forget_peak`, in 10^9 bytes; None if the system does not tell."""
+def peak_memory_gb() -> float | None:
+    """The highest memory since the reset, in 10^9 bytes; None if the system does not tell."""
     try:
         found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
     except OSError:

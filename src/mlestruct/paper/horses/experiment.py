@@ -13,7 +13,7 @@ from ...plotting.style import COLOURS, GREY, clean_axes, new_figure
 from ..contract import Experiment, Outcome, Picture, Table
 from ..parts import Part, Setting
 from .data import GENERATED, REAL, why_not_real
-from .evaluation import method_part, picture_part, unpacked
+from .evaluation import decoded, method_part, picture_part
 from .methods import METHODS
 from .results import (
     BCFW_ERRORS,
@@ -30,7 +30,6 @@ from .results import (
     comparisons,
     mean_error,
     picture_error,
-    rank,
 )
 
 HORSES = {
@@ -61,9 +60,9 @@ class Horses(Experiment):
     def setting(self, quick: bool) -> Setting:
         """Budget and moments are CPU seconds."""
         if quick:
-            return completed(SMALL)
+            return with_moments(SMALL)
         reason = why_not_real()
-        return completed({**LARGE, "why": reason} if reason else HORSES)
+        return with_moments({**LARGE, "why": reason} if reason else HORSES)
 
     def parts(self, setting: Setting) -> Sequence[Part]:
         methods = [Part(method, partial(method_part, setting, method)) for method in METHODS]
@@ -82,15 +81,11 @@ class Horses(Experiment):
                 "optimum at most": results.best_dual,
                 "auto reached (CPU s, wall s)": results.reached,
                 "share of figure in the picture shown": shares[results.picture_in_test],
-                "methods stopped by the budget": [
-                    method for method, part in found.items() if part.get("converged") is False
-                ],
-                "certificates": {name: c["certificates"] for name, c in results.curves.items()},
             },
         )
 
 
-def completed(setting: Setting) -> Setting:
+def with_moments(setting: Setting) -> Setting:
     """With the certificate that is wanted and the moments that follow from the budget.
 
     The budget is halved "halvings" times for the first moment; the picture that is shown is
@@ -114,6 +109,7 @@ def summary(results: Results) -> list[str]:
     setting, end, reached = results.setting, results.end("auto"), results.reached
     errors, index = end["marginal_errors"], results.picture_in_test
     low, high = np.quantile(errors, [0.1, 0.9])
+    place = 1 + sum(error < errors[index] for error in errors)
     return [
         f"{setting['train']} training pictures with {results.found['auto']['pixels']:,} pixels, "
         f"{setting['test']} test pictures; times are CPU seconds of one thread.",
@@ -121,7 +117,7 @@ def summary(results: Results) -> list[str]:
         if reached is None
         else f"auto: a certified relative gap of {setting['tol']:g} after {reached[0]:.3g} s.",
         f"Pictures differ: eight of ten have errors of {low:.3f} to {high:.3f} with auto; "
-        f"{results.picture_name} has {errors[index]:.3f}, number {rank(errors, index)} of "
+        f"{results.picture_name} has {errors[index]:.3f}, number {place} of "
         f"{len(errors)} from the easiest.",
     ]
 
@@ -144,16 +140,15 @@ def methods_at(results: Results, cpu: float, name: str, title: str) -> Table:
         memory, shot = results.found[results.method_of[curve]]["memory_gb"], results.at(curve, cpu)
         row: list[float | None] = [None] * 6
         if shot is not None:
-            gap, shortfall = results.own_gap(curve, shot["cpu"]), results.shortfall(shot)
+            distances = results.certified_gap(curve, shot["cpu"]), results.suboptimality(shot)
             errors = [mean_error(shot, kind) for kind in KINDS]
-            row = [round(shot["cpu"], 2), shot["iteration"], gap, shortfall, *errors]
+            row = [round(shot["cpu"], 2), shot["iteration"], *distances, *errors]
         shown = picture_error(results.at(curve, cpu, "path"))
         ended = results.ended(curve) and shot == results.end(curve)
         rows.append([curve, *row, shown, ended, None if memory is None else round(memory, 2)])
     errors_of = [*(f"error, {words}" for words in KINDS.values()), results.picture_name]
-    distances = ["certified gap", "from the optimum"]
-    head = ["method", "CPU s", "iteration", *distances, *errors_of, "ended by itself", "GB"]
-    return Table(name, title, head, rows)
+    head = ["method", "CPU s", "iteration", "certified gap", "from the optimum", *errors_of]
+    return Table(name, title, [*head, "ended by itself", "GB"], rows)
 
 
 def picture_by_time(results: Results) -> Table:
@@ -178,7 +173,7 @@ def progress_picture(results: Results) -> Picture:
             continue
         shots, rows = curve["snapshots"], np.array(curve["certificates"]).reshape(-1, 4)
         seconds = [shot["cpu"] for shot in shots]
-        left.plot(seconds, [results.shortfall(shot) for shot in shots], **style(k, name))
+        left.plot(seconds, [results.suboptimality(shot) for shot in shots], **style(k, name))
         gaps = (rows[:, 2] - rows[:, 3]) / results.scale
         left.plot(rows[:, 0], gaps, color=style(k, name)["color"], linestyle=":", linewidth=1.4)
     plot_errors(right, results, "snapshots")
@@ -217,11 +212,11 @@ def marginals(results: Results, real: bool) -> Picture:
     """Marginals after equal times."""
     stored = results.found["picture"]
     columns = {
-        name: [None if one is None else unpacked(one) for one in results.curves[name]["shown"]]
+        name: [None if one is None else decoded(one) for one in results.curves[name]["shown"]]
         for name in ("auto", "bcfw", "bcfw-wavg", RIVAL)
     }
     rows = [f"{cpu:.3g} CPU s" for cpu in results.setting["shown"]]
-    figure = plot_segmentation(unpacked(stored["image"]), columns, unpacked(stored["mask"]), rows)
+    figure = plot_segmentation(decoded(stored["image"]), columns, decoded(stored["mask"]), rows)
     caption = f"Marginals of {results.picture_name} after equal times; the line is the truth."
     return Picture("picture", caption, figure, shows_data=real)
 

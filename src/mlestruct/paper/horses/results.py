@@ -43,13 +43,13 @@ class Results:
         self.picture_name = f"picture {setting['picture'] + 1}"
         self.picture_in_test: int = setting["picture"] - setting["train"]
 
-    def own_gap(self, name: str, cpu: float) -> float | None:
+    def certified_gap(self, name: str, cpu: float) -> float | None:
         """The relative gap that the method itself had certified by then."""
         rows = self.curves[name]["certificates"]
         gaps = [dual - primal for at, _, dual, primal in rows if at <= cpu]
         return float(gaps[-1] / self.scale) if gaps else None
 
-    def shortfall(self, snapshot: Snapshot | None) -> float:
+    def suboptimality(self, snapshot: Snapshot | None) -> float:
         """How far the weights are from the optimum at most, relative; the same for all methods.
 
         Not a number if there are none, or if the optimum or the likelihood is not known.
@@ -80,11 +80,6 @@ def mean_error(snapshot: Snapshot, kind: Kind = "marginal") -> float:
 def picture_error(point: Snapshot | None, kind: Kind = "marginal") -> float | None:
     """Share of wrong pixels of the picture that is shown."""
     return None if point is None else float(point[f"{kind}_error"])
-
-
-def rank(errors: Sequence[float], index: int) -> int:
-    """The place of a picture among all, 1 for the one with the least error."""
-    return 1 + sum(error < errors[index] for error in errors)
 
 
 def first_within(certificates: Sequence[Sequence[float]], tol: float) -> tuple[float, float] | None:
@@ -167,8 +162,8 @@ def claims(results: Results) -> list[Claim]:
 def optimum_claims(results: Results) -> list[Claim]:
     reached, tol = results.reached, results.setting["tol"]
     cpu, wall = reached or (np.inf, np.inf)
-    own = results.shortfall(results.end("auto"))
-    far = {name: results.shortfall(results.at(name, cpu)) for name in OTHERS}
+    own = results.suboptimality(results.end("auto"))
+    far = {name: results.suboptimality(results.at(name, cpu)) for name in OTHERS}
     over = {
         name: (results.curves[name]["values"][-1][2] - results.best_dual) / results.scale
         for name in (SHORT, RIVAL)
@@ -226,7 +221,7 @@ def test_error_claims(results: Results) -> list[Claim]:
         for name in (AVERAGED, RIVAL)
     }
     when = {name: np.inf if shot is None else shot["cpu"] for name, shot in below.items()}
-    far = results.shortfall(below[AVERAGED])
+    far = results.suboptimality(below[AVERAGED])
     least = {name: min(row) for name, row in errors.items()}
     rises = {name: np.maximum(np.diff(errors[name]), 0.0).sum() for name in (AVERAGED, PAPER)}
     return [

@@ -1,7 +1,9 @@
-"""How good weights are in a year that was not trained on."""
+"""Campuses year by year, and how good weights are in a year that was not trained on."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -9,15 +11,41 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from ...algorithms.matching.blossom import best_matching
+from ...datasets import Campus, generate_campus
 from ...features import QuestionnairePairs
 from ...metrics import PairROC, pair_roc, rank_of_partner
 from ...structures.graphs.simple import SimpleGraph
-from .data import Years
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 RATES = (1e-3, 1e-2, 5e-2)  # of false positives, at which true positives are told
+
+
+@lru_cache(maxsize=1)
+def load(name: str, n_students: int) -> Campus:
+    """The generated campus "campus 1", "campus 2", ..."""
+    return generate_campus(n_students, random_state=int(name.split()[-1]) - 1)
+
+
+@dataclass(frozen=True)
+class Years:
+    """Features of all pairs, and partners, year by year."""
+
+    X: list[QuestionnairePairs]
+    Y: list[Ints]
+
+    @classmethod
+    def of(cls, campus: Campus) -> Years:
+        """Only the students with a roommate, as in the paper."""
+        years = [year.paired() for year in campus.years]
+        return cls([campus.features(year) for year in years], [year.partner for year in years])
+
+    def __getitem__(self, which: slice) -> Years:
+        return Years(self.X[which], self.Y[which])
+
+    def __len__(self) -> int:
+        return len(self.X)
 
 
 def curve_rates() -> Floats:

@@ -33,24 +33,24 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from ...baselines import StructuredPerceptron, StructuredSVM
+from ...datasets import Campus
 from ...learning.result import Progress
 from ...models import MatchingCRF
 from ..parts import Setting
-from .data import Cohort, Years
-from .evaluation import auc_of, evaluated
+from .evaluation import Years, auc_of, evaluated
 
 Floats = NDArray[np.float64]
-Stops = dict[int, Floats]
+ByPass = dict[int, Floats]
 """Weights after so many passes."""
-Fit = Callable[[float, int, Years], Stops]
+Fit = Callable[[float, int, Years], ByPass]
 """From the strength of a parameter, the number of passes and the years to train on."""
 
 OURS, BETHE = "MLE, rho=.95", "MLE, rho=1"
-LIKELY = "MLE, by likelihood"
+LIKELY = "MLE, by likelihood"  # at the alpha with the largest held-out likelihood
 PERCEPTRON = "perceptron"
 SVM, SVM_LAST, SVM_OPTIMUM = "SVM, averaged", "SVM, last iterate", "SVM, best objective"
 CONSTANT, TRUTH = "constant", "truth"
-EARLIER = ", as chosen"  # weights of fewer years, not trained again
+AS_CHOSEN = ", as chosen"  # weights of fewer years, not trained again
 
 RHO = 0.95
 
@@ -83,9 +83,9 @@ def timed(work: Callable[[], Any]) -> tuple[Any, float]:
 
 
 # ---------------------------------------------------------------------- maximum likelihood
-def ours(cohort: Cohort, setting: Setting) -> dict[str, Any]:
+def ours(campus: Campus, setting: Setting) -> dict[str, Any]:
     """Maximum likelihood at the alphas that AUC and likelihood choose."""
-    years, tol = cohort.years, setting["tol"]
+    years, tol = Years.of(campus), setting["tol"]
     train, before, last = years[:-1], years[:-2], years[-2:-1]
 
     def tune() -> tuple[list[Trial], list[float], int]:
@@ -111,7 +111,9 @@ def ours(cohort: Cohort, setting: Setting) -> dict[str, Any]:
         methods[name] = evaluated(
             years, model.coef_, f"alpha {strength:g}", gap=gap, seconds=seconds
         )
-    methods[OURS + EARLIER] = evaluated(years, best.theta, f"alpha {alpha:g}", validation=best.auc)
+    methods[OURS + AS_CHOSEN] = evaluated(
+        years, best.theta, f"alpha {alpha:g}", validation=best.auc
+    )
     tuning = {"configurations": len(trials), "seconds": spent}
     return {"methods": methods, "tuning": tuning, "unfinished": unfinished}
 
@@ -123,9 +125,9 @@ def alpha_path(years: Years, setting: Setting) -> Any:
         return model.fit_path(years.X, years.Y, setting["alphas"])
 
 
-def weights_by_alpha(cohort: Cohort, setting: Setting) -> dict[str, Any]:
+def weights_by_alpha(campus: Campus, setting: Setting) -> dict[str, Any]:
     """Weights of differences and AUC in the test year at all alphas."""
-    years = cohort.years
+    years = Years.of(campus)
     path = alpha_path(years[:-1], setting)
     return {
         "alphas": path.alphas,
@@ -136,17 +138,18 @@ def weights_by_alpha(cohort: Cohort, setting: Setting) -> dict[str, Any]:
 
 
 # ---------------------------------------------------------------------- baselines
-def not_learned(cohort: Cohort) -> dict[str, Any]:
+def not_learned(campus: Campus) -> dict[str, Any]:
     """Weight -1 for every difference and 0 for all else; the truth."""
-    years = cohort.years
+    years = Years.of(campus)
     constant = np.where(np.arange(years.X[0].n_features) < _differences(years), -1.0, 0.0)
-    shortest = years.X[0].shortest_equivalent(cohort.truth)
+    truth = np.asarray(campus.true_theta)
+    shortest = years.X[0].shortest_equivalent(truth)
     return {
         "methods": {
             CONSTANT: evaluated(years, constant),
-            TRUTH: evaluated(years, cohort.truth),
+            TRUTH: evaluated(years, truth),
         },
-        "questions": cohort.questions,
+        "questions": [question.name for question in campus.questions],
         "students": [len(partner) for partner in years.Y],
         "true_weights": shortest[: _differences(years)].tolist(),
     }
@@ -156,31 +159,31 @@ def _differences(years: Years) -> int:
     return int(years.X[0].ordinal.sum())
 
 
-def perceptron(cohort: Cohort, setting: Setting) -> dict[str, Any]:
+def perceptron(campus: Campus, setting: Setting) -> dict[str, Any]:
     """The averaged perceptron, for all decays and numbers of passes."""
     decays, passes = setting["perceptron_decays"], setting["perceptron_passes"]
-    return tuned(cohort, {PERCEPTRON: perceptron_stops}, "decay", decays, passes)
+    return tuned(campus, {PERCEPTRON: perceptron_by_pass}, "decay", decays, passes)
 
 
-def svm(cohort: Cohort, lambdas: Sequence[float], setting: Setting) -> dict[str, Any]:
+def svm(campus: Campus, lambdas: Sequence[float], setting: Setting) -> dict[str, Any]:
     """The structured SVM in its three forms, for all of these lambdas and numbers of passes."""
     forms: dict[str, Fit] = {
-        SVM: lambda *config: svm_stops(True, *config)[0],
-        SVM_LAST: lambda *config: svm_stops(False, *config)[0],
-        SVM_OPTIMUM: lambda *config: {config[1]: svm_stops(False, *config)[1]},
+        SVM: lambda *config: svm_by_pass(True, *config)[0],
+        SVM_LAST: lambda *config: svm_by_pass(False, *config)[0],
+        SVM_OPTIMUM: lambda *config: {config[1]: svm_by_pass(False, *config)[1]},
     }
-    return tuned(cohort, forms, "lambda", lambdas, range(1, setting["svm_passes"] + 1))
+    return tuned(campus, forms, "lambda", lambdas, range(1, setting["svm_passes"] + 1))
 
 
 def tuned(
-    cohort: Cohort,
+    campus: Campus,
     forms: Mapping[str, Fit],
     parameter: str,
     strengths: Sequence[float],
     passes: Sequence[int],
 ) -> dict[str, Any]:
     """Forms of a method, for all values of its parameter and all numbers of passes."""
-    years = cohort.years
+    years = Years.of(campus)
     train = years[:-1]
 
     def tune() -> dict[str, list[Trial]]:
@@ -199,47 +202,49 @@ def tuned(
     for form, trials in tried.items():
         best = best_of(trials)
         strength, count = best.choice[0], int(best.choice[1])
-        stops, seconds = timed(partial(forms[form], strength, count, train))
+        fitted_by_pass, seconds = timed(partial(forms[form], strength, count, train))
         note = f"{parameter} {strength:g}, {count} {'pass' if count == 1 else 'passes'}"
         methods[form] = evaluated(
-            years, stops[max(stops)], note, seconds=seconds, validation=best.auc
+            years, fitted_by_pass[max(fitted_by_pass)], note, seconds=seconds, validation=best.auc
         )
         if form != SVM_OPTIMUM:
-            methods[form + EARLIER] = evaluated(years, best.theta, note, validation=best.auc)
+            methods[form + AS_CHOSEN] = evaluated(years, best.theta, note, validation=best.auc)
     tuning = {"configurations": sum(map(len, tried.values())), "seconds": spent}
     return {"methods": methods, "tuning": tuning}
 
 
-def perceptron_stops(decay: float, passes: int, years: Years) -> Stops:
+def perceptron_by_pass(decay: float, passes: int, years: Years) -> ByPass:
     """Averaged weights after each pass."""
-    stops: Stops = {}
-    crf = MatchingCRF(polytope="exact", random_state=0, callback=_keeping(stops))
+    by_pass: ByPass = {}
+    crf = MatchingCRF(polytope="exact", random_state=0, callback=_keep_in(by_pass))
     model = StructuredPerceptron(crf, max_iter=passes, decay=decay)
     fitted(model, years)
-    return stops
+    return by_pass
 
 
-def svm_stops(averaging: bool, strength: float, passes: int, years: Years) -> tuple[Stops, Floats]:
+def svm_by_pass(
+    averaging: bool, strength: float, passes: int, years: Years
+) -> tuple[ByPass, Floats]:
     """Weights after the passes at which the objective was measured, and the best of them by it."""
-    stops: Stops = {}
+    by_pass: ByPass = {}
     crf = MatchingCRF(
         alpha=strength * len(years),
         polytope="exact",
         max_iter=passes,
         tol=1e-12,  # so that it makes all its passes
         random_state=0,
-        callback=_keeping(stops),
+        callback=_keep_in(by_pass),
     )
     model = StructuredSVM(crf, averaging)
     fitted(model, years)
-    return stops, model.coef_
+    return by_pass, model.coef_
 
 
-def _keeping(stops: Stops) -> Callable[[Progress], None]:
+def _keep_in(by_pass: ByPass) -> Callable[[Progress], None]:
     """A callback that keeps the weights after every pass that it sees."""
 
     def keep(progress: Progress) -> None:
         if progress.iteration > 0:
-            stops[progress.iteration] = progress.theta.copy()
+            by_pass[progress.iteration] = progress.theta.copy()
 
     return keep

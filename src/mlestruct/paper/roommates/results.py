@@ -11,21 +11,19 @@ from scipy.stats import rankdata
 
 from ..contract import Claim, Comparison, listed
 from ..parts import Setting
-from .data import campus_names
 from .evaluation import curve_rates
-from .methods import CONSTANT, EARLIER, LIKELY, OURS, PERCEPTRON, SVM, SVM_LAST, SVM_OPTIMUM
+from .methods import AS_CHOSEN, CONSTANT, LIKELY, OURS, PERCEPTRON, SVM, SVM_LAST, SVM_OPTIMUM
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-TRIED = "lambda up to 1000"  # of the SVM's lambdas, those that the paper tried
+PAPER_LAMBDAS = "lambda up to 1000"  # of the SVM's lambdas, those that the paper tried
 REFITTED = (PERCEPTRON, SVM, SVM_LAST)
-RIVALS = (CONSTANT, *REFITTED, *(name + EARLIER for name in REFITTED), SVM_OPTIMUM)
-IN_RANGE = ", lambda as published"  # the best of the lambdas that the paper tried
+RIVALS = (CONSTANT, *REFITTED, *(name + AS_CHOSEN for name in REFITTED), SVM_OPTIMUM)
+PAPER_RANGE = ", lambda as published"  # the best of the lambdas that the paper tried
 LOW_RATES = (1e-4, 1e-1)  # of false positives, where curves are compared
 STRONG = ("smoking", "personality", "bed time")  # said to need the closest agreement
 WEAK = ("cleanliness", "study hours", "study location")  # said to be among the least important
-
 
 PUBLISHED = {  # by question of the paper's survey: its weight, and its name in the generated one
     "bed time": (-0.0296, "bed time"),
@@ -81,17 +79,12 @@ class CampusResult:
     def auc(self, method: str) -> float:
         return float(self.entries[method]["auc"])
 
-    @property
-    def margin(self) -> float:
-        """How far the AUC of ours is above the highest of the others."""
-        return self.auc(OURS) - max(map(self.auc, RIVALS))
-
-    def weights(self, method: str = LIKELY) -> Floats:
-        """Learned weights of differences."""
-        return np.array(self.entries[method]["theta"][: len(self.questions)])
-
 
 Campuses = Sequence[CampusResult]
+
+
+def campus_names(setting: Setting) -> list[str]:
+    return [f"campus {seed + 1}" for seed in setting["seeds"]]
 
 
 def read_results(setting: Setting, found: Mapping[str, Any]) -> list[CampusResult]:
@@ -103,8 +96,8 @@ def _svm_entries(regions: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     entries: dict[str, dict[str, Any]] = {}
     for name in (SVM, SVM_LAST, SVM_OPTIMUM):
         best = max(regions.values(), key=lambda methods: methods[name]["validation"])
-        entries |= {form: best[form] for form in (name, name + EARLIER) if form in best}
-        entries[name + IN_RANGE] = regions[TRIED][name]
+        entries |= {form: best[form] for form in (name, name + AS_CHOSEN) if form in best}
+        entries[name + PAPER_RANGE] = regions[PAPER_LAMBDAS][name]
     return entries
 
 
@@ -115,7 +108,8 @@ def mean_of(campuses: Campuses, method: str, key: str = "auc") -> float:
 # ---------------------------------------------------------------------- weights of differences
 def learned_weights(campuses: Campuses, method: str = LIKELY) -> Floats:
     """Learned weights of differences, shape (n_campuses, n_questions)."""
-    return np.array([campus.weights(method) for campus in campuses])
+    n_questions = len(campuses[0].questions)
+    return np.array([campus.entries[method]["theta"][:n_questions] for campus in campuses])
 
 
 def ranks(weights: Floats) -> Ints:
@@ -131,7 +125,7 @@ def comparisons(campuses: Campuses) -> list[Comparison]:
         ("AUC", "auc", 0.504, 1e-3),
         ("Hamming error", "hamming", 0.9992, 1e-4),
     ):
-        ours = [campus.entries[SVM + IN_RANGE][key] for campus in campuses]
+        ours = [campus.entries[SVM + PAPER_RANGE][key] for campus in campuses]
         found.append(
             Comparison(
                 f"{what} of the structured SVM", published, float(np.mean(ours)), "none", digit,
@@ -161,12 +155,12 @@ def claims(campuses: Campuses, timed: bool = True) -> list[Claim]:
         dominates(
             campuses,
             "perceptron and SVM as chosen (trained on fewer years)",
-            [name + EARLIER for name in REFITTED],
+            [name + AS_CHOSEN for name in REFITTED],
         ),
         *(
             below_constant(campuses, name + form, f"{name}, {words}")
             for name in (PERCEPTRON, SVM)
-            for form, words in (("", "trained again on all years"), (EARLIER, "as chosen"))
+            for form, words in (("", "trained again on all years"), (AS_CHOSEN, "as chosen"))
         ),
         better_than_chance(campuses),
         *([tuned_as_much(campuses)] if timed else []),
@@ -182,7 +176,7 @@ def claims(campuses: Campuses, timed: bool = True) -> list[Claim]:
 
 def highest_auc(campuses: Campuses) -> Claim:
     means = listed({name: mean_of(campuses, name) for name in (OURS, *RIVALS)}, ".4f")
-    margin = min(campus.margin for campus in campuses)
+    margin = min(campus.auc(OURS) - max(map(campus.auc, RIVALS)) for campus in campuses)
     return Claim(
         "MLE has a higher AUC than the constant weights, the perceptron and the SVM, on all "
         "campuses and in all their forms",
@@ -227,7 +221,7 @@ def below_constant(campuses: Campuses, name: str, words: str) -> Claim:
 
 
 def better_than_chance(campuses: Campuses) -> Claim:
-    pairs = [(campus.auc(SVM + IN_RANGE), campus.auc(OURS)) for campus in campuses]
+    pairs = [(campus.auc(SVM + PAPER_RANGE), campus.auc(OURS)) for campus in campuses]
     return Claim(
         "The SVM at the best lambda of the paper's range is better than random guessing, but "
         "worse than MLE",
