@@ -35,6 +35,7 @@ def test_feature_map_is_linear_with_its_adjoint(kind):
     theta, tau = rng.normal(size=features.n_features), rng.random(features.n_scored)
     np.testing.assert_allclose(features.scores(theta), matrix @ theta, atol=1e-12)
     np.testing.assert_allclose(features.moments(tau), matrix.T @ tau, atol=1e-12)
+    assert features.score_range(theta) == pytest.approx(np.ptp(matrix @ theta))
     vertex = chains.encode(rng.integers(3, size=chains.n_nodes))
     at = features.moments_at(vertex.indices, vertex.values)
     np.testing.assert_allclose(at, matrix.T @ vertex.dense(features.n_scored), atol=1e-12)

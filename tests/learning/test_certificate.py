@@ -36,12 +36,13 @@ def test_simplex_minimum_equals_slsqp(n, seed):
     assert value(found) <= reference.fun + 1e-7 * (1.0 + abs(reference.fun))
 
 
-def test_bundle_bounds_the_optimum_better_than_any_single_evaluation():
+@pytest.mark.parametrize("size", [2, 5, 20])
+def test_bundle_bounds_the_optimum_better_than_any_single_evaluation(size):
     problem = image_problem()
     optimum = LBFGS().solve(problem, Stopping(tol=1e-10)).objective
     rng = np.random.default_rng(1)
-    bundle = DualBundle(problem.target, problem.alpha, size=5)
-    singles = []
+    bundle = DualBundle(problem.n_features, problem.alpha, size=size)
+    singles, bound = [], np.inf
     for _ in range(12):
         theta = rng.normal(size=problem.n_features)
         found = [b.structure.marginals(b.scores(theta), None, 1e-9) for b in problem.blocks]
@@ -51,6 +52,7 @@ def test_bundle_bounds_the_optimum_better_than_any_single_evaluation():
         )
         residual = problem.target - moments
         singles.append(residual @ residual / (2 * problem.alpha) - entropy)
-        bound = bundle.add(residual, entropy)
+        before, bound = bound, bundle.add(residual, entropy)
+        assert bound <= before + 1e-9 * abs(before)  # also where evaluations have been merged
         assert bound >= optimum - 1e-9 * abs(optimum)
     assert bound < min(singles)

@@ -1,11 +1,20 @@
 """L-BFGS: its start from a sample of blocks, and its preconditioner against the curvature."""
 
+from dataclasses import replace
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from dual_problems import image_problem, labelling_problem
 
+from mlestruct.features.contract import FeatureMap
 from mlestruct.learning import LBFGS, Stopping, lbfgs
+from mlestruct.learning.ascent import Evaluator
 from mlestruct.learning.lbfgs import preconditioner, sample_of_blocks
+from mlestruct.learning.problem import DualProblem
+from mlestruct.structures.contract import Vertex
+
+NOTHING = Vertex(np.zeros(0, dtype=np.int64), np.zeros(0))
 
 
 def test_starting_from_a_sample_leads_to_the_same_optimum(monkeypatch):
@@ -59,3 +68,47 @@ def test_preconditioner_is_symmetric_and_positive():
     np.testing.assert_allclose(
         preconditioner(silent)(np.ones(problem.n_features)), 1e-12, rtol=1e-6
     )
+
+
+class DiagonalMoments(FeatureMap):
+    """Two features with known second moments, of which only the diagonal is kept."""
+
+    n_features, n_scored = 2, 1
+
+    def scores(self, theta):
+        return theta[:1]
+
+    def moments(self, tau):
+        return np.array([tau[0], 0.0])
+
+    def second_moments(self):
+        return [(np.array([15.0, 80.0]), np.ones(1))]
+
+
+def test_diagonal_second_moments_enter_by_their_fourth_root():
+    block = replace(image_problem().blocks[0], features=DiagonalMoments(), observed=NOTHING)
+    found = preconditioner(DualProblem([block], 1.0))
+    vector = np.array([2.0, 3.0])
+    np.testing.assert_allclose(found(vector), vector / [2.0, 3.0])
+    assert found.curvature(vector) == pytest.approx(16.0 * 4.0 + 81.0 * 9.0)
+
+
+def test_vectors_of_forgotten_steps_are_reused():
+    """The same path as with steps that are kept apart, and the same directions as BFGS itself."""
+    problem = image_problem()
+    directions = lbfgs.LBFGSDirections(problem, memory=3)
+    evaluate = Evaluator(problem, [None] * len(problem.blocks), map, lambda: False)
+    rng = np.random.default_rng(0)
+    points = [evaluate(rng.normal(size=problem.n_features), 1e-10) for _ in range(7)]
+    for at in points:
+        step = directions(at)
+    steps = [b.theta - a.theta for a, b in pairwise(points)][-3:]
+    decreases = [a.gradient - b.gradient for a, b in pairwise(points)][-3:]
+    start = preconditioner(problem)
+    scale = steps[-1] @ decreases[-1] / (decreases[-1] @ start(decreases[-1]))
+    inverse = scale * np.array([start(row) for row in np.eye(problem.n_features)])
+    for s, y in zip(steps, decreases, strict=True):
+        change = np.eye(s.size) - np.outer(s, y) / (s @ y)
+        inverse = change @ inverse @ change.T + np.outer(s, s) / (s @ y)
+    np.testing.assert_allclose(step, inverse @ points[-1].gradient, rtol=1e-8)
+    assert len(directions.pairs) == 3

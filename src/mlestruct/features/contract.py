@@ -91,6 +91,11 @@ class FeatureMap:
         tau[indices] = values
         return self.moments(tau)
 
+    def score_range(self, theta: Floats) -> float:
+        """Largest minus smallest entry of G theta. The first length of a step."""
+        found = self.scores(theta)
+        return float(np.ptp(found)) if found.size else 0.0
+
     def second_moments(self) -> list[tuple[Floats, Floats]] | None:
         """An estimate of the Hessian of log Z, by segments of theta; None without one.
 

@@ -47,6 +47,16 @@ class SequenceFeatures(PairwiseFeatures):
         super().__init__(_stored(nodes), rows, n_states)
         self.edge_table_size = 1 if rows.all_equal else self.n_states**2
 
+    def score_range(self, theta: Floats) -> float:
+        weights = [np.ascontiguousarray(part.T) for part in self.split(theta)]
+        low, high = np.inf, -np.inf
+        for rows, own in zip((self.nodes, self.edges), weights, strict=True):
+            for start in range(0, 1 if rows.all_equal else len(rows), CHUNK):
+                found = rows.part(slice(start, start + CHUNK)).scores(own)
+                if found.size:
+                    low, high = min(low, float(found.min())), max(high, float(found.max()))
+        return high - low if high > low else 0.0
+
     def stream(self, theta: Floats) -> SequenceStream:
         """Scores at theta and the moments of what follows from them, part by part."""
         return SequenceStream(self, theta)

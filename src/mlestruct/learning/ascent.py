@@ -7,9 +7,9 @@ P(theta).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,15 @@ from .problem import DualProblem
 from .result import Each
 
 Floats = NDArray[np.float64]
-Pairs = Iterable[tuple[Floats, Floats]]
+
+
+class Pair(NamedTuple):
+    """An accepted step: change of theta, decrease of the gradient, their inner product."""
+
+    step: Floats
+    decrease: Floats
+    product: float
+
 
 WIDEST = 150.0  # largest range of the change of scores in the first trial of a step
 REFINEMENTS = 5
@@ -54,7 +62,7 @@ class PrimalState:
 
     theta: Floats
     warm: list[Any]
-    pairs: list[tuple[Floats, Floats]] = field(default_factory=list)
+    pairs: Sequence[Pair] = ()
 
 
 class Evaluator:
@@ -93,7 +101,9 @@ class Evaluator:
         answers = list(self.each(one, range(len(problem.blocks))))
         self.calls += len(answers)
         marginals = [found for found, _ in answers]
-        expected = problem.weights @ np.array([moments for _, moments in answers])
+        expected = problem.weights[0] * answers[0][1]
+        for weight, (_, moments) in zip(problem.weights[1:], answers[1:], strict=True):
+            expected += weight * moments
         lower = float(problem.weights @ [found.value for found in marginals])
         upper = float(problem.weights @ [found.upper_bound for found in marginals])
         r = problem.target - expected
@@ -117,7 +127,9 @@ class Evaluator:
 class Direction(Protocol):
     """A function from evaluations, in the order they are accepted, to ascent directions."""
 
-    pairs: Any  # accepted steps: (change of theta, decrease of the gradient)
+    @property
+    def pairs(self) -> Sequence[Pair]:
+        """The last accepted steps."""
 
     def __call__(self, at: Evaluation) -> Floats: ...
 
@@ -184,8 +196,7 @@ def _first_length(at: Evaluation, step: Floats, problem: DualProblem) -> float:
     """
     if float(step @ step) <= float(at.theta @ at.theta):
         return 1.0
-    changes = (block.features.scores(step) for block in problem.blocks)
-    widest = max((float(np.ptp(change)) for change in changes if change.size), default=0.0)
+    widest = max(block.features.score_range(step) for block in problem.blocks)
     return min(1.0, WIDEST / widest) if widest > 0.0 else 1.0
 
 

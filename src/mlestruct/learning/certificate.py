@@ -32,6 +32,8 @@ from .problem import DualProblem, DualState
 Floats = NDArray[np.float64]
 
 ITERATIONS = 2000  # of the bundle's quadratic program
+LARGEST_BUNDLE = 40  # evaluations
+BUNDLE_NUMBERS = 1_000_000  # numbers of all its evaluations, 8 MB
 
 
 @dataclass
@@ -114,48 +116,48 @@ def certify(
 
 
 class DualBundle:
-    """The last `size` evaluations and the weights that minimise the bound."""
+    """At most `size` evaluations, or means of some, and the weights that minimise the bound."""
 
-    def __init__(self, target: Floats, alpha: float, size: int = 40):
-        self.target, self.alpha, self.size = target, alpha, size
-        self._residuals = np.zeros((0, target.shape[0]))  # target - e_k
-        self._entropies = np.zeros(0)
-        self._gram = np.zeros((0, 0))
-        self._weights = np.zeros(0)
+    def __init__(self, n_features: int, alpha: float, size: int | None = None):
+        if size is None:
+            size = max(2, min(LARGEST_BUNDLE, BUNDLE_NUMBERS // n_features))
+        self.alpha, self.size, self.count = alpha, size, 0
+        self._residuals = np.empty((size, n_features))  # target - e_k
+        self._entropies, self._weights = np.zeros(size), np.zeros(size)
+        self._gram = np.zeros((size, size))
+        self._bound = np.inf
 
     def add(self, residual: Floats, entropy: float) -> float:
         """Take r_k = target - e_k and h_k of one more evaluation; returns the best bound."""
-        if self._weights.shape[0] >= self.size:
-            self._forget()
-        products = self._residuals @ residual / self.alpha
-        n = products.shape[0]
-        gram = np.empty((n + 1, n + 1))
-        gram[:n, :n], gram[n, :n], gram[:n, n] = self._gram, products, products
-        gram[n, n] = float(residual @ residual) / self.alpha
-        self._gram = gram
-        self._residuals = np.vstack([self._residuals, residual])
-        self._entropies = np.append(self._entropies, entropy)
-        start = np.zeros(n + 1)
-        if n == 0 or 0.5 * gram[n, n] - entropy < self._value(np.append(self._weights, 0.0)):
-            start[n] = 1.0
+        if self.count < self.size:
+            new = self.count
+            self.count += 1
         else:
-            start[:n] = self._weights
-        self._weights = minimise_on_simplex(gram, self._entropies, start, ITERATIONS)
-        return self._value(self._weights)
+            new = self._free_row()
+        self._residuals[new], self._entropies[new], self._weights[new] = residual, entropy, 0.0
+        n = self.count
+        products = self._residuals[:n] @ residual / self.alpha
+        self._gram[new, :n], self._gram[:n, new] = products, products
+        start = self._weights[:n]
+        if 0.5 * products[new] - entropy < self._bound:
+            start = np.eye(1, n, new)[0]
+        gram = np.ascontiguousarray(self._gram[:n, :n])
+        self._weights[:n] = minimise_on_simplex(gram, self._entropies[:n], start, ITERATIONS)
+        # Recomputed from the vectors rather than the Gram matrix.
+        r = self._weights[:n] @ self._residuals[:n]
+        self._bound = float(r @ r) / (2.0 * self.alpha) - float(self._weights @ self._entropies)
+        return self._bound
 
-    def _value(self, weights: Floats) -> float:
-        """The bound itself, recomputed from the vectors rather than the Gram matrix."""
-        r = weights @ self._residuals
-        return float(r @ r) / (2.0 * self.alpha) - float(weights @ self._entropies)
-
-    def _forget(self) -> None:
-        """Drop an evaluation without weight, or the oldest."""
-        k = int(np.argmin(self._weights))
-        kept = np.arange(self._weights.shape[0]) != k
-        weights = self._weights[kept]
-        self._weights = weights / weights.sum()
-        self._residuals, self._entropies = self._residuals[kept], self._entropies[kept]
-        self._gram = self._gram[np.ix_(kept, kept)]
+    def _free_row(self) -> int:
+        """The evaluation of smallest weight is dropped; its weight goes to a mean with the next."""
+        k, other = np.argsort(self._weights, kind="stable")[:2].tolist()
+        total = float(self._weights[k] + self._weights[other])
+        if self._weights[k] > 0.0:
+            share = float(self._weights[k]) / total
+            for values in (self._residuals, self._entropies, self._gram, self._gram.T):
+                values[other] += share * (values[k] - values[other])
+            self._weights[other] = total
+        return k
 
 
 @kernel

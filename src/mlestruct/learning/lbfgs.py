@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
+from scipy.linalg.blas import daxpy
 
 from .ascent import (
     Direction,
     Evaluation,
     Evaluator,
     OutOfTimeError,
-    Pairs,
+    Pair,
     PrimalState,
     moment_scale,
 )
@@ -25,12 +27,16 @@ from .problem import DualProblem
 from .result import Monitor, Stopping
 
 Floats = NDArray[np.float64]
-Preconditioner = Callable[[Floats], Floats]
 
 LARGE_PROBLEM = 200_000  # coordinates of all blocks
 SAMPLE_PART = 4
 SMALLEST_SAMPLE = 4
 SAMPLE_TOL = 0.005
+
+# Of many sparse features only the diagonal of the second moments is known. Frequent ones have far
+# less curvature than it says, as marginals are peaked: on 6,000 addresses with 141,000 weights the
+# inverse takes 182 evaluations to 1e-4 of the optimum, its fourth root 109, the identity 125.
+DIAGONAL_EXPONENT = 0.25
 
 
 @dataclass(frozen=True)
@@ -46,7 +52,7 @@ class LBFGS(PrimalSolver):
         """Looser than Newton's: the messages converge along with theta."""
         return max(0.05 * monitor.tolerance, 0.2 * monitor.gap)
 
-    def directions(self, problem: DualProblem, pairs: Pairs = ()) -> Direction:
+    def directions(self, problem: DualProblem, pairs: Sequence[Pair] = ()) -> Direction:
         return LBFGSDirections(problem, self.memory, pairs)
 
     def warm_up(self, problem: DualProblem, current: PrimalState, monitor: Monitor) -> None:
@@ -72,7 +78,7 @@ class LBFGS(PrimalSolver):
         monitor.oracle_calls += evaluate.calls
         current.theta = state.theta
         # All blocks have the curvature of the sample, divided by its share.
-        current.pairs = [(s, y / share) for s, y in state.pairs]
+        current.pairs = [Pair(s, y / share, product / share) for s, y, product in state.pairs]
         for m, known in zip(chosen, state.warm, strict=True):
             current.warm[m] = known
 
@@ -91,45 +97,100 @@ def sample_of_blocks(problem: DualProblem) -> list[int]:
 class LBFGSDirections:
     """Two-loop recursion over the last `memory` accepted steps, preconditioned if possible.
 
-    `pairs` are steps of an earlier run on the same or a smaller problem: (change of theta,
-    decrease of the gradient).
+    `pairs` are steps of an earlier run on the same or a smaller problem. Vectors of forgotten
+    steps hold the new ones, so that no iteration allocates memory that grows.
     """
 
-    def __init__(self, problem: DualProblem, memory: int, pairs: Pairs = ()):
-        self.pairs: deque[tuple[Floats, Floats]] = deque(pairs, maxlen=memory)
+    def __init__(self, problem: DualProblem, memory: int, pairs: Sequence[Pair] = ()):
+        self.pairs: deque[Pair] = deque(pairs, maxlen=memory)
         self._last: Evaluation | None = None
         self._precondition = preconditioner(problem)
         self._first_scale = problem.alpha + moment_scale(problem)
 
     def __call__(self, at: Evaluation) -> Floats:
         if self._last is not None:
-            s = at.theta - self._last.theta
-            y = self._last.gradient - at.gradient
-            if float(s @ y) > 1e-10 * float(np.linalg.norm(s) * np.linalg.norm(y)):
-                self.pairs.append((s, y))
+            self._remember(self._last, at)
         self._last = at
         q = at.gradient.copy()
         coefficients = []
-        for s, y in reversed(self.pairs):
-            coefficient = float(s @ q) / float(s @ y)
+        for s, y, product in reversed(self.pairs):
+            coefficient = float(s @ q) / product
             coefficients.append(coefficient)
-            q -= coefficient * y
+            daxpy(y, q, a=-coefficient)  # in place
         if self._precondition is not None:
             q = self._precondition(q)
         if self.pairs:
-            s, y = self.pairs[-1]
+            y, product = self.pairs[-1].decrease, self.pairs[-1].product
             scaled = y if self._precondition is None else self._precondition(y)
-            q *= float(s @ y) / float(y @ scaled)
-        elif self._precondition is None:
+            q *= product / float(y @ scaled)
+        elif self._precondition is not None:
+            q *= float(at.gradient @ q) / self._precondition.curvature(q)
+        else:
             # First step: a gradient step scaled by a bound of the curvature.
             q /= self._first_scale
-        for (s, y), coefficient in zip(self.pairs, reversed(coefficients), strict=True):
-            q += (coefficient - float(y @ q) / float(s @ y)) * s
+        for (s, y, product), coefficient in zip(self.pairs, reversed(coefficients), strict=True):
+            daxpy(s, q, a=coefficient - float(y @ q) / product)
         return q
+
+    def _remember(self, last: Evaluation, at: Evaluation) -> None:
+        """Take the step from `last` to `at`, unless P is not concave along it."""
+        full = len(self.pairs) == self.pairs.maxlen
+        s, y, _ = self.pairs.popleft() if full else (*np.empty((2, at.theta.size)), 0.0)
+        np.subtract(at.theta, last.theta, out=s)
+        np.subtract(last.gradient, at.gradient, out=y)
+        product = float(s @ y)
+        if product > 1e-10 * float(np.linalg.norm(s) * np.linalg.norm(y)):
+            self.pairs.append(Pair(s, y, product))
+
+
+class Segment(NamedTuple):
+    """Rows of weights with the curvature  vectors' diag(row of values) vectors  each.
+
+    values : ndarray of shape (n_rows, C), eigenvalues with alpha
+    scaling : ndarray of shape (n_rows, C), their power -exponent
+    vectors : ndarray of shape (C, C), or None for the identity
+    """
+
+    values: Floats
+    scaling: Floats
+    vectors: Floats | None
+
+
+class Preconditioner:
+    """(curvature + alpha I)^-exponent for a block-diagonal model of the curvature."""
+
+    def __init__(self, segments: Sequence[Segment]):
+        self._segments = segments
+
+    def __call__(self, vector: Floats) -> Floats:
+        out = np.empty_like(vector)
+        for (_, scaling, vectors), part, solved in self._parts(vector, out):
+            if vectors is None:
+                np.multiply(part, scaling, out=solved)
+            else:
+                np.matmul((part @ vectors) * scaling, vectors.T, out=solved)
+        return out
+
+    def curvature(self, vector: Floats) -> float:
+        """<vector, (curvature + alpha I) vector>."""
+        total = 0.0
+        for (values, _, vectors), part, _ in self._parts(vector, vector):
+            rotated = part if vectors is None else part @ vectors
+            total += float(np.vdot(rotated * rotated, values))
+        return total
+
+    def _parts(self, *vectors: Floats) -> Iterator[tuple[Segment, Floats, Floats]]:
+        start = 0
+        for segment in self._segments:
+            shape = segment.values.shape
+            here = slice(start, start + segment.values.size)
+            one, other = (vector[here].reshape(shape) for vector in vectors)
+            yield segment, one, other
+            start = here.stop
 
 
 def preconditioner(problem: DualProblem) -> Preconditioner | None:
-    """(curvature + alpha I)^-1 as a function, or None where some features have no moments.
+    """A model of the curvature to start L-BFGS from; None where some features have no moments.
 
     The curvature is modelled by second moments of the features. Where the weights form copies of
     one feature space (one weight vector per state), the Hessian of the negative log-likelihood is
@@ -153,24 +214,11 @@ def preconditioner(problem: DualProblem) -> Preconditioner | None:
             totals[k][0] += block.weight * gram
             totals[k][1] += block.weight * size * scales
             totals[k][2] += block.weight * size
+    exponent = DIAGONAL_EXPONENT if any(gram.ndim == 1 for gram, _, _ in totals) else 1.0
     segments = []
     for gram, scales, sizes in totals:
         mean = scales / max(float(sizes[0]), 1e-300)
         values, vectors = (gram, None) if gram.ndim == 1 else eigh(gram)
-        inverse = 1.0 / (np.outer(mean, np.maximum(values, 0.0)) + problem.alpha)
-        segments.append((inverse, vectors))
-
-    def apply(vector: Floats) -> Floats:
-        out = np.empty_like(vector)
-        start = 0
-        for inverse, vectors in segments:
-            part = vector[start : start + inverse.size].reshape(inverse.shape)
-            if vectors is None:
-                solved = part * inverse
-            else:
-                solved = ((part @ vectors) * inverse) @ vectors.T
-            out[start : start + inverse.size] = solved.ravel()
-            start += inverse.size
-        return out
-
-    return apply
+        modelled = np.outer(mean, np.maximum(values, 0.0)) + problem.alpha
+        segments.append(Segment(modelled, modelled**-exponent, vectors))
+    return Preconditioner(segments)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from ..exceptions import MissingCapability
-from .ascent import Direction, Evaluation, Pairs, moment_scale
+from .ascent import Direction, Evaluation, Pair, moment_scale
 from .primal import PrimalSolver
 from .problem import DualProblem
 
@@ -32,14 +33,14 @@ class Newton(PrimalSolver):
                     f"{type(block.features).__name__} does not have. Use solver='lbfgs'."
                 )
 
-    def directions(self, problem: DualProblem, pairs: Pairs = ()) -> Direction:
+    def directions(self, problem: DualProblem, pairs: Sequence[Pair] = ()) -> Direction:
         return NewtonDirections(problem)
 
 
 class NewtonDirections:
     """(alpha I + sum_m w_m Cov_m)^-1 gradient, Cov_m of the features under block m's marginals."""
 
-    pairs: Pairs = ()
+    pairs: Sequence[Pair] = ()
 
     def __init__(self, problem: DualProblem):
         self._problem = problem

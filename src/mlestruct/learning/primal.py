@@ -8,6 +8,7 @@ surrogates (`majorize`).
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,7 @@ from .ascent import (
     Evaluation,
     Evaluator,
     OutOfTimeError,
-    Pairs,
+    Pair,
     PrimalState,
     climb,
 )
@@ -46,7 +47,7 @@ class PrimalSolver:
         for block in problem.blocks:
             block.structure.require("marginals", f"solver={self.name!r}")
 
-    def directions(self, problem: DualProblem, pairs: Pairs = ()) -> Direction:
+    def directions(self, problem: DualProblem, pairs: Sequence[Pair] = ()) -> Direction:
         """A function from evaluations, in the order they are accepted, to ascent directions.
 
         `pairs` are steps of an earlier run that L-BFGS can start from.
@@ -89,7 +90,7 @@ class PrimalSolver:
 
         with threaded_map(n_jobs, n_blocks) as each:
             result = run(problem, monitor, loop, lambda: current.theta, n_jobs)
-        current.pairs = []  # of this alpha only
+        current.pairs = ()  # of this alpha only
         result.state = current
         return result
 
@@ -99,7 +100,7 @@ class PrimalSolver:
         """Ascend until a stopping rule holds (True) or the ascent stalls (False)."""
 
         earlier = monitor.oracle_calls
-        bundle = DualBundle(problem.target, problem.alpha)
+        bundle = DualBundle(problem.n_features, problem.alpha)
         bundle.add(np.zeros(problem.n_features), 0.0)  # the observed output: its entropy is >= 0
 
         proven = all(block.structure.has_bound for block in problem.blocks)
@@ -156,7 +157,7 @@ class PrimalSolver:
                     return True
                 if at.oracle_gap <= 0.01 * monitor.tolerance:
                     break
-            current.pairs = []
+            current.pairs = ()
         return False
 
     def _stalled(self, gaps: list[float]) -> bool:
