@@ -6,19 +6,22 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from labelling_views import views
+from labelling_views import slack_of, views
 from labellings import (
     Labellings,
     loopy,
     n_components,
 )
 
+from mlestruct.algorithms.pairwise.spanning_trees import even_trees
 from mlestruct.structures import (
     BinaryPairwise,
     PairwiseGraph,
     grid,
     reweighting,
 )
+from mlestruct.structures import rho as rho_module
+from mlestruct.structures.rho import Reweighting
 
 examples = settings(deadline=None, max_examples=30)
 
@@ -101,3 +104,24 @@ def test_rho_splits_into_at_most_one_per_node(drawn, kind):
     if kind == "uniform":
         rank = space.n_nodes - n_components(space.n_nodes, space.edges)
         assert found.rho.sum() == pytest.approx(rank, abs=1e-9)
+
+
+@examples
+@given(loopy(max_nodes=7, n_states=(2, 3)))
+def test_even_trees_bound_log_z_from_above(drawn):
+    space, rng = drawn
+    trees = even_trees(space.n_nodes, space.tail, space.head, 4)
+    graph = PairwiseGraph(space.n_nodes, space.edges)
+    weights = Reweighting(graph, trees.rho, trees.into_tail, trees.into_head)
+    for view in views(space, weights):
+        scores, full = view.draw_scores(rng)
+        found = view.structure.marginals(scores, tol=1e-8)
+        assert found.upper_bound >= space.log_partition(full) - slack_of(full)
+        assert found.upper_bound - found.value < 1e-6 * (1.0 + abs(found.value))
+
+
+def test_decoding_needs_no_spanning_trees(monkeypatch):
+    monkeypatch.setattr(rho_module, "tree_weights", None)
+    structure = BinaryPairwise(PairwiseGraph(3, TRIANGLE))
+    assert structure.has_bound
+    assert structure.best_label(np.array([-1.0, -1.0, -1.0, 2.0, 2.0, 2.0])).tolist() == [1, 1, 1]

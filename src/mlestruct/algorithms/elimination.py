@@ -20,7 +20,7 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.sparse.linalg import splu
+from scipy.sparse.csgraph import connected_components
 
 from . import _elimination_kernels as kernels
 from .edge_lists import half_edges
@@ -91,16 +91,33 @@ def minimum_fill_order(n_nodes: int, tail: Ints, head: Ints, max_width: int) -> 
     return np.array(order + rest, dtype=np.int64)
 
 
-def minimum_degree_places(adjacency: sparse.csr_array) -> Ints:
-    """The place of every node in an order by minimum degree, shape (n_nodes,).
+def minimum_degree_columns(
+    n_nodes: int, tail: Ints, head: Ints, limit: float = np.inf
+) -> tuple[Ints, Ints, Ints] | None:
+    """A minimum-degree order, and the columns of the factor of the matrix it is an order of.
 
-    SciPy offers this order only as part of a factorisation.
+    Parameters
+    ----------
+    limit : of the sum of squared column sizes, which is half the cost of a Cholesky factorisation
+
+    Returns
+    -------
+    (place, ptr, row), or None if the limit is exceeded, after a time in proportion to it
+        place[i] is the place of node i in the order, the first node of a component being the last
+        one there; row[ptr[k]:ptr[k + 1]] are the places of the later neighbours of the node at
+        place k, rising.
     """
-    diagonal = sparse.diags_array(adjacency.sum(axis=1) + 1.0)
-    factor = splu(
-        sparse.csc_array(diagonal - adjacency),
-        permc_spec="MMD_AT_PLUS_A",
-        diag_pivot_thresh=0.0,
-        options={"SymmetricMode": True},
+    ends = np.stack([tail, head], axis=1).astype(np.int64)
+    ptr, half = half_edges(n_nodes, tail, head)
+    links = sparse.coo_array((np.ones(len(tail), np.int8), (tail, head)), (n_nodes, n_nodes))
+    _, component = connected_components(links, directed=False)
+    cost, order, start, members = kernels.minimum_degree(
+        ptr, half % max(len(tail), 1), ends.ravel(), component, np.bincount(component), limit
     )
-    return np.asarray(factor.perm_c, dtype=np.int64)
+    if cost > limit:
+        return None
+    place = np.empty(n_nodes, np.int64)
+    place[order] = np.arange(n_nodes)
+    column = np.repeat(np.arange(n_nodes), np.diff(start))
+    row = place[members[start[0] : start[-1]]]
+    return place, start - start[0], np.sort(column * n_nodes + row) - column * n_nodes

@@ -15,7 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..algorithms.pairwise.spanning_trees import in_tree_polytope, orientation, tree_probabilities
+from ..algorithms.pairwise.spanning_trees import (
+    TreeWeights,
+    even_trees,
+    in_tree_polytope,
+    orientation,
+    tree_weights,
+)
 from .graphs.pairwise import PairwiseGraph
 
 Floats = NDArray[np.float64]
@@ -80,29 +86,50 @@ class RowsAndColumns(Reweighting):
         return self.rho
 
 
+class SpanningTrees(Reweighting):
+    """Shares of edges in spanning trees, found when asked for: decoding does without."""
+
+    is_concave = True
+
+    def __init__(self, graph: PairwiseGraph):
+        self._graph = graph
+
+    @cached_property
+    def _trees(self) -> TreeWeights:
+        ends = _ends(self._graph)
+        return even_trees(*ends, n_trees=1) if self._graph.is_forest else tree_weights(*ends)
+
+    @property
+    def rho(self) -> Floats:  # type: ignore[override]
+        return self._trees.rho
+
+    @property
+    def into_tail(self) -> Floats:  # type: ignore[override]
+        return self._trees.into_tail
+
+    @property
+    def into_head(self) -> Floats:  # type: ignore[override]
+        return self._trees.into_head
+
+
 def reweighting(graph: PairwiseGraph, rho: Any = "auto") -> Reweighting:
     """Make a `Reweighting` from what a user may pass.
 
     rho : "auto", "uniform", float, or array of shape (n_edges,)
-        "uniform": the probability of each edge to be in a random spanning tree (1 on trees).
-        "auto": 1 on forests, 1/2 on full 4-connected grids, otherwise "uniform".
+        "uniform": the share of spanning trees that have an edge, which is 1 on forests. Of all
+        spanning trees where their elimination is cheap, otherwise of trees that use edges evenly.
+        "auto": 1/2 on full 4-connected grids with cycles, otherwise "uniform".
     """
     is_grid = graph.grid_shape is not None
     if isinstance(rho, str):
         if rho not in ("auto", "uniform"):
             raise ValueError(f"rho: expected 'auto', 'uniform', a number or an array, got {rho!r}")
-        if graph.is_forest:
-            values = np.ones(graph.n_edges)
-        elif rho == "auto" and is_grid:
+        if rho == "auto" and is_grid and not graph.is_forest:
             return RowsAndColumns(graph)
-        else:
-            trees = tree_probabilities(*_ends(graph))
-            return Reweighting(graph, trees.rho, trees.into_tail, trees.into_head)
-    elif is_grid and np.ndim(rho) == 0 and rho == 0.5:
+        return SpanningTrees(graph)
+    if is_grid and np.ndim(rho) == 0 and rho == 0.5:
         return RowsAndColumns(graph)
-    else:
-        values = _check(rho, graph.n_edges)
-    ends = _ends(graph)
+    values, ends = _check(rho, graph.n_edges), _ends(graph)
     if not in_tree_polytope(*ends, values):
         warnings.warn(
             "rho lies outside the spanning-tree polytope: the entropy need not be concave, "

@@ -11,9 +11,12 @@ from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 from scipy.sparse.linalg import spsolve
 
 from mlestruct.algorithms.pairwise.spanning_trees import (
+    COST_PER_EDGE,
+    even_trees,
     in_tree_polytope,
     orientation,
     tree_probabilities,
+    tree_weights,
     uniform_scalar,
     violating_nodes,
 )
@@ -219,10 +222,61 @@ def test_long_narrow_graphs_keep_their_precision():
     assert weights.rho[10000] == pytest.approx(1 - 1 / np.sqrt(12), abs=1e-10)
 
 
+def bridges(n, tail, head):
+    """Edges without which there are more components."""
+    n_components, _ = components(n, tail, head)
+    without = [np.delete(np.arange(len(tail)), e) for e in range(len(tail))]
+    return np.array([components(n, tail[k], head[k])[0] > n_components for k in without], bool)
+
+
+@examples
+@given(graphs(), st.integers(1, 40))
+def test_even_trees_lie_in_the_polytope_and_have_every_edge(graph, n_trees):
+    weights = even_trees(*graph, n_trees)
+    check_weights(graph, weights)
+    assert most_overfull(*graph, weights.rho) <= -1 + 1e-12
+    assert (weights.rho > 0).all()
+    assert (weights.rho[bridges(*graph)] == 1).all()
+    again = even_trees(*graph, n_trees)
+    np.testing.assert_array_equal(again.into_head, weights.into_head)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(2, 200), st.floats(0.5, 20), seeds)
+def test_trees_are_added_until_every_edge_is_in_one(n, density, seed):
+    graph = random_graph(n, int(density * n), seed)
+    weights = even_trees(*graph, 1)
+    check_weights(graph, weights)
+    assert (weights.rho > 0).all()
+    assert in_tree_polytope(*graph, weights.rho)
+
+
+@settings(deadline=None, max_examples=40)
+@given(graphs(max_nodes=8))
+def test_shares_of_even_trees_tend_to_those_that_the_densest_part_allows(graph):
+    """The least share of the most even point of the polytope is that of the densest set."""
+    if len(graph[1]) == 0:
+        return
+    n_trees = 400
+    assert even_trees(*graph, n_trees).rho.min() > uniform_scalar(*graph) - 3 / n_trees
+
+
+def test_weights_are_probabilities_unless_elimination_takes_long():
+    for graph in (grid(60, 60), complete(200), random_graph(300, 900, 0)):
+        np.testing.assert_array_equal(tree_weights(*graph).rho, tree_probabilities(*graph).rho)
+    large = random_graph(4000, 12000, 0)
+    weights = tree_weights(*large)
+    check_weights(large, weights)
+    np.testing.assert_array_equal(weights.rho, even_trees(*large).rho)
+    assert in_tree_polytope(*large, weights.rho)
+    assert 4000**3 / len(large[1]) > COST_PER_EDGE  # of a dense elimination
+
+
 @pytest.mark.parametrize("n", [0, 1, 5])
 def test_no_edges(n):
     none = np.zeros(0, dtype=np.int64)
     assert tree_probabilities(n, none, none).rho.shape == (0,)
+    assert tree_weights(n, none, none).rho.shape == even_trees(n, none, none).rho.shape == (0,)
     into_tail, into_head = orientation(n, none, none, np.zeros(0))
     assert into_tail.shape == into_head.shape == (0,)
     assert in_tree_polytope(n, none, none, np.zeros(0))

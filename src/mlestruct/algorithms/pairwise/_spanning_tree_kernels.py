@@ -1,4 +1,4 @@
-"""Kernels of spanning trees: sparse elimination for resistances, flows for the forest polytope.
+"""Kernels of spanning trees: greedy packings, resistances by elimination, flows for the polytope.
 
 Elimination works on the columns of a sparse factor: rows row[ptr[j]:ptr[j+1]] of column j, all
 larger than j and increasing. Eliminating j joins them pairwise, so each of those rows k has all
@@ -31,36 +31,84 @@ Flow = namedtuple(
 
 
 @kernel
-def factor_columns(n, adjacent_ptr, adjacent):
-    """Column pointers and rows of the factor of a symmetric pattern, eliminated in index order."""
-    ptr = np.zeros(n + 1, np.int64)
-    parent = np.full(n, -1)
-    seen = np.full(n, -1)
-    for i in range(n):
-        seen[i] = i
-        for a in range(adjacent_ptr[i], adjacent_ptr[i + 1]):
-            k = adjacent[a]
-            while k < i and seen[k] != i:
-                if parent[k] < 0:
-                    parent[k] = i
-                ptr[k + 1] += 1
-                seen[k] = i
-                k = parent[k]
-    for j in range(n):
-        ptr[j + 1] += ptr[j]
-    row = np.empty(ptr[n], np.int64)
-    end = ptr[:-1].copy()
-    seen[:] = -1
-    for i in range(n):
-        seen[i] = i
-        for a in range(adjacent_ptr[i], adjacent_ptr[i + 1]):
-            k = adjacent[a]
-            while k < i and seen[k] != i:
-                row[end[k]] = i
-                end[k] += 1
-                seen[k] = i
-                k = parent[k]
-    return ptr, row
+def even_forests(n, tail, head, wanted, into_tail, into_head):
+    """Spanning forests, each of the edges that are in the fewest so far; how many there are.
+
+    At least `wanted`, and more until every edge is in one. Edges are taken in the order given where
+    they are in equally many. Each forest is directed away from the first nodes of its trees;
+    into_tail and into_head count the edges by direction.
+    """
+    n_edges = tail.shape[0]
+    order, by_count = np.empty(n_edges, np.int64), np.empty(n_edges, np.int64)
+    count = np.empty(n_edges, np.int64)
+    for e in range(n_edges):
+        order[e], count[e] = e, 0
+    above, first, following = (
+        np.empty(n, np.int64),
+        np.empty(n, np.int64),
+        np.empty(2 * n, np.int64),
+    )
+    chosen, stack = np.empty(n, np.int64), np.empty(n, np.int64)
+    size, n_forests, n_missed = n - 1, 0, n_edges
+    while n_forests < wanted or n_missed > 0:
+        n_forests += 1
+        for v in range(n):
+            above[v], first[v] = v, -1
+        n_chosen = 0
+        for k in range(n_edges):
+            e = order[k]
+            a, b = find(above, tail[e]), find(above, head[e])
+            if a != b:
+                above[a] = b
+                chosen[n_chosen] = e
+                n_chosen += 1
+                if n_chosen == size:
+                    break
+        size = n_chosen
+        for k in range(size):
+            e = chosen[k]
+            count[e] += 1
+            following[2 * k], first[tail[e]] = first[tail[e]], 2 * k
+            following[2 * k + 1], first[head[e]] = first[head[e]], 2 * k + 1
+        for root in range(n):  # first[v] is -2 once v is reached
+            stack[0], n_stack = root, 1 if first[root] > -2 else 0
+            while n_stack > 0:
+                n_stack -= 1
+                v = stack[n_stack]
+                h, first[v] = first[v], -2
+                while h >= 0:
+                    e = chosen[h // 2]
+                    u = tail[e] if h % 2 else head[e]
+                    if first[u] > -2:
+                        if h % 2:
+                            into_tail[e] += 1.0
+                        else:
+                            into_head[e] += 1.0
+                        stack[n_stack] = u
+                        n_stack += 1
+                    h = following[h]
+        at = np.empty(n_forests + 2, np.int64)
+        for c in range(n_forests + 2):
+            at[c] = 0
+        for e in range(n_edges):
+            at[count[e] + 1] += 1
+        n_missed = at[1]
+        for c in range(n_forests):
+            at[c + 1] += at[c]
+        for e in range(n_edges):
+            by_count[at[count[e]]] = e
+            at[count[e]] += 1
+        order, by_count = by_count, order
+    return n_forests
+
+
+@kernel
+def find(above, v):
+    """The representative of a node's set; paths to it are halved."""
+    while above[v] != v:
+        above[v] = above[above[v]]
+        v = above[v]
+    return v
 
 
 @kernel

@@ -105,10 +105,10 @@ class QPBO:
         half = checked_scores("x", x, self.n_nodes)
         if not np.isin(half, _VALUES).all():
             raise ValueError("x must consist of 0, 1/2 and 1, as solve returns it")
+        if not (half == 0.5).any():
+            return half.astype(np.int64)
         best = np.empty(self.n_nodes, np.int64)
         undecided = round_greedily(self._ptr, self._incident, u, w, half, best)
-        if undecided.size == 0:
-            return best
         top = -np.inf
         for start in (best, np.floor(half).astype(np.int64), np.ceil(half).astype(np.int64)):
             score = conditional_modes(self._ptr, self._incident, u, w, undecided, start)

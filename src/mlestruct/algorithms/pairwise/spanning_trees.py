@@ -18,16 +18,23 @@ from scipy import sparse
 from scipy.linalg import lapack
 from scipy.sparse.csgraph import connected_components, reverse_cuthill_mckee
 
-from ..elimination import minimum_degree_places
+from ..elimination import minimum_degree_columns
 from . import _spanning_tree_kernels as kernels
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
+# Sum of squared column sizes of the factor, per edge, up to which resistances are computed. That is
+# about 10 microseconds an edge, a small part of a fit, and admits images and most planar graphs.
+COST_PER_EDGE = 1e4
+# `python -m benchmarks.graphs --trees`: log Z_rho is then within half of the default tolerance of
+# marginals, 1e-3 a node, of what infinitely many trees give.
+N_TREES = 32
+
 
 @dataclass(frozen=True)
 class TreeWeights:
-    """Probability that a random spanning tree has each edge, by the end the edge points into.
+    """The share of spanning trees that have each edge, by the end the edge points into.
 
     Attributes
     ----------
@@ -38,6 +45,14 @@ class TreeWeights:
     rho: Floats
     into_tail: Floats
     into_head: Floats
+
+
+def tree_weights(n_nodes: int, tail: Ints, head: Ints) -> TreeWeights:
+    """`tree_probabilities` where elimination is cheap, otherwise `even_trees`."""
+    columns = minimum_degree_columns(n_nodes, tail, head, COST_PER_EDGE * len(tail))
+    if columns is None:
+        return even_trees(n_nodes, tail, head)
+    return _from_columns(columns, tail, head)
 
 
 def tree_probabilities(n_nodes: int, tail: Ints, head: Ints) -> TreeWeights:
@@ -55,16 +70,31 @@ def tree_probabilities(n_nodes: int, tail: Ints, head: Ints) -> TreeWeights:
     >>> triangle.into_head.round(3)
     array([0.667, 0.667, 0.333])
     """
-    if len(tail) == 0:
-        return TreeWeights(np.zeros(0), np.zeros(0), np.zeros(0))
-    place = _elimination_places(_adjacency(n_nodes, tail, head))
-    t, h = place[tail], place[head]
-    rho, to_root = _resistances(n_nodes, t, h)
-    into_head = np.clip((rho + to_root[h] - to_root[t]) / 2, 0.0, rho)
-    bridge = rho > 1 - 0.5 / n_nodes  # an edge on a cycle of k edges has rho <= 1 - 1/k
-    rho[bridge] = 1.0
-    into_head[bridge] = into_head[bridge].round()
-    return TreeWeights(rho, rho - into_head, into_head)
+    columns = minimum_degree_columns(n_nodes, tail, head)
+    assert columns is not None
+    return _from_columns(columns, tail, head)
+
+
+def even_trees(n_nodes: int, tail: Ints, head: Ints, n_trees: int = N_TREES) -> TreeWeights:
+    """Shares of edges in a greedy packing of spanning trees, in time linear in the edges.
+
+    Each tree is a minimum spanning tree by the number of earlier trees that have an edge, so that
+    shares are as even as dense parts of the graph allow, within about 1 / n_trees (Thorup 2007).
+    There are more than `n_trees` if these leave out an edge. An average of trees lies in the
+    polytope whatever they are.
+
+    Examples
+    --------
+    >>> even_trees(3, np.array([0, 0, 1]), np.array([1, 2, 2]), 3).rho.round(3)
+    array([0.667, 0.667, 0.667])
+    """
+    into = np.zeros((2, len(tail)))
+    # In the order of a list of edges the first trees would be stars or long paths.
+    order = np.random.default_rng(0).permutation(len(tail))
+    count = kernels.even_forests(n_nodes, tail[order], head[order], n_trees, into[0], into[1])
+    into_tail, into_head = np.empty_like(into)
+    into_tail[order], into_head[order] = into / count
+    return TreeWeights(into_tail + into_head, into_tail, into_head)
 
 
 def orientation(n_nodes: int, tail: Ints, head: Ints, rho: Floats) -> tuple[Floats, Floats] | None:
@@ -164,24 +194,23 @@ def _adjacency(n_nodes: int, tail: Ints, head: Ints) -> sparse.csr_array:
     return sparse.csr_array((np.ones(len(rows)), (rows, columns)), shape=(n_nodes, n_nodes))
 
 
-def _elimination_places(adjacency: sparse.csr_array) -> Ints:
-    """Places of nodes in an order of little fill: large components later, their roots last."""
-    n = adjacency.shape[0]
-    if adjacency.nnz > 0.1 * n**2:
-        place = np.argsort(np.argsort(adjacency.sum(axis=1), kind="stable"))
-    else:
-        place = minimum_degree_places(adjacency)
-    _, component = connected_components(adjacency, directed=False)
-    is_root = np.zeros(n, dtype=bool)
-    is_root[np.unique(component, return_index=True)[1]] = True
-    size = np.bincount(component)[component]
-    return np.argsort(np.lexsort([place, is_root, component, size]))
+def _from_columns(columns: tuple[Ints, Ints, Ints], tail: Ints, head: Ints) -> TreeWeights:
+    """Tree probabilities from an order of elimination and the columns of its factor."""
+    if len(tail) == 0:
+        return TreeWeights(np.zeros(0), np.zeros(0), np.zeros(0))
+    place, ptr, row = columns
+    t, h = place[tail], place[head]
+    rho, to_root = _resistances(ptr, row, t, h)
+    into_head = np.clip((rho + to_root[h] - to_root[t]) / 2, 0.0, rho)
+    bridge = rho > 1 - 0.5 / len(place)  # an edge on a cycle of k edges has rho <= 1 - 1/k
+    rho[bridge] = 1.0
+    into_head[bridge] = into_head[bridge].round()
+    return TreeWeights(rho, rho - into_head, into_head)
 
 
-def _resistances(n_nodes: int, tail: Ints, head: Ints) -> tuple[Floats, Floats]:
+def _resistances(ptr: Ints, row: Ints, tail: Ints, head: Ints) -> tuple[Floats, Floats]:
     """Effective resistance of every edge, and of every node to the last one of its component."""
-    adjacency = _adjacency(n_nodes, tail, head)
-    ptr, row = kernels.factor_columns(n_nodes, adjacency.indptr, adjacency.indices)
+    n_nodes = len(ptr) - 1
     keys = np.repeat(np.arange(n_nodes), np.diff(ptr)) * n_nodes + row
     edge = np.searchsorted(keys, np.minimum(tail, head) * n_nodes + np.maximum(tail, head))
     weight = np.zeros(len(row))
