@@ -167,7 +167,7 @@ def test_unconverged_messages_are_reported():
 def test_beliefs_are_marginals_at_the_same_weights():
     for X, Y, options in CASES.values():
         model = learner_of(rho=0.8, **options).fit(X, Y)
-        certified = model.predict_marginals(X, 1e-10, method="auto")
+        certified = model.predict_marginals(X, 1e-13, method="auto")
         for ours, theirs in zip(model.predict_marginals(X, 1e-12), certified, strict=True):
             assert abs(ours - theirs).max() < 1e-6
 

@@ -52,7 +52,9 @@ def test_all_solvers_find_the_same_theta(solver, offset):
     result = solve(problem, solver, Stopping(tol=1e-6, max_iter=20000, max_time=90))
     assert result.converged
     assert result.gap <= 1e-6 * max(1, abs(result.objective))
-    np.testing.assert_allclose(result.theta, reference.theta, atol=1e-3)
+    # P is strongly concave: a gap bounds the distance of theta from the optimum.
+    apart = np.linalg.norm(result.theta - reference.theta)
+    assert apart <= np.sqrt(2.0 * result.gap) + np.sqrt(2.0 * reference.gap)
     assert result.primal <= reference.objective + 1e-9
     assert result.objective >= reference.primal - 1e-9
 
@@ -113,7 +115,7 @@ def test_warm_start_continues_to_the_same_solution(solver):
         problem, solver, Stopping(tol=1e-6, max_iter=20000, max_time=20), warm=start.state
     )
     assert result.converged
-    assert result.gap <= before
+    assert result.gap <= max(before, 1e-6 * max(1, abs(result.objective)))
     if solver in ("fw", "bcfw", "block_marginals"):  # continue from marginals
         assert result.history.dual[0] <= start.objective + 1e-6 * (1 + abs(start.objective))
     else:

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 from scipy.special import xlogy
 
-from mlestruct.algorithms.matching import certified_belief_propagation, newton
-from mlestruct.algorithms.matching._certified_belief_propagation_kernels import bethe_marginals
+from mlestruct.algorithms.matching import newton, oracle
+from mlestruct.algorithms.matching._square_bethe_kernels import bethe_marginals
 from mlestruct.inference import marginals
-from mlestruct.structures import BipartiteGraph, BipartiteMatching
+from mlestruct.structures import BipartiteMatching
 
 examples = settings(deadline=None, max_examples=120)
 
@@ -56,10 +56,10 @@ class Solved:
         self.w, n = w, len(w)
         structure = BipartiteMatching((n, n))
         rows = structure._presolved.rows
-        assert certified_belief_propagation.applies(rows, True)
+        assert oracle._is_square_bethe(rows)
         flat = np.ascontiguousarray(w).ravel().copy()
         kept = flat.copy()
-        self.found = certified_belief_propagation.solve(rows, flat, structure._start, tol)
+        self.found = oracle.Oracle(rows)(flat, np.zeros(n), structure._start, None, tol)
         np.testing.assert_array_equal(flat, kept)
         self.newton = newton.solve(rows, flat, np.zeros(n), structure._start(), None, reference_tol)
         self.tau = self.found.t.reshape(n, n)
@@ -206,18 +206,3 @@ def test_huge_scores_keep_their_certificates(kind, scale):
         # A matching has no entropy, and n (log n) bounds that of any point.
         assert best - slack <= found.upper_bound
         assert best - slack <= found.value <= best + n * np.log(n) + slack
-
-
-@pytest.mark.parametrize(
-    "structure",
-    [
-        BipartiteMatching((1, 1)),
-        BipartiteMatching((3, 3), 0.9),
-        BipartiteMatching((3, 4)),
-        BipartiteMatching((3, 3), 1.0, perfect=False),
-        BipartiteMatching(BipartiteGraph.from_mask(1 - np.eye(3))),
-    ],
-)
-def test_other_problems_are_not_its_own(structure):
-    core = structure._presolved
-    assert not certified_belief_propagation.applies(core.rows, core.edges.is_complete)

@@ -13,7 +13,7 @@ Where to look:
 
 * MAP: `assignment` (bipartite), `fractional` (local polytope), `blossom` (matchings), `b_matching`
   and `integral_b_matching` (capacities above 1).
-* Marginals with certified bounds: `certified_belief_propagation` (rho = 1), `newton` (any rho),
+* Marginals with certified bounds: `oracle` (belief propagation, `newton` where that stalls),
   `edge_dual` (general graphs), `odd_set_dual` with `odd_set_separation` (exact polytope). Without a
   certificate: `belief_propagation`.
 * log Z: `counting` (exactly), `lower_bounds` (from some matchings).

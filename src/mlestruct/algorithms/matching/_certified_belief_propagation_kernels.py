@@ -1,239 +1,335 @@
-"""Belief propagation at rho = 1 with a certificate: n rows matched to n columns, all pairs allowed.
+"""Reweighted belief propagation on a `RowProblem`, in the linear domain, with a certificate.
 
-With weights K = exp(w), a message of a row is r_ij = 1 / (R_i - K_ij s_ij), one over the sum
-R_i = sum_k K_ik s_ik without the term itself, and so for columns. At a fixed point t = K s / R has
-exact row and column sums and t (1 - t) = K / (R_i C_j): log R and log C are the dual variables of
-rows and columns. Off the fixed point t is rounded to exact sums, and with
-q_ij = K_ij / (t (1 - t) R_i C_j)
+With weights K = exp(w), messages of rows r and columns s, and rho_i of a row and rho_j of a column,
 
-    value = P + sum t log q,   upper bound = P + sum_i max_j log q_ij,
-    P = sum log R + sum log C + sum log(1 - t),
+    q_ij = K_ij s_ij^rho_j r_ij^(rho_i - 1),  T_i = single_i + sum_k q_ik,  r_ij = 1 / (T_i - q_ij),
 
-the bound because the entropy is concave and log R, log C are feasible in the dual of the linear
-program that is its tangent. log q >= 1 - 1/q replaces the logarithms in the value, which makes it a
-little smaller.
+and likewise for columns with sums C_j. At a fixed point t = q / T has exact row and column sums and
+is stationary with the prices rho_i (log T_i - 1) of rows and rho_j (log C_j - 1) of columns.
+Sums are kept as their largest term and the rest, so that any term can be left out without
+cancellation. The certificate solves the rows at the prices of the columns (`semidual`): its error
+is quadratic in that of the messages.
 """
 
-from math import exp, inf, log
+from math import exp, inf, log, sqrt
 
 import numpy as np
 
 from ..._compile import kernel
-from .row_problem import TINY
+from ._matrix_balancing_kernels import balance, round_sums
+from ._newton_kernels import column_excess, evaluate, feasibility_tolerance
+from ._semidual_kernels import semidual
 
-FAR = 1.5  # value of 1 / q beyond which 1 - 1/q is too weak a bound of log q
+AIM = 0.02  # errors of marginals go with the root of the gap: a few more sweeps cost little
+LEAST = 1e-280  # of a sum without one term: its reciprocal and products with it are finite
 
 
 @kernel
-def shifted_weights(w, n, rows, cols):
-    """exp(w - rows - cols) with shifts that make the largest weight of each row and column 1.
-
-    weights[0, 0] is 0 if the range of the scores is too wide for products of exponentials.
-    """
-    weights = np.empty((n, n))
-    for i in range(n):
+def scale(rows, w, w_cols, x, y, weights, row_single, col_single):
+    """Weights exp(w - rho_i x_i - rho_j y_j) for given y, x being set to each row's maximum."""
+    ptr, col, n_cols = rows.ptr, rows.col, rows.rho_cols.shape[0]
+    for i in range(ptr.shape[0] - 1):
         high = -inf
-        for j in range(n):
-            high = max(high, w[i * n + j])
-        rows[i] = high
-    cols[:] = -inf
-    for i in range(n):
-        for j in range(n):
-            cols[j] = max(cols[j], w[i * n + j] - rows[i])
-    lowest = 0.0
-    for i in range(n):
-        for j in range(n):
-            weights[i, j] = w[i * n + j] - rows[i] - cols[j]
-            lowest = min(lowest, weights[i, j])
-    if not lowest >= -200.0:  # products of three weights stay above the smallest float
-        weights[0, 0] = 0.0
-        return weights
-    for i in range(n):
-        for j in range(n):
-            weights[i, j] = exp(weights[i, j])
-    return weights
+        for e in range(ptr[i], ptr[i + 1]):
+            j = col[e]
+            high = max(high, w[e] if j == n_cols else w[e] - rows.col_rho[j] * y[j])
+        x[i] = high / rows.row_rho[i]
+        for e in range(ptr[i], ptr[i + 1]):
+            j = col[e]
+            if j == n_cols:
+                row_single[i] = exp(w[e] / rows.row_rho[i] - x[i])
+                weights[e] = 0.0
+            else:
+                weights[e] = exp(w[e] - rows.col_rho[j] * y[j] - high)
+    for j in range(n_cols):
+        if rows.rho_cols[j] > 0.0:
+            col_single[j] = exp(min(w_cols[j] / rows.col_rho[j] - y[j], 600.0))
 
 
 @kernel
-def sweep(weights, s, terms, largest, rest, watch):
-    """One sweep of all messages, s in place; returns the largest relative change of s if `watch`.
+def column_maxima(rows, w, w_cols, y):
+    """y such that, after the rows' maxima are taken out, the largest weight of a column is 1."""
+    ptr, col, n_cols = rows.ptr, rows.col, rows.rho_cols.shape[0]
+    y[:] = -inf
+    for j in range(n_cols):
+        if rows.rho_cols[j] > 0.0:
+            y[j] = w_cols[j]
+    for i in range(ptr.shape[0] - 1):
+        high = -inf
+        for e in range(ptr[i], ptr[i + 1]):
+            high = max(high, w[e])
+        for e in range(ptr[i], ptr[i + 1]):
+            if col[e] < n_cols:
+                y[col[e]] = max(y[col[e]], w[e] - high)
+    for j in range(n_cols):
+        y[j] = y[j] / rows.col_rho[j] if y[j] > -inf else 0.0
 
-    A sum is stored as its largest term and the rest, so that any term can be left out without
-    cancellation. On return the columns' sums are largest + rest.
+
+@kernel
+def power(x, p):
+    """x ** p for 0 <= p <= 1/2."""
+    if p == 0.0:
+        return 1.0
+    return sqrt(x) if p == 0.5 else exp(p * log(x))
+
+
+@kernel
+def power_near(x, p, known_x, known_power):
+    """x ** p, by a series where x is close to `known_x`, of which the power is known."""
+    d = x / known_x - 1.0
+    if abs(d) > 0.02 or p == 0.5:
+        return power(x, p)
+    series = 1.0 + 0.2 * (p - 4.0) * d  # the next term is below 1e-12
+    series = 1.0 + 0.25 * (p - 3.0) * d * series
+    series = 1.0 + (p - 2.0) * d / 3.0 * series
+    series = 1.0 + 0.5 * (p - 1.0) * d * series
+    return known_power * (1.0 + p * d * series)
+
+
+@kernel
+def messages_of(
+    rows, t, terms, weights, row_factor, col_factor, row_other, col_other, x, row_single
+):
+    """Messages at a fixed point with marginals t: r = 1 / (T (1 - t)), s = 1 / (1 - t)."""
+    ptr, col, n_cols = rows.ptr, rows.col, rows.rho_cols.shape[0]
+    for i in range(ptr.shape[0] - 1):
+        start, stop = ptr[i], ptr[i + 1]
+        k = start
+        for e in range(start, stop):
+            if t[e] > t[k]:
+                k = e
+        rest = 0.0
+        for e in range(start, stop):
+            if e != k:
+                rest += t[e]
+        total = row_single[i]
+        for e in range(start, stop):
+            j = col[e]
+            if j == n_cols:
+                continue
+            other = max(rest if e == k else 1.0 - t[e], LEAST)
+            row_other[e] = other
+            col_other[e] = other
+            row_factor[e] = power(other, 1.0 - rows.row_rho[i])
+            col_factor[e] = power(other, 1.0 - rows.col_rho[j])
+            terms[e] = weights[e] * col_factor[e] / other
+            total += terms[e] * row_factor[e]
+        # The row's maximum in x is replaced by its sum, so that T is about 1.
+        x[i] += log(total)
+        row_single[i] /= total
+        shrink = exp(-rows.row_rho[i] * log(total))
+        for e in range(start, stop):
+            weights[e] *= shrink
+            terms[e] *= shrink
+
+
+@kernel
+def sweep(
+    rows, singles, plain, complete, weights, terms, row_factor, col_factor, row_single, col_single,
+    row_other, col_other, row_sum, col_sum, largest, rest,
+):  # fmt: skip
+    """One sweep: all messages of rows, then all of columns.
+
+    `singles` is 1 if the last entry of every row is that of staying single, else 0.
+    On entry and on return terms = K s^rho_j. `row_factor` = r^(rho_i - 1) and `col_factor` =
+    s^(rho_j - 1) are 1 and not used if `plain` (rho = 1). Returns the sum of the squares of the
+    relative changes of all T and C.
     """
-    n = weights.shape[0]
-    largest[:] = 0.0
-    rest[:] = 0.0
-    for i in range(n):
-        row_largest = 0.0
-        row_rest = 0.0
-        for j in range(n):
-            terms[i, j] = weights[i, j] * s[i, j]
-        for j in range(n):
-            row_rest += min(terms[i, j], row_largest)
-            row_largest = max(terms[i, j], row_largest)
-        for j in range(n):
-            others = row_rest - terms[i, j] + row_largest
-            others = row_rest if terms[i, j] == row_largest else others
-            terms[i, j] = weights[i, j] / others
-        for j in range(n):
-            rest[j] += min(terms[i, j], largest[j])
-            largest[j] = max(terms[i, j], largest[j])
+    ptr, col = rows.ptr, rows.col
+    n_cols = col_sum.shape[0]
     change = 0.0
-    for i in range(n):
-        for j in range(n):
-            others = rest[j] - terms[i, j] + largest[j]
-            terms[i, j] = rest[j] if terms[i, j] == largest[j] else others
-        if watch:
-            for j in range(n):
-                change = max(change, abs(s[i, j] * terms[i, j] - 1.0))
-        for j in range(n):
-            s[i, j] = 1.0 / terms[i, j]
+    for j in range(n_cols):
+        largest[j] = col_single[j]
+        rest[j] = 0.0
+    for i in range(ptr.shape[0] - 1):
+        start, stop = ptr[i], ptr[i + 1] - singles
+        if not plain:
+            for e in range(start, stop):
+                terms[e] *= row_factor[e]
+        top = row_single[i]
+        others = 0.0
+        for e in range(start, stop):
+            others += min(terms[e], top)
+            top = max(terms[e], top)
+        step = (top + others) / row_sum[i] - 1.0
+        change += step * step
+        row_sum[i] = top + others
+        if plain:
+            for e in range(start, stop):
+                other = others - terms[e] + top
+                other = others if terms[e] == top else other
+                terms[e] = weights[e] / max(other, LEAST)
+        else:
+            p = 1.0 - rows.row_rho[i]
+            for e in range(start, stop):
+                other = others if terms[e] == top else others - terms[e] + top
+                other = max(other, LEAST)
+                row_factor[e] = power_near(other, p, row_other[e], row_factor[e])
+                row_other[e] = other
+                terms[e] = weights[e] * row_factor[e] / other * col_factor[e]
+        if complete:
+            for j in range(n_cols):
+                rest[j] += min(terms[start + j], largest[j])
+                largest[j] = max(terms[start + j], largest[j])
+        else:
+            for e in range(start, stop):
+                j = col[e]
+                rest[j] += min(terms[e], largest[j])
+                largest[j] = max(terms[e], largest[j])
+    for j in range(n_cols):
+        step = (largest[j] + rest[j]) / col_sum[j] - 1.0
+        change += step * step
+        col_sum[j] = largest[j] + rest[j]
+    for i in range(ptr.shape[0] - 1):
+        start, stop = ptr[i], ptr[i + 1] - singles
+        if plain and complete:
+            for j in range(n_cols):
+                e = start + j
+                other = rest[j] - terms[e] + largest[j]
+                other = rest[j] if terms[e] == largest[j] else other
+                terms[e] = weights[e] / max(other, LEAST)
+            continue
+        for e in range(start, stop):
+            j = col[e]
+            other = rest[j] if terms[e] == largest[j] else rest[j] - terms[e] + largest[j]
+            other = max(other, LEAST)
+            if plain:
+                terms[e] = weights[e] / other
+            else:
+                p = 1.0 - rows.col_rho[j]
+                col_factor[e] = power_near(other, p, col_other[e], col_factor[e])
+                col_other[e] = other
+                terms[e] = weights[e] * col_factor[e] / other
     return change
 
 
 @kernel
-def certify(weights, s, col_sums, t, terms):
-    """(value, upper bound) at t = K s / R rounded to exact sums; t is written.
-
-    Both are without the shifts of the weights. Where every row has a marginal above 1/2, these form
-    a matching; at rho = 1 it can be the optimum, so its score is a candidate for the value.
-    """
-    n = weights.shape[0]
-    row_sums = np.empty(n)
-    filled = np.zeros(n)
-    for i in range(n):
+def beliefs(rows, terms, row_factor, row_single, t):
+    """The rows' beliefs t = q / T at the present messages."""
+    ptr, n_cols = rows.ptr, rows.rho_cols.shape[0]
+    for i in range(ptr.shape[0] - 1):
         total = 0.0
-        for j in range(n):
-            terms[i, j] = weights[i, j] * s[i, j]
-            total += terms[i, j]
-        row_sums[i] = total
-        for j in range(n):
-            terms[i, j] /= total
-        for j in range(n):
-            filled[j] += terms[i, j]
-    # Column sums above 1 are scaled down to 1; then a rank-one term adds what the sums lack.
-    for j in range(n):
-        filled[j] = 1.0 / max(filled[j], 1.0)
-    row_lacks = np.empty(n)
-    col_lacks = np.ones(n)
-    total_lack = 0.0
-    for i in range(n):
-        kept = 0.0
-        for j in range(n):
-            terms[i, j] *= filled[j]
-            kept += terms[i, j]
-        for j in range(n):
-            col_lacks[j] -= terms[i, j]
-        row_lacks[i] = max(1.0 - kept, 0.0)
-        total_lack += row_lacks[i]
-    for j in range(n):
-        col_lacks[j] = max(col_lacks[j], 0.0) / max(total_lack, 1e-300)
-    prices = 0.0
-    mean = 0.0
-    most = 0.0
-    vertex = 0.0
-    for i in range(n):
-        largest = 0.0
-        best = 0
-        for j in range(n):
-            terms[i, j] += row_lacks[i] * col_lacks[j]
-            if terms[i, j] > largest:
-                largest = terms[i, j]
-                best = j
-        rest = 1.0 - largest
-        if largest > 0.5:
-            rest = 0.0
-            for j in range(n):
-                if j != best:
-                    rest += terms[i, j]
-            rest = max(rest, TINY)
-            vertex += log(weights[i, best])
-        else:
-            vertex = -inf
-        product = 1.0
-        top = 0.0
-        odd = 0.0
-        row_mean = 0.0
-        for j in range(n):
-            x = terms[i, j]
-            t[i * n + j] = x
-            others = rest if j == best else 1.0 - x
-            product *= 1.0 if j == best else others  # never below 1/4
-            inverse = x * others * row_sums[i] * col_sums[j] / weights[i, j]  # 1 / q
-            top = max(top, 1.0 / inverse)
-            row_mean += x * (1.0 - inverse)
-            odd = max(odd, inverse)
-        if odd > FAR:
-            row_mean = sharper_mean(weights[i], terms[i], best, rest, row_sums[i], col_sums)
-        mean += row_mean
-        prices += log(product) + log(rest) + log(row_sums[i]) + log(col_sums[i])
-        most += log(top)
-    value = prices + mean
-    if vertex > value:
-        for i in range(n):
-            for j in range(n):
-                t[i * n + j] = 1.0 if terms[i, j] > 0.5 else TINY
-        value = vertex
-    return value, max(prices + most, value)
+        for e in range(ptr[i], ptr[i + 1]):
+            t[e] = row_single[i] if rows.col[e] == n_cols else terms[e] * row_factor[e]
+            total += t[e]
+        for e in range(ptr[i], ptr[i + 1]):
+            t[e] /= total
 
 
 @kernel
-def sharper_mean(weights, t, best, rest, row_sum, col_sums):
-    """A lower bound of a row's sum of t log q, with logarithms where q is far below 1."""
-    mean = 0.0
-    for j in range(t.shape[0]):
-        others = rest if j == best else 1.0 - t[j]
-        inverse = t[j] * others * row_sum * col_sums[j] / weights[j]
-        mean += t[j] * (-log(inverse) if inverse > FAR else 1.0 - inverse)
-    return mean
+def certify(rows, complete, w, w_cols, prices, hint, tol, t, z):
+    """(value, upper bound) at given column prices.
 
-
-@kernel
-def bethe_marginals(w, n, tol, max_sweeps, t, prices):
-    """Marginals at rho = 1 of n rows and n >= 2 columns, by sweeps and to a gap of `tol`.
-
-    Writes t of shape (n * n,) and the columns' prices (n + 1,). Returns (value, upper bound,
-    sweeps). Where messages leave the range of floats the value is -inf, and t and prices are
-    meaningless. Sweeps end early if their rate of convergence will not reach `tol` in time.
+    t and z become feasible: the rows' maximisers at these prices, with the columns' sums rounded.
+    The value is -inf where that fails.
     """
-    rows = np.empty(n)
-    cols = np.empty(n)
-    weights = shifted_weights(w, n, rows, cols)
-    if weights[0, 0] == 0.0:
-        return -inf, inf, 0
-    s = np.ones((n, n))
-    terms = np.empty((n, n))
-    largest = np.empty(n)
-    rest = np.empty(n)
-    wanted = tol
-    look = 4  # the sweep of the next certificate, which costs as much as two or three sweeps
+    rho_cols = rows.rho_cols
+    n_cols = rho_cols.shape[0]
+    bound = semidual(rows, w, w_cols, prices, hint, 0.1 * tol, t)
+    if not bound < inf:
+        return -inf, inf
+    for j in range(n_cols):
+        if rho_cols[j] > 0.0:
+            z[j] = exp(min((w_cols[j] - prices[j]) / rho_cols[j] - 1.0, 0.0))
+    worst = round_sums(rows, t, z, complete)
+    if worst > 1e-13:
+        balance(rows, t, z, 1e-13, 10)
+    largest = np.empty(rows.ptr.shape[0] - 1, np.int64)
+    log_t = np.empty_like(t)
+    log_rest = np.zeros_like(t)
+    value, size = evaluate(rows, w, w_cols, t, z, largest, log_t, log_rest)
+    excess = np.empty(n_cols + 1)
+    column_excess(rows, t, z, largest, excess)
+    residual = 0.0
+    for j in range(n_cols):
+        residual += abs(excess[j]) * (1.0 + abs(prices[j]))
+    if not residual <= feasibility_tolerance(size):
+        return -inf, bound
+    value -= residual
+    return value, max(bound, value)
+
+
+@kernel
+def propagate(rows, complete, w, w_cols, warm, tol, max_sweeps, t, z, prices):
+    """Marginals by sweeps, to a certified gap of `tol`: returns (value, upper bound, sweeps).
+
+    With `warm`, t and prices hold those of similar scores. Sweeps end early where at their rate of
+    convergence `max_sweeps` would not be enough.
+    """
+    n, n_cols, n_entries = rows.ptr.shape[0] - 1, rows.rho_cols.shape[0], w.shape[0]
+    x = np.empty(n)
+    y = np.empty(n_cols)
+    row_single = np.zeros(n)
+    col_single = np.zeros(n_cols)
+    weights = np.empty(n_entries)
+    singles = 1 if n and rows.col[rows.ptr[1] - 1] == n_cols else 0
+    plain = True
+    for i in range(n):
+        plain = plain and rows.row_rho[i] == 1.0
+    for j in range(n_cols):
+        plain = plain and rows.col_rho[j] == 1.0
+    row_factor = np.ones(n_entries)
+    col_factor = np.ones(n_entries)
+    row_other = np.ones(n_entries)  # the sums of which the factors are powers
+    col_other = np.ones(n_entries)
+    if warm:
+        for j in range(n_cols):
+            y[j] = prices[j] / rows.col_rho[j] + 1.0
+        scale(rows, w, w_cols, x, y, weights, row_single, col_single)
+        terms = np.zeros(n_entries)
+        messages_of(
+            rows, t, terms, weights, row_factor, col_factor, row_other, col_other, x, row_single
+        )
+    else:
+        column_maxima(rows, w, w_cols, y)
+        scale(rows, w, w_cols, x, y, weights, row_single, col_single)
+        terms = weights.copy()
+    row_sum = np.ones(n)
+    col_sum = np.ones(n_cols)
+    largest = np.empty(n_cols)
+    rest = np.empty(n_cols)
+    hint = np.empty(n_entries)
+    new_t = np.empty(n_entries)
+    new_z = np.ones(n_cols)
+    new_prices = np.zeros(n_cols + 1)
+    best = -inf
+    bound = inf
     before = inf
+    early = inf  # the change at half the present number of sweeps
+    factor = 1.0
     sweeps = 0
     while True:
         sweeps += 1
-        watch = sweeps <= 4 or sweeps % 4 == 0 or sweeps >= max_sweeps
-        change = sweep(weights, s, terms, largest, rest, watch)
-        if not watch:
-            continue
+        change = sweep(
+            rows, singles, plain, complete, weights, terms, row_factor, col_factor, row_single,
+            col_single, row_other, col_other, row_sum, col_sum, largest, rest,
+        )  # fmt: skip
         if not change < inf:
-            return -inf, inf, sweeps
+            return best, bound, sweeps
+        # Errors shrink by the factor `rate` per sweep: what is left of a price is the sum of all
+        # later changes, and the gap is about half the sum of their squares.
+        rate = min(sqrt(change / before), 0.999) if before > 0.0 else 0.0
+        before = change
+        expected = factor * 0.5 * change * (rate / (1.0 - rate)) ** 2
         last = sweeps >= max_sweeps
-        if sweeps == look:
-            if sweeps >= 32 and n * change > wanted:  # before, the rate is not asymptotic
-                rate = 2.0 * log(max(before / change, 1.0)) / sweeps  # over the second half
-                last = last or (max_sweeps - sweeps) * rate < log(n * change / wanted)
-            before = change
-        if n * change <= wanted or sweeps == look or last:
-            look = 2 * sweeps if sweeps == look else look
-            col_sums = largest + rest
-            value, bound = certify(weights, s, col_sums, t, terms)
-            if bound - value <= tol or last or n * change < 1e-14:
+        if sweeps >= 16 and (sweeps & (sweeps - 1)) == 0:
+            if sweeps >= 32 and expected > tol:
+                gain = log(max(early / change, 1.0)) / (0.5 * sweeps)
+                last = last or (max_sweeps - sweeps) * gain < log(expected / tol)
+            early = change
+        if sweeps > 1 and (expected <= AIM * tol or last):
+            for j in range(n_cols):
+                new_prices[j] = rows.col_rho[j] * (log(max(col_sum[j], LEAST)) + y[j] - 1.0)
+            beliefs(rows, terms, row_factor, row_single, hint)
+            value, upper = certify(rows, complete, w, w_cols, new_prices, hint, tol, new_t, new_z)
+            if upper < bound:
+                bound = upper
+                prices[:] = new_prices
+            if value > best:
+                best = value
+                t[:] = new_t
+                z[:] = new_z
+            if bound - best <= tol or last or change < 1e-28:
                 break
-            if n * change <= wanted:
-                wanted *= 0.1
-    shift = 0.0
-    for j in range(n):
-        prices[j] = log(col_sums[j]) + cols[j]
-        shift += rows[j] + cols[j]
-    return value + shift, bound + shift, sweeps
+            factor *= min(max(2.0 * (bound - best) / tol, 2.0), 100.0)
+    return best, bound, sweeps

@@ -55,7 +55,8 @@ def solve_row(rows, w, prices, start, stop, k, complement, tol, s, log_t, t):
 
     Entry `k` is eliminated (1 minus the others), so one scalar equation in the row multiplier u
     remains, monotone because the row's entropy is concave on the simplex. `complement` is a guess
-    of 1 - t[k] (0: none); `s` is work space. Fills t, log_t; returns a proven upper bound of the
+    of 1 - t[k], and t holds guesses of the other entries (complement = 0: none); `s` is work
+    space. Fills t, log_t; returns a proven upper bound of the
     maximum, value + (max gradient - mean gradient), which holds at any point of the simplex and is
     within about `tol` of the maximum here.
     """
@@ -68,7 +69,11 @@ def solve_row(rows, w, prices, start, stop, k, complement, tol, s, log_t, t):
     for e in range(start, stop):
         s[e] = w[e] - prices[col[e]] - a[e] - c[e]
         shift = max(shift, s[e])
+    shifted = inf  # the change of u since the last solve for log_t
     if complement > 0.0 and complement < 1.0:
+        shifted = 0.0
+        for e in range(start, stop):
+            log_t[e] = log(max(t[e], TINY))
         u = s[k] - a[k] * log(1.0 - complement) - c[k] * log(complement)
     else:
         total = 0.0
@@ -82,7 +87,6 @@ def solve_row(rows, w, prices, start, stop, k, complement, tol, s, log_t, t):
     high = inf
     mass = 0.0
     at = u
-    shifted = inf  # the change of u since the last solve for log_t
     for _ in range(80):
         mass = 0.0
         spread = 0.0
@@ -118,9 +122,11 @@ def solve_row(rows, w, prices, start, stop, k, complement, tol, s, log_t, t):
             else:
                 # Follow the entry's curve, then correct by Newton steps.
                 te = t[e]
-                slope = max(a[e] - c[e] * te / (1.0 - te), 1e-9)
-                x = min(log_t[e] - shifted / slope, -1e-9)
-                te = exp(x)
+                x = log_t[e]
+                if shifted != 0.0:
+                    slope = max(a[e] - c[e] * te / (1.0 - te), 1e-9)
+                    x = min(x - shifted / slope, -1e-9)
+                    te = exp(x)
                 for _ in range(3):
                     slope = max(a[e] - c[e] * te / (1.0 - te), 1e-9)
                     step = (s[e] - u - a[e] * x - c[e] * log_complement(te)) / slope
@@ -233,6 +239,7 @@ def semidual(rows, w, w_cols, prices, hint, tol, t):
         rest = 0.0
         if likely == k:
             for e in range(start, stop):
+                t[e] = hint[e]
                 if e != k:
                     rest += hint[e]
         best = solve_row(rows, w, prices, start, stop, k, rest, row_tol, s, log_t, t)

@@ -36,6 +36,7 @@ class Solution:
     value: float
     upper_bound: float
     iterations: int
+    stalled: bool = False  # belief propagation did not reach the tolerance
 
 
 def price_bound(
@@ -114,13 +115,18 @@ def solve(
     return cold
 
 
+def first_damping(rows: RowProblem) -> float:
+    """The damping of the curvature at which Newton starts."""
+    return 0.1 if rows.c.size and rows.c.max() > SAFE_C else 0.0
+
+
 def _cold(
     rows: RowProblem, w: Floats, w_cols: Floats, start: tuple[Floats, Floats], tol: float
 ) -> Solution:
     """From the interior point, through falling temperatures if the scores have a wide range."""
     t, z = start[0].copy(), start[1].copy()
     prices = np.zeros(rows.rho_cols.shape[0] + 1)
-    damping = 0.1 if rows.c.size and rows.c.max() > SAFE_C else 0.0
+    damping = first_damping(rows)
     lowest = min(w.min(), w_cols.min(initial=0.0)) if w.size else 0.0
     highest = max(w.max(), w_cols.max(initial=0.0)) if w.size else 0.0
     temperature = (highest - lowest) / WIDE

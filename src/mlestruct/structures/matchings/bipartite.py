@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...algorithms.gumbel import GumbelNoise, components
-from ...algorithms.matching import assignment, certified_belief_propagation, newton
+from ...algorithms.matching import assignment, newton
 from ...algorithms.matching.swap_chain import swaps_pay
 from ...labels import check_partners
 from ..contract import BeliefMarginals, Bounds, Decoding, Marginals, Vertex
@@ -234,19 +234,14 @@ class BipartiteMatching(MatchingFamily):
         if is_wide(scores):
             found = reduced_marginals(self, scores, warm, tol)
             if found is not None:
-                return cap_bound(self, scores, found)
-        return cap_bound(self, scores, self.direct_marginals(scores, warm, tol))
+                return cap_bound(self, scores, found, tol)
+        return cap_bound(self, scores, self.direct_marginals(scores, warm, tol), tol)
 
     def direct_marginals(self, scores: Floats, warm: Any, tol: float) -> Marginals:
         """Marginals of scores of any spread, without reducing them."""
         core = self._presolved
         constant = float(scores @ core.fixed)
-        if warm is None and core.allows_certified_bp:
-            found = certified_belief_propagation.solve(core.rows, scores, self._start, tol)
-        else:
-            found = newton.solve(
-                core.rows, core.entries(scores), core.columns(scores), self._start(), warm, tol
-            )
+        found = core.oracle(core.entries(scores), core.columns(scores), self._start, warm, tol)
         tau = core.coordinates(found.t, found.z)
         if not np.isfinite(found.value):
             # Newton found no feasible point; the best matching is one, and its score a valid value.

@@ -57,6 +57,17 @@ class LocalMatching(MatchingSpace):
         return self._varying[0].n_nodes <= newton.SMALL_LIMIT
 
     @cached_property
+    def _passes_messages(self) -> bool:
+        """Whether belief propagation on the double cover comes first: sparse, rho above 1/2."""
+        graph, nodes, _ = self._varying
+        return bool(
+            self._has_cover
+            and graph.n_edges
+            and not graph.is_complete
+            and (self._edge_rho[nodes] > 0.5).all()
+        )
+
+    @cached_property
     def _problem(self) -> edge_dual.EdgeProblem:
         """The varying part, for the edge dual."""
         graph, nodes, _ = self._varying
@@ -112,14 +123,14 @@ class LocalMatching(MatchingSpace):
         if warm is None and self._has_cover and is_wide(scores):
             found = reduced_marginals(self, scores, None, tol)
             if found is not None:
-                return cap_bound(self, scores, found)
-        return cap_bound(self, scores, self.direct_marginals(scores, warm, tol))
+                return cap_bound(self, scores, found, tol)
+        return cap_bound(self, scores, self.direct_marginals(scores, warm, tol), tol)
 
     def direct_marginals(self, scores: Floats, warm: Any, tol: float) -> Marginals:
         """Marginals of scores of any spread, without reducing them."""
         constant = float(scores @ self.fixed)
         covered = isinstance(warm, newton.Solution)
-        if not covered or not self._is_small:
+        if not self._passes_messages and not (covered and self._is_small):
             known = warm if isinstance(warm, edge_dual.EdgeSolution) else None
             found = edge_dual.solve(
                 self._problem, self._edges(scores), self._singles(scores),
@@ -160,8 +171,8 @@ class LocalMatching(MatchingSpace):
         assert core is not None
         counts = np.diff(core.rows.ptr)
         start = np.repeat(1.0 / np.maximum(counts, 1), counts), np.where(core.free, 0.5, 1.0)
-        found = newton.solve(
-            core.rows, core.entries(scores), core.columns(scores), start, warm, 2.0 * tol
+        found = core.oracle(
+            core.entries(scores), core.columns(scores), lambda: start, warm, 2.0 * tol
         )
         tau, value = self._folded(core, found.t, found.z), 0.5 * found.value
         if not np.isfinite(value):

@@ -14,7 +14,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ...algorithms.matching import certified_belief_propagation, newton
+from ...algorithms.matching import newton
+from ...algorithms.matching.oracle import Oracle
 from ...algorithms.matching.row_problem import RowProblem
 from ...exceptions import InfeasibleError
 from ..contract import Marginals, Vertex
@@ -73,11 +74,9 @@ class PresolvedMatching:
         return bool(same and not self.any_free and not self._is_single.any())
 
     @cached_property
-    def allows_certified_bp(self) -> bool:
-        """Whether certified belief propagation applies: rho = 1, square, complete."""
-        return self.plain and certified_belief_propagation.applies(
-            self.rows, self.edges.is_complete
-        )
+    def oracle(self) -> Oracle:
+        """The marginal oracle of `rows`."""
+        return Oracle(self.rows)
 
     def solution(self, found: Marginals) -> newton.Solution:
         """The `newton.Solution` of `found`, rebuilt from tau if `found.warm` is not one."""
@@ -187,25 +186,28 @@ def _covering(
         fixed[layout.col_single + np.flatnonzero(found.col_always_single)] = 1.0
     c = rho_rows[graph.row] + rho_cols[graph.col] - 1.0
     rho = np.where(found.col_never_single, 0.0, rho_cols)
-    kept = np.arange(graph.n_cols)
+    kept_rows, kept = np.arange(graph.n_rows), np.arange(graph.n_cols)
     if found.any:
-        graph, kept, keep = _without_fixed(graph, found)
-        c, order, rho = c[keep], order[keep], rho[kept]
-    rows = RowProblem(graph.ptr, graph.col, np.ones(graph.n_edges), np.ascontiguousarray(c), rho)
+        graph, kept_rows, kept, keep = _without_fixed(graph, found)
+        c, order = c[keep], order[keep]
+    rows = RowProblem(
+        graph.ptr, graph.col, np.ones(graph.n_edges), np.ascontiguousarray(c), rho[kept],
+        rho_rows[kept_rows], rho_cols[kept],
+    )  # fmt: skip
     return PresolvedMatching(rows, graph, order, layout.col_single + kept, fixed)
 
 
 def _without_fixed(
     graph: BipartiteGraph, fixed: FixedEdges
-) -> tuple[BipartiteGraph, Ints, NDArray[np.bool_]]:
-    """The graph of edges that vary, the columns that have one, and which edges vary."""
+) -> tuple[BipartiteGraph, Ints, Ints, NDArray[np.bool_]]:
+    """The graph of edges that vary, the rows and columns that have one, and which edges vary."""
     keep = ~(fixed.edge_never | fixed.edge_always)
     rows, new_row = np.unique(graph.row[keep], return_inverse=True)
     cols, new_col = np.unique(graph.col[keep], return_inverse=True)
     counts = np.bincount(new_row, minlength=rows.shape[0])
     ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     core = BipartiteGraph(rows.shape[0], cols.shape[0], ptr, new_col.astype(np.int64))
-    return core, cols, keep
+    return core, rows, cols, keep
 
 
 def _with_singles(
@@ -220,6 +222,8 @@ def _with_singles(
         np.insert(graph.col, at, m),
         np.insert(np.ones(graph.n_edges), at, rho_rows),
         np.insert(c, at, 0.0),
+        rho_cols,
+        rho_rows,
         rho_cols,
     )
     source = np.insert(np.arange(graph.n_edges), at, layout.row_single + np.arange(n))

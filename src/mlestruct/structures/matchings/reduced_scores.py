@@ -51,12 +51,12 @@ def is_wide(scores: Floats) -> bool:
     return bool(scores.size and scores.max() - scores.min() > 150.0)
 
 
-def cap_bound(structure: PricedMatching, scores: Floats, found: Marginals) -> Marginals:
-    """`found`, a loose upper bound replaced by the best score plus the largest entropy.
+def cap_bound(structure: PricedMatching, scores: Floats, found: Marginals, tol: float) -> Marginals:
+    """`found`, an upper bound far above what was asked for replaced by a simple one.
 
     log Z_rho <= max <scores, tau> + max H = the best score + log Z_rho at scores of 0.
     """
-    if not found.gap > 1.0:
+    if not found.gap > max(1.0, tol):
         return found
     zero = structure.direct_marginals(np.zeros_like(scores), None, 1e-3).upper_bound
     cap = float(structure.decode(scores).score) + zero

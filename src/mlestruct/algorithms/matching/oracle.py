@@ -1,0 +1,208 @@
+"""The marginal oracle of matchings: tau maximising <w, tau> + H_rho(tau), with a certificate.
+
+Any rho in [1/2, 1], dense or sparse, with or without single nodes. The problem falls apart into
+connected components. Belief propagation with certified bounds solves each part; where it converges
+slowly or not at all, Newton (`newton`) continues from its marginals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import newton
+from ._certified_belief_propagation_kernels import propagate
+from ._newton_kernels import LEAST_DAMPING
+from ._square_bethe_kernels import bethe_marginals
+from .newton import SMALL_LIMIT, Solution, first_damping
+from .row_problem import TINY, Part, RowProblem, split
+
+Floats = NDArray[np.float64]
+Start = Callable[[], tuple[Floats, Floats]]
+
+PART_ROWS = 500  # components of fewer rows share a part: a call for each would cost more
+SWEEPS = 300  # take about as long as Newton from an interior point
+MANY_SWEEPS = 3000  # the same in sparse problems, where Newton solves its systems by iteration
+
+
+@dataclass(frozen=True)
+class Oracle:
+    """The oracle of one problem."""
+
+    rows: RowProblem
+
+    @cached_property
+    def parts(self) -> list[Part]:
+        return split(self.rows, PART_ROWS)
+
+    @cached_property
+    def has_messages(self) -> bool:
+        """Whether the entropy is that of the nodes' rho, as messages assume."""
+        rows = self.rows
+        row_rho = np.repeat(rows.row_rho, np.diff(rows.ptr))
+        edge = rows.col < rows.rho_cols.shape[0]
+        free = rows.rho_cols > 0
+        return bool(
+            np.array_equal(rows.c[edge], row_rho[edge] + rows.col_rho[rows.col[edge]] - 1.0)
+            and np.array_equal(rows.a[~edge], row_rho[~edge])
+            and np.array_equal(rows.rho_cols[free], rows.col_rho[free])
+        )
+
+    def __call__(
+        self, w: Floats, w_cols: Floats, start: Start, warm: Solution | None, tol: float
+    ) -> Solution:
+        """Marginals at scores (w, w_cols) to a certified gap of `tol`, or as close as it gets.
+
+        `start` makes an interior point (t, z) for Newton; `warm` is a solution of similar scores.
+        """
+        if warm is not None and warm.t.shape != w.shape:
+            raise ValueError(f"warm start of {warm.t.shape[0]} entries for {w.shape[0]}")
+        if not self.has_messages:
+            return newton.solve(self.rows, w, w_cols, start(), warm, tol)
+        return _all(self.parts, w, w_cols, start, warm, tol)
+
+
+def _all(
+    parts: list[Part], w: Floats, w_cols: Floats, start: Start, warm: Solution | None, tol: float
+) -> Solution:
+    """All parts of a problem, each with its share of the tolerance."""
+    if len(parts) == 1:
+        return _one(parts[0], w, w_cols, start, warm, tol)
+    whole = Solution(
+        np.empty_like(w), np.ones_like(w_cols), np.zeros(w_cols.shape[0] + 1), 0.0, 0.0, 0.0, 0
+    )
+    for part in parts:
+        entries, cols = part.entries, part.cols
+        known = None
+        if warm is not None:
+            prices = np.append(warm.prices[cols], 0.0)
+            known = replace(warm, t=warm.t[entries], z=warm.z[cols], prices=prices)
+        found = _one(
+            part, w[entries], w_cols[cols], partial(_part_of, part, start), known,
+            tol * entries.size / w.size,
+        )  # fmt: skip
+        whole.t[entries], whole.z[cols], whole.prices[cols] = found.t, found.z, found.prices[:-1]
+        whole.damping = max(whole.damping, found.damping)
+        whole.value += found.value
+        whole.upper_bound += found.upper_bound
+        whole.iterations += found.iterations
+        whole.stalled = whole.stalled or found.stalled
+    return whole
+
+
+def _part_of(part: Part, start: Start) -> tuple[Floats, Floats]:
+    t, z = start()
+    return t[part.entries], z[part.cols]
+
+
+def _one(
+    part: Part, w: Floats, w_cols: Floats, start: Start, warm: Solution | None, tol: float
+) -> Solution:
+    """One part: belief propagation, then Newton if that stalls.
+
+    Small complete graphs with a warm start go to Newton at once: it needs two or three steps.
+    """
+    rows = part.rows
+    small = rows.rho_cols.shape[0] <= SMALL_LIMIT
+    square = part.is_complete and _is_square_bethe(rows)
+    if warm is not None and small and (warm.stalled or (part.is_complete and not square)):
+        found = newton.solve(rows, w, w_cols, start(), warm, tol)
+        found.stalled = warm.stalled
+        return found
+    sweeps = SWEEPS if small or part.is_complete else MANY_SWEEPS
+    first = _propagate(part, w, w_cols, warm, sweeps, tol, square)
+    if first.upper_bound - first.value <= tol:
+        return first
+    components = split(rows, 1)
+    if len(components) > 1:
+        return _all(components, w, w_cols, start, warm, tol)
+    found = _continue(rows, w, w_cols, start, first, tol)
+    if found.upper_bound - found.value > tol and np.isfinite(first.value):
+        # About a second of sweeps.
+        longer = _propagate(
+            part, w, w_cols, None, min(200_000_000 // w.shape[0], 20_000), tol, square
+        )
+        found = _better(found, longer)
+    found.stalled = True
+    return found
+
+
+def _is_square_bethe(rows: RowProblem) -> bool:
+    """rho = 1 and as many rows as columns, at least 2; a complete graph is understood."""
+    n = rows.rho_cols.shape[0]
+    return bool(
+        n >= 2
+        and rows.col.shape[0] == n * n
+        and rows.ptr.shape[0] == n + 1
+        and (rows.c == 1.0).all()
+        and not rows.rho_cols.any()
+    )
+
+
+def _propagate(
+    part: Part,
+    w: Floats,
+    w_cols: Floats,
+    warm: Solution | None,
+    sweeps: int,
+    tol: float,
+    square: bool,
+) -> Solution:
+    """Belief propagation; where messages leave the range of floats the value is -inf."""
+    n_cols = w_cols.shape[0]
+    if square:
+        t, z, prices = np.empty_like(w), np.ones(n_cols), np.zeros(n_cols + 1)
+        found = bethe_marginals(np.ascontiguousarray(w), n_cols, tol, sweeps, t, prices)
+    else:
+        if warm is None:
+            t, z, prices = np.empty_like(w), np.ones(n_cols), np.zeros(n_cols + 1)
+        else:
+            t, z, prices = warm.t.copy(), warm.z.copy(), warm.prices.copy()
+        found = propagate(
+            part.rows, part.is_complete, w, w_cols, warm is not None, tol, sweeps, t, z, prices
+        )
+    damping = LEAST_DAMPING if first_damping(part.rows) else 0.0
+    return Solution(t, z, prices, damping, *found)
+
+
+def _continue(
+    rows: RowProblem, w: Floats, w_cols: Floats, start: Start, first: Solution, tol: float
+) -> Solution:
+    """Newton from the marginals of belief propagation, if these are any good.
+
+    It runs on the scores minus the current prices, whose range is smaller.
+    """
+    if not first.upper_bound - first.value <= rows.ptr.shape[0]:  # not even one a row
+        return _better(newton.solve(rows, w, w_cols, start(), None, tol), first)
+    prices = first.prices
+    known = replace(
+        first,
+        t=np.maximum(first.t, TINY),
+        z=np.maximum(first.z, TINY),
+        prices=np.zeros_like(prices),
+        damping=first_damping(rows),
+    )
+    reduced = w - prices[rows.col]
+    of_row = np.maximum.reduceat(reduced, rows.ptr[:-1])
+    reduced -= np.repeat(of_row, np.diff(rows.ptr))
+    reduced_cols = np.where(rows.rho_cols > 0, w_cols - prices[:-1], 0.0)
+    found = newton.solve(rows, reduced, reduced_cols, start(), known, tol)
+    constant = float(of_row.sum() + prices.sum())
+    found.prices = found.prices + prices
+    found.value += constant
+    found.upper_bound += constant
+    return _better(found, first)
+
+
+def _better(found: Solution, other: Solution) -> Solution:
+    """The better value and the better bound of two solutions."""
+    found.iterations += other.iterations
+    if other.value > found.value:
+        found.t, found.z, found.value = np.maximum(other.t, TINY), other.z, other.value
+    if other.upper_bound < found.upper_bound:
+        found.upper_bound, found.prices = other.upper_bound, other.prices
+    return found
