@@ -2,6 +2,8 @@
 
 Sequence m owns the nodes starts[m] .. starts[m+1]-1, so its edge t -> t+1 has the number t - m.
 Edge e has the table tables[e * step]: step = 0 is one table for all edges, step = 1 one for each.
+Rows are copied by loops: numba's assignment of arrays brings its library of strings, for an error
+message, and with it seconds of compilation.
 """
 
 from math import exp, log
@@ -53,29 +55,36 @@ def table_times_column(table, column, out):
         out[i] = a
 
 
+@kernel
+def shift_rows(scores, tops, out):
+    """out = scores minus the largest of their row, which goes to `tops`."""
+    n_states = scores.shape[1]
+    for t in range(scores.shape[0]):
+        row, target = scores[t], out[t]
+        top = row[0]
+        for k in range(1, n_states):
+            top = max(top, row[k])
+        for k in range(n_states):
+            target[k] = row[k] - top
+        tops[t] = top
+
+
 @summing_kernel
-def forward_backward(starts, scores, tables, shifts, step, left, right, marginals, log_z):
+def forward_backward(starts, tables, shifts, step, left, right, marginals, log_z):
     """Marginals and log Z of every sequence, in the linear domain.
 
-    `tables` holds exp(edge scores - shift). The marginal of edge e = t - m is left in factors:
+    `right` holds exp(node scores - their shifts), `tables` exp(edge scores - shift), log_z the sum
+    of the shifts of nodes. The marginal of edge e = t - m is left in factors:
     tables[e * step] * outer(left[t], right[t + 1]). Rows of `left` at ends of sequences are 0.
     A sequence whose sums come too close to underflow gets log_z NaN and left = right = 0.
     """
-    n_states = scores.shape[1]
+    n_states = right.shape[1]
     message = np.empty(n_states)
-    backward = np.empty(n_states)
     for m in range(starts.shape[0] - 1):
         first, last = starts[m], starts[m + 1] - 1
-        total = 0.0
-        for t in range(first, last + 1):
-            top = scores[t, 0]
-            for k in range(1, n_states):
-                top = max(top, scores[t, k])
-            for k in range(n_states):
-                right[t, k] = exp(scores[t, k] - top)
-            total += top
-        message[:] = 1.0
+        total = log_z[m]
         safe = True
+        message[:] = 1.0
         for t in range(first, last + 1):
             if t > first:
                 row_times_table(left[t - 1], tables[(t - 1 - m) * step], message)
@@ -88,22 +97,23 @@ def forward_backward(starts, scores, tables, shifts, step, left, right, marginal
             total += log(size)
             for k in range(n_states):
                 left[t, k] = message[k] / size
-        marginals[last] = left[last]
-        left[last] = 0.0
-        backward[:] = 1.0
+        for k in range(n_states):
+            marginals[last, k] = left[last, k]
+            left[last, k] = 0.0
+            message[k] = 1.0
         for t in range(last - 1, first - 1, -1):
             for k in range(n_states):
-                right[t + 1, k] *= backward[k]
-            table_times_column(tables[(t - m) * step], right[t + 1], backward)
+                right[t + 1, k] *= message[k]
+            table_times_column(tables[(t - m) * step], right[t + 1], message)
             size, overlap = 0.0, 0.0
             for k in range(n_states):
-                size += backward[k]
-                overlap += left[t, k] * backward[k]
+                size += message[k]
+                overlap += left[t, k] * message[k]
             safe = safe and overlap > SMALLEST * size and size > SMALLEST
             for k in range(n_states):
                 left[t, k] /= overlap
-                marginals[t, k] = left[t, k] * backward[k]
-                backward[k] /= size
+                marginals[t, k] = left[t, k] * message[k]
+                message[k] /= size
         if not safe:
             total = np.nan
             left[first : last + 1] = 0.0
@@ -205,29 +215,32 @@ def viterbi(starts, scores, tables, step, states):
     n_states = scores.shape[1]
     best = np.empty(n_states)
     following = np.empty(n_states)
-    longest = 1
-    for m in range(starts.shape[0] - 1):
-        longest = max(longest, starts[m + 1] - starts[m])
-    came_from = np.empty((longest, n_states), np.int64)
+    came_from = np.empty(scores.shape, np.int32)
     for m in range(starts.shape[0] - 1):
         first, last = starts[m], starts[m + 1] - 1
-        best[:] = scores[first]
+        for k in range(n_states):
+            best[k] = scores[first, k]
         for t in range(first + 1, last + 1):
-            table, origin = tables[(t - 1 - m) * step], came_from[t - first]
-            following[:] = best[0] + table[0]
-            origin[:] = 0
+            table, origin = tables[(t - 1 - m) * step], came_from[t]
+            for k in range(n_states):
+                following[k] = best[0] + table[0, k]
+                origin[k] = 0
             for i in range(1, n_states):
                 for k in range(n_states):
                     value = best[i] + table[i, k]
                     if value > following[k]:
                         following[k] = value
                         origin[k] = i
-            best[:] = following + scores[t]
-        state = np.argmax(best)
+            for k in range(n_states):
+                best[k] = following[k] + scores[t, k]
+        state = 0
+        for k in range(1, n_states):
+            if best[k] > best[state]:
+                state = k
         for t in range(last, first - 1, -1):
             states[t] = state
             if t > first:
-                state = came_from[t - first, state]
+                state = came_from[t, state]
 
 
 @kernel

@@ -48,8 +48,11 @@ def forward_backward(starts: Ints, scores: Floats, tables: Floats) -> SequenceMa
     shifts = tables.max(axis=(1, 2)) if tables.size else np.zeros(0)
     weights = np.exp(tables - shifts[:, None, None])
     left, right, nodes = (np.empty_like(scores) for _ in range(3))
-    log_z = np.empty(starts.shape[0] - 1)
-    kernels.forward_backward(starts, scores, weights, shifts, step, left, right, nodes, log_z)
+    tops = np.empty(scores.shape[0])
+    kernels.shift_rows(scores, tops, right)
+    np.exp(right, out=right)  # several times faster than one by one in the kernel
+    log_z = np.add.reduceat(tops, starts[:-1])
+    kernels.forward_backward(starts, weights, shifts, step, left, right, nodes, log_z)
     if step:
         kernels.join_factors(starts, left, right, weights)
     else:
