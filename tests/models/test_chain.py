@@ -2,19 +2,24 @@
 
 import json
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
 from enumerated_sequences import enumerate_sequence, sequence_score
 from scipy import sparse
+from scipy.optimize import minimize
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 import mlestruct
 from benchmarks import chains as benchmark
+from benchmarks.addresses import make_addresses
 from mlestruct import BlockFrankWolfe
 from mlestruct.datasets.words import make_words
+from mlestruct.features.dictionaries import Vocabulary
 from mlestruct.learning import Block, DualProblem
+from mlestruct.learning.ascent import Evaluator
 from mlestruct.models.chain import ChainCRF
 
 
@@ -53,6 +58,45 @@ def test_fit_is_certified_and_stationary():
     assert (np.diag(model.transition_coef_) > 0).all()
 
 
+def exact_objective(theta, X, Y, n_states, alpha):
+    """Regularised negative log-likelihood by enumeration, for theta = (F, G) in a row."""
+    cut = n_states * X[0].shape[1]
+    weights, table = theta[:cut].reshape(n_states, -1), theta[cut:].reshape(n_states, n_states)
+    total = 0.5 * alpha * theta @ theta
+    for x, y in zip(X, Y, strict=True):
+        nodes, tables = x @ weights.T, np.repeat(table[None], len(y) - 1, axis=0)
+        total += enumerate_sequence(nodes, tables)[0] - sequence_score(nodes, tables, y)
+    return total
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_matrix])
+def test_objective_gradient_and_certificate_are_those_of_enumeration(kind):
+    X, Y = random_words(6, n_features=3, lengths=(1, 2, 4))
+    model = ChainCRF(alpha=0.7, n_states=3, tol=1e-6)
+    problem = model.build_problem([kind(x) for x in X], Y)
+    evaluate = Evaluator(problem, [None], map, lambda: False)
+    theta = np.random.default_rng(1).normal(size=problem.n_features)
+    at = evaluate(theta, 1e-8)
+    objective = partial(exact_objective, X=X, Y=Y, n_states=3, alpha=0.7)
+    assert -at.primal == pytest.approx(objective(theta), rel=1e-12)
+    steps = 1e-5 * np.eye(theta.size)
+    slopes = [(objective(theta + h) - objective(theta - h)) / 2e-5 for h in steps]
+    np.testing.assert_allclose(-at.gradient, slopes, atol=1e-8)
+    # The oracle is exact, so the gap of one evaluation is |gradient|^2 / (2 alpha).
+    assert at.gap == pytest.approx(at.gradient @ at.gradient / 1.4, rel=1e-9)
+    optimum = -minimize(objective, np.zeros(theta.size), tol=1e-9).fun
+    gaps = []
+
+    def check(progress):
+        assert progress.primal <= optimum + 1e-7
+        assert progress.dual >= optimum - 1e-7
+        gaps.append(progress.gap)
+
+    model.set_params(callback=check).fit([kind(x) for x in X], Y)
+    assert gaps[-1] <= 1e-6 * max(1.0, abs(optimum))
+    assert model.objective_ == pytest.approx(optimum, abs=1e-5)
+
+
 def test_log_likelihood_and_marginals_are_those_of_enumeration():
     X, Y = random_words(8)
     model = ChainCRF(tol=1e-6).fit(X, Y)
@@ -72,7 +116,7 @@ def test_log_likelihood_and_marginals_are_those_of_enumeration():
 def test_same_optimum_as_crfsuite(tmp_path):
     pycrfsuite = pytest.importorskip("pycrfsuite")
     X, Y = benchmark.words(20, 6)
-    trainer = benchmark.crfsuite_trainer(X, Y, 1.0)
+    trainer = benchmark.crfsuite_trainer(*benchmark.word_items(X, Y), 1.0)
     trainer.set_params({"epsilon": 1e-8, "delta": 1e-12, "period": 50})
     trainer.train(str(tmp_path / "model"))
     coef = benchmark.crfsuite_coef(tmp_path / "model", 129)
@@ -87,6 +131,89 @@ def test_same_optimum_as_crfsuite(tmp_path):
         for label in tagger.labels():
             found = [tagger.marginal(label, t) for t in range(len(x))]
             np.testing.assert_allclose(tau[:, int(label)], found, atol=1e-4)
+
+
+# ---------------------------------------------------------------------- weights that occur
+def sparse_words(n_samples=15, seed=3):
+    """Words in which few features occur with each state."""
+    rng = np.random.default_rng(seed)
+    Y = [rng.integers(4, size=5) for _ in range(n_samples)]
+    Y = [np.where(y == 3, 0, y) if m else y for m, y in enumerate(Y)]
+    X = [(rng.random((5, 12)) < 0.15) * rng.normal(size=(5, 12)) for y in Y]
+    return X, Y
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sparse.csr_matrix])
+@pytest.mark.parametrize(
+    ("options", "n_jobs"),
+    [
+        ({"state_features": "observed", "transitions": "observed"}, None),
+        ({"state_features": "observed", "transitions": "observed"}, 2),
+        ({"state_features": "observed"}, None),
+        ({"transitions": "observed"}, None),
+    ],
+)
+def test_observed_weights_are_the_full_model_restricted(kind, options, n_jobs):
+    """The optimum of the full objective over the weights of pairs that occur, others fixed at 0."""
+    X, Y = sparse_words()
+    nodes, pairs = np.zeros((4, 12), dtype=bool), np.zeros((4, 4), dtype=bool)
+    for x, y in zip(X, Y, strict=True):
+        for t, state in enumerate(y):
+            nodes[state] |= x[t] != 0
+        pairs[y[:-1], y[1:]] = True
+    nodes |= "state_features" not in options
+    pairs |= "transitions" not in options
+    free = np.concatenate([nodes.ravel(), pairs.ravel()])
+    assert not free.all()
+    given = [kind(x) for x in X]
+    model = ChainCRF(alpha=0.5, tol=1e-9, n_states=4, n_jobs=n_jobs, **options).fit(given, Y)
+    assert (model.coef_[~free] == 0.0).all()
+    full = ChainCRF(alpha=0.5, n_states=4).build_problem(given, Y)
+    evaluate = Evaluator(full, [None], map, lambda: False)
+
+    def objective(weights):
+        theta = np.zeros(free.size)
+        theta[free] = weights
+        at = evaluate(theta, 1e-8)
+        return -at.primal, -at.gradient[free]
+
+    best = minimize(objective, np.zeros(int(free.sum())), jac=True, options={"gtol": 1e-8})
+    assert model.objective_ == pytest.approx(-best.fun, rel=1e-7)
+    np.testing.assert_allclose(model.coef_[free], best.x, atol=1e-4)
+
+
+def test_weights_are_those_of_crfsuite(tmp_path):
+    """The same weights exist, and the same optimum is found, for dictionaries of strings."""
+    pytest.importorskip("pycrfsuite")
+    X, Y = make_addresses(60)
+    trainer = benchmark.crfsuite_trainer(X, Y, 1.0, "observed")
+    trainer.set_params({"epsilon": 1e-8, "delta": 1e-12, "period": 50})
+    trainer.train(str(tmp_path / "model"))
+    model = ChainCRF(alpha=1.0, tol=1e-8, state_features="observed", transitions="observed")
+    problem = model.build_problem(X, Y)
+    assert problem.n_features == int(trainer.logparser.featgen_num_features)
+    model.fit(X, Y)
+    assert model.objective_ == pytest.approx(-trainer.logparser.last_iteration["loss"], rel=1e-6)
+
+
+def test_dictionaries_equal_arrays(tmp_path):
+    X, Y = make_addresses(40)
+    model = ChainCRF(tol=1e-6).fit(X[:30], Y[:30])
+    names = model.feature_names_in_.tolist()
+    table, starts = Vocabulary(names).read(X, learn=False)
+    arrays = np.split(table.toarray(), starts[1:-1])
+    other = ChainCRF(tol=1e-6).fit(arrays[:30], Y[:30])
+    np.testing.assert_allclose(model.predict_marginals(X[30:])[0],
+                               other.predict_marginals(arrays[30:])[0], atol=1e-3)  # fmt: skip
+    assert model.named_coef()[f"{model.classes_[0]}:{names[0]}"] == model.coef_[0]
+    model.save(tmp_path / "model.mls")
+    again = mlestruct.load(tmp_path / "model.mls")
+    for a, b in zip(again.predict(X), model.predict(X), strict=True):
+        np.testing.assert_array_equal(a, b)
+    with pytest.raises(ValueError, match="fitted with arrays of numbers"):
+        other.predict(X)
+    with pytest.raises(ValueError, match="state_features: expected 'all' or 'observed'"):
+        ChainCRF(state_features="some").fit(X, Y)
 
 
 @pytest.mark.parametrize("solver", ["fw", "bcfw", BlockFrankWolfe(sampling="gap"), "lbfgs"])
@@ -292,7 +419,7 @@ def test_warm_start_continues():
         (sparse.csr_array(np.full((3, 4), np.inf)), r"X\[1\]: found inf"),
         (np.full((3, 4), 1e60), r"X\[1\]: has features beyond 1e\+50"),
         (np.zeros((3, 5)), r"X\[1\] has 5 features, X\[0\] has 4"),
-        ([["a", "b"], ["c", "d"]], r"X\[1\]: cannot be read as an array of numbers"),
+        ([["a", "b"], ["c", "d"]], r"X\[1\] has names of features, X\[0\] has arrays"),
         ([[1.0], [1.0, 2.0]], r"X\[1\]: cannot be read"),
         ((np.zeros((3, 4)), np.zeros((3, 1))), r"X\[1\]: expected edge features of shape \(2, D\)"),
         ((np.zeros((3, 4)), np.zeros((2, 1))), r"X\[1\] has 1 edge features, X\[0\] has none"),
@@ -358,6 +485,8 @@ def test_benchmark_runs(capsys):
     benchmark.main(["--quick"])
     printed = capsys.readouterr().out
     assert "reaches crfsuite's objective: yes" in printed
+    benchmark.main(["--quick", "--sparse"])
+    assert capsys.readouterr().out.count("python-crfsuite  ") == 2
 
 
 def test_blocks_of_any_solver_hold_the_observations():

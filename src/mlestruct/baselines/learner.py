@@ -103,6 +103,9 @@ class Learner(MetaEstimatorMixin, CertifiedModel):
     def coef_(self, value: Floats) -> None:
         self.estimator_.coef_ = value
 
+    def _full_coef(self, theta: Floats) -> Floats:
+        return self.estimator_._full_coef(theta)
+
     @property
     def n_features_in_(self) -> int:
         """As in the estimator."""

@@ -18,6 +18,7 @@ from . import _row_kernels as kernels
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 CHUNK = 1024  # rows converted to double precision at a time, so that they stay in the cache
 LARGEST_GRAM = 2000  # features; of more, only the diagonal is computed: the rest is 32 MB and more
@@ -114,6 +115,13 @@ class DenseRows(FeatureRows):
             total += (some**2).sum(axis=0) if total.ndim == 1 else some.T @ some
         return total * (len(self) / max(rows.shape[0], 1))
 
+    def occurring(self, groups: Ints, n_groups: int) -> Bools:
+        """Which features are not 0 in some row of a group, shape (n_groups, n_features)."""
+        found = np.zeros((n_groups, self.n_features), dtype=bool)
+        for group in np.unique(groups).tolist():
+            found[group] = self.matrix[groups == group].any(axis=0)
+        return found
+
     def take(self, indices: Ints) -> DenseRows:
         return DenseRows(self.matrix[indices])
 
@@ -153,6 +161,14 @@ class SparseRows(FeatureRows):
         if self.n_features > LARGEST_GRAM:
             return np.asarray(self.matrix.power(2).sum(axis=0)).ravel()
         return (self.matrix.T @ self.matrix).toarray()
+
+    def occurring(self, groups: Ints, n_groups: int) -> Bools:
+        """Which features are not 0 in some row of a group, shape (n_groups, n_features)."""
+        found = np.zeros((n_groups, self.n_features), dtype=bool)
+        nonzero = self.matrix.data != 0.0
+        rows = np.repeat(groups, np.diff(self.matrix.indptr))
+        found[rows[nonzero], self.matrix.indices[nonzero]] = True
+        return found
 
     def take(self, indices: Ints) -> SparseRows:
         return SparseRows(self.matrix[indices])
@@ -218,6 +234,10 @@ class ConstantRows(FeatureRows):
 
     def gram(self) -> Floats:
         return np.full((1, 1), float(self._n))
+
+    def occurring(self, groups: Ints, n_groups: int) -> Bools:
+        """Which groups have a row, shape (n_groups, 1)."""
+        return np.bincount(groups, minlength=n_groups)[:, None] > 0
 
     def take(self, indices: Ints) -> ConstantRows:
         return ConstantRows(len(indices))

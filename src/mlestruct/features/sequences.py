@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from .pairwise import PairwiseFeatures
-from .rows import CHUNK, ConstantRows, DenseRows, FeatureRows, SparseRows
+from .rows import CHUNK, ConstantRows, DenseRows, SparseRows
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 
 class SequenceFeatures(PairwiseFeatures):
@@ -25,7 +28,13 @@ class SequenceFeatures(PairwiseFeatures):
     edges : array (n_edges, D), optional; by default the constant 1, so that the edge weights are
         the scores of transitions
     n_edges : int, needed only without `edges`
+
+    theta holds all weights, or after `restricted` some of them; the others are 0.
     """
+
+    nodes: DenseRows | SparseRows
+    edges: DenseRows | ConstantRows
+    kept: Ints | None = None  # the weights in theta, out of all; None: all
 
     # Few transitions are frequent, so that the weights of these have a larger curvature than those
     # of uniform states: on words of 26 letters 32 evaluations instead of 42 (alpha = 1).
@@ -34,7 +43,7 @@ class SequenceFeatures(PairwiseFeatures):
     def __init__(
         self, nodes: Any, n_states: int, edges: ArrayLike | None = None, n_edges: int | None = None
     ):
-        rows: FeatureRows
+        rows: DenseRows | ConstantRows
         if edges is not None:
             table = np.asarray(edges, dtype=np.float64)
             if table.ndim != 2:
@@ -46,6 +55,46 @@ class SequenceFeatures(PairwiseFeatures):
             rows = ConstantRows(n_edges)
         super().__init__(_stored(nodes), rows, n_states)
         self.edge_table_size = 1 if rows.all_equal else self.n_states**2
+
+    def occurring(self, states: Ints, tails: Ints) -> Bools:
+        """Which weights have a nonzero feature under a labelling, shape (n_features,).
+
+        states : ndarray of shape (n_nodes,);  tails : the first node of every edge
+        """
+        n = self.n_states
+        found = [self.nodes.occurring(states, n)]
+        found.append(self.edges.occurring(states[tails] * n + states[tails + 1], n * n))
+        return np.concatenate([part.ravel() for part in found])
+
+    def restricted(self, kept: Ints) -> SequenceFeatures:
+        """The map of those weights alone."""
+        other = copy.copy(self)
+        other.kept, other.n_features = kept, kept.shape[0]
+        return other
+
+    def _pick(self, weights: Floats) -> Floats:
+        return weights if self.kept is None else weights[self.kept]
+
+    def split(self, theta: Floats) -> tuple[Floats, Floats]:
+        if self.kept is not None:
+            full = np.zeros(self._n_node_weights + self.n_states**2 * self.edges.n_features)
+            full[self.kept] = theta
+            theta = full
+        return super().split(theta)
+
+    def moments(self, tau: Floats) -> Floats:
+        return self._pick(super().moments(tau))
+
+    def moments_at(self, indices: Ints, values: Floats) -> Floats:
+        return self._pick(super().moments_at(indices, values))
+
+    def second_moments(self) -> list[tuple[Floats, Floats]]:
+        found = super().second_moments()
+        if self.kept is None:
+            return found
+        diagonals = ((gram if gram.ndim == 1 else np.diag(gram), scales) for gram, scales in found)
+        every = np.concatenate([np.outer(scales, gram).ravel() for gram, scales in diagonals])
+        return [(every[self.kept], np.ones(1))]
 
     def score_range(self, theta: Floats) -> float:
         weights = [np.ascontiguousarray(part.T) for part in self.split(theta)]
@@ -86,10 +135,11 @@ class SequenceStream:
 
     def moments(self) -> Floats:
         """The moments of everything added, shape (n_features,)."""
-        return np.concatenate([part.T.ravel() for part in self._moments])
+        found = np.concatenate([part.T.ravel() for part in self._moments])
+        return self._features._pick(found)
 
 
-def _stored(nodes: Any) -> FeatureRows:
+def _stored(nodes: Any) -> DenseRows | SparseRows:
     """Node features as they are kept: CSR, or a C-contiguous array of float32 or float64."""
     if sparse.issparse(nodes):
         return SparseRows(nodes)

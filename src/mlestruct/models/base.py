@@ -67,7 +67,7 @@ class CertifiedModel(BaseEstimator, metaclass=ABCMeta):
 
     def _keep(self, result: Result, tol: float) -> None:
         """Store the result of a solver; warn if it did not reach `tol`."""
-        self.coef_ = result.theta
+        self.coef_ = self._full_coef(result.theta)
         self.objective_ = result.objective
         self.duality_gap_ = result.gap
         self.converged_ = result.converged
@@ -87,6 +87,10 @@ class CertifiedModel(BaseEstimator, metaclass=ABCMeta):
                 ConvergenceWarning,
                 stacklevel=3,
             )
+
+    def _full_coef(self, theta: Floats) -> Floats:
+        """All weights, from those that a solver has found."""
+        return theta
 
     @abstractmethod
     def _learned_names(self) -> tuple[list[str], dict[str, Any] | None]:

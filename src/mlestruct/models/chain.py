@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
+from ..features.dictionaries import Vocabulary
 from ..features.sequences import SequenceFeatures
 from ..labels import States
 from ..learning.problem import Block
@@ -23,6 +24,7 @@ from .validation import check_positive, check_same_length, check_samples
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 NOTHING = Vertex(np.zeros(0, dtype=np.int64), np.zeros(0))
 
@@ -55,7 +57,12 @@ class ChainCRF(LabellingEstimator):
     n_states : int, optional
         Number of states where labels are integers; by default the largest label + 1.
     feature_names : sequence of str, optional
-        Names of the C columns of X.
+        Names of the C columns of X; dictionaries bring their own.
+    state_features : "all" or "observed"
+        Which pairs of a state and a feature have a weight: all, or those that occur in the training
+        data; the others are 0. crfsuite's feature.possible_states = True and False.
+    transitions : "all" or "observed"
+        The same for pairs of neighbouring states: crfsuite's feature.possible_transitions.
     warm_start : bool
         Start from the previous fit of this object.
     callback : callable, optional
@@ -81,9 +88,13 @@ class ChainCRF(LabellingEstimator):
 
     Notes
     -----
-    X is a sequence of samples, each an array or SciPy sparse matrix of shape (T, C), or a pair
-    (nodes, edge features of shape (T-1, D)); edge features replace the constant 1 whose weights
-    are the transition scores, so give them a constant column if transitions matter by themselves.
+    X is a sequence of samples, each an array or SciPy sparse matrix of shape (T, C), a list of T
+    dictionaries or lists of strings as sklearn-crfsuite takes them, or a pair (one of these, edge
+    features of shape (T-1, D)); edge features replace the constant 1 whose weights are the
+    transition scores, so give them a constant column if transitions matter by themselves. In
+    dictionaries {"word": "Main", "length": 4} is the feature word:Main with value 1 and length with
+    4; False counts as absent, nested dictionaries are joined by colons, and features that were not
+    there in training are ignored. crfsuite's penalty c2 is alpha / 2.
     There is no bias: give X a constant column if some states are more frequent than others.
 
     Y holds for each sample an array (T,) of labels, integers from 0 or strings. Tokens labelled -1
@@ -114,6 +125,8 @@ class ChainCRF(LabellingEstimator):
         max_time: float | None = None,
         n_states: int | None = None,
         feature_names: Sequence[str] | None = None,
+        state_features: str = "all",
+        transitions: str = "all",
         warm_start: bool = False,
         callback: Callable[[Progress], Any] | None = None,
         n_jobs: int | None = None,
@@ -127,6 +140,8 @@ class ChainCRF(LabellingEstimator):
         self.max_time = max_time
         self.n_states = n_states
         self.feature_names = feature_names
+        self.state_features = state_features
+        self.transitions = transitions
         self.warm_start = warm_start
         self.callback = callback
         self.n_jobs = n_jobs
@@ -137,7 +152,12 @@ class ChainCRF(LabellingEstimator):
     def _blocks(
         self, X: Sequence[Any], Y: Sequence[Any], weights: Floats, separate: bool
     ) -> list[Block]:
-        samples = read_sequences(X)
+        options = {"state_features": self.state_features, "transitions": self.transitions}
+        for name, value in options.items():
+            if value not in ("all", "observed"):
+                raise ValueError(f"{name}: expected 'all' or 'observed', got {value!r}")
+        vocabulary = Vocabulary()
+        samples = read_sequences(X, vocabulary, learn=True)
         states = States.learn(Y, self.n_states)
         labels = check_labels(samples, Y, states)
         pieces = [cut(tokens, y) for tokens, y in zip(samples, labels, strict=True)]
@@ -146,18 +166,62 @@ class ChainCRF(LabellingEstimator):
                 "classes": states.to_list(),
                 "n_node_features": int(samples[0].nodes.shape[1]),
                 "n_edge_features": samples[0].n_edge_features,
+                "names": list(vocabulary.columns) or None,
             }
         )
         blocks = []
         known: dict[tuple[int, ...], Sequences] = {}  # sequences of one length share their space
+        occurring: list[Bools] = []
         for group in self._groups(pieces, weights, separate):
             parts = [piece for m in group for piece in pieces[m]]
             chains, features = forest([tokens for tokens, _ in parts], len(states), known)
-            observed = chains.encode(np.concatenate([own for _, own in parts]))
-            blocks.append(Block(chains, features, observed, weights[group[0]]))
+            labelling = np.concatenate([own for _, own in parts])
+            if "observed" in options.values():
+                occurring.append(features.occurring(labelling, chains.tails))
+            blocks.append((chains, features, chains.encode(labelling), weights[group[0]]))
         if not blocks:
             raise ValueError("Y: no sample of positive weight has a known label")
-        return blocks
+        self._kept = self._weights_in(occurring) if occurring else None
+        return [
+            Block(
+                chains,
+                features if self._kept is None else features.restricted(self._kept),
+                observed,
+                weight,
+            )
+            for chains, features, observed, weight in blocks
+        ]
+
+    def _weights_in(self, occurring: Sequence[Bools]) -> Ints:
+        """The weights that are learned: those that occur in some block, or all of a kind."""
+        n_node_weights = len(self.classes_) * self.n_features_in_
+        kept = np.logical_or.reduce(occurring)
+        kept[:n_node_weights] |= self.state_features == "all"
+        kept[n_node_weights:] |= self.transitions == "all"
+        return np.flatnonzero(kept)
+
+    def _full_coef(self, theta: Floats) -> Floats:
+        if self._kept is None:
+            return theta
+        n_edge_weights = len(self.classes_) ** 2 * (self._n_edge_features or 1)
+        coef = np.zeros(len(self.classes_) * self.n_features_in_ + n_edge_weights)
+        coef[self._kept] = theta
+        return coef
+
+    # ------------------------------------------------------------------ names of features
+    @property
+    def _layout(self) -> dict[str, Any]:
+        names = None if self._vocabulary is None else list(self._vocabulary.columns)
+        return {**super()._layout, "names": names}
+
+    def _restore(self, layout: dict[str, Any]) -> None:
+        super()._restore(layout)
+        names = layout.get("names")  # those that came with the features, as in dictionaries
+        self._vocabulary = None if names is None else Vocabulary(names)
+        if names is not None:
+            if self.feature_names is not None:
+                raise ValueError("feature_names: the features in dictionaries have names already")
+            self.feature_names_in_ = np.array(names, dtype=object)
 
     def _groups(
         self, pieces: Sequence[Sequence[Any]], weights: Floats, separate: bool
@@ -193,7 +257,7 @@ class ChainCRF(LabellingEstimator):
     def _read(self, X: Any) -> list[Tokens]:
         """New samples, checked against what was fitted."""
         check_is_fitted(self, "coef_")
-        samples = read_sequences(check_samples(X))
+        samples = read_sequences(check_samples(X), self._vocabulary, learn=False)
         found = samples[0].nodes.shape[1], samples[0].n_edge_features
         fitted = self.n_features_in_, self._n_edge_features
         for size, expected, kind in zip(found, fitted, ("", "edge "), strict=True):
@@ -205,7 +269,7 @@ class ChainCRF(LabellingEstimator):
         return samples
 
     def _prepare(self, X: Sequence[Any]) -> list[Block]:
-        forests = [forest([tokens], len(self.classes_)) for tokens in read_sequences(X)]
+        forests = [forest([tokens], len(self.classes_)) for tokens in self._read(X)]
         return [Block(chains, features, NOTHING) for chains, features in forests]
 
     def _per_sample(

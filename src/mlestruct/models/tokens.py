@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from ..features.dictionaries import Vocabulary, describes_tokens
 from ..features.sequences import SequenceFeatures
 from ..labels import UNKNOWN, States
 from ..structures.sequences import Sequences
@@ -20,15 +22,34 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
+class TableRows:
+    """Rows start .. stop-1 of a CSR table, which is not copied."""
+
+    table: sparse.csr_array
+    start: int
+    stop: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.stop - self.start, int(self.table.shape[1])
+
+    def piece(self, start: int, stop: int) -> TableRows:
+        return TableRows(self.table, self.start + start, self.start + stop)
+
+
+@dataclass(frozen=True)
 class Tokens:
     """A validated sequence, or a piece of one: node features (T, C), edge features (T-1, D)."""
 
-    nodes: Any
+    nodes: NDArray[Any] | TableRows
     edges: Floats | None
 
     def piece(self, start: int, stop: int) -> Tokens:
         edges = None if self.edges is None else self.edges[start : stop - 1]
-        return Tokens(self.nodes[start:stop], edges)
+        nodes = self.nodes
+        if isinstance(nodes, TableRows):
+            return Tokens(nodes.piece(start, stop), edges)
+        return Tokens(nodes[start:stop], edges)
 
     @property
     def length(self) -> int:
@@ -49,18 +70,35 @@ def forest(
     if known is not None:
         known[lengths] = chains
     nodes = [piece.nodes for piece in pieces]
-    if any(sparse.issparse(table) for table in nodes):
-        stacked = sparse.vstack([sparse.csr_array(table) for table in nodes], format="csr")
-    else:
-        stacked = np.concatenate(nodes)
     edges = None
     if pieces[0].edges is not None:
         edges = np.concatenate([piece.edges for piece in pieces])
-    return chains, SequenceFeatures(stacked, n_states, edges, chains.n_edges)
+    return chains, SequenceFeatures(_stacked(nodes), n_states, edges, chains.n_edges)
+
+
+def _stacked(nodes: Sequence[NDArray[Any] | TableRows]) -> Any:
+    """Tables below each other, sparse if one of them is."""
+    dense = [table for table in nodes if not isinstance(table, TableRows)]
+    if len(dense) == len(nodes):
+        return np.concatenate(dense)
+    parts = [
+        table if isinstance(table, TableRows) else TableRows(sparse.csr_array(table), 0, len(table))
+        for table in nodes
+    ]
+    pointers = [part.table.indptr[part.start : part.stop + 1] for part in parts]
+    spans = [slice(pointer[0], pointer[-1]) for pointer in pointers]
+    data = [part.table.data[span] for part, span in zip(parts, spans, strict=True)]
+    indices = [part.table.indices[span] for part, span in zip(parts, spans, strict=True)]
+    sizes = np.concatenate([np.diff(pointer) for pointer in pointers])
+    ends = np.concatenate([[0], np.cumsum(sizes)])
+    shape = (sizes.shape[0], parts[0].shape[1])
+    return sparse.csr_array((np.concatenate(data), np.concatenate(indices), ends), shape=shape)
 
 
 def cut(tokens: Tokens, states: Ints) -> list[tuple[Tokens, Ints]]:
     """The pieces of a sequence between tokens whose label is not known."""
+    if states.min() != UNKNOWN:
+        return [(tokens, states)]
     known = np.concatenate([[False], states != UNKNOWN, [False]])
     ends = np.flatnonzero(known[1:] != known[:-1])
     spans = zip(ends[::2].tolist(), ends[1::2].tolist(), strict=True)
@@ -75,9 +113,28 @@ def check_labels(samples: Sequence[Tokens], Y: Sequence[Any], states: States) ->
     ]
 
 
-def read_sequences(X: Sequence[Any]) -> list[Tokens]:
-    """Validated samples with the same features."""
-    samples = [_read_sequence(x, f"X[{m}]") for m, x in enumerate(X)]
+def read_sequences(X: Sequence[Any], vocabulary: Vocabulary | None, learn: bool) -> list[Tokens]:
+    """Validated samples with the same features.
+
+    Where tokens are described by names, the vocabulary gives their columns; with `learn` it grows.
+    """
+    nodes, edges = zip(*(_split(x, f"X[{m}]") for m, x in enumerate(X)), strict=True)
+    named = [describes_tokens(x) for x in nodes]
+    for m, kind in enumerate(named):
+        if kind != named[0]:
+            kinds = [("arrays of numbers", "names of features")[k] for k in (kind, named[0])]
+            raise ValueError(f"X[{m}] has {kinds[0]}, X[0] has {kinds[1]}")
+    tables: Sequence[NDArray[Any] | TableRows]
+    if not named[0]:
+        tables = [_table(x, f"X[{m}]") for m, x in enumerate(nodes)]
+    elif vocabulary is None:
+        raise ValueError("X has names of features, but the model was fitted with arrays of numbers")
+    else:
+        tables = _named_tables(nodes, vocabulary, learn)
+    samples = [
+        Tokens(table, _edge_features(given, table.shape[0], f"X[{m}]"))
+        for m, (table, given) in enumerate(zip(tables, edges, strict=True))
+    ]
     first = samples[0]
     for m, tokens in enumerate(samples):
         size, expected = tokens.nodes.shape[1], first.nodes.shape[1]
@@ -91,29 +148,46 @@ def read_sequences(X: Sequence[Any]) -> list[Tokens]:
     return samples
 
 
-def _read_sequence(x: Any, where: str) -> Tokens:
+def _split(x: Any, where: str) -> tuple[Any, Any]:
+    """Node features, and edge features or None."""
     if not isinstance(x, tuple):
-        return Tokens(_table(x, where), None)
+        return x, None
     if len(x) != 2:
         raise ValueError(
             f"{where}: a tuple must hold (node features, edge features), got {len(x)} parts"
         )
-    nodes = _table(x[0], where)
-    length = nodes.shape[0]
-    edges = np.asarray(x[1], dtype=np.float64)
+    return x
+
+
+def _edge_features(given: Any, length: int, where: str) -> Floats | None:
+    if given is None:
+        return None
+    edges = np.asarray(given, dtype=np.float64)
     if edges.ndim != 2 or edges.shape[0] != length - 1 or edges.shape[1] == 0:
         raise ValueError(
             f"{where}: expected edge features of shape ({length - 1}, D) for {length} tokens, "
             f"got {edges.shape}"
         )
     _check_finite(edges, f"{where}, edge features")
-    return Tokens(nodes, edges)
+    return edges
 
 
-def _table(x: Any, where: str) -> Any:
+def _named_tables(X: Sequence[Any], vocabulary: Vocabulary, learn: bool) -> list[TableRows]:
+    table, starts = vocabulary.read(X, learn)
+    if table.shape[1] == 0:
+        raise ValueError("X: no token has a feature")
+    rows = [TableRows(table, a, b) for a, b in pairwise(starts.tolist())]
+    if not _is_moderate(table.data):
+        for m, own in enumerate(rows):
+            _check_finite(table.data[table.indptr[own.start] : table.indptr[own.stop]], f"X[{m}]")
+    return rows
+
+
+def _table(x: Any, where: str) -> NDArray[Any] | TableRows:
     if sparse.issparse(x):
-        table = sparse.csr_array(x)
-        _check_finite(table.data, where)
+        whole = sparse.csr_array(x)
+        _check_finite(whole.data, where)
+        table: NDArray[Any] | TableRows = TableRows(whole, 0, whole.shape[0])
     else:
         try:
             table = np.asarray(x)
@@ -132,8 +206,14 @@ def _table(x: Any, where: str) -> Any:
 
 
 def _check_finite(values: NDArray[Any], where: str) -> None:
+    if _is_moderate(values):
+        return
     if not np.isfinite(values).all():
         at = tuple(int(k) for k in np.argwhere(~np.isfinite(values))[0])
         raise ValueError(f"{where}: found {values[at]} at {at}; features must be finite")
-    if values.size and max(abs(float(values.min())), abs(float(values.max()))) > LARGEST:
-        raise ValueError(f"{where}: has features beyond {LARGEST:g}; rescale them")
+    raise ValueError(f"{where}: has features beyond {LARGEST:g}; rescale them")
+
+
+def _is_moderate(values: NDArray[Any]) -> bool:
+    """Whether all values are finite and not too large."""
+    return bool(values.size == 0 or max(float(values.max()), -float(values.min())) <= LARGEST)
