@@ -35,7 +35,6 @@ from threadpoolctl import threadpool_limits
 
 from mlestruct import GridCRF
 from mlestruct.algorithms.pairwise.grid_message_passing import in_linear_range
-from mlestruct.algorithms.pairwise.qpbo import QPBO
 from mlestruct.baselines.truncated_trw import TruncatedLBFGS, TruncatedLikelihood
 from mlestruct.datasets import make_segmentation
 from mlestruct.features import edge_features, node_features
@@ -443,49 +442,6 @@ def compare(
     return verdicts(rows[0], list(zip(traces, rows, strict=True))[-len(truncated) :])
 
 
-# ---------------------------------------------------------------------- max-flow
-class TimedQPBO(QPBO):
-    """Adds up the CPU time spent inside."""
-
-    spent = 0.0
-
-    def solve(self, *args: Any) -> Any:
-        before = time.process_time()
-        found = super().solve(*args)
-        self.spent += time.process_time() - before
-        return found
-
-
-def maxflow_share(n_images: int, shape: tuple[int, int], passes: int, seed: int) -> None:
-    """How much of block-coordinate Frank-Wolfe is max-flow, from its first certificate on."""
-    X, Y = segmentation_data(n_images, shape, seed)
-    alpha = default_alpha(n_images * shape[0] * shape[1])
-    problem = GridCRF(alpha=alpha).build_problem(X, Y)
-    structure: Any = problem.blocks[0].structure  # images of one shape share it
-    graph = structure.graph
-    decoder = TimedQPBO(graph.n_nodes, graph.tail, graph.head)
-    structure.__dict__["_decoder"] = decoder  # where the cached property keeps it
-    for step in ("fixed", "line_search"):
-        marks: list[tuple[float, float, int]] = []
-
-        def callback(progress: Any, marks: list = marks) -> None:
-            marks.append((time.process_time(), decoder.spent, progress.oracle_calls))
-
-        BlockFrankWolfe(step=step).solve(
-            problem,
-            Stopping(tol=1e-9, max_iter=passes, callback=callback),
-            random_state=np.random.default_rng(seed),
-        )
-        for when, first in (("all passes", 0), ("later half", len(marks) // 2)):
-            total, inside, calls = (b - a for a, b in zip(marks[first], marks[-1], strict=True))
-            print(
-                f"    {step.replace('_', ' '):<12} {when}, {calls:>4d} calls of "
-                f"{shape[0]} x {shape[1]}: {1e3 * total / calls:.1f} ms each, "
-                f"{1e3 * inside / calls:.1f} ms in max-flow: {100 * inside / total:.0f} %",
-                flush=True,
-            )
-
-
 def warm_up() -> None:
     """Compile (or load) every kernel that is timed."""
     X, Y = segmentation_data(2, (12, 12), 0)
@@ -514,11 +470,6 @@ def main(arguments: list[str] | None = None) -> int:
         warm_up()
         print("Grid CRFs, one thread each")
         passed = compare(n_images, size, options.alpha, options.seed, limit, tuple(options.sweeps))
-        print("\nShare of max-flow in block-coordinate Frank-Wolfe")
-        if quick:
-            maxflow_share(2, (40, 50), 10, options.seed)
-        else:
-            maxflow_share(6, (170, 200), 100, options.seed)
     print("\ngrids: " + ("pass" if passed else "FAIL"))
     return 0 if passed else 1
 

@@ -133,46 +133,6 @@ def _compare_at(X: list, Y: list, rho: float, alpha: float, patience: float) -> 
     return sooner and far
 
 
-# ---------------------------------------------------------------------- overhead
-class TimedMatching(BipartiteMatching):
-    """Adds up the time spent inside the decoder."""
-
-    spent = 0.0
-
-    def decode(self, *args: Any, **kwargs: Any) -> Any:
-        before = time.perf_counter()
-        found = super().decode(*args, **kwargs)
-        self.spent += time.perf_counter() - before
-        return found
-
-
-def compare_overhead(quick: bool) -> bool:
-    """BCFW's total time against the time inside its MAP decoder."""
-    passed = True
-    for n, n_samples, passes, allowed in ((30, 60, 60, 5.0), (400, 4, 10 if quick else 80, 2.0)):
-        sequence = make_landmark_sequence(n, n_samples + 10, random_state=0)
-        structure = TimedMatching((n, n), 1.0)
-        described = [shape_context(frame) / 3.0 for frame in sequence.points]
-        blocks = []
-        for i in range(n_samples):
-            features = TableFeatures(described[i], described[i + 10])
-            blocks.append(Block(structure, features, structure.encode(np.arange(n))))
-        problem = DualProblem(blocks, 100.0)
-        solver = BlockFrankWolfe()
-        solver.solve(problem, Stopping(max_iter=1), random_state=np.random.default_rng(0))
-        structure.spent = 0.0
-        found = solver.solve(
-            problem, Stopping(tol=1e-9, max_iter=passes), random_state=np.random.default_rng(0)
-        )
-        ratio = found.seconds / structure.spent
-        passed &= ratio <= allowed
-        print(
-            f"  n={n:<4d} {found.oracle_calls:>5d} MAP calls: {found.seconds:.2f} s in all, "
-            f"{structure.spent:.2f} s in the decoder: {ratio:.2f}x (at most {allowed:g}x)"
-        )
-    return passed
-
-
 # ---------------------------------------------------------------------- alternatives
 def bethe(alpha: float) -> BipartiteMatchingCRF:
     return BipartiteMatchingCRF(alpha=alpha, rho=1.0, tol=1e-6)
@@ -250,7 +210,7 @@ def warm_up() -> None:
             kind(bethe(100.0)).fit(X, Y)
 
 
-PARTS = ("solvers", "overhead", "alternatives", "memory")
+PARTS = ("solvers", "alternatives", "memory")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -265,9 +225,6 @@ def main(arguments: list[str] | None = None) -> int:
     if "solvers" in options.parts:
         print("Solvers, time to a certified gap")
         verdicts["solvers"] = compare_solvers(n_samples, options.rho, 3 if options.quick else 15)
-    if "overhead" in options.parts:
-        print("\nBlock-coordinate Frank-Wolfe beside its bare decoder")
-        verdicts["overhead"] = compare_overhead(options.quick)
     if "alternatives" in options.parts:
         print("\nWhat a user would do today, on the same data")
         compare_alternatives(n_samples)

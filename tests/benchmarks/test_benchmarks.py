@@ -2,7 +2,14 @@
 
 from pathlib import Path
 
-from benchmarks import alternatives, compare, decoders, marginal_accuracy, matching
+from benchmarks import (
+    alternatives,
+    block_frank_wolfe,
+    compare,
+    decoders,
+    marginal_accuracy,
+    matching,
+)
 
 
 def test_solver_comparison_runs_all_sides(capsys):
@@ -19,6 +26,14 @@ def test_alternatives_run(capsys):
     printed = capsys.readouterr().out
     for name in ("mlestruct", "softmax", "Sinkhorn", "BP"):
         assert name in printed
+
+
+def test_block_frank_wolfe_is_timed_beside_its_decoder(capsys):
+    assert 0.0 < block_frank_wolfe.maxflow_share(2, (12, 12), 3) < 1.0
+    block_frank_wolfe.count_calls(quick=True)
+    printed = capsys.readouterr().out
+    for words in ("in max-flow", "one merged block", "working set 20"):
+        assert words in printed
 
 
 def test_decoders_agree_with_other_libraries(capsys):

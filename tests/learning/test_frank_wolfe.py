@@ -22,6 +22,7 @@ from mlestruct.learning import (
         BlockFrankWolfe(step="fixed", sampling="gap"),
         BlockFrankWolfe(sampling="uniform"),
         BlockFrankWolfe(sampling="gap"),
+        BlockFrankWolfe(sampling="gap", working_set=5),
     ],
     ids=str,
 )

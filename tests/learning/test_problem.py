@@ -59,7 +59,7 @@ def test_certificate_never_understates_the_distance_to_the_optimum(seed, rng, rh
     optimum = solve(problem)
     tau = random_points(spaces, rng, rng.choice([0.3, 1.0, 5.0]))
     state = DualState.at(problem, tau)
-    found, _ = certify(problem, state, [None] * len(tau))
+    found, _ = certify(problem, state, [None] * len(tau), np.inf)
     suboptimality = found.dual - optimum.objective
     assert found.fw_gap >= suboptimality - 1e-8
     assert found.primal <= optimum.objective + 1e-8
@@ -70,7 +70,7 @@ def test_certificate_never_understates_the_distance_to_the_optimum(seed, rng, rh
 def test_frank_wolfe_gap_is_the_slope_of_the_dual_towards_the_vertices():
     spaces, problem = matching_problem(3, offset=True)
     tau = random_points(spaces, np.random.default_rng(0), 5.0)
-    found, steps = certify(problem, DualState.at(problem, tau), [None] * len(tau))
+    found, steps = certify(problem, DualState.at(problem, tau), [None] * len(tau), 0.0)
     targets = [s.vertex.dense(t.shape[0]) for s, t in zip(steps, tau, strict=True)]
 
     def along(eta):

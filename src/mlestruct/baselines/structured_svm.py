@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..learning.block_frank_wolfe import certificate_after
 from ..learning.frank_wolfe import WeightedAverage
 from ..learning.problem import DualProblem
 from ..learning.result import Each, Monitor, Result, Stopping, run, threaded_map
@@ -22,6 +21,8 @@ from .hinge_dual import HingeDual
 from .learner import RegularizedLearner
 
 Floats = NDArray[np.float64]
+
+CERTIFICATE_PASSES = 10  # at most between certificates, each of which costs a pass
 
 
 class StructuredSVM(RegularizedLearner):
@@ -152,7 +153,7 @@ class _Descent:
             near = gap <= monitor.tolerance and not self.averaging
             final = iteration == stopping.max_iter or monitor.out_of_time()
             if near or final or iteration >= due:
-                due = certificate_after(iteration)
+                due = iteration + min(max(iteration // 2, 1), CERTIFICATE_PASSES)
                 if self.certify(iteration):
                     return
 

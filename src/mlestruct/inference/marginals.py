@@ -240,7 +240,8 @@ def _price_gap(structure: Structure, scores: Floats, tau: Floats, value: float) 
     best = structure.decode(direction, None, prices=True)
     upper = value + max(best.score - float(direction @ tau), 0.0)
     if best.prices is not None:
-        upper = min(upper, structure.price_bound(scores, best.prices, tau))
+        prices = structure.improved_prices(scores, best.prices, tau)
+        upper = min(upper, structure.price_bound(scores, prices, tau))
     return max(float(upper) - value, 0.0)
 
 

@@ -13,17 +13,20 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from .._compile import kernel
 from ..algorithms.frank_wolfe import MAX_STEP, RTOL
 from ..structures.contract import Marginals, Vertex
-from .certificate import LinearStep, certify, certify_theta, linear_step
+from .certificate import NEAR, certify, certify_theta
 from .frank_wolfe import WeightedAverage, check_option
+from .linear_step import LinearStep, WorkingSet, linear_step
 from .problem import Block, DualProblem, DualState, start
 from .result import Monitor, Result, Stopping, run
 
 Floats = NDArray[np.float64]
 Sampling = Literal["permuted", "uniform", "gap"]
 
-CERTIFICATE_PASSES = 10  # at most between certificates, each of which costs a pass
+CERTIFICATE_PASSES = 20  # at most between certificates, each of which costs a pass of MAP calls
+ENOUGH = 0.25  # of the last gap, for a step to a vertex of the working set
 ACCURACY = 0.1  # requested gap of the marginal oracle, relative to the block's duality gap
 
 
@@ -33,9 +36,11 @@ class BlockCoordinateDescent(ABC):
     name: str
     sampling: Sampling
     averaging: bool = False
+    working_set: int = 0
     first_guess = 0.05  # of a block's step length; later ones are its last one, within limits
     shortest_guess, longest_guess = 1e-6, 1.0
     tracks_entropies = False  # whether steps need each block's entropy between certificates
+    reuses_targets = True  # whether a certificate's answers are the targets of the next pass
 
     def check(self, problem: DualProblem) -> None:
         """Needs nothing beyond the block contract."""
@@ -43,21 +48,17 @@ class BlockCoordinateDescent(ABC):
 
     @abstractmethod
     def _certify(
-        self,
-        problem: DualProblem,
-        state: DualState,
-        warm: list[Any],
-        monitor: Monitor,
-        iteration: int,
-        average: Floats | None,
-    ) -> Floats:
-        """Record certified bounds at theta(tau), one oracle call per block; the blocks' gaps."""
+        self, problem: DualProblem, state: DualState, warm: list[Any], monitor: Monitor,
+        iteration: int, average: Floats | None, final: bool,
+    ) -> list[LinearStep]:  # fmt: skip
+        """Record certified bounds at theta(tau), one oracle call per block; where blocks move."""
 
     @abstractmethod
     def _target(
-        self, problem: DualProblem, state: DualState, m: int, warm: list[Any], gap: float
-    ) -> tuple[LinearStep, Floats]:
-        """Where block m moves, and the moments there; one oracle call."""
+        self, problem: DualProblem, state: DualState, m: int, warm: list[Any], gap: float,
+        kept: WorkingSet | None,
+    ) -> LinearStep:  # fmt: skip
+        """Where block m moves; at most one oracle call."""
 
     def _length(
         self, problem: DualProblem, block: Block, tau: Floats, towards: LinearStep,
@@ -76,7 +77,9 @@ class BlockCoordinateDescent(ABC):
     ) -> Result:
         """Minimise the dual of `problem`. One iteration is a pass of M steps.
 
-        A step changes theta, so steps run one after the other and `n_jobs` has no effect.
+        A step changes theta, so steps run one after the other and `n_jobs` has no effect. The
+        oracle's answers for a certificate are the targets of the pass that follows, which makes no
+        calls: each block is still where the certificate found it, and the line search is exact.
         """
         self.check(problem)
         rng = random_state if random_state is not None else np.random.default_rng()
@@ -85,30 +88,51 @@ class BlockCoordinateDescent(ABC):
         average = WeightedAverage(problem.n_features)
         n_blocks = len(problem.blocks)
         known: list[Any] = [None] * n_blocks  # of each block's oracle: prices, or its state
+        size = self.working_set
+        kept = [WorkingSet(size) if size else None for _ in range(n_blocks)]
 
-        def certify_at(sweep: int) -> Floats:
+        gaps = np.zeros(n_blocks)
+        targets: list[LinearStep | None] = [None] * n_blocks
+
+        def certify_at(sweep: int) -> float:
+            """The part of the sum of the blocks' gaps that the certified gap is."""
             mean = average.value.copy() if self.averaging and sweep else None
-            return self._certify(problem, state, known, monitor, sweep, mean)
+            final = sweep == stopping.max_iter or monitor.out_of_time()
+            monitor.oracle_calls += n_blocks
+            found = self._certify(problem, state, known, monitor, sweep, mean, final)
+            gaps[:] = [step.gap for step in found]
+            if self.reuses_targets:
+                targets[:] = found
+            return min(monitor.gap / max(float(problem.weights @ gaps), 1e-300), 1.0)
 
         def loop() -> DualState:
-            guesses = np.full(n_blocks, np.nan)
-            gaps = certify_at(0)
+            guesses = [self.first_guess] * n_blocks
+            share = certify_at(0)
             t, due = 0, 1  # `due` is the pass of the next certificate
             for sweep in range(1, stopping.max_iter + 1):
                 if monitor.stopped:
                     break
                 for m in sampled(self.sampling, rng, n_blocks, gaps):
                     t += 1
-                    gaps[m] = self._step(problem, state, m, t, known, guesses, gaps[m])
-                    monitor.oracle_calls += 1
+                    towards, targets[m] = targets[m], None
+                    if towards is None:
+                        towards = self._target(problem, state, m, known, gaps[m], kept[m])
+                        monitor.oracle_calls += towards.decoded
+                    if towards.decoded:
+                        gaps[m] = towards.gap
+                    self._step(problem, state, m, t, towards, guesses, kept[m])
                     if self.averaging:
                         average.add(state.r / problem.alpha)
                     if monitor.out_of_time():
                         break
-                if sweep >= due or sweep == stopping.max_iter or monitor.out_of_time():
-                    due = certificate_after(sweep)
+                targets[:] = [None] * n_blocks
+                last = sweep == stopping.max_iter or monitor.out_of_time()
+                near = share * float(problem.weights @ gaps) <= monitor.tolerance
+                if sweep >= due or near or last:
+                    # Not by the clock, so that results repeat.
+                    due = sweep + min(sweep, CERTIFICATE_PASSES)
                     state.refresh(problem)
-                    gaps = certify_at(sweep)
+                    share = certify_at(sweep)
             return state
 
         result = run(problem, monitor, loop, lambda: problem.theta(state.r))
@@ -119,25 +143,43 @@ class BlockCoordinateDescent(ABC):
 
     def _step(
         self, problem: DualProblem, state: DualState, m: int, t: int,
-        warm: list[Any], guesses: Floats, gap: float,
-    ) -> float:  # fmt: skip
-        """One oracle call and one step of block m; returns the block's gap before it."""
-        block, tau = problem.blocks[m], state.tau[m]
-        towards, moments = self._target(problem, state, m, warm, gap)
-        change = block.weight * (moments - state.moments[m])
-        guess = guesses[m] if np.isfinite(guesses[m]) else self.first_guess
-        eta = self._length(
-            problem, block, tau, towards, -float(state.r @ change) / problem.alpha,
-            float(change @ change) / problem.alpha, guess, t,
-        )  # fmt: skip
+        towards: LinearStep, guesses: list[float], kept: WorkingSet | None,
+    ) -> None:  # fmt: skip
+        """One step of block m."""
+        block, tau, here = problem.blocks[m], state.tau[m], state.moments[m]
+        there = block.moments_at(towards.vertex) if towards.moments is None else towards.moments
+        if kept is not None and towards.decoded:
+            kept.add(towards.vertex, there)
+        slope, square = products(state.r, here, there)
+        linear = -block.weight * slope / problem.alpha
+        quadratic = block.weight**2 * square / problem.alpha
+        eta = self._length(problem, block, tau, towards, linear, quadratic, guesses[m], t)
         guesses[m] = min(max(eta, self.shortest_guess), self.longest_guess)
         if eta > 0.0:
             block.structure.stepping_entropy.move(tau, towards.vertex, eta)
-            state.moments[m] += eta / block.weight * change
-            state.r -= eta * change
+            advance(state.r, here, there, eta, block.weight)
             if self.tracks_entropies:
                 state.entropies[m] = block.structure.entropy(tau) - block.offset_gap(tau)
-        return towards.gap
+
+
+@kernel
+def products(r: Floats, here: Floats, there: Floats) -> tuple[float, float]:
+    """<r, there - here> and |there - here|^2."""
+    slope = square = 0.0
+    for k in range(r.shape[0]):
+        d = there[k] - here[k]
+        slope += r[k] * d
+        square += d * d
+    return slope, square
+
+
+@kernel
+def advance(r: Floats, here: Floats, there: Floats, eta: float, weight: float) -> None:
+    """A block's moments after a step of length eta, and r, in place."""
+    for k in range(r.shape[0]):
+        d = eta * (there[k] - here[k])
+        here[k] += d
+        r[k] -= weight * d
 
 
 @dataclass(frozen=True)
@@ -151,13 +193,22 @@ class BlockFrankWolfe(BlockCoordinateDescent):
         blocks' last known Frank-Wolfe gaps
     averaging : return the weighted average of the iterates' theta, which has a certificate only
         where the structure has a `price_bound`
+    working_set : vertices kept per block. A step goes to the best of them, without a MAP call,
+        where its gap is at least a quarter of the one that the decoder has found last (Osokin et
+        al. 2016). For expensive decoders, and for few blocks that are far from the optimum.
     """
 
     step: Literal["line_search", "fixed"] = "line_search"
     sampling: Sampling = "permuted"
     averaging: bool = False
+    working_set: int = 0
 
     name = "bcfw"
+
+    @property
+    def reuses_targets(self) -> bool:  # type: ignore[override]
+        """Steps of fixed length need vertices at the current theta."""
+        return self.step == "line_search"
 
     def check(self, problem: DualProblem) -> None:
         super().check(problem)
@@ -165,10 +216,10 @@ class BlockFrankWolfe(BlockCoordinateDescent):
 
     def _certify(
         self, problem: DualProblem, state: DualState, warm: list[Any], monitor: Monitor,
-        iteration: int, average: Floats | None,
-    ) -> Floats:  # fmt: skip
-        found, _ = certify(problem, state, warm)
-        monitor.oracle_calls += len(problem.blocks)
+        iteration: int, average: Floats | None, final: bool,
+    ) -> list[LinearStep]:  # fmt: skip
+        near = np.inf if final else NEAR * monitor.tolerance
+        found, steps = certify(problem, state, warm, near)
         monitor.record(
             iteration,
             problem.theta(state.r),
@@ -177,16 +228,18 @@ class BlockFrankWolfe(BlockCoordinateDescent):
             fw_gap=found.fw_gap,
             average=average,
         )
-        return found.block_gaps
+        return steps
 
     def _target(
-        self, problem: DualProblem, state: DualState, m: int, warm: list[Any], gap: float
-    ) -> tuple[LinearStep, Floats]:
+        self, problem: DualProblem, state: DualState, m: int, warm: list[Any], gap: float,
+        kept: WorkingSet | None,
+    ) -> LinearStep:  # fmt: skip
         """The MAP vertex at scores G theta + grad H(tau)."""
-        found = linear_step(problem, state, m, state.r / problem.alpha, warm[m], False)
+        theta = state.r / problem.alpha
+        found = linear_step(problem, state, m, theta, warm[m], False, kept, ENOUGH * gap)
         if found.prices is not None:
             warm[m] = found.prices
-        return found, problem.blocks[m].moments_at(found.vertex)
+        return found
 
     def _length(
         self, problem: DualProblem, block: Block, tau: Floats, towards: LinearStep,
@@ -226,45 +279,47 @@ class BlockMarginals(BlockCoordinateDescent):
 
     def _certify(
         self, problem: DualProblem, state: DualState, warm: list[Any], monitor: Monitor,
-        iteration: int, average: Floats | None,
-    ) -> Floats:  # fmt: skip
+        iteration: int, average: Floats | None, final: bool,
+    ) -> list[LinearStep]:  # fmt: skip
         theta = problem.theta(state.r)
-        gaps = np.empty(len(problem.blocks))
-        wanted = ACCURACY * monitor.tolerance / len(problem.blocks)
-        log_partition = 0.0
+        accuracy = ACCURACY * monitor.tolerance / len(problem.blocks)
+        steps, log_partition = [], 0.0
         for m, block in enumerate(problem.blocks):
-            scores = block.scores(theta)
-            found = block.structure.marginals(scores, warm[m], wanted)
-            warm[m] = found.warm
-            gaps[m] = self._gap(found, scores, state, m, block)
+            step, found = self._towards_marginals(problem, state, m, theta, warm, accuracy)
+            steps.append(step)
             log_partition += block.weight * found.upper_bound
-        monitor.oracle_calls += len(problem.blocks)
         monitor.record(
             iteration,
             theta,
             dual=state.dual(problem),
             primal=problem.primal(theta, log_partition),
         )
-        return gaps
-
-    @staticmethod
-    def _gap(found: Marginals, scores: Floats, state: DualState, m: int, block: Block) -> float:
-        """A(scores) - <scores, tau_m> - H(tau_m), from above."""
-        entropy = state.entropies[m] + block.offset_gap(state.tau[m])
-        return found.upper_bound - float(scores @ state.tau[m]) - entropy
+        return steps
 
     def _target(
-        self, problem: DualProblem, state: DualState, m: int, warm: list[Any], gap: float
-    ) -> tuple[LinearStep, Floats]:
+        self, problem: DualProblem, state: DualState, m: int, warm: list[Any], gap: float,
+        kept: WorkingSet | None,
+    ) -> LinearStep:  # fmt: skip
         """The marginals at scores G theta."""
+        theta = state.r / problem.alpha
+        accuracy = ACCURACY * max(gap, 1e-12)
+        return self._towards_marginals(problem, state, m, theta, warm, accuracy)[0]
+
+    @staticmethod
+    def _towards_marginals(
+        problem: DualProblem, state: DualState, m: int, theta: Floats,
+        warm: list[Any], accuracy: float,
+    ) -> tuple[LinearStep, Marginals]:  # fmt: skip
+        """The step; its gap is A(scores) - <scores, tau_m> - H(tau_m), from above."""
         block, tau = problem.blocks[m], state.tau[m]
-        scores = block.scores(state.r / problem.alpha)
-        found = block.structure.marginals(scores, warm[m], ACCURACY * max(gap, 1e-12))
+        scores = block.scores(theta)
+        found = block.structure.marginals(scores, warm[m], accuracy)
         warm[m] = found.warm
-        gap = self._gap(found, scores, state, m, block)
+        entropy = state.entropies[m] + block.offset_gap(tau)
+        gap = found.upper_bound - float(scores @ tau) - entropy
         sums = block.structure.stepping_entropy.add_gradient(tau, scores)[1]
         vertex = Vertex(np.arange(tau.shape[0]), found.tau)
-        return LinearStep(vertex, gap, scores, None, sums), block.moments(found.tau)
+        return LinearStep(vertex, gap, scores, None, sums, block.moments(found.tau)), found
 
 
 def block_step(
@@ -299,8 +354,3 @@ def sampled(sampling: str, rng: np.random.Generator, n_blocks: int, gaps: Floats
         return rng.integers(n_blocks, size=n_blocks).tolist()
     weights = np.maximum(gaps, 0.0) + 1e-12 + 1e-3 * np.mean(np.abs(gaps))
     return rng.choice(n_blocks, size=n_blocks, p=weights / weights.sum()).tolist()
-
-
-def certificate_after(sweep: int) -> int:
-    """The pass of the next certificate; not by the clock, so that results repeat."""
-    return sweep + min(max(sweep // 2, 1), CERTIFICATE_PASSES)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..algorithms.frank_wolfe import MAX_STEP, minimise_by_slope
-from .certificate import certify, certify_theta
+from .certificate import NEAR, certify, certify_theta
 from .problem import DualProblem, DualState, start
 from .result import Monitor, Result, Stopping, run
 
@@ -59,7 +59,9 @@ class FrankWolfe:
         def loop() -> DualState:
             eta = 0.1
             for t in range(stopping.max_iter + 1):
-                found, steps = certify(problem, state, prices)
+                final = t == stopping.max_iter or monitor.out_of_time()
+                near = np.inf if final else NEAR * monitor.tolerance
+                found, steps = certify(problem, state, prices, near)
                 monitor.oracle_calls += len(steps)
                 theta = problem.theta(state.r)
                 average.add(theta)

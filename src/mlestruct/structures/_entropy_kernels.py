@@ -4,7 +4,8 @@ from math import log
 
 import numpy as np
 
-from .._compile import kernel
+from .._compile import kernel, summing_kernel
+from ..algorithms._logarithm_kernels import fast_log
 
 FLOOR = 1e-300  # an underflowed entry; its gradient is large but finite
 COMPLEMENT_FLOOR = 1e-16
@@ -12,49 +13,53 @@ N_POWERS = 8
 SERIES_LIMIT = 0.1  # below it, log(1-t) is summed as a power series to better than 1e-9
 
 
-@kernel
-def entropy(tau, log_tau, a, c):
-    """H(tau); log_tau is finite where tau is 0 (NumPy's log is faster than a compiled loop's)."""
+@summing_kernel
+def entropy(tau, a, c):
+    """H(tau)."""
     total = 0.0
     for k in range(tau.shape[0]):
         t = tau[k]
-        total -= a[k] * t * log_tau[k]
-        if c[k] != 0.0 and t < 1.0:
-            if t < 1e-4:
-                total -= c[k] * t * (1.0 - t * (0.5 + t * (1.0 / 6.0 + t / 12.0)))
-            else:
-                total += c[k] * (1.0 - t) * log(1.0 - t)
+        total -= a[k] * t * fast_log(max(t, FLOOR))
+        total += c[k] * (1.0 - t) * fast_log(max(1.0 - t, COMPLEMENT_FLOOR))
     return total
 
 
-@kernel
-def add_entropy_gradient(tau, log_tau, a, c, scores, out, sums):
-    """out = scores + gradient of H at tau; entries with a = 0 are fixed and get their score.
+@summing_kernel
+def add_entropy_gradient(tau, a, c, scores, out, sums):
+    """out = scores + gradient of H at tau; entries with a = c = 0 are fixed and get their score.
 
     On the way, `sums` collects what a line search needs of the entries up to SERIES_LIMIT:
     sum of a t log t, of a t, of c t, and of c t^2, c t^3, ... (N_POWERS of them).
     """
-    sums[:] = 0.0
+    weighted_log = mass = 0.0
+    s1 = s2 = s3 = s4 = s5 = s6 = s7 = s8 = s9 = 0.0
     for k in range(tau.shape[0]):
-        if a[k] == 0.0:
-            out[k] = scores[k]
-            continue
         t = tau[k]
-        x = log_tau[k]
-        value = scores[k] - a[k] * (x + 1.0)
-        small = t <= SERIES_LIMIT
-        if small:
-            sums[0] += a[k] * t * x
-            sums[1] += a[k] * t
-        if c[k] != 0.0:
-            if t < 1e-4:
-                value -= c[k] * (1.0 - t * (1.0 + 0.5 * t))
-            else:
-                value -= c[k] * (log(max(1.0 - t, COMPLEMENT_FLOOR)) + 1.0)
-            if small:
-                sums[2] += c[k] * t
-                add_powers(sums, c[k] * t * t, t)
-        out[k] = value
+        x = fast_log(max(t, FLOOR))
+        y = fast_log(max(1.0 - t, COMPLEMENT_FLOOR))
+        out[k] = scores[k] - a[k] * (x + 1.0) - c[k] * (y + 1.0)
+        t = t if t <= SERIES_LIMIT else 0.0
+        weighted_log += a[k] * t * x
+        mass += a[k] * t
+        p = c[k] * t
+        s1 += p
+        p *= t
+        s2 += p
+        p *= t
+        s3 += p
+        p *= t
+        s4 += p
+        p *= t
+        s5 += p
+        p *= t
+        s6 += p
+        p *= t
+        s7 += p
+        p *= t
+        s8 += p
+        p *= t
+        s9 += p
+    sums[:] = (weighted_log, mass, s1, s2, s3, s4, s5, s6, s7, s8, s9)
 
 
 @kernel
@@ -79,57 +84,31 @@ def vertex_line_search(tau, a, c, indices, values, sums, linear, quadratic, gues
     for q in range(indices.shape[0]):
         on[indices[q]] += values[q]
     rest = sums.copy()
-    n_listed = 0
-    for k in range(n):
-        if tau[k] > SERIES_LIMIT and a[k] != 0.0:
-            n_listed += 1
-    listed = np.empty(n_listed + indices.shape[0], np.int64)
-    n_listed = 0
-    slope_at_zero = linear
+    found = np.empty((4, n))  # t, vertex - t, a, c
+    size = 0
     for k in range(n):
         if a[k] == 0.0 or (on[k] == 0.0 and tau[k] <= SERIES_LIMIT):
             continue
-        listed[n_listed] = k
-        n_listed += 1
-        t = max(tau[k], FLOOR)
-        slope = a[k] * (log(t) + 1.0)
-        if c[k] != 0.0:
-            slope += c[k] * (log(max(1.0 - t, COMPLEMENT_FLOOR)) + 1.0)
-        slope_at_zero += (on[k] - t) * slope
+        t = tau[k]
+        found[0, size] = t
+        found[1, size] = on[k] - t
+        found[2, size] = a[k]
+        found[3, size] = c[k]
+        size += 1
         if t <= SERIES_LIMIT:
-            rest[0] -= a[k] * t * log(t)
+            rest[0] -= a[k] * t * log(max(t, FLOOR))
             rest[1] -= a[k] * t
             rest[2] -= c[k] * t
             add_powers(rest, -c[k] * t * t, t)
-    weighted_log, mass, c_mass = rest[0], rest[1], rest[2]
-    powers = rest[3:]
-    slope_at_zero -= weighted_log + mass + c_mass
-    for r in range(N_POWERS):
-        slope_at_zero += powers[r] / (r + 1.0)
+    visited = (found[0][:size], found[1][:size], found[2][:size], found[3][:size])
+    slope_at_zero = slope_and_curvature(visited, rest, linear, quadratic, 0.0)[0]
     if slope_at_zero >= 0.0:
         return 0.0
     low = 0.0
     high = max_step
     eta = min(max(guess, 1e-12), 0.5 * max_step)
     for _ in range(80):
-        keep = 1.0 - eta
-        slope = linear + quadratic * eta - weighted_log - mass * (log(keep) + 1.0) - c_mass
-        curvature = quadratic + mass / keep
-        p = keep
-        for r in range(N_POWERS):
-            slope += p * powers[r] / (r + 1.0)
-            curvature -= p / keep * powers[r]
-            p *= keep
-        for q in range(n_listed):
-            k = listed[q]
-            d = on[k] - tau[k]
-            t = max(tau[k] + eta * d, FLOOR)
-            slope += d * a[k] * (log(t) + 1.0)
-            curvature += d * d * a[k] / t
-            if c[k] != 0.0:
-                om = max(1.0 - t, COMPLEMENT_FLOOR)
-                slope += d * c[k] * (log(om) + 1.0)
-                curvature -= d * d * c[k] / om
+        slope, curvature = slope_and_curvature(visited, rest, linear, quadratic, eta)
         if abs(slope) <= -rtol * slope_at_zero:
             break
         if slope > 0.0:
@@ -143,6 +122,27 @@ def vertex_line_search(tau, a, c, indices, values, sums, linear, quadratic, gues
             break
         eta = step
     return eta
+
+
+@summing_kernel
+def slope_and_curvature(visited, rest, linear, quadratic, eta):
+    """Both of the line search's function at eta: `rest` in closed form, `visited` one by one."""
+    keep = 1.0 - eta
+    slope = linear + quadratic * eta - rest[0] - rest[1] * (log(keep) + 1.0) - rest[2]
+    curvature = quadratic + rest[1] / keep
+    p = 1.0
+    for r in range(N_POWERS):
+        curvature -= p * rest[3 + r]
+        p *= keep
+        slope += p * rest[3 + r] / (r + 1.0)
+    start, direction, a, c = visited
+    for q in range(start.shape[0]):
+        d = direction[q]
+        t = max(start[q] + eta * d, FLOOR)
+        om = max(1.0 - t, COMPLEMENT_FLOOR)
+        slope += d * (a[q] * (fast_log(t) + 1.0) + c[q] * (fast_log(om) + 1.0))
+        curvature += d * d * (a[q] / t - c[q] / om)
+    return slope, curvature
 
 
 @kernel

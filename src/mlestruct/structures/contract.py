@@ -221,6 +221,10 @@ class Structure:
         """An upper bound of log Z_rho at any dual prices of the decoder (certificates of fw)."""
         raise self.lacks("price_bound")
 
+    def improved_prices(self, scores: Floats, prices: Floats, tau: Floats) -> Floats:
+        """Prices with a lower `price_bound`, at a few times its cost (last certificates of fw)."""
+        return prices
+
     # ------------------------------------------------------------------ marginal oracle
     def marginals(self, scores: Floats, warm: Any = None, tol: float = 1e-8) -> Marginals:
         """tau maximising <scores, tau> + H_rho(tau), enclosed up to `tol` (newton, lbfgs, ...)."""

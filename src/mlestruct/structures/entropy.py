@@ -29,13 +29,13 @@ class SeparableEntropy:
         self.c = np.ascontiguousarray(c, dtype=np.float64)
 
     def __call__(self, tau: Floats) -> float:
-        return float(kernels.entropy(tau, _log(tau), self.a, self.c))
+        return float(kernels.entropy(tau, self.a, self.c))
 
     def add_gradient(self, tau: Floats, scores: Floats) -> tuple[Floats, Floats]:
         """scores + gradient of H at tau, and sums that `line_search` at tau needs."""
         out = np.empty_like(tau)
         sums = np.empty(3 + kernels.N_POWERS)
-        kernels.add_entropy_gradient(tau, _log(tau), self.a, self.c, scores, out, sums)
+        kernels.add_entropy_gradient(tau, self.a, self.c, scores, out, sums)
         return out, sums
 
     def line_search(
@@ -61,9 +61,3 @@ class SeparableEntropy:
     def move(tau: Floats, vertex: Vertex, eta: float) -> None:
         """tau <- (1 - eta) tau + eta vertex, in place."""
         kernels.move_towards(tau, vertex.indices, vertex.values, eta)
-
-
-def _log(tau: Floats) -> Floats:
-    """log tau, finite where tau has underflowed."""
-    logs: Floats = np.log(np.maximum(tau, kernels.FLOOR))
-    return logs

@@ -371,6 +371,9 @@ def test_any_prices_bound_the_partition_function(space, rng, kind, scale, spread
     slack = 1e-9 * (1 + scale) * (1 + spread)
     for hint in (structure.interior(), space.random_point(rng, 0.1)):
         bound = structure.price_bound(scores, prices, hint)
+        better = structure.improved_prices(scores, prices, hint)
+        assert structure.price_bound(scores, better, hint) <= bound + 1e-6 + slack
+        bound = min(bound, structure.price_bound(scores, better, hint))
         for point in (hint, space.exact_marginals(scores), space.random_point(rng)):
             assert bound >= space.objective(scores, point) - slack
         assert bound >= space.best_score(scores) - slack

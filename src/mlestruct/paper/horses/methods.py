@@ -159,8 +159,8 @@ class TracedBlockFrankWolfe(BlockFrankWolfe):
     averages: Trace = field(default_factory=Trace)
     average: list[WeightedAverage] = field(default_factory=list)
 
-    def _step(self, problem: DualProblem, state: Any, m: int, t: int, *rest: Any) -> float:
-        gap = super()._step(problem, state, m, t, *rest)
+    def _step(self, problem: DualProblem, state: Any, m: int, t: int, *rest: Any) -> None:
+        super()._step(problem, state, m, t, *rest)
         if not self.average:
             self.average.append(WeightedAverage(problem.n_features))
         theta = problem.theta(state.r)
@@ -168,7 +168,6 @@ class TracedBlockFrankWolfe(BlockFrankWolfe):
         self.iterates.steps = self.averages.steps = t
         self.iterates.keep_some(theta, t)
         self.averages.keep_some(self.average[0].value, t)
-        return gap
 
 
 # ---------------------------------------------------------------------- without edges

@@ -2,104 +2,130 @@
 
 tau holds q_n = P(x_n = 1) of all nodes, then P(x_i = x_j = 1) of all edges (i, j). The table of an
 edge is  p11 = t, p10 = q_i - t, p01 = q_j - t, p00 = 1 - q_i - q_j + t.
+
+H = - sum of w p log p over all entries p of all tables, w being the node's counting number or the
+edge's rho. Loops over entries take few edges at a time, so that gathering, logarithms and
+scattering are separate loops over buffers in the first cache, the middle one vectorised.
 """
 
-from math import log
+import numpy as np
 
-from ..._compile import kernel
+from ..._compile import kernel, summing_kernel
+from ...algorithms._logarithm_kernels import fast_log
 
 FLOOR = 1e-13  # smallest entry of an edge table; 1 - q and q_i - t carry no more digits
+CHUNK = 256  # edges at a time
+
+
+@kernel
+def edge_tables(tau, n, tail, head, first, stop, tables):
+    """Fill tables[:, k] with p11, p10, p01, p00 of edge first + k, at least FLOOR."""
+    for e in range(first, stop):
+        t = tau[n + e]
+        a = tau[tail[e]]
+        b = tau[head[e]]
+        k = e - first
+        tables[0, k] = max(t, FLOOR)
+        tables[1, k] = max(a - t, FLOOR)
+        tables[2, k] = max(b - t, FLOOR)
+        tables[3, k] = max(1.0 - a - b + t, FLOOR)
+
+
+@summing_kernel
+def logarithms(values, out):
+    for k in range(values.shape[0]):
+        out[k] = fast_log(values[k])
+
+
+@summing_kernel
+def weighted_logs(values, logs, weights):
+    """Sum of w p log p, 0 for entries at the floor."""
+    total = 0.0
+    for k in range(weights.shape[0]):
+        total += weights[k] * (values[k] if values[k] > FLOOR else 0.0) * logs[k]
+    return total
 
 
 @kernel
 def entropy(tau, tail, head, rho, counting):
     """H_rho(tau)."""
     n = counting.shape[0]
-    total = 0.0
-    for k in range(n):
-        q = tau[k]
-        if counting[k] != 0.0:
-            total -= counting[k] * (xlogx(q) + xlogx(1.0 - q))
-    for e in range(rho.shape[0]):
-        t = tau[n + e]
-        a = tau[tail[e]]
-        b = tau[head[e]]
-        total -= rho[e] * (xlogx(t) + xlogx(a - t) + xlogx(b - t) + xlogx(1.0 - a - b + t))
-    return total
+    ones = np.maximum(tau[:n], FLOOR)
+    zeros = np.maximum(1.0 - tau[:n], FLOOR)
+    node_logs = np.empty(n)
+    logarithms(ones, node_logs)
+    total = weighted_logs(ones, node_logs, counting)
+    logarithms(zeros, node_logs)
+    total += weighted_logs(zeros, node_logs, counting)
+    tables = np.ones((4, CHUNK))
+    logs = np.empty((4, CHUNK))
+    for first in range(0, rho.shape[0], CHUNK):
+        stop = min(first + CHUNK, rho.shape[0])
+        edge_tables(tau, n, tail, head, first, stop, tables)
+        logarithms(tables.ravel(), logs.ravel())
+        for s in range(4):
+            total += weighted_logs(tables[s], logs[s], rho[first:stop])
+    return -total
+
+
+@summing_kernel
+def node_gradient(tau, counting, scores, out):
+    """out = scores + gradient of the nodes' terms; returns their sums of w p log p and of w p."""
+    weighted_log = mass = 0.0
+    for k in range(counting.shape[0]):
+        one = max(tau[k], FLOOR)
+        zero = max(1.0 - tau[k], FLOOR)
+        x = fast_log(one)
+        y = fast_log(zero)
+        out[k] = scores[k] - counting[k] * (x - y)
+        weighted_log += counting[k] * (one * x + zero * y)
+        mass += counting[k]
+    return weighted_log, mass
 
 
 @kernel
-def xlogx(x):
-    return x * log(x) if x > 0.0 else 0.0
-
-
-@kernel
-def add_entropy_gradient(tau, tail, head, rho, counting, scores, out):
-    """out = scores + gradient of H_rho at tau."""
+def add_entropy_gradient(tau, tail, head, rho, counting, scores, out, sums):
+    """out = scores + gradient of H_rho at tau; sums = (sum of w p log p = -H, sum of w p)."""
     n = counting.shape[0]
-    for k in range(n):
-        q = tau[k]
-        out[k] = scores[k] - counting[k] * log(max(q, FLOOR) / max(1.0 - q, FLOOR))
-    for e in range(rho.shape[0]):
-        i = tail[e]
-        j = head[e]
-        t = tau[n + e]
-        p10 = max(tau[i] - t, FLOOR)
-        p01 = max(tau[j] - t, FLOOR)
-        p00 = max(1.0 - tau[i] - tau[j] + t, FLOOR)
-        tail_slope = log(p10 / p00)
-        head_slope = log(p01 / p00)
-        out[i] -= rho[e] * tail_slope
-        out[j] -= rho[e] * head_slope
-        out[n + e] = scores[n + e] - rho[e] * (log(max(t, FLOOR) / p00) - tail_slope - head_slope)
-
-
-@kernel
-def slope_and_curvature(tau, target, eta, tail, head, rho, counting):
-    """First and second derivative of -H_rho along target - tau at tau + eta (target - tau)."""
-    n = counting.shape[0]
-    slope = 0.0
-    curvature = 0.0
-    for k in range(n):
-        c = counting[k]
-        if c != 0.0:
-            d = target[k] - tau[k]
-            q = tau[k] + eta * d
-            one = max(q, FLOOR)
-            zero = max(1.0 - q, FLOOR)
-            slope += c * d * log(one / zero)
-            curvature += c * d * d * (1.0 / one + 1.0 / zero)
-    for e in range(rho.shape[0]):
-        i = tail[e]
-        j = head[e]
-        d = target[n + e] - tau[n + e]
-        di = target[i] - tau[i]
-        dj = target[j] - tau[j]
-        t = tau[n + e] + eta * d
-        a = tau[i] + eta * di
-        b = tau[j] + eta * dj
-        p11 = max(t, FLOOR)
-        p10 = max(a - t, FLOOR)
-        p01 = max(b - t, FLOOR)
-        p00 = max(1.0 - a - b + t, FLOOR)
-        d10 = di - d
-        d01 = dj - d
-        d00 = d - di - dj
-        slope += rho[e] * (d * log(p11 / p00) + d10 * log(p10 / p00) + d01 * log(p01 / p00))
-        curvature += rho[e] * (d * d / p11 + d10 * d10 / p10 + d01 * d01 / p01 + d00 * d00 / p00)
-    return slope, curvature
+    weighted_log, mass = node_gradient(tau, counting, scores, out)
+    tables = np.ones((4, CHUNK))
+    logs = np.empty((4, CHUNK))
+    for first in range(0, rho.shape[0], CHUNK):
+        stop = min(first + CHUNK, rho.shape[0])
+        edge_tables(tau, n, tail, head, first, stop, tables)
+        logarithms(tables.ravel(), logs.ravel())
+        for e in range(first, stop):
+            k = e - first
+            tail_slope = logs[1, k] - logs[3, k]
+            head_slope = logs[2, k] - logs[3, k]
+            out[tail[e]] -= rho[e] * tail_slope
+            out[head[e]] -= rho[e] * head_slope
+            both_slope = logs[0, k] - logs[3, k] - tail_slope - head_slope
+            out[n + e] = scores[n + e] - rho[e] * both_slope
+            weighted_log += rho[e] * (
+                tables[0, k] * logs[0, k]
+                + tables[1, k] * logs[1, k]
+                + tables[2, k] * logs[2, k]
+                + tables[3, k] * logs[3, k]
+            )
+            mass += rho[e]
+    sums[0], sums[1] = weighted_log, mass
 
 
 @kernel
 def line_search(
-    tau, target, tail, head, rho, counting, linear, quadratic, guess, max_step, rtol
+    tau, target, tail, head, rho, counting, sums, linear, quadratic, guess, max_step, rtol
 ):  # fmt: skip
     """Minimise linear*eta + quadratic*eta^2/2 - H_rho on [0, max_step], by safeguarded Newton.
 
-    Stops when the slope has fallen to rtol times its value at 0.
+    Entries p that the target makes 0 are (1-eta) p, so that their share of the slope follows from
+    `sums` (of `add_entropy_gradient` at the same tau) less the other entries', which alone are
+    visited at every trial: one per table where the target is integral. Stops when the slope has
+    fallen to rtol times its value at 0.
     """
-    slope, curvature = slope_and_curvature(tau, target, 0.0, tail, head, rho, counting)
-    first = slope + linear
+    visited = visited_entries(tau, target, tail, head, rho, counting)
+    rest = vanishing_sums(visited, sums)
+    first = slope_and_curvature(visited, rest, linear, quadratic, 0.0)[0]
     if first >= 0.0:
         return 0.0
     low = 0.0
@@ -107,9 +133,7 @@ def line_search(
     eta = min(max(guess, 1e-10), 0.5 * max_step)
     previous = -first
     for trial in range(60):
-        slope, curvature = slope_and_curvature(tau, target, eta, tail, head, rho, counting)
-        slope += linear + quadratic * eta
-        curvature += quadratic
+        slope, curvature = slope_and_curvature(visited, rest, linear, quadratic, eta)
         if abs(slope) <= -rtol * first:
             break
         if slope > 0.0:
@@ -124,6 +148,63 @@ def line_search(
         previous = abs(slope)
         eta = step
     return eta
+
+
+@kernel
+def visited_entries(tau, target, tail, head, rho, counting):
+    """Rows p, target - p and w of all entries of tables that the target does not make 0."""
+    n = counting.shape[0]
+    found = np.empty((3, 2 * n + 4 * rho.shape[0]))
+    size = 0
+    for k in range(n):
+        for one in range(2):
+            goal = target[k] if one else 1.0 - target[k]
+            if goal > 0.0:
+                p = max(tau[k] if one else 1.0 - tau[k], FLOOR)
+                found[0, size] = p
+                found[1, size] = goal - p
+                found[2, size] = counting[k]
+                size += 1
+    now = np.empty((4, CHUNK))
+    goal = np.empty((4, CHUNK))
+    for first in range(0, rho.shape[0], CHUNK):
+        stop = min(first + CHUNK, rho.shape[0])
+        edge_tables(tau, n, tail, head, first, stop, now)
+        edge_tables(target, n, tail, head, first, stop, goal)
+        for k in range(stop - first):
+            for s in range(4):
+                if goal[s, k] > FLOOR:
+                    found[0, size] = now[s, k]
+                    found[1, size] = goal[s, k] - now[s, k]
+                    found[2, size] = rho[first + k]
+                    size += 1
+    return found[0][:size], found[1][:size], found[2][:size]
+
+
+@summing_kernel
+def vanishing_sums(visited, sums):
+    """Sums of w p log p and of w p over the entries that are not visited."""
+    weighted_log, mass = sums[0], sums[1]
+    p, _, weight = visited
+    for q in range(p.shape[0]):
+        weighted_log -= weight[q] * p[q] * fast_log(p[q])
+        mass -= weight[q] * p[q]
+    return weighted_log, mass
+
+
+@summing_kernel
+def slope_and_curvature(visited, rest, linear, quadratic, eta):
+    """Both of the line search's function at eta; sum of w (target - p) = 0 in every table."""
+    keep = 1.0 - eta
+    slope = linear + quadratic * eta - rest[0] - rest[1] * fast_log(keep)
+    curvature = quadratic + rest[1] / keep
+    start, direction, weight = visited
+    for q in range(start.shape[0]):
+        d = direction[q]
+        p = max(start[q] + eta * d, FLOOR)
+        slope += weight[q] * d * fast_log(p)
+        curvature += weight[q] * d * d / p
+    return slope, curvature
 
 
 @kernel

@@ -181,17 +181,17 @@ class BinaryEntropy:
     def __call__(self, tau: Floats) -> float:
         return float(kernels.entropy(tau, *self._shape))
 
-    def add_gradient(self, tau: Floats, scores: Floats) -> tuple[Floats, None]:
-        """scores + gradient of H at tau; there is nothing to keep for the line search."""
-        out = np.empty_like(tau)
-        kernels.add_entropy_gradient(tau, *self._shape, scores, out)
-        return out, None
+    def add_gradient(self, tau: Floats, scores: Floats) -> tuple[Floats, Floats]:
+        """scores + gradient of H at tau, and sums that `line_search` at tau needs."""
+        out, sums = np.empty_like(tau), np.empty(2)
+        kernels.add_entropy_gradient(tau, *self._shape, scores, out, sums)
+        return out, sums
 
     def line_search(
         self,
         tau: Floats,
         vertex: Vertex,
-        sums: None,
+        sums: Floats,
         linear: float,
         quadratic: float,
         guess: float,
@@ -201,7 +201,9 @@ class BinaryEntropy:
         """Step eta towards `vertex` minimising linear*eta + quadratic*eta^2/2 - H."""
         target = vertex.dense(tau.shape[0])
         return float(
-            kernels.line_search(tau, target, *self._shape, linear, quadratic, guess, max_step, rtol)
+            kernels.line_search(
+                tau, target, *self._shape, sums, linear, quadratic, guess, max_step, rtol
+            )
         )
 
     def move(self, tau: Floats, vertex: Vertex, eta: float) -> None:

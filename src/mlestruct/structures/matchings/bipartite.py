@@ -296,12 +296,19 @@ class BipartiteMatching(MatchingFamily):
 
     def price_bound(self, scores: Floats, prices: Floats, tau: Floats) -> float:
         """A proven upper bound of log Z_rho at any column prices; tau is where to look."""
+        return newton.price_bound(*self._semidual(scores, prices, tau)) + float(
+            scores @ self._presolved.fixed
+        )
+
+    def improved_prices(self, scores: Floats, prices: Floats, tau: Floats) -> Floats:
+        """Column prices after a Newton step on the bound."""
+        return newton.polish(*self._semidual(scores, prices, tau))[1][:-1]
+
+    def _semidual(self, scores: Floats, prices: Floats, tau: Floats) -> tuple[Any, ...]:
+        """Arguments of the semi-dual's functions, whose rows are solved to within 1e-7."""
         core = self._presolved
-        bound, _ = newton.polish(
-            core.rows, core.entries(scores), core.columns(scores), np.append(prices, 0.0),
-            core.entries(tau), 1e-7,
-        )  # fmt: skip
-        return bound + float(scores @ core.fixed)
+        entries, columns = core.entries(scores), core.columns(scores)
+        return core.rows, entries, columns, np.append(prices, 0.0), core.entries(tau), 1e-7
 
     def complement(self, found: Marginals) -> Floats:
         """1 - tau of every coordinate, accurate where tau is near 1."""

@@ -1,0 +1,93 @@
+"""The linear subproblem of a Frank-Wolfe step on one block: a MAP call, or a vertex kept before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..structures.contract import Vertex
+from .problem import DualProblem, DualState
+
+Floats = NDArray[np.float64]
+
+
+@dataclass
+class LinearStep:
+    """Where a step of one block goes: vertex, gap and prices.
+
+    moments : G' of the vertex, once it is known
+    decoded : whether the oracle was called
+    """
+
+    vertex: Vertex
+    gap: float
+    scores: Floats
+    prices: Floats | None
+    sums: Any  # of the entropy, reused by the line search
+    moments: Floats | None = None
+    decoded: bool = True
+
+
+class WorkingSet:
+    """The last vertices that a block's decoder has returned, with their moments."""
+
+    def __init__(self, size: int):
+        self._size = size
+        self._known: dict[bytes, tuple[Vertex, Floats]] = {}  # the oldest first
+        self._indices = self._owner = np.zeros(0, dtype=np.int64)
+        self._values = np.zeros(0)
+
+    def add(self, vertex: Vertex, moments: Floats) -> None:
+        """Keep one more vertex; the oldest goes where there are too many."""
+        key = vertex.indices.tobytes() + vertex.values.tobytes()
+        self._known.pop(key, None)
+        self._known[key] = vertex, moments
+        if len(self._known) > self._size:
+            del self._known[next(iter(self._known))]
+        vertices = [vertex for vertex, _ in self._known.values()]
+        self._indices = np.concatenate([vertex.indices for vertex in vertices])
+        self._values = np.concatenate([vertex.values for vertex in vertices])
+        sizes = [vertex.indices.shape[0] for vertex in vertices]
+        self._owner = np.repeat(np.arange(len(vertices)), sizes)
+
+    def best(self, direction: Floats) -> tuple[float, Vertex, Floats] | None:
+        """The vertex of the largest score: (score, vertex, moments)."""
+        if not self._known:
+            return None
+        parts = direction[self._indices] * self._values
+        scores = np.bincount(self._owner, parts, len(self._known))
+        place = int(np.argmax(scores))
+        return float(scores[place]), *list(self._known.values())[place]
+
+
+def linear_step(
+    problem: DualProblem,
+    state: DualState,
+    m: int,
+    theta: Floats,
+    warm: Floats | None,
+    want_prices: bool,
+    known: WorkingSet | None = None,
+    least: float = 0.0,
+) -> LinearStep:
+    """Maximise <G theta + o + grad H(tau_m), s> over the polytope of block m: one MAP call.
+
+    There is none where a vertex of the working set `known` has a gap of at least `least`.
+    """
+    block = problem.blocks[m]
+    structure, tau = block.structure, state.tau[m]
+    scores = block.scores(theta)
+    direction, sums = structure.stepping_entropy.add_gradient(tau, scores)
+    here = float(direction @ tau)
+    best = None if known is None else known.best(direction)
+    if best is not None and best[0] - here >= least:
+        score, vertex, moments = best
+        return LinearStep(vertex, score - here, scores, None, sums, moments, decoded=False)
+    if structure.offers("price_bound"):
+        found = structure.decode(direction, warm, prices=want_prices)
+    else:
+        found = structure.decode(direction)
+    return LinearStep(found.vertex, found.score - here, scores, found.prices, sums)
