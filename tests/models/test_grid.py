@@ -1,6 +1,7 @@
 """GridCRF as a scikit-learn estimator."""
 
 import warnings
+from itertools import product
 
 import numpy as np
 import pytest
@@ -347,3 +348,26 @@ def test_directions_keep_their_widths():
     ]
     with pytest.raises(ValueError, match=r"X\[1\] has \[3, 1\] edge features by direction"):
         GridCRF().fit(pairs, Y)
+
+
+@pytest.mark.parametrize("n_states", [2, 3])
+def test_predictions_come_with_a_proven_gap(n_states):
+    X, Y = images(4, (3, 3), n_states)
+    model = GridCRF(alpha=0.1).fit(X, Y)
+    labels, gaps = model.predict(X, return_gap=True)
+    every = list(product(range(n_states), repeat=9))
+    for x, label, gap in zip(X, labels, gaps, strict=True):
+        candidates = [np.reshape(states, (3, 3)) for states in every]
+        best = score_of(model, x, candidates).max()
+        assert gap >= 0.0
+        assert best - score_of(model, x, [label])[0] <= gap + 1e-8
+
+
+def score_of(model, x, candidates):
+    """Scores of labellings from the weights."""
+    totals = []
+    for y in candidates:
+        nodes = np.einsum("ijc,ijc->", x, model.node_coef_[y])
+        across = model.edge_coef_[y[:, :-1], y[:, 1:], 0].sum()
+        totals.append(nodes + across + model.edge_coef_[y[:-1], y[1:], 1].sum())
+    return np.array(totals)

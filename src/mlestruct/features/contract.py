@@ -113,6 +113,16 @@ class FeatureMap:
         """
         return self
 
+    def shared_tables(self, theta: Floats) -> tuple[Floats, Floats, tuple[int, ...]] | None:
+        """Scores of nodes (n, L) and one table (L, L) for each group of consecutive edges, with the
+        sizes of the groups; None where edges have features of their own (marginals of grids).
+        """
+        return None
+
+    def shared_moments(self, nodes: Floats, tables: Floats) -> Floats:
+        """G' of marginals of nodes and of sums of edge tables, shaped as `shared_tables`."""
+        raise NotImplementedError
+
     def stream(self, theta: Floats) -> FeatureStream | None:
         """Scores and moments part by part, for sequences; None if the map has only whole ones."""
         return None

@@ -8,13 +8,14 @@ the state of the tail first.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .contract import FeatureMap
-from .rows import FeatureRows
+from .rows import FeatureRows, RowGroups
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -220,6 +221,30 @@ class StateFeatures(PairwiseFeatures):
         if self.merged is None:
             return super().moments_at(indices, values)
         return FeatureMap.moments_at(self, indices, values)
+
+    @cached_property
+    def _groups(self) -> tuple[RowGroups, tuple[int, ...]] | None:
+        """A row for each group of equal edges, and their sizes; None if edges differ."""
+        edges = self.edges
+        rows = edges if isinstance(edges, RowGroups) else RowGroups([edges], [0], edges.n_features)
+        if self.merged is not None or not all(len(g) and g.all_equal for g in rows.groups):
+            return None
+        one = [group.take(np.zeros(1, dtype=np.int64)) for group in rows.groups]
+        sizes = tuple(len(group) for group in rows.groups)
+        return RowGroups(one, rows.starts, rows.n_features), sizes
+
+    def shared_tables(self, theta: Floats) -> tuple[Floats, Floats, tuple[int, ...]] | None:
+        if self._groups is None:
+            return None
+        f, g = self.split(theta)
+        rows, sizes = self._groups
+        tables = rows.scores(g.T).reshape(-1, self.n_states, self.n_states)
+        return self.nodes.scores(f.T), tables, sizes
+
+    def shared_moments(self, nodes: Floats, tables: Floats) -> Floats:
+        assert self._groups is not None
+        edges = self._groups[0].moments(tables.reshape(-1, self.n_states**2))
+        return np.concatenate([self.nodes.moments(nodes).T.ravel(), edges.T.ravel()])
 
     def _flip(self, tables: Floats) -> Floats:
         """Transpose the tables of listed edges that run from head to tail."""

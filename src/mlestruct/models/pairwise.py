@@ -192,21 +192,30 @@ class PairwiseEstimator(LabellingEstimator):
         return samples
 
     # ------------------------------------------------------------------ prediction
-    def predict(self, X: Any) -> list[Any]:
+    def predict(self, X: Any, return_gap: bool = False) -> Any:
         """The most probable labelling of each sample, as far as it can be found.
 
-        Exact on chains and trees, and where two states attract each other; elsewhere the linear
-        programming relaxation, rounded.
+        Exact on chains and trees, and where two states attract each other; elsewhere found by
+        message passing (QPBO with two states) and local search.
+
+        Returns
+        -------
+        labels : list of arrays
+        gaps : ndarray of shape (n_samples,), only with `return_gap`
+            No labelling's log-probability exceeds that of the one returned by more than this.
         """
         samples = self._fitting(X)
 
-        def one(pair: tuple[GraphSample, Block]) -> Any:
+        def one(pair: tuple[GraphSample, Block]) -> tuple[Any, float]:
             sample, block = pair
-            label = block.structure.best_label(block.scores(self.coef_))
-            return self._states.decode(label.reshape(sample.shape))
+            found = block.structure.decode_integral(block.scores(self.coef_))
+            label = block.structure.label(found.vertex)
+            return self._states.decode(label.reshape(sample.shape)), found.gap
 
         blocks = self._make_blocks(samples, len(self._states))
-        return self._each(one, zip(samples, blocks, strict=True))
+        answers = self._each(one, zip(samples, blocks, strict=True))
+        labels = [label for label, _ in answers]
+        return (labels, np.array([gap for _, gap in answers])) if return_gap else labels
 
     def _shapes(self, X: Any) -> list[tuple[int, ...]]:
         return [sample.shape for sample in self._fitting(X)]

@@ -55,11 +55,21 @@ class Vertex:
 
 @dataclass(frozen=True)
 class Decoding:
-    """A maximising vertex, its score, and dual prices where the decoder has them."""
+    """A maximising vertex, its score, and dual prices where the decoder has them.
+
+    `upper_bound` is a proven bound of the largest score where the vertex need not attain that
+    (`decode_integral` of labellings); None where it does.
+    """
 
     vertex: Vertex
     score: float
     prices: Floats | None = None
+    upper_bound: float | None = None
+
+    @property
+    def gap(self) -> float:
+        """Certified: the largest score lies within [score, score + gap]."""
+        return 0.0 if self.upper_bound is None else max(self.upper_bound - self.score, 0.0)
 
 
 @dataclass(frozen=True)
@@ -203,7 +213,7 @@ class Structure:
         return self.label(self.decode(scores).vertex)
 
     def decode_integral(self, scores: Floats) -> Decoding:
-        """The vertex of `best_label`, never a fractional one (perturb-and-MAP, bounds)."""
+        """The vertex of `best_label`, never a fractional one (perturb-and-MAP, bounds, grids)."""
         vertex = self.encode(self.best_label(scores))
         return Decoding(vertex, vertex.dot(scores))
 

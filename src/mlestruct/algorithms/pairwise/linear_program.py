@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from ..edge_lists import checked_edges, checked_scores, half_edges
-from ._conditional_modes_kernels import conditional_modes
+from ..edge_lists import checked_edges, checked_scores
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -48,13 +47,12 @@ class LocalPolytope:
         self.tail, self.head = checked_edges(n_nodes, tail, head)
         self.n_edges = self.tail.size
         self.size = self.n_nodes * self.n_states + self.n_edges * self.n_states**2
-        self._half_edges = half_edges(n_nodes, self.tail, self.head)
         self._columns = np.arange(self.size, dtype=np.int32)
         self._lock = Lock()
 
     @cached_property
     def _highs(self) -> highspy.Highs:
-        """Built when first needed; `integral` does not need it."""
+        """Built when first needed."""
         constraints = _constraints(self.n_nodes, self.tail, self.head, self.n_states)
         return _program(constraints, self.n_nodes)
 
@@ -88,22 +86,6 @@ class LocalPolytope:
         for integer in (0.0, 1.0):  # up to the tolerance of HiGHS
             tau[np.abs(tau - integer) <= 1e-11] = integer
         return tau, float((given * tau).sum())
-
-    def integral(self, tau: ArrayLike, scores: ArrayLike) -> Ints:
-        """A labelling of large score, int64 of shape (n_nodes,).
-
-        The most probable state of every node, improved by iterated conditional modes.
-        """
-        given = checked_scores("scores", scores, self.size)
-        point = checked_scores("tau", tau, self.size)
-        nodes = point[: self.n_nodes * self.n_states].reshape(self.n_nodes, self.n_states)
-        labels = nodes.argmax(axis=1)
-        tables = given[nodes.size :].reshape(self.n_edges, self.n_states, self.n_states)
-        conditional_modes(
-            *self._half_edges, self.tail, self.head, given[: nodes.size].reshape(nodes.shape),
-            tables, np.arange(self.n_nodes), labels,
-        )  # fmt: skip
-        return labels
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and other processes build their own program."""

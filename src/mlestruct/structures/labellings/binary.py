@@ -56,11 +56,13 @@ class BinaryPairwise(PairwiseSpace):
         nodes, edges, value = self._decoder.solve(scores[:n], scores[n:])
         return Decoding(_sparse(np.concatenate([nodes, edges])), value)
 
-    def best_label(self, scores: Floats) -> Ints:
-        """An integral labelling: the decided nodes of the vertex, the others improved greedily."""
+    def decode_integral(self, scores: Floats) -> Decoding:
+        """The decided nodes of the vertex, the others improved greedily; bounded by its score."""
         n = self.graph.n_nodes
-        nodes, _, _ = self._decoder.solve(scores[:n], scores[n:])
-        return self._decoder.integral(nodes, scores[:n], scores[n:])
+        nodes, _, value = self._decoder.solve(scores[:n], scores[n:])
+        vertex = self.encode(self._decoder.integral(nodes, scores[:n], scores[n:]))
+        score = vertex.dot(scores)
+        return Decoding(vertex, score, upper_bound=max(value, score))
 
     def encode(self, label: Ints) -> Vertex:
         """The vertex of a labelling, shape (n_nodes,)."""

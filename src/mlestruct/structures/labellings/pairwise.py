@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...algorithms.pairwise.diagonal_message_passing import DiagonalOracle
 from ...algorithms.pairwise.linear_program import LocalPolytope
+from ...algorithms.pairwise.max_sum import MaxSum
 from ...algorithms.pairwise.viterbi import ForestDecoder
 from ...labels import check_states
 from ..contract import Decoding, Marginals, Vertex
 from ..entropy import SeparableEntropy
 from ..graphs.pairwise import PairwiseGraph
-from .space import MAX_SWEEPS, PairwiseSpace
+from .space import LEARNING_SWEEPS, MAX_SWEEPS, NOTHING, PairwiseSpace
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-LARGEST_PROGRAM = 60_000  # coordinates for which the linear program is usually solved in a second
-PATIENCE = 5.0  # seconds, after which it is given up
-SHARPNESS = (1.0, 4.0, 16.0, 64.0)  # factors on the scores when rounding marginals
-SHARPENING_SWEEPS = 10
 
 
 class Pairwise(PairwiseSpace):
@@ -51,42 +47,37 @@ class Pairwise(PairwiseSpace):
 
     # ------------------------------------------------------------------ decoding
     @cached_property
-    def _decoder(self) -> ForestDecoder | LocalPolytope:
-        kind = ForestDecoder if self.graph.is_forest else LocalPolytope
-        return kind(self.graph.n_nodes, self.graph.tail, self.graph.head, self.n_states)
+    def _forest_decoder(self) -> ForestDecoder | None:
+        graph = self.graph
+        if not graph.is_forest:
+            return None
+        return ForestDecoder(graph.n_nodes, graph.tail, graph.head, self.n_states)
+
+    @cached_property
+    def _max_sum(self) -> MaxSum:
+        graph = self.graph
+        return MaxSum(graph.n_nodes, graph.tail, graph.head, graph.grid_shape)
+
+    @cached_property
+    def _program(self) -> LocalPolytope:
+        graph = self.graph
+        return LocalPolytope(graph.n_nodes, graph.tail, graph.head, self.n_states)
 
     def decode(self, scores: Floats, warm: Floats | None = None, prices: bool = False) -> Decoding:
         """A vertex of the local polytope: Viterbi on forests, a linear program otherwise."""
-        decoder = self._decoder
-        if isinstance(decoder, ForestDecoder):
-            label, value = decoder.solve(scores)
+        if self._forest_decoder is not None:
+            label, value = self._forest_decoder.solve(scores)
             return Decoding(self.encode(label), value)
-        tau, value = decoder.solve(scores)
+        tau, value = self._program.solve(scores)
         indices = np.flatnonzero(tau)
         return Decoding(Vertex(indices, tau[indices]), value)
 
-    def best_label(self, scores: Floats) -> Ints:
-        """An integral labelling: exact on forests, otherwise rounded and improved greedily.
-
-        What is rounded is the solution of the linear program or, where that would take long,
-        marginals at falling temperatures, which tend to it.
-        """
-        decoder = self._decoder
-        if isinstance(decoder, ForestDecoder):
-            return decoder.solve(scores)[0]
-        if self.n_coordinates <= LARGEST_PROGRAM:
-            with contextlib.suppress(RuntimeError):  # not solved in time
-                vertex, _ = decoder.solve(scores, fresh=True, max_time=PATIENCE)
-                return decoder.integral(vertex, scores)
-        best, most, warm = np.zeros(0, dtype=np.int64), -np.inf, None
-        for sharpness in SHARPNESS:
-            found = self.marginals(sharpness * scores, warm, 0.0, SHARPENING_SWEEPS)
-            warm = tuple(4.0 * messages for messages in found.warm)
-            label = decoder.integral(found.tau, scores)
-            value = self.encode(label).dot(scores)
-            if value > most:
-                best, most = label, value
-        return best
+    def decode_integral(self, scores: Floats) -> Decoding:
+        """A labelling and a bound: Viterbi on forests, else max-sum passing and local search."""
+        if self._forest_decoder is not None:
+            return self.decode(scores)
+        found = self._max_sum.solve(*self.score_tables(scores))
+        return Decoding(self.encode(found.labels), found.value, upper_bound=found.upper_bound)
 
     def encode(self, label: Ints) -> Vertex:
         """The vertex of a labelling, shape (n_nodes,)."""
@@ -137,18 +128,54 @@ class Pairwise(PairwiseSpace):
         return tau
 
     # ------------------------------------------------------------------ marginals
+    @cached_property
+    def _diagonals(self) -> DiagonalOracle | None:
+        """The oracle of grids with rho = 1/2."""
+        shape = self.graph.grid_shape
+        if shape is None or not self.reweighting.rows_and_columns:
+            return None
+        return DiagonalOracle(*shape)
+
     def marginals(
         self, scores: Floats, warm: Any = None, tol: float = 1e-6, max_sweeps: int = MAX_SWEEPS
     ) -> Marginals:
         """Maximise <scores, tau> + H_rho(tau) up to a gap of `tol`."""
+        nodes, edges = self.score_tables(scores)
+        if self._diagonals is not None:
+            on_grid = self._diagonals(nodes, edges, warm, tol, max_sweeps)
+            if on_grid is not None:
+                tau = self.from_tables(on_grid.nodes, on_grid.edges)
+                return Marginals(
+                    tau, on_grid.value, on_grid.upper_bound, on_grid.warm, on_grid.sweeps
+                )
 
         def value(node_tables: Floats, edge_tables: Floats) -> float:
             tau = self.from_tables(node_tables, edge_tables)
             return float(scores @ tau) + self.entropy(tau)
 
-        found = self._oracle(*self.score_tables(scores), value, warm, tol, max_sweeps)
+        known = warm if isinstance(warm, tuple) else None
+        found = self._oracle(nodes, edges, value, known, tol, max_sweeps)
         tau = self.from_tables(found.nodes, found.edges)
         return Marginals(tau, found.value, found.upper_bound, found.warm, found.sweeps)
+
+    def expectation(
+        self, features: Any, theta: Floats, offset: Floats | None, warm: Any, tol: float
+    ) -> tuple[Marginals, Floats]:
+        """The same without a table for each edge where edges have no features of their own."""
+        oracle = self._diagonals if offset is None else None
+        shared = None if oracle is None else features.shared_tables(theta)
+        if oracle is not None and shared is not None:
+            nodes, tables, sizes = shared
+            if len(sizes) > 1 and sizes != oracle.sizes:
+                return super().expectation(features, theta, offset, warm, tol)
+            both = np.repeat(tables, 2, axis=0) if len(sizes) == 1 else tables
+            found = oracle(nodes, both, warm, tol, LEARNING_SWEEPS, shared=True)
+            if found is not None:
+                sums = found.sums.sum(axis=0, keepdims=True) if len(sizes) == 1 else found.sums
+                moments = features.shared_moments(found.nodes, sums)
+                bounds = found.value, found.upper_bound
+                return Marginals(NOTHING, *bounds, found.warm, found.sweeps), moments
+        return super().expectation(features, theta, offset, warm, tol)
 
     def score_tables(self, scores: Floats) -> tuple[Floats, Floats]:
         """Scores of nodes, (n_nodes, n_states), and of edges, (n_edges, n_states, n_states)."""

@@ -57,6 +57,10 @@ class PairwiseSpace(LabellingFamily):
         """Tail and head of every edge."""
         return self.graph.tail, self.graph.head
 
+    def best_label(self, scores: Floats) -> NDArray[np.int64]:
+        """The labelling of `decode_integral`."""
+        return np.asarray(self.label(self.decode_integral(scores).vertex))
+
     def with_rho(self, rho: Any) -> PairwiseSpace:
         """The same output space with another entropy."""
         raise self.lacks("with_rho")

@@ -1,0 +1,184 @@
+"""Sequential max-sum message passing (TRW-S): a bound of the best score, and labellings.
+
+The score is split among chains that run through the nodes in increasing order. A node with belief
+b(x) = score(x) + sum of its messages gives each chain the same share of it. With the cavity
+c(x) = share * b(x) - message(x), the message received over an edge, the edge carries
+
+    message(y) = max_x [c(x) + score_e(x, y)] - max_x c(x).
+
+After the way back the maxima that were subtracted, and the share of b that belongs to chains which
+begin at a node, add up to the sum of the chains' maxima: an upper bound of the score of any
+labelling, which no pass raises. On grids (layout of `_diagonal_message_passing_kernels`) chains
+are rows and columns.
+"""
+
+import numpy as np
+
+from ..._compile import kernel
+
+
+@kernel
+def pass_on_grid(links, starts, scores, across, along, messages, beliefs, cavity, top):
+    """One pass over the diagonals of a grid and one back; beliefs receive share * b."""
+    n_diagonals = starts.shape[0] - 1
+    n_states = scores.shape[0]
+    for step in range(2 * n_diagonals - 1):
+        backwards = step >= n_diagonals - 1
+        d = 2 * (n_diagonals - 1) - step if backwards else step
+        first = starts[d]
+        last = starts[d + 1]
+        for x in range(n_states):
+            left = messages[0, x, first:last]
+            above = messages[1, x, first:last]
+            right = messages[2, x, first:last]
+            below = messages[3, x, first:last]
+            own = scores[x, first:last]
+            out = beliefs[x, first:last]
+            for p in range(last - first):
+                out[p] = 0.5 * (own[p] + ((left[p] + right[p]) + (above[p] + below[p])))
+        if backwards and d == 0:
+            break
+        for axis in range(2):
+            link = links[axis, d - 1 if backwards else d]
+            if link[2] > 0:
+                tables = across if axis == 0 else along
+                received = messages[axis if backwards else axis + 2]
+                sent = messages[axis + 2 if backwards else axis]
+                send_on_grid(backwards, link, tables, beliefs, received, sent, cavity, top)
+
+
+@kernel
+def send_on_grid(backwards, link, tables, beliefs, received, sent, cavity, top):
+    """The messages over the edges of `link`."""
+    n_states = beliefs.shape[0]
+    count = link[2]
+    source = link[1] if backwards else link[0]
+    target = link[0] if backwards else link[1]
+    shared = tables.shape[2] == 1
+    for x in range(n_states):
+        belief = beliefs[x, source : source + count]
+        message = received[x, source : source + count]
+        out = cavity[x]
+        for p in range(count):
+            value = belief[p] - message[p]
+            out[p] = value
+            top[p] = value if x == 0 or value > top[p] else top[p]
+    for y in range(n_states):
+        out = sent[y, target : target + count]
+        for x in range(n_states):
+            row = tables[y, x] if backwards else tables[x, y]
+            weight = cavity[x]
+            if shared:
+                score = row[0]
+                for p in range(count):
+                    value = score + weight[p]
+                    out[p] = value if x == 0 or value > out[p] else out[p]
+            else:
+                own = row[link[3] : link[3] + count]
+                for p in range(count):
+                    value = own[p] + weight[p]
+                    out[p] = value if x == 0 or value > out[p] else out[p]
+        for p in range(count):
+            out[p] -= top[p]
+
+
+@kernel
+def bound_on_grid(beliefs, messages):
+    """The sum of the maxima of rows and columns, after a pass."""
+    total = 0.0
+    for axis in range(2):
+        for p in range(beliefs.shape[1]):
+            best = beliefs[0, p] - messages[axis, 0, p]
+            for x in range(1, beliefs.shape[0]):
+                best = max(best, beliefs[x, p] - messages[axis, x, p])
+            total += best
+    return total
+
+
+@kernel
+def decode_on_grid(links, starts, scores, across, along, messages, beliefs, labels):
+    """Pixels in turn take the best state given those before and the messages from those behind."""
+    n_states = scores.shape[0]
+    for d in range(starts.shape[0] - 1):
+        for p in range(starts[d], starts[d + 1]):
+            for x in range(n_states):
+                beliefs[x, p] = scores[x, p] + messages[2, x, p] + messages[3, x, p]
+        for axis in range(2):
+            if d == 0:
+                break
+            tables = across if axis == 0 else along
+            link = links[axis, d - 1]
+            for k in range(link[2]):
+                e = 0 if tables.shape[2] == 1 else link[3] + k
+                chosen = labels[link[0] + k]
+                for x in range(n_states):
+                    beliefs[x, link[1] + k] += tables[chosen, x, e]
+        for p in range(starts[d], starts[d + 1]):
+            best = 0
+            for x in range(1, n_states):
+                if beliefs[x, p] > beliefs[best, p]:
+                    best = x
+            labels[p] = best
+
+
+@kernel
+def pass_on_graph(ptr, edge, tail, head, share, nodes, pairs, to_tail, to_head, labels):
+    """One pass in the order of the nodes, choosing `labels` on the way, and one back.
+
+    Labels are chosen given those of earlier nodes and the messages of later ones. Returns the
+    bound.
+    """
+    n, n_states = nodes.shape
+    belief = np.empty(n_states)
+    chosen = np.empty(n_states)
+    bound = 0.0
+    for step in range(2 * n):
+        backwards = step >= n
+        i = 2 * n - 1 - step if backwards else step
+        for x in range(n_states):
+            belief[x] = nodes[i, x]
+            chosen[x] = nodes[i, x]
+        for a in range(ptr[i], ptr[i + 1]):
+            e = edge[a]
+            at_tail = tail[e] == i
+            incoming = to_tail if at_tail else to_head
+            j = head[e] if at_tail else tail[e]
+            for x in range(n_states):
+                belief[x] += incoming[e, x]
+                if j > i:
+                    chosen[x] += incoming[e, x]
+                else:
+                    chosen[x] += pairs[e, x, labels[j]] if at_tail else pairs[e, labels[j], x]
+        if not backwards:
+            best = 0
+            for x in range(1, n_states):
+                if chosen[x] > chosen[best]:
+                    best = x
+            labels[i] = best
+        begun = 1.0
+        for a in range(ptr[i], ptr[i + 1]):
+            e = edge[a]
+            at_tail = tail[e] == i
+            j = head[e] if at_tail else tail[e]
+            if (j < i) != backwards:
+                continue
+            incoming = to_tail if at_tail else to_head
+            outgoing = to_head if at_tail else to_tail
+            top = share[i] * belief[0] - incoming[e, 0]
+            for x in range(n_states):
+                chosen[x] = share[i] * belief[x] - incoming[e, x]
+                top = max(top, chosen[x])
+            for y in range(n_states):
+                best_score = -np.inf
+                for x in range(n_states):
+                    score = pairs[e, x, y] if at_tail else pairs[e, y, x]
+                    best_score = max(best_score, score + chosen[x])
+                outgoing[e, y] = best_score - top
+            bound += top if backwards else 0.0
+            begun -= share[i]
+        if backwards and begun > 0.0:
+            most = belief[0]
+            for x in range(1, n_states):
+                most = max(most, belief[x])
+            bound += begun * most
+    return bound

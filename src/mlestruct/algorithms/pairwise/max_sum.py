@@ -1,0 +1,174 @@
+"""MAP decoding of pairwise models with a proven bound: max-sum message passing and local search.
+
+Message passing (TRW-S) bounds the score of every labelling from above; labellings decoded from its
+messages are improved node by node and, where a gap remains, by expansion moves: each node keeps its
+state or takes one given state, all at once, by maximum flow (QPBO), which never lowers the score.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..edge_lists import checked_edges, half_edges
+from . import _max_sum_kernels as kernels
+from ._conditional_modes_kernels import conditional_modes
+from .diagonal_message_passing import DiagonalLayout
+from .qpbo import QPBO
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+SWEEPS = 5  # between two decoded labellings, each of which costs about two sweeps
+PROGRESS = 0.02  # least share of the gap that these sweeps must close
+MAX_ROUNDS = 40
+MAX_EXPANSIONS = 3  # moves of every state
+
+
+class BoundedLabelling(NamedTuple):
+    """A labelling of the score `value`; no labelling has more than `upper_bound`."""
+
+    labels: Ints
+    value: float
+    upper_bound: float
+
+
+class MaxSum:
+    """Decoder of a pairwise graph whose scores change from call to call.
+
+    Safe to call from several threads.
+
+    Parameters
+    ----------
+    tail, head : integer arrays of shape (n_edges,), every undirected edge once
+    grid_shape : (height, width) where the graph is a 4-connected grid, horizontal edges first
+
+    Examples
+    --------
+    >>> nodes, tables = np.array([[0.0, 1.0], [0.0, 0.0]]), np.array([[[3.0, 0.0], [0.0, 1.0]]])
+    >>> found = MaxSum(2, [0], [1]).solve(nodes, tables)
+    >>> found.labels.tolist(), found.value, round(found.upper_bound, 9)
+    ([0, 0], 3.0, 3.0)
+    """
+
+    def __init__(
+        self,
+        n_nodes: int,
+        tail: ArrayLike,
+        head: ArrayLike,
+        grid_shape: tuple[int, int] | None = None,
+    ):
+        self.n_nodes = int(n_nodes)
+        self.tail, self.head = checked_edges(n_nodes, tail, head)
+        self._half = half_edges(n_nodes, self.tail, self.head)
+        self._layout = None if grid_shape is None else DiagonalLayout(*grid_shape)
+
+    @cached_property
+    def _flow(self) -> QPBO:
+        return QPBO(self.n_nodes, self.tail, self.head)
+
+    def solve(
+        self, nodes: Floats, tables: Floats, tol: float = 1e-9, search: bool = True
+    ) -> BoundedLabelling:
+        """A labelling under node scores (n_nodes, L) and edge scores (n_edges, L, L).
+
+        Stops at a gap of `tol` times the largest score, or where the gap closes too slowly; then
+        `search` improves the labelling.
+        """
+        scale = max(float(np.abs(nodes).max()), float(np.abs(tables).max(initial=0.0)))
+        wanted = tol * scale
+        best = BoundedLabelling(np.zeros(self.n_nodes, dtype=np.int64), -np.inf, np.inf)
+        passes = self._on_graph if self._layout is None else self._on_grid
+        last = np.inf
+        for labels, bound in passes(nodes, tables):
+            best = best._replace(upper_bound=min(bound, best.upper_bound))
+            best = self._better(best, labels, nodes, tables)
+            gap = best.upper_bound - best.value
+            if gap <= wanted or last - gap < PROGRESS * last:
+                break
+            last = gap
+        if search and gap > wanted:
+            best = self._search(best, nodes, tables, wanted)
+        return best._replace(upper_bound=max(best.upper_bound, best.value))  # up to rounding
+
+    def _search(
+        self, best: BoundedLabelling, nodes: Floats, tables: Floats, wanted: float
+    ) -> BoundedLabelling:
+        """Rounds of expansion moves, and of changes of single nodes, while they help."""
+        for _ in range(MAX_EXPANSIONS):
+            before = best.value
+            for state in range(nodes.shape[1]):
+                labels = self._expanded(best.labels, state, nodes, tables)
+                best = self._better(best, labels, nodes, tables)
+            labels, order = best.labels.copy(), np.arange(self.n_nodes)
+            conditional_modes(*self._half, self.tail, self.head, nodes, tables, order, labels)
+            best = self._better(best, labels, nodes, tables)
+            if best.upper_bound - best.value <= wanted or best.value <= before:
+                break
+        return best
+
+    def _better(
+        self, best: BoundedLabelling, labels: Ints, nodes: Floats, tables: Floats
+    ) -> BoundedLabelling:
+        """`best`, or `labels` if they have a larger score."""
+        value = self.value(labels, nodes, tables)
+        return best._replace(labels=labels, value=value) if value > best.value else best
+
+    def value(self, labels: Ints, nodes: Floats, tables: Floats) -> float:
+        """The score of a labelling."""
+        of_nodes = nodes[np.arange(self.n_nodes), labels].sum()
+        edges = np.arange(self.tail.size)
+        return float(of_nodes + tables[edges, labels[self.tail], labels[self.head]].sum())
+
+    def _expanded(self, labels: Ints, state: int, nodes: Floats, tables: Floats) -> Ints:
+        """The labelling after the best move in which nodes keep their state or take `state`."""
+        edges, n = np.arange(self.tail.size), np.arange(self.n_nodes)
+        a, b = labels[self.tail], labels[self.head]
+        now = tables[edges, a, b]
+        first, second = tables[edges, state, b] - now, tables[edges, a, state] - now
+        unary = nodes[:, state] - nodes[n, labels]
+        unary += np.bincount(self.tail, first, self.n_nodes)
+        unary += np.bincount(self.head, second, self.n_nodes)
+        taken, _, _ = self._flow.solve(unary, tables[:, state, state] - now - first - second)
+        return np.where(taken == 1.0, state, labels)
+
+    # ------------------------------------------------------------------ message passing
+    def _on_grid(self, nodes: Floats, tables: Floats) -> Iterator[tuple[Ints, float]]:
+        """Labellings and bounds, round after round of messages."""
+        layout = self._layout
+        assert layout is not None
+        n, n_states = nodes.shape
+        scores = np.ascontiguousarray(nodes[layout.pixels].T)
+        model = (layout.links, layout.starts, scores, *layout.arrange(tables))
+        messages, beliefs = np.zeros((4, n_states, n)), np.empty((n_states, n))
+        cavity, top = np.empty((n_states, layout.longest)), np.empty(layout.longest)
+        labels = np.empty(n, dtype=np.int64)
+        for _ in range(MAX_ROUNDS):
+            for _ in range(SWEEPS):
+                kernels.pass_on_grid(*model, messages, beliefs, cavity, top)
+            bound = kernels.bound_on_grid(beliefs, messages)
+            kernels.decode_on_grid(*model, messages, beliefs, labels)
+            found = np.empty(n, dtype=np.int64)
+            found[layout.pixels] = labels
+            yield found, bound
+
+    def _on_graph(self, nodes: Floats, tables: Floats) -> Iterator[tuple[Ints, float]]:
+        """The same on any graph."""
+        (ptr, half), n_states = self._half, nodes.shape[1]
+        n, m = self.n_nodes, self.tail.size
+        low, high = np.minimum(self.tail, self.head), np.maximum(self.tail, self.head)
+        chains = np.maximum(np.bincount(low, minlength=n), np.bincount(high, minlength=n))
+        share = 1.0 / np.maximum(chains, 1)
+        to_tail, to_head = np.zeros((m, n_states)), np.zeros((m, n_states))
+        labels = np.zeros(n, dtype=np.int64)
+        for _ in range(MAX_ROUNDS):
+            for _ in range(SWEEPS):
+                bound = kernels.pass_on_graph(
+                    ptr, half % max(m, 1), self.tail, self.head, share, nodes, tables,
+                    to_tail, to_head, labels,
+                )  # fmt: skip
+            yield labels.copy(), bound
