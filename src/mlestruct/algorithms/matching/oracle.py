@@ -104,14 +104,18 @@ def _one(
 ) -> Solution:
     """One part: belief propagation, then Newton if that stalls.
 
-    Small complete graphs with a warm start go to Newton at once: it needs two or three steps.
+    Small complete graphs go to Newton at once where it needs few steps: from a warm start, with
+    scores of 0, of which the interior point is the solution, and at small rho, where messages
+    converge more slowly.
     """
     rows = part.rows
     small = rows.rho_cols.shape[0] <= SMALL_LIMIT
     square = part.is_complete and _is_square_bethe(rows)
-    if warm is not None and small and (warm.stalled or (part.is_complete and not square)):
+    stalled = warm is not None and warm.stalled
+    quick = warm is not None or not w.any() or rows.c.max(initial=0.0) < 0.5
+    if small and (stalled or (quick and part.is_complete and not square)):
         found = newton.solve(rows, w, w_cols, start(), warm, tol)
-        found.stalled = warm.stalled
+        found.stalled = stalled
         return found
     sweeps = SWEEPS if small or part.is_complete else MANY_SWEEPS
     first = _propagate(part, w, w_cols, warm, sweeps, tol, square)

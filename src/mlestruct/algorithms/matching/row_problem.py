@@ -45,9 +45,11 @@ class Part(NamedTuple):
 def split(rows: RowProblem, smallest: int) -> list[Part]:
     """Connected components as parts; components of fewer rows than `smallest` share parts."""
     n, m = rows.ptr.shape[0] - 1, rows.rho_cols.shape[0]
+    pairs = rows.col < m
+    if np.count_nonzero(pairs) == n * m:
+        return [Part(rows, True, np.arange(rows.col.size), np.arange(m))]
     counts = np.diff(rows.ptr)
     row = np.repeat(np.arange(n), counts)
-    pairs = rows.col < m
     ends = row[pairs], rows.col[pairs] + n
     graph = sparse.csr_array((np.ones(ends[0].size, np.int8), ends), shape=(n + m, n + m))
     n_components, component = connected_components(graph, directed=False)
@@ -59,8 +61,7 @@ def split(rows: RowProblem, smallest: int) -> list[Part]:
     _, part = np.unique(label, return_inverse=True)
     n_parts = int(part.max(initial=-1)) + 1
     if n_parts == 1:
-        complete = bool(pairs.sum() == n * m)
-        return [Part(rows, complete, np.arange(row.size), np.arange(m))]
+        return [Part(rows, False, np.arange(row.size), np.arange(m))]
     of_row, of_col = part[component[:n]], part[component[n:]]
     row_order, col_order = np.argsort(of_row, kind="stable"), np.argsort(of_col, kind="stable")
     entry_order = np.argsort(of_row[row], kind="stable")
