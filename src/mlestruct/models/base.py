@@ -30,6 +30,7 @@ from .validation import (
     check_same_names,
     check_samples,
     check_weights,
+    count_threads,
 )
 
 Floats = NDArray[np.float64]
@@ -218,15 +219,7 @@ class StructuredEstimator(CertifiedModel):
 
     def n_threads(self) -> int:
         """n_jobs as in scikit-learn: None is 1, -1 all cores."""
-        if self.n_jobs is None:
-            return 1
-        if not isinstance(self.n_jobs, int | np.integer) or self.n_jobs == 0:
-            raise ValueError(f"n_jobs must be None or a non-zero integer, got {self.n_jobs!r}")
-        if self.n_jobs > 0:
-            return int(self.n_jobs)
-        import os
-
-        return max(1, (os.cpu_count() or 1) + 1 + int(self.n_jobs))
+        return count_threads(self.n_jobs)
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = dict(super().__getstate__())

@@ -19,6 +19,7 @@ from ..structures.contract import MatchingStructure, Structure
 from ..structures.matchings.bipartite import side_rho
 from ..structures.matchings.node_values import node_capacity
 from .pairs import PairSample, read_sample
+from .validation import count_threads
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -35,6 +36,7 @@ class MatchingBlocks:
     rho: Any
     perfect: Any
     capacity: Any = 1
+    n_jobs: int | None = None
 
     @abstractmethod
     def _read(self, x: Any, where: str) -> PairSample:
@@ -75,6 +77,8 @@ class MatchingBlocks:
             key = (sample.shape if graph.is_complete else id(graph), id(sample.capacity))
             if key not in known:
                 known[key] = self._structure(sample, rho, m)
+                # Threads that samples leave idle share out the components of a sample.
+                known[key].n_jobs = max(1, count_threads(self.n_jobs) // len(samples))
             found.append(known[key])
         return found
 

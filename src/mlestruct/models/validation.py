@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -81,3 +82,12 @@ def check_same_names(features: Sequence[FeatureMap]) -> None:
     named = [(m, list(f.feature_names)) for m, f in enumerate(features) if f.feature_names]
     for m, names in named[1:]:
         check_names(named[0][1], names, f"X[{m}]", f"X[{named[0][0]}]")
+
+
+def count_threads(n_jobs: int | None) -> int:
+    """n_jobs as in scikit-learn: None is 1, -1 all cores."""
+    if n_jobs is None:
+        return 1
+    if not isinstance(n_jobs, int | np.integer) or n_jobs == 0:
+        raise ValueError(f"n_jobs must be None or a non-zero integer, got {n_jobs!r}")
+    return int(n_jobs) if n_jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + int(n_jobs))

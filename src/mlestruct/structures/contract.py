@@ -382,6 +382,7 @@ class MatchingStructure(Structure):
     free: Bools  # (n_nodes,), whether a node may use less than its capacity
     is_simple: bool  # whether all capacities are at most 1
     labels_are_columns: bool = False  # whether labels are columns of rows, not partners of nodes
+    n_jobs: int = 1  # threads over connected components, in `marginals`
 
     @property
     def ends(self) -> tuple[Ints, Ints]:

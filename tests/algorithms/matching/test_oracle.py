@@ -297,3 +297,16 @@ def test_a_sparse_group_is_the_bipartite_problem_of_its_double_cover():
     one, two = structure.marginals(pairs, None, 1e-8), group.marginals(of_group, None, 1e-8)
     assert one.value == pytest.approx(two.value, abs=1e-7)
     np.testing.assert_allclose(two.tau[edge], one.tau[: scores.size], atol=1e-4)
+
+
+def test_threads_change_nothing():
+    rng = np.random.default_rng(7)
+    mask = np.kron(np.eye(40, dtype=bool), rng.random((20, 20)) < 0.3)
+    structure = BipartiteMatching(BipartiteGraph.from_mask(mask), 0.9, False)
+    scores = rng.normal(size=structure.n_coordinates)
+    one = structure.marginals(scores, None, 1e-6)
+    structure.n_jobs = 3
+    assert len(structure._presolved.oracle.parts) > 1
+    several = structure.marginals(scores, one.warm, 1e-6)
+    structure.n_jobs = 1
+    np.testing.assert_array_equal(several.tau, structure.marginals(scores, one.warm, 1e-6).tau)

@@ -8,6 +8,7 @@ slowly or not at all, Newton (`newton`) continues from its marginals.
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
@@ -53,21 +54,34 @@ class Oracle:
         )
 
     def __call__(
-        self, w: Floats, w_cols: Floats, start: Start, warm: Solution | None, tol: float
+        self,
+        w: Floats,
+        w_cols: Floats,
+        start: Start,
+        warm: Solution | None,
+        tol: float,
+        n_jobs: int = 1,
     ) -> Solution:
         """Marginals at scores (w, w_cols) to a certified gap of `tol`, or as close as it gets.
 
         `start` makes an interior point (t, z) for Newton; `warm` is a solution of similar scores.
+        Parts are shared out among `n_jobs` threads; the result does not depend on their number.
         """
         if warm is not None and warm.t.shape != w.shape:
             raise ValueError(f"warm start of {warm.t.shape[0]} entries for {w.shape[0]}")
         if not self.has_messages:
             return newton.solve(self.rows, w, w_cols, start(), warm, tol)
-        return _all(self.parts, w, w_cols, start, warm, tol)
+        return _all(self.parts, w, w_cols, start, warm, tol, n_jobs)
 
 
 def _all(
-    parts: list[Part], w: Floats, w_cols: Floats, start: Start, warm: Solution | None, tol: float
+    parts: list[Part],
+    w: Floats,
+    w_cols: Floats,
+    start: Start,
+    warm: Solution | None,
+    tol: float,
+    n_jobs: int,
 ) -> Solution:
     """All parts of a problem, each with its share of the tolerance."""
     if len(parts) == 1:
@@ -75,16 +89,25 @@ def _all(
     whole = Solution(
         np.empty_like(w), np.ones_like(w_cols), np.zeros(w_cols.shape[0] + 1), 0.0, 0.0, 0.0, 0
     )
-    for part in parts:
+
+    def solve(part: Part) -> Solution:
         entries, cols = part.entries, part.cols
         known = None
         if warm is not None:
             prices = np.append(warm.prices[cols], 0.0)
             known = replace(warm, t=warm.t[entries], z=warm.z[cols], prices=prices)
-        found = _one(
+        return _one(
             part, w[entries], w_cols[cols], partial(_part_of, part, start), known,
             tol * entries.size / w.size,
         )  # fmt: skip
+
+    if n_jobs > 1:
+        with ThreadPoolExecutor(min(n_jobs, len(parts))) as pool:
+            solutions = list(pool.map(solve, parts))
+    else:
+        solutions = [solve(part) for part in parts]
+    for part, found in zip(parts, solutions, strict=True):
+        entries, cols = part.entries, part.cols
         whole.t[entries], whole.z[cols], whole.prices[cols] = found.t, found.z, found.prices[:-1]
         whole.damping = max(whole.damping, found.damping)
         whole.value += found.value
@@ -123,7 +146,7 @@ def _one(
         return first
     components = split(rows, 1)
     if len(components) > 1:
-        return _all(components, w, w_cols, start, warm, tol)
+        return _all(components, w, w_cols, start, warm, tol, 1)
     found = _continue(rows, w, w_cols, start, first, tol)
     if found.upper_bound - found.value > tol and np.isfinite(first.value):
         # About a second of sweeps.

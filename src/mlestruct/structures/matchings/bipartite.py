@@ -241,7 +241,9 @@ class BipartiteMatching(MatchingFamily):
         """Marginals of scores of any spread, without reducing them."""
         core = self._presolved
         constant = float(scores @ core.fixed)
-        found = core.oracle(core.entries(scores), core.columns(scores), self._start, warm, tol)
+        found = core.oracle(
+            core.entries(scores), core.columns(scores), self._start, warm, tol, self.n_jobs
+        )
         tau = core.coordinates(found.t, found.z)
         if not np.isfinite(found.value):
             # Newton found no feasible point; the best matching is one, and its score a valid value.

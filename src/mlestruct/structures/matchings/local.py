@@ -172,7 +172,7 @@ class LocalMatching(MatchingSpace):
         counts = np.diff(core.rows.ptr)
         start = np.repeat(1.0 / np.maximum(counts, 1), counts), np.where(core.free, 0.5, 1.0)
         found = core.oracle(
-            core.entries(scores), core.columns(scores), lambda: start, warm, 2.0 * tol
+            core.entries(scores), core.columns(scores), lambda: start, warm, 2.0 * tol, self.n_jobs
         )
         tau, value = self._folded(core, found.t, found.z), 0.5 * found.value
         if not np.isfinite(value):
