@@ -19,87 +19,61 @@ TINY = 1e-30  # mass below which nothing is missing from a table
 LEAST = 1e-40  # marginals are kept above it, so that none is 0
 
 
-@kernel
-def pass_messages(links, starts, odds, across, along, messages, beliefs, norms, cavity, scale):
+@summing_kernel
+def pass_messages(links, starts, odds, across, along, messages, beliefs, norms, cavity):
     """One pass over the diagonals and one back, at rho = 1/2.
 
-    With cavity c = belief / message(received over the edge), an edge carries the message
-    sum_x table(x, y) c(x) / sum_x c(x). `norms[axis]` receives the divisors of the way back.
+    With the cavity c = belief / message received over an edge, the edge carries the message
+    sum_x table(x, y) c(x) / sum_x c(x). norms[axis] receives the divisors of the way back.
     """
+    n_states = odds.shape[0]
     n_diagonals = starts.shape[0] - 1
     for step in range(2 * n_diagonals - 1):
         backwards = step >= n_diagonals - 1  # the last diagonal only sends back
         d = 2 * (n_diagonals - 1) - step if backwards else step
-        believe(starts[d], starts[d + 1], odds, messages, beliefs)
-        if backwards and d == 0:
-            break
-        for axis in range(2):
+        first = starts[d]
+        last = starts[d + 1]
+        for x in range(n_states):
+            left = messages[0, x, first:last]
+            above = messages[1, x, first:last]
+            right = messages[2, x, first:last]
+            below = messages[3, x, first:last]
+            own = odds[x, first:last]
+            belief = beliefs[x, first:last]
+            for p in range(last - first):
+                belief[p] = own[p] * sqrt((left[p] * right[p]) * (above[p] * below[p]))
+        for axis in range(2 if d > 0 or not backwards else 0):
             link = links[axis, d - 1 if backwards else d]
             count = link[2]
-            if count == 0:
-                continue
-            tables = across if axis == 0 else along
             source = link[1] if backwards else link[0]
             target = link[0] if backwards else link[1]
-            received = messages[axis if backwards else axis + 2]
-            sent = messages[axis + 2 if backwards else axis]
-            hollow(source, count, beliefs, received, cavity, scale)
-            if backwards:
-                norm = norms[axis, source : source + count]
+            behind = axis if backwards else axis + 2
+            ahead = axis + 2 if backwards else axis
+            tables = across if axis == 0 else along
+            norm = norms[behind, source : source + count]
+            for x in range(n_states):
+                belief = beliefs[x, source : source + count]
+                received = messages[behind, x, source : source + count]
+                hollow = cavity[x]
                 for p in range(count):
-                    norm[p] = scale[p]
-            send(backwards, link[3], count, tables, cavity, scale, sent, target)
-
-
-@kernel
-def believe(first, last, odds, messages, beliefs):
-    """Unnormalised beliefs of the pixels first .. last - 1."""
-    for x in range(odds.shape[0]):
-        left = messages[0, x, first:last]
-        above = messages[1, x, first:last]
-        right = messages[2, x, first:last]
-        below = messages[3, x, first:last]
-        own = odds[x, first:last]
-        out = beliefs[x, first:last]
-        for p in range(last - first):
-            out[p] = own[p] * sqrt((left[p] * right[p]) * (above[p] * below[p]))
-
-
-@kernel
-def hollow(source, count, beliefs, received, cavity, scale):
-    """cavity = belief / received message, and its sums over the states."""
-    for x in range(beliefs.shape[0]):
-        belief = beliefs[x, source : source + count]
-        message = received[x, source : source + count]
-        out = cavity[x]
-        for p in range(count):
-            value = belief[p] / message[p]
-            out[p] = value
-            scale[p] = value if x == 0 else scale[p] + value
-
-
-@summing_kernel
-def send(backwards, edge, count, tables, cavity, scale, sent, target):
-    """sent(y) = sum_x table(x, y) cavity(x) / scale."""
-    n_states = cavity.shape[0]
-    shared = tables.shape[2] == 1
-    for y in range(n_states):
-        out = sent[y, target : target + count]
-        for p in range(count):
-            out[p] = 0.0
-        for x in range(n_states):
-            row = tables[y, x] if backwards else tables[x, y]
-            weight = cavity[x]
-            if shared:
-                factor = row[0]
+                    value = belief[p] / received[p]
+                    hollow[p] = value
+                    norm[p] = value + (norm[p] if x > 0 else 0.0)
+            for y in range(n_states):
+                sent = messages[ahead, y, target : target + count]
+                for x in range(n_states):
+                    table = tables[y, x] if backwards else tables[x, y]
+                    hollow = cavity[x]
+                    if tables.shape[2] == 1:
+                        weight = table[0]
+                        for p in range(count):
+                            sent[p] = weight * hollow[p] + (sent[p] if x > 0 else 0.0)
+                    else:
+                        weights = table[link[3] : link[3] + count]
+                        for p in range(count):
+                            sent[p] = weights[p] * hollow[p] + (sent[p] if x > 0 else 0.0)
                 for p in range(count):
-                    out[p] += factor * weight[p]
-            else:
-                own = row[edge : edge + count]
-                for p in range(count):
-                    out[p] += own[p] * weight[p]
-        for p in range(count):
-            out[p] /= scale[p]
+                    sent[p] /= norm[p]
 
 
 @kernel
@@ -126,7 +100,7 @@ def normalise(beliefs, norms, marginals):
     return total
 
 
-@kernel
+@summing_kernel
 def feasible_point(
     links, across, along, messages, beliefs, norms, marginals, lanes, joint, sums, places, out
 ):  # fmt: skip
@@ -137,145 +111,109 @@ def feasible_point(
     scaling and a correction make the column sums right too. The loss, bound - attained value,
     is half the sum of the divergences from it. sums[axis, x, y] receives the tables' totals,
     out[places[axis][e]] each table if there is room.
-    """
-    loss = 0.0
-    for axis in range(2):
-        tables = across if axis == 0 else along
-        for d in range(links.shape[1]):
-            link = links[axis, d]
-            for begin in range(0, link[2], CHUNK):
-                count = min(CHUNK, link[2] - begin)
-                tail = link[0] + begin
-                head = link[1] + begin
-                edge = link[3] + begin
-                condition(
-                    axis, tail, head, edge, count, tables, messages, beliefs, norms, marginals,
-                    lanes, joint[0],
-                )  # fmt: skip
-                loss += couple(count, lanes, joint, sums[axis])
-                if out.shape[0] > 0:
-                    write(count, joint[1], places[axis, edge : edge + count], out)
-    return 0.5 * loss
 
-
-@kernel
-def condition(
-    axis, tail, head, edge, count, tables, messages, beliefs, norms, marginals, lanes, joint
-):  # fmt: skip
-    """joint = marginal of the tail * distribution of the head given the tail.
-
-    lanes[0], lanes[1] receive the marginals of tails and heads.
+    Links are at most CHUNK edges long. One kernel: those it called would be compiled twice.
     """
     n_states = beliefs.shape[0]
-    shared = tables.shape[2] == 1
-    rows, columns, factors, cavities = lanes[0], lanes[1], lanes[2], lanes[3]
-    norm = norms[axis, head : head + count]
-    for x in range(n_states):
-        message, belief = (
-            messages[axis + 2, x, tail : tail + count],
-            beliefs[x, head : head + count],
-        )
-        received = messages[axis, x, head : head + count]
-        at_tail, at_head = marginals[x, tail : tail + count], marginals[x, head : head + count]
-        row, column, factor, cavity = rows[x], columns[x], factors[x], cavities[x]
-        for p in range(count):
-            row[p] = at_tail[p]
-            column[p] = at_head[p]
-            factor[p] = at_tail[p] / (message[p] * norm[p])
-            cavity[p] = belief[p] / received[p]
-    for x in range(n_states):
-        factor = factors[x]
-        for y in range(n_states):
-            cavity, target, table = cavities[y], joint[x, y], tables[x, y]
-            if shared:
-                weight = table[0]
-                for p in range(count):
-                    target[p] = weight * factor[p] * cavity[p]
-            else:
-                own = table[edge : edge + count]
-                for p in range(count):
-                    target[p] = own[p] * factor[p] * cavity[p]
-
-
-@summing_kernel
-def couple(count, lanes, joint, sums):
-    """Scale joint[0] to its marginals, into joint[1]; returns the sum of divergences."""
-    n_states = joint.shape[1]
-    rows, columns, alpha, beta = lanes[0], lanes[1], lanes[2], lanes[3]
-    for x in range(n_states):
-        weight = alpha[x]
-        for p in range(count):
-            weight[p] = 1.0
-    for turn in range(ROUNDS):
-        for y in range(n_states):
-            total = beta[y]
-            column = columns[y]
-            for p in range(count):
-                total[p] = 0.0
-            for x in range(n_states):
-                weight, entry = alpha[x], joint[0, x, y]
-                for p in range(count):
-                    total[p] += weight[p] * entry[p]
-            for p in range(count):
-                total[p] = column[p] / total[p]
+    alpha, beta, short, lacking = lanes[0], lanes[1], lanes[2], lanes[3]
+    missing, loss = lanes[4, 0], lanes[4, 1]
+    for p in range(CHUNK):
+        loss[p] = 0.0
+    for k in range(2 * links.shape[1]):
+        axis = k % 2
+        tables = across if axis == 0 else along
+        link = links[axis, k // 2]
+        count = link[2]
+        tail = link[0]
+        head = link[1]
+        norm = norms[axis, head : head + count]
         for x in range(n_states):
-            total = lanes[4, x]
-            row = rows[x]
+            message = messages[axis + 2, x, tail : tail + count]
+            received = messages[axis, x, head : head + count]
+            row = marginals[x, tail : tail + count]
+            belief = beliefs[x, head : head + count]
+            factor = short[x]
+            cavity = lacking[x]
             weight = alpha[x]
             for p in range(count):
-                total[p] = 0.0
-            for y in range(n_states):
-                factor, entry = beta[y], joint[0, x, y]
-                for p in range(count):
-                    total[p] += factor[p] * entry[p]
-            for p in range(count):
-                scaled = row[p] / total[p]
-                # After the last round, rows that are too large shrink: the rest is missing mass.
-                weight[p] = scaled if turn < ROUNDS - 1 else min(scaled, weight[p])
-    missing, loss = lanes[6, 0], lanes[6, 1]
-    for p in range(count):
-        missing[p] = 0.0
-        loss[p] = 0.0
-    for x in range(n_states):
-        lack, row, weight = lanes[4, x], rows[x], alpha[x]
-        for p in range(count):
-            lack[p] = max(row[p] - weight[p] * lack[p], 0.0)
-            missing[p] += lack[p]
-    for p in range(count):
-        missing[p] = 1.0 / missing[p] if missing[p] > TINY else 0.0
-    for y in range(n_states):
-        lack, column, factor = lanes[5, y], columns[y], beta[y]
-        for p in range(count):
-            lack[p] = column[p]
+                factor[p] = row[p] / (message[p] * norm[p])
+                cavity[p] = belief[p] / received[p]
+                weight[p] = 1.0
         for x in range(n_states):
-            weight, entry, out = alpha[x], joint[0, x, y], joint[1, x, y]
-            for p in range(count):
-                value = weight[p] * factor[p] * entry[p]
-                out[p] = value
-                lack[p] -= value
-        for p in range(count):
-            lack[p] = max(lack[p], 0.0) * missing[p]
-    for x in range(n_states):
-        above = lanes[4, x]
+            factor = short[x]
+            for y in range(n_states):
+                cavity = lacking[y]
+                target = joint[0, x, y]
+                table = tables[x, y]
+                if table.shape[0] == 1:
+                    score = table[0]
+                    for p in range(count):
+                        target[p] = score * factor[p] * cavity[p]
+                else:
+                    scores = table[link[3] : link[3] + count]
+                    for p in range(count):
+                        target[p] = scores[p] * factor[p] * cavity[p]
+        for turn in range(ROUNDS):
+            for y in range(n_states):
+                total = beta[y]
+                column = marginals[y, head : head + count]
+                for x in range(n_states):
+                    weight = alpha[x]
+                    entry = joint[0, x, y]
+                    for p in range(count):
+                        total[p] = weight[p] * entry[p] + (total[p] if x > 0 else 0.0)
+                for p in range(count):
+                    total[p] = column[p] / total[p]
+            for x in range(n_states):
+                total = short[x]
+                row = marginals[x, tail : tail + count]
+                weight = alpha[x]
+                for y in range(n_states):
+                    factor = beta[y]
+                    entry = joint[0, x, y]
+                    for p in range(count):
+                        total[p] = factor[p] * entry[p] + (total[p] if y > 0 else 0.0)
+                # After the last round, rows that are too large shrink: the rest is missing mass.
+                last = turn == ROUNDS - 1
+                for p in range(count):
+                    scaled = row[p] / total[p]
+                    weight[p] = min(scaled, weight[p]) if last else scaled
+                    total[p] = max(row[p] - weight[p] * total[p], 0.0)
+                    missing[p] = total[p] + (missing[p] if x > 0 else 0.0)
         for y in range(n_states):
-            beside, entry, out, total = lanes[5, y], joint[0, x, y], joint[1, x, y], sums[x, y]
+            lack = lacking[y]
+            column = marginals[y, head : head + count]
+            factor = beta[y]
+            for x in range(n_states):
+                weight = alpha[x]
+                entry = joint[0, x, y]
+                table_out = joint[1, x, y]
+                for p in range(count):
+                    value = weight[p] * factor[p] * entry[p]
+                    table_out[p] = value
+                    lack[p] = (lack[p] if x > 0 else column[p]) - value
             for p in range(count):
-                value = out[p] + above[p] * beside[p]
-                out[p] = value
-                total[p] += value
-                # log(1 + s) <= s (6 + s) / (6 + 4 s), a ratio's being 8 times that of its 8th root
-                s = sqrt(sqrt(sqrt(value / entry[p]))) - 1.0
-                loss[p] += value * (8.0 * s * (6.0 + s) / (6.0 + 4.0 * s)) - (value - entry[p])
+                lack[p] = max(lack[p], 0.0) / max(missing[p], TINY)
+        for x in range(n_states):
+            above = short[x]
+            for y in range(n_states):
+                beside = lacking[y]
+                entry = joint[0, x, y]
+                table_out = joint[1, x, y]
+                total = sums[axis, x, y]
+                for p in range(count):
+                    value = table_out[p] + above[p] * beside[p]
+                    table_out[p] = value
+                    total[p] += value
+                    # log(1 + s) <= s (6 + s) / (6 + 4 s); a logarithm is 8 times that of the root
+                    s = sqrt(sqrt(sqrt(value / entry[p]))) - 1.0
+                    loss[p] += value * (8.0 * s * (6.0 + s) / (6.0 + 4.0 * s)) - (value - entry[p])
+        if out.shape[0] > 0:
+            for x in range(n_states):
+                for y in range(n_states):
+                    for p in range(count):
+                        out[places[axis, link[3] + p], x, y] = joint[1, x, y, p]
     total_loss = 0.0
-    for p in range(count):
+    for p in range(CHUNK):
         total_loss += loss[p]
-    return total_loss
-
-
-@kernel
-def write(count, tables, places, out):
-    """Put tables where they belong in the order of the user."""
-    for x in range(tables.shape[0]):
-        for y in range(tables.shape[0]):
-            for p in range(count):
-                out[places[p], x, y] = tables[x, y, p]
+    return 0.5 * total_loss

@@ -33,53 +33,40 @@ def pass_on_grid(links, starts, scores, across, along, messages, beliefs, cavity
             right = messages[2, x, first:last]
             below = messages[3, x, first:last]
             own = scores[x, first:last]
-            out = beliefs[x, first:last]
+            belief = beliefs[x, first:last]
             for p in range(last - first):
-                out[p] = 0.5 * (own[p] + ((left[p] + right[p]) + (above[p] + below[p])))
-        if backwards and d == 0:
-            break
-        for axis in range(2):
+                belief[p] = 0.5 * (own[p] + ((left[p] + right[p]) + (above[p] + below[p])))
+        for axis in range(2 if d > 0 or not backwards else 0):
             link = links[axis, d - 1 if backwards else d]
-            if link[2] > 0:
-                tables = across if axis == 0 else along
-                received = messages[axis if backwards else axis + 2]
-                sent = messages[axis + 2 if backwards else axis]
-                send_on_grid(backwards, link, tables, beliefs, received, sent, cavity, top)
-
-
-@kernel
-def send_on_grid(backwards, link, tables, beliefs, received, sent, cavity, top):
-    """The messages over the edges of `link`."""
-    n_states = beliefs.shape[0]
-    count = link[2]
-    source = link[1] if backwards else link[0]
-    target = link[0] if backwards else link[1]
-    shared = tables.shape[2] == 1
-    for x in range(n_states):
-        belief = beliefs[x, source : source + count]
-        message = received[x, source : source + count]
-        out = cavity[x]
-        for p in range(count):
-            value = belief[p] - message[p]
-            out[p] = value
-            top[p] = value if x == 0 or value > top[p] else top[p]
-    for y in range(n_states):
-        out = sent[y, target : target + count]
-        for x in range(n_states):
-            row = tables[y, x] if backwards else tables[x, y]
-            weight = cavity[x]
-            if shared:
-                score = row[0]
+            count = link[2]
+            source = link[1] if backwards else link[0]
+            target = link[0] if backwards else link[1]
+            tables = across if axis == 0 else along
+            for x in range(n_states):
+                belief = beliefs[x, source : source + count]
+                received = messages[axis if backwards else axis + 2, x, source : source + count]
+                hollow = cavity[x]
                 for p in range(count):
-                    value = score + weight[p]
-                    out[p] = value if x == 0 or value > out[p] else out[p]
-            else:
-                own = row[link[3] : link[3] + count]
+                    value = belief[p] - received[p]
+                    hollow[p] = value
+                    top[p] = value if x == 0 or value > top[p] else top[p]
+            for y in range(n_states):
+                sent = messages[axis + 2 if backwards else axis, y, target : target + count]
+                for x in range(n_states):
+                    table = tables[y, x] if backwards else tables[x, y]
+                    hollow = cavity[x]
+                    if tables.shape[2] == 1:
+                        score = table[0]
+                        for p in range(count):
+                            value = score + hollow[p]
+                            sent[p] = value if x == 0 or value > sent[p] else sent[p]
+                    else:
+                        own = table[link[3] : link[3] + count]
+                        for p in range(count):
+                            value = own[p] + hollow[p]
+                            sent[p] = value if x == 0 or value > sent[p] else sent[p]
                 for p in range(count):
-                    value = own[p] + weight[p]
-                    out[p] = value if x == 0 or value > out[p] else out[p]
-        for p in range(count):
-            out[p] -= top[p]
+                    sent[p] -= top[p]
 
 
 @kernel

@@ -50,6 +50,7 @@ class DiagonalLayout:
     pixels : ndarray of shape (n_nodes,), the pixel at each position
     starts : ndarray of shape (n_diagonals + 1,), first position of each diagonal
     links : ndarray of shape (2, n_diagonals - 1, 4)
+    pieces : the same in pieces of a limited number of edges
     places : the number of each edge among all edges, horizontal ones first, for both axes
     longest : int, the length of the longest diagonal
     """
@@ -77,6 +78,11 @@ class DiagonalLayout:
             link[some, 1] = position[tails[first[:-1][some]] + (width if axis else 1)]
             edges = self.sizes[0] + tails if axis else tails - row[has_head]
             self.places[axis, : tails.size] = edges
+        parts = -(-self.links[:, :, 2].max(initial=0) // kernels.CHUNK)
+        begin = np.tile(kernels.CHUNK * np.arange(parts), self.links.shape[1])
+        self.pieces = np.repeat(self.links, parts, axis=1)
+        self.pieces[:, :, [0, 1, 3]] += begin[:, None]
+        self.pieces[:, :, 2] = np.clip(self.pieces[:, :, 2] - begin, 0, kernels.CHUNK)
 
     def arrange(self, tables: Floats, shared: bool = False) -> tuple[Floats, Floats]:
         """Tables of horizontal and of vertical edges, each of shape (L, L, n_edges or 1).
@@ -132,16 +138,14 @@ class DiagonalOracle:
         messages = np.ones((4, n_states, n))
         if isinstance(warm, np.ndarray) and warm.shape == (2, n_states, n):
             messages[2:] = warm
-        beliefs, marginals, norms = np.empty_like(odds), np.empty_like(odds), np.zeros((2, n))
+        beliefs, marginals, norms = np.empty_like(odds), np.empty_like(odds), np.zeros((4, n))
         chain = (*weights, messages, beliefs, norms)
         room = _Room(layout, n_states)
         sweeps, following = 0, 1
         losses: list[float] = []
         while True:
             for _ in range(following):
-                kernels.pass_messages(
-                    layout.links, layout.starts, odds, *chain, room.cavity, room.scale
-                )
+                kernels.pass_messages(layout.links, layout.starts, odds, *chain, room.cavity)
             sweeps += following
             upper = constant + 0.5 * kernels.normalise(beliefs, norms, marginals)
             loss = room.feasible_point(chain, marginals, room.nothing)
@@ -179,11 +183,11 @@ class _Room:
     """Work space of one call."""
 
     def __init__(self, layout: DiagonalLayout, n_states: int):
-        self.cavity, self.scale = np.empty((n_states, layout.longest)), np.empty(layout.longest)
+        self.cavity = np.empty((n_states, layout.longest))
         self.sums = np.empty((2, n_states, n_states, kernels.CHUNK))
         self.nothing = np.empty((0, n_states, n_states))
         self._layout = layout
-        self._lanes = np.empty((7, n_states, kernels.CHUNK))
+        self._lanes = np.empty((5, n_states, kernels.CHUNK))
         self._joint = np.empty((2, n_states, n_states, kernels.CHUNK))
 
     def feasible_point(self, chain: Chain, marginals: Floats, out: Floats) -> float:
@@ -192,6 +196,6 @@ class _Room:
         work = self._lanes, self._joint, self.sums
         return float(
             kernels.feasible_point(
-                self._layout.links, *chain, marginals, *work, self._layout.places, out
+                self._layout.pieces, *chain, marginals, *work, self._layout.places, out
             )
         )
