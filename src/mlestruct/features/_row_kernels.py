@@ -15,11 +15,13 @@ def row_scores(matrix, weights, out):
 
 @summing_kernel
 def row_moments(matrix, values, out):
-    """out += values @ matrix, four rows at a time."""
+    """out += values @ matrix, four rows at a time, without those where a vertex is 0."""
     n, width = matrix.shape
     whole = n - n % 4
     for i in range(0, whole, 4):
         a, b, c, d = values[i], values[i + 1], values[i + 2], values[i + 3]
+        if a == 0.0 and b == 0.0 and c == 0.0 and d == 0.0:
+            continue
         p, q, r, s = matrix[i], matrix[i + 1], matrix[i + 2], matrix[i + 3]
         for k in range(width):
             out[k] += a * p[k] + b * q[k] + c * r[k] + d * s[k]

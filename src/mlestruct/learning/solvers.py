@@ -25,6 +25,7 @@ SOLVERS: dict[str, type] = {
     "lbfgs": LBFGS,
 }
 
+WORKING_SET = 5  # vertices per block, each of which keeps its moments, too
 NEWTON_LIMIT = 300  # features; with more, the Hessian costs more than the steps it saves
 
 
@@ -33,7 +34,7 @@ def make_solver(solver: str | Solver, problem: DualProblem) -> Any:
 
     "auto": where every block has a marginal oracle, Newton (few features, held densely) or
     L-BFGS; where only MAP decoding is known (or marginals are expensive), block-coordinate
-    Frank-Wolfe, or the batch algorithm for a single block.
+    Frank-Wolfe with a working set of vertices.
     """
     if isinstance(solver, str):
         if solver == "auto":
@@ -60,7 +61,7 @@ def _has_good_marginals(structure: Structure) -> bool:
 def _automatic(problem: DualProblem) -> Solver:
     blocks = problem.blocks
     if not all(_has_good_marginals(b.structure) for b in blocks):
-        return FrankWolfe() if len(blocks) == 1 else BlockFrankWolfe()
+        return BlockFrankWolfe(working_set=WORKING_SET)
     hessian = problem.n_features <= NEWTON_LIMIT and all(
         b.structure.has_feature_covariance and b.features.matrix is not None for b in blocks
     )
