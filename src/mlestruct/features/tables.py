@@ -103,7 +103,7 @@ class TableFeatures(FeatureMap):
         graph = self.graph
         if graph is None:
             index = np.arange(self.n_scored) if indices is None else indices
-            return index // self.shape[1], index % self.shape[1]
+            return np.divmod(index, self.shape[1])
         if indices is None:
             return graph.row, graph.col
         return np.searchsorted(graph.ptr, indices, side="right") - 1, graph.col[indices]
