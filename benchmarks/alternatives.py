@@ -17,7 +17,9 @@ from mlestruct.algorithms.elimination import frontier_order, minimum_fill_order
 from mlestruct.algorithms.matching.swap_chain import sample_by_swaps
 from mlestruct.algorithms.matching.worm_chain import sample_by_worms
 from mlestruct.algorithms.pairwise.separators import links_of, plan_of, widest_table
+from mlestruct.algorithms.pairwise.spanning_trees import even_trees, tree_probabilities
 from mlestruct.structures import (
+    BinaryPairwise,
     BipartiteGraph,
     BipartiteMatching,
     LocalMatching,
@@ -25,6 +27,9 @@ from mlestruct.structures import (
     SimpleGraph,
     grid,
 )
+from mlestruct.structures.rho import Reweighting
+
+from .graphs import geometric_edges, random_edges
 
 
 def cpu(work: Callable[[], Any], repeat: int = 3) -> float:
@@ -106,10 +111,37 @@ def elimination_orders() -> None:
         print(f"  {name:24s} {bits[0]} / {bits[1]}")
 
 
+def spanning_trees(n: int = 2000) -> None:
+    """rho from resistances and from packings of trees: log Z_rho, marginals and time."""
+    print(f"rho of {n} nodes: log Z_rho a node above that of resistances, difference of marginals")
+    for name, draw in (("random", random_edges), ("geometric", geometric_edges)):
+        rng = np.random.default_rng(0)
+        edges = draw(n, rng)
+        graph, (tail, head) = PairwiseGraph(n, edges), edges.T
+        couplings = rng.normal(size=len(edges))
+        scores = np.concatenate([rng.normal(size=n), couplings])
+        resistances = None
+        for count in (0, 8, 16, 32, 64, 1024):
+
+            def weights(count: int = count, ends: Any = (n, tail, head)) -> Any:
+                return even_trees(*ends, count) if count else tree_probabilities(*ends)
+
+            found = weights()
+            rho = Reweighting(graph, found.rho, found.into_tail, found.into_head)
+            now = BinaryPairwise(graph, rho).marginals(scores, None, 1e-5 * n)
+            if resistances is None:
+                resistances = now
+            above = (now.upper_bound - resistances.upper_bound) / n
+            apart = np.sqrt(np.mean((now.tau[:n] - resistances.tau[:n]) ** 2))
+            label = f"{count} trees" if count else "resistances"
+            print(f"  {name:9s} {label:11s} {above:9.5f} {apart:7.4f} {1e3 * cpu(weights):8.1f} ms")
+
+
 def main() -> None:
     markov_chains()
     double_cover()
     elimination_orders()
+    spanning_trees()
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from benchmarks import (
     block_frank_wolfe,
     compare,
     decoders,
+    graphs,
     marginal_accuracy,
     matching,
 )
@@ -48,7 +49,18 @@ def test_default_rho_has_the_closest_marginals_at_moderate_scores():
 
 def test_two_ways_are_compared(capsys):
     alternatives.elimination_orders()
-    assert "grid 10 x 100" in capsys.readouterr().out
+    alternatives.spanning_trees(100)
+    printed = capsys.readouterr().out
+    assert "grid 10 x 100" in printed
+    assert "32 trees" in printed
+
+
+def test_graphs_of_growing_size_beside_logistic_regression_and_another_checkout(capsys):
+    root = str(Path(graphs.__file__).parents[1])
+    assert graphs.main(["--sizes", "60", "120", "--kinds", "random", "--other", root]) == 0
+    printed = capsys.readouterr().out
+    for part in ("random graphs", "grows as edges to the power", "ratio", "logistic", "pass"):
+        assert part in printed
 
 
 def test_two_checkouts_are_compared(capsys, monkeypatch):

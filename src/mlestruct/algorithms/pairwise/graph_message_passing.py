@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from ..edge_lists import half_edges
 from . import _graph_message_passing_kernels as kernels
@@ -48,13 +50,14 @@ class ReweightedOracle:
     """
 
     def __init__(self, n_nodes: int, tail: Any, head: Any, reweighting: Any, is_forest: bool):
-        self.tail = np.ascontiguousarray(tail, dtype=np.int64)
-        self.head = np.ascontiguousarray(head, dtype=np.int64)
-        self.rho, self.counting = reweighting.rho, reweighting.counting
+        self.given = numbering(n_nodes, tail, head)
+        place, edges = self.given.node_place, self.given.edges
+        self.tail, self.head = place[tail][edges], place[head][edges]
+        self.rho, self.counting = reweighting.rho[edges], reweighting.counting[self.given.nodes]
         nothing = np.zeros(self.rho.shape[0])
         self.has_bound = reweighting.into_tail is not None
-        self.into_tail = reweighting.into_tail if self.has_bound else nothing
-        self.into_head = reweighting.into_head if self.has_bound else nothing
+        self.into_tail = reweighting.into_tail[edges] if self.has_bound else nothing
+        self.into_head = reweighting.into_head[edges] if self.has_bound else nothing
         self.ptr, half = half_edges(n_nodes, self.tail, self.head)
         self.edge = half % max(self.tail.shape[0], 1)
         self.order = np.arange(n_nodes)
@@ -78,6 +81,8 @@ class ReweightedOracle:
 
         `value` evaluates <scores, tau> + H_rho(tau) at feasible marginals.
         """
+        given = self.given
+        nodes, pairs = nodes[given.nodes], pairs[given.edges]
         n_edges, n_states = pairs.shape[0], nodes.shape[1]
         scaled = pairs / self.rho[:, None, None]
         peak = scaled.max(axis=(1, 2), initial=-np.inf)
@@ -86,7 +91,7 @@ class ReweightedOracle:
         if warm is None or warm[0].shape != (n_edges, n_states):
             to_tail, to_head = np.zeros((n_edges, n_states)), np.zeros((n_edges, n_states))
         else:
-            to_tail, to_head = warm[0].copy(), warm[1].copy()
+            to_tail, to_head = warm[0][given.edges], warm[1][given.edges]
         beliefs = np.empty_like(nodes)
         best: tuple[Floats, Floats] | None = None
         tables = np.empty_like(pairs)
@@ -110,10 +115,10 @@ class ReweightedOracle:
                 self.tail, self.head, self.rho, pairs, table, to_tail, to_head, beliefs,
                 marginals, tables,
             )  # fmt: skip
-            found = value(marginals, tables)
+            point = marginals[given.node_place], tables[given.edge_place]
+            found = value(*point)
             if found > least or best is None:
-                least, best = found, (marginals, tables)
-                tables = np.empty_like(pairs)
+                least, best = found, point
             # Without a split of rho there is no bound, only the distance from a fixed point.
             most = min(most, upper) if self.has_bound else least + abs(upper - found)
             gaps.append(most - least)
@@ -122,4 +127,32 @@ class ReweightedOracle:
             following = min(sweeps_needed(gaps, following, tol), max_sweeps - sweeps)
             if len(gaps) > 3 and gaps[-1] > 0.999 * gaps[-4]:  # messages oscillate
                 damping = 0.5
-        return Answer(*best, least, max(most, least), (to_tail, to_head), sweeps)
+        warm = to_tail[given.edge_place], to_head[given.edge_place]
+        return Answer(*best, least, max(most, least), warm, sweeps)
+
+
+class Numbering(NamedTuple):
+    """Nodes and edges in the order of the sweeps, and the places of the given ones in it."""
+
+    nodes: Ints
+    edges: Ints
+    node_place: Ints
+    edge_place: Ints
+
+
+def numbering(n_nodes: int, tail: Any, head: Any) -> Numbering:
+    """Number neighbours after neighbours, and edges by their earlier node.
+
+    Sweeps carry information further along such an order, and what they read is close in memory. On
+    100,000 points of a square in random order message passing takes a third of the time. Nodes
+    whose given numbers are closer along edges, as in images, keep them.
+    """
+    links = sparse.coo_array((np.ones(len(tail), np.int8), (tail, head)), (n_nodes, n_nodes))
+    links = links + links.T
+    nodes = reverse_cuthill_mckee(sparse.csr_array(links), symmetric_mode=True).astype(np.int64)
+    node_place = np.argsort(nodes)
+    if np.abs(tail - head).sum() <= np.abs(node_place[tail] - node_place[head]).sum():
+        nodes = node_place = np.arange(n_nodes)
+    ends = np.sort(np.stack([node_place[tail], node_place[head]]), axis=0)
+    edges = np.lexsort(ends[::-1])
+    return Numbering(nodes, edges, node_place, np.argsort(edges))

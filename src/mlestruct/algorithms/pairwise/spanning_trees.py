@@ -27,8 +27,8 @@ Floats = NDArray[np.float64]
 # Sum of squared column sizes of the factor, per edge, up to which resistances are computed. That is
 # about 10 microseconds an edge, a small part of a fit, and admits images and most planar graphs.
 COST_PER_EDGE = 1e4
-# `python -m benchmarks.graphs --trees`: log Z_rho is then within half of the default tolerance of
-# marginals, 1e-3 a node, of what infinitely many trees give.
+# log Z_rho is then within a tenth of the default tolerance of marginals, 1e-3 a node, of what a
+# thousand trees give (`python -m benchmarks.alternatives`).
 N_TREES = 32
 
 
