@@ -19,6 +19,8 @@ of L-BFGS; the faster run is shown. "to 1e-4": until the objective is within 1e-
 from __future__ import annotations
 
 import argparse
+import ctypes
+import gc
 import subprocess
 import sys
 import tempfile
@@ -260,6 +262,8 @@ def train_alone(side: str, n: int, alpha: float, weights: str | None) -> None:
         else:
             run_ours(*make_addresses(50), alpha, weights, 0.1)
             X, Y = make_addresses(n)
+        gc.collect()
+        ctypes.CDLL(None).malloc_trim(0)  # what is free is not there to be used again
         before = memory("VmRSS")
         if weights is None:
             if side == "crfsuite":

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
 from numbers import Real
@@ -41,9 +42,8 @@ class Vocabulary:
         Unknown names are added if `learn`, else ignored. Features of value 0 are left out.
         """
         known: dict[tuple[str, Any], int] = {}  # columns of strings and bools, -1 for nothing
-        indices: list[int] = []
-        values: list[float] = []
-        ends, starts = [0], [0]
+        indices, values = array("i"), array("d")
+        ends, starts = array("i", [0]), [0]
         for m, tokens in enumerate(X):
             for t, token in enumerate(tokens):
                 entries = token.items() if isinstance(token, Mapping) else zip(repeat(""), token)
@@ -66,7 +66,8 @@ class Vocabulary:
                 ends.append(len(indices))
             starts.append(len(ends) - 1)
         shape = (len(ends) - 1, len(self.columns))
-        table = sparse.csr_array((values, indices, ends), shape=shape, dtype=np.float64)
+        parts = tuple(np.asarray(part) for part in (values, indices, ends))
+        table = sparse.csr_array(parts, shape=shape)
         table.sum_duplicates()
         return table, np.array(starts, dtype=np.int64)
 

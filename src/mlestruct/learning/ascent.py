@@ -24,8 +24,8 @@ Floats = NDArray[np.float64]
 class Pair(NamedTuple):
     """An accepted step: change of theta, decrease of the gradient, their inner product."""
 
-    step: Floats
-    decrease: Floats
+    step: NDArray[np.floating]
+    decrease: NDArray[np.floating]
     product: float
 
 
@@ -108,16 +108,11 @@ class Evaluator:
         upper = float(problem.weights @ [found.upper_bound for found in marginals])
         r = problem.target - expected
         dual = r @ r / (2.0 * problem.alpha) + problem.offset_score - lower + theta @ expected
-        return Evaluation(
-            theta,
-            problem.primal(theta, lower),
-            problem.primal(theta, upper),
-            float(dual),
-            r,
-            r - problem.alpha * theta,
-            upper - lower,
-            marginals,
-        )
+        value = problem.primal(theta, lower)
+        gradient = np.multiply(theta, -problem.alpha, out=expected)
+        gradient += r
+        gap = upper - lower
+        return Evaluation(theta, value, value - gap, float(dual), r, gradient, gap, marginals)
 
     def accept(self, at: Evaluation) -> None:
         """Start the next calls from the marginals of `at`."""

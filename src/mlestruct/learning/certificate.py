@@ -32,7 +32,7 @@ Floats = NDArray[np.float64]
 
 ITERATIONS = 2000  # of the bundle's quadratic program
 LARGEST_BUNDLE = 40  # evaluations
-BUNDLE_NUMBERS = 1_000_000  # numbers of all its evaluations, 8 MB
+BUNDLE_NUMBERS = 500_000  # numbers of all its evaluations, 4 MB
 NEAR = 1.5  # times the tolerance: a gap that better prices may take below it
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
-from scipy.linalg.blas import daxpy
+from scipy.linalg.blas import get_blas_funcs
 
 from .ascent import (
     Direction,
@@ -27,11 +27,13 @@ from .problem import DualProblem
 from .result import Monitor, Stopping
 
 Floats = NDArray[np.float64]
+Vector = NDArray[np.floating]  # in single or double precision
 
 LARGE_PROBLEM = 200_000  # coordinates of all blocks
 SAMPLE_PART = 4
 SMALLEST_SAMPLE = 4
 SAMPLE_TOL = 0.005
+PAIR_NUMBERS = 500_000  # of all kept steps, from which on they are in single precision
 
 # Of many sparse features only the diagonal of the second moments is known. Frequent ones have far
 # less curvature than it says, as marginals are peaked: on 6,000 addresses with 141,000 weights the
@@ -43,7 +45,7 @@ DIAGONAL_EXPONENT = 0.25
 class LBFGS(PrimalSolver):
     """Limited-memory quasi-Newton ascent; any number of features, any feature map."""
 
-    memory: int = 30
+    memory: int = 40
 
     name = "lbfgs"
     patience = 8  # its gap decreases unevenly even where P is smooth
@@ -98,7 +100,8 @@ class LBFGSDirections:
     """Two-loop recursion over the last `memory` accepted steps, preconditioned if possible.
 
     `pairs` are steps of an earlier run on the same or a smaller problem. Vectors of forgotten
-    steps hold the new ones, so that no iteration allocates memory that grows.
+    steps hold the new ones, so that no iteration allocates memory that grows. Where steps are large
+    they are kept in single precision, which suffices for a direction.
     """
 
     def __init__(self, problem: DualProblem, memory: int, pairs: Sequence[Pair] = ()):
@@ -106,17 +109,20 @@ class LBFGSDirections:
         self._last: Evaluation | None = None
         self._precondition = preconditioner(problem)
         self._first_scale = problem.alpha + moment_scale(problem)
+        large = 2 * memory * problem.n_features > PAIR_NUMBERS
+        self._kind: type[np.floating] = np.float32 if large else np.float64
+        self._axpy = get_blas_funcs("axpy", dtype=self._kind)
 
     def __call__(self, at: Evaluation) -> Floats:
         if self._last is not None:
             self._remember(self._last, at)
         self._last = at
-        q = at.gradient.copy()
+        q: Vector = at.gradient.astype(self._kind)
         coefficients = []
         for s, y, product in reversed(self.pairs):
             coefficient = float(s @ q) / product
             coefficients.append(coefficient)
-            daxpy(y, q, a=-coefficient)  # in place
+            self._axpy(y, q, a=-coefficient)  # in place
         if self._precondition is not None:
             q = self._precondition(q)
         if self.pairs:
@@ -129,15 +135,17 @@ class LBFGSDirections:
             # First step: a gradient step scaled by a bound of the curvature.
             q /= self._first_scale
         for (s, y, product), coefficient in zip(self.pairs, reversed(coefficients), strict=True):
-            daxpy(s, q, a=coefficient - float(y @ q) / product)
-        return q
+            self._axpy(s, q, a=coefficient - float(y @ q) / product)
+        return q.astype(np.float64, copy=False)
 
     def _remember(self, last: Evaluation, at: Evaluation) -> None:
         """Take the step from `last` to `at`, unless P is not concave along it."""
-        full = len(self.pairs) == self.pairs.maxlen
-        s, y, _ = self.pairs.popleft() if full else (*np.empty((2, at.theta.size)), 0.0)
-        np.subtract(at.theta, last.theta, out=s)
-        np.subtract(last.gradient, at.gradient, out=y)
+        if len(self.pairs) == self.pairs.maxlen:
+            s, y, _ = self.pairs.popleft()
+        else:
+            s, y = np.empty((2, at.theta.size), dtype=self._kind)
+        s[:] = at.theta - last.theta
+        y[:] = last.gradient - at.gradient
         product = float(s @ y)
         if product > 1e-10 * float(np.linalg.norm(s) * np.linalg.norm(y)):
             self.pairs.append(Pair(s, y, product))
@@ -162,7 +170,7 @@ class Preconditioner:
     def __init__(self, segments: Sequence[Segment]):
         self._segments = segments
 
-    def __call__(self, vector: Floats) -> Floats:
+    def __call__(self, vector: Vector) -> Vector:
         out = np.empty_like(vector)
         for (_, scaling, vectors), part, solved in self._parts(vector, out):
             if vectors is None:
@@ -171,7 +179,7 @@ class Preconditioner:
                 np.matmul((part @ vectors) * scaling, vectors.T, out=solved)
         return out
 
-    def curvature(self, vector: Floats) -> float:
+    def curvature(self, vector: Vector) -> float:
         """<vector, (curvature + alpha I) vector>."""
         total = 0.0
         for (values, _, vectors), part, _ in self._parts(vector, vector):
@@ -179,7 +187,7 @@ class Preconditioner:
             total += float(np.vdot(rotated * rotated, values))
         return total
 
-    def _parts(self, *vectors: Floats) -> Iterator[tuple[Segment, Floats, Floats]]:
+    def _parts(self, *vectors: Vector) -> Iterator[tuple[Segment, Vector, Vector]]:
         start = 0
         for segment in self._segments:
             shape = segment.values.shape

@@ -85,6 +85,10 @@ def _stacked(nodes: Sequence[NDArray[Any] | TableRows]) -> Any:
         table if isinstance(table, TableRows) else TableRows(sparse.csr_array(table), 0, len(table))
         for table in nodes
     ]
+    first, last = parts[0], parts[-1]
+    if all(a.table is b.table and a.stop == b.start for a, b in pairwise(parts)):
+        whole = last.stop - first.start == first.table.shape[0]
+        return first.table if whole else first.table[first.start : last.stop]
     pointers = [part.table.indptr[part.start : part.stop + 1] for part in parts]
     spans = [slice(pointer[0], pointer[-1]) for pointer in pointers]
     data = [part.table.data[span] for part, span in zip(parts, spans, strict=True)]
