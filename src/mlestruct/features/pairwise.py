@@ -258,9 +258,7 @@ class StateFeatures(PairwiseFeatures):
 
 def _summed(rows: Floats, group: Ints, n_groups: int) -> Floats:
     """Sums of rows that belong to the same group."""
-    total = np.zeros((n_groups, rows.shape[1]))
-    np.add.at(total, group, rows)
-    return total
+    return np.stack([np.bincount(group, column, n_groups) for column in rows.T], axis=1)
 
 
 def _by_direction(rows: Floats, shape: tuple[int, int]) -> tuple[Floats, Floats]:

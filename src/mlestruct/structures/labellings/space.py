@@ -118,13 +118,17 @@ class PairwiseSpace(LabellingFamily):
         found = structure.marginals(scores, None, tol)
         if forest:
             return Bounds(found.value, found.upper_bound, "exact", "exact")
-        lower, reason = structure._lower_bound(scores, found.tau)
+        lower, reason = structure._lower_bound(scores, found.tau, tol)
         if not structure.has_bound:
             return Bounds(lower, np.inf, reason, "none: rho is not in the tree polytope")
         return Bounds(lower, found.upper_bound, reason, "spanning trees")
 
-    def _lower_bound(self, scores: Floats, tau: Floats) -> tuple[float, str]:
-        """The largest of the lower bounds of log Z, and what it is."""
+    def _lower_bound(self, scores: Floats, tau: Floats, tol: float) -> tuple[float, str]:
+        """The largest of the lower bounds of log Z, and what it is.
+
+        Each is improved until a sweep gains a hundredth of `tol` or less: there may be many.
+        """
+        enough = 0.01 * tol / self.n_nodes
         nodes, edges = self.score_tables(scores)
         model = self.n_nodes, *self.ends, nodes, edges
         label = self.best_label(scores)
@@ -133,10 +137,10 @@ class PairwiseSpace(LabellingFamily):
         starts = [self.node_marginals(tau), peaked]
         floors = {
             "score of the best labelling found": self.encode(label).dot(scores),
-            "independent nodes (mean field)": mean_field(*model, starts)[1],
+            "independent nodes (mean field)": mean_field(*model, starts, max(enough, 1e-8))[1],
         }
         if self.n_states == 2:
-            bethe = attractive_bethe_bound(*model, starts)
+            bethe = attractive_bethe_bound(*model, starts, max(enough, 1e-6))
             if bethe is not None:
                 floors["Bethe value of an attractive model"] = bethe
         reason = max(floors, key=lambda name: floors[name])
