@@ -1,8 +1,9 @@
 """MAP decoding of pairwise models with a proven bound: max-sum message passing and local search.
 
-Message passing (TRW-S) bounds the score of every labelling from above; labellings decoded from its
-messages are improved node by node and, where a gap remains, by expansion moves: each node keeps its
-state or takes one given state, all at once, by maximum flow (QPBO), which never lowers the score.
+Message passing (TRW-S) bounds the score of every labelling from above. Where the labellings decoded
+from its messages leave a gap, they are improved by moves that never lower the score: the nodes of
+an induced forest take their best states given all others (Viterbi), or each node keeps its state
+or takes one given state, all at once (expansion, by QPBO).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from . import _max_sum_kernels as kernels
 from ._conditional_modes_kernels import conditional_modes
 from .diagonal_message_passing import DiagonalLayout
 from .qpbo import QPBO
+from .viterbi import ForestDecoder
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -26,7 +28,8 @@ Ints = NDArray[np.int64]
 SWEEPS = 5  # between two decoded labellings, each of which costs about two sweeps
 PROGRESS = 0.02  # least share of the gap that these sweeps must close
 MAX_ROUNDS = 40
-MAX_EXPANSIONS = 3  # moves of every state
+MAX_MOVES = 10  # rounds of all moves
+LEAST_FORESTS = 4  # more nodes move together in some of them
 
 
 class BoundedLabelling(NamedTuple):
@@ -98,15 +101,29 @@ class MaxSum:
     def _search(
         self, best: BoundedLabelling, nodes: Floats, tables: Floats, wanted: float
     ) -> BoundedLabelling:
-        """Rounds of expansion moves, and of changes of single nodes, while they help."""
-        for _ in range(MAX_EXPANSIONS):
+        """Rounds of expansion and forest moves while they help, from two starts."""
+        best = self._climb(best, nodes, tables, wanted)
+        if best.upper_bound - best.value > wanted:
+            other = self._climb(
+                best._replace(labels=nodes.argmax(axis=1), value=-np.inf), nodes, tables, wanted
+            )
+            best = max(best, other, key=lambda found: found.value)
+        labels, order = best.labels.copy(), np.arange(self.n_nodes)
+        conditional_modes(*self._half, self.tail, self.head, nodes, tables, order, labels)
+        return self._better(best, labels, nodes, tables)
+
+    def _climb(
+        self, best: BoundedLabelling, nodes: Floats, tables: Floats, wanted: float
+    ) -> BoundedLabelling:
+        """Every forest and every expansion in turn, until no round helps."""
+        for _ in range(MAX_MOVES):
             before = best.value
+            for forest in self._forests:
+                labels = self._moved_on_forest(best.labels, forest, nodes, tables)
+                best = self._better(best, labels, nodes, tables)
             for state in range(nodes.shape[1]):
                 labels = self._expanded(best.labels, state, nodes, tables)
                 best = self._better(best, labels, nodes, tables)
-            labels, order = best.labels.copy(), np.arange(self.n_nodes)
-            conditional_modes(*self._half, self.tail, self.head, nodes, tables, order, labels)
-            best = self._better(best, labels, nodes, tables)
             if best.upper_bound - best.value <= wanted or best.value <= before:
                 break
         return best
@@ -135,6 +152,39 @@ class MaxSum:
         unary += np.bincount(self.head, second, self.n_nodes)
         taken, _, _ = self._flow.solve(unary, tables[:, state, state] - now - first - second)
         return np.where(taken == 1.0, state, labels)
+
+    @cached_property
+    def _forests(self) -> list[tuple[NDArray[np.bool_], Ints]]:
+        """Nodes of induced forests that together cover all nodes, and the edges inside each."""
+        rng = np.random.default_rng(0)
+        found: list[tuple[NDArray[np.bool_], Ints]] = []
+        covered = np.zeros(self.n_nodes, dtype=np.bool_)
+        while not covered.all() or len(found) < LEAST_FORESTS:
+            shuffled = rng.permutation(self.n_nodes)
+            order = shuffled[np.argsort(covered[shuffled], kind="stable")]
+            chosen = np.zeros(self.n_nodes, dtype=np.bool_)
+            ptr, half = self._half
+            edge = half % max(self.tail.size, 1)
+            kernels.induced_forest(ptr, edge, self.tail, self.head, order, chosen)
+            covered |= chosen
+            found.append((chosen, np.flatnonzero(chosen[self.tail] & chosen[self.head])))
+        return found
+
+    def _moved_on_forest(
+        self, labels: Ints, forest: tuple[NDArray[np.bool_], Ints], nodes: Floats, tables: Floats
+    ) -> Ints:
+        """The best labelling that differs from `labels` at nodes of the forest only."""
+        chosen, inside = forest
+        scores = nodes.copy()
+        for own, other, turned in (
+            (self.tail, self.head, tables),
+            (self.head, self.tail, tables.transpose(0, 2, 1)),
+        ):
+            edges = np.flatnonzero(chosen[own] & ~chosen[other])
+            np.add.at(scores, own[edges], turned[edges, :, labels[other[edges]]])
+        decoder = ForestDecoder(self.n_nodes, self.tail[inside], self.head[inside], nodes.shape[1])
+        moved, _ = decoder.solve(np.concatenate([scores.ravel(), tables[inside].ravel()]))
+        return np.where(chosen, moved, labels)
 
     # ------------------------------------------------------------------ message passing
     def _on_grid(self, nodes: Floats, tables: Floats) -> Iterator[tuple[Ints, float]]:
