@@ -3,6 +3,7 @@
     python -m benchmarks.chains             # 600 and 6,000 words, about two minutes
     python -m benchmarks.chains --quick     # 60 words, for a first look
     python -m benchmarks.chains --sparse    # 1,500 to 20,000 addresses, about 15 minutes
+    python -m benchmarks.chains --compile   # CPU seconds of a first fit and prediction
 
 Words of 26 letters, 129 features each (16 x 8 pixels and a constant). Both sides maximise the same
 regularised log-likelihood over the same weights (crfsuite: L-BFGS, c1 = 0, c2 = alpha/2, all states
@@ -21,6 +22,7 @@ from __future__ import annotations
 import argparse
 import ctypes
 import gc
+import os
 import subprocess
 import sys
 import tempfile
@@ -286,16 +288,43 @@ def memory(entry: str) -> float:
     return next(float(line.split()[1]) / 1e3 for line in lines if line.startswith(entry))
 
 
+# ---------------------------------------------------------------------- compilation
+def first_use(kind: str) -> float:
+    """CPU seconds of a fit and a prediction in a process without compiled kernels."""
+    code = f"import benchmarks.chains as b; b.fit_and_predict({kind!r})"
+    with tempfile.TemporaryDirectory() as folder:
+        finished = subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "NUMBA_CACHE_DIR": folder},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    return float(finished.stdout)
+
+
+def fit_and_predict(kind: str) -> None:
+    X, Y = words(20) if kind == "arrays" else make_addresses(20)
+    before = time.process_time()
+    ChainCRF(tol=0.1).fit(X, Y).predict(X)
+    print(time.process_time() - before)
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Benchmarks of learning linear chains")
     parser.add_argument("--words", type=int, nargs="*", default=[600, 6000])
     parser.add_argument("--sparse", action="store_true", help="addresses instead of words")
+    parser.add_argument("--compile", action="store_true", help="time of the first use")
     parser.add_argument("--addresses", type=int, nargs="*", default=[1500, 6000, 20_000])
     parser.add_argument("--weights", nargs="*", default=["all", "observed"])
     parser.add_argument("--alpha", type=float, default=1.0)
     parser.add_argument("--tol", type=float, default=1e-4)
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args(arguments)
+    if options.compile:
+        for kind in ("arrays", "dictionaries"):
+            print(f"first fit and prediction, {kind}: {first_use(kind):.1f} CPU s")
+        return 0
     alpha, tol, with_memory = options.alpha, options.tol, not options.quick
     with threadpool_limits(limits=1, user_api="blas"):
         print("ChainCRF beside python-crfsuite, one thread each")

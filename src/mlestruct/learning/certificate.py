@@ -182,4 +182,9 @@ def minimise_on_simplex(gram: Floats, linear: Floats, start: Floats, iterations:
         w[away] = max(w[away] - step, 0.0)
         for k in range(n):
             slope[k] += step * (gram[k, to] - gram[k, away])
-    return w / w.sum()
+    total = 0.0
+    for k in range(n):
+        total += w[k]
+    for k in range(n):
+        w[k] /= total
+    return w

@@ -116,8 +116,10 @@ def forward_backward(starts, tables, shifts, step, left, right, marginals, log_z
                 message[k] /= size
         if not safe:
             total = np.nan
-            left[first : last + 1] = 0.0
-            right[first : last + 1] = 0.0
+            for t in range(first, last + 1):
+                for k in range(n_states):
+                    left[t, k] = 0.0
+                    right[t, k] = 0.0
         log_z[m] = total
 
 
