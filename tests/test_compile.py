@@ -4,11 +4,12 @@ import os
 import pickle
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
-from mlestruct._compile import dependency_stamp, kernel
+from mlestruct._compile import _StampedFiles, dependency_stamp, kernel
 
 CALLER = """
 from mlestruct._compile import kernel
@@ -143,3 +144,59 @@ def test_kernels_compile_where_nothing_can_be_cached(tmp_path):
         [sys.executable, "-c", code], capture_output=True, text=True, env=environment
     )
     assert finished.stdout.strip() == "12.0", finished.stderr
+
+
+NOTICE = "mlestruct: compiling numba kernels"
+
+
+@pytest.fixture
+def stderr_of(tmp_path):
+    """Run code in another process, with its own cache; give what it writes on stderr."""
+
+    def result(code="from two import middle; middle(2); middle(2.5)", **environment):
+        (tmp_path / "three.py").write_text(CALLEE.format(by=1, factor=10, decorator="kernel"))
+        (tmp_path / "two.py").write_text(MIDDLE)
+        environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), **environment}
+        finished = subprocess.run(
+            [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True,
+            env=environment, check=True,
+        )  # fmt: skip
+        return finished.stderr
+
+    return result
+
+
+def test_first_compilation_is_announced_once(stderr_of, tmp_path):
+    silent = stderr_of(MLESTRUCT_QUIET="1", NUMBA_CACHE_DIR=str(tmp_path / "other"))
+    assert silent == ""
+    first = stderr_of()
+    assert first.startswith(NOTICE)
+    assert str(tmp_path) in first
+    assert first.count("\n") == 1
+    assert stderr_of() == ""  # loaded
+    assert stderr_of("from two import middle; middle(2j)").count(NOTICE) == 1
+
+
+def test_threads_announce_once(stderr_of):
+    code = (
+        "from concurrent.futures import ThreadPoolExecutor\nfrom two import middle\n"
+        "with ThreadPoolExecutor(4) as pool: list(pool.map(middle, [1, 1.5, 1j, True]))"
+    )
+    written = stderr_of(code)
+    assert written.count(NOTICE) == written.count("\n") == 1
+
+
+@pytest.mark.parametrize("stream", ["sys.stderr.close()", "sys.stderr = None", "os.close(2)"])
+def test_kernels_compile_without_stderr(stderr_of, stream):
+    assert stderr_of(f"import os, sys; {stream}; from two import middle; middle(2)") == ""
+
+
+def test_entries_that_are_saved_at_once_are_all_kept(tmp_path):
+    """As by processes that compile one kernel for different types."""
+    files = []
+    for _ in range(8):
+        files.append(_StampedFiles(str(tmp_path), "kernels", "source"))
+        files[-1].stamp = lambda: ("source", "dependencies")
+    with ThreadPoolExecutor(len(files)) as pool:
+        list(pool.map(lambda k: files[k % 8].save(k, f"code {k}"), range(80)))
+    assert [files[0].load(k) for k in range(80)] == [f"code {k}" for k in range(80)]

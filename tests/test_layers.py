@@ -28,7 +28,8 @@ BELOW = {
     "paper": MIDDLE | {"inference", "learning", "models", "baselines", "plotting"},
 }
 BELOW["demo"] = BELOW["paper"] | {"paper"}
-BELOW["cli"] = BELOW["demo"] | {"demo"}
+BELOW["warmup"] = MIDDLE | {"inference", "models", "baselines"}
+BELOW["cli"] = BELOW["demo"] | {"demo", "warmup"}
 LAZY = {"cli", ""}  # may import inside functions: the command line and the package itself
 
 

@@ -3,22 +3,32 @@
 numba's own cache notices only changes in the file of a function. Here an entry of the cache also
 depends on all kernels that a kernel calls, in whichever file they are, and on the constants they
 use: a changed kernel never runs inside the old machine code of a caller.
+
+The first kernel of a process that is not in the cache is announced by one line on stderr.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, TypeVar
 
 import numba
 import numpy as np
-from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core.caching import FunctionCache, IndexDataCacheFile, NullCache
 from numba.core.dispatcher import Dispatcher
 
+if sys.platform != "win32":
+    import fcntl
+
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+USUAL_SECONDS = "10 to 60"  # of compiling for one estimator, as benchmarks.first_use prints them
 
 
 def kernel(function: Function) -> Function:
@@ -40,9 +50,54 @@ def summing_kernel(function: Function) -> Function:
 def _compiled(function: Function, extra: dict[str, Any]) -> Function:
     compiled: Any = numba.njit(nogil=True, error_model="numpy", **extra)(function)
     if compiled is not function:  # as it is with NUMBA_DISABLE_JIT
-        with suppress(RuntimeError):  # numba: "cannot cache function: no locator available"
+        try:
             compiled._cache = _KernelCache(compiled)
+        except RuntimeError:  # numba: "cannot cache function: no locator available"
+            compiled._cache = _NoCache()
     return compiled
+
+
+def cache_place() -> str | None:
+    """Where kernels are cached, in words; None where no folder is writable."""
+    try:
+        folder = Path(FunctionCache(cache_place).cache_path)
+    except RuntimeError:
+        return None
+    if folder.name == "__pycache__":
+        return f"the __pycache__ folders of {folder.parent}"
+    return str(folder.parent)  # has one folder for each folder of sources
+
+
+class _Notice:
+    """The line on stderr that says why the first use takes long: once per process.
+
+    numba asks its caches while it holds the compiler lock, so threads cannot interleave.
+    """
+
+    written = False
+
+    @classmethod
+    def write(cls) -> None:
+        if cls.written or os.environ.get("MLESTRUCT_QUIET") or sys.stderr is None:
+            return
+        cls.written = True
+        place = cache_place()
+        cached = (
+            f"cached in {place}; `mlestruct warmup` does it in advance"
+            if place
+            else "in every process: no cache folder is writable, set NUMBA_CACHE_DIR to one"
+        )
+        line = f"mlestruct: compiling numba kernels at first use, {USUAL_SECONDS} s; {cached}\n"
+        with suppress(OSError, ValueError):  # a broken pipe, a closed file
+            sys.stderr.write("\r" * sys.stderr.isatty() + line)  # over an empty progress bar
+            sys.stderr.flush()
+
+
+class _NoCache(NullCache):
+    """For kernels that cannot be cached."""
+
+    def load_overload(self, sig: Any, target_context: Any) -> None:
+        _Notice.write()
 
 
 class _KernelCache(FunctionCache):
@@ -54,6 +109,12 @@ class _KernelCache(FunctionCache):
         self._cache_file = _StampedFiles(self._cache_path, self._impl.filename_base, own_file)
         self._cache_file.stamp = lambda: (own_file, dependency_stamp(compiled))
 
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        found = super().load_overload(sig, target_context)
+        if found is None:
+            _Notice.write()
+        return found
+
 
 class _StampedFiles(IndexDataCacheFile):
     """The index and the data files of one kernel.
@@ -61,16 +122,19 @@ class _StampedFiles(IndexDataCacheFile):
     The stamp is computed at each load and save, not before: the kernels that this one calls may be
     defined after it, and a constant that somebody replaces in between counts.
 
-    A data file carries stamp and key, since two processes that save at the same moment can choose
-    the same name for different contents; what belongs to another key counts as missing. So does
-    what cannot be read, such as types of arguments that an older version kept in another module.
+    Processes save one after the other, so that none overwrites an index without the entry that
+    another has just added. Where files cannot be locked two of them can also choose the same name
+    for different contents: a data file carries stamp and key, and what belongs to another key
+    counts as missing. So does what cannot be read, such as types of arguments that an older
+    version kept in another module.
     """
 
     stamp: Callable[[], tuple[Any, str]]
 
     def save(self, key: Any, data: Any) -> None:
         self._source_stamp = self.stamp()
-        super().save(key, (self._source_stamp, key, data))
+        with _locked(self._cache_path):
+            super().save(key, (self._source_stamp, key, data))
 
     def load(self, key: Any) -> Any:
         self._source_stamp = self.stamp()
@@ -85,6 +149,21 @@ class _StampedFiles(IndexDataCacheFile):
             return super()._load_index()
         except Exception:
             return {}
+
+
+@contextmanager
+def _locked(folder: str) -> Iterator[None]:
+    """Holds an exclusive lock on a folder, where the system and the file system have them."""
+    if sys.platform == "win32":
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def dependency_stamp(compiled: Dispatcher) -> str:

@@ -1,4 +1,4 @@
-"""The command line: `mlestruct demo`, `mlestruct reproduce`."""
+"""The command line: `mlestruct demo`, `mlestruct reproduce`, `mlestruct warmup`."""
 
 from __future__ import annotations
 
@@ -62,6 +62,16 @@ def make_parser() -> argparse.ArgumentParser:
     )
     add_arguments(reproduce)
     reproduce.set_defaults(run=_reproduce)
+    warmup = commands.add_parser(
+        "warmup",
+        help="compile the numba kernels in advance, so that the first use is not slow",
+        description="Compiles what the estimators use, in parallel processes, into numba's cache "
+        "on disk. Kernels that are there already are only loaded.",
+        epilog="example: mlestruct warmup chain --jobs 1",
+    )
+    warmup.add_argument("names", nargs="*", metavar="NAME", help="only these workloads")
+    warmup.add_argument("--jobs", type=int, help="processes at a time; default: one per core")
+    warmup.set_defaults(run=_warmup)
     return parser
 
 
@@ -76,6 +86,17 @@ def _reproduce(options: argparse.Namespace) -> int:
     from .paper.command import run_command
 
     return run_command(options)
+
+
+def _warmup(options: argparse.Namespace) -> int:
+    from .warmup import WORKLOADS, run_warmup
+
+    unknown = sorted(set(options.names) - set(WORKLOADS))
+    if unknown or (options.jobs is not None and options.jobs < 1):
+        fault = f"no workload {', '.join(unknown)}" if unknown else "--jobs is at least 1"
+        print(f"mlestruct warmup: {fault}; workloads: {' '.join(WORKLOADS)}", file=sys.stderr)
+        return 1
+    return run_warmup(options.names, options.jobs)
 
 
 if __name__ == "__main__":

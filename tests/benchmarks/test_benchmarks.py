@@ -1,12 +1,17 @@
 """Benchmarks run from end to end on small problems."""
 
+import time
 from pathlib import Path
+
+import numba
+from numba.core.event import install_listener
 
 from benchmarks import (
     alternatives,
     block_frank_wolfe,
     compare,
     decoders,
+    first_use,
     graphs,
     marginal_accuracy,
     matching,
@@ -74,3 +79,26 @@ def test_two_checkouts_are_compared(capsys, monkeypatch):
         "matching predict",
         "matching predict_marginals",
     ]
+
+
+def test_import_compiles_nothing(capsys):
+    first_use.main(["--only", "import"])
+    row = capsys.readouterr().out.splitlines()[1].split()
+    assert row[0] == "import"
+    assert row[2:4] == ["0.0", "0"]
+
+
+def test_nested_compilations_are_counted_once():
+    @numba.njit
+    def inner(x):
+        return x + 1
+
+    @numba.njit
+    def outer(x):
+        return inner(x)
+
+    found, start = first_use.Compiling(), time.process_time()
+    with install_listener("numba:compile", found):
+        outer(1)
+    assert found.kernels == 2
+    assert 0.0 < found.seconds <= time.process_time() - start

@@ -199,7 +199,7 @@ class _Bar:
         self.name = name
         self.first: float | None = None
         self.shown = -1.0
-        sys.stderr.write(f"\r{name}: starting (at first use kernels are compiled, once) ")
+        sys.stderr.write(f"\r{name}: starting ")
         sys.stderr.flush()
 
     def show(self, iteration: int, seconds: float, gap: float, tolerance: float) -> None:
