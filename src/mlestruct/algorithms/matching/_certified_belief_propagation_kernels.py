@@ -296,7 +296,8 @@ def propagate(rows, complete, w, w_cols, warm, tol, max_sweeps, t, z, prices):
     bound = inf
     before = inf
     early = inf  # the change at half the present number of sweeps
-    factor = 1.0
+    factor = 1.0  # of the expected gap, by the last certificate
+    look = 16  # the sweep of the next certificate, whatever is expected; it costs about ten sweeps
     sweeps = 0
     while True:
         sweeps += 1
@@ -310,14 +311,16 @@ def propagate(rows, complete, w, w_cols, warm, tol, max_sweeps, t, z, prices):
         # later changes, and the gap is about half the sum of their squares.
         rate = min(sqrt(change / before), 0.999) if before > 0.0 else 0.0
         before = change
-        expected = factor * 0.5 * change * (rate / (1.0 - rate)) ** 2
+        left = 0.5 * change * (rate / (1.0 - rate)) ** 2
+        expected = factor * left
         last = sweeps >= max_sweeps
         if sweeps >= 16 and (sweeps & (sweeps - 1)) == 0:
             if sweeps >= 32 and expected > tol:
                 gain = log(max(early / change, 1.0)) / (0.5 * sweeps)
                 last = last or (max_sweeps - sweeps) * gain < log(expected / tol)
             early = change
-        if sweeps > 1 and (expected <= AIM * tol or last):
+        if sweeps == look or last or (sweeps > 1 and expected <= AIM * tol):
+            look = 2 * sweeps if sweeps == look else look
             for j in range(n_cols):
                 new_prices[j] = rows.col_rho[j] * (log(max(col_sum[j], LEAST)) + y[j] - 1.0)
             beliefs(rows, terms, row_factor, row_single, hint)
@@ -331,5 +334,6 @@ def propagate(rows, complete, w, w_cols, warm, tol, max_sweeps, t, z, prices):
                 z[:] = new_z
             if bound - best <= tol or last or change < 1e-28:
                 break
-            factor *= min(max(2.0 * (bound - best) / tol, 2.0), 100.0)
+            # Prices of nodes that are all but certain change longest and matter least.
+            factor = (upper - value) / left if value > -inf else 10.0 * factor
     return best, bound, sweeps

@@ -1,7 +1,8 @@
 """Marginals of matchings and b-matchings in general graphs, over the local polytope.
 
-`space.py` has the output space itself. Marginals come from the edge dual where no marginal is near
-1 or rho is small, and from the double cover, a bipartite matching problem, elsewhere.
+`space.py` has the output space itself. Marginals of sparse graphs come from the double cover, a
+bipartite matching problem; those of complete graphs and of capacities above 1 from the edge dual
+where no marginal is near 1 or rho is small, else from the double cover too.
 """
 
 from __future__ import annotations
@@ -58,14 +59,9 @@ class LocalMatching(MatchingSpace):
 
     @cached_property
     def _passes_messages(self) -> bool:
-        """Whether belief propagation on the double cover comes first: sparse, rho above 1/2."""
-        graph, nodes, _ = self._varying
-        return bool(
-            self._has_cover
-            and graph.n_edges
-            and not graph.is_complete
-            and (self._edge_rho[nodes] > 0.5).all()
-        )
+        """Whether belief propagation on the double cover comes first: in sparse graphs."""
+        graph = self._varying[0]
+        return self._has_cover and graph.n_edges > 0 and not graph.is_complete
 
     @cached_property
     def _problem(self) -> edge_dual.EdgeProblem:
