@@ -48,6 +48,8 @@ def summing_kernel(function: Function) -> Function:
 
 
 def _compiled(function: Function, extra: dict[str, Any]) -> Function:
+    # Nobody passes kernels as C callbacks; the wrapper for it is a tenth of a compilation.
+    extra["no_cfunc_wrapper"] = True
     compiled: Any = numba.njit(nogil=True, error_model="numpy", **extra)(function)
     if compiled is not function:  # as it is with NUMBA_DISABLE_JIT
         try:

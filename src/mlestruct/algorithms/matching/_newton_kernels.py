@@ -26,7 +26,6 @@ from ._schur_kernels import (
 from ._semidual_kernels import log_complement
 from .row_problem import TINY
 
-FACTOR, ITERATE, EITHER = 0, 1, 2  # ways to solve for the prices
 LEAST_DAMPING = 1e-5  # at c = 1 the undamped curvature of an entry of 1/2 is zero
 SMALL = 1e-10  # entries below this follow their own stationarity condition, not the common step
 
@@ -99,8 +98,10 @@ def column_excess(rows, t, z, largest, excess):
     """
     ptr, col = rows.ptr, rows.col
     n_cols = rows.rho_cols.shape[0]
-    excess[:] = 0.0
-    ones = np.full(n_cols + 1, -1.0)
+    ones = np.empty(n_cols + 1)
+    for j in range(n_cols + 1):
+        excess[j] = 0.0
+        ones[j] = -1.0
     for i in range(ptr.shape[0] - 1):
         k = largest[i]
         rest = 0.0
@@ -170,11 +171,12 @@ def linear_gap(rows, w_cols, g, prices, t, z, excess):
 
 
 @kernel
-def newton(rows, w, w_cols, t, z, prices, damping, tol, stall, max_iter, solve):
+def newton(rows, w, w_cols, t, z, prices, damping, tol, stall, max_iter, work, matrix, image):
     """Maximise from the feasible (t, z), in place; prices of shape (n_cols + 1,) are updated too.
 
-    `solve` is how the prices are computed: FACTOR (Cholesky), ITERATE (conjugate gradients) or
-    EITHER (conjugate gradients as long as they converge quickly).
+    Work space: `work` has shape (8, n_entries), and either `matrix` (n_cols, n_cols), to factor the
+    system in the prices, or `image` (n_entries,), to solve it by conjugate gradients. These are
+    compiled only if `image` is not None.
 
     Stops when the linearised gap at the current prices is at most `tol`, or when the Newton
     decrement (twice the predicted gain) is below `stall`, where the semi-dual bound is needed.
@@ -188,25 +190,21 @@ def newton(rows, w, w_cols, t, z, prices, damping, tol, stall, max_iter, solve):
     n_entries = ptr[n]
     largest = np.empty(n, np.int64)
     new_largest = np.empty(n, np.int64)
-    log_t = np.empty(n_entries)
-    log_om = np.zeros(n_entries)
-    new_log_t = np.empty(n_entries)
-    new_log_om = np.zeros(n_entries)
-    h = np.empty(n_entries)
+    log_t, log_om, new_log_t, new_log_om = work[0], work[1], work[2], work[3]
+    h, g, d, new_t = work[4], work[5], work[6], work[7]
     spread = np.empty(n)
     den = np.empty(n)
-    g = np.empty(n_entries)
-    d = np.empty(n_entries)
-    dz = np.zeros(n_cols)
-    new_t = np.empty(n_entries)
-    new_z = np.ones(n_cols)
+    dz = np.empty(n_cols)
+    new_z = np.empty(n_cols)
     rhs = np.empty(n_cols + 1)
     excess = np.empty(n_cols + 1)
     change = np.empty(n_cols)
-    factor = solve == FACTOR
-    side = n_cols if factor else 1
-    matrix = np.empty((side, side))
-    scale = np.empty(side)
+    scale = np.empty(n_cols)
+    for e in range(n_entries):
+        log_om[e] = 0.0
+        new_log_om[e] = 0.0
+    for j in range(n_cols):
+        dz[j] = 0.0
     value, size = evaluate(rows, w, w_cols, t, z, largest, log_t, log_om)
     decrement = inf
     bound = inf
@@ -221,22 +219,20 @@ def newton(rows, w, w_cols, t, z, prices, damping, tol, stall, max_iter, solve):
         # determine stay as they are.
         apply_rows(rows, h, spread, den, largest, g, prices, d)
         column_excess(rows, t, z, largest, excess)
-        rhs[:] = excess
+        for j in range(n_cols + 1):
+            rhs[j] = excess[j]
         for e in range(n_entries):
             rhs[col[e]] += d[e]
         for j in range(n_cols):
             if rho_cols[j] > 0.0:
                 pull = w_cols[j] - rho_cols[j] * (log(z[j]) + 1.0) - prices[j]
                 rhs[j] += z[j] / rho_cols[j] * pull
-        if not factor:
+        if image is not None:
             rtol = 1e-4 if decrement > 1e-3 else 1e-8
-            steps = 60 if solve == EITHER else 300
-            solved = conjugate_gradients(rows, h, spread, den, largest, z, rhs, change, rtol, steps)
-            if solve == EITHER and not solved:
-                factor = True
-                matrix = np.empty((n_cols, n_cols))
-                scale = np.empty(n_cols)
-        if factor:
+            conjugate_gradients(
+                rows, h, spread, den, largest, z, rhs, rtol, 300, new_t, image, change
+            )
+        else:
             schur(rows, h, spread, den, largest, z, matrix)
             cholesky(matrix, scale)
             cholesky_solve(matrix, scale, rhs, change)
@@ -286,11 +282,14 @@ def newton(rows, w, w_cols, t, z, prices, damping, tol, stall, max_iter, solve):
                 break
             damping = min(0.1, 10.0 * damping + 1e-3)
             continue
-        t[:] = new_t
-        z[:] = new_z
-        log_t[:] = new_log_t
-        log_om[:] = new_log_om
-        largest[:] = new_largest
+        for e in range(n_entries):
+            t[e] = new_t[e]
+            log_t[e] = new_log_t[e]
+            log_om[e] = new_log_om[e]
+        for j in range(n_cols):
+            z[j] = new_z[j]
+        for i in range(n):
+            largest[i] = new_largest[i]
         value = new_value
         size = new_size
         feasible = False  # unknown until the next iteration
@@ -302,43 +301,3 @@ def newton(rows, w, w_cols, t, z, prices, damping, tol, stall, max_iter, solve):
         feasible = residual <= feasibility_tolerance(size)
     # The value stays a lower bound despite the remaining column excess.
     return value - residual, bound, it, decrement, damping, feasible
-
-
-@kernel
-def factored_covariance(rows, t, z, damping):
-    """Largest entries, row factors and Cholesky factor at (t, z), for `feature_covariance`."""
-    n = rows.ptr.shape[0] - 1
-    n_cols = rows.rho_cols.shape[0]
-    largest = np.empty(n, np.int64)
-    for i in range(n):
-        k = rows.ptr[i]
-        for e in range(rows.ptr[i], rows.ptr[i + 1]):
-            if t[e] > t[k]:
-                k = e
-        largest[i] = k
-    h = np.empty(t.shape[0])
-    spread = np.empty(n)
-    den = np.empty(n)
-    factor_rows(rows, t, largest, damping, h, spread, den)
-    for i in range(n):
-        if spread[i] < 1e-7:  # nearly a vertex: its curvature is below the rounding error
-            h[rows.ptr[i] : rows.ptr[i + 1]] = 0.0
-            spread[i] = 0.0
-            den[i] = 1.0
-    matrix = np.empty((n_cols, n_cols))
-    scale = np.empty(n_cols)
-    schur(rows, h, spread, den, largest, z, matrix)
-    cholesky(matrix, scale)
-    return largest, matrix, scale, h, spread, den
-
-
-@kernel
-def price_step(rows, t, z, damping):
-    """The Newton step of the semi-dual in the prices, at the rows' maximisers t."""
-    n_cols = rows.rho_cols.shape[0]
-    largest, matrix, scale, _, _, _ = factored_covariance(rows, t, z, damping)
-    excess = np.empty(n_cols + 1)
-    column_excess(rows, t, z, largest, excess)
-    change = np.empty(n_cols)
-    cholesky_solve(matrix, scale, excess, change)
-    return change

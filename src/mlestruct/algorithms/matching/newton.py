@@ -8,12 +8,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ._newton_kernels import EITHER, FACTOR, ITERATE, factored_covariance, newton, price_step
-from ._schur_kernels import feature_covariance, is_complete
+from ._newton_kernels import column_excess, newton
+from ._schur_kernels import (
+    cholesky,
+    cholesky_solve,
+    covariance_factors,
+    feature_roots,
+    is_complete,
+    schur,
+)
 from ._semidual_kernels import balance_prices, perron_prices, semidual
 from .row_problem import TINY, RowProblem
 
@@ -21,6 +29,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 SMALL_LIMIT = 160  # columns up to which factoring the system of the prices costs little
+FACTOR_LIMIT = 2500  # columns of a factor of 50 MB, which takes about a second
 WIDE = 40.0  # range of scores from which on temperatures above 1 come first
 SAFE_C = 0.9  # above it the curvature of (1-t) log(1-t) starts damped
 
@@ -72,7 +81,7 @@ def polish(
     for _ in range(steps):
         z = np.ones_like(w_cols)
         z[free] = np.exp(np.clip((w_cols[free] - prices[:-1][free]) / rho - 1.0, -690, 50))
-        change = price_step(rows, t, z, 0.05)
+        change = _price_step(rows, t, z)
         step = 1.0
         while step > 1e-3:
             trial = prices.copy()
@@ -130,13 +139,13 @@ def _cold(
     lowest = min(w.min(), w_cols.min(initial=0.0)) if w.size else 0.0
     highest = max(w.max(), w_cols.max(initial=0.0)) if w.size else 0.0
     temperature = (highest - lowest) / WIDE
-    how = _price_solver(rows)
+    work = _work_space(rows, False)
     steps = 0
     while temperature > 2.0:
         cooler = max(temperature / 6.0, 1.0)
         _, _, its, _, damping, _ = newton(
             rows, w / temperature, w_cols / temperature, t, z, prices, damping,
-            1e-3, 1e-4, 60, how,
+            1e-3, 1e-4, 60, *work,
         )  # fmt: skip
         steps += its
         prices *= temperature / cooler
@@ -148,13 +157,16 @@ def _cold(
     return found
 
 
-def _price_solver(rows: RowProblem) -> int:
-    """How Newton solves its linear systems in the prices."""
+def _work_space(rows: RowProblem, slow: bool) -> tuple[Floats, Floats, Floats | None]:
+    """Work space of Newton, the last for conjugate gradients, None if systems are factored.
+
+    They are where that costs little, or where the others are `slow` on a complete graph.
+    """
     n_cols = rows.rho_cols.shape[0]
-    if n_cols <= SMALL_LIMIT:
-        return FACTOR
-    # A factor of 2500 columns takes 50 MB and about a second.
-    return EITHER if n_cols <= 2500 and is_complete(rows) else ITERATE
+    factor = n_cols <= SMALL_LIMIT or (slow and n_cols <= FACTOR_LIMIT and is_complete(rows))
+    n_entries, side = rows.col.shape[0], n_cols if factor else 0
+    image = None if factor else np.empty(n_entries)
+    return np.empty((8, n_entries)), np.empty((side, side)), image
 
 
 def _balance(rows: RowProblem, w: Floats, w_cols: Floats, found: Solution, tol: float) -> None:
@@ -213,7 +225,7 @@ def _refine(
     rounds: int,
 ) -> Solution:
     """Rounds of Newton, each followed by the semi-dual bound, until the gap is at most `tol`."""
-    how = _price_solver(rows)
+    work = _work_space(rows, False)
     bethe = bool(rows.c.size and rows.c.min() == 1.0 and not rows.rho_cols.any())
     wanted = 1e-2 * tol
     upper_bound = np.inf
@@ -229,7 +241,7 @@ def _refine(
                 return Solution(t, z, prices, damping, value, value, steps)
         before = prices.copy()
         value, bound, its, decrement, damping, feasible = newton(
-            rows, w, w_cols, t, z, prices, damping, tol, wanted, 40, how
+            rows, w, w_cols, t, z, prices, damping, tol, wanted, 40, *work
         )
         steps += its
         if not np.isfinite(prices).all():
@@ -245,6 +257,8 @@ def _refine(
         if upper_bound - best_value <= tol or not np.isfinite(decrement):
             break
         wanted = min(wanted, decrement) * 1e-6
+        if work[2] is not None:
+            work = _work_space(rows, True)
     return Solution(*kept, best_prices, damping, float(best_value), upper_bound, steps)
 
 
@@ -290,10 +304,36 @@ def covariance_of_features(
 ) -> Floats:
     """Hessian of log Z_rho in theta at a solution; features of shape (n_scored, K)."""
     damping = max(solution.damping, 0.0)
-    largest, matrix, scale, h, spread, den = factored_covariance(
-        rows, solution.t, solution.z, damping
-    )
-    result: Floats = feature_covariance(
-        rows, solution.t, solution.z, largest, matrix, scale, h, spread, den, features, source
-    )
+    largest, matrix, scale, h, spread, den = _factors(rows, solution.t, solution.z, damping)
+    n, size = rows.ptr.shape[0] - 1, features.shape[1]
+    kept = np.empty((solution.t.shape[0], size))
+    pull, weighted = np.empty((n, size)), np.empty((n, size))
+    columns = np.zeros((rows.rho_cols.shape[0] + 1, size))
+    used = feature_roots(
+        rows, largest, matrix, scale, h, spread, den, features, source,
+        kept, pull, weighted, columns,
+    )  # fmt: skip
+    kept, columns = kept[:used], columns[:-1]
+    result: Floats = kept.T @ kept - weighted.T @ pull - columns.T @ columns
     return result
+
+
+def _factors(rows: RowProblem, t: Floats, z: Floats, damping: float) -> tuple[Any, ...]:
+    """(largest entries, Cholesky factor, its scale, h, spread, den) at (t, z)."""
+    n, n_cols = rows.ptr.shape[0] - 1, rows.rho_cols.shape[0]
+    largest, h, spread, den = np.empty(n, np.int64), np.empty_like(t), np.empty(n), np.empty(n)
+    matrix, scale = np.empty((n_cols, n_cols)), np.empty(n_cols)
+    covariance_factors(rows, t, damping, largest, h, spread, den)
+    schur(rows, h, spread, den, largest, z, matrix)
+    cholesky(matrix, scale)
+    return largest, matrix, scale, h, spread, den
+
+
+def _price_step(rows: RowProblem, t: Floats, z: Floats) -> Floats:
+    """The Newton step of the semi-dual in the prices, at the rows' maximisers t."""
+    largest, matrix, scale, *_ = _factors(rows, t, z, 0.05)
+    n_cols = rows.rho_cols.shape[0]
+    excess, change = np.empty(n_cols + 1), np.empty(n_cols)
+    column_excess(rows, t, z, largest, excess)
+    cholesky_solve(matrix, scale, excess, change)
+    return change
