@@ -113,6 +113,14 @@ def test_log_likelihood_and_marginals_are_those_of_enumeration():
         np.testing.assert_array_equal(best, states)
 
 
+def test_marginals_from_viterbi_calls_are_close_to_exact_ones():
+    X, Y = random_words(8)
+    model = ChainCRF().fit(X, Y)
+    found = model.predict_marginals(X, tol=1e-5, method="fw")
+    for tau, exact in zip(found, model.predict_marginals(X), strict=True):
+        np.testing.assert_allclose(tau, exact, atol=0.01)
+
+
 def test_same_optimum_as_crfsuite(tmp_path):
     pycrfsuite = pytest.importorskip("pycrfsuite")
     X, Y = benchmark.words(20, 6)

@@ -311,7 +311,7 @@ class ChainCRF(LabellingEstimator):
             check_positive(tol, "tol")
             return self._per_sample(X, lambda chains, f: chains.state_probabilities(f, self.coef_))
         options = seeded(options, method, self.random_state)
-        blocks = self._new_blocks(X)
+        blocks = self._prepare(check_samples(X))
         found = certified_marginals(blocks, self.coef_, tol, method, options, self._each)
         return [
             block.structure.marginal_table(tau) for block, tau in zip(blocks, found, strict=True)
