@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _diagonal_message_passing_kernels as kernels
-from .schedule import only_rounding_left, sweeps_needed
+from .schedule import first_sweeps, only_rounding_left, sweeps_needed
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -141,7 +141,7 @@ class DiagonalOracle:
         beliefs, marginals, norms = np.empty_like(odds), np.empty_like(odds), np.zeros((4, n))
         chain = (*weights, messages, beliefs, norms)
         room = _Room(layout, n_states)
-        sweeps, following = 0, 1
+        sweeps, following = 0, first_sweeps(max_sweeps)
         losses: list[float] = []
         while True:
             for _ in range(following):

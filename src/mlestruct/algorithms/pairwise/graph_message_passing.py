@@ -14,7 +14,7 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 from ..edge_lists import half_edges
 from . import _graph_message_passing_kernels as kernels
 from ._viterbi_kernels import breadth_first
-from .schedule import only_rounding_left, sweeps_needed
+from .schedule import first_sweeps, only_rounding_left, sweeps_needed
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -60,6 +60,7 @@ class ReweightedOracle:
         self.into_head = reweighting.into_head[edges] if self.has_bound else nothing
         self.ptr, half = half_edges(n_nodes, self.tail, self.head)
         self.edge = half % max(self.tail.shape[0], 1)
+        self.is_forest = is_forest
         self.order = np.arange(n_nodes)
         if is_forest:  # every parent after its children
             parents_first, parent, edge = np.empty((3, n_nodes), dtype=np.int64)
@@ -95,7 +96,8 @@ class ReweightedOracle:
         beliefs = np.empty_like(nodes)
         best: tuple[Floats, Floats] | None = None
         tables = np.empty_like(pairs)
-        sweeps, following, damping, least, most = 0, 1, 0.0, -np.inf, np.inf
+        sweeps, damping, least, most = 0, 0.0, -np.inf, np.inf
+        following = 1 if self.is_forest else first_sweeps(max_sweeps)
         gaps: list[float] = []
         while True:
             for _ in range(following):

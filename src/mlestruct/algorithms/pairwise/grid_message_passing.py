@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import _grid_message_passing_kernels as kernels
-from .schedule import only_rounding_left, sweeps_needed
+from .schedule import first_sweeps, only_rounding_left, sweeps_needed
 
 Floats = NDArray[np.float64]
 
@@ -42,7 +42,7 @@ def grid_marginals(
     right, below = backward
     left, above, belief, rest = np.ones(n), np.ones(n), np.empty(n), np.empty(n)
     tau = np.empty(scores.shape[0])
-    sweeps, following = 0, 1
+    sweeps, following = 0, first_sweeps(max_sweeps)
     losses: list[float] = []
     while True:
         for _ in range(following):

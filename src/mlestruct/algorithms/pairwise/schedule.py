@@ -5,6 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import ceil, log
 
+FEW = 5  # a call of at most so many sweeps makes them all before its only certificate
+
+
+def first_sweeps(max_sweeps: int) -> int:
+    """Sweeps until the first certificate, which costs as much as one to four sweeps."""
+    return max_sweeps if max_sweeps <= FEW else 1
+
 
 def sweeps_needed(gaps: Sequence[float], last: int, tol: float, longest: int = 8) -> int:
     """Sweeps until the next certificate, from the convergence rate over the `last` sweeps.
