@@ -1,4 +1,4 @@
-"""MAP decoders beside other libraries: QPBO on grids, fractional matchings and b-matchings.
+"""MAP decoders beside other libraries: QPBO on grids, assignments, matchings and b-matchings.
 
     python -m benchmarks.decoders [--quick]
 
@@ -8,19 +8,28 @@ QPBO: ours is the whole call; thinqpbo's is its solve() without building, PyMaxf
 building and solving (of the doubled graph where couplings have both signs). Both are GPL, so they
 are used here and in the tests only.
 
+Assignments (SciPy, lapx) and matchings of a group (rustworkx, networkx): ours is the whole call,
+cold and with the prices of similar scores; the graphs of the others are built before. rustworkx
+takes integers: scores are rounded to multiples of 1e-9.
+
 Matchings over the local polytope: ours is the whole call, cold and with the dual variables of
 similar scores. The others solve the assignment problem on the double cover (SciPy, dense and
-sparse) or the linear program (HiGHS: building and solving, and then again with other scores from
-the last basis).
+sparse), the linear program (HiGHS: building and solving, and then again with other scores from
+the last basis) or the flow on the double cover (OR-tools: building and solving, scores rounded to
+multiples of 1e-9, in a process of its own because it cannot be imported beside highspy).
 """
 
 from __future__ import annotations
 
 import argparse
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
+from pathlib import Path
 
 import highspy
 import numpy as np
@@ -28,13 +37,38 @@ from scipy import sparse
 from scipy.optimize import linear_sum_assignment
 from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 
+from mlestruct.algorithms.matching.assignment import assign
 from mlestruct.algorithms.matching.b_matching import best_b_matching
+from mlestruct.algorithms.matching.blossom import best_matching
 from mlestruct.algorithms.matching.fractional import fractional_matching
 from mlestruct.algorithms.pairwise.qpbo import QPBO
 from mlestruct.structures import grid
 from mlestruct.structures.graphs.simple import SimpleGraph
 
 LIMIT = 1.5  # times the fastest other library
+UNIT = 1e-9  # of scores, for libraries that take integers
+PIP = {"lap": "lapx", "maxflow": "PyMaxflow"}  # packages that are not named like their module
+
+ORTOOLS = """
+import sys, time
+import numpy as np
+from ortools.graph.python.min_cost_flow import SimpleMinCostFlow
+
+given = np.load(sys.argv[1])
+tail, head, cost, b, n = (given[name] for name in ("tail", "head", "cost", "b", "n"))
+best = np.inf
+for _ in range(int(given["repetitions"])):
+    start = time.process_time()
+    flow = SimpleMinCostFlow()
+    flow.add_arcs_with_capacity_and_unit_cost(
+        np.concatenate([tail, head]), n + np.concatenate([head, tail]),
+        np.ones(2 * tail.size, np.int64), np.concatenate([cost, cost]),
+    )
+    flow.set_nodes_supplies(np.arange(2 * n), np.repeat([b, -b], n))
+    assert flow.solve() == flow.OPTIMAL
+    best = min(best, time.process_time() - start)
+print(1e3 * best, flow.optimal_cost())
+"""
 
 
 def problem(size: int, kind: str, strength: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -158,12 +192,127 @@ class HighsMatching:
         return self.highs.getObjectiveValue()
 
 
+def has(module: str) -> bool:
+    """Whether a library is installed; says how to install it where it is not."""
+    found = find_spec(module) is not None
+    if not found:
+        print(f"{module} is not installed (pip install {PIP.get(module, module)})")
+    return found
+
+
+def ortools(graph, scores, b, repetitions):
+    """(milliseconds, value) of OR-tools' flow on the double cover."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "problem.npz"
+        cost = np.rint(-scores / UNIT).astype(np.int64)
+        np.savez(
+            path, tail=graph.row, head=graph.col, cost=cost, b=b, n=graph.n_nodes,
+            repetitions=repetitions,
+        )  # fmt: skip
+        done = subprocess.run(
+            [sys.executable, "-c", ORTOOLS, path], capture_output=True, text=True, check=True
+        )
+    milliseconds, cost = map(float, done.stdout.split())
+    return milliseconds, -UNIT * cost / 2
+
+
+def rustworkx_matching(graph, scores):
+    import rustworkx
+
+    built = rustworkx.PyGraph(multigraph=False)
+    built.add_nodes_from(range(graph.n_nodes))
+    weights = np.rint(scores / UNIT).astype(np.int64).tolist()
+    built.add_edges_from(list(zip(graph.row.tolist(), graph.col.tolist(), weights, strict=True)))
+    return partial(rustworkx.max_weight_matching, built, max_cardinality=True, weight_fn=int)
+
+
+def networkx_matching(graph, scores):
+    import networkx
+
+    built = networkx.Graph()
+    edges = zip(graph.row.tolist(), graph.col.tolist(), scores.tolist(), strict=True)
+    built.add_weighted_edges_from(edges)
+    return partial(networkx.max_weight_matching, built, maxcardinality=True)
+
+
+def print_times(title: str, times: list[float], same: bool) -> None:
+    """Ours cold and warm, the others, and the fastest of them relative to ours."""
+    others = [t for t in times[2:] if np.isfinite(t)]
+    ratio = f"   {min(others) / times[0]:.2f} of ours" if others else ""
+    line = f"{title:<16}" + "".join(f"{t:>11.2f}" for t in times) + ratio
+    print(line + ("" if same else "  DIFFERENT VALUE"), flush=True)
+
+
+def compare_assignments(quick: bool) -> bool:
+    """Dense assignment problems: SciPy and lapx."""
+    print()
+    lapx = has("lap")
+    heads = ("ours", "warm", "SciPy", *(["lapx"] if lapx else []))
+    print(f"{'assignment':<16}" + "".join(f"{head:>11}" for head in heads))
+    rng = np.random.default_rng(0)
+    fine = True
+    for n in (30,) if quick else (30, 200, 1000):
+        scores = rng.normal(size=(n, n))
+        similar = scores + 0.01 * rng.normal(size=(n, n))
+        first = assign(scores)
+        calls = [
+            partial(assign, scores),
+            partial(assign, similar, warm=first.prices),
+            partial(linear_sum_assignment, scores, maximize=True),
+        ]
+        chosen = [linear_sum_assignment(scores, maximize=True)[1]]
+        if lapx:
+            import lap
+
+            calls.append(partial(lap.lapjv, -scores))
+            chosen.append(lap.lapjv(-scores)[1])
+        rows = np.arange(n)
+        values = [scores[rows, columns].sum() for columns in chosen]
+        same = np.allclose(values, scores[rows, first.row_to_col].sum(), rtol=1e-9)
+        fine &= same
+        print_times(f"{n} x {n}", [least_milliseconds(call, 7) for call in calls], same)
+    return fine
+
+
+def compare_general_matchings(quick: bool) -> bool:
+    """Perfect matchings of a group: rustworkx and networkx."""
+    print()
+    makers = {"rustworkx": rustworkx_matching, "networkx": networkx_matching}
+    makers = {name: maker for name, maker in makers.items() if has(name)}
+    heads = ("ours", "warm", *makers)
+    print(f"{'matching':<16}" + "".join(f"{head:>11}" for head in heads))
+    rng = np.random.default_rng(0)
+    fine = True
+    for n, degree in [(30, None)] if quick else [(30, None), (100, None), (400, None), (400, 20)]:
+        graph = pairing_graph(n, degree, rng)
+        scores = rng.normal(size=graph.n_edges)
+        similar = scores + 0.01 * rng.normal(size=graph.n_edges)
+        ours = partial(best_matching, n, graph.ptr, graph.col, scores)
+        first = ours()
+        warm = partial(best_matching, n, graph.ptr, graph.col, similar, warm=first.prices)
+        times = [least_milliseconds(ours, 7), least_milliseconds(warm, 7)]
+        table, values = graph.dense(scores, 0.0), []
+        for name, maker in makers.items():
+            if name == "networkx" and graph.n_edges > 10_000:  # takes it minutes
+                times.append(np.nan)
+                continue
+            call = maker(graph, scores)
+            values.append(sum(table[i, j] for i, j in call()))
+            times.append(least_milliseconds(call, 3 if name == "rustworkx" else 1))
+        same = np.allclose(values, first.score, rtol=0.0, atol=n * UNIT)
+        fine &= same
+        print_times(f"{n}, {f'degree {degree}' if degree else 'complete'}", times, same)
+    return fine
+
+
 def compare_matchings(quick: bool) -> bool:
     """Fractional matchings (capacity 1) and b-matchings, ours beside the others."""
     sizes = [(30, None), (400, None), (400, 20), (2456, 20), (2456, None)]
     rng = np.random.default_rng(0)
-    heads = ("ours", "warm", "dense", "sparse", "HiGHS", "warm")
-    print(f"\n{'nodes':>6} {'degree':>6} {'b':>2}" + "".join(f"{head:>10}" for head in heads))
+    print()
+    with_ortools = has("ortools")
+    heads = ("ours", "warm", "dense", "sparse", "HiGHS", "warm", "OR-tools")
+    print(f"{'nodes':>6} {'degree':>6} {'b':>2}" + "".join(f"{head:>10}" for head in heads))
     fine = True
     for n, degree in sizes[:1] if quick else sizes:
         graph = pairing_graph(n, degree, rng)
@@ -196,7 +345,11 @@ def compare_matchings(quick: bool) -> bool:
                 found.append(program.solve(scores))
                 times.append(1e3 * (time.process_time() - start))
                 times.append(least_milliseconds(partial(program.solve, similar), 1))
-            same = np.allclose(found, value, rtol=1e-7, atol=1e-7)
+            times.append(np.nan)
+            if with_ortools and not is_large:
+                times[-1], other = ortools(graph, scores, b, repetitions)
+                found.append(other)
+            same = np.allclose(found, value, rtol=1e-7, atol=1e-7 + n * UNIT)
             fine &= same
             line = f"{n:>6} {degree or 'all':>6} {b:>2}" + "".join(f"{t:>10.2f}" for t in times)
             print(line + ("" if same else "  DIFFERENT VALUE"), flush=True)
@@ -214,7 +367,7 @@ def main(arguments: list[str] | None = None) -> bool:
             ("thinqpbo", "thinqpbo", thinqpbo),
             ("PyMaxflow", "maxflow", pymaxflow),
         )
-        if find_spec(module)
+        if has(module)
     }
     kinds = [("mixed", s) for s in (0.1, 0.5, 2.0)] + [("submodular", s) for s in (0.5, 3.0, 10.0)]
     print(f"{'grid':>6} {'problem':<16}{'mlestruct':>10}" + "".join(f"{o:>12}" for o in others))
@@ -241,9 +394,8 @@ def main(arguments: list[str] | None = None) -> bool:
                 fine &= options.quick or ratio <= LIMIT
                 line += f"   {ratio:.2f} of the fastest"
             print(line, flush=True)
-    if not others:
-        print("neither thinqpbo nor PyMaxflow is installed: nothing to compare with")
-    fine &= compare_matchings(options.quick)
+    for compare in (compare_assignments, compare_general_matchings, compare_matchings):
+        fine &= compare(options.quick)
     print(f"decoders: {'pass' if fine else 'NO'}")
     return fine
 
