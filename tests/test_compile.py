@@ -156,7 +156,8 @@ def stderr_of(tmp_path):
     def result(code="from two import middle; middle(2); middle(2.5)", **environment):
         (tmp_path / "three.py").write_text(CALLEE.format(by=1, factor=10, decorator="kernel"))
         (tmp_path / "two.py").write_text(MIDDLE)
-        environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), **environment}
+        own = {"NUMBA_CACHE_DIR": str(tmp_path), "MLESTRUCT_QUIET": ""}
+        environment = {**os.environ, **own, **environment}
         finished = subprocess.run(
             [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True,
             env=environment, check=True,
