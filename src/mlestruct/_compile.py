@@ -28,7 +28,7 @@ if sys.platform != "win32":
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-USUAL_SECONDS = "10 to 60"  # of compiling for one estimator, as benchmarks.first_use prints them
+USUAL_SECONDS = "3 to 45"  # of compiling for one estimator, as benchmarks.first_use prints them
 
 
 def kernel(function: Function) -> Function:
@@ -89,9 +89,11 @@ class _Notice:
             if place
             else "in every process: no cache folder is writable, set NUMBA_CACHE_DIR to one"
         )
-        line = f"mlestruct: compiling numba kernels at first use, {USUAL_SECONDS} s; {cached}\n"
+        line = (
+            f"mlestruct: compiling numba kernels, usually {USUAL_SECONDS} s at first use; {cached}"
+        )
         with suppress(OSError, ValueError):  # a broken pipe, a closed file
-            sys.stderr.write("\r" * sys.stderr.isatty() + line)  # over an empty progress bar
+            sys.stderr.write("\r" * sys.stderr.isatty() + line + "\n")  # over an empty progress bar
             sys.stderr.flush()
 
 
