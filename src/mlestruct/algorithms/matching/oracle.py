@@ -129,14 +129,16 @@ def _one(
 
     Small complete graphs go to Newton at once where it needs few steps: from a warm start, with
     scores of 0, of which the interior point is the solution, and at small rho, where messages
-    converge more slowly.
+    converge more slowly. So do problems of moderate size at which messages stalled before.
     """
     rows = part.rows
     small = rows.rho_cols.shape[0] <= SMALL_LIMIT
     square = part.is_complete and _is_square_bethe(rows)
     stalled = warm is not None and warm.stalled
     quick = warm is not None or not w.any() or rows.c.max(initial=0.0) < 0.5
-    if small and (stalled or (quick and part.is_complete and not square)):
+    if (stalled and w_cols.shape[0] <= PART_ROWS) or (
+        small and quick and part.is_complete and not square
+    ):
         found = newton.solve(rows, w, w_cols, start(), warm, tol)
         found.stalled = stalled
         return found
