@@ -36,8 +36,8 @@ SAMPLE_TOL = 0.005
 PAIR_NUMBERS = 500_000  # of all kept steps, from which on they are in single precision
 
 # Of many sparse features only the diagonal of the second moments is known. Frequent ones have far
-# less curvature than it says, as marginals are peaked: on 6,000 addresses with 141,000 weights the
-# inverse takes 182 evaluations to 1e-4 of the optimum, its fourth root 109, the identity 125.
+# less curvature than it says, as marginals are peaked, so its fourth root is better than the inverse
+# (and than none).
 DIAGONAL_EXPONENT = 0.25
 
 
