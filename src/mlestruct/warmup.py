@@ -143,9 +143,10 @@ def _capacities() -> None:
 def _matching() -> None:
     for n in (10, 40):
         _use(MatchingCRF(), *_group(n))
-    campus = generate_campus(60, n_years=2, random_state=0)
+    campus = generate_campus(120, n_years=2, random_state=0)
     years = [campus.features(year) for year in campus.years]
     model = MatchingCRF(alpha=10.0).fit(years, [year.partner for year in campus.years])
+    model.predict(years)
     model.predict_marginals(years)
     model.top_candidates(years, k=3)
 
@@ -216,11 +217,11 @@ def _map_solvers() -> None:
 
 
 def _baselines() -> None:
-    rng = np.random.default_rng(0)
-    Y = [rng.integers(0, 2, size=(4, 5)) for _ in range(3)]
+    images, masks = make_segmentation(4, shape=(12, 16), random_state=0)
+    X = [(node_features(i, hog=False), edge_features(i)) for i in images]
     for learner in (StructuredSVM, StructuredPerceptron):
         learner(BipartiteMatchingCRF(random_state=0)).fit(*_two_sides(8, 8))
-        learner(GridCRF(random_state=0)).fit([np.eye(2)[y] for y in Y], Y)
+        learner(GridCRF(alpha=1e5, tol=0.05, random_state=0)).fit(X, masks)
 
 
 def _inference() -> None:
