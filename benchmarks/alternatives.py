@@ -23,6 +23,7 @@ from mlestruct.structures import (
     BipartiteGraph,
     BipartiteMatching,
     LocalMatching,
+    Pairwise,
     PairwiseGraph,
     SimpleGraph,
     grid,
@@ -137,11 +138,45 @@ def spanning_trees(n: int = 2000) -> None:
             print(f"  {name:9s} {label:11s} {above:9.5f} {apart:7.4f} {1e3 * cpu(weights):8.1f} ms")
 
 
+def messages(sweeps: int = 10) -> None:
+    """Marginals of two states by the kernels of grids, of two states, of any number of states."""
+    print(f"messages: CPU ms of {sweeps} sweeps with their certificates")
+    rng = np.random.default_rng(0)
+    graphs = {
+        "grid 200 x 200": grid(200, 200),
+        "random, 10,000 nodes": PairwiseGraph(10_000, random_edges(10_000, rng)),
+    }
+    for name, graph in graphs.items():
+        two = BinaryPairwise(graph)
+        scores = np.concatenate([rng.normal(size=graph.n_nodes), np.full(graph.n_edges, 1.0)])
+        any_number = Pairwise(graph, 2, Reweighting(graph, *_split_of(two)))
+        tables = any_number.from_tables(*two.score_tables(scores))
+        general = BinaryPairwise(graph, any_number.reweighting)
+        ways: dict[str, Callable[[], Any]] = {
+            "grids": lambda two=two, scores=scores: two.marginals(scores, None, 0.0, sweeps),
+            "two states": lambda two=general, scores=scores: two.marginals(
+                scores, None, 0.0, sweeps
+            ),
+            "any number": lambda space=any_number, scores=tables: space.marginals(
+                scores, None, 0.0, sweeps
+            ),
+        }
+        if graph.grid_shape is None:
+            del ways["grids"]
+        print(f"  {name:22s}" + ", ".join(f"{way} {1e3 * cpu(ways[way]):.0f}" for way in ways))
+
+
+def _split_of(space: BinaryPairwise) -> tuple[Any, Any, Any]:
+    weights = space.reweighting
+    return weights.rho, weights.into_tail, weights.into_head
+
+
 def main() -> None:
     markov_chains()
     double_cover()
     elimination_orders()
     spanning_trees()
+    messages()
 
 
 if __name__ == "__main__":

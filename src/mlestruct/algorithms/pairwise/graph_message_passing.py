@@ -142,18 +142,20 @@ class Numbering(NamedTuple):
     edge_place: Ints
 
 
-def numbering(n_nodes: int, tail: Any, head: Any) -> Numbering:
+def numbering(n_nodes: int, tail: Any, head: Any, is_forest: bool = False) -> Numbering:
     """Number neighbours after neighbours, and edges by their earlier node.
 
     Sweeps carry information further along such an order, and what they read is close in memory. On
     100,000 points of a square in random order message passing takes a third of the time. Nodes
-    whose given numbers are closer along edges, as in images, keep them.
+    whose given numbers are closer along edges, as in images, keep them. In forests all neighbours
+    of a node but one, its parent, have smaller numbers.
     """
     links = sparse.coo_array((np.ones(len(tail), np.int8), (tail, head)), (n_nodes, n_nodes))
     links = links + links.T
     nodes = reverse_cuthill_mckee(sparse.csr_array(links), symmetric_mode=True).astype(np.int64)
     node_place = np.argsort(nodes)
-    if np.abs(tail - head).sum() <= np.abs(node_place[tail] - node_place[head]).sum():
+    distances = np.abs(tail - head), np.abs(node_place[tail] - node_place[head])
+    if not is_forest and distances[0].sum() <= distances[1].sum():
         nodes = node_place = np.arange(n_nodes)
     ends = np.sort(np.stack([node_place[tail], node_place[head]]), axis=0)
     edges = np.lexsort(ends[::-1])

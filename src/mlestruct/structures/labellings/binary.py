@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...algorithms.gumbel import GumbelNoise, components
+from ...algorithms.pairwise.binary_message_passing import BinaryOracle
 from ...algorithms.pairwise.grid_message_passing import grid_marginals, in_linear_range
 from ...algorithms.pairwise.qpbo import QPBO
 from ...labels import check_states
@@ -118,14 +119,12 @@ class BinaryPairwise(PairwiseSpace):
                 warm = None
             return Marginals(*grid_marginals(shape, scores, warm, tol, max_sweeps))
 
-        def value(node_tables: Floats, edge_tables: Floats) -> float:
-            tau = self.from_tables(node_tables, edge_tables)
-            return float(scores @ tau) + self.entropy(tau)
-
         known = warm if isinstance(warm, tuple) else None
-        found = self._oracle(*self.score_tables(scores), value, known, tol, max_sweeps)
-        tau = self.from_tables(found.nodes, found.edges)
-        return Marginals(tau, found.value, found.upper_bound, found.warm, found.sweeps)
+        return Marginals(*self._oracle(scores, known, tol, max_sweeps))
+
+    @cached_property
+    def _oracle(self) -> BinaryOracle:
+        return BinaryOracle(self.n_nodes, *self.ends, self.reweighting, self.graph.is_forest)
 
     def score_tables(self, scores: Floats) -> tuple[Floats, Floats]:
         """Scores of nodes, (n_nodes, 2), and of edges, (n_edges, 2, 2); those of state 0 are 0."""

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...algorithms.pairwise.diagonal_message_passing import DiagonalOracle
+from ...algorithms.pairwise.graph_message_passing import ReweightedOracle
 from ...algorithms.pairwise.linear_program import LocalPolytope
 from ...algorithms.pairwise.max_sum import MaxSum
 from ...algorithms.pairwise.viterbi import ForestDecoder
@@ -165,6 +166,13 @@ class Pairwise(PairwiseSpace):
         found = self._oracle(nodes, edges, value, known, tol, max_sweeps)
         tau = self.from_tables(found.nodes, found.edges)
         return Marginals(tau, found.value, found.upper_bound, found.warm, found.sweeps)
+
+    @cached_property
+    def _oracle(self) -> ReweightedOracle:
+        graph = self.graph
+        return ReweightedOracle(
+            graph.n_nodes, graph.tail, graph.head, self.reweighting, graph.is_forest
+        )
 
     def expectation(
         self, features: Any, theta: Floats, offset: Floats | None, warm: Any, tol: float

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...algorithms.pairwise.attractive_bethe import attractive_bethe_bound
-from ...algorithms.pairwise.graph_message_passing import ReweightedOracle
 from ...algorithms.pairwise.mean_field import mean_field
 from ...algorithms.pairwise.separators import require_width
 from ..contract import Bounds, ExactDistribution, Marginals
@@ -70,13 +69,6 @@ class PairwiseSpace(LabellingFamily):
     ) -> Marginals:
         """Maximise <scores, tau> + H_rho(tau) up to a gap of `tol`, in at most `max_sweeps`."""
         raise self.lacks("marginals")
-
-    @cached_property
-    def _oracle(self) -> ReweightedOracle:
-        graph = self.graph
-        return ReweightedOracle(
-            graph.n_nodes, graph.tail, graph.head, self.reweighting, graph.is_forest
-        )
 
     def expectation(
         self, features: Any, theta: Floats, offset: Floats | None, warm: Any, tol: float
