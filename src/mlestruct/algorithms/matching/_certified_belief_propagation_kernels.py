@@ -22,6 +22,8 @@ from ._semidual_kernels import semidual
 
 AIM = 0.02  # errors of marginals go with the root of the gap: a few more sweeps cost little
 LEAST = 1e-280  # of a sum without one term: its reciprocal and products with it are finite
+SWEEPS, CHANGE, EARLY, LEFT, FACTOR, LOOK, TOL, MAX_SWEEPS = range(8)  # entries of `control`
+GO_ON, CERTIFY, LAST, FAILED = range(4)
 
 
 @kernel
@@ -50,10 +52,8 @@ def scale(rows, w, w_cols, x, y, weights, row_single, col_single):
 def column_maxima(rows, w, w_cols, y):
     """y such that, after the rows' maxima are taken out, the largest weight of a column is 1."""
     ptr, col, n_cols = rows.ptr, rows.col, rows.rho_cols.shape[0]
-    y[:] = -inf
     for j in range(n_cols):
-        if rows.rho_cols[j] > 0.0:
-            y[j] = w_cols[j]
+        y[j] = w_cols[j] if rows.rho_cols[j] > 0.0 else -inf
     for i in range(ptr.shape[0] - 1):
         high = -inf
         for e in range(ptr[i], ptr[i + 1]):
@@ -87,10 +87,13 @@ def power_near(x, p, known_x, known_power):
 
 
 @kernel
-def messages_of(
-    rows, t, terms, weights, row_factor, col_factor, row_other, col_other, x, row_single
-):
-    """Messages at a fixed point with marginals t: r = 1 / (T (1 - t)), s = 1 / (1 - t)."""
+def messages_of(rows, t, edge, x, row_single):
+    """Messages at a fixed point with marginals t: r = 1 / (T (1 - t)), s = 1 / (1 - t).
+
+    `edge` is that of `weighted_sweeps`.
+    """
+    weights, terms, row_factor, col_factor = edge[0], edge[1], edge[2], edge[3]
+    row_other, col_other = edge[4], edge[5]
     ptr, col, n_cols = rows.ptr, rows.col, rows.rho_cols.shape[0]
     for i in range(ptr.shape[0] - 1):
         start, stop = ptr[i], ptr[i + 1]
@@ -124,42 +127,140 @@ def messages_of(
 
 
 @kernel
-def sweep(
-    rows, singles, plain, complete, weights, terms, row_factor, col_factor, row_single, col_single,
-    row_other, col_other, row_sum, col_sum, largest, rest,
-):  # fmt: skip
-    """One sweep: all messages of rows, then all of columns.
+def verdict(change, control):
+    """What to do after a sweep that changed all sums T and C by `change`, relative and squared.
 
-    `singles` is 1 if the last entry of every row is that of staying single, else 0.
-    On entry and on return terms = K s^rho_j. `row_factor` = r^(rho_i - 1) and `col_factor` =
-    s^(rho_j - 1) are 1 and not used if `plain` (rho = 1). Returns the sum of the squares of the
-    relative changes of all T and C.
+    `control` holds the number of sweeps, the last change and that at half the present number of
+    sweeps; the gap that the changes suggest and what the last certificate multiplies it by; the
+    sweep of the next certificate, whatever is expected; the tolerance and the largest number of
+    sweeps. A sweep is the LAST where at this rate of convergence that number would not be enough.
+    """
+    if not change < inf:
+        return FAILED
+    control[SWEEPS] += 1.0
+    sweeps, most, tol = int(control[SWEEPS]), control[MAX_SWEEPS], control[TOL]
+    # Errors shrink by the factor `rate` per sweep: what is left of a price is the sum of all later
+    # changes, and the gap is about half the sum of their squares.
+    before = control[CHANGE]
+    rate = min(sqrt(change / before), 0.999) if before > 0.0 else 0.0
+    control[CHANGE] = change
+    control[LEFT] = 0.5 * change * (rate / (1.0 - rate)) ** 2
+    expected = control[FACTOR] * control[LEFT]
+    last = sweeps >= most
+    if sweeps >= 16 and (sweeps & (sweeps - 1)) == 0:
+        if sweeps >= 32 and expected > tol:
+            gain = log(max(control[EARLY] / change, 1.0)) / (0.5 * sweeps)
+            last = last or (most - sweeps) * gain < log(expected / tol)
+        control[EARLY] = change
+    if sweeps == control[LOOK]:
+        control[LOOK] *= 2.0
+    elif not last and (sweeps == 1 or expected > AIM * tol):
+        return GO_ON
+    return LAST if last else CERTIFY
+
+
+@kernel
+def column_change(column):
+    """New sums C = largest + rest; the sum of the squares of their relative changes."""
+    col_sum, largest, rest = column[1], column[2], column[3]
+    change = 0.0
+    for j in range(col_sum.shape[0]):
+        step = (largest[j] + rest[j]) / col_sum[j] - 1.0
+        change += step * step
+        col_sum[j] = largest[j] + rest[j]
+    return change
+
+
+@kernel
+def plain_sweeps(rows, singles, complete, edge, row, column, control):
+    """Sweeps at rho = 1, each all messages of rows, then all of columns, until the `verdict`.
+
+    `singles` is 1 if the last entry of every row is that of staying single, else 0. `edge` holds
+    the weights K and, on entry and on return, the terms K s; `row` the weights of single rows and
+    the sums T; `column` those of columns, the sums C, and their largest terms and rests.
     """
     ptr, col = rows.ptr, rows.col
-    n_cols = col_sum.shape[0]
-    change = 0.0
-    for j in range(n_cols):
-        largest[j] = col_single[j]
-        rest[j] = 0.0
-    for i in range(ptr.shape[0] - 1):
-        start, stop = ptr[i], ptr[i + 1] - singles
-        if not plain:
+    weights, terms = edge[0], edge[1]
+    row_single, row_sum = row[0], row[1]
+    col_single, largest, rest = column[0], column[2], column[3]
+    n_cols = largest.shape[0]
+    while True:
+        change = 0.0
+        for j in range(n_cols):
+            largest[j] = col_single[j]
+            rest[j] = 0.0
+        for i in range(ptr.shape[0] - 1):
+            start, stop = ptr[i], ptr[i + 1] - singles
+            top = row_single[i]
+            others = 0.0
             for e in range(start, stop):
-                terms[e] *= row_factor[e]
-        top = row_single[i]
-        others = 0.0
-        for e in range(start, stop):
-            others += min(terms[e], top)
-            top = max(terms[e], top)
-        step = (top + others) / row_sum[i] - 1.0
-        change += step * step
-        row_sum[i] = top + others
-        if plain:
+                others += min(terms[e], top)
+                top = max(terms[e], top)
+            step = (top + others) / row_sum[i] - 1.0
+            change += step * step
+            row_sum[i] = top + others
             for e in range(start, stop):
                 other = others - terms[e] + top
                 other = others if terms[e] == top else other
                 terms[e] = weights[e] / max(other, LEAST)
-        else:
+            if complete:
+                for j in range(n_cols):
+                    rest[j] += min(terms[start + j], largest[j])
+                    largest[j] = max(terms[start + j], largest[j])
+            else:
+                for e in range(start, stop):
+                    j = col[e]
+                    rest[j] += min(terms[e], largest[j])
+                    largest[j] = max(terms[e], largest[j])
+        change += column_change(column)
+        for i in range(ptr.shape[0] - 1):
+            start, stop = ptr[i], ptr[i + 1] - singles
+            if complete:
+                for j in range(n_cols):
+                    e = start + j
+                    other = rest[j] - terms[e] + largest[j]
+                    other = rest[j] if terms[e] == largest[j] else other
+                    terms[e] = weights[e] / max(other, LEAST)
+            else:
+                for e in range(start, stop):
+                    j = col[e]
+                    other = rest[j] if terms[e] == largest[j] else rest[j] - terms[e] + largest[j]
+                    terms[e] = weights[e] / max(other, LEAST)
+        found = verdict(change, control)
+        if found != GO_ON:
+            return found
+
+
+@kernel
+def weighted_sweeps(rows, singles, complete, edge, row, column, control):
+    """`plain_sweeps` for any rho, terms being K s^rho_j.
+
+    `edge` also holds the factors r^(rho_i - 1) and s^(rho_j - 1), and the sums without the entry,
+    of which they are powers.
+    """
+    ptr, col = rows.ptr, rows.col
+    weights, terms, row_factor, col_factor = edge[0], edge[1], edge[2], edge[3]
+    row_other, col_other = edge[4], edge[5]
+    row_single, row_sum = row[0], row[1]
+    col_single, largest, rest = column[0], column[2], column[3]
+    n_cols = largest.shape[0]
+    while True:
+        change = 0.0
+        for j in range(n_cols):
+            largest[j] = col_single[j]
+            rest[j] = 0.0
+        for i in range(ptr.shape[0] - 1):
+            start, stop = ptr[i], ptr[i + 1] - singles
+            for e in range(start, stop):
+                terms[e] *= row_factor[e]
+            top = row_single[i]
+            others = 0.0
+            for e in range(start, stop):
+                others += min(terms[e], top)
+                top = max(terms[e], top)
+            step = (top + others) / row_sum[i] - 1.0
+            change += step * step
+            row_sum[i] = top + others
             p = 1.0 - rows.row_rho[i]
             for e in range(start, stop):
                 other = others if terms[e] == top else others - terms[e] + top
@@ -167,65 +268,56 @@ def sweep(
                 row_factor[e] = power_near(other, p, row_other[e], row_factor[e])
                 row_other[e] = other
                 terms[e] = weights[e] * row_factor[e] / other * col_factor[e]
-        if complete:
-            for j in range(n_cols):
-                rest[j] += min(terms[start + j], largest[j])
-                largest[j] = max(terms[start + j], largest[j])
-        else:
-            for e in range(start, stop):
-                j = col[e]
-                rest[j] += min(terms[e], largest[j])
-                largest[j] = max(terms[e], largest[j])
-    for j in range(n_cols):
-        step = (largest[j] + rest[j]) / col_sum[j] - 1.0
-        change += step * step
-        col_sum[j] = largest[j] + rest[j]
-    for i in range(ptr.shape[0] - 1):
-        start, stop = ptr[i], ptr[i + 1] - singles
-        if plain and complete:
-            for j in range(n_cols):
-                e = start + j
-                other = rest[j] - terms[e] + largest[j]
-                other = rest[j] if terms[e] == largest[j] else other
-                terms[e] = weights[e] / max(other, LEAST)
-            continue
-        for e in range(start, stop):
-            j = col[e]
-            other = rest[j] if terms[e] == largest[j] else rest[j] - terms[e] + largest[j]
-            other = max(other, LEAST)
-            if plain:
-                terms[e] = weights[e] / other
+            if complete:
+                for j in range(n_cols):
+                    rest[j] += min(terms[start + j], largest[j])
+                    largest[j] = max(terms[start + j], largest[j])
             else:
+                for e in range(start, stop):
+                    j = col[e]
+                    rest[j] += min(terms[e], largest[j])
+                    largest[j] = max(terms[e], largest[j])
+        change += column_change(column)
+        for i in range(ptr.shape[0] - 1):
+            for e in range(ptr[i], ptr[i + 1] - singles):
+                j = col[e]
+                other = rest[j] if terms[e] == largest[j] else rest[j] - terms[e] + largest[j]
+                other = max(other, LEAST)
                 p = 1.0 - rows.col_rho[j]
                 col_factor[e] = power_near(other, p, col_other[e], col_factor[e])
                 col_other[e] = other
                 terms[e] = weights[e] * col_factor[e] / other
-    return change
+        found = verdict(change, control)
+        if found != GO_ON:
+            return found
 
 
 @kernel
-def beliefs(rows, terms, row_factor, row_single, t):
+def beliefs(rows, edge, row_single, t):
     """The rows' beliefs t = q / T at the present messages."""
     ptr, n_cols = rows.ptr, rows.rho_cols.shape[0]
     for i in range(ptr.shape[0] - 1):
         total = 0.0
         for e in range(ptr[i], ptr[i + 1]):
-            t[e] = row_single[i] if rows.col[e] == n_cols else terms[e] * row_factor[e]
+            t[e] = row_single[i] if rows.col[e] == n_cols else edge[1, e] * edge[2, e]
             total += t[e]
         for e in range(ptr[i], ptr[i + 1]):
             t[e] /= total
 
 
 @kernel
-def certify(rows, complete, w, w_cols, prices, hint, tol, t, z):
-    """(value, upper bound) at given column prices.
+def certify(rows, complete, w, w_cols, edge, row, column, y, tol, t, z, prices, work):
+    """(value, upper bound) at the prices of the columns that follow from their sums.
 
     t and z become feasible: the rows' maximisers at these prices, with the columns' sums rounded.
-    The value is -inf where that fails.
+    The value is -inf where that fails. `work` has shape (2, n_entries).
     """
-    rho_cols = rows.rho_cols
+    rho_cols, col_rho, col_sum = rows.rho_cols, rows.col_rho, column[1]
     n_cols = rho_cols.shape[0]
-    bound = semidual(rows, w, w_cols, prices, hint, 0.1 * tol, t)
+    for j in range(n_cols):
+        prices[j] = col_rho[j] * (log(max(col_sum[j], LEAST)) + y[j] - 1.0)
+    beliefs(rows, edge, row[0], work[0])
+    bound = semidual(rows, w, w_cols, prices, work[0], 0.1 * tol, t)
     if not bound < inf:
         return -inf, inf
     for j in range(n_cols):
@@ -235,9 +327,7 @@ def certify(rows, complete, w, w_cols, prices, hint, tol, t, z):
     if worst > 1e-13:
         balance(rows, t, z, 1e-13, 10)
     largest = np.empty(rows.ptr.shape[0] - 1, np.int64)
-    log_t = np.empty_like(t)
-    log_rest = np.zeros_like(t)
-    value, size = evaluate(rows, w, w_cols, t, z, largest, log_t, log_rest)
+    value, size = evaluate(rows, w, w_cols, t, z, largest, work[0], work[1])
     excess = np.empty(n_cols + 1)
     column_excess(rows, t, z, largest, excess)
     residual = 0.0
@@ -247,93 +337,3 @@ def certify(rows, complete, w, w_cols, prices, hint, tol, t, z):
         return -inf, bound
     value -= residual
     return value, max(bound, value)
-
-
-@kernel
-def propagate(rows, complete, w, w_cols, warm, tol, max_sweeps, t, z, prices):
-    """Marginals by sweeps, to a certified gap of `tol`: returns (value, upper bound, sweeps).
-
-    With `warm`, t and prices hold those of similar scores. Sweeps end early where at their rate of
-    convergence `max_sweeps` would not be enough.
-    """
-    n, n_cols, n_entries = rows.ptr.shape[0] - 1, rows.rho_cols.shape[0], w.shape[0]
-    x = np.empty(n)
-    y = np.empty(n_cols)
-    row_single = np.zeros(n)
-    col_single = np.zeros(n_cols)
-    weights = np.empty(n_entries)
-    singles = 1 if n and rows.col[rows.ptr[1] - 1] == n_cols else 0
-    plain = True
-    for i in range(n):
-        plain = plain and rows.row_rho[i] == 1.0
-    for j in range(n_cols):
-        plain = plain and rows.col_rho[j] == 1.0
-    row_factor = np.ones(n_entries)
-    col_factor = np.ones(n_entries)
-    row_other = np.ones(n_entries)  # the sums of which the factors are powers
-    col_other = np.ones(n_entries)
-    if warm:
-        for j in range(n_cols):
-            y[j] = prices[j] / rows.col_rho[j] + 1.0
-        scale(rows, w, w_cols, x, y, weights, row_single, col_single)
-        terms = np.zeros(n_entries)
-        messages_of(
-            rows, t, terms, weights, row_factor, col_factor, row_other, col_other, x, row_single
-        )
-    else:
-        column_maxima(rows, w, w_cols, y)
-        scale(rows, w, w_cols, x, y, weights, row_single, col_single)
-        terms = weights.copy()
-    row_sum = np.ones(n)
-    col_sum = np.ones(n_cols)
-    largest = np.empty(n_cols)
-    rest = np.empty(n_cols)
-    hint = np.empty(n_entries)
-    new_t = np.empty(n_entries)
-    new_z = np.ones(n_cols)
-    new_prices = np.zeros(n_cols + 1)
-    best = -inf
-    bound = inf
-    before = inf
-    early = inf  # the change at half the present number of sweeps
-    factor = 1.0  # of the expected gap, by the last certificate
-    look = 16  # the sweep of the next certificate, whatever is expected; it costs about ten sweeps
-    sweeps = 0
-    while True:
-        sweeps += 1
-        change = sweep(
-            rows, singles, plain, complete, weights, terms, row_factor, col_factor, row_single,
-            col_single, row_other, col_other, row_sum, col_sum, largest, rest,
-        )  # fmt: skip
-        if not change < inf:
-            return best, bound, sweeps
-        # Errors shrink by the factor `rate` per sweep: what is left of a price is the sum of all
-        # later changes, and the gap is about half the sum of their squares.
-        rate = min(sqrt(change / before), 0.999) if before > 0.0 else 0.0
-        before = change
-        left = 0.5 * change * (rate / (1.0 - rate)) ** 2
-        expected = factor * left
-        last = sweeps >= max_sweeps
-        if sweeps >= 16 and (sweeps & (sweeps - 1)) == 0:
-            if sweeps >= 32 and expected > tol:
-                gain = log(max(early / change, 1.0)) / (0.5 * sweeps)
-                last = last or (max_sweeps - sweeps) * gain < log(expected / tol)
-            early = change
-        if sweeps == look or last or (sweeps > 1 and expected <= AIM * tol):
-            look = 2 * sweeps if sweeps == look else look
-            for j in range(n_cols):
-                new_prices[j] = rows.col_rho[j] * (log(max(col_sum[j], LEAST)) + y[j] - 1.0)
-            beliefs(rows, terms, row_factor, row_single, hint)
-            value, upper = certify(rows, complete, w, w_cols, new_prices, hint, tol, new_t, new_z)
-            if upper < bound:
-                bound = upper
-                prices[:] = new_prices
-            if value > best:
-                best = value
-                t[:] = new_t
-                z[:] = new_z
-            if bound - best <= tol or last or change < 1e-28:
-                break
-            # Prices of nodes that are all but certain change longest and matter least.
-            factor = (upper - value) / left if value > -inf else 10.0 * factor
-    return best, bound, sweeps

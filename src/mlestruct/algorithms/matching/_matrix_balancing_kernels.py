@@ -14,7 +14,9 @@ def balance(rows, t, z, tol, max_sweeps):
     """
     ptr, col = rows.ptr, rows.col
     n_cols = rows.rho_cols.shape[0]
-    factor = np.ones(n_cols + 1)
+    factor, total_of = np.empty(n_cols + 1), np.empty(n_cols + 1)
+    for j in range(n_cols + 1):
+        factor[j] = 1.0
     for _ in range(max_sweeps):
         for i in range(ptr.shape[0] - 1):
             total = 0.0
@@ -23,7 +25,8 @@ def balance(rows, t, z, tol, max_sweeps):
                 total += t[e]
             for e in range(ptr[i], ptr[i + 1]):
                 t[e] /= total
-        total_of = np.zeros(n_cols + 1)
+        for j in range(n_cols + 1):
+            total_of[j] = 0.0
         for e in range(t.shape[0]):
             total_of[col[e]] += t[e]
         worst = 0.0
@@ -48,15 +51,19 @@ def round_sums(rows, t, z, is_complete):
     ptr, col = rows.ptr, rows.col
     n_rows, n_cols = ptr.shape[0] - 1, rows.rho_cols.shape[0]
     filled = np.zeros(n_cols + 1)
+    scale = np.empty(n_cols + 1)
+    lack = np.empty(n_cols + 1)
+    row_lack = np.empty(n_rows)
     for e in range(t.shape[0]):
         filled[col[e]] += t[e]
-    scale = np.ones(n_cols + 1)
+    scale[n_cols] = 1.0
+    lack[n_cols] = 0.0
     for j in range(n_cols):
         total = filled[j] + z[j] if rows.rho_cols[j] > 0.0 else filled[j]
         scale[j] = 1.0 / max(total, 1.0)
         z[j] *= scale[j]
-    filled[:] = 0.0
-    row_lack = np.zeros(n_rows)
+        filled[j] = 0.0
+    needed = 0.0
     for i in range(n_rows):
         total = 0.0
         single = -1
@@ -70,26 +77,30 @@ def round_sums(rows, t, z, is_complete):
         if single >= 0:
             t[single] += row_lack[i]
             row_lack[i] = 0.0
-    lack = np.zeros(n_cols + 1)
+        needed += row_lack[i]
+    col_lack = 0.0
     for j in range(n_cols):
         total = filled[j] + z[j] if rows.rho_cols[j] > 0.0 else filled[j]
         lack[j] = max(1.0 - total, 0.0)
-    needed = row_lack.sum()
-    col_lack = lack.sum()
+        col_lack += lack[j]
     if needed > col_lack:  # columns give up their probability to stay single
         for j in range(n_cols):
             if rows.rho_cols[j] > 0.0:
                 lack[j] += z[j]
+                col_lack += z[j]
                 z[j] = 0.0
-        col_lack = lack.sum()
+    row_rest = col_rest = 1.0  # parts that remain
     if is_complete and needed > 0.0 and col_lack > 0.0:
         for i in range(n_rows):
             for e in range(ptr[i], ptr[i + 1]):
                 t[e] += row_lack[i] * lack[col[e]] / col_lack
-            row_lack[i] *= 1.0 - min(col_lack / needed, 1.0)
-        lack *= 1.0 - min(needed / col_lack, 1.0)
-    worst = row_lack.max() if n_rows else 0.0
+        row_rest -= min(col_lack / needed, 1.0)
+        col_rest -= min(needed / col_lack, 1.0)
+    worst = 0.0
+    for i in range(n_rows):
+        worst = max(worst, row_lack[i] * row_rest)
     for j in range(n_cols):
+        lack[j] *= col_rest
         if rows.rho_cols[j] > 0.0:
             z[j] = max(z[j] + lack[j], TINY)
         else:

@@ -218,8 +218,8 @@ def semidual(rows, w, w_cols, prices, hint, tol, t):
     `tol`.
     """
     ptr, rho_cols = rows.ptr, rows.rho_cols
-    s = np.empty_like(t)
-    log_t = np.empty_like(t)
+    s = np.empty(t.shape[0])
+    log_t = np.empty(t.shape[0])
     row_tol = max(tol / ptr.shape[0], 1e-15)
     bound = 0.0
     for j in range(rho_cols.shape[0]):
@@ -242,16 +242,19 @@ def semidual(rows, w, w_cols, prices, hint, tol, t):
                 t[e] = hint[e]
                 if e != k:
                     rest += hint[e]
-        best = solve_row(rows, w, prices, start, stop, k, rest, row_tol, s, log_t, t)
-        # With unequal entropies (staying single, unequal rho) another entry than k may be the
-        # largest; it is then at its branch point or above entry k.
-        other = -1
-        for e in range(start, stop):
-            if e != k and (other < 0 or t[e] > t[other]):
-                other = e
-        if other >= 0 and (t[other] > 0.49 or t[other] > t[k]):
-            again = solve_row(rows, w, prices, start, stop, other, 0.0, row_tol, s, log_t, t)
-            best = min(best, again)
+        best = inf
+        for _ in range(2):
+            found = solve_row(rows, w, prices, start, stop, k, rest, row_tol, s, log_t, t)
+            best = min(best, found)
+            # With unequal entropies (staying single, unequal rho) another entry than k may be the
+            # largest; it is then at its branch point or above entry k.
+            other = -1
+            for e in range(start, stop):
+                if e != k and (other < 0 or t[e] > t[other]):
+                    other = e
+            if other < 0 or (t[other] <= 0.49 and t[other] <= t[k]):
+                break
+            k, rest = other, 0.0
         bound += best
     return bound
 

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from . import newton
-from ._certified_belief_propagation_kernels import propagate
 from ._newton_kernels import LEAST_DAMPING
 from ._square_bethe_kernels import bethe_marginals
+from .certified_belief_propagation import propagate
 from .newton import SMALL_LIMIT, Solution, first_damping
 from .row_problem import TINY, Part, RowProblem, split
 
