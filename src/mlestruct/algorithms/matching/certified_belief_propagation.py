@@ -42,7 +42,7 @@ def propagate(
         kernels.column_maxima(rows, w, w_cols, y)
         kernels.scale(rows, w, w_cols, x, y, edge[0], row[0], column[0])
         edge[1] = edge[0]
-    # The first certificate, which costs about ten sweeps, follows 16 if no earlier one is asked for.
+    # A certificate costs about ten sweeps: the first follows 16, or fewer if these converge.
     control = np.array([0.0, np.inf, np.inf, 0.0, 1.0, 16.0, tol, max_sweeps])
     work, new_t = np.empty((2, w.shape[0])), np.empty_like(t)
     new_z, new_prices = np.ones(n_cols), np.zeros(n_cols + 1)
