@@ -78,7 +78,7 @@ def is_complete(rows):
     """Whether every row has an entry in every column."""
     n = rows.ptr.shape[0] - 1
     n_cols = rows.rho_cols.shape[0]
-    if n == 0 or n_cols == 0:
+    if n_cols == 0 or rows.ptr[n] == 0:
         return False
     singles = 1 if rows.col[rows.ptr[1] - 1] == n_cols else 0
     return rows.ptr[n] == n * (n_cols + singles)

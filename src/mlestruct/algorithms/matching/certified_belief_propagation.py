@@ -66,7 +66,7 @@ def propagate(
             break
         # Prices of nodes that are all but certain change longest and matter least.
         if value > -np.inf:
-            control[kernels.FACTOR] = (upper - value) / control[kernels.LEFT]
+            control[kernels.FACTOR] = (upper - value) / max(control[kernels.LEFT], 1e-300)
         else:
             control[kernels.FACTOR] *= 10.0
     return best, bound, int(control[kernels.SWEEPS])

@@ -42,13 +42,15 @@ class Oracle:
 
     @cached_property
     def has_messages(self) -> bool:
-        """Whether the entropy is that of the nodes' rho, as messages assume."""
+        """Whether the entropy is that of the nodes' rho, all positive, as messages assume."""
         rows = self.rows
         row_rho = np.repeat(rows.row_rho, np.diff(rows.ptr))
         edge = rows.col < rows.rho_cols.shape[0]
         free = rows.rho_cols > 0
         return bool(
-            np.array_equal(rows.c[edge], row_rho[edge] + rows.col_rho[rows.col[edge]] - 1.0)
+            rows.row_rho.all()
+            and rows.col_rho.all()
+            and np.array_equal(rows.c[edge], row_rho[edge] + rows.col_rho[rows.col[edge]] - 1.0)
             and np.array_equal(rows.a[~edge], row_rho[~edge])
             and np.array_equal(rows.rho_cols[free], rows.col_rho[free])
         )
