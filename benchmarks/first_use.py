@@ -83,13 +83,21 @@ def grid_3() -> None:
     labelled_grid(3)
 
 
-def graph() -> None:
+def labelled_graph(n_states: int) -> None:
     from mlestruct import GraphCRF
 
     rng = np.random.default_rng(0)
     ring = np.stack([np.arange(10), (np.arange(10) + 1) % 10], axis=1)
-    X = [(rng.normal(size=(10, 3)), ring) for _ in range(6)]
+    X = [(rng.normal(size=(10, n_states)), ring) for _ in range(6)]
     GraphCRF().fit(X, [nodes.argmax(axis=1) for nodes, _ in X]).predict(X)
+
+
+def graph_2() -> None:
+    labelled_graph(2)
+
+
+def graph_3() -> None:
+    labelled_graph(3)
 
 
 def chain() -> None:
@@ -122,7 +130,8 @@ ROWS: dict[str, Callable[[], None]] = {
     "group": group,
     "grid, 2 states": grid_2,
     "grid, 3 states": grid_3,
-    "graph": graph,
+    "graph, 2 states": graph_2,
+    "graph, 3 states": graph_3,
     "chain": chain,
     "README blocks": readme,
     LASSO: lasso,

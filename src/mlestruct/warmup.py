@@ -19,6 +19,7 @@ from numba.core.event import install_recorder
 from scipy import sparse
 
 from ._compile import cache_place
+from .algorithms.pairwise.spanning_trees import SMALL
 from .baselines import StructuredPerceptron, StructuredSVM
 from .datasets import generate_campus, make_segmentation, make_words
 from .features import DenseFeatures, TableFeatures, edge_features, node_features
@@ -189,10 +190,11 @@ def _grid_3() -> None:
 
 def _graph() -> None:
     rng = np.random.default_rng(0)
-    ring = np.stack([np.arange(10), (np.arange(10) + 1) % 10], axis=1)
+    n = SMALL + 2  # so that rho comes from a sparse elimination
+    ring = np.stack([np.arange(n), (np.arange(n) + 1) % n], axis=1)
     for n_states, edges in ((2, ring), (3, ring), (2, ring[1:]), (3, ring[1:])):
-        Y = [np.repeat(rng.integers(0, n_states, size=5), 2) for _ in range(6)]
-        X = [(np.eye(n_states)[y] + rng.normal(size=(10, n_states)), edges) for y in Y]
+        Y = [np.repeat(rng.integers(0, n_states, size=n // 2), 2) for _ in range(6)]
+        X = [(np.eye(n_states)[y] + rng.normal(size=(n, n_states)), edges) for y in Y]
         _use(GraphCRF(n_states=n_states), X, Y)
 
 

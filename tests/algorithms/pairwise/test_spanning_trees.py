@@ -10,6 +10,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 from scipy.sparse.linalg import spsolve
 
+from mlestruct.algorithms.pairwise import spanning_trees
 from mlestruct.algorithms.pairwise.spanning_trees import (
     COST_PER_EDGE,
     even_trees,
@@ -149,6 +150,18 @@ def test_weights_are_frequencies_in_all_directed_spanning_trees(graph):
     weights = tree_probabilities(*graph)
     into_tail, into_head = enumerated_trees(*graph)
     np.testing.assert_allclose(weights.rho, into_tail + into_head, atol=1e-12)
+    np.testing.assert_allclose(weights.into_tail, into_tail, atol=1e-12)
+    np.testing.assert_allclose(weights.into_head, into_head, atol=1e-12)
+    check_weights(graph, weights)
+
+
+@examples
+@given(graphs())
+def test_sparse_elimination_finds_the_same_frequencies_in_small_graphs(graph):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(spanning_trees, "SMALL", 0)
+        weights = tree_probabilities(*graph)
+    into_tail, into_head = enumerated_trees(*graph)
     np.testing.assert_allclose(weights.into_tail, into_tail, atol=1e-12)
     np.testing.assert_allclose(weights.into_head, into_head, atol=1e-12)
     check_weights(graph, weights)

@@ -27,6 +27,8 @@ Floats = NDArray[np.float64]
 # Sum of squared column sizes of the factor, per edge, up to which resistances are computed. That is
 # about 10 microseconds an edge, a small part of a fit, and admits images and most planar graphs.
 COST_PER_EDGE = 1e4
+# Nodes up to which a dense inverse takes no longer than a sparse elimination; nothing is compiled.
+SMALL = 100
 # log Z_rho is then within a tenth of the default tolerance of marginals, 1e-3 a node, of what a
 # thousand trees give (`python -m benchmarks.alternatives`).
 N_TREES = 32
@@ -49,10 +51,8 @@ class TreeWeights:
 
 def tree_weights(n_nodes: int, tail: Ints, head: Ints) -> TreeWeights:
     """`tree_probabilities` where elimination is cheap, otherwise `even_trees`."""
-    columns = minimum_degree_columns(n_nodes, tail, head, COST_PER_EDGE * len(tail))
-    if columns is None:
-        return even_trees(n_nodes, tail, head)
-    return _from_columns(columns, tail, head)
+    found = _probabilities(n_nodes, tail, head, COST_PER_EDGE * len(tail))
+    return even_trees(n_nodes, tail, head) if found is None else found
 
 
 def tree_probabilities(n_nodes: int, tail: Ints, head: Ints) -> TreeWeights:
@@ -60,7 +60,8 @@ def tree_probabilities(n_nodes: int, tail: Ints, head: Ints) -> TreeWeights:
 
     rho is the effective resistance between the ends of an edge (Kirchhoff). The edge points into
     its head with probability (R_th + R_rh - R_rt) / 2, where r is the root. Resistances of edges
-    come from a sparse elimination of all nodes and the same run backwards (Takahashi).
+    come from a sparse elimination of all nodes and the same run backwards (Takahashi), in small
+    graphs from a dense inverse.
 
     Examples
     --------
@@ -70,9 +71,9 @@ def tree_probabilities(n_nodes: int, tail: Ints, head: Ints) -> TreeWeights:
     >>> triangle.into_head.round(3)
     array([0.667, 0.667, 0.333])
     """
-    columns = minimum_degree_columns(n_nodes, tail, head)
-    assert columns is not None
-    return _from_columns(columns, tail, head)
+    found = _probabilities(n_nodes, tail, head, np.inf)
+    assert found is not None
+    return found
 
 
 def even_trees(n_nodes: int, tail: Ints, head: Ints, n_trees: int = N_TREES) -> TreeWeights:
@@ -194,18 +195,40 @@ def _adjacency(n_nodes: int, tail: Ints, head: Ints) -> sparse.csr_array:
     return sparse.csr_array((np.ones(len(rows)), (rows, columns)), shape=(n_nodes, n_nodes))
 
 
-def _from_columns(columns: tuple[Ints, Ints, Ints], tail: Ints, head: Ints) -> TreeWeights:
-    """Tree probabilities from an order of elimination and the columns of its factor."""
+def _probabilities(n_nodes: int, tail: Ints, head: Ints, limit: float) -> TreeWeights | None:
+    """Tree probabilities, or None if elimination has larger columns than `limit` allows."""
     if len(tail) == 0:
         return TreeWeights(np.zeros(0), np.zeros(0), np.zeros(0))
-    place, ptr, row = columns
-    t, h = place[tail], place[head]
-    rho, to_root = _resistances(ptr, row, t, h)
-    into_head = np.clip((rho + to_root[h] - to_root[t]) / 2, 0.0, rho)
-    bridge = rho > 1 - 0.5 / len(place)  # an edge on a cycle of k edges has rho <= 1 - 1/k
+    if n_nodes <= SMALL:
+        rho, to_root = _small_resistances(n_nodes, tail, head)
+    else:
+        columns = minimum_degree_columns(n_nodes, tail, head, limit)
+        if columns is None:
+            return None
+        place, ptr, row = columns
+        rho, to_root = _resistances(ptr, row, place[tail], place[head])
+        to_root = to_root[place]
+    into_head = np.clip((rho + to_root[head] - to_root[tail]) / 2, 0.0, rho)
+    bridge = rho > 1 - 0.5 / n_nodes  # an edge on a cycle of k edges has rho <= 1 - 1/k
     rho[bridge] = 1.0
     into_head[bridge] = into_head[bridge].round()
     return TreeWeights(rho, rho - into_head, into_head)
+
+
+def _small_resistances(n_nodes: int, tail: Ints, head: Ints) -> tuple[Floats, Floats]:
+    """Effective resistance of every edge, and of every node to the first one.
+
+    Edges between the first nodes of components make the graph connected and change no resistance
+    within a component.
+    """
+    _, component = connected_components(_adjacency(n_nodes, tail, head), directed=False)
+    first = np.unique(component, return_index=True)[1]
+    conductance = np.zeros((n_nodes, n_nodes))
+    conductance[tail, head] = conductance[head, tail] = 1.0
+    conductance[0, first[1:]] = conductance[first[1:], 0] = 1.0
+    resistance, to_last = _dense_resistances(conductance[::-1, ::-1])
+    ends = n_nodes - 1 - np.sort([tail, head], axis=0)
+    return resistance[ends[1], ends[0]], to_last[::-1]
 
 
 def _resistances(ptr: Ints, row: Ints, tail: Ints, head: Ints) -> tuple[Floats, Floats]:
@@ -221,19 +244,19 @@ def _resistances(ptr: Ints, row: Ints, tail: Ints, head: Ints) -> tuple[Floats, 
     first = ptr[stop]
     total, to_root, resistance = np.empty(n_nodes), np.empty(n_nodes), np.empty(len(row))
     kernels.eliminate(ptr, row, weight, stop, total)
-    resistance[first:], to_root[stop:] = _dense_resistances(n_nodes - stop, weight[first:])
+    pairs = np.triu_indices(n_nodes - stop, 1)
+    conductance = np.zeros((n_nodes - stop, n_nodes - stop))
+    conductance[pairs] = weight[first:]
+    dense, to_root[stop:] = _dense_resistances(conductance + conductance.T)
+    resistance[first:] = dense[pairs]
     kernels.resistances(ptr, row, weight, stop, total, resistance, to_root)
     return resistance[edge], to_root
 
 
-def _dense_resistances(n: int, conductance: Floats) -> tuple[Floats, Floats]:
-    """Resistance of every pair in a complete network, and of every node to the last one."""
-    pairs = np.triu_indices(n, 1)
-    laplacian = np.zeros((n, n))
-    laplacian[pairs] = -conductance
-    laplacian += laplacian.T
-    np.fill_diagonal(laplacian, -laplacian.sum(axis=1))
-    inverse = np.zeros((n, n))
+def _dense_resistances(conductance: Floats) -> tuple[Floats, Floats]:
+    """Resistance of every pair of nodes, above the diagonal, and of every node to the last one."""
+    laplacian = np.diag(conductance.sum(axis=1)) - conductance
+    inverse = np.zeros_like(laplacian)
     inverse[:-1, :-1] = lapack.dpotri(lapack.dpotrf(laplacian[:-1, :-1])[0])[0]  # upper half
     to_last = np.diag(inverse).copy()
-    return (to_last[:, None] + to_last - 2 * inverse)[pairs], to_last
+    return to_last[:, None] + to_last - 2 * inverse, to_last
