@@ -10,7 +10,7 @@ one graph to a relative gap of 1e-3 and judged on another one. Beside it: logist
 features of the node, and on these with the sums over its neighbours, with scikit-learn's defaults.
 
 Every row is a process of its own, with one thread, kernels compiled before. Times are CPU seconds,
-memory is the peak of the process above what it takes on a graph of 50 nodes.
+memory is the peak of the process above what it takes on a graph of 200 nodes.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def peak_megabytes() -> float:
 def measure(kind: str, n: int) -> dict[str, float]:
     """One row: the CRF and logistic regression, on the same graphs."""
     for small in KINDS:  # compiles
-        features, edges, labels = make_sample(small, 50, 2)
+        features, edges, labels = make_sample(small, 200, 2)
         model = GraphCRF().fit([(features, edges)], [labels])
         model.predict([(features, edges)])
         model.predict_marginals([(features, edges)])

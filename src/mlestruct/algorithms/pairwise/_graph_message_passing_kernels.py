@@ -18,23 +18,22 @@ from ._log_domain_kernels import log_sum_exp
 
 @kernel
 def pass_messages(
-    order, position, ptr, edge, tail, head, rho, nodes, pairs, table, peak, to_tail, to_head,
-    damping,
+    ptr, edge, tail, head, rho, nodes, pairs, table, peak, to_tail, to_head, damping
 ):  # fmt: skip
-    """One pass in `order`, with messages to later nodes, and one back, to earlier nodes."""
+    """One pass with messages to later nodes, and one back, to earlier nodes."""
     n, n_states = nodes.shape
     belief = np.empty(n_states)
     cavity = np.empty(n_states)
     message = np.empty(n_states)
     for backwards in range(2):
         for step in range(n):
-            i = order[n - 1 - step] if backwards else order[step]
+            i = n - 1 - step if backwards else step
             add_messages(i, ptr, edge, tail, rho, nodes, to_tail, to_head, belief)
             for a in range(ptr[i], ptr[i + 1]):
                 e = edge[a]
                 at_tail = tail[e] == i
                 j = head[e] if at_tail else tail[e]
-                if (position[j] < position[i]) != (backwards == 1):
+                if (j < i) != (backwards == 1):
                     continue
                 if at_tail:
                     for x in range(n_states):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ..edge_lists import half_edges
 from . import _binary_message_passing_kernels as kernels
 from .graph_message_passing import numbering
-from .schedule import only_rounding_left, sweeps_needed
+from .schedule import first_sweeps, only_rounding_left, sweeps_needed
 
 Floats = NDArray[np.float64]
 Messages = tuple[Floats, Floats]
@@ -29,6 +29,7 @@ class BinaryOracle:
     """
 
     def __init__(self, n_nodes: int, tail: Any, head: Any, reweighting: Any, is_forest: bool):
+        self.is_forest = is_forest
         self.given = numbering(n_nodes, tail, head, is_forest)
         place, edges = self.given.node_place, self.given.edges
         self.tail, self.head = place[tail][edges], place[head][edges]
@@ -69,7 +70,8 @@ class BinaryOracle:
         ratios = np.exp(np.clip(logs, -kernels.WIDE, kernels.WIDE))
         fields, residual, entropies = np.empty((3, n))
         tau, best = np.empty((2, n + n_edges))
-        sweeps, following, damping, least, most = 0, 1, 0.0, -np.inf, np.inf
+        sweeps, damping, least, most = 0, 0.0, -np.inf, np.inf
+        following = 1 if self.is_forest else first_sweeps(max_sweeps)
         gaps: list[float] = []
         while True:
             for _ in range(following):

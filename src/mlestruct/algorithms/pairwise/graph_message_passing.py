@@ -13,7 +13,6 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from ..edge_lists import half_edges
 from . import _graph_message_passing_kernels as kernels
-from ._viterbi_kernels import breadth_first
 from .schedule import first_sweeps, only_rounding_left, sweeps_needed
 
 Floats = NDArray[np.float64]
@@ -50,7 +49,8 @@ class ReweightedOracle:
     """
 
     def __init__(self, n_nodes: int, tail: Any, head: Any, reweighting: Any, is_forest: bool):
-        self.given = numbering(n_nodes, tail, head)
+        self.is_forest = is_forest
+        self.given = numbering(n_nodes, tail, head, is_forest)
         place, edges = self.given.node_place, self.given.edges
         self.tail, self.head = place[tail][edges], place[head][edges]
         self.rho, self.counting = reweighting.rho[edges], reweighting.counting[self.given.nodes]
@@ -60,14 +60,6 @@ class ReweightedOracle:
         self.into_head = reweighting.into_head[edges] if self.has_bound else nothing
         self.ptr, half = half_edges(n_nodes, self.tail, self.head)
         self.edge = half % max(self.tail.shape[0], 1)
-        self.is_forest = is_forest
-        self.order = np.arange(n_nodes)
-        if is_forest:  # every parent after its children
-            parents_first, parent, edge = np.empty((3, n_nodes), dtype=np.int64)
-            breadth_first(self.ptr, half, self.tail, self.head, parents_first, parent, edge)
-            self.order = parents_first[::-1].copy()
-        self.position = np.empty(n_nodes, dtype=np.int64)
-        self.position[self.order] = np.arange(n_nodes)
 
     def __call__(
         self,
@@ -102,8 +94,8 @@ class ReweightedOracle:
         while True:
             for _ in range(following):
                 kernels.pass_messages(
-                    self.order, self.position, self.ptr, self.edge, self.tail, self.head, self.rho,
-                    nodes, pairs, table, peak, to_tail, to_head, damping,
+                    self.ptr, self.edge, self.tail, self.head, self.rho, nodes, pairs, table, peak,
+                    to_tail, to_head, damping,
                 )  # fmt: skip
             sweeps += following
             upper = kernels.bound_and_beliefs(
@@ -142,7 +134,7 @@ class Numbering(NamedTuple):
     edge_place: Ints
 
 
-def numbering(n_nodes: int, tail: Any, head: Any, is_forest: bool = False) -> Numbering:
+def numbering(n_nodes: int, tail: Any, head: Any, is_forest: bool) -> Numbering:
     """Number neighbours after neighbours, and edges by their earlier node.
 
     Sweeps carry information further along such an order, and what they read is close in memory. On
