@@ -226,6 +226,8 @@ def _continue(
     found.prices = found.prices + prices
     found.value += constant
     found.upper_bound += constant
+    if found.upper_bound - found.value <= tol:
+        found.damping = first.damping  # the Hessian of the solution is that of the entropy
     return _better(found, first)
 
 
