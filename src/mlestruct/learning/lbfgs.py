@@ -36,8 +36,7 @@ SAMPLE_TOL = 0.005
 PAIR_NUMBERS = 500_000  # of all kept steps, from which on they are in single precision
 
 # Of many sparse features only the diagonal of the second moments is known. Frequent ones have far
-# less curvature than it says, as marginals are peaked, so its fourth root is better than the inverse
-# (and than none).
+# less curvature than it says, as marginals are peaked: its fourth root is better than the inverse.
 DIAGONAL_EXPONENT = 0.25
 
 
