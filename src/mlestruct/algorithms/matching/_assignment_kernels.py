@@ -157,8 +157,8 @@ def assign_dense(cost, may_skip, skip_cost, v, row_to_col, col_to_row):
 
 
 @kernel
-def assign_sparse(ptr, col, cost, may_skip, skip_cost, v, choice, col_to_row):
-    """The same for costs on the edges of a graph in CSR form; never densifies.
+def assign_sparse(ptr, row, col, cost, may_skip, skip_cost, v, choice, col_to_row):
+    """The same for costs on the edges of a graph in CSR form (and their rows); never densifies.
 
     choice[i] becomes the chosen edge of row i, -1 for single rows, -2 for a row that cannot be
     assigned (then the graph has no matching that covers the rows).
@@ -185,7 +185,9 @@ def assign_sparse(ptr, col, cost, may_skip, skip_cost, v, choice, col_to_row):
         else:
             free[n_free] = i
             n_free += 1
-    distance = np.full(m, inf)
+    distance = np.empty(m)
+    for j in range(m):
+        distance[j] = inf
     parent = np.empty(m, np.int64)
     done = np.zeros(m, np.bool_)
     seen = np.empty(m, np.int64)
@@ -246,7 +248,7 @@ def assign_sparse(ptr, col, cost, may_skip, skip_cost, v, choice, col_to_row):
                 choice[skip_row] = -1
             while end >= 0:
                 e = parent[end]
-                i = np.searchsorted(ptr, e, side="right") - 1
+                i = row[e]
                 col_to_row[end] = i
                 previous = choice[i]
                 choice[i] = e

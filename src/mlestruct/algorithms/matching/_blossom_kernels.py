@@ -21,113 +21,113 @@ from ._fractional_kernels import keep_smallest, pop, push
 FREE, OUTER, INNER = 0, 1, 2  # labels of nodes
 
 
-# State of every node, vertices first, then blossoms.
-NODE = np.dtype(
-    [
-        ("y", np.float64),  # vertices: the price as of `since`
-        ("since", np.float64),  # vertices
-        ("top", np.int64),  # vertices: the outermost blossom around, or itself
-        ("label", np.int64),
-        ("best", np.float64),  # when a free top node is reached
-        ("mate_in", np.int64),  # matched edge: the vertex in this node
-        ("mate_out", np.int64),  # and the one outside, -1: exposed, equal to mate_in: single
-        ("next_leaf", np.int64),  # vertices
-        ("first_leaf", np.int64),  # the vertices inside a node, as a linked list
-        ("last_leaf", np.int64),
-        ("z", np.float64),  # blossoms: the price as of `z_since`
-        ("z_since", np.float64),
-        ("parent", np.int64),  # the blossom just around, -1: none
-        ("first", np.int64),  # blossoms: one of the children, -1: not in use
-        ("following", np.int64),  # the next child on the parent's cycle
-        ("here", np.int64),  # the edge to the next child: its vertex in this one
-        ("there", np.int64),  # and its vertex in the next
-        ("link_out", np.int64),  # tree edge of an inner node: the outer vertex
-        ("link_in", np.int64),  # and the vertex in the inner node
-        ("unused", np.int64),  # in entry 0: a blossom not in use; the others follow it
-    ]
-)
+# State of every node, vertices first, then blossoms: rows of s (whole numbers) and d (others).
+(
+    TOP,  # vertices: the outermost blossom around, or itself
+    LABEL,
+    MATE_IN,  # matched edge: the vertex in this node
+    MATE_OUT,  # and the one outside, -1: exposed, equal to MATE_IN: single
+    NEXT_LEAF,  # vertices
+    FIRST_LEAF,  # the vertices inside a node, as a linked list
+    LAST_LEAF,
+    PARENT,  # the blossom just around, -1: none
+    FIRST,  # blossoms: one of the children, -1: not in use
+    FOLLOWING,  # the next child on the parent's cycle
+    HERE,  # the edge to the next child: its vertex in this one
+    THERE,  # and its vertex in the next
+    LINK_OUT,  # tree edge of an inner node: the outer vertex
+    LINK_IN,  # and the vertex in the inner node
+    UNUSED,  # in entry 0: a blossom not in use; the others follow it
+) = range(15)
+(
+    Y,  # vertices: the price as of SINCE
+    SINCE,  # vertices
+    BEST,  # when a free top node is reached
+    Z,  # blossoms: the price as of Z_SINCE
+    Z_SINCE,
+) = range(5)
 
 
 @kernel
-def price(s, v, now):
+def price(s, d, v, now):
     """The price of vertex v at time `now`."""
-    role = s.label[s.top[v]]
+    role = s[s[v, TOP], LABEL]
     if role == OUTER:
-        return s.y[v] - (now - s.since[v])
+        return d[v, Y] - (now - d[v, SINCE])
     if role == INNER:
-        return s.y[v] + (now - s.since[v])
-    return s.y[v]
+        return d[v, Y] + (now - d[v, SINCE])
+    return d[v, Y]
 
 
 @kernel
-def update_prices(s, b, now):
+def update_prices(s, d, b, now):
     """Set the prices in top node b to those at time `now`."""
-    v = s.first_leaf[b]
+    v = s[b, FIRST_LEAF]
     while True:
-        s.y[v] = price(s, v, now)
-        s.since[v] = now
-        if v == s.last_leaf[b]:
+        d[v, Y] = price(s, d, v, now)
+        d[v, SINCE] = now
+        if v == s[b, LAST_LEAF]:
             break
-        v = s.next_leaf[v]
-    update_blossom_price(s, b, now)
+        v = s[v, NEXT_LEAF]
+    update_blossom_price(s, d, b, now)
 
 
 @kernel
-def update_blossom_price(s, b, now):
+def update_blossom_price(s, d, b, now):
     """Set z of top node b to that at time `now`."""
     if b >= s.shape[0] // 2:
-        if s.label[b] == OUTER:
-            s.z[b] += 2.0 * (now - s.z_since[b])
-        elif s.label[b] == INNER:
-            s.z[b] -= 2.0 * (now - s.z_since[b])
-    s.z_since[b] = now
+        if s[b, LABEL] == OUTER:
+            d[b, Z] += 2.0 * (now - d[b, Z_SINCE])
+        elif s[b, LABEL] == INNER:
+            d[b, Z] -= 2.0 * (now - d[b, Z_SINCE])
+    d[b, Z_SINCE] = now
 
 
 @kernel
-def list_leaves(s, b, now, out, count):
+def list_leaves(s, d, b, now, out, count):
     """Append the vertices in node b, whose label is new, to `out`; returns the new count."""
-    v = s.first_leaf[b]
+    v = s[b, FIRST_LEAF]
     while True:
-        s.since[v] = now
+        d[v, SINCE] = now
         out[count] = v
         count += 1
-        if v == s.last_leaf[b]:
+        if v == s[b, LAST_LEAF]:
             return count
-        v = s.next_leaf[v]
+        v = s[v, NEXT_LEAF]
 
 
 @kernel
 def set_top(s, b, top):
-    v = s.first_leaf[b]
+    v = s[b, FIRST_LEAF]
     while True:
-        s.top[v] = top
-        if v == s.last_leaf[b]:
+        s[v, TOP] = top
+        if v == s[b, LAST_LEAF]:
             break
-        v = s.next_leaf[v]
+        v = s[v, NEXT_LEAF]
 
 
 @kernel
 def child_around(s, v, b):
     """The child of blossom b that contains vertex v."""
-    while s.parent[v] != b:
-        v = s.parent[v]
+    while s[v, PARENT] != b:
+        v = s[v, PARENT]
     return v
 
 
 @kernel
 def pair_children(s, b):
     """Store the matched edges of b's children, b being matched at vertex mate_in[b]."""
-    entry = child_around(s, s.mate_in[b], b)
-    s.mate_in[entry] = s.mate_in[b]
-    s.mate_out[entry] = s.mate_out[b]
-    one = s.following[entry]
+    entry = child_around(s, s[b, MATE_IN], b)
+    s[entry, MATE_IN] = s[b, MATE_IN]
+    s[entry, MATE_OUT] = s[b, MATE_OUT]
+    one = s[entry, FOLLOWING]
     while one != entry:
-        two = s.following[one]
-        s.mate_in[one] = s.here[one]
-        s.mate_out[one] = s.there[one]
-        s.mate_in[two] = s.there[one]
-        s.mate_out[two] = s.here[one]
-        one = s.following[two]
+        two = s[one, FOLLOWING]
+        s[one, MATE_IN] = s[one, HERE]
+        s[one, MATE_OUT] = s[one, THERE]
+        s[two, MATE_IN] = s[one, THERE]
+        s[two, MATE_OUT] = s[one, HERE]
+        one = s[two, FOLLOWING]
     return entry
 
 
@@ -135,86 +135,86 @@ def pair_children(s, b):
 def dissolve(s, b):
     """Open a top blossom outside of the tree: its children become free top nodes."""
     pair_children(s, b)
-    child = s.first[b]
+    child = s[b, FIRST]
     while True:
-        s.parent[child] = -1
-        s.label[child] = FREE
+        s[child, PARENT] = -1
+        s[child, LABEL] = FREE
         set_top(s, child, child)
-        child = s.following[child]
-        if child == s.first[b]:
+        child = s[child, FOLLOWING]
+        if child == s[b, FIRST]:
             break
     release(s, b)
 
 
 @kernel
 def release(s, b):
-    s.first[b] = -1
-    s.first_leaf[b] = -1
-    s.label[b] = FREE
-    s.following[b] = s.unused[0]
-    s.unused[0] = b
+    s[b, FIRST] = -1
+    s[b, FIRST_LEAF] = -1
+    s[b, LABEL] = FREE
+    s[b, FOLLOWING] = s[0, UNUSED]
+    s[0, UNUSED] = b
 
 
 @kernel
 def above(s, a):
     """The outer node two steps up the tree from outer node a, -1 at the root."""
-    if s.mate_out[a] < 0:
+    if s[a, MATE_OUT] < 0:
         return -1
-    return s.top[s.link_out[s.top[s.mate_out[a]]]]
+    return s[s[s[s[a, MATE_OUT], TOP], LINK_OUT], TOP]
 
 
 @kernel
-def attach(s, child, b, following, here, there, now, fresh, n_fresh):
+def attach(s, d, child, b, following, here, there, now, fresh, n_fresh):
     """Make top node `child` part of the new blossom b; inner vertices become (fresh) outer ones."""
-    if s.label[child] == INNER:
-        update_prices(s, child, now)
-        n_fresh = list_leaves(s, child, now, fresh, n_fresh)
+    if s[child, LABEL] == INNER:
+        update_prices(s, d, child, now)
+        n_fresh = list_leaves(s, d, child, now, fresh, n_fresh)
     else:
-        update_blossom_price(s, child, now)
+        update_blossom_price(s, d, child, now)
     set_top(s, child, b)
-    if s.first_leaf[b] < 0:
-        s.first_leaf[b] = s.first_leaf[child]
+    if s[b, FIRST_LEAF] < 0:
+        s[b, FIRST_LEAF] = s[child, FIRST_LEAF]
     else:
-        s.next_leaf[s.last_leaf[b]] = s.first_leaf[child]
-    s.last_leaf[b] = s.last_leaf[child]
-    s.parent[child] = b
-    s.following[child] = following
-    s.here[child] = here
-    s.there[child] = there
+        s[s[b, LAST_LEAF], NEXT_LEAF] = s[child, FIRST_LEAF]
+    s[b, LAST_LEAF] = s[child, LAST_LEAF]
+    s[child, PARENT] = b
+    s[child, FOLLOWING] = following
+    s[child, HERE] = here
+    s[child, THERE] = there
     return n_fresh
 
 
 @kernel
-def shrink(s, u, v, now, seen, fresh):
+def shrink(s, d, u, v, now, seen, fresh):
     """Make a blossom of the cycle closed by the tight edge between outer vertices u and v.
 
     Returns how many vertices became outer; they are in `fresh`.
     """
-    a = s.top[u]
+    a = s[u, TOP]
     while a >= 0:
         seen[a] = True
         a = above(s, a)
-    base = s.top[v]
+    base = s[v, TOP]
     while not seen[base]:
         base = above(s, base)
-    a = s.top[u]
+    a = s[u, TOP]
     while a >= 0:
         seen[a] = False
         a = above(s, a)
-    b = s.unused[0]
-    s.unused[0] = s.following[b]
+    b = s[0, UNUSED]
+    s[0, UNUSED] = s[b, FOLLOWING]
     n_fresh = 0
     # The cycle runs base -> ... -> top[u] -> top[v] -> ... -> base. Tops change as we go, so the
     # next node is always found before the present one is attached.
-    a = s.top[v]
-    in_u = s.top[u]
+    a = s[v, TOP]
+    in_u = s[u, TOP]
     after_u = a
     while a != base:  # from top[v] up
-        inner = s.top[s.mate_out[a]]
-        outer = s.top[s.link_out[inner]]
-        n_fresh = attach(s, a, b, inner, s.mate_in[a], s.mate_out[a], now, fresh, n_fresh)
+        inner = s[s[a, MATE_OUT], TOP]
+        outer = s[s[inner, LINK_OUT], TOP]
+        n_fresh = attach(s, d, a, b, inner, s[a, MATE_IN], s[a, MATE_OUT], now, fresh, n_fresh)
         n_fresh = attach(
-            s, inner, b, outer, s.link_in[inner], s.link_out[inner], now, fresh, n_fresh
+            s, d, inner, b, outer, s[inner, LINK_IN], s[inner, LINK_OUT], now, fresh, n_fresh
         )
         a = outer
     following = after_u
@@ -222,83 +222,83 @@ def shrink(s, u, v, now, seen, fresh):
     there = v
     a = in_u
     while a != base:  # from top[u] up, the edges reversed
-        inner = s.top[s.mate_out[a]]
-        outer = s.top[s.link_out[inner]]
-        mate_in = s.mate_in[a]
-        mate_out = s.mate_out[a]
-        n_fresh = attach(s, a, b, following, here, there, now, fresh, n_fresh)
-        n_fresh = attach(s, inner, b, a, mate_out, mate_in, now, fresh, n_fresh)
+        inner = s[s[a, MATE_OUT], TOP]
+        outer = s[s[inner, LINK_OUT], TOP]
+        mate_in = s[a, MATE_IN]
+        mate_out = s[a, MATE_OUT]
+        n_fresh = attach(s, d, a, b, following, here, there, now, fresh, n_fresh)
+        n_fresh = attach(s, d, inner, b, a, mate_out, mate_in, now, fresh, n_fresh)
         following = inner
-        here = s.link_out[inner]
-        there = s.link_in[inner]
+        here = s[inner, LINK_OUT]
+        there = s[inner, LINK_IN]
         a = outer
-    n_fresh = attach(s, base, b, following, here, there, now, fresh, n_fresh)
-    s.first[b] = base
-    s.parent[b] = -1
-    s.mate_in[b] = s.mate_in[base]
-    s.mate_out[b] = s.mate_out[base]
-    s.label[b] = OUTER
-    s.z[b] = 0.0
-    s.z_since[b] = now
+    n_fresh = attach(s, d, base, b, following, here, there, now, fresh, n_fresh)
+    s[b, FIRST] = base
+    s[b, PARENT] = -1
+    s[b, MATE_IN] = s[base, MATE_IN]
+    s[b, MATE_OUT] = s[base, MATE_OUT]
+    s[b, LABEL] = OUTER
+    d[b, Z] = 0.0
+    d[b, Z_SINCE] = now
     return n_fresh
 
 
 @kernel
-def open_inner(s, b, now, fresh, freed):
+def open_inner(s, d, b, now, fresh, freed):
     """Open an inner blossom of z = 0: part of its cycle stays in the tree, the others are free.
 
     Returns the numbers of vertices that became outer (in `fresh`) and free (in `freed`).
     """
-    update_prices(s, b, now)
-    link_out = s.link_out[b]
-    link_in = s.link_in[b]
+    update_prices(s, d, b, now)
+    link_out = s[b, LINK_OUT]
+    link_in = s[b, LINK_IN]
     exit_ = pair_children(s, b)
-    child = s.first[b]
+    child = s[b, FIRST]
     while True:
-        s.label[child] = FREE
-        s.z_since[child] = now
-        child = s.following[child]
-        if child == s.first[b]:
+        s[child, LABEL] = FREE
+        d[child, Z_SINCE] = now
+        child = s[child, FOLLOWING]
+        if child == s[b, FIRST]:
             break
     # From the child the tree enters to the child that is matched outside, the way on which
     # matched edges come first. The child after an unpaired stretch is paired with its follower.
     enter = child_around(s, link_in, b)
     a = enter
     while True:
-        s.label[a] = INNER
-        s.link_out[a] = link_out
-        s.link_in[a] = link_in
+        s[a, LABEL] = INNER
+        s[a, LINK_OUT] = link_out
+        s[a, LINK_IN] = link_in
         if a == exit_:
             break
-        forward = child_around(s, s.mate_out[a], b) == s.following[a]
+        forward = child_around(s, s[a, MATE_OUT], b) == s[a, FOLLOWING]
         if forward:
-            a = s.following[a]
-            s.label[a] = OUTER
-            link_out = s.here[a]
-            link_in = s.there[a]
-            a = s.following[a]
+            a = s[a, FOLLOWING]
+            s[a, LABEL] = OUTER
+            link_out = s[a, HERE]
+            link_in = s[a, THERE]
+            a = s[a, FOLLOWING]
         else:
-            partner = child_around(s, s.mate_out[a], b)
-            s.label[partner] = OUTER
+            partner = child_around(s, s[a, MATE_OUT], b)
+            s[partner, LABEL] = OUTER
             a = partner
-            before = s.following[a]
-            while s.following[before] != a:
-                before = s.following[before]
-            link_out = s.there[before]
-            link_in = s.here[before]
+            before = s[a, FOLLOWING]
+            while s[before, FOLLOWING] != a:
+                before = s[before, FOLLOWING]
+            link_out = s[before, THERE]
+            link_in = s[before, HERE]
             a = before
     n_fresh = 0
     n_freed = 0
-    child = s.first[b]
+    child = s[b, FIRST]
     while True:
-        s.parent[child] = -1
+        s[child, PARENT] = -1
         set_top(s, child, child)
-        if s.label[child] == OUTER:
-            n_fresh = list_leaves(s, child, now, fresh, n_fresh)
-        elif s.label[child] == FREE:
-            n_freed = list_leaves(s, child, now, freed, n_freed)
-        child = s.following[child]
-        if child == s.first[b]:
+        if s[child, LABEL] == OUTER:
+            n_fresh = list_leaves(s, d, child, now, fresh, n_fresh)
+        elif s[child, LABEL] == FREE:
+            n_freed = list_leaves(s, d, child, now, freed, n_freed)
+        child = s[child, FOLLOWING]
+        if child == s[b, FIRST]:
             break
     return n_fresh, n_freed
 
@@ -307,17 +307,17 @@ def open_inner(s, b, now, fresh, freed):
 def rematch(s, i, j):
     """Match outer vertex i with j and shift the matching along the path to the root."""
     while True:
-        a = s.top[i]
-        inner = s.mate_out[a]
-        s.mate_in[a] = i
-        s.mate_out[a] = j
+        a = s[i, TOP]
+        inner = s[a, MATE_OUT]
+        s[a, MATE_IN] = i
+        s[a, MATE_OUT] = j
         if inner < 0:
             return
-        inner = s.top[inner]
-        j = s.link_in[inner]
-        i = s.link_out[inner]
-        s.mate_in[inner] = j
-        s.mate_out[inner] = i
+        inner = s[inner, TOP]
+        j = s[inner, LINK_IN]
+        i = s[inner, LINK_OUT]
+        s[inner, MATE_IN] = j
+        s[inner, MATE_OUT] = i
 
 
 @kernel
@@ -327,13 +327,14 @@ def grow_heap(keys, items, needed):
         return keys, items
     more_keys = np.empty(2 * needed)
     more_items = np.empty(2 * needed, np.int64)
-    more_keys[: keys.shape[0]] = keys
-    more_items[: items.shape[0]] = items
+    for k in range(keys.shape[0]):
+        more_keys[k] = keys[k]
+        more_items[k] = items[k]
     return more_keys, more_items
 
 
 @kernel
-def search(s, root, brief, graph, may_skip, single, eps, scratch, keys, items):
+def search(s, d, root, brief, graph, may_skip, single, eps, scratch, keys, items):
     """Grow a tree from the exposed top node `root` until the matching can be enlarged.
 
     Returns the number of tree members, in `scratch`, if the tree is stuck (then its labels stay),
@@ -352,14 +353,14 @@ def search(s, root, brief, graph, may_skip, single, eps, scratch, keys, items):
     end_j = -1
     n_members = 1
     members[0] = root
-    s.label[root] = OUTER
-    s.z_since[root] = 0.0
-    n_fresh = list_leaves(s, root, 0.0, fresh, 0)
+    s[root, LABEL] = OUTER
+    d[root, Z_SINCE] = 0.0
+    n_fresh = list_leaves(s, d, root, 0.0, fresh, 0)
     found = False
     while True:
         for f in range(n_fresh):
             i = fresh[f]
-            y_i = s.y[i]  # outer since now
+            y_i = d[i, Y]  # outer since now
             if may_skip and now + y_i - single[i] < finish:
                 finish = max(now + y_i - single[i], now)
                 end_i = i
@@ -367,26 +368,26 @@ def search(s, root, brief, graph, may_skip, single, eps, scratch, keys, items):
             keys, items = grow_heap(keys, items, size + start[i + 1] - start[i])
             for p in range(start[i], start[i + 1]):
                 j = node[p]
-                b = s.top[j]
-                role = s.label[b]
-                if role == INNER or b == s.top[i]:
+                b = s[j, TOP]
+                role = s[b, LABEL]
+                if role == INNER or b == s[i, TOP]:
                     continue
                 if role == OUTER:
-                    at = now + 0.5 * (y_i + s.y[j] - (now - s.since[j]) - weight[p])
+                    at = now + 0.5 * (y_i + d[j, Y] - (now - d[j, SINCE]) - weight[p])
                     if at < finish:
                         size = push(keys, items, size, at, p)
                 else:
-                    at = now + y_i + s.y[j] - weight[p]
+                    at = now + y_i + d[j, Y] - weight[p]
                     if brief and at > eps:
                         stop = min(stop, max(0.5 * at, now))
                     if at >= finish:
                         continue
-                    if s.mate_out[b] < 0 or s.mate_out[b] == s.mate_in[b]:
+                    if s[b, MATE_OUT] < 0 or s[b, MATE_OUT] == s[b, MATE_IN]:
                         finish = max(at, now)
                         end_i = i
                         end_j = j
-                    elif at < s.best[b]:
-                        s.best[b] = at
+                    elif at < d[b, BEST]:
+                        d[b, BEST] = at
                         size = push(keys, items, size, at, p)
         n_fresh = 0
         if size == 0 or keys[0] >= min(finish, stop):
@@ -398,25 +399,25 @@ def search(s, root, brief, graph, may_skip, single, eps, scratch, keys, items):
         now = max(now, at)
         if item >= n_slots:  # the z of an inner blossom reaches 0
             b = item - n_slots
-            if s.first[b] < 0 or s.parent[b] >= 0 or s.label[b] != INNER:
+            if s[b, FIRST] < 0 or s[b, PARENT] >= 0 or s[b, LABEL] != INNER:
                 continue
-            late = now + 0.5 * (s.z[b] - 2.0 * (now - s.z_since[b]))
+            late = now + 0.5 * (d[b, Z] - 2.0 * (now - d[b, Z_SINCE]))
             if late > now + eps:
                 if late < finish:
                     size = push(keys, items, size, late, item)
                 continue
-            first = s.first[b]
-            n_fresh, n_freed = open_inner(s, b, now, fresh, freed)
+            first = s[b, FIRST]
+            n_fresh, n_freed = open_inner(s, d, b, now, fresh, freed)
             child = first
             while True:
-                s.best[child] = inf
-                if s.label[child] != FREE:
+                d[child, BEST] = inf
+                if s[child, LABEL] != FREE:
                     members[n_members] = child
                     n_members += 1
-                if s.label[child] == INNER and child >= n and now + 0.5 * s.z[child] < finish:
+                if s[child, LABEL] == INNER and child >= n and now + 0.5 * d[child, Z] < finish:
                     keys, items = grow_heap(keys, items, size + 1)
-                    size = push(keys, items, size, now + 0.5 * s.z[child], n_slots + child)
-                child = s.following[child]
+                    size = push(keys, items, size, now + 0.5 * d[child, Z], n_slots + child)
+                child = s[child, FOLLOWING]
                 if child == first:
                     break
             release(s, b)
@@ -425,119 +426,114 @@ def search(s, root, brief, graph, may_skip, single, eps, scratch, keys, items):
                 keys, items = grow_heap(keys, items, size + start[j + 1] - start[j])
                 for p in range(start[j], start[j + 1]):
                     i = node[p]
-                    if s.label[s.top[i]] == OUTER:
-                        at = now + max(price(s, i, now) + s.y[j] - weight[p], 0.0)
-                        if at < s.best[s.top[j]] and at < finish:
-                            s.best[s.top[j]] = at
+                    if s[s[i, TOP], LABEL] == OUTER:
+                        at = now + max(price(s, d, i, now) + d[j, Y] - weight[p], 0.0)
+                        if at < d[s[j, TOP], BEST] and at < finish:
+                            d[s[j, TOP], BEST] = at
                             size = push(keys, items, size, at, p)
             continue
         i = tail[item]
         j = node[item]
-        if s.label[s.top[i]] != OUTER:
+        if s[s[i, TOP], LABEL] != OUTER:
             i, j = j, i
-        b = s.top[j]
-        if s.label[s.top[i]] != OUTER or b == s.top[i] or s.label[b] == INNER:
+        b = s[j, TOP]
+        if s[s[i, TOP], LABEL] != OUTER or b == s[i, TOP] or s[b, LABEL] == INNER:
             continue
-        slack = price(s, i, now) + price(s, j, now) - weight[item]
-        if s.label[b] == OUTER:
+        slack = price(s, d, i, now) + price(s, d, j, now) - weight[item]
+        if s[b, LABEL] == OUTER:
             slack *= 0.5
         if slack > eps and now + slack > now:
             if now + slack < finish:
                 size = push(keys, items, size, now + slack, item)
             continue
-        if s.label[b] == OUTER:
-            n_fresh = shrink(s, i, j, now, seen, fresh)
-            members[n_members] = s.top[i]
+        if s[b, LABEL] == OUTER:
+            n_fresh = shrink(s, d, i, j, now, seen, fresh)
+            members[n_members] = s[i, TOP]
             n_members += 1
         else:
-            a = s.top[s.mate_out[b]]
-            s.label[b] = INNER
-            s.link_out[b] = i
-            s.link_in[b] = j
-            list_leaves(s, b, now, freed, 0)
-            s.z_since[b] = now
-            if b >= n and now + 0.5 * s.z[b] < finish:
+            a = s[s[b, MATE_OUT], TOP]
+            s[b, LABEL] = INNER
+            s[b, LINK_OUT] = i
+            s[b, LINK_IN] = j
+            list_leaves(s, d, b, now, freed, 0)
+            d[b, Z_SINCE] = now
+            if b >= n and now + 0.5 * d[b, Z] < finish:
                 keys, items = grow_heap(keys, items, size + 1)
-                size = push(keys, items, size, now + 0.5 * s.z[b], n_slots + b)
-            s.label[a] = OUTER
-            s.z_since[a] = now
-            n_fresh = list_leaves(s, a, now, fresh, 0)
+                size = push(keys, items, size, now + 0.5 * d[b, Z], n_slots + b)
+            s[a, LABEL] = OUTER
+            d[a, Z_SINCE] = now
+            n_fresh = list_leaves(s, d, a, now, fresh, 0)
             members[n_members] = b
             members[n_members + 1] = a
             n_members += 2
-    s.best[:] = inf
+    for b in range(2 * n):
+        d[b, BEST] = inf
     if not found and stop < inf:
-        finish_tree(s, members, n_members, stop)
-        clear_tree(s, members, n_members)
+        finish_tree(s, d, members, n_members, stop)
+        clear_tree(s, d, members, n_members)
         return 0
-    finish_tree(s, members, n_members, finish if found else now)
+    finish_tree(s, d, members, n_members, finish if found else now)
     if not found:
         return n_members
     if end_i == end_j:
-        s.y[end_i] = single[end_i]
+        d[end_i, Y] = single[end_i]
     else:
-        b = s.top[end_j]
-        s.mate_in[b] = end_j
-        s.mate_out[b] = end_i
+        b = s[end_j, TOP]
+        s[b, MATE_IN] = end_j
+        s[b, MATE_OUT] = end_i
     rematch(s, end_i, end_j)
-    clear_tree(s, members, n_members)
+    clear_tree(s, d, members, n_members)
     return 0
 
 
 @kernel
-def clear_tree(s, members, n_members):
+def clear_tree(s, d, members, n_members):
     """Remove the labels of the tree, and dissolve blossoms of z = 0."""
     n = s.shape[0] // 2
     for q in range(n_members):
-        s.label[members[q]] = FREE
+        s[members[q], LABEL] = FREE
     for q in range(n_members):
         b = members[q]
-        if b >= n and s.first[b] >= 0 and s.parent[b] < 0 and s.z[b] <= 0.0:
+        if b >= n and s[b, FIRST] >= 0 and s[b, PARENT] < 0 and d[b, Z] <= 0.0:
             dissolve(s, b)
 
 
 @kernel
-def finish_tree(s, members, n_members, now):
+def finish_tree(s, d, members, n_members, now):
     """Set all prices in the tree to those at time `now`."""
     n = s.shape[0] // 2
     for q in range(n_members):
         b = members[q]
-        if s.parent[b] < 0 and s.label[b] != FREE and (b < n or s.first[b] >= 0):
-            update_prices(s, b, now)
+        if s[b, PARENT] < 0 and s[b, LABEL] != FREE and (b < n or s[b, FIRST] >= 0):
+            update_prices(s, d, b, now)
 
 
 def without_blossoms(y, mate):
     """The initial state without blossoms: prices y, under which the matched edges are tight."""
     n = y.shape[0]
-    nodes = np.zeros(2 * n, NODE)
-    for name in NODE.names:
-        if NODE[name] == np.int64 and name != "label":
-            nodes[name] = -1
-    vertices = nodes[:n]
-    vertices["y"] = y
-    vertices["mate_out"] = mate
-    for name in ("top", "mate_in", "first_leaf", "last_leaf"):
-        vertices[name] = np.arange(n)
-    nodes["best"] = inf
-    nodes["following"][n:] = np.arange(n + 1, 2 * n + 1)
-    nodes["unused"][0] = n
-    return nodes
+    s, d = np.full((2 * n, 15), -1), np.zeros((2 * n, 5))
+    s[:, LABEL] = FREE
+    d[:n, Y] = y
+    s[:n, MATE_OUT] = mate
+    for field in (TOP, MATE_IN, FIRST_LEAF, LAST_LEAF):
+        s[:n, field] = np.arange(n)
+    d[:, BEST] = inf
+    s[n:, FOLLOWING] = np.arange(n + 1, 2 * n + 1)
+    s[0, UNUSED] = n
+    return s, d
 
 
 @kernel
-def match_exactly(start, node, weight, may_skip, single, s, outer, inner):
+def match_exactly(start, node, tail, weight, may_skip, single, s, d, outer, inner):
     """Cover every exposed vertex by an optimal matching; returns the number of stuck trees.
 
     `outer` and `inner` mark the vertices of stuck trees with the number of the tree (from 1); the
     blossoms of a stuck tree stay shrunk and labelled, so that later trees leave them out.
     """
     n = s.shape[0] // 2
-    tail = np.empty(node.shape[0], np.int64)
-    for i in range(n):
-        tail[start[i] : start[i + 1]] = i
     eps = 0.0
     for i in range(n):
-        eps = max(eps, abs(s.y[i]))
+        eps = max(eps, abs(d[i, Y]))
     eps *= 1e-15
     graph = (start, node, tail, weight)
     fresh = np.empty(n, np.int64)
@@ -550,21 +546,21 @@ def match_exactly(start, node, weight, may_skip, single, s, outer, inner):
     failed = 0
     for step in range(2 * n):  # all trees briefly, then one after the other to the end
         vertex = step % n
-        root = s.top[vertex]
-        if s.mate_out[root] != -1 or outer[vertex] > 0:
+        root = s[vertex, TOP]
+        if s[root, MATE_OUT] != -1 or outer[vertex] > 0:
             continue
         brief = step < n
-        count = search(s, root, brief, graph, may_skip, single, eps, scratch, keys, items)
+        count = search(s, d, root, brief, graph, may_skip, single, eps, scratch, keys, items)
         if count == 0:
             continue
         failed += 1
         for q in range(count):
             b = members[q]
-            if s.parent[b] >= 0 or s.label[b] == FREE or (b >= n and s.first[b] < 0):
+            if s[b, PARENT] >= 0 or s[b, LABEL] == FREE or (b >= n and s[b, FIRST] < 0):
                 continue
-            size = list_leaves(s, b, 0.0, fresh, 0)
+            size = list_leaves(s, d, b, 0.0, fresh, 0)
             for k in range(size):
-                if s.label[b] == OUTER:
+                if s[b, LABEL] == OUTER:
                     outer[fresh[k]] = failed
                 else:
                     inner[fresh[k]] = failed
@@ -578,56 +574,56 @@ def unfold(s, mate):
     stack = np.empty(2 * n, np.int64)
     size = 0
     for b in range(2 * n):
-        if s.parent[b] < 0 and (b < n or s.first[b] >= 0):
+        if s[b, PARENT] < 0 and (b < n or s[b, FIRST] >= 0):
             stack[size] = b
             size += 1
     while size > 0:
         size -= 1
         b = stack[size]
         if b < n:
-            mate[b] = s.mate_out[b]
+            mate[b] = s[b, MATE_OUT]
             continue
         pair_children(s, b)
-        child = s.first[b]
+        child = s[b, FIRST]
         while True:
             stack[size] = child
             size += 1
-            child = s.following[child]
-            if child == s.first[b]:
+            child = s[child, FOLLOWING]
+            if child == s[b, FIRST]:
                 break
 
 
 @kernel
-def nested_prices(s, around):
+def nested_prices(s, d, around):
     """around[b]: the sum of z of blossom b and of all those around it."""
     n = s.shape[0] // 2
     around[:] = 0.0
     for b in range(n, 2 * n):
-        if s.first[b] < 0:
+        if s[b, FIRST] < 0:
             continue
         a = b
         while a >= 0:
-            around[b] += s.z[a]
-            a = s.parent[a]
+            around[b] += d[a, Z]
+            a = s[a, PARENT]
 
 
 @kernel
 def share_prices(s, i, around, shared):
     """shared[j]: the sum of z of the blossoms around both i and j, for all j in i's top node."""
     inside = i
-    b = s.parent[i]
+    b = s[i, PARENT]
     while b >= 0:
-        child = s.following[inside]
+        child = s[inside, FOLLOWING]
         while child != inside:
-            v = s.first_leaf[child]
+            v = s[child, FIRST_LEAF]
             while True:
                 shared[v] = around[b]
-                if v == s.last_leaf[child]:
+                if v == s[child, LAST_LEAF]:
                     break
-                v = s.next_leaf[v]
-            child = s.following[child]
+                v = s[v, NEXT_LEAF]
+            child = s[child, FOLLOWING]
         inside = b
-        b = s.parent[b]
+        b = s[b, PARENT]
 
 
 @kernel

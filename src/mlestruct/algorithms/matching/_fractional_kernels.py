@@ -143,7 +143,9 @@ def neighbours(n, ptr, col, scores, chosen):
         start[col[chosen[q]] + 1] += 1
     for i in range(n):
         start[i + 1] += start[i]
-    fill = start[:n].copy()
+    fill = np.empty(n, np.int64)
+    for i in range(n):
+        fill[i] = start[i]
     node = np.empty(start[n], np.int64)
     weight = np.empty(start[n])
     for q in range(chosen.shape[0]):
@@ -374,15 +376,17 @@ def augment(start, node, weight, may_skip, single, y, mate, cycle, outer, inner)
     label = np.zeros(n, np.int8)  # 1 outer, 2 inner
     time = np.empty(n)  # when the node joined the tree
     parent = np.empty(n, np.int64)  # of an inner node: the outer node that reached it
-    distance = np.full(n, inf)
+    distance = np.empty(n)
     reached = np.empty(n, np.int64)
     members = np.empty(n + 1, np.int64)
     on_path = np.zeros(n, np.bool_)
     keys = np.empty(start[n] + 1)
     items = np.empty(start[n] + 1, np.int64)
     failed = 0
-    outer[:] = 0
-    inner[:] = 0
+    for i in range(n):
+        distance[i] = inf
+        outer[i] = 0
+        inner[i] = 0
     for root in range(n):
         if mate[root] != EXPOSED:
             continue
@@ -478,5 +482,11 @@ def augment(start, node, weight, may_skip, single, y, mate, cycle, outer, inner)
 def find_edges(ptr, col, low, high, out):
     """Where the edges low-high are stored, by bisection in the row of the smaller end."""
     for k in range(low.shape[0]):
-        start = ptr[low[k]]
-        out[k] = start + np.searchsorted(col[start : ptr[low[k] + 1]], high[k])
+        first, last = ptr[low[k]], ptr[low[k] + 1]
+        while first < last:
+            middle = (first + last) // 2
+            if col[middle] < high[k]:
+                first = middle + 1
+            else:
+                last = middle
+        out[k] = first

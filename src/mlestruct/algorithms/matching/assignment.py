@@ -86,7 +86,8 @@ def assign_edges(
     choice = np.empty(n, np.int64)
     col_to_row = np.empty(n_cols, np.int64)
     skip = np.zeros(0) if row_single is None else -row_single
-    assign_sparse(ptr, col, cost, row_single is not None, skip, v, choice, col_to_row)
+    row = np.repeat(np.arange(n), np.diff(ptr))
+    assign_sparse(ptr, row, col, cost, row_single is not None, skip, v, choice, col_to_row)
     if (choice == -2).any():
         raise RuntimeError(f"row {int(np.argmax(choice == -2))} cannot be assigned")
     prices = -v if col_single is None else col_single - v

@@ -99,30 +99,34 @@ def _repair(
     outer, inner = np.empty(n, np.int64), np.empty(n, np.int64)
     mate = np.empty(n, np.int64)
     while True:
-        state = kernels.without_blossoms(cover.prices, begin)
+        s, d = kernels.without_blossoms(cover.prices, begin)
         start, node, weight = sparse.neighbours()
-        failed = kernels.match_exactly(start, node, weight, may_skip, skip, state, outer, inner)
+        tail = np.repeat(np.arange(n), np.diff(start))
+        failed = kernels.match_exactly(
+            start, node, tail, weight, may_skip, skip, s, d, outer, inner
+        )
+        y, top = d[:n, kernels.Y].copy(), s[:n, kernels.TOP].copy()
         if failed:
-            if not sparse.add_escapes(
-                state["y"][:n].copy(), outer > 0, inner > 0, state["top"][:n].copy()
-            ):
+            if not sparse.add_escapes(y, outer > 0, inner > 0, top):
                 raise _infeasible(n, ptr, col, np.flatnonzero(inner == 1))
-        elif not _add_violated(sparse, state):
-            kernels.unfold(state, mate)
+        elif not _add_violated(sparse, s, d, y, top):
+            kernels.unfold(s, mate)
             return mate
 
 
-def _add_violated(sparse: Candidates, state: NDArray[np.void]) -> bool:
-    """Add the edges that the prices of nodes and blossoms violate; False if there are none."""
+def _add_violated(sparse: Candidates, s: Ints, d: Floats, y: Floats, top: Ints) -> bool:
+    """Add the edges that the prices of nodes and blossoms violate; False if there are none.
+
+    `s` and `d` are the state of the kernels, y and top the prices and top nodes of the vertices.
+    """
     if sparse.complete:
         return False
     n = sparse.n
     around = np.empty(2 * n)
-    kernels.nested_prices(state, around)
-    y, top = state["y"][:n].copy(), state["top"][:n].copy()
+    kernels.nested_prices(s, d, around)
     items = np.empty((n, ADDED), np.int64)
     limit = sparse.limit(y)
-    kernels.violated(sparse.ptr, sparse.col, sparse.scores, state, y, top, around, limit, items)
+    kernels.violated(sparse.ptr, sparse.col, sparse.scores, s, y, top, around, limit, items)
     return sparse.add(items)
 
 
