@@ -44,6 +44,8 @@ class Oracle:
     def has_messages(self) -> bool:
         """Whether the entropy is that of the nodes' rho, all positive, as messages assume."""
         rows = self.rows
+        if _is_square_bethe(rows):
+            return True
         row_rho = np.repeat(rows.row_rho, np.diff(rows.ptr))
         edge = rows.col < rows.rho_cols.shape[0]
         free = rows.rho_cols > 0
@@ -129,7 +131,7 @@ def _one(
 ) -> Solution:
     """One part: belief propagation, then Newton if that stalls.
 
-    Small complete graphs go to Newton at once where it needs few steps: from a warm start, with
+    Small dense graphs go to Newton at once where it needs few steps: from a warm start, with
     scores of 0, of which the interior point is the solution, and at small rho, where messages
     converge more slowly. So do problems of moderate size at which messages stalled before.
     """
@@ -138,9 +140,8 @@ def _one(
     square = part.is_complete and _is_square_bethe(rows)
     stalled = warm is not None and warm.stalled
     quick = warm is not None or not w.any() or rows.c.max(initial=0.0) < 0.5
-    if (stalled and w_cols.shape[0] <= PART_ROWS) or (
-        small and quick and part.is_complete and not square
-    ):
+    dense = 2 * w.shape[0] > (rows.ptr.shape[0] - 1) * w_cols.shape[0]
+    if (stalled and w_cols.shape[0] <= PART_ROWS) or (small and quick and dense and not square):
         found = newton.solve(rows, w, w_cols, start(), warm, tol)
         found.stalled = stalled
         return found

@@ -46,8 +46,9 @@ def split(rows: RowProblem, smallest: int) -> list[Part]:
     """Connected components as parts; components of fewer rows than `smallest` share parts."""
     n, m = rows.ptr.shape[0] - 1, rows.rho_cols.shape[0]
     pairs = rows.col < m
-    if np.count_nonzero(pairs) == n * m:
-        return [Part(rows, True, np.arange(rows.col.size), np.arange(m))]
+    complete = np.count_nonzero(pairs) == n * m
+    if complete or n < smallest:
+        return [Part(rows, complete, np.arange(rows.col.size), np.arange(m))]
     counts = np.diff(rows.ptr)
     row = np.repeat(np.arange(n), counts)
     ends = row[pairs], rows.col[pairs] + n
