@@ -39,7 +39,8 @@ def linear_programme(n, tail, head, scores, single):
 def check(n, tail, head, scores, single, found):
     """A vertex of the polytope, and prices that prove it optimal."""
     nx = pytest.importorskip("networkx")
-    scale = max(np.abs(scores).max(initial=0.0), 1e-300)
+    sizes = scores if single is None else np.concatenate([scores, single])
+    scale = max(np.abs(sizes).max(initial=0.0), 1e-300)
     total = np.zeros(n)
     np.add.at(total, tail[found.edges], found.values)
     np.add.at(total, head[found.edges], found.values)

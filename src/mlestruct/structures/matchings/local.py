@@ -167,9 +167,11 @@ class LocalMatching(MatchingSpace):
         assert core is not None
         counts = np.diff(core.rows.ptr)
         start = np.repeat(1.0 / np.maximum(counts, 1), counts), np.where(core.free, 0.5, 1.0)
-        found = core.oracle(
-            core.entries(scores), core.columns(scores), lambda: start, warm, 2.0 * tol, self.n_jobs
-        )
+        w, w_cols = core.entries(scores), core.columns(scores)
+        if self._passes_messages:
+            found = core.oracle(w, w_cols, lambda: start, warm, 2.0 * tol, self.n_jobs)
+        else:
+            found = newton.solve(core.rows, w, w_cols, start, warm, 2.0 * tol)
         tau, value = self._folded(core, found.t, found.z), 0.5 * found.value
         if not np.isfinite(value):
             best = self.decode(scores)
