@@ -28,7 +28,7 @@ if sys.platform != "win32":
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-USUAL_SECONDS = "3 to 45"  # of compiling for one estimator, as benchmarks.first_use prints them
+USUAL_SECONDS = "3 to 20"  # of compiling for one estimator, as benchmarks.first_use prints them
 
 
 def kernel(function: Function) -> Function:
