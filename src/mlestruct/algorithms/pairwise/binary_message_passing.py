@@ -7,41 +7,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..edge_lists import half_edges
 from . import _binary_message_passing_kernels as kernels
-from .graph_message_passing import numbering
+from .graph_message_passing import NumberedGraph
 from .schedule import first_sweeps, only_rounding_left, sweeps_needed
 
 Floats = NDArray[np.float64]
 Messages = tuple[Floats, Floats]
 
 
-class BinaryOracle:
-    """Message passing over one graph and one rho.
-
-    Parameters
-    ----------
-    n_nodes : int
-    tail, head : integer arrays of shape (n_edges,)
-    reweighting : object with rho, counting, into_tail, into_head, as `structures.rho.Reweighting`
-    is_forest : bool
-        If True, one sweep from the leaves of the trees and back is exact.
-    """
+class BinaryOracle(NumberedGraph):
+    """Message passing with two states."""
 
     def __init__(self, n_nodes: int, tail: Any, head: Any, reweighting: Any, is_forest: bool):
-        self.is_forest = is_forest
-        self.given = numbering(n_nodes, tail, head, is_forest)
-        place, edges = self.given.node_place, self.given.edges
-        self.tail, self.head = place[tail][edges], place[head][edges]
-        self.rho, self.counting = reweighting.rho[edges], reweighting.counting[self.given.nodes]
-        self.has_bound = reweighting.into_tail is not None
+        super().__init__(n_nodes, tail, head, reweighting, is_forest)
+        edges, half = self.given.edges, self.half
         if self.has_bound:
             into = np.concatenate([reweighting.into_tail[edges], reweighting.into_head[edges]])
         else:
             into = 0.5 * np.concatenate([self.rho, self.rho])
-        self.ptr, half = half_edges(n_nodes, self.tail, self.head)
         n_edges = self.rho.shape[0]
-        self.edge = half % max(n_edges, 1)
         self.slot = np.argsort(half)  # of the half-edge at the tail of every edge, then at the head
         self.mate = self.slot[(half + n_edges) % max(2 * n_edges, 1)]
         self.node = np.concatenate([self.head, self.tail])[half]

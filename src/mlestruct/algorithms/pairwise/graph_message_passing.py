@@ -36,8 +36,8 @@ class Answer:
     sweeps: int
 
 
-class ReweightedOracle:
-    """Message passing over one graph and one rho.
+class NumberedGraph:
+    """One graph and one rho, numbered in the order of message passing.
 
     Parameters
     ----------
@@ -54,12 +54,19 @@ class ReweightedOracle:
         place, edges = self.given.node_place, self.given.edges
         self.tail, self.head = place[tail][edges], place[head][edges]
         self.rho, self.counting = reweighting.rho[edges], reweighting.counting[self.given.nodes]
-        nothing = np.zeros(self.rho.shape[0])
         self.has_bound = reweighting.into_tail is not None
+        self.ptr, self.half = half_edges(n_nodes, self.tail, self.head)
+        self.edge = self.half % max(self.tail.shape[0], 1)
+
+
+class ReweightedOracle(NumberedGraph):
+    """Message passing with any number of states."""
+
+    def __init__(self, n_nodes: int, tail: Any, head: Any, reweighting: Any, is_forest: bool):
+        super().__init__(n_nodes, tail, head, reweighting, is_forest)
+        edges, nothing = self.given.edges, np.zeros(self.rho.shape[0])
         self.into_tail = reweighting.into_tail[edges] if self.has_bound else nothing
         self.into_head = reweighting.into_head[edges] if self.has_bound else nothing
-        self.ptr, half = half_edges(n_nodes, self.tail, self.head)
-        self.edge = half % max(self.tail.shape[0], 1)
 
     def __call__(
         self,
