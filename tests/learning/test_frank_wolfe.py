@@ -56,8 +56,8 @@ def test_averaging_returns_the_weighted_mean_of_the_iterates(n_iter):
         FrankWolfe(averaging=True),
         Stopping(tol=0.0, max_iter=n_iter, callback=lambda p: seen.append(p.theta.copy())),
     )
-    weights = np.arange(1.0, len(seen) + 1)  # theta_bar <- k/(k+2) theta_bar + 2/(k+2) theta
-    np.testing.assert_allclose(result.theta, weights @ seen / weights.sum(), rtol=1e-10)
+    weights = np.arange(1.0, n_iter + 1)  # theta_bar <- k/(k+2) theta_bar + 2/(k+2) theta
+    np.testing.assert_allclose(result.theta, weights @ seen[1:] / weights.sum(), rtol=1e-10)
 
 
 @pytest.mark.parametrize("solver", [FrankWolfe(averaging=True), BlockFrankWolfe(averaging=True)])

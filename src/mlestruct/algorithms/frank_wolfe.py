@@ -10,22 +10,23 @@ the learning solvers.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Step = Literal["capped", "line_search", "fixed"]
 
 MAX_STEP = 1.0 - 1e-9  # a vertex has an infinite entropy gradient
 RTOL = 0.05  # a line search stops when the slope has fallen to this fraction of its start
-SHORT_STEPS = 50  # first steps, no longer than 1 / (step + 1): see `frank_wolfe_marginals`
+SHORT_STEPS = 50  # first ones of step="capped", no longer than 1/(t+1)
 ROUNDING = 1e-9  # of all terms, by which a decoder's vertex may score less than the current point
 
 
 class SteppingEntropy(Protocol):
-    """An entropy and its exact line search along Frank-Wolfe directions."""
+    """An entropy and its line search along Frank-Wolfe directions."""
 
     def __call__(self, tau: Floats) -> float:
         """H(tau)."""
@@ -37,7 +38,10 @@ class SteppingEntropy(Protocol):
         self, tau: Floats, vertex: Any, sums: Any, linear: float, quadratic: float,
         guess: float, max_step: float, rtol: float,
     ) -> float:  # fmt: skip
-        """Step eta towards `vertex` minimising linear * eta + quadratic * eta^2 / 2 - H."""
+        """Step eta towards `vertex` minimising linear * eta + quadratic * eta^2 / 2 - H.
+
+        The slope there is at most `rtol` times that at 0.
+        """
 
     def move(self, tau: Floats, vertex: Any, eta: float) -> None:
         """tau <- (1 - eta) tau + eta vertex, in place."""
@@ -68,12 +72,9 @@ def frank_wolfe_marginals(
     max_iter: int,
     callback: Callable[[int, Floats], Any] | None = None,
     blended: bool = False,
+    step: Step = "capped",
 ) -> tuple[Floats, float, float, int]:
     """(tau, value, upper bound of log Z_rho, MAP calls) from an interior point of the polytope.
-
-    The first steps are no longer than 1 / (step + 1), so that the weight of the start falls
-    slowly: at rho near 1 a line search may go all the way to the first vertex, where all other
-    coordinates have no mass and have to be found again, one by one.
 
     Parameters
     ----------
@@ -82,6 +83,11 @@ def frank_wolfe_marginals(
     blended : move weight between the vertices found so far before asking for a new one (blended
         pairwise Frank-Wolfe; Tsuji, Tanaka and Pokutta 2022): fewer MAP calls, more work in
         between. Plain Frank-Wolfe takes weight off a vertex only by shrinking all of tau.
+    step : length of step t = 1, 2, ... towards a new vertex: "fixed" at 2/(t+2), by
+        "line_search", or "capped": the line search's, but in the first steps at most 1/(t+1), so
+        that the weight of the start falls slowly. At rho near 1 a line search may go all the
+        way to the first vertex, where all other coordinates have no mass and have to be found
+        again, one by one.
     """
     # Compiled line searches suppose that no entry is exactly 0; a mixture may take all weight off.
     entropy = PlainEntropy(space) if blended else space.stepping_entropy
@@ -104,15 +110,19 @@ def frank_wolfe_marginals(
         if upper - value <= tol or stop:
             return tau, value, upper, calls
         gain = vertex.dot(scores) - float(scores @ tau)
-        eta = entropy.line_search(tau, vertex, sums, -gain, 0.0, guess, MAX_STEP, RTOL)
+        if step == "fixed":
+            eta = 2.0 / (calls + 2.0)
+        else:
+            eta = entropy.line_search(tau, vertex, sums, -gain, 0.0, guess, MAX_STEP, RTOL)
         if eta <= 0.0:
             return tau, value, upper, calls
-        step = min(eta, 1.0 / (calls + 1.0)) if calls <= SHORT_STEPS else eta
+        guess = max(eta, 1e-6)
+        if step == "capped" and calls <= SHORT_STEPS:
+            eta = min(eta, 1.0 / (calls + 1.0))
         if mixture is None:
-            entropy.move(tau, vertex, step)
-            guess = max(eta, 1e-6)
+            entropy.move(tau, vertex, eta)
             continue
-        mixture.add(vertex, step)
+        mixture.add(vertex, eta)
         for _ in range(20 if calls >= enough else 0):
             if not mixture.move(space, scores, max(0.5 * gap, 0.25 * tol)):
                 break

@@ -16,13 +16,13 @@ import inspect
 import warnings
 from collections.abc import Callable
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from ..algorithms.frank_wolfe import checked_start, frank_wolfe_marginals
+from ..algorithms.frank_wolfe import Step, checked_start, frank_wolfe_marginals
 from ..exceptions import InfeasibleError, MissingCapability
 from ..structures.contract import Structure, StructureLike
 from .perturb_and_map import perturb_and_map
@@ -69,8 +69,10 @@ def marginals(
     method : "auto", "oracle", "fw", "bp", "perturb" or "exact"
     tol : the gap of the log-partition function to reach ("bp": the last change of a belief)
     options : of the method.
-        "fw": max_iter=10_000, variant="blended" (few MAP calls) or "plain" (the paper's, cheap
-        steps), callback(calls, tau).
+        "fw": max_iter=10_000, variant="blended" (few MAP calls) or "plain" (cheap steps, the
+        paper's with step="fixed" or "line_search"), callback(calls, tau),
+        step="capped" (by a line search, the first fifty at most 1/(t+1)), "line_search" (never
+        capped) or "fixed" (2/(t+2)).
         "bp": damping=0.0, max_sweeps=5000.
         "perturb": n_samples=1000, random_state=None, callback(calls, tau), lower=False.
 
@@ -175,11 +177,13 @@ def _frank_wolfe(
     max_iter: int = 10_000,
     callback: Callback | None = None,
     variant: str = "blended",
+    step: Step = "capped",
 ) -> Answer:
     query.require_finite("method='fw'")
     max_iter = check_count(max_iter, "max_iter")
-    if variant not in VARIANTS:
-        raise ValueError(f"variant: expected one of {list(VARIANTS)}, got {variant!r}")
+    for name, given, allowed in (("variant", variant, VARIANTS), ("step", step, get_args(Step))):
+        if given not in allowed:
+            raise ValueError(f"{name}: expected one of {list(allowed)}, got {given!r}")
     structure, scores = query.structure.approximate, query.scores
     stopped = []
 
@@ -191,7 +195,7 @@ def _frank_wolfe(
 
     tau, value, upper, calls = frank_wolfe_marginals(
         structure, scores, checked_start(structure), tol, max_iter,
-        watch if callback else None, blended=variant == "blended",
+        watch if callback else None, variant == "blended", step,
     )  # fmt: skip
     gap = max(upper - value, 0.0)
     report = {"frank_wolfe_gap": gap}

@@ -1,6 +1,7 @@
 """Block-coordinate descent on the dual: one oracle call, one block, one step at a time.
 
-`BlockFrankWolfe` is the paper's algorithm: a block's tau moves towards the MAP vertex.
+`BlockFrankWolfe` moves a block's tau towards the MAP vertex; `BlockFrankWolfe.paper()` is the
+block-coordinate algorithm of the paper as printed.
 `BlockMarginals` moves it towards the marginals at the current theta instead.
 """
 
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from ..structures.contract import Marginals, Vertex
 from .certificate import NEAR, certify, certify_theta
 from .frank_wolfe import WeightedAverage, check_option
 from .linear_step import LinearStep, WorkingSet, linear_step
-from .problem import Block, DualProblem, DualState, start
+from .problem import Block, DualProblem, DualState, Start, start
 from .result import Monitor, Result, Stopping, run
 
 Floats = NDArray[np.float64]
@@ -37,6 +38,8 @@ class BlockCoordinateDescent(ABC):
     sampling: Sampling
     averaging: bool = False
     working_set: int = 0
+    start: Start = "near"
+    return_last: bool = False
     first_guess = 0.05  # of a block's step length; later ones are its last one, within limits
     shortest_guess, longest_guess = 1e-6, 1.0
     tracks_entropies = False  # whether steps need each block's entropy between certificates
@@ -44,6 +47,7 @@ class BlockCoordinateDescent(ABC):
 
     def check(self, problem: DualProblem) -> None:
         """Needs nothing beyond the block contract."""
+        check_option("start", self.start, ("near", "uniform"))
         check_option("sampling", self.sampling, ("permuted", "uniform", "gap"))
 
     @abstractmethod
@@ -79,12 +83,13 @@ class BlockCoordinateDescent(ABC):
 
         A step changes theta, so steps run one after the other and `n_jobs` has no effect. The
         oracle's answers for a certificate are the targets of the pass that follows, which makes no
-        calls: each block is still where the certificate found it, and the line search is exact.
+        calls: each block is still where the certificate found it, and a line search along the
+        direction decreases L at the current theta.
         """
         self.check(problem)
         rng = random_state if random_state is not None else np.random.default_rng()
         monitor = Monitor(stopping, self.name)
-        state = start(problem, warm)
+        state = start(problem, warm, self.start)
         average = WeightedAverage(problem.n_features)
         n_blocks = len(problem.blocks)
         known: list[Any] = [None] * n_blocks  # of each block's oracle: prices, or its state
@@ -138,6 +143,8 @@ class BlockCoordinateDescent(ABC):
         result = run(problem, monitor, loop, lambda: problem.theta(state.r))
         if self.averaging and monitor.iterations:
             result.use(average.value, certify_theta(problem, state, known, average.value))
+        elif self.return_last and monitor.latest is not None:
+            result.use(*monitor.latest)
         result.state = state
         return result
 
@@ -184,11 +191,12 @@ def advance(r: Floats, here: Floats, there: Floats, eta: float, weight: float) -
 
 @dataclass(frozen=True)
 class BlockFrankWolfe(BlockCoordinateDescent):
-    """The paper's block-coordinate algorithm.
+    """Block-coordinate Frank-Wolfe; `BlockFrankWolfe.paper()` is Algorithm 1 of the paper.
 
     Parameters
     ----------
-    step : "line_search", or "fixed" for 2M/(2M+t) starting at t = 1
+    step : "line_search" until the slope has fallen to 5 % (`RTOL`), or "fixed" for 2M/(2M+t),
+        t = 1, 2, ...
     sampling : "permuted" passes, "uniform" with replacement, or "gap": proportional to the
         blocks' last known Frank-Wolfe gaps
     averaging : return the weighted average of the iterates' theta, which has a certificate only
@@ -196,19 +204,43 @@ class BlockFrankWolfe(BlockCoordinateDescent):
     working_set : vertices kept per block. A step goes to the best of them, without a MAP call,
         where its gap is at least a quarter of the one that the decoder has found last (Osokin et
         al. 2016). For expensive decoders, and for few blocks that are far from the optimum.
+    start : "near" the observed outputs, at the best of a few mixtures with the interior point, or
+        "uniform": the interior point itself, as in the paper
+    return_last : return theta(tau) of the last iterate, as in the paper, instead of the one that
+        has the best proven bound
+    reuse_vertices : with line searches, step to the vertices of a certificate in the next pass
     """
 
     step: Literal["line_search", "fixed"] = "line_search"
     sampling: Sampling = "permuted"
     averaging: bool = False
     working_set: int = 0
+    start: Start = "near"
+    return_last: bool = False
+    reuse_vertices: bool = True
 
     name = "bcfw"
+
+    @classmethod
+    def paper(cls, *, line_search: bool = False, averaging: bool = False) -> Self:
+        """Algorithm 1 of the paper, block version: uniform start, blocks drawn uniformly.
+
+        Steps of 2M/(2M+t) or a line search, each to the MAP vertex at the current theta.
+        Certificates, which cost a pass of MAP calls each, do not change the iterates.
+        """
+        return cls(
+            step="line_search" if line_search else "fixed",
+            sampling="uniform",
+            averaging=averaging,
+            start="uniform",
+            return_last=True,
+            reuse_vertices=False,
+        )
 
     @property
     def reuses_targets(self) -> bool:  # type: ignore[override]
         """Steps of fixed length need vertices at the current theta."""
-        return self.step == "line_search"
+        return self.reuse_vertices and self.step == "line_search"
 
     def check(self, problem: DualProblem) -> None:
         super().check(problem)
@@ -330,7 +362,7 @@ def block_step(
     quadratic: float,
     guess: float,
 ) -> float:
-    """Exact line search: the step towards a vertex that minimises L.
+    """The step towards a vertex that minimises L, up to RTOL of the slope at 0.
 
     With a = G'(s - tau) and r = sum w G'(y - tau) the quadratic part of L(tau + eta (s - tau)) is
     known from two inner products, `linear` and `quadratic`, already divided by alpha; only the

@@ -1,19 +1,20 @@
 """Batch Frank-Wolfe on the dual: one MAP call per block, then one common step.
 
-The weighted averaging of iterates is here, too.
+What the block-coordinate version has in common with it is here, too: which theta is returned, and
+the weighted averaging of iterates.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..algorithms.frank_wolfe import MAX_STEP, minimise_by_slope
 from .certificate import NEAR, certify, certify_theta
-from .problem import DualProblem, DualState, start
+from .problem import DualProblem, DualState, Start, start
 from .result import Monitor, Result, Stopping, run
 
 Floats = NDArray[np.float64]
@@ -21,23 +22,41 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class FrankWolfe:
-    """The paper's batch algorithm.
+    """Frank-Wolfe over all blocks at once; `FrankWolfe.paper()` is Algorithm 1 of the paper.
 
     Parameters
     ----------
-    step : "line_search", or "fixed" for 2/(t+2) starting at t = 1
+    step : "line_search" until the slope has fallen to 5 % (`RTOL`), or "fixed" for 2/(t+2),
+        t = 1, 2, ...
+    start : "near" the observed outputs, at the best of a few mixtures with the interior point, or
+        "uniform": the interior point itself, as in the paper
+    return_last : return theta(tau) of the last iterate, as in the paper, instead of the one that
+        has the best proven bound
     averaging : return the weighted average of the iterates' theta, which has a certificate only
         where the structure has a `price_bound`
     """
 
     step: Literal["line_search", "fixed"] = "line_search"
     averaging: bool = False
+    start: Start = "near"
+    return_last: bool = False
 
     name = "fw"
+
+    @classmethod
+    def paper(cls, *, line_search: bool = False, averaging: bool = False) -> Self:
+        """Algorithm 1 of the paper, batch: uniform start, steps 2/(t+2) or a line search."""
+        return cls(
+            step="line_search" if line_search else "fixed",
+            averaging=averaging,
+            start="uniform",
+            return_last=True,
+        )
 
     def check(self, problem: DualProblem) -> None:
         """Needs nothing beyond the block contract."""
         check_option("step", self.step, ("line_search", "fixed"))
+        check_option("start", self.start, ("near", "uniform"))
 
     def solve(
         self,
@@ -51,8 +70,9 @@ class FrankWolfe:
 
         MAP calls run one after the other; `n_jobs` has no effect.
         """
+        self.check(problem)
         monitor = Monitor(stopping, self.name)
-        state = start(problem, warm)
+        state = start(problem, warm, self.start)
         average = WeightedAverage(problem.n_features)
         prices: list[Floats | None] = [None] * len(problem.blocks)
 
@@ -64,14 +84,15 @@ class FrankWolfe:
                 found, steps = certify(problem, state, prices, near)
                 monitor.oracle_calls += len(steps)
                 theta = problem.theta(state.r)
-                average.add(theta)
+                if t > 0:
+                    average.add(theta)
                 stop = monitor.record(
                     t,
                     theta,
                     dual=found.dual,
                     primal=found.primal,
                     fw_gap=found.fw_gap,
-                    average=average.value.copy() if self.averaging else None,
+                    average=average.value.copy() if self.averaging and t > 0 else None,
                 )
                 if stop or t == stopping.max_iter:
                     break
@@ -92,8 +113,10 @@ class FrankWolfe:
             return state
 
         result = run(problem, monitor, loop, lambda: problem.theta(state.r))
-        if self.averaging and len(monitor.history):
+        if self.averaging and monitor.iterations:
             result.use(average.value, certify_theta(problem, state, prices, average.value))
+        elif self.return_last and monitor.latest is not None:
+            result.use(*monitor.latest)
         result.state = state
         return result
 
@@ -101,7 +124,7 @@ class FrankWolfe:
 def _common_step(
     problem: DualProblem, state: DualState, vertices: list, targets: Floats, guess: float
 ) -> float:
-    """Exact line search along the joint direction of all blocks."""
+    """The line search along the joint direction of all blocks."""
     change = problem.weights @ (targets - state.moments)
     linear = -float(state.r @ change) / problem.alpha
     quadratic = float(change @ change) / problem.alpha

@@ -14,7 +14,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from ..features.contract import FeatureMap, as_feature_map
 from ..structures.contract import Marginals, Structure, Vertex, as_structure
 
 Floats = NDArray[np.float64]
+Start = Literal["near", "uniform"]
 
 
 @dataclass(frozen=True)
@@ -182,14 +183,16 @@ class DualState:
         return float(self.r @ self.r / (2.0 * problem.alpha) - problem.weights @ self.entropies)
 
 
-def start(problem: DualProblem, warm: DualState | None) -> DualState:
-    """From the marginals of an earlier state, or near the observed outputs.
+def start(problem: DualProblem, warm: DualState | None, where: Start = "near") -> DualState:
+    """From the marginals of an earlier state, near the observed outputs, or in the interior.
 
     Only the marginals are taken over: all else depends on the data, which may have changed.
     """
-    if warm is None:
-        return start_near_observed(problem)
-    return DualState.at(problem, [tau.copy() for tau in warm.tau])
+    if warm is not None:
+        return DualState.at(problem, [tau.copy() for tau in warm.tau])
+    if where == "uniform":
+        return DualState.at(problem, [b.structure.interior().copy() for b in problem.blocks])
+    return start_near_observed(problem)
 
 
 def start_near_observed(problem: DualProblem) -> DualState:

@@ -76,6 +76,7 @@ class History:
 class Progress:
     """The argument of a callback, which stops the solver by returning True.
 
+    latest_dual : the dual value of this iterate; `dual` is the smallest so far
     average : the weighted average of the iterates so far, with solvers that return it
     """
 
@@ -87,6 +88,7 @@ class Progress:
     gap: float
     fw_gap: float
     theta: Floats
+    latest_dual: float = np.nan
     average: Floats | None = None
 
 
@@ -117,6 +119,7 @@ class Monitor:
         self.dual = np.inf
         self.primal = -np.inf
         self.theta: Floats | None = None
+        self.latest: tuple[Floats, float] | None = None  # the last theta and its primal bound
         self.converged = False
         self.stopped = False
         self.interrupted = False
@@ -166,8 +169,9 @@ class Monitor:
         lower = primal
         if np.isfinite(fw_gap):
             lower = max(lower, dual - fw_gap)
+        self.latest = theta.copy(), lower
         if self.theta is None or lower > self.primal:
-            self.theta = theta.copy()
+            self.theta = self.latest[0]
         self.primal = max(self.primal, lower)
         self.history.append(
             iteration, self.seconds, self.oracle_calls, self.dual, self.primal, self.gap, fw_gap
@@ -179,7 +183,7 @@ class Monitor:
         if self.stopping.callback is not None:
             progress = Progress(
                 iteration, self.seconds, self.oracle_calls, self.dual, self.primal, self.gap,
-                fw_gap, theta, average,
+                fw_gap, theta, dual, average,
             )  # fmt: skip
             stop = bool(self.stopping.callback(progress)) or stop
         self.stopped = stop

@@ -26,7 +26,8 @@ class BipartiteMatchingCRF(BipartiteBlocks, MatchingProbabilities):
         bound of the partition function. The default is close to Bethe but keeps the likelihood
         smooth, which Bethe's is not under weak regularisation.
     solver : "auto", "newton", "lbfgs", "block_marginals", "bcfw", "fw", or a solver object
-        "fw" and "bcfw" are the paper's algorithms; they need only MAP decoding.
+        "fw" and "bcfw" need only MAP decoding; `learning.BlockFrankWolfe.paper()` is the
+        algorithm as printed in the paper.
     tol : float
         Stop when the duality gap is at most tol * max(1, |objective|).
     max_iter : int

@@ -47,7 +47,8 @@ class ChainCRF(LabellingEstimator):
     alpha : float
         Regularisation, on the summed log-likelihood.
     solver : "auto", "lbfgs", "block_marginals", "bcfw", "fw", or a solver object
-        "fw" and "bcfw" are the paper's algorithms; they need only Viterbi decoding.
+        "fw" and "bcfw" need only Viterbi decoding; `learning.BlockFrankWolfe.paper()` is the
+        algorithm as printed in the paper.
     tol : float
         Stop when the duality gap is at most tol * max(1, |objective|).
     max_iter : int

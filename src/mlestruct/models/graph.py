@@ -40,7 +40,8 @@ class GraphCRF(PairwiseEstimator):
         float applies to every edge; outside the spanning-tree polytope a warning says that
         concavity and bounds are lost.
     solver : "auto", "lbfgs", "block_marginals", "bcfw", "fw", or a solver object
-        "fw" and "bcfw" are the paper's algorithms; they need only MAP decoding.
+        "fw" and "bcfw" need only MAP decoding; `learning.BlockFrankWolfe.paper()` is the
+        algorithm as printed in the paper.
     tol : float
         Stop when the duality gap is at most tol * max(1, |objective|).
     max_iter : int

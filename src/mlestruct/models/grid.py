@@ -36,7 +36,8 @@ class GridCRF(PairwiseEstimator):
     per_direction : bool
         Whether edges of different directions have weights of their own.
     solver : "auto", "lbfgs", "block_marginals", "bcfw", "fw", or a solver object
-        "fw" and "bcfw" are the paper's algorithms; they need only MAP decoding.
+        "fw" and "bcfw" need only MAP decoding; `learning.BlockFrankWolfe.paper()` is the
+        algorithm as printed in the paper.
     tol : float
         Stop when the duality gap is at most tol * max(1, |objective|).
     max_iter : int

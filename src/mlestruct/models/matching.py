@@ -37,7 +37,8 @@ class MatchingCRF(GroupBlocks, MatchingProbabilities):
         Number of partners of each node (at most, if not perfect). Above 1 labels are pairs, the
         polytope is local, and rho is set: 0 at nodes of capacity above 1, 1/2 at the others.
     solver : "auto", "newton", "lbfgs", "block_marginals", "bcfw", "fw", or a solver object
-        "fw" and "bcfw" are the paper's algorithms; they need only MAP decoding.
+        "fw" and "bcfw" need only MAP decoding; `learning.BlockFrankWolfe.paper()` is the
+        algorithm as printed in the paper.
     tol : float
         Stop when the duality gap is at most tol * max(1, |objective|).
     max_iter : int

@@ -49,7 +49,10 @@ class SeparableEntropy:
         max_step: float,
         rtol: float,
     ) -> float:
-        """Step eta towards `vertex` minimising linear*eta + quadratic*eta^2/2 - H."""
+        """Step eta towards `vertex` minimising linear*eta + quadratic*eta^2/2 - H.
+
+        The slope there is at most `rtol` times that at 0.
+        """
         return float(
             kernels.vertex_line_search(
                 tau, self.a, self.c, vertex.indices, vertex.values, sums,
