@@ -12,7 +12,7 @@ from ._lazy import attach
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from .exceptions import InfeasibleError, MissingCapability
+    from .exceptions import InfeasibleError, MissingCapability, ModelFileError
     from .learning import LBFGS, BlockFrankWolfe, BlockMarginals, FrankWolfe, Newton
     from .models import (
         BipartiteMatchingCRF,
@@ -40,6 +40,7 @@ __getattr__, __dir__, __all__ = attach(
         "LBFGS": ".learning",
         "MatchingCRF": ".models",
         "MissingCapability": ".exceptions",
+        "ModelFileError": ".exceptions",
         "Newton": ".learning",
         "PairInput": ".models",
         "load": ".models",

@@ -24,3 +24,7 @@ class TooLargeToCount(ValueError):
 
 class MissingCapability(TypeError):
     """A solver or a question needs something that a structure or feature map does not offer."""
+
+
+class ModelFileError(ValueError):
+    """A file cannot be loaded as a model: it is damaged, of another kind, or of a later version."""

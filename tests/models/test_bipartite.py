@@ -381,13 +381,6 @@ def test_save_and_load(tmp_path):
         model.save(tmp_path / "nowhere" / "model.mls")
 
 
-def test_model_files_hold_no_pickles(tmp_path):
-    X, Y, _ = noisy_copies(n_samples=2)
-    BipartiteMatchingCRF().fit(X, Y).save(tmp_path / "model.mls")
-    with np.load(tmp_path / "model.mls", allow_pickle=False) as stored:
-        assert set(stored.files) == {"header", "coef"}
-
-
 def test_pickling_drops_the_training_state():
     X, Y, _ = noisy_copies()
     model = BipartiteMatchingCRF().fit(X, Y)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import copy
 import warnings
 from abc import ABCMeta, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -128,19 +129,20 @@ class StructuredEstimator(CertifiedModel):
         -------
         self
         """
-        problem = self.build_problem(X, Y, sample_weight)
-        solver = make_solver(self.solver, problem)
-        signature, state = getattr(self, "_state", (None, None))
-        fits = self.warm_start and signature == _signature(solver.name, problem)
-        result = solver.solve(
-            problem,
-            self.stopping(),
-            warm=state if fits else None,
-            random_state=self.generator(),
-            n_jobs=self.n_threads(),
-        )
+        with _unchanged_on_failure(self):
+            problem = self.build_problem(X, Y, sample_weight)
+            solver = make_solver(self.solver, problem)
+            signature, state = getattr(self, "_state", (None, None))
+            fits = self.warm_start and signature == _signature(solver.name, problem)
+            result = solver.solve(
+                problem,
+                self.stopping(),
+                warm=state if fits else None,
+                random_state=self.generator(),
+                n_jobs=self.n_threads(),
+            )
+            self._state = (_signature(result.solver, problem), result.state)
         self._keep(result, self.tol)
-        self._state = (_signature(result.solver, problem), result.state)
         return self
 
     def fit_path(
@@ -285,6 +287,18 @@ class StructuredEstimator(CertifiedModel):
         self.coef_ = coef
         self.n_features_in_ = coef.shape[0]
         self.feature_names_in_ = np.array(names, dtype=object)
+
+
+@contextmanager
+def _unchanged_on_failure(estimator: BaseEstimator) -> Iterator[None]:
+    """A fit that fails or is interrupted leaves the estimator as it was, fitted or not."""
+    before = dict(vars(estimator))
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise
 
 
 def _signature(solver: str, problem: DualProblem) -> tuple[Any, ...]:

@@ -1,122 +1,256 @@
-"""Model files: a zip of plain arrays and one JSON text. Nothing executable is stored or loaded."""
+"""Model files (.mls): plain arrays and one JSON text. Nothing executable is stored or loaded.
+
+A file is a zip archive whose members are not compressed, so that nothing can grow when it is read:
+`header.json`, `coef.npy` and one `.npy` file for every parameter that is an array. `format` in the
+header counts the changes of this layout. A version of mlestruct reads its own format and all
+earlier ones; what it does not find it sets to the default. Files of a later format are refused.
+
+`load` believes nothing. Members are checked against their checksums, arrays for type, shape and
+finiteness, and the header is valid only if the model made from it would be saved with the same one.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
-import os
-import tempfile
+import zipfile
 from importlib import import_module
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from .. import __version__
+from .._files import write_whole
+from ..exceptions import ModelFileError
 from ..learning.result import COLUMNS, History
 from ..learning.solvers import SOLVERS
 
-FORMAT = 1
-SCALARS = ("objective_", "duality_gap_", "converged_", "n_iter_", "n_oracle_calls_", "solver_")
+FORMAT = 2
+FORMAT_1_RATIO = 1_000  # format 1 was compressed; deflate reaches about this at best
+LEARNED: dict[str, type | tuple[type, ...]] = {
+    "objective_": float,
+    "duality_gap_": float,
+    "converged_": bool,
+    "n_iter_": int,
+    "n_oracle_calls_": int,
+    "solver_": str,
+}
 UNSAVED = ("callback", "verbose", "n_jobs", "random_state", "warm_start")
 
-
-def _encode(name: str, value: Any) -> Any:
-    if isinstance(value, BaseEstimator):
-        return _describe(value)
-    if type(value) in SOLVERS.values():
-        return {"solver": value.name, **dataclasses.asdict(value)}
-    if hasattr(value, "tolist") and not isinstance(value, np.generic):
-        return value.tolist()  # arrays, and pandas' indexes
-    if isinstance(value, tuple):
-        return {"tuple": [_encode(name, part) for part in value]}
-    if isinstance(value, np.generic):
-        return value.item()
-    if value is None or isinstance(value, bool | int | float | str | list):
-        return value
-    raise TypeError(f"parameter {name}={value!r} cannot be saved")
+Arrays = dict[str, NDArray[Any]]
 
 
-def _describe(estimator: BaseEstimator) -> dict[str, Any]:
-    """The class and the parameters of an estimator; plain types only."""
+# ---------------------------------------------------------------------- saving
+def save(estimator: Any, path: str | Path) -> None:
+    """Write `estimator` to `path`, whole or not at all."""
+    arrays: Arrays = {}
+    header = _header(estimator, arrays)
+    arrays["coef"] = np.asarray(estimator.coef_)
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr("header.json", json.dumps(header))
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w") as member:
+                np.lib.format.write_array(member, array, allow_pickle=False)
+    write_whole(path, content.getvalue())
+
+
+def _header(estimator: Any, arrays: Arrays) -> dict[str, Any]:
+    """All of a model but its weights, in plain types; arrays among the parameters go apart."""
+    names, layout = estimator._learned_names()
+    learned = {name: getattr(estimator, name) for name in LEARNED}
+    return {
+        "format": FORMAT,
+        "mlestruct": __version__,
+        **_describe(estimator, arrays),
+        "learned": {name: _plain(name, value) for name, value in learned.items()},
+        "history": estimator.history_.to_dict(),
+        "feature_names": names,
+        "layout": layout,
+    }
+
+
+def _describe(estimator: BaseEstimator, arrays: Arrays) -> dict[str, Any]:
+    """The class and the parameters of an estimator."""
     parameters = {
-        name: _encode(name, value)
+        name: _encode(name, value, arrays)
         for name, value in estimator.get_params(deep=False).items()
         if name not in UNSAVED
     }
     return {"estimator": type(estimator).__name__, "parameters": parameters}
 
 
-def _decode(value: Any) -> Any:
-    if isinstance(value, dict) and "estimator" in value:
-        return _make(value)
-    if isinstance(value, dict) and "solver" in value:
-        options = dict(value)
-        return SOLVERS[options.pop("solver")](**options)
-    if isinstance(value, dict) and "tuple" in value:
-        return tuple(_decode(part) for part in value["tuple"])
-    return value
+def _encode(name: str, value: Any, arrays: Arrays) -> Any:
+    if isinstance(value, BaseEstimator):
+        return _describe(value, arrays)
+    if type(value) in SOLVERS.values():
+        return {"solver": value.name, **dataclasses.asdict(value)}
+    if isinstance(value, tuple):
+        return {"tuple": [_encode(name, part, arrays) for part in value]}
+    if isinstance(value, np.ndarray) and value.dtype.kind in "fiub":
+        key = f"array{len(arrays)}"
+        arrays[key] = value
+        return {"array": key}
+    return _plain(name, value)
 
 
-def _make(described: dict[str, Any]) -> Any:
+def _plain(name: str, value: Any) -> Any:
+    """Plain types; indexes of pandas and arrays of text become lists."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, list):
+        return [_plain(name, part) for part in value]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise TypeError(f"parameter {name}={value!r} cannot be saved")
+
+
+# ---------------------------------------------------------------------- loading
+def load(path: str | Path) -> Any:
+    """Read a model written by `save`.
+
+    Raises
+    ------
+    ModelFileError
+        The file is damaged, not a model file, or of a later version.
+    """
+    with open(path, "rb") as file:
+        size = file.seek(0, io.SEEK_END)
+        try:
+            header, arrays = _read(file, size)
+        except Exception as error:  # zipfile, zlib, struct, json and NumPy raise many kinds
+            raise ModelFileError(
+                f"{path} is not a mlestruct model file, or a damaged one"
+            ) from error
+    stored_format = header.get("format")
+    if stored_format not in range(1, FORMAT + 1):
+        raise ModelFileError(
+            f"{path}: format {stored_format!r}, written by mlestruct {header.get('mlestruct')!r}; "
+            f"this is {__version__}, which reads formats 1 to {FORMAT}"
+        )
+    try:
+        return _rebuild(header, arrays)
+    except Exception as error:  # whatever a wrong header leads to
+        raise ModelFileError(
+            f"{path}: not a model that mlestruct {__version__} can have written: {error}"
+        ) from error
+
+
+def _read(file: Any, size: int) -> tuple[dict[str, Any], Arrays]:
+    """The header and the arrays of a file of `size` bytes; no more memory than that is used."""
+    with zipfile.ZipFile(file) as archive:
+        members = {info.filename: info for info in archive.infolist()}
+        early = "header.npy" in members
+        limit = size * FORMAT_1_RATIO if early else size
+        if sum(info.file_size for info in members.values()) > limit:
+            raise ValueError("members are larger than the file")
+        if not early and any(info.compress_type for info in members.values()):
+            raise ValueError("members are compressed")
+        contents = {name: archive.read(info) for name, info in members.items()}
+    arrays = {
+        name.removesuffix(".npy"): _array(content)
+        for name, content in contents.items()
+        if name.endswith(".npy")
+    }
+    text = str(arrays.pop("header")) if early else contents["header.json"].decode()
+    header = json.loads(text)
+    if not isinstance(header, dict):
+        raise ValueError("the header is no object")
+    return header, arrays
+
+
+def _array(content: bytes) -> NDArray[Any]:
+    """The array of a .npy file, whose size must be the one that its header promises."""
+    stream = io.BytesIO(content)
+    version = np.lib.format.read_magic(stream)
+    read = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }[version]
+    shape, fortran, dtype = read(stream)
+    if (
+        dtype.hasobject
+        or dtype.itemsize * np.prod(shape, dtype=object) != len(content) - stream.tell()
+    ):
+        raise ValueError("an array of another size than its header says")
+    flat = np.frombuffer(content, dtype, offset=stream.tell())
+    return flat.reshape(shape, order="F" if fortran else "C").copy()
+
+
+def _rebuild(header: dict[str, Any], arrays: Arrays) -> Any:
+    """The model of a header, which must be the header of that model."""
+    coef = arrays.pop("coef")
+    if coef.dtype != np.float64 or coef.ndim != 1 or not np.isfinite(coef).all():
+        raise ValueError("the weights are not a row of finite numbers")
+    layout = header.get("layout")
+    if any(type(value) is int and value > coef.size for value in (layout or {}).values()):
+        raise ValueError("the layout counts more than there are weights")
+    estimator = _make(header, arrays)
+    estimator._reload(coef, header["feature_names"], layout)
+    for name, kind in LEARNED.items():
+        value = header["learned"][name]
+        if type(value) is not kind:
+            raise ValueError(f"{name} is {value!r}")
+        setattr(estimator, name, value)
+    estimator.history_ = _history(header["history"])
+    if len(estimator.named_coef()) != coef.size:
+        raise ValueError(f"{coef.size} weights for {len(estimator.named_coef())} names")
+    again: Arrays = {}
+    if not _agrees({**header, "format": 0, "mlestruct": ""}, _header(estimator, again)):
+        raise ValueError("the header says what no model has")
+    return estimator
+
+
+def _history(columns: dict[str, list[float]]) -> History:
+    """A history of columns of equal length."""
+    values = [columns[name] for name in COLUMNS]
+    if len({len(column) for column in values}) != 1 or not all(
+        type(value) in (int, float) for column in values for value in column
+    ):
+        raise ValueError("the history is no table of numbers")
+    return History(**dict(zip(COLUMNS, values, strict=True)))  # type: ignore[arg-type]
+
+
+def _make(described: dict[str, Any], arrays: Arrays) -> Any:
     """An estimator from what `_describe` made of it; only those of this library are known."""
-    name = str(described.get("estimator"))
+    name = str(described["estimator"])
     for home in ("mlestruct.models", "mlestruct.baselines"):  # imported at first use: it takes time
         module = import_module(home)
         kind = getattr(module, name) if name in module.__all__ else None
         if isinstance(kind, type) and issubclass(kind, BaseEstimator):
             parameters = described["parameters"].items()
-            return kind(**{name: _decode(value) for name, value in parameters})
+            return kind(**{key: _decode(value, arrays) for key, value in parameters})
     raise ValueError(f"there is no estimator {name!r}")
 
 
-def save(estimator: Any, path: str | Path) -> None:
-    """Write `estimator` to `path`, whole or not at all."""
-    names, layout = estimator._learned_names()
-    header = {
-        "format": FORMAT,
-        **_describe(estimator),
-        "learned": {name: getattr(estimator, name) for name in SCALARS},
-        "history": estimator.history_.to_dict(),
-        "feature_names": names,
-        "layout": layout,
-    }
-    target = Path(path)
-    if not target.parent.is_dir():
-        raise FileNotFoundError(f"cannot save {target}: folder {target.parent} does not exist")
-    handle, temporary = tempfile.mkstemp(dir=target.parent or ".", suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez_compressed(
-                file, header=np.array(json.dumps(header, default=float)), coef=estimator.coef_
-            )
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+def _decode(value: Any, arrays: Arrays) -> Any:
+    if not isinstance(value, dict):
+        return value
+    if "estimator" in value:
+        return _make(value, arrays)
+    if "solver" in value:
+        options = dict(value)
+        return SOLVERS[options.pop("solver")](**options)
+    if "tuple" in value:
+        return tuple(_decode(part, arrays) for part in value["tuple"])
+    array = arrays[value["array"]]
+    if array.dtype.kind not in "fiub":
+        raise ValueError(f"an array of {array.dtype}")
+    return array
 
 
-def load(path: str | Path) -> Any:
-    """Read a model written by `save`."""
-    try:
-        with np.load(path, allow_pickle=False) as stored:
-            header = json.loads(str(stored["header"]))
-            coef = stored["coef"]
-    except (ValueError, KeyError, EOFError, TypeError, AttributeError, BadZipFile) as error:
-        raise ValueError(f"{path} is not a mlestruct model file, or a damaged one") from error
-    try:
-        if header.get("format") != FORMAT:
-            raise ValueError("unknown format")
-        estimator = _make(header)
-    except (ValueError, TypeError, KeyError) as error:
-        raise ValueError(
-            f"{path}: written by another version of mlestruct "
-            f"(format {header.get('format')}, estimator {header.get('estimator')})"
-        ) from error
-    estimator._reload(coef, header["feature_names"], header.get("layout"))
-    for name, value in header["learned"].items():
-        setattr(estimator, name, value)
-    estimator.history_ = History(**{name: header["history"][name] for name in COLUMNS})
-    return estimator
+def _agrees(stored: Any, own: Any) -> bool:
+    """Whether all that was stored is what the model itself would store.
+
+    A model may say more: parameters that came after the file was written have their defaults.
+    """
+    if isinstance(stored, dict) and isinstance(own, dict):
+        return all(
+            key in ("format", "mlestruct") or (key in own and _agrees(value, own[key]))
+            for key, value in stored.items()
+        )
+    return json.dumps(stored) == json.dumps(own)

@@ -1,0 +1,48 @@
+"""Writing files whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import stat
+import uuid
+from contextlib import suppress
+from pathlib import Path
+
+
+def write_whole(path: str | Path, content: bytes) -> None:
+    """Replace the content of a file; an interruption at any moment leaves the old content.
+
+    A link is followed. The new file has the permissions of the old one, or those that the umask
+    gives. The content goes to a file without a name first where the system has such files (Linux),
+    so that a process that is killed leaves nothing behind.
+    """
+    target = Path(path).resolve()
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"cannot write {target}: folder {target.parent} does not exist")
+    if target.exists() and not target.is_file():
+        raise OSError(f"cannot write {target}: it exists and is not a regular file")
+    named = target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
+    descriptor, nameless = _open_new(named)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(descriptor)
+            if target.exists():
+                os.chmod(descriptor if nameless else named, stat.S_IMODE(target.stat().st_mode))
+            if nameless:
+                # An absolute path needs no src_dir_fd, but only with one the link is followed.
+                os.link(f"/proc/self/fd/{descriptor}", named, src_dir_fd=descriptor)
+        os.replace(named, target)
+    except BaseException:
+        named.unlink(missing_ok=True)
+        raise
+
+
+def _open_new(named: Path) -> tuple[int, bool]:
+    """A descriptor of a new file, and whether the file has no name yet."""
+    flags = os.O_WRONLY | getattr(os, "O_BINARY", 0)
+    if hasattr(os, "O_TMPFILE") and os.path.isdir("/proc/self/fd"):
+        with suppress(OSError):  # the file system has no such files
+            return os.open(named.parent, flags | os.O_TMPFILE, 0o666), True
+    return os.open(named, flags | os.O_CREAT | os.O_EXCL, 0o666), False
