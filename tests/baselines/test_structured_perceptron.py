@@ -99,9 +99,8 @@ def test_weights_are_those_of_the_plain_algorithm(name, rate, decay):
     for t in range(model.n_iter_):
         for m in rng.permutation(5):
             block, step = blocks[m], rate / (1 + decay * t)
-            best = block.structure.decode(block.scores(theta)).vertex.dense(
-                block.structure.n_coordinates
-            )
+            scores = block.structure.break_ties(block.scores(theta))
+            best = block.structure.decode(scores).vertex.dense(block.structure.n_coordinates)
             theta = theta + step * (block.moments_at(block.observed) - block.moments(best))
             iterates.append(theta)
     np.testing.assert_allclose(model.last_coef_, theta, atol=1e-9)
@@ -116,6 +115,14 @@ def test_one_step_by_hand():
     x, y = data.X[0], data.Y[0]
     steps = [1.5 * (data.features(x, y) - data.features(x, z)) for z in data.outputs]
     assert min(np.abs(model.coef_ - step).max() for step in steps) < 1e-12
+
+
+def test_weights_of_zero_do_not_know_partners_of_the_same_number():
+    rng = np.random.default_rng(0)
+    X, Y = [rng.normal(size=(8, 8, 2)) for _ in range(10)], [np.arange(8)] * 10
+    model = perceptron_of(samples_of("bipartite"), max_iter=3).fit(X, Y)
+    assert model.n_updates_ > 0
+    assert np.abs(model.coef_).max() > 0
 
 
 def test_learning_stops_after_a_pass_without_mistakes():

@@ -1,5 +1,7 @@
 """States of labellings: numbering, unknown labels, errors that name the sample."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -50,12 +52,12 @@ def test_wrong_labels_are_named(label, message):
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        ([[0, 255], [255]], "only 2 different labels, but the largest is 255; .*from 0"),
         ([[0, 0]], "only the label 0"),
         ([["a"], [None]], "only the label 'a'"),
-        ([[-1], [None]], "no label is known"),
+        ([[-1], [None]], "only the label -1"),
+        ([[None], [None]], "no label is known"),
         ([[0, 1], ["a"]], r"Y\[1\] holds strings, earlier samples integers"),
-        ([[-3]], "holds the label -3"),
+        ([[-3]], "only the label -3"),
     ],
 )
 def test_labels_that_teach_nothing_are_named(labels, message):
@@ -92,3 +94,42 @@ def test_states_read_booleans_whole_floats_and_any_shape():
     assert named.decode(np.array([[2]])).tolist() == [["b"]]
     with pytest.raises(ValueError, match=r"Z: found the label 'c' at position \(0, 1\); expected"):
         named.encode([["a", "c"]], "Z")
+
+
+@pytest.mark.parametrize(
+    ("labels", "unknown", "classes"),
+    [
+        ([[-1, 1]], None, [-1, 1]),
+        ([[-1, 0]], None, [-1, 0]),
+        ([[1, 2]], None, [1, 2]),
+        ([[0, 255]], None, [0, 255]),
+        ([[0, 1, 2, 2]], 0, [1, 2]),  # scribbles: 0 is nothing
+        ([["a", "?", "b"]], "?", ["a", "b"]),
+        ([[3, "?", 5]], "?", [3, 5]),
+        ([[0.0, np.nan, 1.0]], np.nan, [0, 1]),
+    ],
+)
+def test_states_are_the_labels_that_occur(labels, unknown, classes):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        states = States.learn(labels, unknown=unknown)
+        codes = states.encode(labels[0], "Y[0]")
+    assert states.classes.tolist() == classes
+    hidden = codes == UNKNOWN
+    assert states.decode(codes[~hidden]).tolist() == np.array(labels[0], object)[~hidden].tolist()
+    again = States(states.to_list(), states.unknown)
+    np.testing.assert_array_equal(again.encode(labels[0], "Y[0]"), codes)
+
+
+def test_minus_one_is_assumed_to_be_unknown_only_with_a_warning():
+    states = States.learn([[0, 1, -1]])
+    with pytest.warns(UserWarning, match=r"Y\[4\]: -1 is taken for 'not known'"):
+        assert states.encode([-1, 1], "Y[4]").tolist() == [UNKNOWN, 1]
+    with pytest.warns(UserWarning, match="Y: -1 is a state like 0, 2"):
+        assert States.learn([[0, 2, -1]]).classes.tolist() == [-1, 0, 2]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        said = States.learn([[0, 1, -1]], unknown=-1)
+        assert said.encode([-1, 1], "Y[4]").tolist() == [UNKNOWN, 1]
+    with pytest.raises(ValueError, match="only the label 1"):
+        States.learn([[1, -1]], unknown=-1)

@@ -72,7 +72,7 @@ def test_strings_that_no_state_stands_for_are_misses():
         ([np.eye(2)], [["a", "b"]], None, {}, r"labels\[0\]: expected integers.*classes_"),
         ([np.eye(2)], [[0, 1]], ["a", "b"], {}, r"labels\[0\]: expected strings.*classes_"),
         ([np.eye(2), np.eye(3)], [[0, 1], [0, 1, 2]], None, {}, r"tables\[1\]: expected 2 states"),
-        ([np.eye(2)], [[0, 1]], [1, 2], {}, "classes: expected strings, or the numbers"),
+        ([np.eye(2)], [[0, 1]], [2, 1], {}, "classes: expected distinct strings"),
         ([np.eye(2)], [[-1, -1]], None, {}, "labels: no events"),
         ([2 * np.eye(2)], [[0, 1]], None, {}, r"tables\[0\]: .*2\.0 at position \(0, 0\)"),
         ([0.1, 0.9], [1], None, {}, r"tables: expected shape \(\.\.\., n_states\)"),

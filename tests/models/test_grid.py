@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
-from mlestruct import GridCRF, MissingCapability
+from mlestruct import GridCRF, MissingCapability, load
 from mlestruct.features import Levels
 
 FINE = {"tol": 1e-9, "alpha": 0.5}
@@ -107,12 +107,12 @@ def test_strings_are_labels():
 def test_wholly_masked_samples_are_skipped():
     X, Y = images()
     hidden = np.full_like(Y[0], -1)
-    one = GridCRF(**FINE).fit([*X, X[0]], [*Y, hidden])
+    one = GridCRF(**FINE, unknown=-1).fit([*X, X[0]], [*Y, hidden])
     same_models(one, GridCRF(**FINE).fit(X, Y), 1e-6)
     lower, upper = one.log_likelihood_bounds([X[0]], [hidden])
     assert lower.tolist() == upper.tolist() == [0.0]
     with pytest.raises(ValueError, match="no label is known"):
-        GridCRF().fit(X[:1], [hidden])
+        GridCRF(unknown=-1).fit(X[:1], [hidden])
     with pytest.raises(ValueError, match="no sample of positive weight"):
         GridCRF().fit(X[:2], [Y[0], hidden], sample_weight=[0.0, 1.0])
     with pytest.raises(ValueError, match="no label is known"):
@@ -253,7 +253,6 @@ def with_value(value):
         ),
         (GOOD_IMAGES, [GOOD_LABELS[0], GOOD_LABELS[1].T], r"Y\[1\]: expected shape \(2, 3\)"),
         (GOOD_IMAGES, [GOOD_LABELS[0], GOOD_LABELS[1] + 0.5], r"Y\[1\]: found"),
-        (GOOD_IMAGES, [GOOD_LABELS[0], GOOD_LABELS[1] - 5], r"Y\[1\]: found the label -"),
         (GOOD_IMAGES, [0 * y for y in GOOD_LABELS], "only the label 0"),
         (GOOD_IMAGES, [GOOD_LABELS[0], GOOD_LABELS[1].astype(str)], r"Y\[1\] holds strings"),
     ],
@@ -296,12 +295,37 @@ def test_unconverged_fits_warn():
 
 
 # ---------------------------------------------------------------------- what newcomers do
-def test_labels_that_do_not_count_states_are_refused():
-    X, Y = images(2, (4, 4))
-    with pytest.raises(ValueError, match=r"only 2 different labels, but the largest is 255"):
-        GridCRF().fit(X, [255 * y for y in Y])
-    with pytest.raises(ValueError, match=r"holds the label -3"):
-        GridCRF().fit(X, [y - 3 for y in Y])
+@pytest.mark.parametrize("pair", [(-1, 1), (1, 2), (0, 255), (-3, -2), ("no", "yes")])
+def test_any_two_labels_learn_the_same(pair):
+    X, Y = images(3, (4, 4))
+    plain = GridCRF(tol=1e-8).fit(X, Y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = GridCRF(tol=1e-8).fit(X, [np.array(pair)[y] for y in Y])
+    assert model.classes_.tolist() == list(pair)
+    np.testing.assert_allclose(model.coef_, plain.coef_, atol=1e-6)
+    for found, expected in zip(model.predict(X), plain.predict(X), strict=True):
+        np.testing.assert_array_equal(found, np.array(pair)[expected])
+    assert model.score(X, [np.array(pair)[y] for y in Y]) == plain.score(X, Y)
+
+
+def test_what_means_not_known_is_a_parameter(tmp_path):
+    X, Y = images(3, (4, 4))
+    half = np.arange(4) < 2
+    halves = [np.where(half, 9, y) for y in Y]
+    model = GridCRF(unknown=9, tol=1e-8).fit(X, halves)
+    with pytest.warns(UserWarning, match=r"Y\[0\]: -1 is taken for 'not known'.*unknown=-1"):
+        assumed = GridCRF(tol=1e-8).fit(X, [np.where(half, -1, y) for y in Y])
+    nothing = [np.where(half, np.nan, y) for y in Y]
+    for other in (assumed, GridCRF(unknown=np.nan, tol=1e-8).fit(X, nothing)):
+        np.testing.assert_allclose(other.coef_, model.coef_, atol=1e-6)
+    assert model.score(X, halves) == assumed.score(X, [np.where(half, -1, y) for y in Y])
+    assert model.calibration(X, halves).n == 3 * 2 * 4 * 2
+    model.save(tmp_path / "model.mls")
+    assert load(tmp_path / "model.mls").score(X, halves) == model.score(X, halves)
+    with pytest.warns(UserWarning, match="-1 is a state like 1, 2"):
+        signs = GridCRF().fit(X, [np.where(half, -1, y + 1) for y in Y])
+    assert signs.classes_.tolist() == [-1, 1, 2]
 
 
 def test_outside_the_polytope_nothing_is_certified():
@@ -318,11 +342,11 @@ def test_scattered_masks_warn_and_contiguous_ones_do_not():
     rng = np.random.default_rng(0)
     scattered = [np.where(rng.random(y.shape) < 0.4, -1, y) for y in Y]
     with pytest.warns(UserWarning, match="scattered"):
-        GridCRF().fit(X, scattered)
+        GridCRF(unknown=-1).fit(X, scattered)
     halves = [np.where(np.arange(8) < 4, -1, y) for y in Y]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        GridCRF().fit(X, halves)
+        GridCRF(unknown=-1).fit(X, halves)
 
 
 def test_newton_is_told_what_to_use_instead():

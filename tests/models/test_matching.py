@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 from scipy import sparse
+from scipy.optimize import linear_sum_assignment
 from scipy.special import logsumexp
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -551,3 +552,35 @@ def test_labels_as_pairs_or_matrices_mean_the_same(data):
     sides = BipartiteMatchingCRF().fit(wide, [np.arange(4)] * 4).coef_
     eye = BipartiteMatchingCRF().fit(wide, [sparse.eye_array(4).tocsr()] * 4).coef_
     np.testing.assert_array_equal(sides, eye)
+
+
+# ---------------------------------------------------------------------- ties
+@pytest.mark.parametrize("perfect", [True, False])
+def test_an_untrained_model_scores_as_chance_does(perfect):
+    """Weights of 0 leave all matchings equal: which one is predicted must not follow the order."""
+    n, one, two = 40, [], []
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        pairs = BipartiteMatchingCRF(perfect=perfect).fit(
+            rng.normal(size=(1, n, n, 2)), [np.arange(n)]
+        )
+        group = rng.normal(size=(1, n, n, 2))
+        mates = MatchingCRF(perfect=perfect).fit(group + group.swapaxes(1, 2), [np.arange(n) ^ 1])
+        for model in (pairs, mates):
+            model.coef_ = np.zeros(2)
+        size = n - 2 * seed  # other sizes have other ties
+        one.append(pairs.score(np.zeros((1, size, size, 2)), [np.arange(size)]))
+        two.append(mates.score(np.zeros((1, size, size, 2)), [np.arange(size) ^ 1]))
+    for found in (one, two):  # one node in n is right by chance, 1 of 40
+        assert np.mean(found) < 0.15
+
+
+def test_breaking_ties_costs_nothing_and_is_repeatable():
+    rng = np.random.default_rng(0)
+    X = [rng.integers(0, 3, size=(7, 7, 1)).astype(float) for _ in range(20)]
+    model = BipartiteMatchingCRF().fit(X, [rng.permutation(7) for _ in X])
+    model.coef_ = np.ones(1)
+    for x, found in zip(X, model.predict(X), strict=True):
+        rows, cols = linear_sum_assignment(x[..., 0], maximize=True)
+        assert x[np.arange(7), found, 0].sum() == x[rows, cols, 0].sum()
+        np.testing.assert_array_equal(found, model.predict([x])[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,16 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 UNKNOWN = -1  # the state number of a label that is not known
-OTHER = UNKNOWN - 1  # that of a string which is none of the states
+OTHER = UNKNOWN - 1  # that of a label which is none of the states
 
 
 class States:
-    """A fixed list of states.
+    """A fixed list of states, integers or strings, numbered in increasing order.
 
-    Integer labels are the states themselves, 0 .. n_states-1, seen in training or not; -1 stands
-    for a label that is not known. Strings are numbered in sorted order, None is not known.
+    Parameters
+    ----------
+    classes : sequence of distinct integers or strings, or the number of states 0, 1, ...
+    unknown : the label that means "not known", beside None
+        By default -1 where the states are 0, 1, ..., and None alone otherwise.
 
     Attributes
     ----------
@@ -27,68 +32,83 @@ class States:
     named : bool, whether the labels are strings
     """
 
-    def __init__(self, classes: Sequence[str] | int):
-        self.named = not isinstance(classes, int)
-        self.classes: NDArray[Any] = (
-            np.arange(classes) if isinstance(classes, int) else np.array(list(classes), dtype=str)
-        )
-        self._number = {str(label): k for k, label in enumerate(classes)} if self.named else {}  # type: ignore[arg-type]
+    def __init__(self, classes: Sequence[Any] | int, unknown: Any = None):
+        listed = list(range(classes)) if isinstance(classes, int) else list(classes)
+        self.named = bool(listed) and isinstance(listed[0], str)
+        self.classes: NDArray[Any] = np.array(listed, dtype=str if self.named else np.int64)
+        self.unknown = unknown
+        if unknown is None and not self.named and listed == list(range(len(listed))):
+            self.unknown = UNKNOWN
+        self._number = {str(label): k for k, label in enumerate(listed)} if self.named else {}
+        self._assumed = False  # whether nobody said what `unknown` is
 
     @classmethod
-    def from_classes(cls, classes: Any) -> States:
-        """States from the label of each: strings, or the numbers 0 .. n-1."""
+    def from_classes(cls, classes: Any, unknown: Any = None) -> States:
+        """States from the label of each: distinct strings or integers, in increasing order."""
         listed = np.asarray(classes).tolist()
-        if isinstance(listed, list) and listed and all(isinstance(item, str) for item in listed):
-            return cls(listed)
-        if listed != list(range(np.size(classes))) or not listed:
+        kinds = {type(item) for item in listed} if isinstance(listed, list) else set()
+        if kinds not in ({str}, {int}) or listed != sorted(set(listed)):
             raise ValueError(
-                f"classes: expected strings, or the numbers 0, 1, ...; got {classes!r}"
+                "classes: expected distinct strings or distinct integers in increasing order, got "
+                f"{classes!r}"
             )
-        return cls(len(listed))
+        return cls(listed, unknown)
 
     @classmethod
-    def learn(cls, labels: Sequence[Any], n_states: int | None = None) -> States:
-        """The states of observed labels: arrays of any shape, one per sample."""
+    def learn(
+        cls, labels: Sequence[Any], n_states: int | None = None, unknown: Any = None
+    ) -> States:
+        """The states of observed labels: arrays of any shape, one per sample.
+
+        Integers are the states 0 .. n_states-1 where `n_states` is given, otherwise those that
+        occur. If `unknown` is not given, -1 is taken for it where the other labels are 0, 1, ...
+        without a gap; a warning tells so.
+        """
         if n_states is not None:
             n_states = check_n_states(n_states)
-        arrays = [_read(label, f"Y[{m}]") for m, label in enumerate(labels)]
-        kinds = [_is_named(array) for array in arrays]
-        named = next((kind for kind in kinds if kind is not None), None)
+        found: dict[Any, None] = {}
+        named = None
+        for m, label in enumerate(labels):
+            array, hidden = _read(label, f"Y[{m}]", unknown)
+            kind = _is_named(array, hidden, f"Y[{m}]")
+            if kind is not None and named is not None and kind != named:
+                raise ValueError(f"Y[{m}] holds {_kind(kind)}, earlier samples {_kind(named)}")
+            named = kind if named is None else named
+            seen = array[~hidden]
+            found.update(dict.fromkeys(seen.tolist() if kind else np.unique(seen).tolist()))
         if named is None:
             raise ValueError("Y: no label is known, there is nothing to learn from")
-        for m, kind in enumerate(kinds):
-            if kind not in (None, named):
-                raise ValueError(f"Y[{m}] holds {_kind(kind)}, earlier samples {_kind(named)}")
-        if named:
-            found = sorted({x for array in arrays for x in array.ravel().tolist() if x is not None})
-            if n_states not in (None, len(found)):
-                raise ValueError(
-                    f"n_states={n_states}, but Y has {len(found)} different labels; strings that "
-                    "do not occur in Y cannot be predicted, so leave n_states out"
-                )
-            if len(found) < 2:
-                raise ValueError(f"Y has only the label {found[0]!r}: there is nothing to learn")
-            return cls(found)
-        if n_states is None:
-            seen = np.unique(np.concatenate([_as_integers(array).ravel() for array in arrays]))
-            if seen[-1] < 0:
-                raise ValueError(
-                    f"Y holds the label {seen[0]}; expected 0 and up, or -1 if not known"
-                )
-            largest, seen = int(seen[-1]), seen[seen >= 0]
-            if 4 * len(seen) <= largest:  # such as the grey levels 0 and 255 of a mask
-                raise ValueError(
-                    f"Y holds only {len(seen)} different labels, but the largest is {largest}; "
-                    "states are numbered from 0. Renumber them, pass strings, or give "
-                    f"n_states={largest + 1} if there are really that many states"
-                )
-            if largest < 1:
-                raise ValueError(
-                    "Y has only the label 0: there is nothing to learn. If there are more states "
-                    "that were not observed, give n_states"
-                )
-            n_states = largest + 1
-        return cls(n_states)
+        if named or n_states is None:
+            return cls._occurring(sorted(found), n_states, unknown)
+        return cls(n_states, unknown)
+
+    @classmethod
+    def _occurring(cls, found: list[Any], n_states: int | None, unknown: Any) -> States:
+        """States of the labels that occur, in increasing order."""
+        if n_states not in (None, len(found)):
+            raise ValueError(
+                f"n_states={n_states}, but Y has {len(found)} different labels; strings that "
+                "do not occur in Y cannot be predicted, so leave n_states out"
+            )
+        others = [label for label in found if label != UNKNOWN]
+        assumed = unknown is None and len(others) >= 2 and others == list(range(len(others)))
+        if assumed:
+            found = others
+        elif unknown is None and len(found) > len(others) >= 2 and min(others) >= 0:
+            warnings.warn(
+                f"Y: -1 is a state like {', '.join(map(str, others[:3]))}, ...; if it marks labels "
+                "that are not known, say unknown=-1",
+                UserWarning,
+                stacklevel=6,
+            )
+        if len(found) < 2:
+            raise ValueError(
+                f"Y has only the label {found[0]!r}: there is nothing to learn. If integer labels "
+                "have more states that were not observed, give n_states"
+            )
+        states = cls(found, unknown)
+        states._assumed = assumed
+        return states
 
     def __len__(self) -> int:
         return int(self.classes.shape[0])
@@ -107,51 +127,69 @@ class States:
         ----------
         shape : the expected shape, if any
         allow_others : bool
-            Strings that are none of these states get -2; otherwise they are an error.
+            Labels that are none of these states get -2; otherwise they are an error.
         """
-        array = _read(label, where)
-        _check_shape(array, shape, where)
-        kind = _is_named(array)
+        array, hidden = self._read(label, where, shape)
+        kind = _is_named(array, hidden, where)
         if kind is not None and kind != self.named:
             raise ValueError(
                 f"{where}: expected {_kind(self.named)} like the classes, found {_kind(kind)}"
             )
+        states = np.full(array.shape, UNKNOWN)
+        seen = array[~hidden]
         if self.named:
-            listed = [
-                UNKNOWN if value is None else self._number.get(value, OTHER)
-                for value in array.ravel().tolist()
-            ]
-            states = np.array(listed, dtype=np.int64).reshape(array.shape)
-            wrong = (states == OTHER) & (not allow_others)
+            states[~hidden] = [self._number.get(value, OTHER) for value in seen.tolist()]
         else:
-            states = _as_integers(array)
-            wrong = (states < UNKNOWN) | (states >= len(self))
-        if wrong.any():
-            at = tuple(int(k) for k in np.argwhere(wrong)[0])
-            found = f"{where}: found the label {array.item(at)!r} at {_position(at)}"
-            if self.named:
-                expected = "one of " + ", ".join(repr(str(name)) for name in self.classes[:10])
-                expected += (", ..." if len(self) > 10 else "") + ", or None if not known"
-            else:
-                expected = f"0 to {len(self) - 1}, or -1 if not known"
-            raise ValueError(f"{found}; expected {expected}")
+            at = np.searchsorted(self.classes, seen.astype(np.int64))
+            at[at == len(self)] = 0
+            states[~hidden] = np.where(self.classes[at] == seen, at, OTHER)
+        wrong = states == OTHER
+        if wrong.any() and not allow_others:
+            first = tuple(int(k) for k in np.argwhere(wrong)[0])
+            raise ValueError(
+                f"{where}: found the label {array.item(first)!r} at {_position(first)}; expected "
+                f"{self._expected()}"
+            )
         return states
+
+    def _expected(self) -> str:
+        listed = self.classes.tolist()
+        if listed == list(range(len(self))):
+            names = f"0 to {len(self) - 1}"
+        else:
+            names = "one of " + ", ".join(map(repr, listed[:10])) + ", ..." * (len(self) > 10)
+        return f"{names}, or {self.unknown!r} if not known"
 
     def decode(self, states: Ints) -> NDArray[Any]:
         """The labels of state numbers."""
         return self.classes[states]
 
-    def known(
-        self, label: Any, where: str, shape: tuple[int, ...] | None = None
-    ) -> NDArray[np.bool_]:
+    def known(self, label: Any, where: str, shape: tuple[int, ...] | None = None) -> Bools:
         """Where a label is known, whether or not it is one of these states."""
-        array = _read(label, where)
-        _check_shape(array, shape, where)
-        return ~_unknown(array)
+        return ~self._read(label, where, shape)[1]
 
-    def to_list(self) -> list[str] | int:
-        """What `States(...)` makes these states again from: plain types only."""
-        return [str(name) for name in self.classes] if self.named else len(self)
+    def _read(
+        self, label: Any, where: str, shape: tuple[int, ...] | None
+    ) -> tuple[NDArray[Any], Bools]:
+        """Labels, and where they are not known; tells if that was only assumed."""
+        array, hidden = _read(label, where, self.unknown)
+        if shape is not None and array.shape != shape:
+            raise ValueError(
+                f"{where}: expected shape {shape}, a label for every node, got {array.shape}"
+            )
+        if self._assumed and array.dtype != object and hidden.any():
+            self._assumed = False  # once is enough
+            warnings.warn(
+                f"{where}: -1 is taken for 'not known', since the states are 0 to {len(self) - 1}; "
+                "say unknown=-1 if that is right, give -1 another number if it is a state",
+                UserWarning,
+                stacklevel=7,
+            )
+        return array, hidden
+
+    def to_list(self) -> list[Any]:
+        """`classes` in plain types."""
+        return list(self.classes.tolist())
 
 
 def check_n_states(n_states: Any) -> int:
@@ -177,78 +215,70 @@ def check_states(label: Any, n_nodes: int, n_states: int) -> Ints:
 
 def is_named(label: Any, where: str) -> bool | None:
     """True for labels that are strings, False for integers, None if no label is known."""
-    return _is_named(_read(label, where))
+    return _is_named(*_read(label, where, UNKNOWN), where)
 
 
-def _read(label: Any, where: str) -> NDArray[Any]:
-    """An array of integers, or an array of objects: strings, integers and None."""
+def _read(label: Any, where: str, unknown: Any) -> tuple[NDArray[Any], Bools]:
+    """Labels, an array of integers or of objects, and where they are None or `unknown`."""
     try:
         array = np.asarray(label)
         if array.dtype.kind in "UT" and not isinstance(label, np.ndarray):
             array = np.asarray(label, dtype=object)  # keeps None and NaN apart from strings
     except ValueError:
         raise ValueError(f"{where}: labels do not form an array (rows of unequal size)") from None
-    if array.dtype.kind == "f":
-        bad = ~((np.abs(array) < 2.0**53) & (array == np.round(array)))
-        if bad.any():
-            at = tuple(int(k) for k in np.argwhere(bad)[0])
-            raise ValueError(
-                f"{where}: found {array[at]} at {_position(at)}; labels must be whole numbers or "
-                "strings; -1 stands for a label that is not known"
-            )
     if array.dtype.kind in "biuf":
-        return array.astype(np.int64)
-    if array.dtype.kind in "UT":
-        return array.astype(object)
-    if array.dtype != object:
+        return _read_numbers(array, where, unknown)
+    if array.dtype.kind not in "UTO":
         raise ValueError(f"{where}: labels must be integers or strings, got dtype {array.dtype}")
-    if all(value is None or isinstance(value, str) for value in array.ravel().tolist()):
-        return array
-    array = array.copy()
-    for at, value in np.ndenumerate(array):
-        if value is None or isinstance(value, str):
+    array = array.astype(object)  # a copy
+    flat = array.ravel().tolist()
+    hidden = np.array([value is None or _equal(value, unknown) for value in flat], dtype=np.bool_)
+    for k, value in enumerate(flat):
+        if isinstance(value, str) or hidden[k]:
             continue
         if not isinstance(value, numbers.Integral | np.bool_):
+            at = tuple(int(i) for i in np.unravel_index(k, array.shape))
             raise ValueError(
                 f"{where}: found {value!r} at {_position(at)}; labels must be integers or strings, "
                 "None stands for a label that is not known"
             )
-        array[at] = int(value)
-    return array
+    return array, hidden.reshape(array.shape)
 
 
-def _is_named(array: NDArray[Any]) -> bool | None:
+def _read_numbers(array: NDArray[Any], where: str, unknown: Any) -> tuple[Ints, Bools]:
+    hidden = np.zeros(array.shape, dtype=np.bool_)
+    if isinstance(unknown, numbers.Real):
+        hidden = np.isnan(array) if np.isnan(float(unknown)) else np.asarray(array == unknown)
+    if array.dtype.kind == "f":
+        bad = ~hidden & ~((np.abs(array) < 2.0**53) & (array == np.round(array)))
+        if bad.any():
+            at = tuple(int(k) for k in np.argwhere(bad)[0])
+            raise ValueError(
+                f"{where}: found {array[at]} at {_position(at)}; labels must be whole numbers or "
+                "strings; say unknown=np.nan if NaN marks labels that are not known"
+            )
+        array = np.where(hidden, 0.0, array)
+    return array.astype(np.int64), hidden
+
+
+def _equal(value: Any, unknown: Any) -> bool:
+    """Whether a label is the one that means "not known"."""
+    if isinstance(unknown, float) and np.isnan(unknown):
+        return isinstance(value, float) and bool(np.isnan(value))
+    return isinstance(value, str) == isinstance(unknown, str) and bool(value == unknown)
+
+
+def _is_named(array: NDArray[Any], hidden: Bools, where: str) -> bool | None:
     """True for strings, False for integers, None if no label is known."""
     if array.dtype != object:
-        return False if array.size and (array != UNKNOWN).any() else None
-    kinds = {isinstance(value, str) for value in array.ravel().tolist() if value is not None}
+        return None if hidden.all() else False
+    kinds = {isinstance(value, str) for value in array[~hidden].tolist()}
     if len(kinds) == 2:
-        raise ValueError("Y mixes strings and integers; use one or the other")
+        raise ValueError(f"{where} mixes strings and integers; use one or the other")
     return kinds.pop() if kinds else None
 
 
-def _as_integers(array: NDArray[Any]) -> Ints:
-    if array.dtype != object:
-        return array
-    return np.where(_unknown(array), UNKNOWN, array).astype(np.int64)
-
-
-def _unknown(array: NDArray[Any]) -> NDArray[np.bool_]:
-    """Where a label says that it is not known."""
-    if array.dtype != object:
-        return np.asarray(array == UNKNOWN)
-    listed = [value is None or value == UNKNOWN for value in array.ravel().tolist()]
-    return np.array(listed, dtype=np.bool_).reshape(array.shape)
-
-
-def _check_shape(array: NDArray[Any], shape: tuple[int, ...] | None, where: str) -> None:
-    if shape is not None and array.shape != shape:
-        raise ValueError(
-            f"{where}: expected shape {shape}, a label for every node, got {array.shape}"
-        )
-
-
-def _kind(named: bool | None) -> str:
+def _kind(named: bool) -> str:
     return "strings" if named else "integers"
 
 

@@ -23,6 +23,7 @@ def state_reliability(
     *,
     top: bool = False,
     state: Any = None,
+    unknown: Any = None,
     n_bins: int = 10,
     strategy: str = "uniform",
     confidence: float = 0.95,
@@ -34,8 +35,7 @@ def state_reliability(
     tables : list of arrays of shape (..., n_states), or one of them
         Probabilities as `predict_marginals` returns them for chains, grids and graphs.
     labels : list of arrays of shape (...), or one of them
-        Observed states. Unknown ones, -1 or None, are skipped; a string that is not among
-        `classes` is a label that no state stands for.
+        Observed states. A label that is not among `classes` is one that no state stands for.
     classes : sequence, optional
         `classes_` of the estimator: the label of each state. Needed if labels are strings.
     top : bool
@@ -44,6 +44,8 @@ def state_reliability(
     state : a label, optional
         Look at this state only. With two states, where the events of one mirror those of the
         other, this counts every node once.
+    unknown : the label, beside None, of nodes whose state is not known; these are skipped
+        By default -1 where the states are 0, 1, ...
     n_bins, strategy, confidence : as in `reliability`
 
     Examples
@@ -56,16 +58,16 @@ def state_reliability(
     if top and state is not None:
         raise ValueError("state: cannot be combined with top=True; give one of them")
     found: list[Events] = []
-    states = None if classes is None else States.from_classes(classes)
+    states = None if classes is None else States.from_classes(classes, unknown)
     for name, entry, label_name, label in each_sample(tables, labels, NAMES, stacked=True):
         table = check_probabilities(entry, name)
         if table.ndim < 2 or table.shape[-1] == 0:
             raise ValueError(f"{name}: expected shape (..., n_states), got {table.shape}")
         if states is None:
-            states = States(table.shape[-1])
+            states = States(table.shape[-1], unknown)
         if table.shape[-1] != len(states):
             raise ValueError(f"{name}: expected {len(states)} states, got {table.shape[-1]}")
-        truth = _observed_states(label, states, table.shape[:-1], label_name)
+        truth = _observed_states(label, states, table.shape[:-1], label_name, classes is not None)
         rows, truth = table[truth != UNKNOWN], truth[truth != UNKNOWN]
         if top:
             best = rows.argmax(axis=1)
@@ -88,11 +90,13 @@ def _number(state: Any, states: States) -> int:
     return int(at[0])
 
 
-def _observed_states(label: Any, states: States, shape: tuple[int, ...], name: str) -> Ints:
+def _observed_states(
+    label: Any, states: States, shape: tuple[int, ...], name: str, allow_others: bool
+) -> Ints:
     """State numbers: -1 for labels that are not known, -2 for none of the states."""
     if is_named(label, name) not in (None, states.named):
         wanted = "strings" if states.named else "integers"
         raise ValueError(
             f"{name}: expected {wanted} like classes; pass the estimator's classes_ as classes"
         )
-    return states.encode(label, name, shape, allow_others=True)
+    return states.encode(label, name, shape, allow_others=allow_others)

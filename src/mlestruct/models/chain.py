@@ -56,7 +56,10 @@ class ChainCRF(LabellingEstimator):
     max_time : float, optional
         Seconds after which to stop.
     n_states : int, optional
-        Number of states where labels are integers; by default the largest label + 1.
+        The states are 0 .. n_states-1, whether they occur in Y or not; by default those that do.
+    unknown : int, str or NaN, optional
+        The label that means "not known", beside None. By default -1 where the other labels are
+        0, 1, ... without a gap; a warning tells if that was assumed.
     feature_names : sequence of str, optional
         Names of the C columns of X; dictionaries bring their own.
     state_features : "all" or "observed"
@@ -98,8 +101,8 @@ class ChainCRF(LabellingEstimator):
     there in training are ignored. crfsuite's penalty c2 is alpha / 2.
     There is no bias: give X a constant column if some states are more frequent than others.
 
-    Y holds for each sample an array (T,) of labels, integers from 0 or strings. Tokens labelled -1
-    (strings: None) are left out of the likelihood, and the chain is cut there. Predictions cover
+    Y holds for each sample an array (T,) of labels, integers or strings. Tokens whose label is
+    `unknown` are left out of the likelihood, and the chain is cut there. Predictions cover
     all tokens. alpha acts on the summed likelihood: with ten times the samples, ten times the
     alpha has the same effect.
 
@@ -125,6 +128,7 @@ class ChainCRF(LabellingEstimator):
         max_iter: int = 1000,
         max_time: float | None = None,
         n_states: int | None = None,
+        unknown: Any = None,
         feature_names: Sequence[str] | None = None,
         state_features: str = "all",
         transitions: str = "all",
@@ -140,6 +144,7 @@ class ChainCRF(LabellingEstimator):
         self.max_iter = max_iter
         self.max_time = max_time
         self.n_states = n_states
+        self.unknown = unknown
         self.feature_names = feature_names
         self.state_features = state_features
         self.transitions = transitions
@@ -159,7 +164,7 @@ class ChainCRF(LabellingEstimator):
                 raise ValueError(f"{name}: expected 'all' or 'observed', got {value!r}")
         vocabulary = Vocabulary()
         samples = read_sequences(X, vocabulary, learn=True)
-        states = States.learn(Y, self.n_states)
+        states = States.learn(Y, self.n_states, self.unknown)
         labels = check_labels(samples, Y, states)
         pieces = [cut(tokens, y) for tokens, y in zip(samples, labels, strict=True)]
         self._restore(
@@ -170,6 +175,7 @@ class ChainCRF(LabellingEstimator):
                 "names": list(vocabulary.columns) or None,
             }
         )
+        self._states = states
         blocks = []
         known: dict[tuple[int, ...], Sequences] = {}  # sequences of one length share their space
         occurring: list[Bools] = []

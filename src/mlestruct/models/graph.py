@@ -49,7 +49,10 @@ class GraphCRF(PairwiseEstimator):
     max_time : float, optional
         Seconds after which to stop.
     n_states : int, optional
-        Number of states where labels are integers; by default the largest label + 1.
+        The states are 0 .. n_states-1, whether they occur in Y or not; by default those that do.
+    unknown : int, str or NaN, optional
+        The label that means "not known", beside None. By default -1 where the other labels are
+        0, 1, ... without a gap; a warning tells if that was assumed.
     feature_names : sequence of str, optional
         Names of the C node features.
     warm_start : bool
@@ -86,9 +89,9 @@ class GraphCRF(PairwiseEstimator):
     There is no bias: give the node features a constant column if some states are more frequent
     than others.
 
-    Y holds for each sample an array (n_nodes,) of labels, integers from 0 or strings. Nodes
-    labelled -1 (strings: None) are left out of the likelihood together with their edges.
-    Predictions cover all nodes. Unlabelled nodes should form contiguous parts: scattered ones thin
+    Y holds for each sample an array (n_nodes,) of labels, integers or strings. Nodes whose label
+    is `unknown` are left out of the likelihood together with their edges. Predictions cover all
+    nodes. Unlabelled nodes should form contiguous parts: scattered ones thin
     out the graph that is learned from, and its weights smooth too much on the whole one.
 
     Examples
@@ -115,6 +118,7 @@ class GraphCRF(PairwiseEstimator):
         max_iter: int = 1000,
         max_time: float | None = None,
         n_states: int | None = None,
+        unknown: Any = None,
         feature_names: Sequence[str] | None = None,
         warm_start: bool = False,
         callback: Callable[[Progress], Any] | None = None,
@@ -129,6 +133,7 @@ class GraphCRF(PairwiseEstimator):
         self.max_iter = max_iter
         self.max_time = max_time
         self.n_states = n_states
+        self.unknown = unknown
         self.feature_names = feature_names
         self.warm_start = warm_start
         self.callback = callback

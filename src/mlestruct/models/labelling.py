@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from ..labels import States
+from ..labels import UNKNOWN, States
 from ..learning.problem import DualProblem
 from ..metrics import Reliability, state_reliability
 from .base import StructuredEstimator
@@ -29,6 +29,7 @@ class LabellingEstimator(StructuredEstimator):
 
     feature_names: Sequence[str] | None
     n_states: int | None
+    unknown: Any
 
     # ------------------------------------------------------------------ how to read coef_
     @property
@@ -36,13 +37,14 @@ class LabellingEstimator(StructuredEstimator):
         """How coef_ is to be read; plain types only."""
         return {
             "classes": self._states.to_list(),
+            "unknown": self._states.unknown,
             "n_node_features": self.n_features_in_,
             "n_edge_features": self._n_edge_features,
         }
 
     def _restore(self, layout: dict[str, Any]) -> None:
         """Take a layout: of training data, or of a stored model."""
-        self._states = States(layout["classes"])
+        self._states = States(layout["classes"], layout.get("unknown"))
         self.classes_ = self._states.classes
         self.n_features_in_ = layout["n_node_features"]
         self._n_edge_features = layout["n_edge_features"]
@@ -144,6 +146,7 @@ class LabellingEstimator(StructuredEstimator):
         samples = check_samples(X)
         labels = check_same_length(samples, Y)
         tables = self.predict_marginals(samples, method=method)
+        options = {"unknown": self._states.unknown, **options}
         return state_reliability(tables, labels, self.classes_, **options)
 
     # ------------------------------------------------------------------ scoring
@@ -153,9 +156,11 @@ class LabellingEstimator(StructuredEstimator):
         labels = check_same_length(samples, Y)
         losses = []
         for m, (found, label) in enumerate(zip(self.predict(samples), labels, strict=True)):
-            known = self._states.known(label, f"Y[{m}]", found.shape)
+            truth = self._states.encode(label, f"Y[{m}]", found.shape, allow_others=True)
+            known = truth != UNKNOWN
             if known.any():
-                losses.append(float(np.mean(found[known] != np.asarray(label)[known])))
+                states = self._states.encode(found, "found")
+                losses.append(float(np.mean(states[known] != truth[known])))
         if not losses:
             raise ValueError("Y: no label is known, there is nothing to compare with")
         return 1.0 - float(np.mean(losses))

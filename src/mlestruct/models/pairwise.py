@@ -140,7 +140,7 @@ class PairwiseEstimator(LabellingEstimator):
         self, X: Sequence[Any], Y: Sequence[Any], weights: Floats, separate: bool
     ) -> list[Block]:
         samples = self._read(X)
-        states = States.learn(Y, self.n_states)
+        states = States.learn(Y, self.n_states, self.unknown)
         labels = [self._encode(states, sample, Y[m], m) for m, sample in enumerate(samples)]
         sizes = (samples[0].nodes.n_features, samples[0].n_edge_features)
         _check_sizes(samples, *sizes)
@@ -173,6 +173,7 @@ class PairwiseEstimator(LabellingEstimator):
                 "n_edge_features": sizes[1],
             }
         )
+        self._states = states
         return [
             Block(block.structure, block.features, block.structure.encode(label), weights[m])
             for block, label, m in zip(blocks, states_of, places, strict=True)

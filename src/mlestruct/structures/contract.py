@@ -210,7 +210,13 @@ class Structure:
 
     def best_label(self, scores: Floats) -> Any:
         """The output of largest score, as far as it can be found (`predict`)."""
-        return self.label(self.decode(scores).vertex)
+        return self.label(self.decode(self.break_ties(scores)).vertex)
+
+    def break_ties(self, scores: Floats) -> Floats:
+        """Scores under which the choice among equally good outputs does not depend on the order
+        in which nodes are numbered (`predict`, perceptron).
+        """
+        return scores
 
     def decode_integral(self, scores: Floats) -> Decoding:
         """The vertex of `best_label`, never a fractional one (perturb-and-MAP, bounds, grids)."""

@@ -72,6 +72,9 @@ class ExactInference(Structure):
     def best_label(self, scores: Floats) -> Any:
         return self._approximate.best_label(scores)
 
+    def break_ties(self, scores: Floats) -> Floats:
+        return self._approximate.break_ties(scores)
+
     def encode(self, label: Any) -> Vertex:
         return self._approximate.encode(label)
 

@@ -22,6 +22,8 @@ from ..contract import MatchingStructure, as_floats, read_coordinates
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+TIE = 1e-12  # relative to the largest score: scores that differ by less count as equal in `predict`
+
 
 class MatchingFamily(MatchingStructure):
     """Base of `BipartiteMatching` and `MatchingSpace`.
@@ -50,6 +52,17 @@ class MatchingFamily(MatchingStructure):
         """Marginals of pairs: (n_rows, n_cols), or symmetric (n_nodes, n_nodes)."""
         table: Floats = self.graph.dense(tau[: self.n_scored])
         return table
+
+    def break_ties(self, scores: Floats) -> Floats:
+        """Pairs lose different amounts far below rounding of a sum of scores, drawn at random but
+        the same in every call. Otherwise nodes with equal scores get partners in their own order,
+        and where true partners have the same number, weights of 0 would seem to know them.
+        """
+        largest = float(np.abs(scores).max(initial=0.0))
+        noise = np.random.default_rng(self.n_scored).random(self.n_scored)
+        broken = scores.copy()
+        broken[: self.n_scored] -= TIE * (largest or 1.0) * noise
+        return broken
 
     def _label_of_partners(self, partner: Ints) -> Ints:
         """Labels from the partners of nodes, shape (..., n_nodes), -1 for single."""

@@ -253,7 +253,7 @@ class MatchingSpace(MatchingFamily):
 
     def best_label(self, scores: Floats) -> Ints:
         """The best matching, never a fractional one, as `label` has it."""
-        return self.label(self.decode_integral(scores).vertex)
+        return self.label(self.decode_integral(self.break_ties(scores)).vertex)
 
     def decode_integral(self, scores: Floats) -> Decoding:
         """A matching (or b-matching) of the largest total score, never a fractional one."""
