@@ -3,6 +3,7 @@
 from ..algorithms.matching.belief_propagation import belief_propagation
 from ..structures.contract import Bounds
 from .bounds import log_partition_bounds, tighten
+from .link_sets import LinkSet, links_at_precision, links_of_largest_f1
 from .marginals import log_partition, marginals
 from .result import Inference, Samples
 from .sampling import sample
@@ -10,8 +11,11 @@ from .sampling import sample
 __all__ = [
     "Bounds",
     "Inference",
+    "LinkSet",
     "Samples",
     "belief_propagation",
+    "links_at_precision",
+    "links_of_largest_f1",
     "log_partition",
     "log_partition_bounds",
     "marginals",

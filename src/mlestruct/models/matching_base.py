@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,19 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from ..inference.bounds import log_partition_bounds
+from ..inference.link_sets import links_at_precision, links_of_largest_f1
 from ..labels import check_pairs, check_partners
 from ..learning.problem import Block
 from ..metrics import Reliability, pair_reliability, top_candidates
 from .base import StructuredEstimator
-from .matching_blocks import BipartiteBlocks, MatchingBlocks, matching_structure, pair_table
+from .matching_blocks import (
+    BipartiteBlocks,
+    MatchingBlocks,
+    link_frame,
+    matching_structure,
+    pair_table,
+    read_links,
+)
 from .pairs import PairSample
 from .probabilities import block_samples, certified_marginals, exact_log_likelihood, seeded
 from .validation import check_same_length, check_samples
@@ -59,6 +68,7 @@ class MatchingEstimator(MatchingBlocks, StructuredEstimator):
         losses = []
         for m, (found, label) in enumerate(zip(self.predict(samples), labels, strict=True)):
             sample = self._read(samples[m], f"X[{m}]")
+            label = read_links(label, sample, f"Y[{m}]")
             if found.ndim == 2:
                 losses.append(self._pair_loss(found, label, sample, f"Y[{m}]"))
             else:
@@ -121,6 +131,64 @@ class MatchingProbabilities(MatchingEstimator):
         found = certified_marginals(blocks, self.coef_, tol, method, options, self._each)
         return [pair_table(sample, tau) for (_, sample), tau in zip(prepared, found, strict=True)]
 
+    def predict_links(
+        self,
+        X: Any,
+        choose: str = "map",
+        precision: float | None = None,
+        *,
+        tol: float = 1e-7,
+        method: str = "auto",
+        **options: Any,
+    ) -> list[Any]:
+        """Every allowed pair with its probability, and whether it belongs to the chosen links.
+
+        Chosen links form a matching. The sum of their probabilities is the expected number of
+        correct ones, the mean of their probabilities the expected precision.
+
+        Parameters
+        ----------
+        choose : "map", the most probable matching, as `predict`; or "f1", the links with the
+            largest expected F1, 2 * expected correct / (number chosen + expected number of links)
+        precision : float, optional
+            Choose instead as many expected correct links as possible at this expected precision.
+        tol, method, options : as in `predict_marginals`
+
+        Returns
+        -------
+        list of data frames with the columns "probability" and "linked". For samples made by
+        `PairInput.from_frame` or `EdgeList.from_frame` one row for each row of that frame, with
+        its index and its columns of ids; else a pandas frame with the positions of both nodes.
+        """
+        if choose not in ("map", "f1"):
+            raise ValueError(f"choose: expected 'map' or 'f1', got {choose!r}")
+        if precision is not None and choose != "map":
+            raise ValueError("choose: give either choose='f1' or a precision, not both")
+        prepared = self._fitting(X, self.rho)
+        options = seeded(options, method, self.random_state)
+        blocks = [block for block, _ in prepared]
+        found = certified_marginals(blocks, self.coef_, tol, method, options, self._each)
+        loose = copy.copy(self)
+        loose.perfect = False
+
+        def one(m: int) -> Any:
+            (block, sample), tau = prepared[m], found[m]
+            probability = np.clip(tau[: sample.graph.n_edges], 0.0, 1.0)
+            if precision is None and choose == "map":
+                vertex = block.structure.decode_integral(block.scores(self.coef_)).vertex
+                edges = vertex.indices[vertex.indices < probability.size]
+            else:
+                space = loose._structure(sample, 0.5, m)
+                if precision is None:
+                    edges = links_of_largest_f1(space, probability).edges
+                else:
+                    edges = links_at_precision(space, probability, precision)[0].edges
+            linked = np.zeros(probability.size, dtype=bool)
+            linked[edges] = True
+            return link_frame(sample, probability, linked)
+
+        return self._each(one, range(len(prepared)))
+
     def sample(
         self,
         X: Any,
@@ -164,6 +232,8 @@ class MatchingProbabilities(MatchingEstimator):
         samples = check_samples(X)
         labels = check_same_length(samples, Y)
         sides = isinstance(self, BipartiteBlocks)
+        read = self._samples(samples)
+        labels = [read_links(labels[m], x, f"Y[{m}]") for m, x in enumerate(read)]
         tables = self.predict_marginals(samples, method=method)
         return pair_reliability(tables, labels, bipartite=sides, **options)
 

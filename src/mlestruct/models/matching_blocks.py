@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Hashable, Sequence
 from typing import Any
@@ -18,11 +19,13 @@ from ..structures import BipartiteMatching, LocalMatching, MatchingPolytope, Sim
 from ..structures.contract import MatchingStructure, Structure
 from ..structures.matchings.bipartite import side_rho
 from ..structures.matchings.node_values import node_capacity
+from .pair_frames import PairFrame, is_boolean, names_pairs
 from .pairs import PairSample, read_sample
 from .validation import count_threads
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 NOTHING = Vertex(np.zeros(0, dtype=np.int64), np.zeros(0))
 
@@ -128,10 +131,24 @@ class MatchingBlocks:
 
     def _observe(self, block: Block, sample: PairSample, label: Any, where: str) -> Vertex:
         structure = block.structure
+        if is_named(label, sample):
+            label = self._candidates(read_links(label, sample, where), sample, where)
         try:
             return structure.encode(self._to_structure(label, sample, structure))
         except ValueError as error:
             raise ValueError(f"{where}: {error}") from None
+
+    def _candidates(self, links: Ints, sample: PairSample, where: str) -> Ints:
+        """The links that are candidate pairs; a warning tells how many are not."""
+        found = sample.graph.edge_between(links[:, 0], links[:, 1]) >= 0
+        if not found.all():
+            warnings.warn(
+                f"{where}: {np.count_nonzero(~found)} of {found.size} links are not among the "
+                "candidate pairs; they are left out, so that their records count as single",
+                UserWarning,
+                stacklevel=2,
+            )
+        return links[found]
 
 
 class BipartiteBlocks(MatchingBlocks):
@@ -236,6 +253,22 @@ class GroupBlocks(MatchingBlocks):
         return LocalMatching(graph, rho, self.perfect, capacities)
 
 
+def is_named(label: Any, sample: PairSample) -> bool:
+    """Whether a label consists of links between ids, or marks candidate pairs of a frame."""
+    return names_pairs(label) or (sample.frame is not None and is_boolean(label))
+
+
+def read_links(label: Any, sample: PairSample, where: str) -> Any:
+    """A label whose links are given by ids as pairs of positions; any other as it is."""
+    if not is_named(label, sample):
+        return label
+    if sample.frame is None:
+        raise TypeError(
+            f"{where}: links between ids need a sample that has ids; make it by from_frame"
+        )
+    return sample.frame.positions(label, where)
+
+
 def matching_structure(structure: Structure) -> MatchingStructure:
     """The space of matchings behind a block's structure, which may have exact marginals."""
     space = structure.approximate
@@ -263,3 +296,14 @@ def pair_table(sample: PairSample, values: Floats, fill: float = 0.0) -> Any:
         table = sparse.csr_array((values, graph.col, graph.ptr), shape=sample.shape)
         return sparse.csr_array(table + table.T) if isinstance(graph, SimpleGraph) else table
     return graph.dense(values, fill)
+
+
+def link_frame(sample: PairSample, probability: Floats, linked: Bools) -> Any:
+    """A data frame of the allowed pairs, in the order of the sample's frame if it has one."""
+    graph, frame = sample.graph, sample.frame
+    if frame is None:
+        names = ("node", "partner") if isinstance(graph, SimpleGraph) else ("row", "column")
+        ends = np.stack([graph.row, graph.col], axis=1)
+        frame = PairFrame.of_positions(ends, graph.shape, names)
+    edges = graph.edge_between(frame.pairs[:, 0], frame.pairs[:, 1])
+    return frame.table({"probability": probability[edges], "linked": linked[edges]})

@@ -6,7 +6,8 @@ everything is symmetric, and pairs are those with row < column).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from ..features import (
 )
 from ..features.contract import is_feature_map
 from ..structures import BipartiteGraph, SimpleGraph
+from .pair_frames import PairFrame, read_columns, read_frame
 
 Floats = NDArray[np.float64]
 Graph = BipartiteGraph | SimpleGraph
@@ -36,8 +38,10 @@ class PairInput:
 
     Parameters
     ----------
-    features : array of shape (n_rows, n_cols, n_features), or a feature map over the allowed
-        pairs in row-major order (in one group: pairs with row < column)
+    features : array of shape (n_rows, n_cols, n_features); or of the allowed pairs in row-major
+        order (in one group: pairs with row < column) a feature map, an array, data frame or SciPy
+        sparse matrix of shape (n_allowed, n_features). Where the mask is in COO format, rows of
+        an array belong to its entries, in their order.
     mask : (n_rows, n_cols) booleans or a SciPy sparse matrix; pairs where it is zero are forbidden
     offset : (n_rows, n_cols) or (n_allowed,), added to the scores and not learned; -inf forbids
     shape : (n_rows, n_cols), needed only if neither features nor mask determine it
@@ -49,6 +53,59 @@ class PairInput:
     offset: Any = None
     shape: tuple[int, int] | None = None
     capacity: Any = None
+    frame: PairFrame | None = field(default=None, repr=False)
+
+    @classmethod
+    def from_frame(
+        cls,
+        pairs: Any,
+        left: Any = None,
+        right: Any = None,
+        *,
+        ids: tuple[Any, Any] | None = None,
+        features: Sequence[Any] | None = None,
+        offset: Any = None,
+        capacity: Any = None,
+    ) -> PairInput:
+        """Two tables and their candidate pairs, one per row of a data frame (pandas or polars).
+
+        Labels may then be links between ids: a frame with two columns of ids, a MultiIndex, or a
+        boolean for each candidate pair. `predict_links` answers with a frame.
+
+        Parameters
+        ----------
+        pairs : frame with the ids of a pair as a MultiIndex of two levels, or in two columns, and
+            its comparisons
+        left, right : frames, whose index holds the ids, or collections of ids; by default the ids
+            that occur in the pairs
+        ids : the columns with the id on the left and that on the right, unless they are the index
+        features : columns to learn from; by default all others
+        offset : a column that is added to the scores and not learned
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from mlestruct import BipartiteMatchingCRF, PairInput
+        >>> pairs = pd.DataFrame({"old": ["a", "a", "b", "b"], "new": ["x", "y", "x", "y"],
+        ...                       "name": [1.0, 0.2, 0.3, 0.1], "bias": 1.0})
+        >>> sample = PairInput.from_frame(pairs, ids=("old", "new"))
+        >>> links = pd.DataFrame({"old": ["a"], "new": ["x"]})
+        >>> model = BipartiteMatchingCRF(perfect=False, alpha=0.1).fit([sample], [links])
+        >>> model.named_coef()["name"] > 0
+        True
+        >>> model.predict_links([sample])[0].query("linked")[["old", "new"]].values.tolist()
+        [['a', 'x']]
+        """
+        frame, others = read_frame(pairs, left, right, ids, one_group=False)
+        assert frame.right is not None
+        values, names, offsets = _frame_values(pairs, others, features, offset)
+        shape = (len(frame.left), len(frame.right))
+        order = np.lexsort((frame.pairs[:, 1], frame.pairs[:, 0]))
+        row, col = frame.pairs[order].T
+        mask = sparse.csr_array((np.ones(order.size, dtype=bool), (row, col)), shape=shape)
+        rows = DenseFeatures(values[order], names)
+        offsets = None if offsets is None else offsets[order]
+        return cls(rows, mask, offsets, shape, capacity, frame)
 
 
 @dataclass(frozen=True)
@@ -59,7 +116,7 @@ class EdgeList:
     ----------
     n_nodes : int
     edges : (n_edges, 2), two nodes each, in any order
-    features : array or SciPy sparse matrix of shape (n_edges, n_features)
+    features : array, data frame or SciPy sparse matrix of shape (n_edges, n_features)
     offset : (n_edges,), added to the scores and not learned
     capacity : partners of each node, in place of the estimator's `capacity`
     """
@@ -69,6 +126,36 @@ class EdgeList:
     features: Any
     offset: Any = None
     capacity: Any = None
+    frame: PairFrame | None = field(default=None, repr=False)
+
+    @classmethod
+    def from_frame(
+        cls,
+        pairs: Any,
+        nodes: Any = None,
+        *,
+        ids: tuple[Any, Any] | None = None,
+        features: Sequence[Any] | None = None,
+        offset: Any = None,
+        capacity: Any = None,
+    ) -> EdgeList:
+        """One table and the candidate pairs within it, as `PairInput.from_frame` reads them."""
+        frame, others = read_frame(pairs, nodes, None, ids, one_group=True)
+        values, names, offsets = _frame_values(pairs, others, features, offset)
+        rows = DenseFeatures(values, names)
+        return cls(len(frame.left), frame.pairs, rows, offsets, capacity, frame)
+
+
+def _frame_values(
+    pairs: Any, others: list[Any], features: Sequence[Any] | None, offset: Any
+) -> tuple[Floats, list[str], Floats | None]:
+    """Features, their names and the offset of each row of a frame."""
+    if features is None:
+        features = [name for name in others if name != offset]
+    elif isinstance(features, str):
+        raise TypeError(f"features: expected names of columns in a list, got {features!r}")
+    values, names = read_columns(pairs, list(features))
+    return values, names, None if offset is None else read_columns(pairs, [offset])[0][:, 0]
 
 
 @dataclass(frozen=True)
@@ -80,6 +167,7 @@ class PairSample:
     offset: Floats | None
     sparse: bool
     capacity: Any = None
+    frame: PairFrame | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -120,6 +208,7 @@ def _feature_array(x: Any, where: str) -> Floats:
         raise ValueError(
             f"{where}: expected 3 dimensions (n_rows, n_cols, n_features), got shape {table.shape}"
             + ("; put a single sample into a list" if table.ndim == 2 else "")
+            + ("; a row per allowed pair needs PairInput with a mask" if table.ndim == 2 else "")
         )
     if 0 in table.shape:
         raise ValueError(f"{where}: has an empty dimension, shape {table.shape}")
@@ -193,32 +282,20 @@ def _read_edge_list(x: EdgeList, where: str) -> PairSample:
     size = edge.shape[0]
     order = np.empty(size, dtype=np.int64)
     order[edge] = np.arange(size)
-    features: FeatureMap
-    if sparse.issparse(x.features):
-        if x.features.shape[0] != size:
-            raise ValueError(f"{where}: {size} edges, but features of {x.features.shape[0]}")
-        if not np.isfinite(x.features.data).all():
-            raise ValueError(f"{where}: features contain NaN or infinity")
-        features = SparseFeatures(sparse.csr_array(x.features)[order])
-    else:
-        values = _numbers(x.features, "features", where)
-        if values.ndim != 2 or values.shape[0] != size:
-            raise ValueError(
-                f"{where}: features must have shape ({size}, n_features), got {values.shape}"
-            )
-        _check_finite(values, where, ends.T)
-        features = DenseFeatures(values[order])
+    features = _row_features(x.features, size, where, ends.T, order)
     offset = None
     if x.offset is not None:
         offset = _numbers(x.offset, "offset", where)
         if offset.shape != (size,) or not np.isfinite(offset).all():
             raise ValueError(f"{where}: offset must hold {size} finite numbers, one per edge")
         offset = offset[order]
-    return PairSample(graph, features, offset, True, x.capacity)
+    return PairSample(graph, features, offset, True, x.capacity, x.frame)
 
 
 def _read_pair_input(x: PairInput, where: str, group: bool) -> PairSample:
-    given = as_feature_map(x.features) if is_feature_map(x.features) else None
+    given = (
+        as_feature_map(x.features) if is_feature_map(x.features) else _pair_rows(x, where, group)
+    )
     table = _feature_array(x.features, where) if given is None else None
     if table is not None:
         shape = (table.shape[0], table.shape[1])
@@ -248,7 +325,50 @@ def _read_pair_input(x: PairInput, where: str, group: bool) -> PairSample:
         features = _features_on(graph, given, where)
     elif table is not None:
         features = _dense_features(graph, table, where)
-    return PairSample(graph, features, offset, sparse.issparse(x.mask), x.capacity)
+    return PairSample(graph, features, offset, sparse.issparse(x.mask), x.capacity, x.frame)
+
+
+def _pair_rows(x: PairInput, where: str, group: bool) -> FeatureMap | None:
+    """The map of features with one row per allowed pair; None if they have another form."""
+    if x.mask is None:
+        return None
+    features = x.features if sparse.issparse(x.features) else np.asarray(x.features)
+    if features.ndim != 2:
+        return None
+    order = None
+    if sparse.issparse(x.mask) and x.mask.format == "coo" and not group:
+        ends = [np.asarray(k)[np.asarray(x.mask.data) != 0] for k in (x.mask.row, x.mask.col)]
+        order = np.lexsort(ends[::-1])
+        again = (np.diff(ends[0][order]) == 0) & (np.diff(ends[1][order]) == 0)
+        if again.any():
+            e = order[int(np.argmax(again))]
+            raise ValueError(f"{where}: mask has the pair ({ends[0][e]}, {ends[1][e]}) twice")
+        size = order.size
+    else:
+        size = np.shape(x.features)[0]  # compared with the number of pairs once these are known
+    return _row_features(x.features, size, where, None, order)
+
+
+def _row_features(
+    given: Any, size: int, where: str, ends: Any = None, order: Any = None
+) -> FeatureMap:
+    """Features with one row per pair, in another `order`; `ends` are the pairs in messages."""
+    if is_feature_map(given):
+        names, given = given.feature_names, given.matrix
+    else:
+        names = [str(name) for name in given.columns] if hasattr(given, "columns") else None
+    rows = slice(None) if order is None else order
+    if np.ndim(given) != 2 or np.shape(given)[0] != size:
+        raise ValueError(
+            f"{where}: features must have shape ({size}, n_features), got {np.shape(given)}"
+        )
+    if sparse.issparse(given):
+        if not np.isfinite(given.data).all():
+            raise ValueError(f"{where}: features contain NaN or infinity")
+        return SparseFeatures(sparse.csr_array(given)[rows], names)
+    values = _numbers(given, "features", where)
+    _check_finite(values, where, ends)
+    return DenseFeatures(values[rows], names)
 
 
 def _without_forbidden(mask: Any, table: Floats, group: bool) -> Any:
