@@ -88,8 +88,8 @@ class GridCRF(PairwiseEstimator):
 
     Y holds for each image an array (H, W) of labels, integers (masks of 0 and 255, too) or strings.
     Pixels whose label is `unknown` are left out of the likelihood together with their edges.
-    Predictions cover all pixels. Unlabelled pixels should form contiguous parts: scattered ones thin
-    out the graph that is learned from, and its weights smooth too much on the whole one.
+    Predictions cover all pixels. Unlabelled pixels should form contiguous parts: scattered ones
+    thin out the graph that is learned from, and its weights smooth too much on the whole one.
 
     Examples
     --------
