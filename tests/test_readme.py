@@ -33,3 +33,14 @@ def test_the_page_on_inference_runs():
         exec(compile(block, str(page), "exec"), names)
         assert names["found"].converged
         assert names["found"].gap <= 1e-6
+
+
+@pytest.mark.skipif(not README.is_file(), reason="the README is not beside the tests")
+def test_the_page_on_decoders_runs():
+    page = README.parent / "docs" / "decoders.md"
+    names: dict = {}
+    for block in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
+        exec(compile(block, str(page), "exec"), names)
+    assert names["model"].converged_
+    assert names["model"].certified_
+    assert names["model"].coef_[0] > 0 > names["model"].coef_[1]

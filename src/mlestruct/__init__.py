@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         GridCRF,
         MatchingCRF,
         PairInput,
+        StructuredCRF,
         load,
     )
 
@@ -43,6 +44,7 @@ __getattr__, __dir__, __all__ = attach(
         "ModelFileError": ".exceptions",
         "Newton": ".learning",
         "PairInput": ".models",
+        "StructuredCRF": ".models",
         "load": ".models",
     },
 )

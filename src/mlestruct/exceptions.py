@@ -28,3 +28,7 @@ class MissingCapability(TypeError):
 
 class ModelFileError(ValueError):
     """A file cannot be loaded as a model: it is damaged, of another kind, or of a later version."""
+
+
+class UntrustedImport(ModelFileError):
+    """A model file names a function that the caller of `load` has not declared as trusted."""

@@ -63,6 +63,10 @@ class DecodedSpace(Protocol):
     @property
     def stepping_entropy(self) -> SteppingEntropy: ...
 
+    @property
+    def has_bound(self) -> bool:
+        """Whether `decode` maximises, or returns a bound of the maximum."""
+
 
 def frank_wolfe_marginals(
     space: DecodedSpace,
@@ -105,7 +109,7 @@ def frank_wolfe_marginals(
         best = next_vertex(space, direction, tau, prices)
         prices, vertex = best.prices, best.vertex
         calls += 1
-        gap = max(best.score - float(direction @ tau), 0.0)
+        gap = max(best.score + best.gap - float(direction @ tau), 0.0)
         upper = min(upper, value + gap)
         if upper - value <= tol or stop:
             return tau, value, upper, calls
@@ -129,14 +133,14 @@ def frank_wolfe_marginals(
 
 
 def next_vertex(space: DecodedSpace, direction: Floats, tau: Floats, prices: Any) -> Any:
-    """A MAP call, checked: the vertex has to score at least as much as tau does.
+    """A MAP call, checked: the largest score is at least that of tau.
 
     Prices of the last call are handed on where the decoder has returned some.
     """
     best = space.decode(direction) if prices is None else space.decode(direction, prices)
     here = float(direction @ tau)
     size = float(np.abs(direction) @ np.abs(tau)) + abs(best.score)
-    if not best.score >= here - ROUNDING * size:
+    if space.has_bound and not best.score + best.gap >= here - ROUNDING * size:
         raise ValueError(
             f"{type(space).__name__}.decode: its vertex scores {best.score:.6g}, less than the "
             f"current point with {here:.6g}; decode must maximise over the polytope, interior() "

@@ -202,7 +202,9 @@ def _frank_wolfe(
     if gap > tol and structure.offers("price_bound"):
         gap = min(gap, _price_gap(structure, scores, tau, value))
         calls += 1
-    return Answer(tau, value, gap, APPROXIMATE, calls, gap <= tol or bool(stopped), report)
+    reached = gap <= tol or bool(stopped)
+    proven = gap if structure.has_bound else np.inf
+    return Answer(tau, value, proven, APPROXIMATE, calls, reached, report)
 
 
 def _belief_propagation(

@@ -23,13 +23,13 @@ out too small.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..structures.contract import Structure, as_structure
+from ..structures.contract import Decoding, Structure, as_structure
 
 Floats = NDArray[np.float64]
 Callback = Callable[[int, Floats], bool | None]
@@ -133,6 +133,15 @@ def perturb_and_map(
         n_samples=n,
         calls=calls,
     )
+
+
+def perturbed_maximisers(
+    space: Structure, scores: Floats, n_samples: int, rng: np.random.Generator
+) -> Iterator[Decoding]:
+    """The best outputs under independent perturbations of the scores."""
+    noise = space.gumbel_noise()
+    for _ in range(n_samples):
+        yield space.decode_integral(scores + noise.draw(rng)[0])
 
 
 def _mean(values: list[float]) -> tuple[float, float]:

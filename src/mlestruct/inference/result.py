@@ -80,8 +80,8 @@ class Samples:
     ----------
     labels : array of shape (n_samples, ...), each a label as the structure has them; a list of
         arrays where labels differ in size
-    method : "exact", or "mcmc": a Markov chain
-    rhat, ess : split R-hat and effective sample size of a Markov chain; 1 and n_samples if exact
+    method : "exact", "mcmc": a Markov chain, or "perturb": perturb-and-MAP
+    rhat, ess : split R-hat and effective sample size of a Markov chain; else 1 and n_samples
     converged : whether rhat reached its tolerance
     """
 

@@ -1,17 +1,21 @@
-"""`sample`: outputs drawn from the model itself, exactly where counting is exact."""
+"""`sample`: outputs drawn from the model itself, exactly where counting is exact, or near it."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..exceptions import MissingCapability, TooLargeToCount
-from ..structures.contract import StructureLike
+from ..structures.contract import Structure, StructureLike
+from .perturb_and_map import perturbed_maximisers
 from .result import Samples
 from .scores import check_count, read_query
 
-METHODS = ("auto", "exact", "mcmc")
+Floats = NDArray[np.float64]
+
+METHODS = ("auto", "exact", "mcmc", "perturb")
 OPTIONS = ("n_chains", "sweeps", "max_sweeps", "tol_rhat")
 
 
@@ -30,10 +34,12 @@ def sample(
     ----------
     structure, scores : as in `marginals`
     n_samples : int
-    method : "auto", "exact" or "mcmc"
+    method : "auto", "exact", "mcmc" or "perturb"
         "exact": independent draws, of chains and of problems small enough to count. "mcmc": Markov
         chains over matchings, Gibbs sampling of labellings; they run until they agree, and warn if
-        they do not. "auto": exact where possible.
+        they do not. "auto": exact where possible, else mcmc. "perturb": perturb-and-MAP, outputs
+        that are best under perturbed scores, one MAP call each: near the model, but with a bias
+        that more samples do not remove.
     random_state : int, Generator or None
     options : of "mcmc": n_chains=2, sweeps=100, max_sweeps=50_000, tol_rhat=1.05
 
@@ -52,11 +58,15 @@ def sample(
         raise ValueError(f"method: expected one of {list(METHODS)}, got {method!r}")
     check_count(n_samples, "n_samples")
     for name in options:
-        if method == "exact" or name not in OPTIONS:
-            takes = "no options" if method == "exact" else ", ".join(OPTIONS)
+        if method in ("exact", "perturb") or name not in OPTIONS:
+            takes = ", ".join(OPTIONS) if method in ("auto", "mcmc") else "no options"
             raise TypeError(f"{name}: method={method!r} takes {takes}")
     query = read_query(structure, scores)
     rng = np.random.default_rng(random_state)
+    if method == "perturb":
+        query.require_finite("method='perturb'")
+        labels = _perturbed(query.structure.approximate, query.scores, int(n_samples), rng)
+        return Samples(labels, "perturb", 1.0, float(n_samples), True)
     if method != "mcmc":
         try:
             drawn = query.structure.exact(query.scores).sample(int(n_samples), rng)
@@ -70,3 +80,15 @@ def sample(
     query.require_finite("method='mcmc'")
     found = space.markov_chain_samples(query.scores, int(n_samples), rng, **options)
     return Samples(found.states, "mcmc", found.rhat, found.ess, found.converged)
+
+
+def _perturbed(space: Structure, scores: Floats, n_samples: int, rng: np.random.Generator) -> Any:
+    """Labels of perturbed maximisers: an array where they have one shape, else a list."""
+    if not space.offers("gumbel_noise"):
+        raise MissingCapability(
+            f"method='perturb' does not know which variables to perturb in {type(space).__name__}"
+        )
+    found = perturbed_maximisers(space, scores, n_samples, rng)
+    labels = [space.label(best.vertex) for best in found]
+    same = len({np.shape(label) for label in labels}) == 1
+    return np.array(labels) if same else labels

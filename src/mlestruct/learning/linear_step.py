@@ -90,4 +90,5 @@ def linear_step(
         found = structure.decode(direction, warm, prices=want_prices)
     else:
         found = structure.decode(direction)
-    return LinearStep(found.vertex, found.score - here, scores, found.prices, sums)
+    gap = max(found.score + found.gap - here, 0.0)  # heuristics may score less than tau
+    return LinearStep(found.vertex, gap, scores, found.prices, sums)

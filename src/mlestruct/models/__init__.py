@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .matching import MatchingCRF
     from .pairs import EdgeList, PairInput
     from .persistence import load
+    from .structured import StructuredCRF
 
 __getattr__, __dir__, __all__ = attach(
     __name__,
@@ -27,6 +28,7 @@ __getattr__, __dir__, __all__ = attach(
         "MatchingCRF": ".matching",
         "PairInput": ".pairs",
         "RegularizationPath": ".base",
+        "StructuredCRF": ".structured",
         "load": ".persistence",
     },
 )

@@ -1,4 +1,4 @@
-"""Model files (.mls): plain arrays and one JSON text. Nothing executable is stored or loaded.
+"""Model files (.mls): plain arrays and one JSON text. No code is stored.
 
 A file is a zip archive whose members are not compressed, so that nothing can grow when it is read:
 `header.json`, `coef.npy` and one `.npy` file for every parameter that is an array. `format` in the
@@ -7,6 +7,7 @@ earlier ones; what it does not find it sets to the default. Files of a later for
 
 `load` believes nothing. Members are checked against their checksums, arrays for type, shape and
 finiteness, and the header is valid only if the model made from it would be saved with the same one.
+Functions of users are import paths, which are followed only where the caller trusts them.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import dataclasses
 import io
 import json
 import zipfile
+from collections.abc import Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -25,9 +28,11 @@ from sklearn.base import BaseEstimator
 
 from .. import __version__
 from .._files import write_whole
-from ..exceptions import ModelFileError
+from ..exceptions import ModelFileError, UntrustedImport
 from ..learning.result import COLUMNS, History
 from ..learning.solvers import SOLVERS
+from ..structures.entropy import SeparableEntropy
+from .import_paths import import_path, import_trusted, is_function
 
 FORMAT = 2
 FORMAT_1_RATIO = 1_000  # format 1 was compressed; deflate reaches about this at best
@@ -95,6 +100,13 @@ def _encode(name: str, value: Any, arrays: Arrays) -> Any:
         key = f"array{len(arrays)}"
         arrays[key] = value
         return {"array": key}
+    if isinstance(value, SeparableEntropy):
+        return {"entropy": [_encode(name, part, arrays) for part in (value.a, value.c)]}
+    if isinstance(value, partial) and is_function(value):
+        keywords = {key: _encode(key, part, arrays) for key, part in value.keywords.items()}
+        return {**_encode(name, value.func, arrays), "keywords": keywords}
+    if is_function(value):
+        return {"import": import_path(name, value)}
     return _plain(name, value)
 
 
@@ -110,13 +122,21 @@ def _plain(name: str, value: Any) -> Any:
 
 
 # ---------------------------------------------------------------------- loading
-def load(path: str | Path) -> Any:
+def load(path: str | Path, trusted: Sequence[str] = ()) -> Any:
     """Read a model written by `save`.
+
+    Parameters
+    ----------
+    path : of the file
+    trusted : import paths "module:name", or modules, of functions that the model may use
+        A `StructuredCRF` has the import path of its decoder in the file. Loading imports that
+        module only if it is named here; otherwise an error tells what the file asks for.
 
     Raises
     ------
     ModelFileError
-        The file is damaged, not a model file, or of a later version.
+        The file is damaged, not a model file, of a later version, or uses a function that is not
+        trusted (`UntrustedImport`).
     """
     with open(path, "rb") as file:
         size = file.seek(0, io.SEEK_END)
@@ -133,7 +153,9 @@ def load(path: str | Path) -> Any:
             f"this is {__version__}, which reads formats 1 to {FORMAT}"
         )
     try:
-        return _rebuild(header, arrays)
+        return _rebuild(header, arrays, trusted)
+    except UntrustedImport as error:
+        raise UntrustedImport(f"{path}: {error}") from None
     except Exception as error:  # whatever a wrong header leads to
         raise ModelFileError(
             f"{path}: not a model that mlestruct {__version__} can have written: {error}"
@@ -181,7 +203,7 @@ def _array(content: bytes) -> NDArray[Any]:
     return flat.reshape(shape, order="F" if fortran else "C").copy()
 
 
-def _rebuild(header: dict[str, Any], arrays: Arrays) -> Any:
+def _rebuild(header: dict[str, Any], arrays: Arrays, trusted: Sequence[str]) -> Any:
     """The model of a header, which must be the header of that model."""
     coef = arrays.pop("coef")
     if coef.dtype != np.float64 or coef.ndim != 1 or not np.isfinite(coef).all():
@@ -189,7 +211,7 @@ def _rebuild(header: dict[str, Any], arrays: Arrays) -> Any:
     layout = header.get("layout")
     if any(type(value) is int and value > coef.size for value in (layout or {}).values()):
         raise ValueError("the layout counts more than there are weights")
-    estimator = _make(header, arrays)
+    estimator = _make(header, arrays, trusted)
     estimator._reload(coef, header["feature_names"], layout)
     for name, kind in LEARNED.items():
         value = header["learned"][name]
@@ -215,7 +237,7 @@ def _history(columns: dict[str, list[float]]) -> History:
     return History(**dict(zip(COLUMNS, values, strict=True)))  # type: ignore[arg-type]
 
 
-def _make(described: dict[str, Any], arrays: Arrays) -> Any:
+def _make(described: dict[str, Any], arrays: Arrays, trusted: Sequence[str]) -> Any:
     """An estimator from what `_describe` made of it; only those of this library are known."""
     name = str(described["estimator"])
     for home in ("mlestruct.models", "mlestruct.baselines"):  # imported at first use: it takes time
@@ -223,20 +245,27 @@ def _make(described: dict[str, Any], arrays: Arrays) -> Any:
         kind = getattr(module, name) if name in module.__all__ else None
         if isinstance(kind, type) and issubclass(kind, BaseEstimator):
             parameters = described["parameters"].items()
-            return kind(**{key: _decode(value, arrays) for key, value in parameters})
+            return kind(**{key: _decode(value, arrays, trusted) for key, value in parameters})
     raise ValueError(f"there is no estimator {name!r}")
 
 
-def _decode(value: Any, arrays: Arrays) -> Any:
+def _decode(value: Any, arrays: Arrays, trusted: Sequence[str]) -> Any:
     if not isinstance(value, dict):
         return value
     if "estimator" in value:
-        return _make(value, arrays)
+        return _make(value, arrays, trusted)
     if "solver" in value:
         options = dict(value)
         return SOLVERS[options.pop("solver")](**options)
     if "tuple" in value:
-        return tuple(_decode(part, arrays) for part in value["tuple"])
+        return tuple(_decode(part, arrays, trusted) for part in value["tuple"])
+    if "entropy" in value:
+        return SeparableEntropy(*(_decode(part, arrays, trusted) for part in value["entropy"]))
+    if "import" in value:
+        found = import_trusted(value["import"], trusted)
+        keywords = value.get("keywords", {}).items()
+        fixed = {key: _decode(part, arrays, trusted) for key, part in keywords}
+        return partial(found, **fixed) if fixed else found
     array = arrays[value["array"]]
     if array.dtype.kind not in "fiub":
         raise ValueError(f"an array of {array.dtype}")

@@ -38,7 +38,7 @@ def certified_marginals(
     def one(block: Block) -> tuple[Floats, float]:
         scores, structure = block.scores(coef), block.structure
         wanted = tol * structure.n_nodes
-        if method == "auto" and not options:
+        if method == "auto" and not options and structure.offers("marginals"):
             found = structure.marginals(scores, None, wanted)
             return found.tau, found.gap / wanted
         answer = marginals(structure, scores, method, tol=wanted, **options)

@@ -9,6 +9,8 @@ from .._lazy import attach
 if TYPE_CHECKING:
     from ..exceptions import MissingCapability
     from .contract import Bounds, Decoding, Marginals, Structure, Vertex
+    from .decoder import DecoderSpace
+    from .entropy import SeparableEntropy, coordinate_entropy, factor_entropy
     from .exact_inference import ExactInference
     from .graphs.bipartite import BipartiteGraph
     from .graphs.pairwise import Grid, PairwiseGraph, grid
@@ -28,6 +30,7 @@ __getattr__, __dir__, __all__ = attach(
         "BipartiteGraph": ".graphs.bipartite",
         "BipartiteMatching": ".matchings.bipartite",
         "Bounds": ".contract",
+        "DecoderSpace": ".decoder",
         "Decoding": ".contract",
         "MatchingPolytope": ".matchings.matching_polytope",
         "ExactInference": ".exact_inference",
@@ -38,10 +41,13 @@ __getattr__, __dir__, __all__ = attach(
         "Pairwise": ".labellings.pairwise",
         "PairwiseGraph": ".graphs.pairwise",
         "Reweighting": ".rho",
+        "SeparableEntropy": ".entropy",
         "Sequences": ".sequences",
         "SimpleGraph": ".graphs.simple",
         "Structure": ".contract",
         "Vertex": ".contract",
+        "coordinate_entropy": ".entropy",
+        "factor_entropy": ".entropy",
         "grid": ".graphs.pairwise",
         "reweighting": ".rho",
     },

@@ -58,7 +58,7 @@ class Decoding:
     """A maximising vertex, its score, and dual prices where the decoder has them.
 
     `upper_bound` is a proven bound of the largest score where the vertex need not attain that
-    (`decode_integral` of labellings); None where it does.
+    (`decode_integral` of labellings, approximate decoders of users); None where it does.
     """
 
     vertex: Vertex
@@ -248,7 +248,7 @@ class Structure:
 
     @property
     def has_bound(self) -> bool:
-        """Whether `marginals` proves its upper bound (newton, lbfgs, inference)."""
+        """Whether the upper bounds of `marginals` and `decode` are proven (certificates)."""
         return True
 
     @property

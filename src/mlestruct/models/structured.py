@@ -1,0 +1,336 @@
+"""`StructuredCRF`: conditional random fields over outputs that only a decoder describes."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+
+from ..features import FeatureMap
+from ..inference.bounds import log_partition_bounds
+from ..inference.marginals import marginals
+from ..learning.problem import Block
+from ..learning.result import Progress, Result
+from ..structures.contract import Vertex
+from ..structures.decoder import DecoderSpace
+from .base import StructuredEstimator
+from .probabilities import block_samples, certified_marginals, exact_log_likelihood, seeded
+from .structured_blocks import Decoders, Spaces, read_features
+from .validation import check_same_length, check_samples
+
+Floats = NDArray[np.float64]
+
+OF_DECODE = ("entropy", "interior", "marginals", "bounds")  # parameters that go with `decode`
+NOTHING = Vertex(np.zeros(0, dtype=np.int64), np.zeros(0))
+
+
+class StructuredCRF(StructuredEstimator):
+    """Conditional random field over outputs of your own, from a function that finds the best one.
+
+    p(y | x) is proportional to exp(<G(x) theta, y>) for the 0/1 vectors y that `decode` chooses
+    from. theta maximises the approximate log-likelihood of the observed outputs minus
+    alpha/2 |theta|^2, with a duality-gap certificate, from calls of `decode` alone.
+
+    Parameters
+    ----------
+    decode : function of scores, an array of shape (n,), to the 0/1 vector of shape (n,) with the
+        largest total score among all outputs
+        For samples whose output spaces differ in more than n: a function of (scores, x), with x the
+        sample as it is in X. An approximate decoder returns a pair (output, upper bound of the
+        largest score), or needs exact=False. It may be called from several threads if n_jobs > 1.
+    alpha : float
+        Regularisation, on the summed log-likelihood.
+    structure : an output space (`mlestruct.structures`, or your own), or a function of x to one
+        In place of `decode`, where more is known than a decoder.
+    features : function of x to its features; by default x is its features, or a pair of them and
+        anything else that `decode` needs
+    entropy : an entropy of marginals: `coordinate_entropy`, `factor_entropy` (groups, counting
+        numbers), an object that is callable and has a method `gradient`, a pair of functions
+        (value, gradient), or a function of x to one of these
+        By default that of independent coordinates: concave, whatever the outputs are, and an upper
+        bound of the true one, so that `fit` maximises a lower bound of the log-likelihood.
+    interior : array of shape (n,), or a function of x to one
+        A point of the polytope with every coordinate that varies strictly between 0 and 1. By
+        default it is found by decoding directions that reach all coordinates.
+    marginals : function of scores (or of scores and x) to (tau, log Z), optional
+        A marginal oracle: solvers then use it instead of `decode`.
+    bounds : function of scores (or of scores and x) to (lower, upper) bounds of log Z, optional
+    exact : bool
+        Whether `decode` always finds the best output. If it does not and returns no upper bound,
+        the duality gap is an estimate: `certified_` is False.
+    solver, tol, max_iter, max_time, feature_names, warm_start, callback, n_jobs, random_state,
+    verbose
+        As in `BipartiteMatchingCRF`. "auto" is block-coordinate Frank-Wolfe, or L-BFGS where
+        there is a marginal oracle.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+    objective_ : float, an upper bound of the best attainable value of the (regularised,
+        approximate) log-likelihood
+    duality_gap_ : float, absolute: coef_ is within it of that best value
+    certified_ : bool, whether that is proven
+    converged_ : bool
+    history_ : History with seconds, oracle_calls, dual, primal, gap, fw_gap; `.to_frame()`
+    n_oracle_calls_ : calls of `decode`, with those that looked for interior points and checked Y
+    n_iter_, solver_, n_features_in_, feature_names_in_
+
+    Notes
+    -----
+    X is a sequence of samples, each an array or SciPy sparse matrix of shape (n, n_features), a
+    feature map, a pair of one of these and anything else, or anything at all if `features` turns it
+    into one of these. Y holds for each sample a 0/1 vector of shape (n,); labels of a `structure`
+    are its own. Every label costs one call of `decode`, which tells whether it is an output at all.
+
+    `mlestruct.check_structure` tests a decoder. `save` stores functions by their import path, never
+    as code; `mlestruct.load(path, trusted=[...])` imports those that it is told to trust.
+
+    Examples
+    --------
+    Three of eight items are chosen:
+
+    >>> import numpy as np
+    >>> from mlestruct import StructuredCRF
+    >>> def top_three(scores):
+    ...     return np.argsort(np.argsort(-scores)) < 3
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(30, 8, 2))
+    >>> Y = [top_three(x @ [1.0, -2.0] + rng.gumbel(size=8)).astype(int) for x in X]
+    >>> model = StructuredCRF(top_three, tol=0.01).fit(X, Y)
+    >>> bool(model.converged_), bool(model.certified_), np.sign(model.coef_)
+    (True, True, array([ 1., -1.]))
+    >>> bool(np.isclose(model.predict_marginals(X)[0].sum(), 3.0))
+    True
+    """
+
+    def __init__(
+        self,
+        decode: Callable[..., Any] | None = None,
+        alpha: float = 1.0,
+        structure: Any = None,
+        features: Callable[[Any], Any] | None = None,
+        entropy: Any = None,
+        interior: Any = None,
+        marginals: Callable[..., Any] | None = None,
+        bounds: Callable[..., Any] | None = None,
+        exact: bool = True,
+        solver: Any = "auto",
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        max_time: float | None = None,
+        feature_names: Sequence[str] | None = None,
+        warm_start: bool = False,
+        callback: Callable[[Progress], Any] | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ):
+        self.decode = decode
+        self.alpha = alpha
+        self.structure = structure
+        self.features = features
+        self.entropy = entropy
+        self.interior = interior
+        self.marginals = marginals
+        self.bounds = bounds
+        self.exact = exact
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.feature_names = feature_names
+        self.warm_start = warm_start
+        self.callback = callback
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # ------------------------------------------------------------------ samples
+    def _blocks(
+        self, X: Sequence[Any], Y: Sequence[Any], weights: Floats, separate: bool
+    ) -> list[Block]:
+        spaces = self._spaces()
+        blocks = self._make_blocks(X, spaces)
+        observed = [self._observe(block, Y[m], f"Y[{m}]") for m, block in enumerate(blocks)]
+        known = set()
+        for m, (block, vertex) in enumerate(zip(blocks, observed, strict=True)):
+            key = id(block.structure), vertex.indices.tobytes()
+            if isinstance(block.structure, DecoderSpace) and key not in known:
+                block.structure.require_output(vertex, f"Y[{m}]")
+            known.add(key)
+        spaces.prepare()
+        if all(block.structure.is_fixed for block in blocks):
+            raise ValueError("X: every sample has only one possible output, nothing can be learned")
+        self._kept = spaces
+        return [
+            Block(block.structure, block.features, vertex, weight)
+            for block, vertex, weight in zip(blocks, observed, weights.tolist(), strict=True)
+        ]
+
+    def _prepare(self, X: Sequence[Any]) -> list[Block]:
+        kept = getattr(self, "_kept", None)
+        return self._make_blocks(X, self._spaces() if kept is None else kept)
+
+    def _spaces(self) -> Spaces:
+        """How samples become output spaces; raises where parameters do not fit together."""
+        if (self.decode is None) == (self.structure is None):
+            raise ValueError("StructuredCRF: give either decode or structure")
+        if self.structure is not None:
+            for name in OF_DECODE:
+                if getattr(self, name) is not None:
+                    raise ValueError(f"{name}: goes with decode; a structure has its own")
+            return Spaces(self.structure)
+        if not callable(self.decode):
+            raise TypeError(f"decode: expected a function of scores, got {self.decode!r}")
+        if not isinstance(self.exact, bool | np.bool_):
+            raise TypeError(f"exact must be True or False, got {self.exact!r}")
+        return Decoders(self)
+
+    def _make_blocks(self, X: Sequence[Any], spaces: Spaces) -> list[Block]:
+        maps: dict[int, FeatureMap] = {}
+        blocks = []
+        for m, x in enumerate(X):
+            if id(x) not in maps:
+                given = x if self.features is None else self.features(x)
+                maps[id(x)] = read_features(given, f"X[{m}]")
+            features = maps[id(x)]
+            structure = spaces.of(x, features.n_scored, f"X[{m}]")
+            blocks.append(Block(structure, features, NOTHING))
+        return blocks
+
+    def _observe(self, block: Block, label: Any, where: str) -> Vertex:
+        try:
+            return block.structure.encode(label)
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"{where}: {str(error).removeprefix('label: ')}") from None
+
+    # ------------------------------------------------------------------ fitting
+    def _keep(self, result: Result, tol: float) -> None:
+        super()._keep(result, tol)
+        self.n_oracle_calls_ += self._kept.n_preparing_calls
+        self.certified_ = self._kept.certified
+        if not self.certified_:
+            warnings.warn(
+                "StructuredCRF: decode is not exact and returned no upper bound, so duality_gap_ "
+                f"({self.duality_gap_:.3g}) is an estimate and no certificate (certified_=False)",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    # ------------------------------------------------------------------ prediction
+    def predict(self, X: Any) -> list[Any]:
+        """The most probable output (MAP) of each sample."""
+        return self._each(
+            lambda block: block.structure.best_label(block.scores(self.coef_)),
+            self._new_blocks(X),
+        )
+
+    def predict_marginals(
+        self, X: Any, tol: float = 1e-3, method: str = "auto", **options: Any
+    ) -> list[Floats]:
+        """Pseudo-marginal probability of every coordinate to be 1, per sample.
+
+        `method` is one of `mlestruct.inference.marginals`: "auto" and "fw" (by `decode`),
+        "perturb", "oracle" and "exact" where the structure has them; `options` are those of the
+        method. `tol` is the certified gap of each log-partition function.
+
+        Returns
+        -------
+        list of ndarray of shape (n,)
+        """
+        blocks = self._new_blocks(X)
+        options = seeded(options, method, self.random_state)
+        found = certified_marginals(blocks, self.coef_, tol, method, options, self._each)
+        return [b.structure.marginal_table(tau) for b, tau in zip(blocks, found, strict=True)]
+
+    def sample(
+        self, X: Any, n_samples: int = 1, method: str = "auto", *, random_state: Any = None
+    ) -> list[Any]:
+        """Outputs drawn near p(y | x; coef_), per sample.
+
+        Parameters
+        ----------
+        method : "perturb": perturb-and-MAP, a call of `decode` each, with a bias that more samples
+            do not remove; "exact", from p itself, where the structure can count; "auto": exact for
+            structures that can, else perturb
+        random_state : int, Generator or None
+
+        Returns
+        -------
+        list of arrays of shape (n_samples, n)
+        """
+        blocks = self._new_blocks(X)
+        if method == "auto":
+            counted = all(block.structure.offers("exact") for block in blocks)
+            method = "exact" if counted else "perturb"
+        drawn = block_samples(blocks, self.coef_, n_samples, method, random_state, {}, self._each)
+        return [found.labels for found in drawn]
+
+    # ------------------------------------------------------------------ likelihoods
+    def _each_labelled(self, X: Any, Y: Any, one: Callable[[Block, Vertex], Any]) -> list[Any]:
+        samples = check_samples(X)
+        labels = check_same_length(samples, Y)
+        blocks = self._new_blocks(samples)
+        observed = [self._observe(block, labels[m], f"Y[{m}]") for m, block in enumerate(blocks)]
+        pairs = list(zip(blocks, observed, strict=True))
+        return self._each(lambda pair: one(*pair), pairs)
+
+    def approximate_log_likelihood(self, X: Any, Y: Any, tol: float = 1e-3) -> Floats:
+        """<scores, y> - log Z_rho of each sample: what `fit` maximises, without the penalty.
+
+        With the default entropy a lower bound of the exact log-likelihood. `tol` is the certified
+        gap.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+
+        def one(block: Block, vertex: Vertex) -> float:
+            scores = block.scores(self.coef_)
+            found = marginals(block.structure, scores, tol=tol)
+            certain = found.gap if np.isfinite(found.gap) else 0.0
+            return vertex.dot(scores) - found.log_partition - certain
+
+        return np.array(self._each_labelled(X, Y, one))
+
+    def log_likelihood(self, X: Any, Y: Any) -> Floats:
+        """Exact log p(y | x; coef_) of each sample, where the structure can count its outputs."""
+        return np.array(
+            self._each_labelled(
+                X, Y, lambda block, vertex: exact_log_likelihood(block, self.coef_, vertex)
+            )
+        )
+
+    def log_likelihood_bounds(self, X: Any, Y: Any, tol: float = 1e-3) -> tuple[Floats, Floats]:
+        """Proven bounds of the exact log p(y | x; coef_) of each sample, whatever the entropy is.
+
+        The entropy of independent coordinates bounds log Z from above; from below the sum over the
+        outputs that were decoded on the way. See `mlestruct.inference.log_partition_bounds`.
+
+        Returns
+        -------
+        lower, upper : ndarrays of shape (n_samples,)
+        """
+
+        def one(block: Block, vertex: Vertex) -> tuple[float, float]:
+            scores = block.scores(self.coef_)
+            fit = vertex.dot(scores)
+            least, most = log_partition_bounds(block.structure, scores, tol=tol)
+            return min(fit - most, 0.0), min(fit - least, 0.0)
+
+        found = np.array(self._each_labelled(X, Y, one))
+        return found[:, 0], found[:, 1]
+
+    # ------------------------------------------------------------------ files
+    def _learned_names(self) -> tuple[list[str], dict[str, Any] | None]:
+        names, _ = super()._learned_names()
+        return names, {"certified": bool(self.certified_)}
+
+    def _reload(self, coef: Floats, names: list[str], layout: dict[str, Any] | None) -> None:
+        super()._reload(coef, names, layout)
+        self.certified_ = bool((layout or {})["certified"])

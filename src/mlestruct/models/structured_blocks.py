@@ -1,0 +1,155 @@
+"""How the samples of a `StructuredCRF` become output spaces and features."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+
+from ..features import DenseFeatures, FeatureMap, SparseFeatures, as_feature_map
+from ..features.contract import is_feature_map
+from ..structures.contract import Structure, as_structure
+from ..structures.decoder import DecoderSpace, as_entropy
+
+Floats = NDArray[np.float64]
+
+
+class Spaces:
+    """Output spaces of samples, from a structure or a function of x to one."""
+
+    def __init__(self, given: Any):
+        self._given = as_structure(given) if hasattr(given, "n_coordinates") else given
+        if not isinstance(self._given, Structure) and not callable(given):
+            raise TypeError(f"structure: expected one, or a function of x to one, got {given!r}")
+        self.made: list[Structure] = []
+        self.n_preparing_calls = 0
+
+    def of(self, x: Any, n_scored: int, where: str) -> Structure:
+        """The output space of a sample with this many rows of features."""
+        space = self._given
+        if not isinstance(space, Structure):
+            space = as_structure(space(x))
+        if space.n_scored != n_scored:
+            raise ValueError(
+                f"{where}: has {n_scored} rows of features, {type(space).__name__} has "
+                f"{space.n_scored} scored coordinates"
+            )
+        if not any(space is known for known in self.made):
+            self.made.append(space)
+        return space
+
+    @property
+    def certified(self) -> bool:
+        return all(space.has_bound for space in self.made)
+
+    def __reduce__(self) -> Any:
+        return type(None), ()  # pickled models make their spaces again
+
+    def prepare(self) -> None:
+        """Find interior points; keep the number of calls of decoders, which no solver counts."""
+        decoders = [space for space in self.made if isinstance(space, DecoderSpace)]
+        for space in decoders:
+            space.interior()
+        self.n_preparing_calls = sum(space.calls for space in decoders)
+
+
+class Decoders(Spaces):
+    """Output spaces from the functions of a `StructuredCRF`."""
+
+    def __init__(self, estimator: Any):
+        self._estimator = estimator
+        self._takes_x = any(
+            takes_sample(function)
+            for function in (estimator.decode, estimator.marginals, estimator.bounds)
+            if function is not None
+        )
+        self._varies = self._takes_x or any(
+            callable(given) and not hasattr(given, "gradient")
+            for given in (estimator.entropy, estimator.interior)
+        )
+        self._known: dict[int, DecoderSpace] = {}
+        self.made, self.n_preparing_calls = [], 0
+
+    def of(self, x: Any, n_scored: int, where: str) -> Structure:
+        """One space for all samples of the same size, or one for each where functions take x."""
+        if self._varies:
+            space = self._make(x, n_scored)
+        else:
+            if n_scored not in self._known:
+                self._known[n_scored] = self._make(x, n_scored)
+            space = self._known[n_scored]
+        if not any(space is known for known in self.made):
+            self.made.append(space)
+        return space
+
+    def _make(self, x: Any, n_scored: int) -> DecoderSpace:
+        chosen = self._estimator
+
+        def bound_to_x(function: Callable[..., Any] | None) -> Callable[[Floats], Any] | None:
+            if function is None or not takes_sample(function):
+                return function
+            return lambda scores: function(scores, x)
+
+        entropy, interior = chosen.entropy, chosen.interior
+        if callable(entropy) and not hasattr(entropy, "gradient"):
+            entropy = entropy(x)
+        if callable(interior):
+            interior = interior(x)
+        decode = bound_to_x(chosen.decode)
+        assert decode is not None
+        return DecoderSpace(
+            decode,
+            n_scored,
+            entropy=as_entropy(entropy),
+            interior=interior,
+            exact=bool(chosen.exact),
+            marginals=bound_to_x(chosen.marginals),
+            bounds=bound_to_x(chosen.bounds),
+        )
+
+
+def takes_sample(function: Callable[..., Any]) -> bool:
+    """Whether a function of scores also takes the sample: a second argument that has no default,
+    or is called x.
+    """
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):  # of built-in functions
+        return False
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    places = [p for p in parameters if p.kind in positional]
+    return len(places) > 1 and (
+        places[1].default is inspect.Parameter.empty or places[1].name == "x"
+    )
+
+
+def read_features(given: Any, where: str) -> FeatureMap:
+    """The features of one sample, one row for each coordinate."""
+    if isinstance(given, tuple) and len(given) == 2:
+        given = given[0]
+    if is_feature_map(given):
+        return as_feature_map(given)
+    if issparse(given):
+        found: FeatureMap = SparseFeatures(given)
+        values = given.data
+    else:
+        try:
+            array = np.asarray(given, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"{where}: cannot be read as an array of features ({error}); `features` may be a "
+                "function that makes them from a sample"
+            ) from None
+        if array.ndim != 2 or 0 in array.shape:
+            raise ValueError(
+                f"{where}: expected features of shape (n_coordinates, n_features), "
+                f"got shape {array.shape}"
+            )
+        found, values = DenseFeatures(array), array
+    if not np.isfinite(values).all():
+        raise ValueError(f"{where}: contains NaN or infinity; features must be finite")
+    return found

@@ -1,0 +1,356 @@
+"""`DecoderSpace`: outputs that are known only by a MAP decoder over 0/1 vectors.
+
+The polytope is the convex hull of the decoder's outputs, the interior point an average of outputs
+that the decoder returns for suitable directions, and the entropy one of marginals alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from ..algorithms.covering import covering_outputs
+from ..algorithms.frank_wolfe import PlainEntropy, SteppingEntropy, frank_wolfe_marginals
+from ..algorithms.gumbel import GumbelNoise
+from .contract import Bounds, Decoding, Marginals, Structure, Vertex
+from .entropy import SeparableEntropy, coordinate_entropy
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+ROUNDING = 1e-6  # by which integer programs return values that are not quite 0 or 1
+BOUND_CALLS = 1000  # of the decoder, for bounds of log Z
+
+
+class Entropy(Protocol):
+    """A concave entropy of marginals and its gradient."""
+
+    def __call__(self, tau: Floats) -> float: ...
+
+    def gradient(self, tau: Floats) -> Floats: ...
+
+
+class EntropyPair:
+    """An `Entropy` from two functions."""
+
+    def __init__(self, value: Callable[[Floats], float], gradient: Callable[[Floats], Floats]):
+        self.value, self.slope = value, gradient
+
+    def __call__(self, tau: Floats) -> float:
+        return float(self.value(tau))
+
+    def gradient(self, tau: Floats) -> Floats:
+        return np.asarray(self.slope(tau), dtype=np.float64)
+
+
+class DecoderSpace(Structure):
+    """0/1 vectors, given by a function that maximises linear scores over them.
+
+    Parameters
+    ----------
+    decode : function of scores (n_coordinates,), which it may change, to the best output: 0/1 of
+        the same shape, or a pair (output, upper bound of the largest score)
+    n_coordinates : int
+    entropy : an `Entropy` or a pair of functions (value, gradient); by default that of independent
+        coordinates, `coordinate_entropy`
+    interior : a point at which every coordinate that varies is strictly between 0 and 1; by default
+        the mean of the outputs of `covering_outputs`
+    exact : whether every output of `decode` has the largest score. If not, certificates hold only
+        where it returns an upper bound
+    marginals : function of scores to (tau, log Z), or to `Marginals`: a marginal oracle
+    bounds : function of scores to (lower, upper) bounds of log Z
+
+    Attributes
+    ----------
+    calls : number of calls of `decode` so far
+    """
+
+    def __init__(
+        self,
+        decode: Callable[[Floats], Any],
+        n_coordinates: int,
+        *,
+        entropy: Any = None,
+        interior: Any = None,
+        exact: bool = True,
+        marginals: Callable[[Floats], Any] | None = None,
+        bounds: Callable[[Floats], Any] | None = None,
+    ):
+        if not callable(decode):
+            raise TypeError(f"decode: expected a function of scores, got {decode!r}")
+        self._decoder, self.n_coordinates = decode, int(n_coordinates)
+        if self.n_coordinates < 1:
+            raise ValueError("n_coordinates: need at least one")
+        self._given_entropy, self._given_interior = as_entropy(entropy), interior
+        self.decodes_exactly, self.calls = bool(exact), 0
+        self._has_bound = True
+        self._witnesses = np.zeros((0, self.n_coordinates))
+        self._oracle, self._bounds = marginals, bounds
+        if marginals is not None:
+            self.marginals = self._marginals  # type: ignore[method-assign]
+
+    # ------------------------------------------------------------------ decoding
+    def decode(self, scores: Floats, warm: Floats | None = None, prices: bool = False) -> Decoding:
+        """The output of the user's function, checked against outputs that are known.
+
+        Raises ValueError where the function is said to be exact and an output that it has returned
+        before scores more than the new one.
+        """
+        output, bound = self._ask(scores)
+        indices = np.flatnonzero(output)
+        vertex = Vertex(indices, np.ones(indices.shape[0]))
+        score = vertex.dot(scores)
+        if self.decodes_exactly and bound is None:
+            self._require_best(scores, score)
+        elif bound is None:
+            self._has_bound = False
+        return Decoding(vertex, score, upper_bound=bound)
+
+    def _ask(self, scores: Floats) -> tuple[Bools, float | None]:
+        self.calls += 1
+        return read_output(self._decoder(np.array(scores)), self.n_coordinates)
+
+    def _require_best(self, scores: Floats, score: float) -> None:
+        if self._witnesses.shape[0] == 0:
+            return
+        best = float((self._witnesses @ scores).max())
+        if best > score + 1e-9 * (1.0 + float(np.abs(scores).sum())):
+            raise ValueError(
+                f"decode: returned an output of score {score:.6g}, but one that it has returned "
+                f"before scores {best:.6g}. It must return the best one (or upper bounds, or be "
+                "declared by exact=False); check_structure tests it"
+            )
+
+    @property
+    def has_bound(self) -> bool:
+        """Whether every maximum so far was exact or came with a bound."""
+        return self._has_bound
+
+    # ------------------------------------------------------------------ interior and entropy
+    @cached_property
+    def _interior(self) -> Floats:
+        if self._given_interior is not None:
+            return read_interior(self._given_interior, self.n_coordinates)
+        outputs = covering_outputs(
+            lambda scores: self._ask(scores)[0].astype(np.float64),
+            self.n_coordinates,
+            np.random.default_rng(0),  # the same point in every process
+            self.decodes_exactly,
+        )
+        self._witnesses = outputs
+        mean: Floats = outputs.mean(axis=0)
+        return mean
+
+    def interior(self) -> Floats:
+        """The given point, or the mean of outputs among which every coordinate varies."""
+        return self._interior.copy()
+
+    @cached_property
+    def varies(self) -> Bools:
+        """Coordinates that differ between outputs."""
+        return np.asarray((self._interior > 0.0) & (self._interior < 1.0))
+
+    @cached_property
+    def _entropy(self) -> Any:
+        entropy = self._given_entropy
+        if entropy is None:
+            entropy = coordinate_entropy(self.n_coordinates)
+        if isinstance(entropy, SeparableEntropy):
+            if entropy.a.shape != (self.n_coordinates,):
+                raise ValueError(
+                    f"entropy: is of {entropy.a.shape[0]} coordinates, the output space has "
+                    f"{self.n_coordinates}"
+                )
+            return entropy.masked(self.varies)
+        slope = np.asarray(entropy.gradient(self.interior()), dtype=np.float64)
+        if slope.shape != (self.n_coordinates,):
+            raise ValueError(
+                f"entropy: its gradient has shape {slope.shape}, expected ({self.n_coordinates},)"
+            )
+        wrong = np.flatnonzero(self.varies & ~np.isfinite(slope))
+        if wrong.size:
+            k = int(wrong[0])
+            raise ValueError(
+                f"entropy: its gradient at the interior point is {slope[k]} for coordinate {k}, "
+                f"which is {self._interior[k]:.3g} there; it must be finite inside the polytope"
+            )
+        return entropy
+
+    def entropy(self, tau: Floats) -> float:
+        """H(tau)."""
+        return float(self._entropy(tau))
+
+    def entropy_gradient(self, tau: Floats) -> Floats:
+        """Gradient of H; 0 for coordinates that do not vary."""
+        slope: Floats = self._entropy.gradient(tau)
+        if isinstance(self._entropy, SeparableEntropy):
+            return slope
+        return np.where(self.varies, slope, 0.0)
+
+    @cached_property
+    def stepping_entropy(self) -> SteppingEntropy:
+        """Compiled line searches for sums over coordinates."""
+        entropy = self._entropy
+        return entropy if isinstance(entropy, SeparableEntropy) else PlainEntropy(self)
+
+    @property
+    def is_fixed(self) -> bool:
+        return not bool(self.varies.any())
+
+    # ------------------------------------------------------------------ outputs
+    def encode(self, label: Any) -> Vertex:
+        """The vertex of a 0/1 vector."""
+        output, _ = read_output(label, self.n_coordinates, "label: expected")
+        indices = np.flatnonzero(output)
+        return Vertex(indices, np.ones(indices.shape[0]))
+
+    def label(self, vertex: Vertex) -> Ints:
+        """The 0/1 vector of a vertex."""
+        return vertex.dense(self.n_coordinates).astype(np.int64)
+
+    def require_output(self, vertex: Vertex, where: str) -> None:
+        """Raise unless `vertex` is an output: the best one, then, at the scores 2 y - 1."""
+        if not self.decodes_exactly:
+            return
+        y = vertex.dense(self.n_coordinates)
+        found = self._ask(2.0 * y - 1.0)[0]
+        differs = np.flatnonzero(found != (y > 0.5))
+        if differs.size:
+            raise ValueError(
+                f"{where}: is not an output that decode can return. At the scores 2 y - 1, where y "
+                f"would be the best one, decode returns one that differs at coordinates "
+                f"{differs[:5].tolist()}{' and more' if differs.size > 5 else ''}"
+            )
+
+    def hamming_loss(self, vertex: Vertex) -> tuple[float, Floats]:
+        """The share of coordinates that differ from `vertex`, as constant + <scores, tau>."""
+        y = vertex.dense(self.n_coordinates)
+        return float(y.mean()), (1.0 - 2.0 * y) / self.n_coordinates
+
+    # ------------------------------------------------------------------ inference
+    def _marginals(self, scores: Floats, warm: Any = None, tol: float = 1e-8) -> Marginals:
+        """The answer of the user's marginal oracle."""
+        assert self._oracle is not None
+        found = self._oracle(np.array(scores))
+        if isinstance(found, Marginals):
+            return found
+        tau, value = found
+        return Marginals(np.asarray(tau, dtype=np.float64), float(value), float(value), None, 1)
+
+    def gumbel_noise(self) -> GumbelNoise:
+        """Every coordinate chooses whether it is 1."""
+        at = np.flatnonzero(self.varies)
+        own = np.arange(at.shape[0])
+        return GumbelNoise(self.n_coordinates, at, own, np.zeros_like(own), minimal=True)
+
+    def log_partition_bounds(self, scores: Floats, tol: float) -> Bounds:
+        """Outputs found on the way from below; independent coordinates from above."""
+        if self._bounds is not None:
+            lower, upper = self._bounds(np.array(scores))
+            return Bounds(float(lower), float(upper), "given bounds", "given bounds")
+        return bounds_by_decoding(self, scores, tol)
+
+
+class _Independent(Structure):
+    """The outputs of another space under the entropy of independent coordinates."""
+
+    def __init__(self, space: Structure):
+        self.n_coordinates, self._space = space.n_coordinates, space
+        start = space.interior()
+        self.varies = (start > 0.0) & (start < 1.0)
+        self.independent = coordinate_entropy(space.n_coordinates).masked(self.varies)
+        self.found: dict[bytes, Vertex] = {}
+
+    @property
+    def stepping_entropy(self) -> SteppingEntropy:
+        return self.independent
+
+    @property
+    def has_bound(self) -> bool:
+        return self._space.has_bound
+
+    def decode(self, scores: Floats, warm: Floats | None = None, prices: bool = False) -> Decoding:
+        best = self._space.decode(scores)
+        self.found[best.vertex.indices.tobytes()] = best.vertex
+        return best
+
+    def entropy(self, tau: Floats) -> float:
+        return self.independent(tau)
+
+    def entropy_gradient(self, tau: Floats) -> Floats:
+        return self.independent.gradient(tau)
+
+
+def bounds_by_decoding(space: Structure, scores: Floats, tol: float) -> Bounds:
+    """Bounds of log Z for 0/1 outputs of which only a decoder is known.
+
+    From above: the entropy of independent coordinates is at least that of any distribution with the
+    same marginals. From below: the sum over all different outputs that were decoded on the way.
+    """
+    outputs = _Independent(space)
+    outputs.decode(scores)
+    start = space.interior()
+    upper = frank_wolfe_marginals(outputs, scores, start, tol, BOUND_CALLS, blended=True)[2]
+    seen = [vertex for vertex in outputs.found.values() if (vertex.values == 1.0).all()]
+    lower = float(logsumexp([vertex.dot(scores) for vertex in seen])) if seen else -np.inf
+    if not space.has_bound:
+        return Bounds(lower, np.inf, "outputs found", "none: decode is not exact")
+    return Bounds(lower, upper, "outputs found", "independent coordinates")
+
+
+def as_entropy(entropy: Any) -> Any:
+    """An `Entropy` from what a user may give; None for the default."""
+    if entropy is None or (callable(entropy) and callable(getattr(entropy, "gradient", None))):
+        return entropy
+    if isinstance(entropy, tuple) and len(entropy) == 2 and all(map(callable, entropy)):
+        return EntropyPair(*entropy)
+    raise TypeError(
+        "entropy: expected an object that is callable and has a method gradient (such as "
+        f"coordinate_entropy(n), factor_entropy(...)) or a pair (value, gradient), got {entropy!r}"
+    )
+
+
+def read_output(
+    returned: Any, n_coordinates: int, subject: str = "decode: must return"
+) -> tuple[Bools, float | None]:
+    """An output as booleans, and the upper bound that came with it, if any."""
+    bound = None
+    if isinstance(returned, Decoding):
+        returned, bound = returned.vertex.dense(n_coordinates), returned.upper_bound
+    elif isinstance(returned, Vertex):
+        returned = returned.dense(n_coordinates)
+    elif isinstance(returned, tuple) and len(returned) == 2 and np.ndim(returned[1]) == 0:
+        returned, bound = returned[0], float(returned[1])
+    form = f"{subject} a 0/1 vector of shape ({n_coordinates},)"
+    try:
+        values = np.asarray(returned)
+    except ValueError as error:
+        raise ValueError(f"{form}, got a {type(returned).__name__}: {error}") from None
+    if values.dtype.kind not in "fiub":
+        raise ValueError(f"{form}, got {type(returned).__name__} {returned!r:.60}")
+    if values.shape != (n_coordinates,):
+        raise ValueError(f"{form}, got shape {values.shape}")
+    output = values > 0.5
+    wrong = ~(np.abs(values - output.astype(np.float64)) <= ROUNDING)
+    if wrong.any():
+        k = int(np.argmax(wrong))
+        raise ValueError(f"{form}, got {values[k]} at coordinate {k}")
+    if bound is not None and np.isnan(bound):
+        raise ValueError(f"{form} and an upper bound, got nan as the bound")
+    return output, bound
+
+
+def read_interior(given: Any, n_coordinates: int) -> Floats:
+    """An interior point that a user gives."""
+    point = np.array(given, dtype=np.float64)
+    if point.shape != (n_coordinates,):
+        raise ValueError(f"interior: expected shape ({n_coordinates},), got {point.shape}")
+    if not ((point >= 0.0) & (point <= 1.0)).all():
+        raise ValueError("interior: marginals must be between 0 and 1")
+    return point

@@ -1,0 +1,361 @@
+"""`StructuredCRF`: decoders of users, against enumeration and the library's own spaces."""
+
+import pickle
+import warnings
+from functools import partial
+
+import numpy as np
+import own_decoders as own
+import pytest
+from scipy.optimize import minimize
+from scipy.sparse import csr_array
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV
+
+import mlestruct
+from mlestruct import BipartiteMatchingCRF, StructuredCRF
+from mlestruct.baselines import StructuredPerceptron, StructuredSVM
+from mlestruct.inference import marginals
+from mlestruct.structures import DecoderSpace, coordinate_entropy, factor_entropy
+
+
+@pytest.fixture(scope="module")
+def data():
+    return own.subset_samples(np.random.default_rng(0))
+
+
+@pytest.fixture(scope="module")
+def model(data):
+    return StructuredCRF(own.top_three, tol=0.01).fit(*data)
+
+
+def approximate_objective(X, Y, theta, alpha):
+    """P(theta) with log Z_rho of independent coordinates, sample by sample."""
+    total = -0.5 * alpha * float(theta @ theta)
+    for x, y in zip(X, Y, strict=True):
+        scores = x @ theta
+        found = marginals(DecoderSpace(own.top_three, len(scores)), scores, tol=1e-3)
+        total += float(y @ scores) - found.log_partition
+    return total
+
+
+class TestLearning:
+    def test_the_certificate_holds_at_other_weights(self, model, data):
+        """No theta does better than objective_, and coef_ is within the gap of it."""
+        assert model.converged_
+        assert model.certified_
+        here = approximate_objective(*data, model.coef_, 1.0)
+        slack = 25 * 1e-3  # of the log-partition functions
+        assert model.objective_ - model.duality_gap_ <= here + slack
+        assert here <= model.objective_ + slack
+        rng = np.random.default_rng(1)
+        for _ in range(3):
+            other = model.coef_ + 0.1 * rng.normal(size=2)
+            assert approximate_objective(*data, other, 1.0) <= model.objective_ + slack
+
+    def test_the_own_assignment_decoder_reaches_the_bethe_objective(self):
+        rng = np.random.default_rng(3)
+        tables = [rng.normal(size=(5, 5, 2)) for _ in range(6)]
+        outputs = own.assignments(5)
+        Y = [own.draw(outputs, t.reshape(25, 2) @ [1.5, -1.0], rng) for t in tables]
+        rows = [list(range(5 * i, 5 * i + 5)) for i in range(5)]
+        columns = [list(range(j, 25, 5)) for j in range(5)]
+        bethe = factor_entropy(25, rows + columns, 1.0, coordinates=-1.0)
+        budget = {"tol": 3e-3, "max_iter": 4000, "random_state": 0}
+        ours = StructuredCRF(own.assignment, entropy=bethe, **budget)
+        ours.fit([t.reshape(25, 2) for t in tables], Y)
+        partners = [y.reshape(5, 5).argmax(axis=1) for y in Y]
+        theirs = BipartiteMatchingCRF(rho=1.0, solver="bcfw", **budget).fit(tables, partners)
+        assert ours.converged_
+        assert theirs.converged_
+        # Both intervals [objective - gap, objective] hold the same optimum.
+        low = max(m.objective_ - m.duality_gap_ for m in (ours, theirs))
+        high = min(m.objective_ for m in (ours, theirs))
+        assert low <= high + 1e-9
+        assert abs(ours.objective_ - theirs.objective_) <= max(
+            ours.duality_gap_, theirs.duality_gap_
+        )
+
+    def test_a_marginal_oracle_of_the_user_makes_it_exact(self, data):
+        X, Y = data
+        outputs = own.subsets(8, 3)
+
+        def enumerate_all(scores):
+            log_z = own.log_z(outputs, scores)
+            return np.exp(outputs @ scores - log_z) @ outputs, log_z
+
+        model = StructuredCRF(own.top_three, marginals=enumerate_all, tol=1e-7).fit(X, Y)
+        samples = list(zip(X, Y, strict=True))
+
+        def loss(theta):
+            fits = [y @ x @ theta - own.log_z(outputs, x @ theta) for x, y in samples]
+            return 0.5 * float(theta @ theta) - sum(fits)
+
+        best = minimize(loss, np.zeros(2), tol=1e-12)
+        assert model.solver_ == "lbfgs"
+        np.testing.assert_allclose(model.coef_, best.x, atol=1e-3)
+        assert abs(model.objective_ + best.fun) <= 1e-4
+
+    def test_samples_of_different_spaces(self):
+        """decode(scores, x), sizes and numbers of chosen items from the sample."""
+        rng = np.random.default_rng(5)
+        X, Y = [], []
+        for m in range(20):
+            n, k = 5 + m % 3, 1 + m % 2
+            features = rng.normal(size=(n, 2))
+            X.append((features, k))
+            Y.append(own.draw(own.subsets(n, k), features @ [1.0, -1.0], rng))
+        model = StructuredCRF(own.as_many_as_given, tol=0.02).fit(X, Y)
+        assert model.converged_
+        for (features, k), found in zip(X, model.predict(X), strict=True):
+            assert found.shape == (len(features),)
+            assert found.sum() == k
+        for (_, k), tau in zip(X, model.predict_marginals(X), strict=True):
+            assert tau.sum() == pytest.approx(k)
+
+    def test_features_entropy_and_interior_may_be_functions_of_the_sample(self):
+        rng = np.random.default_rng(6)
+        X = [{"table": rng.normal(size=(n, 2))} for n in (4, 5, 4, 5)]
+        Y = [own.best_of(x["table"][:, 0]).astype(int) for x in X]
+        model = StructuredCRF(
+            own.best_of,
+            features=lambda x: x["table"],
+            entropy=lambda x: factor_entropy(len(x["table"]), [range(len(x["table"]))]),
+            interior=lambda x: np.full(len(x["table"]), 1 / len(x["table"])),
+            tol=1e-3,
+        ).fit(X, Y)
+        tau = model.predict_marginals(X, tol=1e-8)[1]
+        softmax = np.exp(X[1]["table"] @ model.coef_)
+        np.testing.assert_allclose(tau, softmax / softmax.sum(), atol=1e-3)  # one group is exact
+
+    def test_sparse_features_and_feature_names(self, data):
+        X, Y = data
+        names = ["size", "price"]
+        model = StructuredCRF(own.top_three, tol=0.05, feature_names=names, random_state=0)
+        sparse = clone(model).fit([csr_array(x) for x in X], Y)
+        dense = model.fit(X, Y)
+        np.testing.assert_allclose(sparse.coef_, dense.coef_, atol=1e-6)
+        assert list(dense.named_coef()) == names
+
+    def test_coordinates_that_never_vary_are_left_out(self):
+        """Item 0 is never chosen, item 1 always."""
+
+        def decode(scores):
+            scores[0], scores[1] = -np.inf, np.inf  # inputs may be changed
+            return own.best_of(scores, 3)
+
+        rng = np.random.default_rng(7)
+        X = [rng.normal(size=(6, 2)) for _ in range(10)]
+        Y = [decode(x[:, 0] + rng.gumbel(size=6)).astype(int) for x in X]
+        model = StructuredCRF(decode, tol=0.02).fit(X, Y)
+        tau = model.predict_marginals(X)[0]
+        assert (tau[0], tau[1]) == (0.0, 1.0)
+        assert tau.sum() == pytest.approx(3.0)
+
+
+class TestApproximateDecoders:
+    @staticmethod
+    def sloppy(scores):
+        """Misses the best output at times, in a repeatable way."""
+        best = np.argsort(-scores, kind="stable")[:4]
+        drop = int(abs(scores).sum() * 1e6) % 4
+        out = np.zeros(scores.size)
+        out[np.delete(best, drop)] = 1
+        return out
+
+    def with_bound(self, scores):
+        return self.sloppy(scores), float(np.sort(scores)[-3:].sum())
+
+    def test_an_upper_bound_keeps_the_certificate(self, data, model):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            found = StructuredCRF(self.with_bound, exact=False, max_iter=60).fit(*data)
+        assert found.certified_
+        # The optimum of the same problem, found with an exact decoder, is in the interval.
+        assert found.objective_ - found.duality_gap_ <= model.objective_ + 1e-9
+        assert model.objective_ - model.duality_gap_ <= found.objective_ + 1e-9
+
+    def test_without_a_bound_it_says_that_nothing_is_proven(self, data):
+        with pytest.warns(ConvergenceWarning, match="certified_=False"):
+            found = StructuredCRF(self.sloppy, exact=False, max_iter=20).fit(*data)
+        assert not found.certified_
+        space = DecoderSpace(self.sloppy, 8, exact=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            answer = marginals(space, data[0][0] @ [1.0, -1.0], max_iter=50, method="fw")
+        assert answer.gap == np.inf
+
+    def test_a_decoder_that_is_wrongly_said_to_be_exact_is_found_out(self, data):
+        with pytest.raises(ValueError, match=r"decode|Y\["):
+            StructuredCRF(self.sloppy, max_iter=60).fit(*data)
+
+
+class TestPrediction:
+    def test_predictions_maximise(self, model, data):
+        outputs = own.subsets(8, 3)
+        for x, found in zip(data[0], model.predict(data[0]), strict=True):
+            scores = x @ model.coef_
+            assert found @ scores == pytest.approx((outputs @ scores).max())
+
+    def test_score_is_one_minus_the_hamming_loss(self, model, data):
+        X, Y = data
+        loss = np.mean([np.mean(a != b) for a, b in zip(model.predict(X), Y, strict=True)])
+        assert model.score(X, Y) == pytest.approx(1 - loss)
+
+    def test_bounds_hold_the_exact_log_likelihood(self, model, data):
+        X, Y = data
+        outputs = own.subsets(8, 3)
+        scores = [x @ model.coef_ for x in X]
+        exact = [y @ s - own.log_z(outputs, s) for y, s in zip(Y, scores, strict=True)]
+        lower, upper = model.log_likelihood_bounds(X, Y)
+        assert (lower <= np.array(exact) + 1e-9).all()
+        assert (np.array(exact) <= upper + 1e-9).all()
+        approximate = model.approximate_log_likelihood(X, Y)
+        assert (approximate <= np.array(exact)).all()  # the default entropy is an upper bound
+
+    def test_bounds_of_the_user(self, data):
+        X, Y = data
+        outputs = own.subsets(8, 3)
+
+        def known(scores):
+            log_z = own.log_z(outputs, scores)
+            return log_z - 0.1, log_z + 0.1
+
+        found = StructuredCRF(own.top_three, bounds=known, tol=0.1).fit(X, Y)
+        lower, upper = found.log_likelihood_bounds(X, Y)
+        np.testing.assert_allclose(upper - lower, 0.2)
+
+    def test_samples_are_outputs_and_follow_the_scores(self, model, data):
+        X = data[0][:2]
+        drawn = model.sample(X, 400, random_state=0)
+        again = model.sample(X, 400, random_state=0)
+        for one, other, x in zip(drawn, again, X, strict=True):
+            assert np.array_equal(one, other)
+            assert (one.sum(axis=1) == 3).all()
+            outputs = own.subsets(8, 3)
+            weights = np.exp(outputs @ x @ model.coef_)
+            exact = weights @ outputs / weights.sum()
+            assert np.abs(one.mean(axis=0) - exact).max() < 0.15  # perturb-and-MAP has a bias
+
+    def test_marginals_by_perturbation(self, model, data):
+        tau = model.predict_marginals(data[0][:1], method="perturb", n_samples=50)[0]
+        assert tau.sum() == pytest.approx(3.0)
+
+
+class TestManners:
+    def test_grid_search_and_clone(self, data):
+        search = GridSearchCV(
+            StructuredCRF(own.top_three, tol=0.1), {"alpha": [0.1, 10.0]}, cv=2
+        ).fit(*data)
+        assert search.best_params_["alpha"] in (0.1, 10.0)
+        assert clone(search.best_estimator_).decode is own.top_three
+
+    def test_path(self, data):
+        path = StructuredCRF(own.top_three, tol=0.1).fit_path(*data, [10.0, 1.0])
+        norms = [np.linalg.norm(c) for c in path.coefs]
+        assert norms[0] < norms[1]
+
+    def test_pickle(self, model, data):
+        again = pickle.loads(pickle.dumps(model))
+        np.testing.assert_array_equal(again.predict(data[0]), model.predict(data[0]))
+
+    def test_baselines_take_it(self, data):
+        X, Y = data
+        for kind in (StructuredSVM, StructuredPerceptron):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                found = kind(StructuredCRF(own.top_three, tol=0.05, max_iter=50)).fit(X, Y)
+            assert found.score(X, Y) > 0.6
+
+    def test_save_by_import_path(self, data, tmp_path):
+        entropy = coordinate_entropy(8)
+        decode = partial(own.best_of, k=3)
+        model = StructuredCRF(decode, entropy=entropy, tol=0.1).fit(*data)
+        model.save(tmp_path / "model.mls")
+        with pytest.raises(ValueError, match=r"trusted=\['own_decoders:best_of'\]"):
+            mlestruct.load(tmp_path / "model.mls")
+        for trusted in (["own_decoders:best_of"], ["own_decoders"]):
+            again = mlestruct.load(tmp_path / "model.mls", trusted=trusted)
+            assert again.decode.func is own.best_of
+            assert again.certified_ is True
+            np.testing.assert_array_equal(again.predict(data[0]), model.predict(data[0]))
+
+    def test_functions_without_an_import_path_are_not_saved(self, data, tmp_path):
+        model = StructuredCRF(lambda scores: own.top_three(scores), tol=0.1).fit(*data)
+        with pytest.raises(TypeError, match=r"decode=.*top level of a module"):
+            model.save(tmp_path / "model.mls")
+
+    def test_equal_samples_are_merged(self, data):
+        X, Y = data
+        problem = StructuredCRF(own.top_three).build_problem([X[0]] * 5, Y[:5])
+        assert len(problem.blocks) == 1
+        assert problem.blocks[0].weight == 5
+
+
+class TestBadInput:
+    X, Y = own.subset_samples(np.random.default_rng(2), n_samples=4)
+
+    @pytest.mark.parametrize(
+        ("parameters", "message"),
+        [
+            ({}, "either decode or structure"),
+            ({"decode": 3}, "decode: expected a function"),
+            ({"decode": own.top_three, "exact": "yes"}, "exact must be True or False"),
+            ({"decode": own.top_three, "entropy": 3.0}, "entropy: expected"),
+            ({"decode": own.top_three, "entropy": coordinate_entropy(5)}, "entropy: is of 5"),
+            ({"decode": own.top_three, "interior": np.zeros(3)}, "interior: expected shape"),
+            ({"decode": own.top_three, "interior": np.full(8, 2.0)}, "between 0 and 1"),
+            ({"decode": own.top_three, "alpha": 0.0}, "alpha must be positive"),
+            ({"structure": 3}, "structure: expected"),
+            (
+                {"structure": DecoderSpace(own.top_three, 5)},
+                "X\\[0\\]: has 8 rows of features, DecoderSpace has 5",
+            ),
+            (
+                {"structure": DecoderSpace(own.top_three, 8), "entropy": coordinate_entropy(8)},
+                "entropy: goes with decode",
+            ),
+            ({"decode": lambda scores: scores}, "decode: must return a 0/1 vector"),
+            ({"decode": lambda scores: np.ones(3)}, r"got shape \(3,\)"),
+            ({"decode": lambda scores: None}, "got NoneType"),
+            (
+                {
+                    "decode": own.top_three,
+                    "entropy": (lambda tau: 0.0, lambda tau: np.full(8, np.inf)),
+                },
+                "gradient at the interior point is inf",
+            ),
+        ],
+    )
+    def test_parameters(self, parameters, message):
+        with pytest.raises((TypeError, ValueError), match=message):
+            StructuredCRF(**parameters).fit(self.X, self.Y)
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            (lambda X, Y: ([], []), "X is empty"),
+            (lambda X, Y: (X, Y[:-1]), "4 samples but Y has 3"),
+            (lambda X, Y: ([x[:, :1] if m else x for m, x in enumerate(X)], Y), "features"),
+            (lambda X, Y: ([np.full((8, 2), np.nan)] * 4, Y), "X\\[0\\]: contains NaN"),
+            (lambda X, Y: ([np.zeros(8)] * 4, Y), "expected features of shape"),
+            (lambda X, Y: (["word"] * 4, Y), "cannot be read as an array of features"),
+            (lambda X, Y: (X, [np.ones(7)] * 4), r"Y\[0\]: expected a 0/1 vector of shape \(8,\)"),
+            (lambda X, Y: (X, [np.full(8, 0.5)] * 4), "got 0.5 at coordinate 0"),
+            (lambda X, Y: (X, [np.ones(8)] * 4), r"Y\[0\]: is not an output that decode can"),
+        ],
+    )
+    def test_data(self, change, message):
+        with pytest.raises((TypeError, ValueError), match=message):
+            StructuredCRF(own.top_three).fit(*change(self.X, self.Y))
+
+    def test_one_sample_is_enough(self):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model = StructuredCRF(own.top_three, tol=0.05).fit(self.X[:1], self.Y[:1])
+        assert len(model.predict(self.X)) == 4
+
+    def test_an_output_space_of_one(self):
+        with pytest.raises(ValueError, match="only one possible output"):
+            StructuredCRF(lambda scores: np.ones(8)).fit(self.X, [np.ones(8)] * 4)
