@@ -12,6 +12,7 @@ Ranking: how well scores separate true pairs from all others, without decoding. 
 partner, `top_candidates` the best partners, `flag_pairs` the pairs of a proposal to look at again.
 """
 
+from .expected_f1 import expected_f1_sets
 from .pair_reliability import pair_reliability
 from .ranking import (
     PairROC,
@@ -29,6 +30,7 @@ __all__ = [
     "PairROC",
     "Rejection",
     "Reliability",
+    "expected_f1_sets",
     "flag_pairs",
     "pair_auc",
     "pair_reliability",

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .graph import GraphCRF
     from .grid import GridCRF
     from .matching import MatchingCRF
+    from .multi_label import MultiLabelCRF
     from .pairs import EdgeList, PairInput
     from .persistence import load
     from .structured import StructuredCRF
@@ -26,6 +27,7 @@ __getattr__, __dir__, __all__ = attach(
         "GraphCRF": ".graph",
         "GridCRF": ".grid",
         "MatchingCRF": ".matching",
+        "MultiLabelCRF": ".multi_label",
         "PairInput": ".pairs",
         "RegularizationPath": ".base",
         "StructuredCRF": ".structured",

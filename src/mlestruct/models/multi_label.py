@@ -1,0 +1,477 @@
+"""`MultiLabelCRF`: several yes/no answers per sample, predicted jointly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ..exceptions import TooLargeToCount
+from ..features.multi_label import MultiLabelFeatures
+from ..features.rows import DenseRows, FeatureRows, SparseRows
+from ..labels.label_sets import LabelSets
+from ..learning.problem import Block, DualProblem
+from ..learning.result import Progress
+from ..metrics import Reliability, reliability
+from ..metrics.expected_f1 import expected_f1_sets
+from ..structures.contract import Vertex
+from ..structures.graphs.pairwise import PairwiseGraph
+from ..structures.labellings.repeated import RepeatedBinary, chunks
+from .base import StructuredEstimator
+from .best_sets import most_probable_sets
+from .label_graph import all_pairs, chow_liu_tree, read_graph
+from .validation import check_count, check_positive, check_weights
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+GRAPHS = ("full", "tree", "none")
+DECISIONS = ("map", "marginal", "f1")
+
+
+class JointPrediction(NamedTuple):
+    """Most probable label sets, best first.
+
+    labels : ndarray of shape (n_samples, k, n_labels)
+    probabilities : ndarray of shape (n_samples, k)
+    """
+
+    labels: NDArray[Any]
+    probabilities: Floats
+
+
+class Part(NamedTuple):
+    """Scores of some samples, and what is known of them."""
+
+    fields: Floats
+    couplings: Floats
+    known: Ints | None
+
+
+class MultiLabelCRF(ClassifierMixin, StructuredEstimator):
+    """Multi-label classification with coupled labels, by maximum likelihood.
+
+        p(y | x)  ~  exp( sum_l y_l (w_l . x + b_l) + sum over edges of y_i y_j c_ij )
+
+    Parameters
+    ----------
+    graph : "full", "tree", "none", or array of shape (n_edges, 2)
+        Which labels are coupled: all pairs, the pairs of a Chow-Liu tree, none (independent
+        logistic regressions), or the listed pairs.
+    alpha : float
+        Regularisation alpha/2 |theta|^2 on the summed log-likelihood; intercepts are included.
+    couplings : "constant" or "features"
+        Whether c_ij is a number or, as w_l . x + b_l, depends on the features.
+    fit_intercept : bool
+    inference : "auto", "exact" or "reweighted"
+        "exact": marginals and likelihoods by a junction tree. "reweighted": the tree-reweighted
+        entropy, whose likelihood bounds the exact one from below. "auto": exact where tables of one
+        sample have at most 2^20 entries (any tree; 20 labels that are all coupled).
+    rho : "auto", "uniform", float or array of shape (n_edges,)
+        Edge weights of the reweighted entropy, as in `GraphCRF`. Anything but "auto" asks for
+        reweighted marginals.
+    decision : "map", "marginal" or "f1"
+        What `predict` returns: the most probable set, all labels of probability above
+        `threshold`, or the set of the largest expected F1.
+    threshold : float
+    solver : "auto", "lbfgs", "block_marginals", "bcfw", "fw", or a solver object
+    tol : float
+        Stop when the duality gap is at most tol * max(1, |objective|).
+    max_iter, max_time, warm_start, callback, n_jobs, random_state, verbose : as in `GraphCRF`
+
+    Attributes
+    ----------
+    coef_ : ndarray, all weights in a row
+    node_coef_ : ndarray of shape (n_labels, n_features)
+    intercept_ : ndarray of shape (n_labels,)
+    edges_ : ndarray of shape (n_edges, 2), the coupled labels
+    edge_coef_ : ndarray of shape (n_edges,), or (n_edges, n_features + 1) by features
+    classes_ : list of the two classes of every label
+    is_exact_ : bool, whether marginals and likelihoods are exact
+    objective_, duality_gap_, converged_, history_, n_iter_, n_oracle_calls_, solver_ :
+        as in `GraphCRF`
+    n_features_in_, feature_names_in_
+
+    Notes
+    -----
+    X has the shape (n_samples, n_features), dense or SciPy sparse. Y has the shape (n_samples,
+    n_labels); entries are 0 and 1, or two classes per column. Features of similar scale help.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mlestruct import MultiLabelCRF
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(300, 3))
+    >>> first = X[:, 0] > 0
+    >>> Y = np.stack([first, first ^ (rng.random(300) < 0.1)], axis=1).astype(int)
+    >>> model = MultiLabelCRF(alpha=1.0).fit(X, Y)
+    >>> model.edge_coef_.shape, bool(model.edge_coef_[0] > 1)
+    ((1,), True)
+    >>> model.predict_proba([[0.0, 0, 0]]).shape
+    (1, 2)
+    >>> bool(model.predict_proba([[0.0, 0, 0]], known=[[-1, 1]])[0, 0] > 0.8)
+    True
+    """
+
+    def __init__(
+        self,
+        graph: Any = "full",
+        alpha: float = 1.0,
+        couplings: str = "constant",
+        fit_intercept: bool = True,
+        inference: str = "auto",
+        rho: Any = "auto",
+        decision: str = "map",
+        threshold: float = 0.5,
+        solver: Any = "auto",
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        max_time: float | None = None,
+        warm_start: bool = False,
+        callback: Callable[[Progress], Any] | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ):
+        self.graph = graph
+        self.alpha = alpha
+        self.couplings = couplings
+        self.fit_intercept = fit_intercept
+        self.inference = inference
+        self.rho = rho
+        self.decision = decision
+        self.threshold = threshold
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.warm_start = warm_start
+        self.callback = callback
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.multi_output = True
+        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.multi_label = True
+        return tags
+
+    # ------------------------------------------------------------------ learning
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> MultiLabelCRF:
+        """Learn from features X, (n_samples, n_features), and answers y, (n_samples, n_labels)."""
+        super().fit(X, y, sample_weight)
+        return self
+
+    def build_problem(
+        self, X: Any, Y: Any, sample_weight: Any = None, *, separate: bool = False
+    ) -> DualProblem:
+        """The learning problem; learns the classes and the graph.
+
+        With `separate` every sample is a block of its own; else those of equal weight share some.
+        """
+        check_positive(self.tol, "tol")
+        alpha = check_positive(self.alpha, "alpha")
+        for name, options in (("couplings", ("constant", "features")), ("decision", DECISIONS)):
+            if getattr(self, name) not in options:
+                raise ValueError(
+                    f"{name}: expected one of {list(options)}, got {getattr(self, name)!r}"
+                )
+        if Y is None:
+            raise ValueError("requires y to be passed, but the target y is None")
+        features = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        label_sets = LabelSets.learn(Y)
+        states = label_sets.encode(Y)
+        if states.shape[0] != features.shape[0]:
+            raise ValueError(f"X has {features.shape[0]} samples but Y has {states.shape[0]} rows")
+        self._take_classes(label_sets)
+        weights = check_weights(sample_weight, states.shape[0])
+        self._take_graph(self._choose_graph(states, weights))
+        return DualProblem(self._blocks(features, states, weights, separate), alpha)
+
+    def _choose_graph(self, states: Ints, weights: Floats) -> PairwiseGraph:
+        n_labels = states.shape[1]
+        if not isinstance(self.graph, str):
+            return read_graph(self.graph, n_labels)
+        if self.graph not in GRAPHS:
+            raise ValueError(
+                f"graph: expected one of {list(GRAPHS)} or an array of pairs, got {self.graph!r}"
+            )
+        if self.graph == "tree" and n_labels > 1:
+            return PairwiseGraph(n_labels, chow_liu_tree(states, weights))
+        return PairwiseGraph(n_labels, all_pairs(n_labels) if self.graph == "full" else [])
+
+    def _take_classes(self, label_sets: LabelSets) -> None:
+        self._label_sets = label_sets
+        self.classes_: Any = label_sets.classes[0] if label_sets.flat else label_sets.classes
+
+    def _take_graph(self, graph: PairwiseGraph) -> None:
+        self._model = RepeatedBinary(graph, self.rho, self.inference)
+        self.edges_ = np.stack([graph.tail, graph.head], axis=1).astype(np.int64)
+        self.is_exact_ = self._model.tree is not None
+
+    def _blocks(self, X: Any, Y: Any, weights: Floats, separate: bool) -> list[Block]:
+        graph, n_labels, blocks = self._model.graph, Y.shape[1], []
+        for weight in np.unique(weights[weights > 0]):
+            of_weight = np.flatnonzero(weights == weight)
+            parts = (
+                of_weight[:, None] if separate else [of_weight[c] for c in chunks(len(of_weight))]
+            )
+            for part in parts:
+                states = Y[part]
+                both = states[:, graph.tail] * states[:, graph.head]
+                tau = np.concatenate([states.ravel(), both.ravel()]).astype(np.float64)
+                on = np.flatnonzero(tau)
+                space = self._model.space(part.size)
+                features = self._features(X[part], n_labels)
+                blocks.append(Block(space, features, Vertex(on, tau[on]), float(weight)))
+        return blocks
+
+    def _features(self, X: Any, n_labels: int) -> MultiLabelFeatures:
+        rows = _rows(X, self.fit_intercept)
+        edge_rows = rows if self.couplings == "features" else None
+        return MultiLabelFeatures(rows, n_labels, self._model.graph.n_edges, edge_rows)
+
+    def _prepare(self, X: Any) -> list[Block]:
+        nothing = Vertex(np.zeros(0, dtype=np.int64), np.zeros(0))
+        return [
+            Block(
+                self._model.space(c.stop - c.start),
+                self._features(X[c], len(self._label_sets)),
+                nothing,
+            )
+            for c in chunks(X.shape[0])
+        ]
+
+    # ------------------------------------------------------------------ what was learned
+    @property
+    def _weights(self) -> tuple[Floats, Floats]:
+        check_is_fitted(self, "coef_")
+        n_weights = len(self._label_sets) * (self.n_features_in_ + bool(self.fit_intercept))
+        fields = self.coef_[:n_weights].reshape(len(self._label_sets), -1)
+        size = fields.shape[1] if self.couplings == "features" else 1
+        return fields, self.coef_[n_weights:].reshape(self.edges_.shape[0], size)
+
+    @property
+    def node_coef_(self) -> Floats:
+        """Weights of the features, shape (n_labels, n_features)."""
+        return self._weights[0][:, : self.n_features_in_]
+
+    @property
+    def intercept_(self) -> Floats:
+        """Shape (n_labels,)."""
+        if not self.fit_intercept:
+            return np.zeros(len(self._label_sets))
+        return self._weights[0][:, -1]
+
+    @property
+    def edge_coef_(self) -> Floats:
+        """Couplings, shape (n_edges,); by features (n_edges, n_features + 1), the last constant."""
+        found = self._weights[1]
+        return found[:, 0] if self.couplings == "constant" else found
+
+    def named_coef(self) -> dict[str, float]:
+        """Learned weights by name: "label:feature", and "label-label" of coupled ones."""
+        fields, couplings = self._weights
+        given = getattr(self, "feature_names_in_", None)
+        names = list(given) if given is not None else [f"x{k}" for k in range(self.n_features_in_)]
+        names += ["1"] * bool(self.fit_intercept)
+        found = {
+            f"{label}:{name}": float(fields[label, k])
+            for label in range(len(fields))
+            for k, name in enumerate(names)
+        }
+        for (i, j), row in zip(self.edges_.tolist(), couplings, strict=True):
+            suffixes = [""] if self.couplings == "constant" else [f":{name}" for name in names]
+            found |= {f"{i}-{j}{s}": float(value) for s, value in zip(suffixes, row, strict=True)}
+        return found
+
+    def _learned_names(self) -> tuple[list[str], dict[str, Any] | None]:
+        given = getattr(self, "feature_names_in_", None)
+        layout = {
+            "classes": self._label_sets.to_list(),
+            "flat": self._label_sets.flat,
+            "edges": self.edges_.tolist(),
+            "n_features": self.n_features_in_,
+        }
+        return [] if given is None else [str(name) for name in given], layout
+
+    def _reload(self, coef: Floats, names: list[str], layout: dict[str, Any] | None) -> None:
+        assert layout is not None
+        self.coef_ = coef
+        self.n_features_in_ = layout["n_features"]
+        if names:
+            self.feature_names_in_ = np.array(names, dtype=object)
+        self._take_classes(LabelSets(layout["classes"], layout["flat"]))
+        self._take_graph(read_graph(layout["edges"], len(self._label_sets)))
+
+    # ------------------------------------------------------------------ prediction
+    def _scores(self, X: Any) -> tuple[Floats, Floats]:
+        """Fields (n_samples, n_labels) and couplings, (n_samples, n_edges) or (1, n_edges)."""
+        check_is_fitted(self, "coef_")
+        kinds = [np.float64, np.float32]
+        features = validate_data(self, X, accept_sparse="csr", dtype=kinds, reset=False)
+        return self._features(features, len(self._label_sets)).fields_and_couplings(self.coef_)
+
+    def _known(self, known: Any, n_samples: int) -> Ints | None:
+        if known is None:
+            return None
+        states = self._label_sets.encode(known, "known", partly=True)
+        if states.shape[0] != n_samples:
+            raise ValueError(f"known has {states.shape[0]} rows, but X has {n_samples} samples")
+        return states
+
+    def _split(self, fields: Floats, couplings: Floats, known: Ints | None) -> list[Part]:
+        """Chunks of samples, for threads."""
+        return [
+            Part(
+                fields[c],
+                couplings if couplings.shape[0] == 1 else couplings[c],
+                None if known is None else known[c],
+            )
+            for c in chunks(fields.shape[0])
+        ]
+
+    def predict(self, X: Any, known: Any = None) -> Any:
+        """The labels of each sample, chosen as `decision` says; shape (n_samples, n_labels).
+
+        known : array of shape (n_samples, n_labels), optional
+            Answers that are given, -1 (or NaN, None) elsewhere; the others are predicted from them.
+        """
+        if self.decision not in DECISIONS:
+            raise ValueError(f"decision: expected one of {list(DECISIONS)}, got {self.decision!r}")
+        if self.decision == "map":
+            fields, couplings = self._scores(X)
+            parts = self._split(fields, couplings, self._known(known, fields.shape[0]))
+            found = self._each(lambda p: self._model.best(p.fields, p.couplings, p.known)[0], parts)
+            states = np.concatenate(found)
+        else:
+            p = self._probabilities(X, known, 1e-6)
+            f1 = self.decision == "f1"
+            states = expected_f1_sets(p) if f1 else (p > self.threshold).astype(np.int64)
+        return self._label_sets.decode(states)
+
+    def predict_proba(self, X: Any, known: Any = None, tol: float = 1e-6) -> Floats:
+        """P(second class) of every label, shape (n_samples, n_labels).
+
+        known : as in `predict`; probabilities are those given these answers
+        tol : gap to which reweighted marginals are solved, per label
+
+        A model of one label, fitted to y of shape (n_samples,), gives those of both classes.
+        """
+        p = self._probabilities(X, known, tol)
+        return np.concatenate([1.0 - p, p], axis=1) if self._label_sets.flat else p
+
+    def _probabilities(self, X: Any, known: Any, tol: float) -> Floats:
+        """P(second class), shape (n_samples, n_labels)."""
+        fields, couplings = self._scores(X)
+        parts = self._split(fields, couplings, self._known(known, fields.shape[0]))
+        tol = check_positive(tol, "tol")
+
+        def one(part: Part) -> Floats:
+            return self._model.marginals(part.fields, part.couplings, part.known, tol).nodes
+
+        found = self._each(one, parts)
+        return np.clip(np.concatenate(found), 0.0, 1.0)
+
+    def predict_marginals(self, X: Any, known: Any = None, tol: float = 1e-6) -> Floats:
+        """The same as `predict_proba`."""
+        return self.predict_proba(X, known, tol)
+
+    def predict_joint(self, X: Any, k: int = 5, known: Any = None) -> JointPrediction:
+        """The k most probable label sets of each sample and their probabilities.
+
+        Where fewer than k sets are possible the rest has probability 0. Needs exact inference.
+        """
+        fields, couplings = self._scores(X)
+        tree = self._exact_tree("predict_joint")
+        count = min(check_count(k, "k"), 2 ** len(self._label_sets))
+        parts = self._split(fields, couplings, self._known(known, fields.shape[0]))
+
+        def one(part: Part) -> tuple[Ints, Floats]:
+            return most_probable_sets(tree, part.fields, part.couplings, part.known, count)
+
+        found = self._each(one, parts)
+        states, probabilities = (np.concatenate(side) for side in zip(*found, strict=True))
+        return JointPrediction(self._label_sets.decode(states), probabilities)
+
+    def sample(self, X: Any, n_samples: int = 1, *, random_state: Any = None) -> NDArray[Any]:
+        """Label sets drawn from p(y | x), shape (n_samples, len(X), n_labels); exact inference."""
+        fields, couplings = self._scores(X)
+        tree, rng = self._exact_tree("sample"), np.random.default_rng(random_state)
+        drawn = [
+            tree.sample(fields, couplings, rng) for _ in range(check_count(n_samples, "n_samples"))
+        ]
+        return self._label_sets.decode(np.stack(drawn))
+
+    def _exact_tree(self, purpose: str) -> Any:
+        if self._model.tree is None:
+            raise TooLargeToCount(
+                f"{purpose} needs exact inference, and this model has reweighted marginals (graph "
+                f"of {self.edges_.shape[0]} edges, inference={self.inference!r}); a sparser graph, "
+                "such as graph='tree', allows it"
+            )
+        return self._model.tree
+
+    # ------------------------------------------------------------------ evaluation
+    def _scores_of(self, X: Any, Y: Any) -> tuple[Floats, Floats, Floats]:
+        """Fields, couplings, and the score of the observed answers."""
+        fields, couplings = self._scores(X)
+        states = self._label_sets.encode(Y)
+        if states.shape[0] != fields.shape[0]:
+            raise ValueError(f"X has {fields.shape[0]} samples but Y has {states.shape[0]} rows")
+        return fields, couplings, self._model.scores_of(states, fields, couplings)
+
+    def log_likelihood(self, X: Any, Y: Any) -> Floats:
+        """Exact log p(y | x) of each sample; see `log_likelihood_bounds` where it is not known."""
+        self._exact_tree("log_likelihood")
+        return self.log_likelihood_bounds(X, Y)[0]
+
+    def log_likelihood_bounds(self, X: Any, Y: Any, tol: float = 1e-6) -> tuple[Floats, Floats]:
+        """Proven bounds of log p(y | x) of each sample; equal with exact inference.
+
+        `tol` is the gap to which the bounds of log Z are solved, per label.
+        """
+        fields, couplings, fit = self._scores_of(X, Y)
+        tol = check_positive(tol, "tol")
+
+        def bounds(part: Part) -> tuple[Floats, Floats]:
+            return self._model.log_partition_bounds(part.fields, part.couplings, tol)
+
+        found = self._each(bounds, self._split(fields, couplings, None))
+        least, most = (np.concatenate(side) for side in zip(*found, strict=True))
+        return np.minimum(fit - most, 0.0), np.minimum(fit - least, 0.0)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """1 - mean Hamming loss: the share of labels that are predicted correctly."""
+        found = self._label_sets.encode(self.predict(X))
+        states = self._label_sets.encode(y, "y")
+        if states.shape != found.shape:
+            raise ValueError(f"X has {found.shape[0]} samples but y has {states.shape[0]} rows")
+        return float(np.average((found == states).mean(axis=1), weights=sample_weight))
+
+    def calibration(self, X: Any, Y: Any, **options: Any) -> Reliability:
+        """Probabilities of all labels against observed frequencies, on held-out samples.
+
+        `options` are those of `mlestruct.metrics.reliability`: n_bins, strategy, confidence.
+        """
+        states = self._label_sets.encode(Y)
+        return reliability(self._probabilities(X, None, 1e-6).ravel(), states.ravel(), **options)
+
+
+def _rows(X: Any, intercept: bool) -> FeatureRows:
+    """Features of samples as rows, with a constant one if there is an intercept."""
+    if sparse.issparse(X):
+        ones = sparse.csr_array(np.ones((X.shape[0], 1)))
+        return SparseRows(sparse.hstack([X, ones], format="csr") if intercept else X)
+    if not intercept:
+        return DenseRows(X)
+    return DenseRows(np.concatenate([X, np.ones((X.shape[0], 1), dtype=X.dtype)], axis=1))

@@ -1,0 +1,269 @@
+"""MultiLabelCRF against enumeration, scikit-learn's logistic regression and its checks."""
+
+import numpy as np
+import pytest
+from enumerated_answers import Enumerated, all_answers, maximum_likelihood
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from mlestruct import MultiLabelCRF, load
+from mlestruct.baselines import StructuredSVM
+from mlestruct.exceptions import TooLargeToCount
+
+# SciPy's array API is off unless an environment variable is set, so scikit-learn skips that check;
+# no other check is skipped or expected to fail.
+
+
+@parametrize_with_checks([MultiLabelCRF(), MultiLabelCRF(graph="tree", decision="marginal")])
+def test_checks_of_scikit_learn(estimator, check):
+    check(estimator)
+
+
+def coupled_data(n=200, n_labels=4, seed=0):
+    """Samples of a known model, drawn by enumeration."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    weights = rng.normal(size=(n_labels, 3))
+    pairs = np.stack(np.triu_indices(n_labels, 1), axis=1)
+    couplings = rng.normal(size=len(pairs))
+    Y = []
+    for x in X:
+        exact = Enumerated(pairs, weights @ x - 0.5, couplings)
+        Y.append(exact.answers[rng.choice(len(exact.answers), p=exact.probabilities)])
+    return X, np.array(Y)
+
+
+def enumerated(model, x):
+    couplings = model.edge_coef_
+    if model.couplings == "features":
+        couplings = couplings @ np.append(x, 1.0)
+    return Enumerated(model.edges_, model.node_coef_ @ x + model.intercept_, couplings)
+
+
+# ---------------------------------------------------------------------------- learning
+def test_without_edges_it_is_logistic_regression():
+    X, Y = coupled_data()
+    model = MultiLabelCRF(graph="none", alpha=2.0, tol=1e-9).fit(X, Y)
+    ones = np.concatenate([X, np.ones((len(X), 1))], axis=1)
+    for k in range(Y.shape[1]):
+        other = LogisticRegression(C=0.5, fit_intercept=False, tol=1e-10).fit(ones, Y[:, k])
+        found = np.append(model.node_coef_[k], model.intercept_[k])
+        np.testing.assert_allclose(found, other.coef_[0], atol=1e-4)
+
+
+@pytest.mark.parametrize("graph", ["full", "tree", [[0, 1], [2, 3]]])
+def test_constant_features_give_the_maximum_likelihood_of_enumeration(graph):
+    _, Y = coupled_data()
+    model = MultiLabelCRF(graph=graph, alpha=0.5, tol=1e-10).fit(np.zeros((len(Y), 1)), Y)
+    fields, couplings, objective = maximum_likelihood(Y, model.edges_, 0.5)
+    np.testing.assert_allclose(model.intercept_, fields, atol=1e-4)
+    np.testing.assert_allclose(model.edge_coef_, couplings, atol=1e-4)
+    assert model.objective_ == pytest.approx(objective, abs=1e-5)
+
+
+@pytest.mark.parametrize("couplings", ["constant", "features"])
+def test_gradient_vanishes_at_the_solution(couplings):
+    """Observed minus expected moments equal alpha times the weights."""
+    X, Y = coupled_data(80)
+    model = MultiLabelCRF(alpha=1.0, couplings=couplings, tol=1e-11).fit(X, Y)
+    ones = np.concatenate([X, np.ones((len(X), 1))], axis=1)
+    exact = [enumerated(model, x) for x in X]
+    nodes = Y - np.array([e.nodes for e in exact])
+    both = Y[:, model.edges_[:, 0]] * Y[:, model.edges_[:, 1]] - np.array([e.edges for e in exact])
+    edges = both.T @ (ones if couplings == "features" else np.ones((len(X), 1)))
+    gradient = np.concatenate([(nodes.T @ ones).ravel(), edges.ravel()])
+    np.testing.assert_allclose(gradient, model.coef_, atol=1e-3)
+
+
+def test_reweighted_likelihood_bounds_the_exact_one():
+    X, Y = coupled_data()
+    model = MultiLabelCRF(inference="reweighted", tol=1e-6).fit(X, Y)
+    assert not model.is_exact_
+    assert model.converged_
+    lower, upper = model.log_likelihood_bounds(X, Y)
+    truth = np.array([enumerated(model, x).log_likelihood(y) for x, y in zip(X, Y, strict=True)])
+    assert (lower <= truth + 1e-8).all()
+    assert (truth <= upper + 1e-8).all()
+    assert model.objective_ <= MultiLabelCRF(tol=1e-6).fit(X, Y).objective_ + 1e-6
+
+
+def test_solvers_agree():
+    X, Y = coupled_data(40)
+    best = MultiLabelCRF(inference="reweighted", tol=1e-6).fit(X, Y)
+    paper = MultiLabelCRF(inference="reweighted", solver="bcfw", tol=1e-2).fit(X, Y)
+    assert paper.converged_
+    assert paper.objective_ == pytest.approx(best.objective_, rel=1e-2)
+
+
+def test_weights_are_repetitions():
+    X, Y = coupled_data(60)
+    weights = np.random.default_rng(0).integers(0, 4, len(X))
+    model = MultiLabelCRF(tol=1e-9).fit(X, Y, weights)
+    repeated = MultiLabelCRF(tol=1e-9).fit(np.repeat(X, weights, 0), np.repeat(Y, weights, 0))
+    np.testing.assert_allclose(model.coef_, repeated.coef_, atol=1e-4)
+
+
+def test_sparse_features_and_threads_change_nothing():
+    X, Y = coupled_data(600)
+    X = np.where(X > 0.5, X, 0.0)
+    dense = MultiLabelCRF(tol=1e-9).fit(X, Y)
+    thin = MultiLabelCRF(tol=1e-9, n_jobs=2).fit(sparse.csr_array(X), sparse.csr_array(Y))
+    np.testing.assert_allclose(dense.coef_, thin.coef_, atol=1e-5)
+    np.testing.assert_allclose(
+        dense.predict_proba(X), thin.predict_proba(sparse.csr_array(X)), atol=1e-6
+    )
+
+
+def test_tree_has_the_strongest_pairs():
+    rng = np.random.default_rng(0)
+    Y = rng.integers(0, 2, size=(500, 4))
+    Y[:, 3] = Y[:, 0] ^ (rng.random(500) < 0.1)
+    Y[:, 2] = Y[:, 3] ^ (rng.random(500) < 0.2)
+    tree = MultiLabelCRF(graph="tree").fit(np.zeros((500, 1)), Y)
+    pairs = {tuple(sorted(pair)) for pair in tree.edges_.tolist()}
+    assert {(0, 3), (2, 3)} < pairs
+    assert len(pairs) == 3
+
+
+# ---------------------------------------------------------------------------- prediction
+@pytest.fixture(scope="module")
+def fitted():
+    X, Y = coupled_data(150)
+    return MultiLabelCRF(alpha=0.3).fit(X, Y), X, Y
+
+
+def test_probabilities_and_sets_agree_with_enumeration(fitted):
+    model, X, Y = fitted
+    proba, best, joint = model.predict_proba(X), model.predict(X), model.predict_joint(X, k=6)
+    likelihood = model.log_likelihood(X, Y)
+    for m in range(0, len(X), 10):
+        exact = enumerated(model, X[m])
+        np.testing.assert_allclose(proba[m], exact.nodes, atol=1e-9)
+        order = np.argsort(-exact.probabilities)[:6]
+        np.testing.assert_allclose(joint.probabilities[m], exact.probabilities[order])
+        np.testing.assert_array_equal(joint.labels[m], exact.answers[order])
+        np.testing.assert_array_equal(best[m], exact.answers[order[0]])
+        assert likelihood[m] == pytest.approx(exact.log_likelihood(Y[m]))
+
+
+def test_known_answers(fitted):
+    model, X, _ = fitted
+    known = np.tile([1, -1, 0, -1], (len(X), 1))
+    proba, joint = model.predict_proba(X, known), model.predict_joint(X, k=9, known=known)
+    for m in range(0, len(X), 10):
+        full = enumerated(model, X[m])
+        agrees = (full.answers[:, 0] == 1) & (full.answers[:, 2] == 0)
+        p = np.where(agrees, full.probabilities, 0.0)
+        np.testing.assert_allclose(proba[m], (p / p.sum()) @ full.answers, atol=1e-9)
+        assert joint.probabilities[m, :4].sum() == pytest.approx(1.0)
+        assert (joint.probabilities[m, 4:] == 0).all()
+    np.testing.assert_array_equal(model.predict(X, known)[:, [0, 2]], known[:, [0, 2]])
+    with pytest.raises(ValueError, match="known has 3 rows"):
+        model.predict_proba(X, known[:3])
+    with pytest.raises(ValueError, match=r"known\[0, 0\] is 5"):
+        model.predict(X, np.full_like(known, 5))
+
+
+def test_decisions(fitted):
+    model, X, _ = fitted
+    proba = model.predict_proba(X)
+    marginal = clone(model).set_params(decision="marginal", threshold=0.3)
+    marginal.__dict__.update(
+        {k: v for k, v in vars(model).items() if k.endswith("_") or k[0] == "_"}
+    )
+    np.testing.assert_array_equal(marginal.predict(X), proba > 0.3)
+    f1 = marginal.set_params(decision="f1")
+    assert f1.predict(X).sum() >= (proba > 0.5).sum()
+    with pytest.raises(ValueError, match="decision"):
+        f1.set_params(decision="best").predict(X)
+
+
+def test_draws_have_the_marginals(fitted):
+    model, X, _ = fitted
+    drawn = model.sample(X[:2], 500, random_state=0)
+    assert drawn.shape == (500, 2, 4)
+    assert np.abs(drawn.mean(axis=0) - model.predict_proba(X[:2])).max() < 0.09
+
+
+def test_all_sets_add_up_to_one(fitted):
+    model, X, _ = fitted
+    joint = model.predict_joint(X[:3], k=100)
+    assert joint.labels.shape == (3, 16, 4)
+    np.testing.assert_allclose(joint.probabilities.sum(axis=1), 1.0)
+    assert {tuple(row) for row in joint.labels[0]} == {tuple(row) for row in all_answers(4)}
+
+
+def test_calibration_counts_every_label(fitted):
+    model, X, Y = fitted
+    assert model.calibration(X, Y).count.sum() == Y.size
+
+
+# ---------------------------------------------------------------------------- as an estimator
+def test_classes_of_any_kind(tmp_path):
+    X, Y = coupled_data(50)
+    words = np.where(Y == 1, "yes", "no")
+    model = MultiLabelCRF().fit(X, words)
+    np.testing.assert_array_equal(model.predict(X) == "yes", MultiLabelCRF().fit(X, Y).predict(X))
+    model.save(tmp_path / "model.mls")
+    again = load(tmp_path / "model.mls")
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    assert again.named_coef() == model.named_coef()
+
+
+def test_grid_search():
+    X, Y = coupled_data(60)
+    search = GridSearchCV(MultiLabelCRF(tol=1e-2), {"graph": ["none", "full"]}, cv=2).fit(X, Y)
+    assert search.best_score_ > 0.5
+
+
+def test_path_and_structured_svm():
+    X, Y = coupled_data(80)
+    path = MultiLabelCRF().fit_path(X, Y, [1.0, 10.0])
+    assert path.alphas == [10.0, 1.0]
+    assert path.best(X, Y).score(X, Y) > 0.6
+    svm = StructuredSVM(MultiLabelCRF(max_iter=30, tol=0.05)).fit(X, Y)
+    assert svm.score(X, Y) > 0.6
+
+
+def test_large_graphs_are_reweighted():
+    rng = np.random.default_rng(0)
+    Y = rng.integers(0, 2, size=(30, 24))
+    model = MultiLabelCRF(alpha=10.0, tol=1e-2).fit(np.zeros((30, 1)), Y)
+    assert not model.is_exact_
+    assert model.predict(np.zeros((2, 1))).shape == (2, 24)
+    for question in (
+        model.predict_joint,
+        lambda X: model.sample(X),
+        lambda X: model.log_likelihood(X, Y),
+    ):
+        with pytest.raises(TooLargeToCount, match="graph='tree'"):
+            question(np.zeros((30, 1)))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"graph": "star"}, "graph: expected one of"),
+        ({"graph": [[0, 9]]}, "graph: edge 0 is"),
+        ({"couplings": "yes"}, "couplings"),
+        ({"decision": "yes"}, "decision"),
+        ({"inference": "yes"}, "inference"),
+        ({"alpha": 0.0}, "alpha"),
+        ({"tol": -1.0}, "tol"),
+    ],
+)
+def test_bad_parameters(options, message):
+    with pytest.raises(ValueError, match=message):
+        MultiLabelCRF(**options).fit(np.eye(3), np.eye(3, dtype=int))
+
+
+def test_bad_samples():
+    with pytest.raises(ValueError, match="X has 3 samples but Y has 2 rows"):
+        MultiLabelCRF().fit(np.eye(3), np.eye(2, dtype=int))
+    model = MultiLabelCRF().fit(np.eye(3), np.eye(3, dtype=int))
+    with pytest.raises(ValueError, match="2 features"):
+        model.predict(np.eye(2))
