@@ -28,9 +28,11 @@ BELOW = {
     "plotting": {"metrics"},
     "paper": MIDDLE | {"inference", "learning", "models", "baselines", "plotting"},
 }
+BELOW["linkage"] = {"features", "models"}
+BELOW["commands"] = {"linkage", "models"}
 BELOW["demo"] = BELOW["paper"] | {"paper"}
 BELOW["warmup"] = MIDDLE | {"inference", "models", "baselines"}
-BELOW["cli"] = BELOW["demo"] | {"demo", "warmup"}
+BELOW["cli"] = BELOW["demo"] | {"commands", "demo", "warmup"}
 LAZY = {"cli", ""}  # may import inside functions: the command line and the package itself
 
 

@@ -1,4 +1,4 @@
-"""The command line: `mlestruct demo`, `mlestruct reproduce`, `mlestruct warmup`."""
+"""The command line: `mlestruct demo`, `link`, `reproduce`, `warmup`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from . import __version__
+from .exceptions import ModelFileError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit status."""
+    from .commands.files import FileProblem
     from .paper.contract import ReproductionError
     from .paper.runner import Interrupted
 
@@ -28,12 +30,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             again = "it again without --fresh" if options.fresh else "the same command again"
             print(f"run {again} to go on where it stopped", file=sys.stderr)
         return 130
-    except (OSError, ImportError, ReproductionError) as error:
+    except (OSError, ImportError, ReproductionError, FileProblem, ModelFileError) as error:
         print(f"mlestruct: {error}", file=sys.stderr)
         return 1
 
 
 def make_parser() -> argparse.ArgumentParser:
+    from .commands.arguments import add_link
     from .paper.command import add_arguments
 
     parser = argparse.ArgumentParser(
@@ -54,6 +57,15 @@ def make_parser() -> argparse.ArgumentParser:
     demo.add_argument("--seed", type=int, default=0, help="of the generated scenes")
     demo.add_argument("--quiet", action="store_true", help="no progress bars")
     demo.set_defaults(run=_demo)
+    link = commands.add_parser(
+        "link",
+        help="link the records of two tables one to one, with probabilities",
+        description="Learns from known links which columns count how much, and links the records "
+        "of two tables. One row for every record of the left one: its partner, how probable that "
+        "is, and whether to take it, or to look at it.",
+    )
+    add_link(link)
+    link.set_defaults(run=_link)
     reproduce = commands.add_parser(
         "reproduce",
         help="the figures and tables of the paper, published numbers beside ours",
@@ -80,6 +92,12 @@ def _demo(options: argparse.Namespace) -> int:
 
     run_demo(options.out, options.seed, verbose=0 if options.quiet else 1)
     return 0
+
+
+def _link(options: argparse.Namespace) -> int:
+    from .commands.link import run
+
+    return run(options)
 
 
 def _reproduce(options: argparse.Namespace) -> int:

@@ -4,6 +4,7 @@ from .campus import Campus, CampusYear, Question, generate_campus
 from .campus_files import read_campus, write_campus
 from .horses import HorseImages, load_horses, split_horses
 from .landmarks import data_folder, load_cmu_landmarks
+from .people import make_people
 from .scenes import (
     FramePairs,
     LandmarkSequence,
@@ -30,6 +31,7 @@ __all__ = [
     "load_cmu_landmarks",
     "load_horses",
     "make_landmark_sequence",
+    "make_people",
     "make_segmentation",
     "make_topic_counts",
     "make_words",

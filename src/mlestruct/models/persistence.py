@@ -44,6 +44,7 @@ LEARNED: dict[str, type | tuple[type, ...]] = {
     "n_oracle_calls_": int,
     "solver_": str,
 }
+HOMES = ("mlestruct.models", "mlestruct.baselines", "mlestruct.linkage")
 UNSAVED = ("callback", "verbose", "n_jobs", "random_state", "warm_start")
 
 Arrays = dict[str, NDArray[Any]]
@@ -96,6 +97,8 @@ def _encode(name: str, value: Any, arrays: Arrays) -> Any:
         return {"solver": value.name, **dataclasses.asdict(value)}
     if isinstance(value, tuple):
         return {"tuple": [_encode(name, part, arrays) for part in value]}
+    if isinstance(value, dict):
+        return {"dict": {str(key): _encode(name, part, arrays) for key, part in value.items()}}
     if isinstance(value, np.ndarray) and value.dtype.kind in "fiub":
         key = f"array{len(arrays)}"
         arrays[key] = value
@@ -240,7 +243,7 @@ def _history(columns: dict[str, list[float]]) -> History:
 def _make(described: dict[str, Any], arrays: Arrays, trusted: Sequence[str]) -> Any:
     """An estimator from what `_describe` made of it; only those of this library are known."""
     name = str(described["estimator"])
-    for home in ("mlestruct.models", "mlestruct.baselines"):  # imported at first use: it takes time
+    for home in HOMES:  # imported at first use: it takes time
         module = import_module(home)
         kind = getattr(module, name) if name in module.__all__ else None
         if isinstance(kind, type) and issubclass(kind, BaseEstimator):
@@ -266,6 +269,8 @@ def _decode(value: Any, arrays: Arrays, trusted: Sequence[str]) -> Any:
         keywords = value.get("keywords", {}).items()
         fixed = {key: _decode(part, arrays, trusted) for key, part in keywords}
         return partial(found, **fixed) if fixed else found
+    if "dict" in value:
+        return {key: _decode(part, arrays, trusted) for key, part in value["dict"].items()}
     array = arrays[value["array"]]
     if array.dtype.kind not in "fiub":
         raise ValueError(f"an array of {array.dtype}")

@@ -1,0 +1,52 @@
+"""Arguments of the commands; imports nothing that takes time."""
+
+from __future__ import annotations
+
+import argparse
+
+LINK_EXAMPLE = """\
+example:
+  mlestruct link left.csv right.csv --known known.csv -o links.csv --review review.csv
+  mlestruct link left.csv right.csv --known known.csv -m model.mls -o links.csv
+  mlestruct link new_left.csv new_right.csv -m model.mls -o links.csv
+
+left.csv and right.csv have a column of ids and columns of the same names that are compared.
+known.csv has two columns, an id of each table: pairs that are known to be the same, and left ids
+with an empty cell beside them that are known to have no partner. A few hundred are enough.
+"""
+
+
+def add_link(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `mlestruct link`."""
+    parser.epilog, parser.formatter_class = LINK_EXAMPLE, argparse.RawDescriptionHelpFormatter
+    parser.add_argument("left", help="CSV or Parquet file; - is standard input")
+    parser.add_argument("right", help="the other table")
+    parser.add_argument("--known", metavar="FILE", help="known links, to learn from")
+    parser.add_argument(
+        "-m", "--model", metavar="FILE",
+        help="with --known: where to save what was learned; else: the model to use",
+    )  # fmt: skip
+    parser.add_argument("-o", "--out", metavar="FILE", default="-", help="links; default: stdout")
+    parser.add_argument("--review", metavar="FILE", help="doubtful pairs, most doubtful first")
+    parser.add_argument("--id", metavar="COLUMN", help="column of ids, in both tables")
+    parser.add_argument("--columns", metavar="A,B", help="compared columns; default: all")
+    parser.add_argument(
+        "--kind", metavar="COLUMN=KIND", action="append", default=[],
+        help="text, number, date or category, where the guess is wrong; may be repeated",
+    )  # fmt: skip
+    parser.add_argument(
+        "--block", metavar="A,B", help="compare only records that agree in one of these columns"
+    )
+    parser.add_argument(
+        "--neighbours", type=int, default=10, help="candidates of a record at most (default 10)"
+    )
+    parser.add_argument("--alpha", default="auto", help="penalty, or auto: cross-validated")
+    parser.add_argument(
+        "--accept", type=float, default=0.9,
+        help="answers below this probability are left to a person (default 0.9)",
+    )  # fmt: skip
+    parser.add_argument("--dry-run", action="store_true", help="count candidate pairs and stop")
+    parser.add_argument("--seed", type=int, default=0, help="of cross-validation")
+    parser.add_argument("--strict", action="store_true", help="status 3 if a fit is not certified")
+    parser.add_argument("--json", action="store_true", help="a summary as JSON on stdout")
+    parser.add_argument("--quiet", action="store_true", help="nothing on stderr but errors")

@@ -1,0 +1,115 @@
+"""Tables on disk: CSV or Parquet in, CSV or Parquet out, errors that name file, row and column."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+STANDARD = "-"  # standard input or output
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # spreadsheets run cells that begin with these
+
+
+class FileProblem(ValueError):
+    """A file cannot be used; the message names the file and the place."""
+
+
+def pandas_module() -> Any:
+    """pandas, or an error that says how to get it."""
+    try:
+        import pandas
+    except ImportError as error:
+        raise ImportError("tables need pandas: pip install 'mlestruct[link]'") from error
+    return pandas
+
+
+def read_table(path: str) -> Any:
+    """A DataFrame of text, "" where a cell is missing.
+
+    Rows in messages are those that an editor shows: the header is row 1.
+    """
+    pandas = pandas_module()
+    name = "standard input" if path == STANDARD else path
+    try:
+        if path.endswith((".parquet", ".pq")):
+            frame = pandas.read_parquet(path)
+            frame = frame.astype(object).where(frame.notna(), "").astype(str)
+        else:
+            source = sys.stdin.buffer if path == STANDARD else path
+            frame = pandas.read_csv(
+                source, dtype=str, keep_default_na=False, na_filter=False, encoding="utf-8-sig",
+                skipinitialspace=True,
+            )  # fmt: skip
+    except FileNotFoundError:
+        raise FileProblem(f"{name}: there is no such file") from None
+    except IsADirectoryError:
+        raise FileProblem(f"{name}: is a folder, expected a CSV file") from None
+    except UnicodeDecodeError as error:
+        raise FileProblem(
+            f"{name}: not UTF-8 at byte {error.start}; save it as UTF-8 (or convert it with iconv)"
+        ) from None
+    except pandas.errors.EmptyDataError:
+        raise FileProblem(f"{name}: is empty") from None
+    except (pandas.errors.ParserError, ValueError, ImportError) as error:
+        raise FileProblem(f"{name}: {error}") from None
+    return _checked(frame, path, name)
+
+
+def _checked(frame: Any, path: str, name: str) -> Any:
+    """Columns have different names, and rows as many cells as there are columns."""
+    if not isinstance(frame.index, pandas_module().RangeIndex) and not path.endswith("t"):
+        raise FileProblem(f"{name}: rows have more cells than the header has columns")
+    columns = [str(column).strip() for column in frame.columns]
+    for k, column in enumerate(columns):
+        original, dot, number = column.rpartition(".")
+        if dot and number.isdigit() and original in columns[:k]:  # pandas renames repetitions
+            raise FileProblem(f"{name}: column {original!r} occurs twice in the header")
+    frame.columns = columns
+    if not len(frame):
+        raise FileProblem(f"{name}: has a header but no rows")
+    return frame
+
+
+def index_by_id(frame: Any, name: str, column: str | None) -> Any:
+    """The table indexed by the ids in `column`; default: the first one that is called like one."""
+    if column is None:
+        found = [c for c in frame.columns if c.lower() == "id" or c.lower().endswith("_id")]
+        if not found:
+            raise FileProblem(
+                f"{name}: no column is called 'id' or '..._id'; name one with --id: "
+                f"{', '.join(frame.columns)}"
+            )
+        column = found[0]
+    if column not in frame.columns:
+        raise FileProblem(f"{name}: has no column {column!r}; it has {', '.join(frame.columns)}")
+    ids = frame[column].str.strip()
+    empty = ids == ""
+    if empty.any():
+        raise FileProblem(f"{name}, row {int(empty.argmax()) + 2}, column {column!r}: no id")
+    repeated = ids.duplicated()
+    if repeated.any():
+        row = int(repeated.argmax())
+        first = int((ids == ids.iloc[row]).argmax())
+        raise FileProblem(
+            f"{name}, row {row + 2}, column {column!r}: id {ids.iloc[row]!r} is that of row "
+            f"{first + 2}"
+        )
+    return frame.drop(columns=column).set_axis(ids.rename("id"), axis=0)
+
+
+def write_table(frame: Any, path: str) -> None:
+    """CSV (or Parquet, by the file's name); text that a spreadsheet would run gets a quote."""
+    if path.endswith((".parquet", ".pq")):
+        frame.to_parquet(path, index=False)
+        return
+    safe = frame.copy()
+    for column in safe.columns:
+        if safe[column].dtype.kind not in "fiub":
+            safe[column] = [_harmless(value) for value in safe[column]]
+    safe.columns = [_harmless(column) for column in safe.columns]
+    target = sys.stdout if path == STANDARD else Path(path)
+    safe.to_csv(target, index=False, float_format="%.6g", lineterminator="\n")
+
+
+def _harmless(value: Any) -> Any:
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value

@@ -1,0 +1,206 @@
+"""Comparisons: the columns of two records as features of the pair.
+
+A column has a kind, and each kind a few features; "" is missing.
+
+    text      Jaro-Winkler similarity, common words, equality, equality weighted by rarity
+    number    closeness on the scale of the column, equality
+    date      closeness, equality, same year, day and month swapped
+    category  equality, equality weighted by rarity
+
+A comparison in which a side is missing has the features 0 and one more, "missing", that is 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+KINDS = ("text", "number", "date", "category")
+MOST_CATEGORIES = 30  # different values of a category at most
+DATE_FORMATS = ("%Y-%m-%d", "%Y%m%d", "%d/%m/%Y", "%d.%m.%Y", "%m/%d/%Y")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How one column is compared.
+
+    Parameters
+    ----------
+    column : name in both tables
+    kind : "text", "number", "date" or "category"
+    format : of dates, as in strptime
+    """
+
+    column: str
+    kind: str
+    format: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ValueError(f"kind of column {self.column!r}: expected {KINDS}, got {self.kind!r}")
+
+    @property
+    def feature_names(self) -> list[str]:
+        """Names of the features of a pair."""
+        return [f"{self.column}: {name}" for name in (*NAMES[self.kind], "missing")]
+
+    def features(self, left: Any, right: Any, rows: Ints, cols: Ints) -> Floats:
+        """Features of pairs of rows of two columns of text, shape (n_pairs, n_features)."""
+        sides = [column.str.strip().str.lower() for column in (left, right)]
+        one, other = (side.to_numpy(dtype=object) for side in sides)
+        missing = (one[rows] == "") | (other[cols] == "")
+        with_rarity = _rarity(one, other)
+        parts = COMPARE[self.kind](self, one, other, rows, cols, with_rarity)
+        return np.column_stack([*(np.where(missing, 0.0, part) for part in parts), missing])
+
+
+def guess_comparisons(left: Any, right: Any, columns: Sequence[str]) -> list[Comparison]:
+    """The kind of each column from its values: a date, number or category if nearly all are."""
+    found = []
+    for column in columns:
+        values = np.concatenate([left[column].to_numpy(), right[column].to_numpy()])
+        values = np.array([value.strip() for value in values if value.strip()], dtype=object)
+        found.append(_guess(column, values))
+    return found
+
+
+def _guess(column: str, values: NDArray[Any]) -> Comparison:
+    enough = 0.95 * values.size  # a few wrong entries do not change what a column is
+    for pattern in DATE_FORMATS:
+        if values.size and np.isfinite(_days(values, pattern)).sum() >= enough:
+            return Comparison(column, "date", pattern)
+    if values.size and len(set(values)) <= min(MOST_CATEGORIES, values.size / 4):
+        return Comparison(column, "category")
+    codes = sum(value.isdigit() and (value[0] == "0" or len(value) > 6) for value in values)
+    is_number = values.size and np.isfinite(_numbers(values)).sum() >= enough
+    if is_number and codes < 0.05 * values.size:  # telephone numbers are no quantities
+        return Comparison(column, "number")
+    return Comparison(column, "text")
+
+
+# ---------------------------------------------------------------------- kinds
+def _rarity(one: NDArray[Any], other: NDArray[Any]) -> Callable[[NDArray[Any]], Floats]:
+    """log(1 / frequency) of values among all records of both tables."""
+    values, counts = np.unique(np.concatenate([one, other]).astype(str), return_counts=True)
+    total = float(counts.sum())
+
+    def of(wanted: NDArray[Any]) -> Floats:
+        place = np.searchsorted(values, wanted.astype(str))
+        return np.log(total / counts[place])
+
+    return of
+
+
+def _equal(one: NDArray[Any], other: NDArray[Any], rows: Ints, cols: Ints) -> Floats:
+    return (one[rows] == other[cols]).astype(np.float64)
+
+
+def _text(
+    comparison: Comparison, one: Any, other: Any, rows: Ints, cols: Ints, rarity: Any
+) -> list[Floats]:
+    fuzz, jaro_winkler, pairwise = _rapidfuzz()
+    first, second = one[rows].tolist(), other[cols].tolist()
+    similar = pairwise(first, second, scorer=jaro_winkler, dtype=np.float32)
+    words = pairwise(first, second, scorer=fuzz.token_set_ratio, dtype=np.float32)
+    equal = _equal(one, other, rows, cols)
+    return [
+        similar.astype(np.float64),
+        words.astype(np.float64) / 100.0,
+        equal,
+        equal * rarity(one[rows]),
+    ]
+
+
+def _number(
+    comparison: Comparison, one: Any, other: Any, rows: Ints, cols: Ints, rarity: Any
+) -> list[Floats]:
+    first, second = _numbers(one), _numbers(other)
+    known = np.concatenate([first, second])
+    known = known[np.isfinite(known)]
+    scale = np.median(np.abs(known - np.median(known))) if known.size else 0.0
+    apart = np.abs(first[rows] - second[cols]) / (scale if scale > 0 else 1.0)
+    close = np.exp(-np.where(np.isfinite(apart), apart, np.inf))
+    return [close, _equal(one, other, rows, cols)]
+
+
+def _date(
+    comparison: Comparison, one: Any, other: Any, rows: Ints, cols: Ints, rarity: Any
+) -> list[Floats]:
+    pattern = comparison.format or DATE_FORMATS[0]
+    first, second = _days(one, pattern)[rows], _days(other, pattern)[cols]
+    apart = np.abs(first - second) / 365.0
+    close = np.exp(-np.where(np.isfinite(apart), apart, np.inf))
+    parts = [np.array([_year_month_day(day) for day in side]) for side in (first, second)]
+    same_year = (parts[0][:, 0] == parts[1][:, 0]) & np.isfinite(apart)
+    swapped = same_year & (parts[0][:, 1] == parts[1][:, 2]) & (parts[0][:, 2] == parts[1][:, 1])
+    swapped &= parts[0][:, 1] != parts[0][:, 2]
+    equal = _equal(one, other, rows, cols)
+    return [close, equal, same_year.astype(np.float64), swapped.astype(np.float64)]
+
+
+def _category(
+    comparison: Comparison, one: Any, other: Any, rows: Ints, cols: Ints, rarity: Any
+) -> list[Floats]:
+    equal = _equal(one, other, rows, cols)
+    return [equal, equal * rarity(one[rows])]
+
+
+COMPARE: dict[str, Callable[..., list[Floats]]] = {
+    "text": _text,
+    "number": _number,
+    "date": _date,
+    "category": _category,
+}
+NAMES = {
+    "text": ("similarity", "common words", "equal", "equal and rare"),
+    "number": ("close", "equal"),
+    "date": ("close", "equal", "same year", "day and month swapped"),
+    "category": ("equal", "equal and rare"),
+}
+
+
+# ---------------------------------------------------------------------- reading values
+def _numbers(values: NDArray[Any]) -> Floats:
+    """Numbers, NaN where a value is none."""
+    out = np.full(len(values), np.nan)
+    for k, value in enumerate(values):
+        try:
+            out[k] = float(value)
+        except ValueError:
+            continue
+    return np.where(np.isfinite(out), out, np.nan)
+
+
+def _days(values: NDArray[Any], pattern: str) -> Floats:
+    """Days since 1970, NaN where a value is no date of this format."""
+    import pandas
+
+    dates = pandas.to_datetime(pandas.Series(values, dtype=object), format=pattern, errors="coerce")
+    days = dates.to_numpy().astype("datetime64[D]")
+    return np.where(np.isnat(days), np.nan, days.astype(np.int64).astype(np.float64))
+
+
+def _year_month_day(day: float) -> tuple[int, int, int]:
+    if not np.isfinite(day):
+        return (-1, -1, -1)
+    date = np.datetime64(int(day), "D").item()
+    return (date.year, date.month, date.day)
+
+
+def _rapidfuzz() -> tuple[Any, Any, Any]:
+    try:
+        from rapidfuzz import fuzz
+        from rapidfuzz.distance import JaroWinkler
+        from rapidfuzz.process import cpdist
+    except ImportError as error:
+        raise ImportError(
+            "comparing text needs rapidfuzz: pip install 'mlestruct[link]'"
+        ) from error
+    return fuzz, JaroWinkler.similarity, cpdist

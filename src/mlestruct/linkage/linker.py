@@ -1,0 +1,385 @@
+"""`RecordLinker`: learn from known links, then link two tables one to one, with probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils.validation import check_is_fitted
+
+from ..features import DenseFeatures
+from ..models import BipartiteMatchingCRF, PairInput
+from ..models.base import CertifiedModel
+from .blocking import candidate_pairs
+from .comparisons import Comparison, guess_comparisons
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+POSSIBLE = 0.01  # probability from which on a pair makes its records compete
+ALPHAS = tuple(10.0**k for k in range(-2, 4))  # compared by alpha="auto"
+
+
+@dataclass(frozen=True)
+class Links:
+    """Probabilities of all candidate pairs of two tables.
+
+    pairs : DataFrame with the columns
+        left, right : ids;
+        probability : that the two are linked;
+        proposed : whether the pair is in the most probable set of one-to-one links;
+        margin : how much more probable it is than the best other pair of either record;
+        group : number of the group of records that compete for each other
+    single_left, single_right : Series, the probability of each record to have no partner
+    """
+
+    pairs: Any
+    single_left: Any
+    single_right: Any
+
+    @property
+    def proposed(self) -> Any:
+        """The one-to-one links, most probable first."""
+        chosen = self.pairs[self.pairs["proposed"]]
+        return chosen.sort_values("probability", ascending=False, kind="stable")
+
+    @property
+    def review_queue(self) -> Any:
+        """All pairs, the most doubtful first: probabilities near 1/2."""
+        doubt = (self.pairs["probability"] - 0.5).abs()
+        return self.pairs.iloc[np.argsort(doubt.to_numpy(), kind="stable")]
+
+    def thresholds(self, levels: Sequence[float] = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)) -> Any:
+        """Expected precision and recall of the proposed links above each probability.
+
+        Expectations under the model. Recall is among the links that candidates allow.
+        """
+        import pandas
+
+        chosen = self.proposed["probability"].to_numpy()
+        total = float(self.pairs["probability"].sum())
+        rows = []
+        for level in levels:
+            kept = chosen[chosen >= level]
+            rows.append(
+                {
+                    "threshold": level,
+                    "links": kept.size,
+                    "expected_precision": float(kept.mean()) if kept.size else np.nan,
+                    "expected_recall": float(kept.sum()) / total if total > 0 else np.nan,
+                }
+            )
+        return pandas.DataFrame(rows)
+
+
+class RecordLinker(CertifiedModel):
+    """One-to-one links between the records of two tables, learned from known ones.
+
+    A conditional random field over matchings of candidate pairs in which records may stay
+    single: two records that compete for the same third one lower each other's probability.
+
+    Parameters
+    ----------
+    columns : compared columns; default: all that both tables have
+    kinds : kinds of columns where they are not to be guessed, {"phone": "text"}
+    block : columns in one of which candidates agree; default: by common rare words
+    neighbours : candidates of each record at most, where found by common words
+    alpha : penalty of the weights, or "auto": by cross-validated likelihood of the known links
+    rho, tol, max_time, n_jobs, verbose : as in `BipartiteMatchingCRF`
+    random_state : of the folds
+
+    Attributes
+    ----------
+    comparisons_ : list of `Comparison`
+    coef_, feature_names_in_ : weights of the features of a pair
+    alpha_ : the penalty that was used
+    blocking_recall_ : share of the known links that are among the candidates
+    """
+
+    def __init__(
+        self,
+        columns: Sequence[str] | None = None,
+        kinds: dict[str, str] | None = None,
+        block: Sequence[str] = (),
+        neighbours: int = 10,
+        alpha: float | str = "auto",
+        rho: float = 0.95,
+        tol: float = 1e-3,
+        max_time: float | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = 0,
+        verbose: int = 0,
+    ):
+        self.columns = columns
+        self.kinds = kinds
+        self.block = block
+        self.neighbours = neighbours
+        self.alpha = alpha
+        self.rho = rho
+        self.tol = tol
+        self.max_time = max_time
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # ------------------------------------------------------------------ learning
+    def fit(self, left: Any, right: Any, known: Any) -> RecordLinker:
+        """Learn weights from known links.
+
+        Parameters
+        ----------
+        left, right : DataFrames of text, indexed by ids; "" is missing
+        known : DataFrame of two columns, an id of each table; "" on one side: no partner there.
+            Left records that are not listed are not learned from.
+        """
+        partner = read_links(known, left.index, right.index)
+        columns = shared_columns(left, right, self.columns)
+        comparisons = guess_comparisons(left, right, columns)
+        kinds = dict(self.kinds or {})
+        if unknown := sorted(set(kinds) - set(columns)):
+            raise ValueError(f"kinds: there is no column {unknown[0]!r} among {columns}")
+        self.comparisons_ = [
+            Comparison(one.column, kinds[one.column]) if one.column in kinds else one
+            for one in comparisons
+        ]
+        rows, cols = self._candidates(left, right)
+        taught = np.flatnonzero(partner >= -1)
+        linked = taught[partner[taught] >= 0]
+        if linked.size < 2:
+            raise ValueError(f"known: at least 2 links are needed to learn from, got {linked.size}")
+        found = set(zip(rows.tolist(), cols.tolist(), strict=True))
+        hits = sum(
+            pair in found for pair in zip(linked.tolist(), partner[linked].tolist(), strict=True)
+        )
+        self.blocking_recall_ = hits / linked.size
+        keys = np.unique(
+            np.concatenate([_keys(rows, cols, right), _keys(linked, partner[linked], right)])
+        )
+        rows, cols = keys // len(right), keys % len(right)
+        used = np.isin(rows, taught)
+        rows, cols = rows[used], cols[used]
+        features = self._features(left, right, rows, cols)
+        self.feature_names_in_ = np.array(self._feature_names(), dtype=object)
+        model = self._model(1.0)
+        if self.alpha == "auto":
+            self.alpha_ = self._choose_alpha(model, rows, cols, features, partner, taught)
+        else:
+            self.alpha_ = float(self.alpha)
+        x, y = _sample(rows, cols, features, partner, taught)
+        self._adopt(model.set_params(alpha=self.alpha_).fit([x], [y]))
+        return self
+
+    def _choose_alpha(
+        self, model: BipartiteMatchingCRF, rows: Ints, cols: Ints, features: Floats,
+        partner: Ints, taught: Ints,
+    ) -> float:  # fmt: skip
+        """The alpha of largest held-out likelihood, over three folds of the taught records."""
+        rng = np.random.default_rng(self.random_state)
+        fold = rng.permutation(taught.size) % min(3, taught.size)
+        parts = []
+        for k in np.unique(fold):
+            mine = taught[fold == k]
+            inside = np.isin(rows, mine)
+            parts.append(_sample(rows[inside], cols[inside], features[inside], partner, mine))
+        gained = np.zeros(len(ALPHAS))
+        for k, (x, y) in enumerate(parts):
+            others = [part for j, part in enumerate(parts) if j != k]
+            path = model.fit_path([x for x, _ in others], [y for _, y in others], ALPHAS)
+            for j, fitted in enumerate(path.estimators):
+                gained[j] += fitted.approximate_log_likelihood([x], [y])[0]
+        return float(path.alphas[int(np.argmax(gained))])
+
+    # ------------------------------------------------------------------ linking
+    def link(self, left: Any, right: Any) -> Links:
+        """Probabilities of all candidate pairs of two tables, and the best one-to-one links."""
+        import pandas
+
+        check_is_fitted(self, "coef_")
+        columns = [one.column for one in self.comparisons_]
+        shared_columns(left, right, columns)
+        rows, cols = self._candidates(left, right)
+        x = _input(rows, cols, self._features(left, right, rows, cols), (len(left), len(right)))
+        model = self._model(self.alpha_)
+        model._reload(self.coef_, self.feature_names_in_.tolist(), None)
+        table = sparse.csr_array(model.predict_marginals([x])[0])
+        best = model.predict([x])[0]
+        chance = np.asarray(table[rows, cols]).ravel()
+        pairs = pandas.DataFrame(
+            {
+                "left": left.index.to_numpy()[rows],
+                "right": right.index.to_numpy()[cols],
+                "probability": chance,
+                "proposed": best[rows] == cols,
+                "margin": _margins(rows, cols, chance),
+                "group": _groups(rows, cols, chance, len(left), len(right)),
+            }
+        )
+        single = [
+            pandas.Series(np.clip(1.0 - np.asarray(table.sum(axis=axis)).ravel(), 0.0, 1.0), index)
+            for axis, index in ((1, left.index), (0, right.index))
+        ]
+        return Links(pairs, single[0], single[1])
+
+    def contributions(self, left: Any, right: Any) -> Any:
+        """Weight times feature of each pair (row k of one table with row k of the other)."""
+        import pandas
+
+        check_is_fitted(self, "coef_")
+        places = np.arange(len(left))
+        terms = self._features(left, right, places, places) * self.coef_
+        return pandas.DataFrame(terms, columns=self.feature_names_in_)
+
+    # ------------------------------------------------------------------ parts
+    def _candidates(self, left: Any, right: Any) -> tuple[Ints, Ints]:
+        columns = [one.column for one in self.comparisons_]
+        for name in self.block:
+            shared_columns(left, right, [name])
+        used = [*columns, *(name for name in self.block if name not in columns)]
+        return candidate_pairs(left[used], right[used], self.block, self.neighbours)
+
+    def _feature_names(self) -> list[str]:
+        return [name for one in self.comparisons_ for name in one.feature_names] + ["link"]
+
+    def _features(self, left: Any, right: Any, rows: Ints, cols: Ints) -> Floats:
+        """Comparisons of all columns, and a constant: the log-odds of a link as such."""
+        parts = [
+            one.features(left[one.column], right[one.column], rows, cols)
+            for one in self.comparisons_
+        ]
+        return np.hstack([*parts, np.ones((rows.size, 1))])
+
+    def _model(self, alpha: float) -> BipartiteMatchingCRF:
+        return BipartiteMatchingCRF(
+            alpha=alpha, rho=self.rho, perfect=False, tol=self.tol, max_time=self.max_time,
+            n_jobs=self.n_jobs, verbose=self.verbose, feature_names=self._feature_names(),
+        )  # fmt: skip
+
+    def _adopt(self, model: BipartiteMatchingCRF) -> None:
+        """Keep the weights and the certificate of a fitted matching model."""
+        self.coef_ = model.coef_
+        self.objective_ = model.objective_
+        self.duality_gap_ = model.duality_gap_
+        self.converged_ = model.converged_
+        self.n_iter_ = model.n_iter_
+        self.n_oracle_calls_ = model.n_oracle_calls_
+        self.history_ = model.history_
+        self.solver_ = model.solver_
+
+    def named_coef(self) -> dict[str, float]:
+        """Learned weights by feature name."""
+        check_is_fitted(self, "coef_")
+        return dict(zip(self.feature_names_in_.tolist(), self.coef_.tolist(), strict=True))
+
+    # ------------------------------------------------------------------ files
+    def _learned_names(self) -> tuple[list[str], dict[str, Any] | None]:
+        layout = {
+            "comparisons": [[one.column, one.kind, one.format] for one in self.comparisons_],
+            "alpha": self.alpha_,
+            "blocking_recall": self.blocking_recall_,
+        }
+        return self.feature_names_in_.tolist(), layout
+
+    def _reload(self, coef: Floats, names: list[str], layout: dict[str, Any] | None) -> None:
+        stored = layout or {}
+        self.coef_ = coef
+        self.comparisons_ = [Comparison(*one) for one in stored["comparisons"]]
+        self.alpha_ = float(stored["alpha"])
+        self.blocking_recall_ = float(stored["blocking_recall"])
+        self.feature_names_in_ = np.array(self._feature_names(), dtype=object)
+
+
+# ---------------------------------------------------------------------- reading
+def shared_columns(left: Any, right: Any, columns: Sequence[str] | None) -> list[str]:
+    """The compared columns; both tables must have them."""
+    if columns is None:
+        columns = [name for name in left.columns if name in right.columns]
+        if not columns:
+            raise ValueError(
+                f"the tables have no column in common: {list(left.columns)} and "
+                f"{list(right.columns)}"
+            )
+    for name in columns:
+        for side, table in (("left", left), ("right", right)):
+            if name not in table.columns:
+                raise ValueError(
+                    f"the {side} table has no column {name!r}; it has {list(table.columns)}"
+                )
+    return list(columns)
+
+
+def read_links(known: Any, left: Any, right: Any) -> Ints:
+    """The place of each left record's partner; -1 has none, -2 is not known."""
+    if known.shape[1] < 2:
+        raise ValueError(f"known: expected two columns of ids, got {list(known.columns)}")
+    places = [{key: k for k, key in enumerate(side)} for side in (left, right)]
+    partner = np.full(len(left), -2, dtype=np.int64)
+    taken: dict[int, int] = {}
+    for number, (one, other) in enumerate(known.iloc[:, :2].itertuples(index=False), start=1):
+        ends = []
+        for side, key, names in (("left", one, places[0]), ("right", other, places[1])):
+            if key != "" and key not in names:
+                raise ValueError(f"known, row {number}: the {side} table has no id {key!r}")
+            ends.append(names.get(key, -1))
+        if ends[0] < 0:
+            continue
+        if partner[ends[0]] > -2:
+            raise ValueError(f"known, row {number}: left id {one!r} is listed twice")
+        if ends[1] in taken:
+            first = taken[ends[1]]
+            raise ValueError(
+                f"known, row {number}: right id {other!r} has a partner in row {first}"
+            )
+        if ends[1] >= 0:
+            taken[ends[1]] = number
+        partner[ends[0]] = ends[1]
+    return partner
+
+
+def _keys(rows: Ints, cols: Ints, right: Any) -> Ints:
+    return rows * len(right) + cols
+
+
+def _sample(
+    rows: Ints, cols: Ints, features: Floats, partner: Ints, taught: Ints
+) -> tuple[PairInput, Ints]:
+    """The problem of the taught left records and their candidates, both numbered anew."""
+    right, place = np.unique(cols, return_inverse=True)
+    x = _input(np.searchsorted(taught, rows), place, features, (taught.size, right.size))
+    mates = partner[taught]
+    return x, np.where(mates >= 0, np.searchsorted(right, np.maximum(mates, 0)), -1)
+
+
+def _input(rows: Ints, cols: Ints, features: Floats, shape: tuple[int, int]) -> PairInput:
+    mask = sparse.csr_array((np.ones(rows.size, dtype=bool), (rows, cols)), shape=shape)
+    return PairInput(DenseFeatures(features), mask=mask)
+
+
+# ---------------------------------------------------------------------- describing pairs
+def _margins(rows: Ints, cols: Ints, chance: Floats) -> Floats:
+    """The probability of each pair minus that of the best other one of either record."""
+    rival = np.zeros(chance.size)
+    for side in (rows, cols):
+        first, second = np.zeros(side.max(initial=-1) + 1), np.zeros(side.max(initial=-1) + 1)
+        order = np.argsort(chance, kind="stable")
+        np.maximum.at(first, side, chance)
+        holder = np.full(first.size, -1)
+        holder[side[order]] = order  # the last one written is the largest
+        others = np.delete(np.arange(chance.size), holder[holder >= 0])
+        np.maximum.at(second, side[others], chance[others])
+        is_first = holder[side] == np.arange(chance.size)
+        rival = np.maximum(rival, np.where(is_first, second[side], first[side]))
+    return chance - rival
+
+
+def _groups(rows: Ints, cols: Ints, chance: Floats, n_left: int, n_right: int) -> Ints:
+    """The number of each pair's group: records joined by pairs that are not all but excluded."""
+    size = n_left + n_right
+    kept = chance >= POSSIBLE
+    links = sparse.coo_array(
+        (np.ones(kept.sum()), (rows[kept], cols[kept] + n_left)), shape=(size, size)
+    )
+    return sparse.csgraph.connected_components(links, directed=False)[1][rows].astype(np.int64)

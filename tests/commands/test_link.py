@@ -1,0 +1,149 @@
+"""`mlestruct link`: from files to files."""
+
+import io
+import json
+
+import pandas as pd
+import pytest
+
+from mlestruct.cli import main
+from mlestruct.datasets import make_people
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    left, right, links = make_people(120, random_state=0)
+    left.to_csv("left.csv")
+    right.to_csv("right.csv")
+    links.iloc[:60].to_csv("known.csv", index=False)
+    return tmp_path
+
+
+LINK = ["link", "left.csv", "right.csv", "--known", "known.csv", "--alpha", "0.1"]
+
+
+def test_files_in_files_out(folder, capsys):
+    assert main([*LINK, "-o", "links.csv", "--review", "review.csv", "-m", "model.mls"]) == 0
+    spoken = capsys.readouterr()
+    assert spoken.out == ""
+    assert "links, " in spoken.err.splitlines()[0]
+    assert "certified" in spoken.err
+    left = pd.read_csv("left.csv", dtype=str)
+    links = pd.read_csv("links.csv", dtype=str, keep_default_na=False)
+    assert links["left"].tolist() == left["id"].tolist()
+    assert set(links["decision"]) <= {"link", "review", "no partner"}
+    linked = links[links["right"] != ""]
+    assert linked["right"].is_unique
+    assert (links["decision"] == "link").sum() > 60
+    assert "left surname" in pd.read_csv("review.csv").columns
+    again = ["link", "left.csv", "right.csv", "-m", "model.mls", "-o", "again.csv", "--quiet"]
+    assert main(again) == 0
+    assert capsys.readouterr().err == ""
+    assert (folder / "again.csv").read_text() == (folder / "links.csv").read_text()
+
+
+def test_data_on_stdout_and_summary_as_json(folder, capsys):
+    assert main([*LINK, "--quiet"]) == 0
+    printed = pd.read_csv(io.StringIO(capsys.readouterr().out))
+    assert len(printed) == 120
+    assert main([*LINK, "--quiet", "--json", "-o", "links.csv"]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["links"] + summary["no_partner"] + summary["review"] == 120
+    assert main([*LINK, "--json"]) == 1
+
+
+def test_dry_run_counts(folder, capsys):
+    assert main(["link", "left.csv", "right.csv", "--dry-run", "--block", "surname"]) == 0
+    left, right = (pd.read_csv(f"{name}.csv", dtype=str).dropna() for name in ("left", "right"))
+    assert capsys.readouterr().out.endswith("of 120 x 120 records\n")
+    assert len(left.merge(right, on="surname")) > 0
+
+
+def rewrite(name, change):
+    frame = pd.read_csv(name, dtype=str, keep_default_na=False)
+    change(frame).to_csv(name, index=False)
+
+
+def twice(frame):
+    frame.loc[5, "id"] = frame.loc[2, "id"]
+    return frame
+
+
+def blank(frame):
+    frame.loc[3, "id"] = ""
+    return frame
+
+
+BROKEN = {
+    "no id": (lambda f: f.rename(columns={"id": "key"}), "left.csv: no column is called 'id'"),
+    "twice": (twice, r"left.csv, row 7, column 'id': id 'a\d+' is that of row 4"),
+    "blank": (blank, "left.csv, row 5, column 'id': no id"),
+    "no rows": (lambda f: f.iloc[:0], "left.csv: has a header but no rows"),
+    "other columns": (lambda f: f[["id"]].assign(x="1"), "no column in common"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_malformed_tables(folder, capsys, name):
+    change, message = BROKEN[name]
+    rewrite("left.csv", change)
+    assert main([*LINK, "-o", "links.csv"]) == 1
+    pd.testing.assert_series_equal(
+        pd.Series([capsys.readouterr().err]).str.contains(message), pd.Series([True])
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "left.csv: is empty"),
+        (b"id,name\n1,M\xfcller\n", "left.csv: not UTF-8 at byte"),
+        (b"id,name,name\n1,a,b\n", "left.csv: column 'name' occurs twice"),
+        (b"id,name\n1,a\n2,b,c\n", "left.csv: .*line 3"),
+        (b"id,name\n1,a,b\n2,b,c\n", "left.csv: rows have more cells"),
+    ],
+)
+def test_malformed_bytes(folder, capsys, content, message):
+    (folder / "left.csv").write_bytes(content)
+    assert main([*LINK, "-o", "links.csv"]) == 1
+    assert pd.Series([capsys.readouterr().err]).str.contains(message).all()
+
+
+def test_malformed_links(folder, capsys):
+    rewrite("known.csv", lambda frame: pd.concat([frame, frame.iloc[:1]]))
+    assert main([*LINK, "-o", "links.csv"]) == 1
+    assert "known.csv, row 61: left id" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["link", "left.csv", "nowhere.csv", "--known", "known.csv"], "nowhere.csv: there is no"),
+        (["link", "left.csv", ".", "--known", "known.csv"], ".: is a folder"),
+        (["link", "left.csv", "right.csv"], "--known or -m"),
+        ([*LINK, "--accept", "2"], "--accept: expected a probability"),
+        ([*LINK, "--alpha", "big"], "--alpha: expected a number or auto"),
+        ([*LINK, "--kind", "town=city"], "kind of column 'town'"),
+        (["link", "left.csv", "right.csv", "-m", "known.csv"], "not a mlestruct model file"),
+    ],
+)  # fmt: skip
+def test_usage(folder, capsys, arguments, message):
+    assert main(arguments) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_output_is_safe_to_open_in_a_spreadsheet(folder):
+    def formula(frame):
+        frame.loc[:, "surname"] = "=HYPERLINK(1)"
+        frame["id"] = "@" + frame["id"]
+        return frame
+
+    rewrite("left.csv", formula)
+    rewrite("known.csv", lambda frame: frame.assign(left="@" + frame["left"]))
+    assert main([*LINK, "-o", "links.csv", "--review", "review.csv", "--accept", "0.9999"]) == 0
+    for name in ("links.csv", "review.csv"):
+        cells = pd.read_csv(name, dtype=str, keep_default_na=False)
+        text = cells[[c for c in cells.columns if cells[c].str.contains("[a-z]").any()]]
+        assert not text.map(lambda cell: cell.startswith(("=", "+", "-", "@"))).any(axis=None)
+        assert text.map(lambda cell: cell.startswith("'@")).any(axis=None)

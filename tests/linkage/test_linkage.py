@@ -1,0 +1,231 @@
+"""Record linkage: candidates and comparisons against plain loops, links against the truth."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+
+import mlestruct
+from mlestruct.datasets import make_people
+from mlestruct.linkage import Comparison, RecordLinker, candidate_pairs, count_candidates
+from mlestruct.linkage.comparisons import guess_comparisons
+from mlestruct.linkage.linker import _margins, read_links
+
+
+def frame(**columns):
+    table = pd.DataFrame(columns, dtype=object).astype(str)
+    return table.set_axis([f"i{k}" for k in range(len(table))])
+
+
+# ---------------------------------------------------------------------- candidates
+def test_blocking_compares_what_agrees_in_a_column():
+    rng = np.random.default_rng(0)
+    left, right = (
+        frame(a=rng.choice(["x", "Y ", ""], size=n), b=rng.choice(list("pqrs"), size=n))
+        for n in (30, 25)
+    )
+    wanted = {
+        (i, j)
+        for i in range(30)
+        for j in range(25)
+        if any(
+            one.strip().lower() == other.strip().lower() != ""
+            for one, other in zip(left.iloc[i], right.iloc[j], strict=True)
+        )
+    }
+    found = set(zip(*map(np.ndarray.tolist, candidate_pairs(left, right, ["a", "b"])), strict=True))
+    assert found == wanted
+    assert count_candidates(left, right, ["a", "b"]) == len(wanted)
+
+
+def test_common_words_find_the_nearest_records():
+    left = frame(name=["anna maria kerr", "bob lee", "carl kerr", ""])
+    right = frame(name=["lee bob", "kerr anna", "zoe"])
+    rows, cols = candidate_pairs(left, right, neighbours=1)
+    pairs = set(zip(rows.tolist(), cols.tolist(), strict=True))
+    assert {(0, 1), (1, 0)} <= pairs
+    assert not {i for i, _ in pairs} & {3}  # nothing to compare
+    assert not {j for _, j in pairs} & {2}
+
+
+def test_every_record_has_at_most_its_number_of_neighbours_and_those_of_others():
+    left, right, _ = make_people(200, random_state=0)
+    rows, _ = candidate_pairs(left, right, neighbours=3)
+    assert rows.size <= 3 * (len(left) + len(right))
+    more, _ = candidate_pairs(left, right, neighbours=6)
+    assert more.size > rows.size
+
+
+def test_slices_do_not_change_the_candidates(monkeypatch):
+    left, right, _ = make_people(150, random_state=1)
+    whole = candidate_pairs(left, right)
+    monkeypatch.setattr("mlestruct.linkage.blocking.SLICE", 7)
+    for one, other in zip(whole, candidate_pairs(left, right), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+# ---------------------------------------------------------------------- comparisons
+def compared(kind, pairs, **options):
+    left, right = (pd.Series(list(side), dtype=object) for side in zip(*pairs, strict=True))
+    comparison = Comparison("c", kind, **options)
+    places = np.arange(len(pairs))
+    found = comparison.features(left, right, places, places)
+    names = [name.removeprefix("c: ") for name in comparison.feature_names]
+    return {name: found[:, k] for k, name in enumerate(names)}
+
+
+def test_text():
+    found = compared("text", [("Martha", "marhta"), ("a b", "b a"), ("x", "x"), ("", "x")])
+    assert found["similarity"][0] == pytest.approx(0.9611, abs=1e-4)  # Winkler's own example
+    np.testing.assert_allclose(found["common words"][1:3], 1.0)
+    np.testing.assert_array_equal(found["equal"], [0, 0, 1, 0])
+    assert found["equal and rare"][2] == pytest.approx(np.log(8 / 3))  # 3 of 8 cells
+    np.testing.assert_array_equal(found["missing"], [0, 0, 0, 1])
+
+
+def test_dates():
+    pairs = [("2001-03-04", "2001-04-03"), ("2001-03-04", "2002-03-04"), ("2001-03-04", "junk")]
+    found = compared("date", pairs, format="%Y-%m-%d")
+    np.testing.assert_array_equal(found["day and month swapped"], [1, 0, 0])
+    np.testing.assert_array_equal(found["same year"], [1, 0, 0])
+    np.testing.assert_allclose(found["close"], [np.exp(-30 / 365), np.exp(-1.0), 0.0])
+
+
+def test_numbers_on_the_scale_of_the_column():
+    found = compared("number", [("1", "1.0"), ("3", "5"), ("x", "2")])
+    np.testing.assert_allclose(found["close"], [1.0, np.exp(-2.0), 0.0])  # median deviation 1
+
+
+def test_kinds_are_guessed():
+    rng = np.random.default_rng(0)
+    n = 60
+    table = frame(
+        day=[f"19{k:02d}-01-02" for k in range(n)],
+        price=rng.normal(size=n).round(2),
+        colour=rng.choice(["red", "blue"], size=n),
+        phone=[f"0{k:07d}" for k in range(n)],
+        name=[f"n{k} m" for k in range(n)],
+        nothing=[""] * n,
+    )
+    kinds = {c.column: c.kind for c in guess_comparisons(table, table, list(table.columns))}
+    assert kinds == {
+        "day": "date", "price": "number", "colour": "category", "phone": "text", "name": "text",
+        "nothing": "text",
+    }  # fmt: skip
+
+
+# ---------------------------------------------------------------------- links
+@pytest.fixture(scope="module")
+def linked():
+    left, right, links = make_people(300, random_state=0)
+    alone = pd.DataFrame({"left": left.index.difference(links["left"]), "right": ""})
+    known = pd.concat([links.iloc[:100], alone.iloc[:25]])
+    linker = RecordLinker().fit(left, right, known)
+    return left, right, links, known, linker, linker.link(left, right)
+
+
+def test_links_are_found_and_their_probabilities_hold(linked):
+    _left, _right, links, known, linker, found = linked
+    truth = set(links.itertuples(index=False, name=None))
+    new = found.pairs[~found.pairs["left"].isin(known["left"])]
+    proposed = new[new["proposed"]]
+    right_ones = [pair in truth for pair in zip(proposed["left"], proposed["right"], strict=True)]
+    assert np.mean(right_ones) > 0.93
+    assert abs(np.mean(right_ones) - proposed["probability"].mean()) < 0.05
+    assert linker.converged_
+    assert linker.blocking_recall_ > 0.95
+
+
+def test_one_to_one_is_better_than_pair_by_pair(linked):
+    """Logistic regression on the same features, candidates and known records."""
+    left, right, links, known, linker, found = linked
+    rows, cols = linker._candidates(left, right)
+    features = linker._features(left, right, rows, cols)
+    truth = dict(links.itertuples(index=False, name=None))
+    label = np.array(
+        [truth.get(left.index[i]) == right.index[j] for i, j in zip(rows, cols, strict=True)]
+    )
+    taught = left.index[rows].isin(known["left"])
+    other = LogisticRegression(max_iter=2000).fit(features[taught], label[taught])
+    ours = np.clip(found.pairs["probability"].to_numpy()[~taught], 1e-9, 1 - 1e-9)
+    theirs = other.predict_proba(features[~taught])[:, 1]
+    assert log_loss(label[~taught], ours) < log_loss(label[~taught], theirs)
+
+
+def test_answers_are_consistent(linked):
+    left, right, _, _, _, found = linked
+    pairs = found.pairs
+    assert pairs["proposed"].groupby(pairs["left"]).sum().max() == 1
+    assert pairs["proposed"].groupby(pairs["right"]).sum().max() == 1
+    sums = pairs.groupby("left")["probability"].sum().reindex(left.index, fill_value=0.0)
+    np.testing.assert_allclose(sums + found.single_left, 1.0, atol=1e-9)
+    assert (found.single_right >= 0).all()
+    assert len(found.single_right) == len(right)
+    queue = (found.review_queue["probability"] - 0.5).abs().to_numpy()
+    assert (np.diff(queue) >= 0).all()
+    table = found.thresholds((0.0, 0.5, 0.99))
+    assert table["expected_precision"].is_monotonic_increasing
+    assert table["expected_recall"].is_monotonic_decreasing
+
+
+def test_margins_against_loops():
+    rng = np.random.default_rng(0)
+    keys = rng.choice(48, size=20, replace=False)
+    rows, cols, chance = keys // 8, keys % 8, rng.random(20)
+    chance[3] = chance[5]
+    for k, found in enumerate(_margins(rows, cols, chance)):
+        rivals = [
+            chance[j] for j in range(20) if j != k and (rows[j] == rows[k] or cols[j] == cols[k])
+        ]
+        assert found == pytest.approx(chance[k] - max(rivals, default=0.0))
+
+
+def test_saved_linkers_link_the_same(linked, tmp_path):
+    left, right, _, _, linker, found = linked
+    linker.save(tmp_path / "model.mls")
+    again = mlestruct.load(tmp_path / "model.mls").link(left, right)
+    pd.testing.assert_frame_equal(again.pairs, found.pairs)
+
+
+def test_contributions_sum_to_the_score(linked):
+    left, right, links, _, linker, _ = linked
+    some = links.iloc[:5]
+    terms = linker.contributions(left.loc[some["left"]], right.loc[some["right"]])
+    assert list(terms.columns) == list(linker.feature_names_in_)
+    assert terms.shape == (5, linker.coef_.size)
+
+
+@pytest.mark.parametrize(
+    ("known", "message"),
+    [
+        (["a0 b0", "a0 b1"], "row 2: left id 'a0' is listed twice"),
+        (["a0 b0", "a1 b0"], "row 2: right id 'b0' has a partner in row 1"),
+        (["a0 b9"], "row 1: the right table has no id 'b9'"),
+        (["z b0"], "row 1: the left table has no id 'z'"),
+    ],
+)
+def test_contradicting_links_are_refused(known, message):
+    table = pd.DataFrame([pair.split() for pair in known], columns=["left", "right"])
+    with pytest.raises(ValueError, match=message):
+        read_links(table, pd.Index(["a0", "a1"]), pd.Index(["b0", "b1"]))
+
+
+def test_known_sides_without_partner():
+    table = pd.DataFrame({"left": ["a0", "", "a1"], "right": ["", "b1", "b0"]})
+    found = read_links(table, pd.Index(["a0", "a1", "a2"]), pd.Index(["b0", "b1"]))
+    np.testing.assert_array_equal(found, [-1, 0, -2])
+
+
+def test_bad_parameters_are_named():
+    left, right, links = make_people(30, random_state=0)
+    with pytest.raises(ValueError, match="no column 'phone'"):
+        RecordLinker(columns=["phone"]).fit(left, right, links)
+    with pytest.raises(ValueError, match="kinds: there is no column 'phone'"):
+        RecordLinker(kinds={"phone": "text"}).fit(left, right, links)
+    with pytest.raises(ValueError, match="kind of column 'town'"):
+        RecordLinker(kinds={"town": "city"}).fit(left, right, links)
+    with pytest.raises(ValueError, match="at least 2 links"):
+        RecordLinker().fit(left, right, links.iloc[:1])
+    with pytest.raises(ValueError, match="no column in common"):
+        RecordLinker().fit(left[["town"]], right[["birth"]], links)
