@@ -44,3 +44,21 @@ def test_the_page_on_decoders_runs():
     assert names["model"].converged_
     assert names["model"].certified_
     assert names["model"].coef_[0] > 0 > names["model"].coef_[1]
+
+
+def test_both_sides_of_the_page_on_crfsuite_find_the_same():
+    pytest.importorskip("sklearn_crfsuite")
+    page = README.parent / "docs" / "coming_from_sklearn_crfsuite.md"
+    names: dict = {}
+    for block in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
+        exec(compile(block, str(page), "exec"), names)
+    ours, theirs, X = names["ours"], names["theirs"], names["X"]
+    assert ours.converged_
+    for name in ("state_features_", "transition_features_"):
+        expected = {key: w for key, w in getattr(theirs, name).items() if w}  # it stores zeros
+        assert getattr(ours, name) == pytest.approx(expected, abs=2e-3)
+    pairs = zip(ours.predict_marginals(X, as_dicts=True), theirs.predict_marginals(X), strict=True)
+    for found, expected in pairs:
+        for one, other in zip(found, expected, strict=True):
+            assert one == pytest.approx(other, abs=1e-3)
+    assert [y.tolist() for y in ours.predict(X)] == [list(y) for y in theirs.predict(X)]

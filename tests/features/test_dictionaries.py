@@ -33,6 +33,14 @@ def test_features_are_those_of_crfsuite():
     np.testing.assert_array_equal(starts, [0, 2, 3, 5])
 
 
+def test_zeros_are_stored_on_request():
+    pycrfsuite = pytest.importorskip("pycrfsuite")
+    vocabulary = Vocabulary()
+    table, _ = vocabulary.read(SAMPLES, learn=True, keep_zeros=True)
+    theirs = [item for sample in SAMPLES for item in pycrfsuite.ItemSequence(sample).items()]
+    assert named_rows(vocabulary, table) == theirs
+
+
 def test_unknown_features_are_left_out():
     vocabulary = Vocabulary(["word:Main", "length"])
     table, _ = vocabulary.read([[{"word": "Main", "length": 3}, {"word": "Side"}]], learn=False)

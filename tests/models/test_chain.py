@@ -5,6 +5,7 @@ import pickle
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 from enumerated_sequences import enumerate_sequence, sequence_score
 from scipy import sparse
@@ -508,3 +509,36 @@ def test_blocks_of_any_solver_hold_the_observations():
         for block in ChainCRF(solver=solver).build_problem(X, Y).blocks:
             assert isinstance(block, Block)
             assert block.observed.values.sum() == block.structure.n_nodes + block.structure.n_edges
+
+
+def test_names_of_columns_survive(tmp_path):
+    rng = np.random.default_rng(0)
+    Y = [np.repeat(rng.integers(2, size=4), 2) for _ in range(8)]
+    frames = [pd.DataFrame(np.eye(2)[y] + rng.normal(size=(8, 2)), columns=["u", "v"]) for y in Y]
+    model = ChainCRF().fit(frames, Y)
+    assert model.feature_names_in_.tolist() == ["u", "v"]
+    assert "0:u" in model.named_coef()
+    assert set(model.state_features_) == {(name, k) for name in "uv" for k in (0, 1)}
+    np.testing.assert_array_equal(model.coef_, ChainCRF().fit([x.values for x in frames], Y).coef_)
+    model.save(tmp_path / "model.mls")
+    again = mlestruct.load(tmp_path / "model.mls")
+    assert again.named_coef() == model.named_coef()
+    again.predict([x.values for x in frames])  # arrays have no names to compare
+    with pytest.raises(ValueError, match="feature 0 is 'v', in fit it was 'u'"):
+        again.predict([x[["v", "u"]] for x in frames])
+    with pytest.raises(ValueError, match=r"X\[1\] has 1 features, X\[0\] has 2"):
+        ChainCRF().fit([frames[0], frames[1][["u"]]], Y[:2])
+
+
+def test_weights_that_are_zero_have_no_entry():
+    X = [[{"a": 1.0}, {"b": 1.0}], [{"a": 1.0}, {"b": 1.0}, {"b": 1.0}]]
+    Y = [["x", "y"], ["x", "y", "y"]]
+    model = ChainCRF(state_features="observed", transitions="observed").fit(X, Y)
+    assert set(model.state_features_) == {("a", "x"), ("b", "y")}
+    assert set(model.transition_features_) == {("x", "y"), ("y", "y")}
+    (tokens,) = model.predict_marginals(X[:1], as_dicts=True)
+    table = model.predict_marginals(X[:1])[0]
+    assert tokens == [{"x": table[t, 0], "y": table[t, 1]} for t in range(2)]
+    edged = ChainCRF().fit([(np.ones((2, 1)), np.ones((1, 2)))] * 2, [[0, 1], [1, 1]])
+    with pytest.raises(AttributeError, match="edge_coef_"):
+        _ = edged.transition_features_

@@ -36,10 +36,13 @@ class Vocabulary:
     def __init__(self, names: Iterable[str] = ()):
         self.columns = {name: k for k, name in enumerate(names)}
 
-    def read(self, X: Sequence[Any], learn: bool) -> tuple[sparse.csr_array, NDArray[np.int64]]:
+    def read(
+        self, X: Sequence[Any], learn: bool, keep_zeros: bool = False
+    ) -> tuple[sparse.csr_array, NDArray[np.int64]]:
         """One row per token, and the first row of each sample, shape (n_samples + 1,).
 
-        Unknown names are added if `learn`, else ignored. Features of value 0 are left out.
+        Unknown names are added if `learn`, else ignored. Features of value 0 are left out, or
+        stored: crfsuite counts them as occurring with the label of their token.
         """
         known: dict[tuple[str, Any], int] = {}  # columns of strings and bools, -1 for nothing
         indices, values = array("i"), array("d")
@@ -48,7 +51,7 @@ class Vocabulary:
             for t, token in enumerate(tokens):
                 entries = token.items() if isinstance(token, Mapping) else zip(repeat(""), token)
                 for entry in entries:
-                    simple = type(entry[1]) in (str, bool)
+                    simple = type(entry[1]) is str or (type(entry[1]) is bool and not keep_zeros)
                     column = known.get(entry) if simple else None
                     if column is not None:
                         if column >= 0:
@@ -57,7 +60,8 @@ class Vocabulary:
                         continue
                     column = -1
                     for name, value in _flat(entry[0], entry[1], f"X[{m}][{t}]"):
-                        column = self._column(name, learn) if value != 0.0 else -1
+                        stored = keep_zeros or value != 0.0
+                        column = self._column(name, learn) if stored else -1
                         if column >= 0:
                             indices.append(column)
                             values.append(value)

@@ -163,11 +163,10 @@ class SparseRows(FeatureRows):
         return (self.matrix.T @ self.matrix).toarray()
 
     def occurring(self, groups: Ints, n_groups: int) -> Bools:
-        """Which features are not 0 in some row of a group, shape (n_groups, n_features)."""
+        """Which features are stored in some row of a group, shape (n_groups, n_features)."""
         found = np.zeros((n_groups, self.n_features), dtype=bool)
-        nonzero = self.matrix.data != 0.0
         rows = np.repeat(groups, np.diff(self.matrix.indptr))
-        found[rows[nonzero], self.matrix.indices[nonzero]] = True
+        found[rows, self.matrix.indices] = True
         return found
 
     def take(self, indices: Ints) -> SparseRows:

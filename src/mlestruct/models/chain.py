@@ -19,8 +19,14 @@ from ..structures.contract import Vertex
 from ..structures.sequences import Sequences
 from .labelling import LabellingEstimator
 from .probabilities import certified_marginals, seeded
-from .tokens import Tokens, check_labels, cut, forest, read_sequences
-from .validation import check_positive, check_same_length, check_samples
+from .tokens import Tokens, check_labels, cut, forest, node_tables, read_sequences
+from .validation import (
+    check_columns,
+    check_positive,
+    check_same_length,
+    check_samples,
+    column_names,
+)
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -64,7 +70,8 @@ class ChainCRF(LabellingEstimator):
         Names of the C columns of X; dictionaries bring their own.
     state_features : "all" or "observed"
         Which pairs of a state and a feature have a weight: all, or those that occur in the training
-        data; the others are 0. crfsuite's feature.possible_states = True and False.
+        data; the others are 0. crfsuite's feature.possible_states = True and False. What a
+        dictionary or a sparse matrix stores occurs, even with the value 0 or False.
     transitions : "all" or "observed"
         The same for pairs of neighbouring states: crfsuite's feature.possible_transitions.
     warm_start : bool
@@ -84,6 +91,8 @@ class ChainCRF(LabellingEstimator):
     edge_coef_ : ndarray of shape (n_states, n_states, D), where there are edge features
     coef_ : all of them in a row
     classes_ : ndarray of shape (n_states,), the label of each state
+    state_features_, transition_features_ : dict, the weights that are not 0 by (feature, label) and
+        by (label, next label)
     objective_ : float, an upper bound of the best attainable regularised log-likelihood
     duality_gap_ : float, absolute: coef_ is within it of that best value
     converged_ : bool
@@ -92,7 +101,7 @@ class ChainCRF(LabellingEstimator):
 
     Notes
     -----
-    X is a sequence of samples, each an array or SciPy sparse matrix of shape (T, C), a list of T
+    X is a sequence of samples, each an array, data frame or SciPy sparse matrix (T, C), a list of T
     dictionaries or lists of strings as sklearn-crfsuite takes them, or a pair (one of these, edge
     features of shape (T-1, D)); edge features replace the constant 1 whose weights are the
     transition scores, so give them a constant column if transitions matter by themselves. In
@@ -163,7 +172,8 @@ class ChainCRF(LabellingEstimator):
             if value not in ("all", "observed"):
                 raise ValueError(f"{name}: expected 'all' or 'observed', got {value!r}")
         vocabulary = Vocabulary()
-        samples = read_sequences(X, vocabulary, learn=True)
+        observed_only = self.state_features == "observed"
+        samples = read_sequences(X, vocabulary, learn=True, keep_zeros=observed_only)
         states = States.learn(Y, self.n_states, self.unknown)
         labels = check_labels(samples, Y, states)
         pieces = [cut(tokens, y) for tokens, y in zip(samples, labels, strict=True)]
@@ -173,6 +183,7 @@ class ChainCRF(LabellingEstimator):
                 "n_node_features": int(samples[0].nodes.shape[1]),
                 "n_edge_features": samples[0].n_edge_features,
                 "names": list(vocabulary.columns) or None,
+                "columns": column_names(node_tables(X)),
             }
         )
         self._states = states
@@ -260,11 +271,28 @@ class ChainCRF(LabellingEstimator):
             raise AttributeError("there are edge features: their weights are edge_coef_")
         return self.edge_coef_[:, :, 0]
 
+    @property
+    def state_features_(self) -> dict[tuple[str, Any], float]:
+        """Weights of states that are not 0, by (feature, label), as in sklearn-crfsuite."""
+        labels, coef = self.classes_.tolist(), self.node_coef_
+        names = self.feature_names_in_.tolist()
+        found = np.argwhere(coef.T != 0.0).tolist()
+        return {(names[k], labels[a]): float(coef[a, k]) for k, a in found}
+
+    @property
+    def transition_features_(self) -> dict[tuple[Any, Any], float]:
+        """Weights of transitions that are not 0, by (label, next label), as in sklearn-crfsuite."""
+        labels, coef = self.classes_.tolist(), self.transition_coef_
+        found = np.argwhere(coef != 0.0).tolist()
+        return {(labels[a], labels[b]): float(coef[a, b]) for a, b in found}
+
     # ------------------------------------------------------------------ prediction
     def _read(self, X: Any) -> list[Tokens]:
         """New samples, checked against what was fitted."""
         check_is_fitted(self, "coef_")
-        samples = read_sequences(check_samples(X), self._vocabulary, learn=False)
+        X = check_samples(X)
+        samples = read_sequences(X, self._vocabulary, learn=False)
+        check_columns(node_tables(X), self.feature_names_in_.tolist())
         found = samples[0].nodes.shape[1], samples[0].n_edge_features
         fitted = self.n_features_in_, self._n_edge_features
         for size, expected, kind in zip(found, fitted, ("", "edge "), strict=True):
@@ -306,14 +334,28 @@ class ChainCRF(LabellingEstimator):
         return [(tokens.length,) for tokens in self._read(X)]
 
     def predict_marginals(
-        self, X: Any, tol: float = 1e-3, method: str = "auto", **options: Any
-    ) -> list[Floats]:
+        self,
+        X: Any,
+        tol: float = 1e-3,
+        method: str = "auto",
+        *,
+        as_dicts: bool = False,
+        **options: Any,
+    ) -> list[Any]:
         """The probability of every state of every token, arrays of shape (T, n_states).
+
+        With `as_dicts`, as in sklearn-crfsuite, a list of T dictionaries {label: probability}.
 
         "auto" and "exact" are exact at any size, whatever `tol`. `method` may also be "fw" (from
         Viterbi calls alone, to a certified gap of `tol` per token) or "perturb", with the options
         of `mlestruct.inference.marginals`.
         """
+        if as_dicts:
+            labels = self.classes_.tolist()
+            tables = self.predict_marginals(X, tol, method, **options)
+            return [
+                [dict(zip(labels, row, strict=True)) for row in table.tolist()] for table in tables
+            ]
         if method in ("auto", "exact") and not options:
             check_positive(tol, "tol")
             return self._per_sample(X, lambda chains, f: chains.state_probabilities(f, self.coef_))

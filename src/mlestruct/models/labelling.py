@@ -49,6 +49,8 @@ class LabellingEstimator(StructuredEstimator):
         self.n_features_in_ = layout["n_node_features"]
         self._n_edge_features = layout["n_edge_features"]
         names, size = self.feature_names, self.n_features_in_
+        if names is None:
+            names = layout.get("columns")  # of data frames
         if names is not None and len(names) != size:
             raise ValueError(f"feature_names: expected {size} names, got {len(names)}")
         self.feature_names_in_ = np.array(
@@ -61,7 +63,7 @@ class LabellingEstimator(StructuredEstimator):
     def _reload(self, coef: Floats, names: list[str], layout: dict[str, Any] | None) -> None:
         super()._reload(coef, names, layout)
         if layout is not None:
-            self._restore(layout)
+            self._restore({"columns": names, **layout})
 
     def _learn_names(self, problem: DualProblem) -> None:
         """Names belong to the columns of node features, not to coef_; `_restore` has taken them."""

@@ -117,10 +117,13 @@ def check_labels(samples: Sequence[Tokens], Y: Sequence[Any], states: States) ->
     ]
 
 
-def read_sequences(X: Sequence[Any], vocabulary: Vocabulary | None, learn: bool) -> list[Tokens]:
+def read_sequences(
+    X: Sequence[Any], vocabulary: Vocabulary | None, learn: bool, keep_zeros: bool = False
+) -> list[Tokens]:
     """Validated samples with the same features.
 
     Where tokens are described by names, the vocabulary gives their columns; with `learn` it grows.
+    Named features of value 0 are stored if `keep_zeros`.
     """
     nodes, edges = zip(*(_split(x, f"X[{m}]") for m, x in enumerate(X)), strict=True)
     named = [describes_tokens(x) for x in nodes]
@@ -134,7 +137,7 @@ def read_sequences(X: Sequence[Any], vocabulary: Vocabulary | None, learn: bool)
     elif vocabulary is None:
         raise ValueError("X has names of features, but the model was fitted with arrays of numbers")
     else:
-        tables = _named_tables(nodes, vocabulary, learn)
+        tables = _named_tables(nodes, vocabulary, learn, keep_zeros)
     samples = [
         Tokens(table, _edge_features(given, table.shape[0], f"X[{m}]"))
         for m, (table, given) in enumerate(zip(tables, edges, strict=True))
@@ -150,6 +153,11 @@ def read_sequences(X: Sequence[Any], vocabulary: Vocabulary | None, learn: bool)
                 f"X[0] has {first.n_edge_features or 'none'}"
             )
     return samples
+
+
+def node_tables(X: Sequence[Any]) -> list[Any]:
+    """What describes the tokens of each sample, without edge features."""
+    return [_split(x, f"X[{m}]")[0] for m, x in enumerate(X)]
 
 
 def _split(x: Any, where: str) -> tuple[Any, Any]:
@@ -176,8 +184,10 @@ def _edge_features(given: Any, length: int, where: str) -> Floats | None:
     return edges
 
 
-def _named_tables(X: Sequence[Any], vocabulary: Vocabulary, learn: bool) -> list[TableRows]:
-    table, starts = vocabulary.read(X, learn)
+def _named_tables(
+    X: Sequence[Any], vocabulary: Vocabulary, learn: bool, keep_zeros: bool
+) -> list[TableRows]:
+    table, starts = vocabulary.read(X, learn, keep_zeros)
     if table.shape[1] == 0:
         raise ValueError("X: no token has a feature")
     rows = [TableRows(table, a, b) for a, b in pairwise(starts.tolist())]

@@ -84,6 +84,34 @@ def check_same_names(features: Sequence[FeatureMap]) -> None:
         check_names(named[0][1], names, f"X[{m}]", f"X[{named[0][0]}]")
 
 
+def column_names(tables: Sequence[Any], name: str = "X") -> list[str] | None:
+    """The columns of data frames, the same in all; None where tables are not frames."""
+    found = [
+        None
+        if issparse(table) or not hasattr(table, "columns")
+        else [str(k) for k in table.columns]
+        for table in tables
+    ]
+    named = [(m, names) for m, names in enumerate(found) if names is not None]
+    for m, names in named[1:]:
+        _check_columns(named[0][1], names, f"{name}[{m}]", f"{name}[{named[0][0]}]")
+    return named[0][1] if named else None
+
+
+def check_columns(tables: Sequence[Any], fitted: Sequence[str], name: str = "X") -> None:
+    """Raise if data frames have other columns than those of `fit`, unless these had no names."""
+    found = column_names(tables, name)
+    unnamed = [f"x{k}" for k in range(len(fitted))]
+    if found is not None and list(fitted) != unnamed:
+        _check_columns(list(fitted), found, name, "fit")
+
+
+def _check_columns(expected: list[str], found: list[str], where: str, of: str) -> None:
+    if len(expected) != len(found):
+        raise ValueError(f"{where} has {len(found)} columns, {of} has {len(expected)}")
+    check_names(expected, found, where, of)
+
+
 def count_threads(n_jobs: int | None) -> int:
     """n_jobs as in scikit-learn: None is 1, -1 all cores."""
     if n_jobs is None:
