@@ -46,6 +46,7 @@ def test_the_page_on_decoders_runs():
     assert names["model"].coef_[0] > 0 > names["model"].coef_[1]
 
 
+@pytest.mark.skipif(not README.is_file(), reason="the README is not beside the tests")
 def test_both_sides_of_the_page_on_crfsuite_find_the_same():
     pytest.importorskip("sklearn_crfsuite")
     page = README.parent / "docs" / "coming_from_sklearn_crfsuite.md"
