@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .chain import ChainCRF
     from .graph import GraphCRF
     from .grid import GridCRF
+    from .ising import IsingMRF
     from .matching import MatchingCRF
     from .multi_label import MultiLabelCRF
     from .pairs import EdgeList, PairInput
@@ -26,6 +27,7 @@ __getattr__, __dir__, __all__ = attach(
         "EdgeList": ".pairs",
         "GraphCRF": ".graph",
         "GridCRF": ".grid",
+        "IsingMRF": ".ising",
         "MatchingCRF": ".matching",
         "MultiLabelCRF": ".multi_label",
         "PairInput": ".pairs",

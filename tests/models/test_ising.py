@@ -1,0 +1,208 @@
+"""IsingMRF against enumeration, closed forms and planted models."""
+
+import numpy as np
+import pytest
+from enumerated_answers import Enumerated, maximum_likelihood
+from scipy import sparse
+from sklearn.base import clone
+
+from mlestruct import IsingMRF, load
+from mlestruct.baselines import ExactMLE
+from mlestruct.exceptions import TooLargeToCount
+
+PAIRS = np.array([[0, 1], [1, 2], [2, 3], [3, 4], [4, 0], [1, 4]])
+
+
+def planted(n=400, seed=0):
+    """Rows of a model of five variables with two cycles."""
+    rng = np.random.default_rng(seed)
+    exact = Enumerated(PAIRS, rng.normal(size=5) - 0.5, 1.5 * rng.normal(size=6))
+    return exact.answers[rng.choice(32, size=n, p=exact.probabilities)], exact
+
+
+def enumerated(model, known=None):
+    return Enumerated(model.edges_, model.fields_, model.couplings_, known)
+
+
+# ---------------------------------------------------------------------------- learning
+@pytest.mark.parametrize("graph", ["full", "tree", "none", PAIRS])
+def test_maximum_likelihood_of_enumeration(graph):
+    Y, _ = planted()
+    model = IsingMRF(graph=graph, alpha=0.5, tol=1e-11).fit(Y)
+    fields, couplings, objective = maximum_likelihood(Y, model.edges_, 0.5)
+    np.testing.assert_allclose(model.fields_, fields, atol=1e-3)
+    np.testing.assert_allclose(model.couplings_, couplings, atol=1e-3)
+    assert model.objective_ == pytest.approx(objective, abs=1e-6)
+    assert model.is_exact_
+
+
+def test_reweighted_likelihood_has_a_closed_form():
+    """Without regularisation J is rho times the log odds ratio (Wainwright et al. 2003)."""
+    Y, _ = planted(4000)
+    model = IsingMRF(graph=PAIRS, alpha=1e-4, inference="reweighted", tol=1e-11).fit(Y)
+    rho = model._model.reweighting.rho
+    for (i, j), share, coupling in zip(PAIRS, rho, model.couplings_, strict=True):
+        p = [[np.mean((Y[:, i] == a) & (Y[:, j] == b)) for b in (0, 1)] for a in (0, 1)]
+        odds = np.log(p[1][1] * p[0][0] / (p[1][0] * p[0][1]))
+        assert coupling == pytest.approx(share * odds, abs=0.01)
+
+
+def test_reweighted_objective_is_a_lower_bound():
+    Y, _ = planted()
+    lower = IsingMRF(graph=PAIRS, inference="reweighted").fit(Y)
+    exact = IsingMRF(graph=PAIRS).fit(Y)
+    assert lower.objective_ - lower.duality_gap_ < exact.objective_
+    by_baseline = ExactMLE(IsingMRF(graph=PAIRS, inference="reweighted", tol=1e-8)).fit(Y, None)
+    assert by_baseline.objective_ == pytest.approx(exact.objective_, rel=1e-5)
+
+
+def test_weights_are_repetitions_and_sparse_is_dense():
+    Y, _ = planted(100)
+    weights = np.random.default_rng(0).integers(0, 4, 100)
+    one = IsingMRF(tol=1e-10).fit(Y, sample_weight=weights)
+    other = IsingMRF(tol=1e-10).fit(sparse.csr_array(np.repeat(Y, weights, axis=0)))
+    np.testing.assert_array_equal(one.edges_, other.edges_)
+    np.testing.assert_allclose(one.coef_, other.coef_, atol=1e-4)
+
+
+def test_structure_search_finds_the_graph():
+    rng = np.random.default_rng(0)
+    ring = np.stack([np.arange(8), (np.arange(8) + 1) % 8], axis=1)
+    exact = Enumerated(ring, np.full(8, -2.0), np.full(8, 1.8))
+    Y = exact.answers[rng.choice(256, size=5000, p=exact.probabilities)]
+    found = {tuple(pair) for pair in IsingMRF().fit(Y).edges_.tolist()}
+    assert found == {tuple(sorted(pair)) for pair in ring.tolist()}
+    assert len(IsingMRF(density=0.1).fit(Y).edges_) == round(0.1 * 28)
+
+
+def test_warm_start_needs_fewer_steps():
+    Y, _ = planted()
+    model = IsingMRF(graph="full", warm_start=True).fit(Y)
+    first = model.n_iter_
+    assert model.fit(Y).n_iter_ < first
+
+
+# ---------------------------------------------------------------------------- questions
+def test_marginals_given_some_variables():
+    Y, _ = planted()
+    model = IsingMRF(graph=PAIRS).fit(Y)
+    known = np.array([[-1, -1, -1, -1, -1], [1, -1, 0, -1, -1], [1, 1, 1, 0, 0]])
+    found = model.predict_marginals(known)
+    for m, row in enumerate(known):
+        np.testing.assert_allclose(found[m], enumerated(model, row).nodes, atol=1e-9)
+    np.testing.assert_allclose(model.predict_marginals(), found[:1])
+    unknown = np.where(known < 0, np.nan, known)
+    np.testing.assert_array_equal(model.predict_marginals(unknown), found)
+    with pytest.raises(ValueError, match=r"known\[0, 0\] is 3"):
+        model.predict_marginals([[3, 0, 0, 0, 0]])
+
+
+@pytest.mark.parametrize("inference", ["exact", "reweighted"])
+def test_stimuli_given_neurons_and_neurons_given_the_rest(inference):
+    Y, _ = planted()
+    model = IsingMRF(graph=PAIRS, inference=inference, tol=1e-8).fit(Y[:, :4], Y[:, 4])
+    stimulus, neurons = (
+        model.predict_stimuli(Y[:20, :4]),
+        model.predict_neurons(Y[:20, :4], Y[:20, 4]),
+    )
+    for m in range(20):
+        row = Y[m].copy()
+        row[4] = -1
+        assert stimulus[m, 0] == pytest.approx(enumerated(model, row).nodes[4], abs=1e-4)
+        for i in range(4):
+            row = Y[m].copy()
+            row[i] = -1
+            assert neurons[m, i] == pytest.approx(enumerated(model, row).nodes[i])
+    with pytest.raises(ValueError, match="stimuli: the model has 1"):
+        model.score(Y[:, :4])
+
+
+def test_draws_have_the_marginals():
+    Y, _ = planted()
+    model = IsingMRF(graph=PAIRS).fit(Y)
+    drawn = model.sample(4000, random_state=0)
+    assert np.abs(drawn.mean(axis=0) - model.predict_marginals()[0]).max() < 0.04
+
+
+# ---------------------------------------------------------------------------- evaluation
+@pytest.mark.parametrize("inference", ["exact", "reweighted"])
+def test_likelihoods(inference):
+    Y, _ = planted(60)
+    model = IsingMRF(graph=PAIRS, inference=inference).fit(Y)
+    lower, upper = model.log_likelihood_bounds(Y)
+    truth = np.array([enumerated(model).log_likelihood(y) for y in Y])
+    assert (lower <= truth + 1e-9).all()
+    assert (truth <= upper + 1e-9).all()
+    assert model.score(Y) <= truth.mean() + 1e-9
+    if inference == "exact":
+        np.testing.assert_allclose(model.log_likelihood(Y), truth)
+        assert model.score(Y) == pytest.approx(truth.mean())
+    else:
+        with pytest.raises(TooLargeToCount, match="log_likelihood_bounds"):
+            model.log_likelihood(Y)
+
+
+@pytest.mark.parametrize("inference", ["exact", "reweighted"])
+def test_likelihood_given_earlier_frames(inference):
+    rng = np.random.default_rng(1)
+    Y = rng.integers(0, 2, size=(120, 3))
+    Y[1:, 0] |= Y[:-1, 1]
+    model = IsingMRF(graph="full", time_span=2, inference=inference).fit(Y)
+    table = np.concatenate([Y[1:], Y[:-1]], axis=1)
+    truth = []
+    for row in table:
+        given = np.concatenate([np.full(3, -1), row[3:]])
+        truth.append(enumerated(model, given).log_likelihood(row))
+    lower, upper = model.log_likelihood_bounds(Y)
+    assert (lower <= np.array(truth) + 1e-8).all()
+    assert (np.array(truth) <= upper + 1e-8).all()
+    assert model.score(Y) <= np.mean(truth) + 1e-8
+    if inference == "exact":
+        np.testing.assert_allclose(lower, truth, atol=1e-9)
+    lagged = {tuple(pair) for pair in model.edges_.tolist()}
+    assert not lagged & {(3, 4), (3, 5), (4, 5)}
+
+
+# ---------------------------------------------------------------------------- as an estimator
+def test_saving(tmp_path):
+    Y, _ = planted()
+    model = IsingMRF(time_span=2, l1=0.3).fit(Y[:, :4], Y[:, 4])
+    model.save(tmp_path / "model.mls")
+    again = load(tmp_path / "model.mls")
+    assert again.named_coef() == model.named_coef()
+    np.testing.assert_array_equal(again.predict_stimuli(Y[:, :4]), model.predict_stimuli(Y[:, :4]))
+    assert clone(model).get_params() == model.get_params()
+
+
+@pytest.mark.parametrize("table", [np.zeros((4, 3)), np.ones((1, 2)), np.eye(3)])
+def test_odd_tables(table):
+    """Silent and always active variables, a single frame."""
+    for graph in ("l1", "full", "tree"):
+        model = IsingMRF(graph=graph).fit(table)
+        assert np.isfinite(model.coef_).all()
+        assert model.score(table) <= 0.0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"graph": "star"}, "graph: expected one of"),
+        ({"graph": [[0, 7]]}, "graph: edge 0"),
+        ({"rule": "and"}, "rule"),
+        ({"density": 1.5}, "density"),
+        ({"l1": 0.0}, "l1"),
+        ({"time_span": 0}, "time_span"),
+        ({"alpha": -1.0}, "alpha"),
+    ],
+)
+def test_bad_parameters(options, message):
+    with pytest.raises(ValueError, match=message):
+        IsingMRF(**options).fit(np.eye(3))
+
+
+def test_another_number_of_neurons():
+    model = IsingMRF().fit(np.eye(3))
+    with pytest.raises(ValueError, match="expected 3 columns, got 2"):
+        model.score(np.eye(2))
+    with pytest.raises(ValueError, match="without stimuli"):
+        model.predict_stimuli(np.eye(3))
