@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         StructuredCRF,
         load,
     )
+    from .structures import check_structure
 
 __getattr__, __dir__, __all__ = attach(
     __name__,
@@ -49,6 +50,7 @@ __getattr__, __dir__, __all__ = attach(
         "Newton": ".learning",
         "PairInput": ".models",
         "StructuredCRF": ".models",
+        "check_structure": ".structures",
         "load": ".models",
     },
 )

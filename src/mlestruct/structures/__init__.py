@@ -8,6 +8,8 @@ from .._lazy import attach
 
 if TYPE_CHECKING:
     from ..exceptions import MissingCapability
+    from .checks.check import check_structure
+    from .checks.report import StructureError, StructureReport
     from .contract import Bounds, Decoding, Marginals, Structure, Vertex
     from .decoder import DecoderSpace
     from .entropy import SeparableEntropy, coordinate_entropy, factor_entropy
@@ -45,7 +47,10 @@ __getattr__, __dir__, __all__ = attach(
         "Sequences": ".sequences",
         "SimpleGraph": ".graphs.simple",
         "Structure": ".contract",
+        "StructureError": ".checks.report",
+        "StructureReport": ".checks.report",
         "Vertex": ".contract",
+        "check_structure": ".checks.check",
         "coordinate_entropy": ".entropy",
         "factor_entropy": ".entropy",
         "grid": ".graphs.pairwise",

@@ -1,0 +1,1 @@
+"""`check_structure`: whether an output space or a decoder keeps to the contract."""
