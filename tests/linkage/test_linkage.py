@@ -169,6 +169,15 @@ def test_answers_are_consistent(linked):
     assert table["expected_recall"].is_monotonic_decreasing
 
 
+def test_a_higher_precision_proposes_fewer_links(linked):
+    left, right, _, _, linker, found = linked
+    usual = found.proposed["probability"]
+    wanted = (usual.mean() + 1.0) / 2.0
+    fewer = linker.link(left, right, precision=wanted).proposed["probability"]
+    assert fewer.mean() >= wanted
+    assert 0 < fewer.size < usual.size
+
+
 def test_margins_against_loops():
     rng = np.random.default_rng(0)
     keys = rng.choice(48, size=20, replace=False)

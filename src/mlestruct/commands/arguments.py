@@ -45,6 +45,10 @@ def add_link(parser: argparse.ArgumentParser) -> None:
         "--accept", type=float, default=0.9,
         help="answers below this probability are left to a person (default 0.9)",
     )  # fmt: skip
+    parser.add_argument(
+        "--precision", type=float, metavar="P",
+        help="propose as many links as this expected precision allows; default: the likeliest set",
+    )  # fmt: skip
     parser.add_argument("--dry-run", action="store_true", help="count candidate pairs and stop")
     parser.add_argument("--seed", type=int, default=0, help="of cross-validation")
     parser.add_argument("--strict", action="store_true", help="status 3 if a fit is not certified")

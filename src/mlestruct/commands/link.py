@@ -24,7 +24,7 @@ def run(options: argparse.Namespace) -> int:
     if options.dry_run:
         return _count(options, left, right)
     linker = _linker(options, left, right)
-    links = linker.link(left, right)
+    links = linker.link(left, right, options.precision)
     answer = answers(links, options.accept)
     write_table(answer, options.out)
     if options.review:
@@ -46,6 +46,8 @@ def _check(options: argparse.Namespace) -> None:
         raise FileProblem("--known or -m: give known links to learn from, or a model that has")
     if not 0.0 < options.accept < 1.0:
         raise FileProblem(f"--accept: expected a probability, got {options.accept}")
+    if options.precision is not None and not 0.0 < options.precision <= 1.0:
+        raise FileProblem(f"--precision: expected a number in (0, 1], got {options.precision}")
     if options.json and options.out == "-":
         raise FileProblem("--json: name a file for the links with -o")
     if "-" in (options.left, options.right) and options.left == options.right:

@@ -194,33 +194,35 @@ class RecordLinker(CertifiedModel):
         return float(path.alphas[int(np.argmax(gained))])
 
     # ------------------------------------------------------------------ linking
-    def link(self, left: Any, right: Any) -> Links:
-        """Probabilities of all candidate pairs of two tables, and the best one-to-one links."""
+    def link(self, left: Any, right: Any, precision: float | None = None) -> Links:
+        """Probabilities of all candidate pairs of two tables, and the proposed one-to-one links.
+
+        With `precision` as many expected correct links are proposed as that expected precision
+        allows, by default the most probable set.
+        """
         import pandas
 
         check_is_fitted(self, "coef_")
-        columns = [one.column for one in self.comparisons_]
-        shared_columns(left, right, columns)
+        shared_columns(left, right, [one.column for one in self.comparisons_])
         rows, cols = self._candidates(left, right)
         x = _input(rows, cols, self._features(left, right, rows, cols), (len(left), len(right)))
         model = self._model(self.alpha_)
         model._reload(self.coef_, self.feature_names_in_.tolist(), None)
-        table = sparse.csr_array(model.predict_marginals([x])[0])
-        best = model.predict([x])[0]
-        chance = np.asarray(table[rows, cols]).ravel()
+        found = model.predict_links([x], precision=precision)[0]
+        chance = found["probability"].to_numpy()
         pairs = pandas.DataFrame(
             {
                 "left": left.index.to_numpy()[rows],
                 "right": right.index.to_numpy()[cols],
                 "probability": chance,
-                "proposed": best[rows] == cols,
+                "proposed": found["linked"].to_numpy(),
                 "margin": _margins(rows, cols, chance),
                 "group": _groups(rows, cols, chance, len(left), len(right)),
             }
         )
         single = [
-            pandas.Series(np.clip(1.0 - np.asarray(table.sum(axis=axis)).ravel(), 0.0, 1.0), index)
-            for axis, index in ((1, left.index), (0, right.index))
+            pandas.Series(np.clip(1.0 - np.bincount(side, chance, len(table)), 0, 1), table.index)
+            for side, table in ((rows, left), (cols, right))
         ]
         return Links(pairs, single[0], single[1])
 
