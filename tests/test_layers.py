@@ -29,7 +29,8 @@ BELOW = {
     "paper": MIDDLE | {"inference", "learning", "models", "baselines", "plotting"},
 }
 BELOW["linkage"] = {"features", "models"}
-BELOW["commands"] = {"linkage", "models"}
+BELOW["tagging"] = {"models"}
+BELOW["commands"] = {"linkage", "models", "tagging"}
 BELOW["demo"] = BELOW["paper"] | {"paper"}
 BELOW["warmup"] = MIDDLE | {"inference", "models", "baselines"}
 BELOW["cli"] = BELOW["demo"] | {"commands", "demo", "warmup"}

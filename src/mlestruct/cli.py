@@ -1,4 +1,4 @@
-"""The command line: `mlestruct demo`, `link`, `reproduce`, `warmup`."""
+"""The command line: `mlestruct demo`, `link`, `tag`, `predict`, `reproduce`, `warmup`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    from .commands.arguments import add_link
+    from .commands.arguments import add_link, add_predict, add_tag
     from .paper.command import add_arguments
 
     parser = argparse.ArgumentParser(
@@ -66,6 +66,22 @@ def make_parser() -> argparse.ArgumentParser:
     )
     add_link(link)
     link.set_defaults(run=_link)
+    tag = commands.add_parser(
+        "tag",
+        help="learn to label the words of sentences from a file",
+        description="Learns a label for every word from sentences in columns (CoNLL) and saves "
+        "the model; `mlestruct predict` labels other sentences, with probabilities.",
+    )
+    add_tag(tag)
+    tag.set_defaults(run=_tag)
+    predict = commands.add_parser(
+        "predict",
+        help="apply a model that link or tag has written to other files",
+        description="Predictions for files like those that the model learned from, each with its "
+        "probability.",
+    )
+    add_predict(predict)
+    predict.set_defaults(run=_predict)
     reproduce = commands.add_parser(
         "reproduce",
         help="the figures and tables of the paper, published numbers beside ours",
@@ -96,6 +112,18 @@ def _demo(options: argparse.Namespace) -> int:
 
 def _link(options: argparse.Namespace) -> int:
     from .commands.link import run
+
+    return run(options)
+
+
+def _tag(options: argparse.Namespace) -> int:
+    from .commands.tag import run
+
+    return run(options)
+
+
+def _predict(options: argparse.Namespace) -> int:
+    from .commands.predict import run
 
     return run(options)
 

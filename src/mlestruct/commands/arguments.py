@@ -50,6 +50,54 @@ def add_link(parser: argparse.ArgumentParser) -> None:
         help="propose as many links as this expected precision allows; default: the likeliest set",
     )  # fmt: skip
     parser.add_argument("--dry-run", action="store_true", help="count candidate pairs and stop")
+    _add_common(parser)
+
+
+TAG_EXAMPLE = """\
+example:
+  mlestruct tag train.tsv -m model.mls
+  mlestruct predict model.mls new.tsv -o tagged.tsv
+
+A line per word, an empty line between sentences; columns are separated by tabs or spaces, the word
+comes first and, in train.tsv, its label last. Columns in between are features as they are.
+"""
+
+
+def add_tag(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `mlestruct tag`."""
+    parser.epilog, parser.formatter_class = TAG_EXAMPLE, argparse.RawDescriptionHelpFormatter
+    parser.add_argument("train", help="sentences with labels, in columns; - is standard input")
+    parser.add_argument("-m", "--model", metavar="FILE", required=True, help="the model to write")
+    parser.add_argument("--test", metavar="FILE", help="other sentences with labels, to judge by")
+    parser.add_argument("--window", type=int, default=1, help="neighbours that count (default 1)")
+    parser.add_argument("--alpha", default="auto", help="penalty, or auto: cross-validated")
+    _add_common(parser)
+
+
+PREDICT_EXAMPLE = """\
+example:
+  mlestruct predict model.mls new.tsv -o tagged.tsv --top 3
+  mlestruct predict model.mls left.csv right.csv -o links.csv
+
+What FILES are depends on the model: sentences for one of `mlestruct tag`, two tables for one of
+`mlestruct link`.
+"""
+
+
+def add_predict(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `mlestruct predict`."""
+    parser.epilog, parser.formatter_class = PREDICT_EXAMPLE, argparse.RawDescriptionHelpFormatter
+    parser.add_argument("model", help="what `mlestruct tag` or `mlestruct link` has written")
+    parser.add_argument("files", nargs="+", help="data like those that the model learned from")
+    parser.add_argument("-o", "--out", metavar="FILE", default="-", help="default: stdout")
+    parser.add_argument(
+        "--top", type=int, default=1, metavar="K", help="the K most probable labels of each word"
+    )
+    parser.add_argument("--id", metavar="COLUMN", help="column of ids, in tables")
+    parser.add_argument("--quiet", action="store_true", help="nothing on stderr but errors")
+
+
+def _add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, help="of cross-validation")
     parser.add_argument("--strict", action="store_true", help="status 3 if a fit is not certified")
     parser.add_argument("--json", action="store_true", help="a summary as JSON on stdout")

@@ -1,8 +1,11 @@
-"""Tables on disk: CSV or Parquet in, CSV or Parquet out, errors that name file, row and column."""
+"""Files in, files out, with errors that name file, row and column: text, CSV and Parquet tables."""
 
 from __future__ import annotations
 
+import io
 import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +24,24 @@ def pandas_module() -> Any:
     except ImportError as error:
         raise ImportError("tables need pandas: pip install 'mlestruct[link]'") from error
     return pandas
+
+
+@contextmanager
+def open_text(path: str) -> Iterator[Iterable[str]]:
+    """The lines of a UTF-8 file or of standard input; errors name the file."""
+    name = "standard input" if path == STANDARD else path
+    try:
+        if path == STANDARD:
+            yield io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8")
+        else:
+            with open(path, encoding="utf-8") as file:
+                yield file
+    except FileNotFoundError:
+        raise FileProblem(f"{name}: there is no such file") from None
+    except IsADirectoryError:
+        raise FileProblem(f"{name}: is a folder, expected a file") from None
+    except UnicodeDecodeError as error:
+        raise FileProblem(f"{name}: not UTF-8 at byte {error.start}; save it as UTF-8") from None
 
 
 def read_table(path: str) -> Any:

@@ -12,9 +12,8 @@ import numpy as np
 from ..linkage import RecordLinker, count_candidates
 from ..linkage.linker import shared_columns
 from ..models import load
+from .common import exit_status, read_alpha, shows_progress
 from .files import FileProblem, index_by_id, pandas_module, read_table, write_table
-
-NOT_CERTIFIED = 3  # exit status under --strict
 
 
 def run(options: argparse.Namespace) -> int:
@@ -38,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
         print(json.dumps(summary))
     if not options.quiet:
         print(describe(summary, options), file=sys.stderr)
-    return 0 if linker.converged_ or not options.strict else NOT_CERTIFIED
+    return exit_status(linker, options)
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -79,15 +78,12 @@ def _linker(options: argparse.Namespace, left: Any, right: Any) -> RecordLinker:
             raise FileProblem(f"{options.model}: is a {type(linker).__name__}, not a RecordLinker")
         return linker
     kinds = dict(part.partition("=")[::2] for part in options.kind)
-    try:
-        alpha = options.alpha if options.alpha == "auto" else float(options.alpha)
-    except ValueError:
-        raise FileProblem(f"--alpha: expected a number or auto, got {options.alpha!r}") from None
+    alpha = read_alpha(options.alpha)
     known = read_table(options.known).apply(lambda column: column.str.strip())
     linker = RecordLinker(
         columns=_listed(options.columns), kinds=kinds, block=_listed(options.block) or [],
         neighbours=options.neighbours, alpha=alpha, random_state=options.seed,
-        verbose=0 if options.quiet or not sys.stderr.isatty() else 1,
+        verbose=int(shows_progress(options)),
     )  # fmt: skip
     try:
         linker.fit(left, right, known)

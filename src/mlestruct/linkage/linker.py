@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..features import DenseFeatures
 from ..models import BipartiteMatchingCRF, PairInput
 from ..models.base import CertifiedModel
+from ..models.model_selection import choose_alpha
 from .blocking import candidate_pairs
 from .comparisons import Comparison, guess_comparisons
 
@@ -21,7 +22,6 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 POSSIBLE = 0.01  # probability from which on a pair makes its records compete
-ALPHAS = tuple(10.0**k for k in range(-2, 4))  # compared by alpha="auto"
 
 
 @dataclass(frozen=True)
@@ -179,19 +179,13 @@ class RecordLinker(CertifiedModel):
     ) -> float:  # fmt: skip
         """The alpha of largest held-out likelihood, over three folds of the taught records."""
         rng = np.random.default_rng(self.random_state)
-        fold = rng.permutation(taught.size) % min(3, taught.size)
+        fold = rng.permutation(taught.size) % 3
         parts = []
         for k in np.unique(fold):
             mine = taught[fold == k]
             inside = np.isin(rows, mine)
             parts.append(_sample(rows[inside], cols[inside], features[inside], partner, mine))
-        gained = np.zeros(len(ALPHAS))
-        for k, (x, y) in enumerate(parts):
-            others = [part for j, part in enumerate(parts) if j != k]
-            path = model.fit_path([x for x, _ in others], [y for _, y in others], ALPHAS)
-            for j, fitted in enumerate(path.estimators):
-                gained[j] += fitted.approximate_log_likelihood([x], [y])[0]
-        return float(path.alphas[int(np.argmax(gained))])
+        return choose_alpha(model, [x for x, _ in parts], [y for _, y in parts]).alpha
 
     # ------------------------------------------------------------------ linking
     def link(self, left: Any, right: Any, precision: float | None = None) -> Links:
@@ -259,17 +253,6 @@ class RecordLinker(CertifiedModel):
             alpha=alpha, rho=self.rho, perfect=False, tol=self.tol, max_time=self.max_time,
             n_jobs=self.n_jobs, verbose=self.verbose, feature_names=self._feature_names(),
         )  # fmt: skip
-
-    def _adopt(self, model: BipartiteMatchingCRF) -> None:
-        """Keep the weights and the certificate of a fitted matching model."""
-        self.coef_ = model.coef_
-        self.objective_ = model.objective_
-        self.duality_gap_ = model.duality_gap_
-        self.converged_ = model.converged_
-        self.n_iter_ = model.n_iter_
-        self.n_oracle_calls_ = model.n_oracle_calls_
-        self.history_ = model.history_
-        self.solver_ = model.solver_
 
     def named_coef(self) -> dict[str, float]:
         """Learned weights by feature name."""

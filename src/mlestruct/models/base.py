@@ -90,6 +90,17 @@ class CertifiedModel(BaseEstimator, metaclass=ABCMeta):
                 stacklevel=3,
             )
 
+    def _adopt(self, model: CertifiedModel) -> None:
+        """Take the weights and the certificate of a model that this one is built around."""
+        self.coef_ = model.coef_
+        self.objective_ = model.objective_
+        self.duality_gap_ = model.duality_gap_
+        self.converged_ = model.converged_
+        self.n_iter_ = model.n_iter_
+        self.n_oracle_calls_ = model.n_oracle_calls_
+        self.history_ = model.history_
+        self.solver_ = model.solver_
+
     def _full_coef(self, theta: Floats) -> Floats:
         """All weights, from those that a solver has found."""
         return theta

@@ -44,7 +44,7 @@ LEARNED: dict[str, type | tuple[type, ...]] = {
     "n_oracle_calls_": int,
     "solver_": str,
 }
-HOMES = ("mlestruct.models", "mlestruct.baselines", "mlestruct.linkage")
+HOMES = ("mlestruct.models", "mlestruct.baselines", "mlestruct.linkage", "mlestruct.tagging")
 UNSAVED = ("callback", "verbose", "n_jobs", "random_state", "warm_start")
 
 Arrays = dict[str, NDArray[Any]]

@@ -1,0 +1,156 @@
+"""`SequenceTagger`: a ChainCRF over features of words, their form and their neighbours."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from ..models import ChainCRF
+from ..models.base import CertifiedModel
+from ..models.model_selection import choose_alpha
+from .conll import Token
+
+Floats = NDArray[np.float64]
+Sentence = Sequence[Token]
+
+
+def token_features(sentence: Sentence, window: int = 1, affix: int = 3) -> list[dict[str, Any]]:
+    """A dictionary of features for each token.
+
+    The first column is the word: in lower case, its first and last letters up to `affix`, its form
+    ("Aa1-" for "Main42-"). Other columns are taken as they are. All but first and last letters are
+    features of the `window` tokens on both sides, too; ends of the sentence are marked.
+    """
+    own = [_columns(token) for token in sentence]
+    out: list[dict[str, Any]] = []
+    for k, token in enumerate(sentence):
+        word = token[0].lower()
+        features: dict[str, Any] = {"bias": True}
+        for size in range(1, min(affix, len(word)) + 1):
+            features[f"begins:{word[:size]}"] = True
+            features[f"ends:{word[-size:]}"] = True
+        for shift in range(-window, window + 1):
+            place = k + shift
+            if 0 <= place < len(own):
+                features.update({f"{shift:+d} {name}": True for name in own[place]})
+            elif place in (-1, len(own)):
+                features[f"{shift:+d} end of sentence"] = True
+        out.append(features)
+    return out
+
+
+def _columns(token: Token) -> list[str]:
+    word = token[0]
+    form = re.sub(r"[A-Z]+", "A", re.sub(r"[a-z]+", "a", re.sub(r"\d+", "1", word)))
+    extra = [f"column {k}={value}" for k, value in enumerate(token[1:], start=2)]
+    return [f"word={word.lower()}", f"form={form}", *extra]
+
+
+class SequenceTagger(CertifiedModel):
+    """Labels of the words of a sentence, with probabilities.
+
+    Parameters
+    ----------
+    window : neighbours on each side whose word, form and columns are features
+    affix : longest beginnings and ends of words that are features
+    alpha : penalty of the weights, or "auto": by cross-validated likelihood
+    tol, max_time, n_jobs, verbose : as in `ChainCRF`
+    random_state : of the folds
+
+    Attributes
+    ----------
+    chain_ : the fitted `ChainCRF`
+    alpha_ : the penalty that was used
+    held_out_score_ : share of right labels in cross-validation; NaN if alpha was given
+    n_columns_ : columns of a token
+    """
+
+    def __init__(
+        self,
+        window: int = 1,
+        affix: int = 3,
+        alpha: float | str = "auto",
+        tol: float = 1e-3,
+        max_time: float | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = 0,
+        verbose: int = 0,
+    ):
+        self.window = window
+        self.affix = affix
+        self.alpha = alpha
+        self.tol = tol
+        self.max_time = max_time
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, sentences: Sequence[Sentence], labels: Sequence[Sequence[str]]) -> SequenceTagger:
+        """Learn from sentences of tokens (tuples of columns, the word first) and their labels."""
+        self.n_columns_ = len(sentences[0][0])
+        X, Y = self._features(sentences), [np.array(y) for y in labels]
+        chain = self._chain(1.0)
+        self.alpha_, self.held_out_score_ = self.alpha, float("nan")
+        if self.alpha == "auto":
+            choice = choose_alpha(chain, X, Y, random_state=self.random_state)
+            self.alpha_, self.held_out_score_ = choice.alpha, choice.score
+        self.alpha_ = float(self.alpha_)
+        self.chain_ = chain.set_params(alpha=self.alpha_).fit(X, Y)
+        self._adopt(self.chain_)
+        return self
+
+    def predict(self, sentences: Sequence[Sentence]) -> list[NDArray[Any]]:
+        """The most probable labels of each sentence."""
+        check_is_fitted(self, "chain_")
+        return self.chain_.predict(self._features(sentences))
+
+    def predict_marginals(self, sentences: Sequence[Sentence]) -> list[Floats]:
+        """Probabilities of all labels of each token, arrays (n_tokens, n_labels)."""
+        check_is_fitted(self, "chain_")
+        found: list[Floats] = self.chain_.predict_marginals(self._features(sentences))
+        return found
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The labels, in the order of the columns of `predict_marginals`."""
+        return self.chain_.classes_
+
+    def named_coef(self) -> dict[str, float]:
+        """Learned weights by name."""
+        check_is_fitted(self, "chain_")
+        return self.chain_.named_coef()
+
+    def _features(self, sentences: Sequence[Sentence]) -> list[list[dict[str, Any]]]:
+        for m, sentence in enumerate(sentences):
+            for token in sentence:
+                if len(token) != self.n_columns_:
+                    raise ValueError(
+                        f"sentences[{m}]: a token has {len(token)} columns, expected "
+                        f"{self.n_columns_}"
+                    )
+        return [token_features(sentence, self.window, self.affix) for sentence in sentences]
+
+    def _chain(self, alpha: float) -> ChainCRF:
+        return ChainCRF(
+            alpha=alpha, tol=self.tol, max_time=self.max_time, n_jobs=self.n_jobs,
+            verbose=self.verbose, state_features="observed",
+        )  # fmt: skip
+
+    # ------------------------------------------------------------------ files
+    def _learned_names(self) -> tuple[list[str], dict[str, Any] | None]:
+        names, layout = self.chain_._learned_names()
+        own = {"alpha": self.alpha_, "score": self.held_out_score_, "columns": self.n_columns_}
+        return names, {"chain": layout, **own}
+
+    def _reload(self, coef: Floats, names: list[str], layout: dict[str, Any] | None) -> None:
+        stored = layout or {}
+        self.alpha_, self.held_out_score_ = float(stored["alpha"]), float(stored["score"])
+        self.n_columns_ = int(stored["columns"])
+        self.chain_ = self._chain(self.alpha_)
+        self.chain_._reload(coef, names, stored["chain"])
+        self.coef_ = coef

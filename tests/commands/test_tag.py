@@ -1,0 +1,134 @@
+"""`mlestruct tag` and `mlestruct predict`: sentences in columns."""
+
+import json
+
+import numpy as np
+import pytest
+
+import mlestruct
+from mlestruct import BipartiteMatchingCRF
+from mlestruct.cli import main
+from mlestruct.datasets import make_people
+from mlestruct.tagging import SequenceTagger, read_sentences, token_features
+
+
+def addresses(n, seed):
+    """Lines of addresses, some without a town, some with the number last."""
+    rng = np.random.default_rng(seed)
+    left, _, _ = make_people(n, missing=0.0, random_state=seed)
+    lines = []
+    for street, town in zip(left["street"], left["town"], strict=True):
+        number, name, kind = street.split()
+        parts = [(number, "NUMBER"), (name, "STREET"), (kind, "KIND"), (town.title(), "TOWN")]
+        parts = parts[: 3 + int(rng.random() < 0.8)]
+        if rng.random() < 0.3:
+            parts = [*parts[1:3], parts[0], *parts[3:]]
+        lines += [f"{word}\t{label}" for word, label in parts] + [""]
+    return "\n".join(lines) + "\n"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.tsv").write_text(addresses(60, 0))
+    (tmp_path / "test.tsv").write_text(addresses(40, 1))
+    return tmp_path
+
+
+def test_learn_judge_and_apply(folder, capsys):
+    arguments = ["tag", "train.tsv", "-m", "model.mls", "--test", "test.tsv"]
+    assert main(arguments) == 0
+    spoken = capsys.readouterr()
+    assert spoken.out == ""
+    assert "% of the words in test.tsv right" in spoken.err.splitlines()[0]
+    assert main([*arguments, "--json", "--quiet", "--alpha", "0.1", "--strict"]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["test_accuracy"] > 0.95
+    assert summary["labels"] == 4
+
+    assert main(["predict", "model.mls", "test.tsv", "-o", "tagged.tsv", "--top", "2"]) == 0
+    tagged = read_sentences((folder / "tagged.tsv").read_text().splitlines(), "tagged.tsv")
+    truth = read_sentences((folder / "test.tsv").read_text().splitlines(), "test.tsv")
+    words = [
+        (found[0], true[0])
+        for a, b in zip(tagged, truth, strict=True)
+        for found, true in zip(a, b, strict=True)
+    ]
+    assert all(found == true for found, true in words)
+    right = [
+        found[1] == true[1]
+        for a, b in zip(tagged, truth, strict=True)
+        for found, true in zip(a, b, strict=True)
+    ]
+    assert np.mean(right) == pytest.approx(summary["test_accuracy"])
+    first = tagged[0][0]
+    assert len(first) == 7  # word, label and probability, twice an alternative and its probability
+    assert float(first[4]) >= float(first[6])
+
+
+def test_model_files_of_taggers(folder):
+    sentences = read_sentences(addresses(30, 0).splitlines(), "")
+    tokens = [[token[:1] for token in sentence] for sentence in sentences]
+    labels = [[token[1] for token in sentence] for sentence in sentences]
+    tagger = SequenceTagger(alpha=0.1).fit(tokens, labels)
+    tagger.save("model.mls")
+    again = mlestruct.load("model.mls")
+    for own, other in zip(
+        tagger.predict_marginals(tokens), again.predict_marginals(tokens), strict=True
+    ):
+        np.testing.assert_array_equal(own, other)
+        np.testing.assert_allclose(own.sum(axis=1), 1.0)
+
+
+def test_features_of_words_and_neighbours():
+    first, second = token_features([("Main42", "N"), ("st", "V")], window=1, affix=2)
+    assert first["+0 word=main42"]
+    assert first["+0 form=Aa1"]
+    assert first["+1 column 2=V"]
+    assert first["-1 end of sentence"]
+    assert second["+1 end of sentence"]
+    assert {"begins:s", "begins:st", "ends:t", "ends:st"} <= set(second)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "train.tsv: has no tokens"),
+        (b"word\n", "train.tsv: one column only"),
+        (b"a\tX\nb\tc\tX\n", "train.tsv, line 2: 3 columns, but the lines before have 2"),
+        (b"M\xfcller\tX\n", "train.tsv: not UTF-8"),
+        (b"a\tX\n\nb\tX\n", "train.tsv: "),  # one label: nothing to learn
+    ],
+)
+def test_malformed_sentences(folder, capsys, content, message):
+    (folder / "train.tsv").write_bytes(content)
+    assert main(["tag", "train.tsv", "-m", "model.mls", "--alpha", "1"]) == 1
+    assert message in capsys.readouterr().err
+    assert not (folder / "model.mls").exists()
+
+
+def test_predict_says_what_it_takes(folder, capsys):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3, 3, 3, 2))
+    BipartiteMatchingCRF().fit(X, [rng.permutation(3) for _ in X]).save("matching.mls")
+    assert main(["predict", "matching.mls", "train.tsv"]) == 1
+    assert "a BipartiteMatchingCRF predicts from arrays" in capsys.readouterr().err
+    assert main(["tag", "train.tsv", "-m", "model.mls", "--alpha", "1", "--quiet"]) == 0
+    (folder / "wide.tsv").write_text("a b c d\n")
+    assert main(["predict", "model.mls", "wide.tsv"]) == 1
+    assert "wide.tsv: 4 columns, but the model has 1" in capsys.readouterr().err
+    assert main(["predict", "model.mls", "nowhere.tsv"]) == 1
+    assert "nowhere.tsv: there is no such file" in capsys.readouterr().err
+
+
+def test_predict_links_tables(folder, capsys):
+    left, right, links = make_people(60, random_state=0)
+    left.to_csv("left.csv")
+    right.to_csv("right.csv")
+    links.iloc[:30].to_csv("known.csv", index=False)
+    known = ["--known", "known.csv", "--alpha", "1", "-m", "model.mls", "--quiet"]
+    assert main(["link", "left.csv", "right.csv", *known]) == 0
+    linked = capsys.readouterr().out
+    assert main(["predict", "model.mls", "left.csv", "right.csv"]) == 0
+    assert capsys.readouterr().out == linked
+    assert main(["predict", "model.mls", "left.csv"]) == 1
