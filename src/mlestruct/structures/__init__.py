@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from ..exceptions import MissingCapability
     from .checks.check import check_structure
     from .checks.report import StructureError, StructureReport
+    from .combinatorial.spanning_trees import SpanningTrees
+    from .combinatorial.subsets import Subsets
     from .contract import Bounds, Decoding, Marginals, Structure, Vertex
     from .decoder import DecoderSpace
     from .entropy import SeparableEntropy, coordinate_entropy, factor_entropy
@@ -46,9 +48,11 @@ __getattr__, __dir__, __all__ = attach(
         "SeparableEntropy": ".entropy",
         "Sequences": ".sequences",
         "SimpleGraph": ".graphs.simple",
+        "SpanningTrees": ".combinatorial.spanning_trees",
         "Structure": ".contract",
         "StructureError": ".checks.report",
         "StructureReport": ".checks.report",
+        "Subsets": ".combinatorial.subsets",
         "Vertex": ".contract",
         "check_structure": ".checks.check",
         "coordinate_entropy": ".entropy",

@@ -1,0 +1,72 @@
+"""
+Who makes the team? The k best of n
+===================================
+
+Coaches pick 5 of 14 players from what they see in training. A `StructuredCRF` whose decoder sorts
+the players learns what counts. The same scores then answer another question, for teams of any
+size: how probable is it that a player is among the k chosen ones? Elementary symmetric polynomials
+sum over all teams and give the exact answer.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from mlestruct import StructuredCRF
+from mlestruct.structures import Subsets
+
+rng = np.random.default_rng(3)
+names = ["Ada", "Bo", "Cleo", "Dan", "Eve", "Finn", "Gil"]
+names += ["Hana", "Ines", "Jon", "Kim", "Lea", "Max", "Noa"]
+team = Subsets(len(names), 5)
+
+
+def pick_five(scores):
+    """The decoder: all that the model knows about teams."""
+    return np.argsort(np.argsort(-scores)) < 5
+
+
+# %%
+# Forty training camps: speed, passing and luck of every player, and the team that was picked.
+truth = np.array([1.2, 0.8, 0.0])
+X = [rng.normal(size=(len(names), 3)) for _ in range(41)]
+Y = [team.exact(x @ truth).sample(1, rng)[0] for x in X]
+model = StructuredCRF(pick_five, feature_names=["speed", "passing", "luck"], tol=0.01)
+model.fit(X[:-1], Y[:-1])
+print({name: round(weight, 2) for name, weight in model.named_coef().items()})
+print(f"duality gap {model.duality_gap_:.2g}, {model.n_oracle_calls_} calls of pick_five")
+
+# %%
+# One more camp, and teams of 1 to 13.
+scores = X[-1] @ model.coef_
+order = np.argsort(-scores)
+sizes = np.arange(1, len(names))
+chance = np.array([Subsets(len(names), k).exact(scores).tau[order] for k in sizes]).T
+decoded = model.predict_marginals(X[-1:])[0][order]
+
+figure, (table, bars) = plt.subplots(
+    1, 2, figsize=(10.0, 4.8), width_ratios=[1.25, 1], sharey=True, layout="constrained"
+)
+image = table.imshow(chance, cmap="magma", vmin=0, vmax=1, aspect="auto")
+table.set_xticks(np.arange(len(sizes)), sizes)
+table.set_yticks(np.arange(len(names)), [names[k] for k in order])
+table.set_xlabel("size of the team")
+table.set_title("Probability to be in the team", loc="left")
+table.axvline(3.5, color="white", linewidth=1)
+table.axvline(4.5, color="white", linewidth=1)
+figure.colorbar(image, ax=table, location="left", shrink=0.6, pad=0.02)
+
+at = np.arange(len(names))
+bars.barh(at - 0.2, chance[:, 4], height=0.38, color="#B5367A", label="exact")
+bars.barh(
+    at + 0.2, decoded, height=0.38, color="#FBB61A", label="by sorting alone, with certificate"
+)
+chosen = Y[-1][order].astype(bool)
+bars.scatter(
+    np.full(chosen.sum(), 1.04), at[chosen], marker="*", s=90, color="#26323c", label="picked"
+)
+bars.set_xlim(0, 1.1)
+bars.set_title("Teams of five", loc="left")
+bars.set_xlabel("probability")
+bars.legend(frameon=False, loc="lower right")
+bars.spines[["top", "right"]].set_visible(False)
+plt.show()

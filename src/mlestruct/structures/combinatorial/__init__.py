@@ -1,0 +1,1 @@
+"""Output spaces of combinatorial optimisation with exact partition functions."""

@@ -1,0 +1,31 @@
+"""Connected graphs as lists of edges, as users give them."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ...algorithms.edge_lists import checked_edges
+from ...algorithms.gumbel import components
+from ...exceptions import InfeasibleError
+
+Ints = NDArray[np.int64]
+
+
+def connected_graph(n_nodes: int, edges: ArrayLike) -> tuple[Ints, Ints]:
+    """The smaller and the larger end of every edge of a simple, connected graph."""
+    pairs = np.asarray(edges)
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or len(pairs) == 0:
+        raise ValueError(f"edges: expected shape (n_edges, 2), got {pairs.shape}")
+    try:
+        ends = checked_edges(int(n_nodes), pairs[:, 0], pairs[:, 1])
+    except ValueError as error:
+        raise ValueError(f"edges: {error}") from None
+    low, high = np.minimum(*ends), np.maximum(*ends)
+    part = components(int(n_nodes), low, high)
+    if part.max(initial=0) > 0:
+        away = np.flatnonzero(part != part[0])[:5].tolist()
+        raise InfeasibleError(
+            f"edges: the graph is not connected, nodes {away} have no path to node 0", away, "nodes"
+        )
+    return low, high
