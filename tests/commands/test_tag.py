@@ -5,11 +5,10 @@ import json
 import numpy as np
 import pytest
 
-import mlestruct
 from mlestruct import BipartiteMatchingCRF
 from mlestruct.cli import main
 from mlestruct.datasets import make_people
-from mlestruct.tagging import SequenceTagger, read_sentences, token_features
+from mlestruct.tagging import read_sentences
 
 
 def addresses(n, seed):
@@ -49,45 +48,13 @@ def test_learn_judge_and_apply(folder, capsys):
     assert main(["predict", "model.mls", "test.tsv", "-o", "tagged.tsv", "--top", "2"]) == 0
     tagged = read_sentences((folder / "tagged.tsv").read_text().splitlines(), "tagged.tsv")
     truth = read_sentences((folder / "test.tsv").read_text().splitlines(), "test.tsv")
-    words = [
-        (found[0], true[0])
-        for a, b in zip(tagged, truth, strict=True)
-        for found, true in zip(a, b, strict=True)
-    ]
-    assert all(found == true for found, true in words)
-    right = [
-        found[1] == true[1]
-        for a, b in zip(tagged, truth, strict=True)
-        for found, true in zip(a, b, strict=True)
-    ]
+    pairs = list(zip(sum(tagged, []), sum(truth, []), strict=True))
+    assert all(found[0] == true[0] for found, true in pairs)
+    right = [found[1] == true[1] for found, true in pairs]
     assert np.mean(right) == pytest.approx(summary["test_accuracy"])
     first = tagged[0][0]
     assert len(first) == 7  # word, label and probability, twice an alternative and its probability
     assert float(first[4]) >= float(first[6])
-
-
-def test_model_files_of_taggers(folder):
-    sentences = read_sentences(addresses(30, 0).splitlines(), "")
-    tokens = [[token[:1] for token in sentence] for sentence in sentences]
-    labels = [[token[1] for token in sentence] for sentence in sentences]
-    tagger = SequenceTagger(alpha=0.1).fit(tokens, labels)
-    tagger.save("model.mls")
-    again = mlestruct.load("model.mls")
-    for own, other in zip(
-        tagger.predict_marginals(tokens), again.predict_marginals(tokens), strict=True
-    ):
-        np.testing.assert_array_equal(own, other)
-        np.testing.assert_allclose(own.sum(axis=1), 1.0)
-
-
-def test_features_of_words_and_neighbours():
-    first, second = token_features([("Main42", "N"), ("st", "V")], window=1, affix=2)
-    assert first["+0 word=main42"]
-    assert first["+0 form=Aa1"]
-    assert first["+1 column 2=V"]
-    assert first["-1 end of sentence"]
-    assert second["+1 end of sentence"]
-    assert {"begins:s", "begins:st", "ends:t", "ends:st"} <= set(second)
 
 
 @pytest.mark.parametrize(
