@@ -1,6 +1,7 @@
 """`mlestruct tag` and `mlestruct predict`: sentences in columns."""
 
 import json
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -48,7 +49,7 @@ def test_learn_judge_and_apply(folder, capsys):
     assert main(["predict", "model.mls", "test.tsv", "-o", "tagged.tsv", "--top", "2"]) == 0
     tagged = read_sentences((folder / "tagged.tsv").read_text().splitlines(), "tagged.tsv")
     truth = read_sentences((folder / "test.tsv").read_text().splitlines(), "test.tsv")
-    pairs = list(zip(sum(tagged, []), sum(truth, []), strict=True))
+    pairs = list(zip(chain(*tagged), chain(*truth), strict=True))
     assert all(found[0] == true[0] for found, true in pairs)
     right = [found[1] == true[1] for found, true in pairs]
     assert np.mean(right) == pytest.approx(summary["test_accuracy"])
