@@ -13,7 +13,7 @@ from .exceptions import ModelFileError
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit status."""
-    from .commands.files import FileProblem
+    from .commands.files import FileProblem, UsageProblem
     from .paper.contract import ReproductionError
     from .paper.runner import Interrupted
 
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     except (OSError, ImportError, ReproductionError, FileProblem, ModelFileError) as error:
         print(f"mlestruct: {error}", file=sys.stderr)
-        return 1
+        return 2 if isinstance(error, UsageProblem) else 1
 
 
 def make_parser() -> argparse.ArgumentParser:

@@ -50,7 +50,7 @@ def test_data_on_stdout_and_summary_as_json(folder, capsys):
     assert main([*LINK, "--quiet", "--json", "-o", "links.csv"]) == 0
     summary = json.loads(capsys.readouterr().out)
     assert summary["links"] + summary["no_partner"] + summary["review"] == 120
-    assert main([*LINK, "--json"]) == 1
+    assert main([*LINK, "--json"]) == 2
 
 
 def test_dry_run_counts(folder, capsys):
@@ -129,7 +129,7 @@ def test_malformed_links(folder, capsys):
     ],
 )  # fmt: skip
 def test_usage(folder, capsys, arguments, message):
-    assert main(arguments) == 1
+    assert main(arguments) == (2 if message.startswith("--") else 1)
     assert message in capsys.readouterr().err
 
 

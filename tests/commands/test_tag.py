@@ -99,4 +99,4 @@ def test_predict_links_tables(folder, capsys):
     linked = capsys.readouterr().out
     assert main(["predict", "model.mls", "left.csv", "right.csv"]) == 0
     assert capsys.readouterr().out == linked
-    assert main(["predict", "model.mls", "left.csv"]) == 1
+    assert main(["predict", "model.mls", "left.csv"]) == 2

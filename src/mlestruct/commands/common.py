@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import Any
 
-from .files import FileProblem
+from .files import UsageProblem
 
 NOT_CERTIFIED = 3
 
@@ -16,9 +16,9 @@ def read_alpha(text: str) -> float | str:
     try:
         alpha = text if text == "auto" else float(text)
     except ValueError:
-        raise FileProblem(f"--alpha: expected a number or auto, got {text!r}") from None
+        raise UsageProblem(f"--alpha: expected a number or auto, got {text!r}") from None
     if isinstance(alpha, float) and not 0.0 < alpha < float("inf"):
-        raise FileProblem(f"--alpha: expected a positive number, got {text}")
+        raise UsageProblem(f"--alpha: expected a positive number, got {text}")
     return alpha
 
 

@@ -17,6 +17,10 @@ class FileProblem(ValueError):
     """A file cannot be used; the message names the file and the place."""
 
 
+class UsageProblem(FileProblem):
+    """An option has a value that it cannot have, or one is missing (exit status 2)."""
+
+
 def pandas_module() -> Any:
     """pandas, or an error that says how to get it."""
     try:

@@ -13,7 +13,14 @@ from ..linkage import RecordLinker, count_candidates
 from ..linkage.linker import shared_columns
 from ..models import load
 from .common import exit_status, read_alpha, shows_progress
-from .files import FileProblem, index_by_id, pandas_module, read_table, write_table
+from .files import (
+    FileProblem,
+    UsageProblem,
+    index_by_id,
+    pandas_module,
+    read_table,
+    write_table,
+)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -42,15 +49,15 @@ def run(options: argparse.Namespace) -> int:
 
 def _check(options: argparse.Namespace) -> None:
     if options.known is None and options.model is None and not options.dry_run:
-        raise FileProblem("--known or -m: give known links to learn from, or a model that has")
+        raise UsageProblem("--known or -m: give known links to learn from, or a model that has")
     if not 0.0 < options.accept < 1.0:
-        raise FileProblem(f"--accept: expected a probability, got {options.accept}")
+        raise UsageProblem(f"--accept: expected a probability, got {options.accept}")
     if options.precision is not None and not 0.0 < options.precision <= 1.0:
-        raise FileProblem(f"--precision: expected a number in (0, 1], got {options.precision}")
+        raise UsageProblem(f"--precision: expected a number in (0, 1], got {options.precision}")
     if options.json and options.out == "-":
-        raise FileProblem("--json: name a file for the links with -o")
+        raise UsageProblem("--json: name a file for the links with -o")
     if "-" in (options.left, options.right) and options.left == options.right:
-        raise FileProblem("only one table can come from standard input")
+        raise UsageProblem("only one table can come from standard input")
 
 
 def _table(path: str, column: str | None) -> Any:

@@ -10,7 +10,7 @@ from .._files import write_whole
 from ..linkage import RecordLinker
 from ..models import load
 from ..tagging import SequenceTagger
-from .files import STANDARD, FileProblem, index_by_id, read_table, write_table
+from .files import STANDARD, FileProblem, UsageProblem, index_by_id, read_table, write_table
 from .link import answers
 from .tag import tag_file
 
@@ -18,7 +18,7 @@ from .tag import tag_file
 def run(options: argparse.Namespace) -> int:
     """Run the command; returns the exit status."""
     if options.top < 1:
-        raise FileProblem(f"--top: expected at least 1, got {options.top}")
+        raise UsageProblem(f"--top: expected at least 1, got {options.top}")
     model = load(options.model)
     if isinstance(model, SequenceTagger):
         text = "".join(tag_file(model, path, options.top) for path in options.files)
@@ -28,7 +28,7 @@ def run(options: argparse.Namespace) -> int:
             write_whole(options.out, text.encode())
     elif isinstance(model, RecordLinker):
         if len(options.files) != 2:
-            raise FileProblem(f"expected two tables, left and right, got {len(options.files)}")
+            raise UsageProblem(f"expected two tables, left and right, got {len(options.files)}")
         left, right = (index_by_id(read_table(path), path, options.id) for path in options.files)
         write_table(answers(model.link(left, right), 0.9), options.out)
     else:
