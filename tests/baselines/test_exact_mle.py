@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 from mlestruct import BipartiteMatchingCRF, ChainCRF, GraphCRF, GridCRF, MatchingCRF, load
-from mlestruct.baselines import ExactMLE
+from mlestruct.baselines import ExactMLE, StructuredSVM
 from mlestruct.exceptions import TooLargeToCount
 from mlestruct.models.pairs import PairInput
 
@@ -403,3 +403,13 @@ def test_marginals_by_other_methods(name):
         approximate = model.predict_marginals(X, method=method)[0]
         np.testing.assert_allclose(approximate.sum(axis=-1), 1.0, atol=1e-8)
         np.testing.assert_allclose(approximate, exact, atol=0.3)
+
+
+def test_l1_is_for_those_that_have_it():
+    X, Y = [np.eye(4)[:, :, None]] * 3, [[0, 1, 2, 3], [0, 1, 3, 2], [0, 1, 2, 3]]
+    crf = BipartiteMatchingCRF(alpha=4.0, l1_ratio=0.9, rho=1.0)
+    assert (
+        ExactMLE(crf).fit(X, Y).coef_[0] < ExactMLE(crf.set_params(l1_ratio=0.0)).fit(X, Y).coef_[0]
+    )
+    with pytest.raises(ValueError, match="StructuredSVM has the penalty"):
+        StructuredSVM(crf.set_params(l1_ratio=0.5)).fit(X, Y)

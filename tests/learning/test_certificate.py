@@ -41,7 +41,7 @@ def test_bundle_bounds_the_optimum_better_than_any_single_evaluation(size):
     problem = image_problem()
     optimum = LBFGS().solve(problem, Stopping(tol=1e-10)).objective
     rng = np.random.default_rng(1)
-    bundle = DualBundle(problem.n_features, problem.alpha, size=size)
+    bundle = DualBundle(problem.n_features, problem.penalty, size=size)
     singles, bound = [], np.inf
     for _ in range(12):
         theta = rng.normal(size=problem.n_features)

@@ -60,6 +60,8 @@ def test_bad_samples(X, Y, message):
         ({"alpha": 0}, "alpha must be positive"),
         ({"alpha": np.inf}, "alpha must be positive and finite"),
         ({"alpha": "1"}, "alpha must be a number"),
+        ({"l1_ratio": 1.0}, r"l1_ratio must be at least 0 and less than 1 \(like 0.99\), got 1.0"),
+        ({"l1_ratio": "half"}, "l1_ratio must be a number"),
         ({"tol": 0.0}, "tol must be positive"),
         ({"max_iter": 0}, "max_iter must be a positive integer"),
         ({"max_time": -1}, "max_time must be positive"),

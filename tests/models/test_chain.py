@@ -542,3 +542,26 @@ def test_weights_that_are_zero_have_no_entry():
     edged = ChainCRF().fit([(np.ones((2, 1)), np.ones((1, 2)))] * 2, [[0, 1], [1, 1]])
     with pytest.raises(AttributeError, match="edge_coef_"):
         _ = edged.transition_features_
+
+
+def test_l1_weights_are_those_of_crfsuite(tmp_path):
+    """crfsuite's c1 = alpha * l1_ratio, c2 = alpha * (1 - l1_ratio) / 2."""
+    pycrfsuite = pytest.importorskip("pycrfsuite")
+    X, Y = make_addresses(60, 1)
+    alpha, ratio = 1.0, 0.6
+    trainer = benchmark.crfsuite_trainer(X, Y, alpha)
+    trainer.set_params({"c1": alpha * ratio, "c2": alpha * (1 - ratio) / 2, "epsilon": 1e-7,
+                        "delta": 1e-9, "period": 50})  # fmt: skip
+    trainer.train(str(tmp_path / "model"))
+    tagger = pycrfsuite.Tagger()
+    tagger.open(str(tmp_path / "model"))
+    theirs = {**tagger.info().state_features, **tagger.info().transitions}
+    model = ChainCRF(alpha=alpha, l1_ratio=ratio, tol=1e-6).fit(X, Y)
+    ours = {**model.state_features_, **model.transition_features_}
+    assert model.converged_
+    assert len(ours) < 0.1 * model.coef_.size
+    names = set(ours) | set(theirs)
+    differ = {name for name in names if abs(ours.get(name, 0.0) - theirs.get(name, 0.0)) > 5e-3}
+    assert not differ
+    value = float(trainer.logparser.last_iteration["loss"])
+    assert model.objective_ == pytest.approx(-value, rel=1e-4)

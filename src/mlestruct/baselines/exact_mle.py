@@ -31,8 +31,9 @@ class ExactMLE(ProbabilisticLearner):
     Parameters
     ----------
     estimator : a CRF estimator, not fitted
-        Its output space, features and decoder are used, and its `alpha`, `tol`, `max_iter`,
-        `max_time`, `callback`, `n_jobs`, `verbose`; rho and the polytope have no effect.
+        Its output space, features and decoder are used, and its `alpha`, `l1_ratio`, `tol`,
+        `max_iter`, `max_time`, `callback`, `n_jobs`, `verbose`; rho and the polytope have no
+        effect.
 
     Attributes
     ----------
@@ -53,6 +54,7 @@ class ExactMLE(ProbabilisticLearner):
     """
 
     marginals_method = "exact"
+    has_l1 = True
 
     def __init__(self, estimator: Any):
         self.estimator = estimator

@@ -52,6 +52,7 @@ class Learner(MetaEstimatorMixin, CertifiedModel):
 
     estimator: StructuredEstimator
     estimator_: StructuredEstimator
+    has_l1 = False  # whether it takes the estimator's l1_ratio
 
     @abstractmethod
     def _algorithm(self) -> Algorithm:
@@ -71,6 +72,11 @@ class Learner(MetaEstimatorMixin, CertifiedModel):
         if not isinstance(self.estimator, StructuredEstimator):
             raise TypeError(
                 f"estimator: expected a CRF estimator such as GridCRF(), got {self.estimator!r}"
+            )
+        if self.estimator.l1_ratio and not self.has_l1:
+            raise ValueError(
+                f"estimator: {type(self).__name__} has the penalty alpha/2 |w|^2 only; use "
+                f"l1_ratio=0, got {self.estimator.l1_ratio!r}"
             )
         reader: StructuredEstimator = clone(copy.copy(self.estimator).set_params(callback=None))
         return reader

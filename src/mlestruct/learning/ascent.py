@@ -43,7 +43,8 @@ class Evaluation:
     primal: float  # proven lower bound of P(theta)
     dual: float  # L at the oracle's marginals: proven upper bound of the optimum
     residual: Floats  # observed minus expected moments
-    gradient: Floats  # of P
+    gradient: Floats  # of P, without the l1 penalty
+    ascent: Floats  # the pseudo-gradient of P; `gradient` itself without an l1 penalty
     oracle_gap: float
     marginals: list[Marginals]
 
@@ -107,12 +108,14 @@ class Evaluator:
         lower = float(problem.weights @ [found.value for found in marginals])
         upper = float(problem.weights @ [found.upper_bound for found in marginals])
         r = problem.target - expected
-        dual = r @ r / (2.0 * problem.alpha) + problem.offset_score - lower + theta @ expected
+        penalty = problem.penalty
+        dual = penalty.conjugate(r) + problem.offset_score - lower + float(theta @ expected)
         value = problem.primal(theta, lower)
-        gradient = np.multiply(theta, -problem.alpha, out=expected)
+        gradient = np.multiply(theta, -penalty.l2, out=expected)
         gradient += r
         gap = upper - lower
-        return Evaluation(theta, value, value - gap, float(dual), r, gradient, gap, marginals)
+        ascent = penalty.pseudo_gradient(theta, gradient)
+        return Evaluation(theta, value, value - gap, dual, r, gradient, ascent, gap, marginals)
 
     def accept(self, at: Evaluation) -> None:
         """Start the next calls from the marginals of `at`."""
@@ -120,7 +123,10 @@ class Evaluator:
 
 
 class Direction(Protocol):
-    """A function from evaluations, in the order they are accepted, to ascent directions."""
+    """A function from evaluations, in the order they are accepted, to ascent directions.
+
+    With an l1 penalty a direction has the signs of the pseudo-gradient `ascent`, or 0.
+    """
 
     @property
     def pairs(self) -> Sequence[Pair]:
@@ -140,7 +146,7 @@ def climb(
     """Evaluations of increasing P, until no step along the direction makes progress."""
     while True:
         step = direction(at)
-        slope = float(at.gradient @ step)
+        slope = float(at.ascent @ step)
         tol = oracle_tolerance(slope)
         following = _line_search(at, step, slope, evaluate, tol, out_of_time, trials)
         if following is None:
@@ -164,20 +170,22 @@ def _line_search(
     A trial is repeated with a few more oracle calls while its bounds do not decide.
     """
     eta = _first_length(at, step, evaluate.problem)
+    penalty = evaluate.problem.penalty
     for _ in range(trials):
-        theta = at.theta + eta * step
+        theta = penalty.within_orthant(at.theta, at.ascent, at.theta + eta * step)
+        gain = eta * slope if penalty.l1 == 0.0 else float(at.ascent @ (theta - at.theta))
         trial = evaluate(theta, tol)
         for _ in range(REFINEMENTS):
             slack = min(trial.oracle_gap, tol) + 1e-13 * (abs(at.primal) + abs(at.dual))
-            required = at.primal + 1e-4 * eta * slope - slack
+            required = at.primal + 1e-4 * gain - slack
             if trial.primal >= required:
                 return trial
             if trial.value < required or out_of_time():
                 break
             trial = evaluate(theta, tol, trial)
         # Quadratic interpolation between the two values and the slope, safeguarded.
-        bend = at.primal + eta * slope - trial.primal
-        eta *= min(max(0.5 * eta * slope / bend if bend > 0 else 0.5, 0.1), 0.5)
+        bend = at.primal + gain - trial.primal
+        eta *= min(max(0.5 * gain / bend if bend > 0 else 0.5, 0.1), 0.5)
         if out_of_time():
             return None
     return None
@@ -193,6 +201,12 @@ def _first_length(at: Evaluation, step: Floats, problem: DualProblem) -> float:
         return 1.0
     widest = max(block.features.score_range(step) for block in problem.blocks)
     return min(1.0, WIDEST / widest) if widest > 0.0 else 1.0
+
+
+def aligned(step: Floats, ascent: Floats) -> Floats:
+    """A direction without the coordinates whose sign is not that of `ascent`; else `ascent`."""
+    kept = np.where(step * ascent > 0.0, step, 0.0)
+    return kept if kept.any() else ascent
 
 
 def moment_scale(problem: DualProblem) -> float:

@@ -127,7 +127,7 @@ class BlockCoordinateDescent(ABC):
                         gaps[m] = towards.gap
                     self._step(problem, state, m, t, towards, guesses, kept[m])
                     if self.averaging:
-                        average.add(state.r / problem.alpha)
+                        average.add(problem.theta(state.r))
                     if monitor.out_of_time():
                         break
                 targets[:] = [None] * n_blocks
@@ -157,9 +157,10 @@ class BlockCoordinateDescent(ABC):
         there = block.moments_at(towards.vertex) if towards.moments is None else towards.moments
         if kept is not None and towards.decoded:
             kept.add(towards.vertex, there)
-        slope, square = products(state.r, here, there)
-        linear = -block.weight * slope / problem.alpha
-        quadratic = block.weight**2 * square / problem.alpha
+        penalty = problem.penalty
+        slope, square = products(penalty.soft(state.r), here, there)
+        linear = -block.weight * slope / penalty.l2
+        quadratic = block.weight**2 * square / penalty.l2
         eta = self._length(problem, block, tau, towards, linear, quadratic, guesses[m], t)
         guesses[m] = min(max(eta, self.shortest_guess), self.longest_guess)
         if eta > 0.0:
@@ -267,7 +268,7 @@ class BlockFrankWolfe(BlockCoordinateDescent):
         kept: WorkingSet | None,
     ) -> LinearStep:  # fmt: skip
         """The MAP vertex at scores G theta + grad H(tau)."""
-        theta = state.r / problem.alpha
+        theta = problem.theta(state.r)
         found = linear_step(problem, state, m, theta, warm[m], False, kept, ENOUGH * gap)
         if found.prices is not None:
             warm[m] = found.prices
@@ -333,7 +334,7 @@ class BlockMarginals(BlockCoordinateDescent):
         kept: WorkingSet | None,
     ) -> LinearStep:  # fmt: skip
         """The marginals at scores G theta."""
-        theta = state.r / problem.alpha
+        theta = problem.theta(state.r)
         accuracy = ACCURACY * max(gap, 1e-12)
         return self._towards_marginals(problem, state, m, theta, warm, accuracy)[0]
 
@@ -365,9 +366,9 @@ def block_step(
     """The step towards a vertex that minimises L, up to RTOL of the slope at 0.
 
     With a = G'(s - tau) and r = sum w G'(y - tau) the quadratic part of L(tau + eta (s - tau)) is
-    known from two inner products, `linear` and `quadratic`, already divided by alpha; only the
-    entropy is evaluated per trial. The step is capped below 1 because a vertex has infinite
-    entropy gradient.
+    known from two inner products, `linear` and `quadratic`, already divided by alpha (with an l1
+    penalty it is bounded by them); only the entropy is evaluated per trial. The step is capped
+    below 1 because a vertex has infinite entropy gradient.
     """
     weight, vertex = block.weight, towards.vertex
     if block.offset is not None:

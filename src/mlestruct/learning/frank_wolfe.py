@@ -126,8 +126,9 @@ def _common_step(
 ) -> float:
     """The line search along the joint direction of all blocks."""
     change = problem.weights @ (targets - state.moments)
-    linear = -float(state.r @ change) / problem.alpha
-    quadratic = float(change @ change) / problem.alpha
+    # The second-order term is that of R*, an upper bound of it where there is an l1 penalty.
+    linear = -float(problem.theta(state.r) @ change)
+    quadratic = float(change @ change) / problem.penalty.l2
     directions = [v.dense(t.shape[0]) - t for v, t in zip(vertices, state.tau, strict=True)]
     for block, d in zip(problem.blocks, directions, strict=True):
         if block.offset is not None:

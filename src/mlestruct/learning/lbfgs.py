@@ -20,6 +20,7 @@ from .ascent import (
     OutOfTimeError,
     Pair,
     PrimalState,
+    aligned,
     moment_scale,
 )
 from .primal import PrimalSolver
@@ -62,7 +63,9 @@ class LBFGS(PrimalSolver):
         if not chosen:
             return
         share = float(problem.weights[chosen].sum() / problem.weights.sum())
-        part = DualProblem([problem.blocks[m] for m in chosen], share * problem.alpha)
+        penalty = problem.penalty
+        chosen_blocks = [problem.blocks[m] for m in chosen]
+        part = DualProblem(chosen_blocks, share * penalty.alpha, penalty.l1_ratio)
         limit = monitor.stopping.max_time
         inner = Monitor(
             Stopping(
@@ -98,6 +101,9 @@ def sample_of_blocks(problem: DualProblem) -> list[int]:
 class LBFGSDirections:
     """Two-loop recursion over the last `memory` accepted steps, preconditioned if possible.
 
+    With an l1 penalty orthant-wise (Andrew and Gao, 2007): from the pseudo-gradient, with the
+    curvature of the smooth part, and without the coordinates that then have the wrong sign.
+
     `pairs` are steps of an earlier run on the same or a smaller problem. Vectors of forgotten
     steps hold the new ones, so that no iteration allocates memory that grows. Where steps are large
     they are kept in single precision, which suffices for a direction.
@@ -107,7 +113,8 @@ class LBFGSDirections:
         self.pairs: deque[Pair] = deque(pairs, maxlen=memory)
         self._last: Evaluation | None = None
         self._precondition = preconditioner(problem)
-        self._first_scale = problem.alpha + moment_scale(problem)
+        self._penalty = problem.penalty
+        self._first_scale = problem.penalty.l2 + moment_scale(problem)
         large = 2 * memory * problem.n_features > PAIR_NUMBERS
         self._kind: type[np.floating] = np.float32 if large else np.float64
         self._axpy = get_blas_funcs("axpy", dtype=self._kind)
@@ -116,7 +123,7 @@ class LBFGSDirections:
         if self._last is not None:
             self._remember(self._last, at)
         self._last = at
-        q: Vector = at.gradient.astype(self._kind)
+        q: Vector = at.ascent.astype(self._kind)
         coefficients = []
         for s, y, product in reversed(self.pairs):
             coefficient = float(s @ q) / product
@@ -129,13 +136,14 @@ class LBFGSDirections:
             scaled = y if self._precondition is None else self._precondition(y)
             q *= product / float(y @ scaled)
         elif self._precondition is not None:
-            q *= float(at.gradient @ q) / self._precondition.curvature(q)
+            q *= float(at.ascent @ q) / self._precondition.curvature(q)
         else:
             # First step: a gradient step scaled by a bound of the curvature.
             q /= self._first_scale
         for (s, y, product), coefficient in zip(self.pairs, reversed(coefficients), strict=True):
             self._axpy(s, q, a=coefficient - float(y @ q) / product)
-        return q.astype(np.float64, copy=False)
+        step = q.astype(np.float64, copy=False)
+        return aligned(step, at.ascent / self._first_scale) if self._penalty.l1 else step
 
     def _remember(self, last: Evaluation, at: Evaluation) -> None:
         """Take the step from `last` to `at`, unless P is not concave along it."""
@@ -226,6 +234,6 @@ def preconditioner(problem: DualProblem) -> Preconditioner | None:
     for gram, scales, sizes in totals:
         mean = scales / max(float(sizes[0]), 1e-300)
         values, vectors = (gram, None) if gram.ndim == 1 else eigh(gram)
-        modelled = np.outer(mean, np.maximum(values, 0.0)) + problem.alpha
+        modelled = np.outer(mean, np.maximum(values, 0.0)) + problem.penalty.l2
         segments.append(Segment(modelled, modelled**-exponent, vectors))
     return Preconditioner(segments)

@@ -138,7 +138,7 @@ def _true_dual(
         ]
     )
     r = problem.target - problem.weights @ moments
-    total = float(r @ r) / (2.0 * problem.alpha)
+    total = problem.penalty.conjugate(r)
     for block, form, found in zip(problem.blocks, surrogates, at.marginals, strict=True):
         entropy = block.structure.entropy(found.tau) if form is None else form.entropy(found)
         total += block.weight * (block.offset_gap(found.tau) - entropy)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from ..exceptions import MissingCapability
-from .ascent import Direction, Evaluation, Pair, moment_scale
+from .ascent import Direction, Evaluation, Pair, aligned, moment_scale
 from .primal import PrimalSolver
 from .problem import DualProblem
 
@@ -38,7 +38,10 @@ class Newton(PrimalSolver):
 
 
 class NewtonDirections:
-    """(alpha I + sum_m w_m Cov_m)^-1 gradient, Cov_m of the features under block m's marginals."""
+    """(alpha I + sum_m w_m Cov_m)^-1 gradient, Cov_m of the features under block m's marginals.
+
+    With an l1 penalty only among coordinates that are not 0 or should not be, orthant-wise.
+    """
 
     pairs: Sequence[Pair] = ()
 
@@ -53,13 +56,22 @@ class NewtonDirections:
             assert matrix is not None  # Newton.check has asked for it
             hessian += block.weight * block.structure.feature_covariance(found, matrix)
         if not np.isfinite(hessian).all():
-            return at.gradient / (problem.alpha + moment_scale(problem))
+            return at.ascent / (problem.penalty.l2 + moment_scale(problem))
+        if problem.penalty.l1:
+            free = np.flatnonzero((at.theta != 0.0) | (at.ascent != 0.0))
+            step = np.zeros(problem.n_features)
+            step[free] = self._solve(hessian[np.ix_(free, free)], at.ascent[free])
+            return aligned(step, at.ascent / (problem.penalty.l2 + moment_scale(problem)))
+        return self._solve(hessian, at.ascent)
+
+    def _solve(self, hessian: Floats, gradient: Floats) -> Floats:
         # The covariance is positive semi-definite up to rounding.
-        shift = problem.alpha + 1e-12 * float(np.trace(hessian)) / problem.n_features
+        size = gradient.shape[0]
+        shift = self._problem.penalty.l2 + 1e-12 * float(np.trace(hessian)) / max(size, 1)
         for _ in range(8):
             try:
-                factor = cho_factor(hessian + shift * np.eye(problem.n_features))
-                return np.asarray(cho_solve(factor, at.gradient))
+                factor = cho_factor(hessian + shift * np.eye(size))
+                return np.asarray(cho_solve(factor, gradient))
             except LinAlgError:
                 shift = 10.0 * shift + 1e-8 * float(np.abs(hessian).max())
-        return at.gradient / shift
+        return gradient / shift

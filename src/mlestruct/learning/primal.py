@@ -100,7 +100,7 @@ class PrimalSolver:
         """Ascend until a stopping rule holds (True) or the ascent stalls (False)."""
 
         earlier = monitor.oracle_calls
-        bundle = DualBundle(problem.n_features, problem.alpha)
+        bundle = DualBundle(problem.n_features, problem.penalty)
         bundle.add(np.zeros(problem.n_features), 0.0)  # the observed output: its entropy is >= 0
 
         proven = all(block.structure.has_bound for block in problem.blocks)
@@ -111,7 +111,7 @@ class PrimalSolver:
             if not proven:  # the gap only measures how far theta is from stationary
                 monitor.forget_bounds()
                 return monitor.record(iteration, at.theta, dual=at.dual, primal=at.primal)
-            entropy = float(at.residual @ at.residual) / (2.0 * problem.alpha) - at.dual
+            entropy = problem.penalty.conjugate(at.residual) - at.dual
             dual = min(at.dual, bundle.add(at.residual, entropy))
             return monitor.record(iteration, at.theta, dual=dual, primal=at.primal)
 
@@ -141,7 +141,7 @@ class PrimalSolver:
                 gaps.append(monitor.gap)
                 before = iteration - self.patience
                 if before >= sharpened and gaps[-1] > 0.8 * gaps[before]:
-                    # Errors of the marginals enter the dual value through |r|^2 / (2 alpha).
+                    # Errors of the marginals enter the dual value through R*(r).
                     sharpness[0] = max(0.1 * sharpness[0], SHARPEST)
                     sharpened = iteration
                 if kinked and self._stalled(gaps):

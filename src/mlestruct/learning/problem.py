@@ -1,12 +1,14 @@
 """The convex dual of approximate maximum likelihood, block by block.
 
-    primal   P(theta) = sum_m w_m [ <s_m, y_m> - A_m(s_m) ] - alpha/2 |theta|^2
+    primal   P(theta) = sum_m w_m [ <s_m, y_m> - A_m(s_m) ] - R(theta)
              s_m = G_m theta + o_m,   A_m(s) = max over tau of <s, tau> + H_m(tau)
-    dual     L(tau) = |r|^2 / (2 alpha) + sum_m w_m [ <o_m, y_m - tau_m> - H_m(tau_m) ]
+    dual     L(tau) = R*(r) + sum_m w_m [ <o_m, y_m - tau_m> - H_m(tau_m) ]
              r = sum_m w_m G_m' (y_m - tau_m)
-    link     theta(tau) = r / alpha
+    link     theta(tau) = grad R*(r)
 
-max P = min L, so L at any feasible tau and P at any theta enclose the optimum.
+R is the penalty (`ElasticNet`). Where it is alpha/2 |theta|^2, R*(r) is |r|^2 / (2 alpha) and
+theta(tau) is r / alpha. max P = min L, so L at any feasible tau and P at any theta enclose the
+optimum.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from numpy.typing import NDArray
 
 from ..features.contract import FeatureMap, as_feature_map
 from ..structures.contract import Marginals, Structure, Vertex, as_structure
+from .penalty import ElasticNet
 
 Floats = NDArray[np.float64]
 Start = Literal["near", "uniform"]
@@ -86,30 +89,35 @@ class Block:
 
 
 class DualProblem:
-    """All blocks and the regularisation alpha (the paper's lambda, on the summed likelihood)."""
+    """All blocks and the penalty.
 
-    def __init__(self, blocks: Sequence[Block], alpha: float):
+    alpha is its strength (the paper's lambda, on the summed likelihood), `l1_ratio` the share of
+    it on |theta|_1.
+    """
+
+    def __init__(self, blocks: Sequence[Block], alpha: float, l1_ratio: float = 0.0):
         if not blocks:
             raise ValueError("blocks: need at least one")
-        if not alpha > 0:
-            raise ValueError(f"alpha must be positive, got {alpha}")
+        self.penalty = ElasticNet(float(alpha), float(l1_ratio))
         sizes = {block.features.n_features for block in blocks}
         if len(sizes) > 1:
             raise ValueError(f"blocks have different numbers of features: {sorted(sizes)}")
         self.blocks = _adapted(blocks)
-        self.alpha = float(alpha)
         self.n_features = sizes.pop()
         self.weights = np.array([block.weight for block in blocks], dtype=np.float64)
         self.observed_moments = np.array([b.moments_at(b.observed) for b in self.blocks])
         self.target = self.weights @ self.observed_moments
         self.offset_score = _offset_score(self.blocks)
 
+    @property
+    def alpha(self) -> float:
+        """The strength of the penalty."""
+        return self.penalty.alpha
+
     def with_alpha(self, alpha: float) -> DualProblem:
         """The same data under another regularisation; nothing is recomputed."""
-        if not alpha > 0:
-            raise ValueError(f"alpha must be positive, got {alpha}")
         other = copy.copy(self)
-        other.alpha = float(alpha)
+        other.penalty = replace(self.penalty, alpha=float(alpha))
         return other
 
     def with_blocks(self, blocks: Sequence[Block]) -> DualProblem:
@@ -125,17 +133,12 @@ class DualProblem:
         return any(block.structure.concave_surrogate() is not None for block in self.blocks)
 
     def theta(self, r: Floats) -> Floats:
-        """theta(tau) = r / alpha."""
-        return r / self.alpha
+        """theta(tau) = grad R*(r)."""
+        return self.penalty.theta(r)
 
     def primal(self, theta: Floats, log_partition: float) -> float:
         """P(theta), or a lower bound of it if `log_partition` bounds sum_m w_m A_m from above."""
-        return float(
-            theta @ self.target
-            + self.offset_score
-            - 0.5 * self.alpha * (theta @ theta)
-            - log_partition
-        )
+        return float(theta @ self.target + self.offset_score - self.penalty(theta) - log_partition)
 
 
 def _adapted(blocks: Sequence[Block]) -> list[Block]:
@@ -180,7 +183,7 @@ class DualState:
 
     def dual(self, problem: DualProblem) -> float:
         """L(tau)."""
-        return float(self.r @ self.r / (2.0 * problem.alpha) - problem.weights @ self.entropies)
+        return float(problem.penalty.conjugate(self.r) - problem.weights @ self.entropies)
 
 
 def start(problem: DualProblem, warm: DualState | None, where: Start = "near") -> DualState:
@@ -206,10 +209,9 @@ def start_near_observed(problem: DualProblem) -> DualState:
     observed = [b.observed.dense(b.structure.n_coordinates) for b in blocks]
     inside = np.array([b.moments(t) for b, t in zip(blocks, interior, strict=True)])
     full = problem.weights @ (problem.observed_moments - inside)
-    quadratic = float(full @ full) / (2.0 * problem.alpha)
 
     def objective(eps: float) -> float:
-        total = eps * eps * quadratic
+        total = problem.penalty.conjugate(eps * full)
         for block, y, t in zip(blocks, observed, interior, strict=True):
             point = y + eps * (t - y)
             gap = block.offset_gap(point)

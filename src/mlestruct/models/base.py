@@ -27,6 +27,7 @@ from .validation import (
     check_count,
     check_names,
     check_positive,
+    check_ratio,
     check_same_length,
     check_same_names,
     check_samples,
@@ -198,7 +199,8 @@ class StructuredEstimator(CertifiedModel):
                 raise ValueError(f"X[{m}] has {size} features, X[0] has {sizes[0]}")
         check_same_names([block.features for block in blocks])
         blocks = [block for block in blocks if block.weight > 0]
-        problem = DualProblem(blocks if separate else merge_equal(blocks), alpha)
+        blocks = blocks if separate else merge_equal(blocks)
+        problem = DualProblem(blocks, alpha, check_ratio(self.l1_ratio))
         self._learn_names(problem)
         return problem
 

@@ -45,6 +45,9 @@ class BipartiteMatchingCRF(BipartiteBlocks, MatchingProbabilities):
         it must be the rows), and rho is set: 0 at
         nodes of capacity above 1, 1/2 at the others.
     feature_names : sequence of str, optional
+    l1_ratio : float
+        Share of the penalty on the absolute values of the weights, 0 to less than 1; then some
+        weights are 0. The penalty is alpha * (l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2).
     warm_start : bool
         Start from the previous fit of this object.
     callback : callable, optional
@@ -105,6 +108,7 @@ class BipartiteMatchingCRF(BipartiteBlocks, MatchingProbabilities):
         perfect: bool | str = True,
         capacity: Any = 1,
         feature_names: Sequence[str] | None = None,
+        l1_ratio: float = 0.0,
         warm_start: bool = False,
         callback: Callable[[Progress], Any] | None = None,
         n_jobs: int | None = None,
@@ -120,6 +124,7 @@ class BipartiteMatchingCRF(BipartiteBlocks, MatchingProbabilities):
         self.perfect = perfect
         self.capacity = capacity
         self.feature_names = feature_names
+        self.l1_ratio = l1_ratio
         self.warm_start = warm_start
         self.callback = callback
         self.n_jobs = n_jobs

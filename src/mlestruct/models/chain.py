@@ -74,6 +74,9 @@ class ChainCRF(LabellingEstimator):
         dictionary or a sparse matrix stores occurs, even with the value 0 or False.
     transitions : "all" or "observed"
         The same for pairs of neighbouring states: crfsuite's feature.possible_transitions.
+    l1_ratio : float
+        Share of the penalty on the absolute values of the weights, 0 to less than 1; then some
+        weights are 0. The penalty is alpha * (l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2).
     warm_start : bool
         Start from the previous fit of this object.
     callback : callable, optional
@@ -141,6 +144,7 @@ class ChainCRF(LabellingEstimator):
         feature_names: Sequence[str] | None = None,
         state_features: str = "all",
         transitions: str = "all",
+        l1_ratio: float = 0.0,
         warm_start: bool = False,
         callback: Callable[[Progress], Any] | None = None,
         n_jobs: int | None = None,
@@ -157,6 +161,7 @@ class ChainCRF(LabellingEstimator):
         self.feature_names = feature_names
         self.state_features = state_features
         self.transitions = transitions
+        self.l1_ratio = l1_ratio
         self.warm_start = warm_start
         self.callback = callback
         self.n_jobs = n_jobs

@@ -51,6 +51,9 @@ class GridCRF(PairwiseEstimator):
         0, 1, ... without a gap; a warning tells if that was assumed.
     feature_names : sequence of str, optional
         Names of the C pixel features.
+    l1_ratio : float
+        Share of the penalty on the absolute values of the weights, 0 to less than 1; then some
+        weights are 0. The penalty is alpha * (l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2).
     warm_start : bool
         Start from the previous fit of this object.
     callback : callable, optional
@@ -118,6 +121,7 @@ class GridCRF(PairwiseEstimator):
         n_states: int | None = None,
         unknown: Any = None,
         feature_names: Sequence[str] | None = None,
+        l1_ratio: float = 0.0,
         warm_start: bool = False,
         callback: Callable[[Progress], Any] | None = None,
         n_jobs: int | None = None,
@@ -135,6 +139,7 @@ class GridCRF(PairwiseEstimator):
         self.n_states = n_states
         self.unknown = unknown
         self.feature_names = feature_names
+        self.l1_ratio = l1_ratio
         self.warm_start = warm_start
         self.callback = callback
         self.n_jobs = n_jobs

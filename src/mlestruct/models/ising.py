@@ -22,7 +22,7 @@ from .base import StructuredEstimator
 from .frames import UNKNOWN, Variables, distinct, read_binary, read_frames
 from .label_graph import all_pairs, chow_liu_tree, read_graph
 from .neighbourhoods import RULES, Neighbourhoods, select_neighbourhoods
-from .validation import check_count, check_positive, check_weights
+from .validation import check_count, check_positive, check_ratio, check_weights
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -60,7 +60,8 @@ class IsingMRF(StructuredEstimator):
     solver : "auto", "lbfgs", "fw", or a solver object
     tol : float
         Stop when the duality gap is at most tol * max(1, |objective|).
-    max_iter, max_time, warm_start, callback, n_jobs, random_state, verbose : as in `GraphCRF`
+    max_iter, max_time, l1_ratio, warm_start, callback, n_jobs, random_state, verbose :
+        as in `GraphCRF`
 
     Attributes
     ----------
@@ -111,6 +112,7 @@ class IsingMRF(StructuredEstimator):
         tol: float = 1e-6,
         max_iter: int = 1000,
         max_time: float | None = None,
+        l1_ratio: float = 0.0,
         warm_start: bool = False,
         callback: Callable[[Progress], Any] | None = None,
         n_jobs: int | None = None,
@@ -129,6 +131,7 @@ class IsingMRF(StructuredEstimator):
         self.tol = tol
         self.max_iter = max_iter
         self.max_time = max_time
+        self.l1_ratio = l1_ratio
         self.warm_start = warm_start
         self.callback = callback
         self.n_jobs = n_jobs
@@ -166,7 +169,8 @@ class IsingMRF(StructuredEstimator):
         table = self.variables_.table(frames, stimuli)
         weights = check_weights(sample_weight, frames.shape[0])[span - 1 :]
         self._take_graph(self._choose_graph(*distinct(table, weights)))
-        return DualProblem(self._blocks(table, None, weights, separate), alpha)
+        blocks = self._blocks(table, None, weights, separate)
+        return DualProblem(blocks, alpha, check_ratio(self.l1_ratio))
 
     def _choose_graph(self, states: Ints, weights: Floats) -> PairwiseGraph:
         n = states.shape[1]

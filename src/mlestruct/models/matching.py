@@ -47,6 +47,9 @@ class MatchingCRF(GroupBlocks, MatchingProbabilities):
         Seconds after which to stop.
     feature_names : sequence of str, optional
         Default: the names that the samples' feature map has, if any.
+    l1_ratio : float
+        Share of the penalty on the absolute values of the weights, 0 to less than 1; then some
+        weights are 0. The penalty is alpha * (l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2).
     warm_start : bool
         Start from the previous fit of this object.
     callback : callable, optional
@@ -107,6 +110,7 @@ class MatchingCRF(GroupBlocks, MatchingProbabilities):
         perfect: bool = True,
         capacity: Any = 1,
         feature_names: Sequence[str] | None = None,
+        l1_ratio: float = 0.0,
         warm_start: bool = False,
         callback: Callable[[Progress], Any] | None = None,
         n_jobs: int | None = None,
@@ -123,6 +127,7 @@ class MatchingCRF(GroupBlocks, MatchingProbabilities):
         self.perfect = perfect
         self.capacity = capacity
         self.feature_names = feature_names
+        self.l1_ratio = l1_ratio
         self.warm_start = warm_start
         self.callback = callback
         self.n_jobs = n_jobs

@@ -25,7 +25,7 @@ from ..structures.labellings.repeated import RepeatedBinary, chunks
 from .base import StructuredEstimator
 from .best_sets import most_probable_sets
 from .label_graph import all_pairs, chow_liu_tree, read_graph
-from .validation import check_count, check_positive, check_weights
+from .validation import check_count, check_positive, check_ratio, check_weights
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -82,7 +82,8 @@ class MultiLabelCRF(ClassifierMixin, StructuredEstimator):
     solver : "auto", "lbfgs", "block_marginals", "bcfw", "fw", or a solver object
     tol : float
         Stop when the duality gap is at most tol * max(1, |objective|).
-    max_iter, max_time, warm_start, callback, n_jobs, random_state, verbose : as in `GraphCRF`
+    max_iter, max_time, l1_ratio, warm_start, callback, n_jobs, random_state, verbose :
+        as in `GraphCRF`
 
     Attributes
     ----------
@@ -133,6 +134,7 @@ class MultiLabelCRF(ClassifierMixin, StructuredEstimator):
         tol: float = 1e-3,
         max_iter: int = 1000,
         max_time: float | None = None,
+        l1_ratio: float = 0.0,
         warm_start: bool = False,
         callback: Callable[[Progress], Any] | None = None,
         n_jobs: int | None = None,
@@ -151,6 +153,7 @@ class MultiLabelCRF(ClassifierMixin, StructuredEstimator):
         self.tol = tol
         self.max_iter = max_iter
         self.max_time = max_time
+        self.l1_ratio = l1_ratio
         self.warm_start = warm_start
         self.callback = callback
         self.n_jobs = n_jobs
@@ -195,7 +198,8 @@ class MultiLabelCRF(ClassifierMixin, StructuredEstimator):
         self._take_classes(label_sets)
         weights = check_weights(sample_weight, states.shape[0])
         self._take_graph(self._choose_graph(states, weights))
-        return DualProblem(self._blocks(features, states, weights, separate), alpha)
+        blocks = self._blocks(features, states, weights, separate)
+        return DualProblem(blocks, alpha, check_ratio(self.l1_ratio))
 
     def _choose_graph(self, states: Ints, weights: Floats) -> PairwiseGraph:
         n_labels = states.shape[1]

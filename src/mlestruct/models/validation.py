@@ -46,6 +46,15 @@ def check_positive(value: Any, name: str) -> float:
     return number
 
 
+def check_ratio(value: Any, name: str = "l1_ratio") -> float:
+    """`value` as a number from 0 to less than 1."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name} must be a number, got {value!r}")
+    if not 0.0 <= float(value) < 1.0:
+        raise ValueError(f"{name} must be at least 0 and less than 1 (like 0.99), got {value!r}")
+    return float(value)
+
+
 def check_count(value: Any, name: str) -> int:
     """`value` as a positive int."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
