@@ -12,6 +12,7 @@ Ranking: how well scores separate true pairs from all others, without decoding. 
 partner, `top_candidates` the best partners, `flag_pairs` the pairs of a proposal to look at again.
 """
 
+from .event_auc import event_auc, shifted_event_auc
 from .expected_f1 import expected_f1_sets
 from .pair_reliability import pair_reliability
 from .ranking import (
@@ -30,6 +31,7 @@ __all__ = [
     "PairROC",
     "Rejection",
     "Reliability",
+    "event_auc",
     "expected_f1_sets",
     "flag_pairs",
     "pair_auc",
@@ -37,6 +39,7 @@ __all__ = [
     "pair_roc",
     "rank_of_partner",
     "reliability",
+    "shifted_event_auc",
     "state_reliability",
     "top_candidates",
 ]
