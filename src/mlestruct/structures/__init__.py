@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from ..exceptions import MissingCapability
     from .checks.check import check_structure
     from .checks.report import StructureError, StructureReport
+    from .combinatorial.paths import Paths
+    from .combinatorial.planar_ising import PlanarIsing
     from .combinatorial.spanning_trees import SpanningTrees
     from .combinatorial.subsets import Subsets
     from .contract import Bounds, Decoding, Marginals, Structure, Vertex
@@ -44,6 +46,8 @@ __getattr__, __dir__, __all__ = attach(
         "MissingCapability": "..exceptions",
         "Pairwise": ".labellings.pairwise",
         "PairwiseGraph": ".graphs.pairwise",
+        "Paths": ".combinatorial.paths",
+        "PlanarIsing": ".combinatorial.planar_ising",
         "Reweighting": ".rho",
         "SeparableEntropy": ".entropy",
         "Sequences": ".sequences",

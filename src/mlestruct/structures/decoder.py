@@ -257,19 +257,18 @@ class DecoderSpace(Structure):
         return bounds_by_decoding(self, scores, tol)
 
 
-class _Independent(Structure):
-    """The outputs of another space under the entropy of independent coordinates."""
+class _Bounding(Structure):
+    """The outputs of another space under another entropy; keeps what is decoded."""
 
-    def __init__(self, space: Structure):
+    def __init__(self, space: Structure, entropy: SeparableEntropy):
         self.n_coordinates, self._space = space.n_coordinates, space
         start = space.interior()
-        self.varies = (start > 0.0) & (start < 1.0)
-        self.independent = coordinate_entropy(space.n_coordinates).masked(self.varies)
+        self._entropy = entropy.masked((start > 0.0) & (start < 1.0))
         self.found: dict[bytes, Vertex] = {}
 
     @property
     def stepping_entropy(self) -> SteppingEntropy:
-        return self.independent
+        return self._entropy
 
     @property
     def has_bound(self) -> bool:
@@ -281,19 +280,27 @@ class _Independent(Structure):
         return best
 
     def entropy(self, tau: Floats) -> float:
-        return self.independent(tau)
+        return self._entropy(tau)
 
     def entropy_gradient(self, tau: Floats) -> Floats:
-        return self.independent.gradient(tau)
+        return self._entropy.gradient(tau)
 
 
-def bounds_by_decoding(space: Structure, scores: Floats, tol: float) -> Bounds:
+def bounds_by_decoding(
+    space: Structure,
+    scores: Floats,
+    tol: float,
+    entropy: SeparableEntropy | None = None,
+    reason: str = "independent coordinates",
+) -> Bounds:
     """Bounds of log Z for 0/1 outputs of which only a decoder is known.
 
-    From above: the entropy of independent coordinates is at least that of any distribution with the
-    same marginals. From below: the sum over all different outputs that were decoded on the way.
+    From above: `entropy` is at least that of any distribution with the same marginals, as that of
+    independent coordinates is. From below: the sum over all outputs that were decoded on the way.
     """
-    outputs = _Independent(space)
+    if entropy is None:
+        entropy = coordinate_entropy(space.n_coordinates)
+    outputs = _Bounding(space, entropy)
     outputs.decode(scores)
     start = space.interior()
     upper = frank_wolfe_marginals(outputs, scores, start, tol, BOUND_CALLS, blended=True)[2]
@@ -301,7 +308,7 @@ def bounds_by_decoding(space: Structure, scores: Floats, tol: float) -> Bounds:
     lower = float(logsumexp([vertex.dot(scores) for vertex in seen])) if seen else -np.inf
     if not space.has_bound:
         return Bounds(lower, np.inf, "outputs found", "none: decode is not exact")
-    return Bounds(lower, upper, "outputs found", "independent coordinates")
+    return Bounds(lower, upper, "outputs found", reason)
 
 
 def as_entropy(entropy: Any) -> Any:
