@@ -201,3 +201,16 @@ def test_entries_that_are_saved_at_once_are_all_kept(tmp_path):
     with ThreadPoolExecutor(len(files)) as pool:
         list(pool.map(lambda k: files[k % 8].save(k, f"code {k}"), range(80)))
     assert [files[0].load(k) for k in range(80)] == [f"code {k}" for k in range(80)]
+
+
+def test_constants_as_arguments_do_not_compile_a_kernel_again():
+    @kernel
+    def inner(number, flag):
+        return number + 1 if flag else number
+
+    @kernel
+    def outer(number):
+        return inner(number, True) + inner(0, False) + inner(-1, flag=number > 0)
+
+    assert outer(3) == 4
+    assert len(inner.overloads) == 1

@@ -14,6 +14,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, TypeVar
@@ -52,11 +53,21 @@ def _compiled(function: Function, extra: dict[str, Any]) -> Function:
     extra["no_cfunc_wrapper"] = True
     compiled: Any = numba.njit(nogil=True, error_model="numpy", **extra)(function)
     if compiled is not function:  # as it is with NUMBA_DISABLE_JIT
+        compiled.get_call_template = partial(_template_of_types, compiled.get_call_template)
         try:
             compiled._cache = _KernelCache(compiled)
         except RuntimeError:  # numba: "cannot cache function: no locator available"
             compiled._cache = _NoCache()
     return compiled
+
+
+def _template_of_types(template: Callable[..., Any], args: Any, kws: Any) -> Any:
+    """How numba resolves a call from another kernel, constants counting as values of their type.
+
+    By itself it compiles a kernel once more for each combination of literal arguments.
+    """
+    types = [numba.types.unliteral(kind) for kind in args]
+    return template(types, {name: numba.types.unliteral(kind) for name, kind in kws.items()})
 
 
 def cache_place() -> str | None:

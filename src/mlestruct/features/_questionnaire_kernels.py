@@ -59,4 +59,5 @@ def packed_counts(position, weights, counts):
                 later[position[j, q]] += weights[e]
             e += 1
         for q in range(n_questions):
-            counts[position[i, q]] += later
+            for answer in range(later.shape[0]):
+                counts[position[i, q], answer] += later[answer]

@@ -337,9 +337,11 @@ def grow_heap(keys, items, needed):
 def search(s, d, root, brief, graph, may_skip, single, eps, scratch, keys, items):
     """Grow a tree from the exposed top node `root` until the matching can be enlarged.
 
-    Returns the number of tree members, in `scratch`, if the tree is stuck (then its labels stay),
-    else 0. Events are slots of `node` (edges) and, after these, inner blossoms whose z reaches 0.
-    If `brief`, only the prices change, half way to the first edge that leaves the tree.
+    `graph` is (start, node, tail, weight): the neighbours of every vertex, and `tail` the vertex
+    itself. Returns the number of tree members, in `scratch`, if the tree is stuck (then its labels
+    stay, so that later trees leave it out), else 0. Events are slots of `node` (edges) and, after
+    these, inner blossoms whose z reaches 0. If `brief`, only the prices change, half way to the
+    first edge that leaves the tree.
     """
     start, node, tail, weight = graph
     fresh, freed, members, seen = scratch
@@ -521,50 +523,6 @@ def without_blossoms(y, mate):
     s[n:, FOLLOWING] = np.arange(n + 1, 2 * n + 1)
     s[0, UNUSED] = n
     return s, d
-
-
-@kernel
-def match_exactly(start, node, tail, weight, may_skip, single, s, d, outer, inner):
-    """Cover every exposed vertex by an optimal matching; returns the number of stuck trees.
-
-    `outer` and `inner` mark the vertices of stuck trees with the number of the tree (from 1); the
-    blossoms of a stuck tree stay shrunk and labelled, so that later trees leave them out.
-    """
-    n = s.shape[0] // 2
-    eps = 0.0
-    for i in range(n):
-        eps = max(eps, abs(d[i, Y]))
-    eps *= 1e-15
-    graph = (start, node, tail, weight)
-    fresh = np.empty(n, np.int64)
-    members = np.empty(8 * n + 8, np.int64)
-    scratch = (fresh, np.empty(n, np.int64), members, np.zeros(2 * n, np.bool_))
-    keys = np.empty(node.shape[0] + n)
-    items = np.empty(keys.shape[0], np.int64)
-    outer[:] = 0
-    inner[:] = 0
-    failed = 0
-    for step in range(2 * n):  # all trees briefly, then one after the other to the end
-        vertex = step % n
-        root = s[vertex, TOP]
-        if s[root, MATE_OUT] != -1 or outer[vertex] > 0:
-            continue
-        brief = step < n
-        count = search(s, d, root, brief, graph, may_skip, single, eps, scratch, keys, items)
-        if count == 0:
-            continue
-        failed += 1
-        for q in range(count):
-            b = members[q]
-            if s[b, PARENT] >= 0 or s[b, LABEL] == FREE or (b >= n and s[b, FIRST] < 0):
-                continue
-            size = list_leaves(s, d, b, 0.0, fresh, 0)
-            for k in range(size):
-                if s[b, LABEL] == OUTER:
-                    outer[fresh[k]] = failed
-                else:
-                    inner[fresh[k]] = failed
-    return failed
 
 
 @kernel

@@ -16,12 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._compile import kernel
-from .._elimination_kernels import (
-    SIZE_SCALE,
-    frontier_order_from,
-    members_of_components,
-    starting_nodes,
-)
 
 MAX_BITS = 62  # of a code, an integer of 64 bits with its sign
 
@@ -227,41 +221,6 @@ def advance_frontier(k, steps, nodes, frontier, n_frontier, fewest, most):
 
 
 @kernel
-def choose_order(graph, nodes, group, n_groups, max_starts, steps, order, sizes):
-    """The best order found for every group, and an upper bound of its number of transitions."""
-    ptr, node = graph.ptr, graph.node
-    units = nodes.units
-    n = units.shape[0]
-    place, growth, seen = np.empty(n, np.int64), np.empty(n, np.int64), np.full(n, -1, np.int64)
-    bits, size, trial = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
-    n_states, n_transitions = np.empty(steps.edge.shape[0]), np.empty(steps.edge.shape[0])
-    for v in range(n):
-        bits[v] = bit_length(units[v])
-        size[v] = round(SIZE_SCALE * np.log2(units[v] + 1.0))
-    members, first = members_of_components(group, n_groups)
-    filled = 0
-    for g in range(n_groups):
-        inside = members[first[g] : first[g + 1]]
-        n_inside = inside.shape[0]
-        sizes[g] = np.inf
-        for start in starting_nodes(ptr, node, inside, max_starts, seen, g):
-            too_many, _ = frontier_order_from(
-                start, ptr, node, inside, bits, MAX_BITS, size, place, growth, trial
-            )
-            if too_many > 0:
-                found = 2.0**too_many
-            else:
-                n_steps = list_steps(trial[:n_inside], graph, units, place, steps)
-                found = bound_sizes(steps, n_steps, nodes, sizes[g], n_states, n_transitions)
-            if found < sizes[g]:
-                sizes[g] = found
-                if too_many == 0:
-                    order[filled : filled + n_inside] = trial[:n_inside]
-        filled += n_inside
-    return filled
-
-
-@kernel
 def assign_bits(steps, n_steps, nodes, fields):
     """Assign the bit fields of all steps; False if codes have too few bits."""
     units, free = nodes.units, nodes.free
@@ -361,12 +320,14 @@ def drop_dead_ends(layer, first, to, label):
         return 0, 0
     alive = np.zeros(n_states, np.bool_)
     alive[n_states - 1] = True
+    n_alive = 1
     for s in range(n_states - 2, -1, -1):
         for k in range(first[s], first[s + 1]):
             if alive[to[k]]:
                 alive[s] = True
+                n_alive += 1
                 break
-    if alive.all():
+    if n_alive == n_states:
         return n_states, first[n_states]
     number = np.empty(n_states, np.int64)
     kept = 0

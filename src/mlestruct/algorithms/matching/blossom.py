@@ -96,22 +96,50 @@ def _repair(
     sparse = Candidates(n, ptr, col, scores, cover.prices, CANDIDATES)
     paired = np.flatnonzero(begin > np.arange(n))
     sparse.chosen[edge_indices(ptr, col, paired, begin[paired])] = True
-    outer, inner = np.empty(n, np.int64), np.empty(n, np.int64)
     mate = np.empty(n, np.int64)
     while True:
         s, d = kernels.without_blossoms(cover.prices, begin)
-        start, node, weight = sparse.neighbours()
-        tail = np.repeat(np.arange(n), np.diff(start))
-        failed = kernels.match_exactly(
-            start, node, tail, weight, may_skip, skip, s, d, outer, inner
-        )
+        outer, inner = _match_exactly(s, d, sparse.neighbours(), may_skip, skip)
         y, top = d[:n, kernels.Y].copy(), s[:n, kernels.TOP].copy()
-        if failed:
+        if outer.any():
             if not sparse.add_escapes(y, outer > 0, inner > 0, top):
                 raise _infeasible(n, ptr, col, np.flatnonzero(inner == 1))
         elif not _add_violated(sparse, s, d, y, top):
             kernels.unfold(s, mate)
             return mate
+
+
+def _match_exactly(
+    s: Ints, d: Floats, neighbours: tuple[Ints, Ints, Floats], may_skip: bool, skip: Floats
+) -> tuple[Ints, Ints]:
+    """Cover every exposed vertex by an optimal matching, in the state (s, d).
+
+    Returns the outer and inner vertices of stuck trees, marked with the number of the tree from 1.
+    """
+    start, node, weight = neighbours
+    n = start.size - 1
+    graph = start, node, np.repeat(np.arange(n), np.diff(start)), weight
+    eps = 1e-15 * float(np.abs(d[:n, kernels.Y]).max(initial=0.0))
+    members = np.empty(8 * n + 8, np.int64)
+    scratch = np.empty(n, np.int64), np.empty(n, np.int64), members, np.zeros(2 * n, np.bool_)
+    keys, items = np.empty(node.size + n), np.empty(node.size + n, np.int64)
+    outer, inner = np.zeros(n, np.int64), np.zeros(n, np.int64)
+    failed = 0
+    for brief in (True, False):  # all trees briefly, then one after the other to the end
+        for vertex in np.flatnonzero(s[s[:n, kernels.TOP], kernels.MATE_OUT] == -1).tolist():
+            root = s[vertex, kernels.TOP]
+            if s[root, kernels.MATE_OUT] != -1 or outer[vertex]:
+                continue
+            count = kernels.search(
+                s, d, root, brief, graph, may_skip, skip, eps, scratch, keys, items
+            )
+            if count:
+                failed += 1
+                label = s[s[:n, kernels.TOP], kernels.LABEL]
+                known = (outer > 0) | (inner > 0)
+                outer[(label == kernels.OUTER) & ~known] = failed
+                inner[(label == kernels.INNER) & ~known] = failed
+    return outer, inner
 
 
 def _add_violated(sparse: Candidates, s: Ints, d: Floats, y: Floats, top: Ints) -> bool:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ...exceptions import InfeasibleError, TooLargeToCount
-from .._elimination_kernels import find_components
+from .. import _elimination_kernels as elimination
 from ..edge_lists import checked_edges, checked_scores, half_edges
 from . import _counting_kernels as kernels
 from . import _frontier_kernels as frontier
@@ -208,7 +208,9 @@ class _Order:
             return
         self.graph = _graph(n, tail, head, edge)
         group, side, even = np.empty(n, np.int64), np.zeros(n, np.int64), np.empty(n, np.bool_)
-        self.n_groups = find_components(self.graph.ptr, self.graph.node, group, side, even)
+        self.n_groups = elimination.find_components(
+            self.graph.ptr, self.graph.node, group, side, even
+        )
         self.group = group
         is_two_sided = even[group] & (group >= 0)
         self.nodes = frontier.Nodes(units, free.copy(), side, is_two_sided)
@@ -222,13 +224,37 @@ class _Order:
             enter=np.empty(n, np.int64),
             leave=np.empty(n, np.int64),
         )
-        order = np.empty(n, np.int64)
-        self.sizes = np.empty(self.n_groups)
-        filled = frontier.choose_order(
-            self.graph, self.nodes, group, self.n_groups, 40, self.steps, order, self.sizes
-        )
-        self.order = order[:filled]
+        self.order, self.sizes = self._choose_order()
         self.total = float(self.sizes.sum())
+
+    def _choose_order(self) -> tuple[Ints, Floats]:
+        """The best order found for every group, and a bound of its number of transitions."""
+        graph, nodes, units = self.graph, self.nodes, self.nodes.units
+        bits = np.ceil(np.log2(units + 1.0)).astype(np.int64)
+        size = np.rint(elimination.SIZE_SCALE * np.log2(units + 1.0)).astype(np.int64)
+        place, growth, trial = np.empty((3, units.size), np.int64)
+        seen, counts = np.full(units.size, -1), np.empty((2, self.steps.edge.size))
+        members, first = elimination.members_of_components(self.group, self.n_groups)
+        orders, sizes = [np.zeros(0, np.int64)], np.full(self.n_groups, np.inf)
+        for g in range(self.n_groups):
+            inside = members[first[g] : first[g + 1]]
+            best = inside
+            starts = elimination.starting_nodes(graph.ptr, graph.node, inside, 40, seen, g)
+            for start in starts.tolist():
+                too_many, _ = elimination.frontier_order_from(
+                    start, graph.ptr, graph.node, inside, bits, frontier.MAX_BITS, size,
+                    place, growth, trial,
+                )  # fmt: skip
+                if too_many:
+                    sizes[g] = min(sizes[g], 2.0**too_many)
+                    continue
+                order = trial[: inside.size]
+                n_steps = frontier.list_steps(order, graph, units, place, self.steps)
+                found = frontier.bound_sizes(self.steps, n_steps, nodes, sizes[g], *counts)
+                if found < sizes[g]:
+                    sizes[g], best = found, order.copy()
+            orders.append(best)
+        return np.concatenate(orders), sizes
 
     def _compare_sides(self) -> None:
         """Nodes are not free if the other side needs all of them; raises if it needs more."""

@@ -1,8 +1,8 @@
 """Marginals of matchings and b-matchings in general graphs, over the local polytope.
 
 `space.py` has the output space itself. Marginals of sparse graphs come from the double cover, a
-bipartite matching problem; those of complete graphs and of capacities above 1 from the edge dual
-where no marginal is near 1 or rho is small, else from the double cover too.
+bipartite matching problem; those of larger complete graphs and of capacities above 1 from the edge
+dual where no marginal is near 1 or rho is small, else from the double cover too.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ Bools = NDArray[np.bool_]
 
 MAX_STEPS = 300  # of Frank-Wolfe, where there is no better oracle
 POLISHING = 1  # Newton steps on the prices of a decoder, for a certificate
+COVER_LIMIT = 25  # nodes up to which Newton on the double cover is faster than the edge dual
 
 
 class LocalMatching(MatchingSpace):
@@ -56,6 +57,12 @@ class LocalMatching(MatchingSpace):
     def _is_small(self) -> bool:
         """Whether the double cover is about as fast as anything else."""
         return self._varying[0].n_nodes <= newton.SMALL_LIMIT
+
+    @cached_property
+    def _is_tiny(self) -> bool:
+        """Whether the double cover is faster than the edge dual."""
+        graph = self._varying[0]
+        return self._has_cover and graph.n_edges > 0 and graph.n_nodes <= COVER_LIMIT
 
     @cached_property
     def _passes_messages(self) -> bool:
@@ -111,7 +118,7 @@ class LocalMatching(MatchingSpace):
     def marginals(self, scores: Floats, warm: Any = None, tol: float = 1e-8) -> Marginals:
         """tau maximising <scores, tau> + H_rho(tau), with certified bounds of log Z_rho.
 
-        The edge dual gives it where no marginal comes near 1 or rho is small;
+        The edge dual of larger graphs gives it where no marginal comes near 1 or rho is small;
         otherwise the double cover does, as in the bipartite case.
         """
         if not np.isfinite(scores).all():
@@ -126,7 +133,7 @@ class LocalMatching(MatchingSpace):
         """Marginals of scores of any spread, without reducing them."""
         constant = float(scores @ self.fixed)
         covered = isinstance(warm, newton.Solution)
-        if not self._passes_messages and not (covered and self._is_small):
+        if not (self._passes_messages or self._is_tiny or (covered and self._is_small)):
             known = warm if isinstance(warm, edge_dual.EdgeSolution) else None
             found = edge_dual.solve(
                 self._problem, self._edges(scores), self._singles(scores),
