@@ -48,6 +48,11 @@ def summing_kernel(function: Function) -> Function:
     return _compiled(function, {"fastmath": {"reassoc": True, "contract": True, "nsz": True}})
 
 
+def inlined_kernel(function: Function) -> Function:
+    """The same as `kernel`, put in place of each call: for short ones in inner loops."""
+    return _compiled(function, {"forceinline": True})
+
+
 def _compiled(function: Function, extra: dict[str, Any]) -> Function:
     # Nobody passes kernels as C callbacks; the wrapper for it is a tenth of a compilation.
     extra["no_cfunc_wrapper"] = True

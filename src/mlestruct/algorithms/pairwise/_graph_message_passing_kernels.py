@@ -1,238 +1,251 @@
-"""Sequential tree-reweighted message passing on any graph, any number of states, log domain.
+"""Sequential tree-reweighted message passing between nodes with any number of states.
 
-Messages into the tail and head of edge e are log functions of that node's state. A node's belief
-is  b_i = score_i + sum over its edges of rho_e M_e->i,  its cavity for edge e  b_i - M_e->i, and
+A message into node i over one of its half-edges p is a function m of its state, kept with its
+logarithm. The belief of a node and its cavity for a half-edge are
 
-    M_e->j(y) = log sum_x exp(score_e(x, y) / rho_e + b_i(x) - M_e->i(x)).
+    belief_i = exp(score_i) * product over its half-edges of m_p^rho_p,    c_p = belief_i / m_p,
 
-`table` holds exp(score_e / rho_e - peak_e), tail state first.
+and the node sends over that edge  sum_x table_e(x, y) c_p(x) / sum_x c_p(x), where table_e is
+exp(score_e / rho_e), relative to its largest entry and with the tail's state first. So a message
+takes a logarithm for every state, a node an exponential. Where score_e / rho_e has a range above
+WIDE the products might underflow: messages are sums of logarithms, and m_p is not used.
+
+Half-edges ptr[i]:ptr[i + 1] are those of node i, by the number of the neighbour, which is larger
+than i from later[i] on. mate[p] is the same edge at the neighbour, half[p] the edge, plus the
+number of edges where i is its head. The score of edge e is pairs[group[e]].
 """
 
 from math import exp, log
 
 import numpy as np
 
-from ..._compile import kernel
+from ..._compile import inlined_kernel, kernel
+from .._logarithm_kernels import fast_log
 from ._log_domain_kernels import log_sum_exp
+
+WIDE = 150.0
+
+
+@inlined_kernel
+def beliefs_at(i, ptr, rho, nodes, logs, belief, odds):
+    """Fill the unnormalised log belief of a node and its exponential; return the shift between."""
+    n_states = nodes.shape[1]
+    for x in range(n_states):
+        belief[x] = nodes[i, x]
+    for p in range(ptr[i], ptr[i + 1]):
+        for x in range(n_states):
+            belief[x] += rho[p] * logs[p, x]
+    top = belief[0]
+    for x in range(1, n_states):
+        top = max(top, belief[x])
+    for x in range(n_states):
+        odds[x] = exp(belief[x] - top)
+    return top
+
+
+@inlined_kernel
+def narrow_message(p, edge, odds, table, messages, cavity, out):
+    """Fill `out` with the message over half-edge p; returns the sum of the cavity."""
+    n_states = odds.shape[0]
+    n_edges = table.shape[0]
+    norm = 0.0
+    for x in range(n_states):
+        cavity[x] = odds[x] / messages[p, x]
+        norm += cavity[x]
+    scale = 1.0 / norm
+    if edge < n_edges:
+        for y in range(n_states):
+            out[y] = 0.0
+        for x in range(n_states):
+            weight = cavity[x] * scale
+            for y in range(n_states):
+                out[y] += weight * table[edge, x, y]
+    else:
+        for y in range(n_states):
+            total = 0.0
+            for x in range(n_states):
+                total += cavity[x] * table[edge - n_edges, y, x]
+            out[y] = total * scale
+    return norm
+
+
+@kernel
+def wide_message(p, edge, belief, rho, pairs, group, logs, cavity, out):
+    """The logarithm of the same; returns that of the sum of the cavity."""
+    n_states = belief.shape[0]
+    at_tail = edge < group.shape[0]
+    g = group[edge if at_tail else edge - group.shape[0]]
+    for x in range(n_states):
+        cavity[x] = belief[x] - logs[p, x]
+    norm = log_sum_exp(cavity)
+    for y in range(n_states):
+        best = -np.inf
+        for x in range(n_states):
+            score = pairs[g, x, y] if at_tail else pairs[g, y, x]
+            best = max(best, score / rho[p] + cavity[x])
+        total = 0.0
+        for x in range(n_states):
+            score = pairs[g, x, y] if at_tail else pairs[g, y, x]
+            total += exp(score / rho[p] + cavity[x] - best)
+        out[y] = best + log(total) - norm
+    return norm
 
 
 @kernel
 def pass_messages(
-    ptr, edge, tail, head, rho, nodes, pairs, table, peak, to_tail, to_head, damping
+    ptr, later, mate, half, rho, wide, nodes, pairs, group, table, logs, messages, damping
 ):  # fmt: skip
-    """One pass with messages to later nodes, and one back, to earlier nodes."""
+    """One pass with messages to later nodes, and one back, with messages to earlier ones."""
     n, n_states = nodes.shape
-    belief = np.empty(n_states)
-    cavity = np.empty(n_states)
-    message = np.empty(n_states)
-    for backwards in range(2):
-        for step in range(n):
-            i = n - 1 - step if backwards else step
-            add_messages(i, ptr, edge, tail, rho, nodes, to_tail, to_head, belief)
-            for a in range(ptr[i], ptr[i + 1]):
-                e = edge[a]
-                at_tail = tail[e] == i
-                j = head[e] if at_tail else tail[e]
-                if (j < i) != (backwards == 1):
-                    continue
-                if at_tail:
-                    for x in range(n_states):
-                        cavity[x] = belief[x] - to_tail[e, x]
-                    send(e, True, cavity, rho, pairs, table, peak, message)
-                    store(e, to_head, message, damping)
-                else:
-                    for x in range(n_states):
-                        cavity[x] = belief[x] - to_head[e, x]
-                    send(e, False, cavity, rho, pairs, table, peak, message)
-                    store(e, to_tail, message, damping)
-
-
-@kernel
-def add_messages(i, ptr, edge, tail, rho, nodes, to_tail, to_head, belief):
-    """Unnormalised log belief of node i."""
-    n_states = nodes.shape[1]
-    for x in range(n_states):
-        belief[x] = nodes[i, x]
-    for a in range(ptr[i], ptr[i + 1]):
-        e = edge[a]
-        incoming = to_tail if tail[e] == i else to_head
-        for x in range(n_states):
-            belief[x] += rho[e] * incoming[e, x]
-
-
-@kernel
-def store(e, messages, message, damping):
-    """Put a message in place, with mean zero."""
-    n_states = message.shape[0]
-    mean = 0.0
-    for y in range(n_states):
-        mean += message[y]
-    mean /= n_states
-    for y in range(n_states):
-        messages[e, y] = (1.0 - damping) * (message[y] - mean) + damping * messages[e, y]
-
-
-@kernel
-def send(e, from_tail, cavity, rho, pairs, table, peak, message):
-    """message(y) = log sum_x exp(score_e(x, y) / rho_e + cavity(x))."""
-    n_states = cavity.shape[0]
-    top = cavity[0]
-    for x in range(1, n_states):
-        top = max(top, cavity[x])
-    message[:] = 0.0
-    for x in range(n_states):
-        weight = exp(cavity[x] - top)
-        if from_tail:
-            for y in range(n_states):
-                message[y] += weight * table[e, x, y]
-        else:
-            for y in range(n_states):
-                message[y] += weight * table[e, y, x]
-    for y in range(n_states):
-        if message[y] > 1e-250:
-            message[y] = log(message[y]) + top + peak[e]
+    belief, odds, cavity = np.empty(n_states), np.empty(n_states), np.empty(n_states)
+    sent = np.empty(n_states)
+    for step in range(2 * n):
+        forwards = step < n
+        i = step if forwards else 2 * n - 1 - step
+        first = later[i] if forwards else ptr[i]
+        stop = ptr[i + 1] if forwards else later[i]
+        if first == stop:
             continue
-        # All terms underflow: the sum is taken relative to its largest term.
-        best = -np.inf
-        for x in range(n_states):
-            score = pairs[e, x, y] if from_tail else pairs[e, y, x]
-            best = max(best, score / rho[e] + cavity[x])
-        total = 0.0
-        for x in range(n_states):
-            score = pairs[e, x, y] if from_tail else pairs[e, y, x]
-            total += exp(score / rho[e] + cavity[x] - best)
-        message[y] = best + log(total)
+        beliefs_at(i, ptr, rho, nodes, logs, belief, odds)
+        for p in range(first, stop):
+            q = mate[p]
+            if wide[p]:
+                wide_message(p, half[p], belief, rho, pairs, group, logs, cavity, sent)
+                for y in range(n_states):
+                    logs[q, y] = (1.0 - damping) * sent[y] + damping * logs[q, y]
+                continue
+            narrow_message(p, half[p], odds, table, messages, cavity, sent)
+            for y in range(n_states):
+                message = sent[y]
+                message_log = fast_log(message)
+                if damping > 0.0:
+                    message_log = (1.0 - damping) * message_log + damping * logs[q, y]
+                    message = exp(message_log)
+                logs[q, y] = message_log
+                messages[q, y] = message
 
 
 @kernel
 def bound_and_beliefs(
-    ptr, edge, tail, head, rho, counting, into_tail, into_head, nodes, pairs, table, peak,
-    to_tail, to_head, beliefs,
+    ptr, node, mate, half, rho, into, slack, wide, nodes, pairs, group, table, logs, messages,
+    has_bound, beliefs,
 ):  # fmt: skip
     """Upper bound of log Z_rho at any messages; fills the normalised log beliefs of the nodes.
 
-    The scores equal  constant + sum_n counting_n log b_n + sum_e rho_e log b_e  on the local
-    polytope. rho_e splits into conditional entropies, the part `into_head` given the tail. What
-    remains is the difference of pairwise and node beliefs at the conditioning ends, which is
-    maximised node by node.
+    H_rho is the sum of slack_i H(i) over nodes and of into_p H(i | neighbour) over half-edges p. Of
+    a conditional entropy there remains, at the neighbour, the difference of the message that would
+    be sent and the one that is there, which is maximised node by node. Without a split of rho into
+    such parts, `into` being rho / 2, the difference is weighted by the beliefs: then the result is
+    no bound, but it is stationary where messages are.
     """
     n, n_states = nodes.shape
-    total = 0.0
-    belief = np.empty(n_states)
+    belief, odds, cavity = np.empty(n_states), np.empty(n_states), np.empty(n_states)
+    sent = np.empty(n_states)
+    residual = np.zeros((n, n_states))
     constants = np.empty(n)
+    total = 0.0
     for i in range(n):
-        add_messages(i, ptr, edge, tail, rho, nodes, to_tail, to_head, belief)
-        constants[i] = log_sum_exp(belief)
+        top = beliefs_at(i, ptr, rho, nodes, logs, belief, odds)
+        constants[i] = top + log(odds.sum())
         for x in range(n_states):
             beliefs[i, x] = belief[x] - constants[i]
-        total += counting[i] * constants[i]
-    residual = np.zeros((n, n_states))
-    slack = np.ones(n)
-    at_tail = np.empty(n_states)
-    at_head = np.empty(n_states)
-    message = np.empty(n_states)
-    for e in range(rho.shape[0]):
-        i = tail[e]
-        j = head[e]
-        slack[i] -= into_tail[e]
-        slack[j] -= into_head[e]
-        for x in range(n_states):
-            at_tail[x] = beliefs[i, x] + constants[i] - to_tail[e, x]
-            at_head[x] = beliefs[j, x] + constants[j] - to_head[e, x]
-        send(e, False, at_head, rho, pairs, table, peak, message)
-        for x in range(n_states):
-            belief[x] = at_tail[x] + message[x]
-        constant = log_sum_exp(belief)
-        total += rho[e] * constant
-        if into_head[e] > 0.0:
-            shift = constants[i] - constant
-            for x in range(n_states):
-                residual[i, x] += into_head[e] * (message[x] - to_tail[e, x] + shift)
-        if into_tail[e] > 0.0:
-            send(e, True, at_tail, rho, pairs, table, peak, message)
-            shift = constants[j] - constant
-            for x in range(n_states):
-                residual[j, x] += into_tail[e] * (message[x] - to_head[e, x] + shift)
+        for p in range(ptr[i], ptr[i + 1]):
+            if into[p] == 0.0:
+                continue
+            j = node[p]
+            q = mate[p]
+            if wide[p]:
+                norm = wide_message(p, half[p], belief, rho, pairs, group, logs, cavity, sent)
+            else:
+                norm = top + log(narrow_message(p, half[p], odds, table, messages, cavity, sent))
+                for y in range(n_states):
+                    sent[y] = fast_log(sent[y])
+            total += into[p] * norm
+            for y in range(n_states):
+                residual[j, y] += into[p] * (sent[y] - logs[q, y])
     for i in range(n):
-        if slack[i] > 1e-6:  # below, the division loses digits; a maximum is a valid bound too
+        total += slack[i] * constants[i]
+        if not has_bound:
+            for x in range(n_states):
+                total += residual[i, x] * exp(beliefs[i, x])
+        elif slack[i] > 1e-6:  # below, the division loses digits; a maximum is a valid bound too
             for x in range(n_states):
                 belief[x] = beliefs[i, x] + residual[i, x] / slack[i]
             total += slack[i] * log_sum_exp(belief)
         else:
-            worst = residual[i, 0]
-            for x in range(1, n_states):
-                worst = max(worst, residual[i, x])
-            total += worst
+            total += residual[i].max()
     return total
 
 
 @kernel
-def edge_tables(
-    tail, head, rho, pairs, table, to_tail, to_head, beliefs, marginals, tables
+def feasible_point(
+    tail, head, slot, rho, counting, wide, nodes, pairs, group, table, logs, messages, beliefs,
+    marginals, places, tables, sums,
 ):  # fmt: skip
-    """Edge tables with the node marginals `marginals`, by scaling the pairwise beliefs.
+    """Edge tables with the node marginals `marginals`; returns <scores, tau> + H_rho(tau).
 
-    A few rounds of Sinkhorn scaling, then a correction that makes the marginals exact.
+    The pairwise beliefs are scaled to the marginals by a few rounds, then a correction makes these
+    exact. tables[places[e]] receives the table of edge e, if there is room; sums[group] their sums.
     """
-    n_states = marginals.shape[1]
-    rows = np.empty(n_states)
-    columns = np.empty(n_states)
-    weight = np.empty(n_states)
-    for e in range(tail.shape[0]):
+    n, n_states = nodes.shape
+    n_edges = tail.shape[0]
+    rows, columns = np.empty(n_states), np.empty(n_states)
+    own = np.empty((n_states, n_states))
+    total = 0.0
+    for i in range(n):
+        for x in range(n_states):
+            one = marginals[i, x]
+            total += one * (nodes[i, x] - counting[i] * fast_log(one))
+    for e in range(n_edges):
         i = tail[e]
         j = head[e]
-        out = tables[e]
-        top = -np.inf
-        for x in range(n_states):
-            weight[x] = beliefs[i, x] - to_tail[e, x]
-            top = max(top, weight[x])
-        for x in range(n_states):
-            weight[x] = exp(weight[x] - top)
-        top = -np.inf
-        for y in range(n_states):
-            columns[y] = beliefs[j, y] - to_head[e, y]
-            top = max(top, columns[y])
-        for y in range(n_states):
-            columns[y] = exp(columns[y] - top)
-        for x in range(n_states):
-            for y in range(n_states):
-                out[x, y] = weight[x] * table[e, x, y] * columns[y]
-        if smallest_sum(out) < 1e-100:  # scaling would lose digits: it starts from logarithms
+        p = slot[e]
+        q = slot[n_edges + e]
+        scores = pairs[group[e]]
+        if wide[p]:
             for x in range(n_states):
                 for y in range(n_states):
-                    out[x, y] = (
-                        pairs[e, x, y] / rho[e]
-                        + (beliefs[i, x] - to_tail[e, x])
-                        + (beliefs[j, y] - to_head[e, y])
+                    own[x, y] = (
+                        scores[x, y] / rho[e]
+                        + (beliefs[i, x] - logs[p, x])
+                        + (beliefs[j, y] - logs[q, y])
                     )
-            scale_logarithms(out, marginals[i], marginals[j], weight)
+            scale_logarithms(own, marginals[i], marginals[j], rows)
+        else:
+            for y in range(n_states):
+                columns[y] = marginals[j, y] / messages[q, y]
+            for x in range(n_states):
+                weight = marginals[i, x] / messages[p, x]
+                for y in range(n_states):
+                    own[x, y] = weight * table[e, x, y] * columns[y]
+        for _ in range(4):
+            if scale(own, marginals, i, j, columns) <= 1e-13:
+                break
+        correct(own, marginals, i, j, rows, columns)
+        score = 0.0
+        entropy = 0.0
         for x in range(n_states):
             for y in range(n_states):
-                out[x, y] += 1e-250  # no row or column is zero
-        for _ in range(4):
-            if scale(out, marginals[i], marginals[j], rows, columns) <= 1e-13:
-                break
-        correct(out, marginals[i], marginals[j], rows, columns)
-
-
-@kernel
-def smallest_sum(out):
-    """The least sum of a row or a column."""
-    n_states = out.shape[0]
-    least = np.inf
-    for x in range(n_states):
-        row = 0.0
-        column = 0.0
-        for y in range(n_states):
-            row += out[x, y]
-            column += out[y, x]
-        least = min(least, min(row, column))
-    return least
+                one = own[x, y]
+                score += one * scores[x, y]
+                entropy -= one * fast_log(one)  # of 0 it is finite
+        total += score + rho[e] * entropy
+        if sums.shape[0] > 0:
+            add_to = sums[group[e]]
+            for x in range(n_states):
+                for y in range(n_states):
+                    add_to[x, y] += own[x, y]
+        else:
+            tables[places[e]] = own
+    return total
 
 
 @kernel
 def scale_logarithms(out, row_sums, column_sums, buffer):
-    """Two rounds of scaling a table that is given by its logarithms, then its exponential."""
+    """Two rounds of scaling a table that is given by its logarithms, then its exponential.
+
+    No entry is 0, so that no row or column is.
+    """
     n_states = row_sums.shape[0]
     for _ in range(2):
         for x in range(n_states):
@@ -247,47 +260,47 @@ def scale_logarithms(out, row_sums, column_sums, buffer):
                 out[x, y] += shift
     for x in range(n_states):
         for y in range(n_states):
-            out[x, y] = exp(out[x, y])
+            out[x, y] = exp(out[x, y]) + 1e-250
 
 
-@kernel
-def scale(out, row_sums, column_sums, rows, columns):
-    """One round of scaling rows, then columns; returns the largest error of a row before it."""
-    n_states = row_sums.shape[0]
+@inlined_kernel
+def scale(out, marginals, i, j, columns):
+    """One round of scaling rows, then columns; returns the largest error before it."""
+    n_states = out.shape[0]
     columns[:] = 0.0
     error = 0.0
     for x in range(n_states):
         total = 0.0
         for y in range(n_states):
             total += out[x, y]
-        error = max(error, abs(total - row_sums[x]))
-        factor = row_sums[x] / total
+        error = max(error, abs(total - marginals[i, x]))
+        factor = marginals[i, x] / total
         for y in range(n_states):
             out[x, y] *= factor
             columns[y] += out[x, y]
     for y in range(n_states):
-        factor = column_sums[y] / columns[y] if columns[y] > 0.0 else 1.0
-        error = max(error, abs(columns[y] - column_sums[y]))
+        factor = marginals[j, y] / columns[y] if columns[y] > 0.0 else 1.0
+        error = max(error, abs(columns[y] - marginals[j, y]))
         for x in range(n_states):
             out[x, y] *= factor
     return error
 
 
-@kernel
-def correct(out, row_sums, column_sums, rows, columns):
-    """Scale rows and columns down to their sums, then add the missing mass as a product."""
-    n_states = row_sums.shape[0]
+@inlined_kernel
+def correct(out, marginals, i, j, rows, columns):
+    """Scale rows and columns down to the marginals, then add the missing mass as a product."""
+    n_states = out.shape[0]
     columns[:] = 0.0
     for x in range(n_states):
         total = 0.0
         for y in range(n_states):
             total += out[x, y]
-        factor = row_sums[x] / total if total > row_sums[x] else 1.0
+        factor = marginals[i, x] / total if total > marginals[i, x] else 1.0
         for y in range(n_states):
             out[x, y] *= factor
             columns[y] += out[x, y]
     for y in range(n_states):
-        factor = column_sums[y] / columns[y] if columns[y] > column_sums[y] else 1.0
+        factor = marginals[j, y] / columns[y] if columns[y] > marginals[j, y] else 1.0
         for x in range(n_states):
             out[x, y] *= factor
     missing = 0.0
@@ -297,11 +310,11 @@ def correct(out, row_sums, column_sums, rows, columns):
         for y in range(n_states):
             total += out[x, y]
             columns[y] += out[x, y]
-        rows[x] = max(row_sums[x] - total, 0.0)
+        rows[x] = max(marginals[i, x] - total, 0.0)
         missing += rows[x]
     if missing > 0.0:
         for y in range(n_states):
-            columns[y] = max(column_sums[y] - columns[y], 0.0) / missing
+            columns[y] = max(marginals[j, y] - columns[y], 0.0) / missing
         for x in range(n_states):
             for y in range(n_states):
                 out[x, y] += rows[x] * columns[y]

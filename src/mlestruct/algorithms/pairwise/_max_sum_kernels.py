@@ -109,66 +109,81 @@ def decode_on_grid(links, starts, scores, across, along, messages, beliefs, labe
 
 
 @kernel
-def pass_on_graph(ptr, edge, tail, head, share, nodes, pairs, to_tail, to_head, labels):
-    """One pass in the order of the nodes, choosing `labels` on the way, and one back.
+def pass_on_graph(ptr, later, mate, half, share, nodes, pairs, messages):
+    """One pass in the order of the nodes of a graph, and one back; returns the bound.
 
-    Labels are chosen given those of earlier nodes and the messages of later ones. Returns the
-    bound.
+    Half-edges are those of `_graph_message_passing_kernels`, messages[p] goes into its node.
     """
     n, n_states = nodes.shape
-    belief = np.empty(n_states)
-    chosen = np.empty(n_states)
+    n_edges = pairs.shape[0]
+    belief, cavity, sent = np.empty(n_states), np.empty(n_states), np.empty(n_states)
     bound = 0.0
     for step in range(2 * n):
         backwards = step >= n
         i = 2 * n - 1 - step if backwards else step
+        first = ptr[i] if backwards else later[i]
+        stop = later[i] if backwards else ptr[i + 1]
+        if first == stop and not backwards:
+            continue
         for x in range(n_states):
             belief[x] = nodes[i, x]
-            chosen[x] = nodes[i, x]
-        for a in range(ptr[i], ptr[i + 1]):
-            e = edge[a]
-            at_tail = tail[e] == i
-            incoming = to_tail if at_tail else to_head
-            j = head[e] if at_tail else tail[e]
+        for p in range(ptr[i], ptr[i + 1]):
             for x in range(n_states):
-                belief[x] += incoming[e, x]
-                if j > i:
-                    chosen[x] += incoming[e, x]
-                else:
-                    chosen[x] += pairs[e, x, labels[j]] if at_tail else pairs[e, labels[j], x]
-        if not backwards:
-            best = 0
-            for x in range(1, n_states):
-                if chosen[x] > chosen[best]:
-                    best = x
-            labels[i] = best
-        begun = 1.0
-        for a in range(ptr[i], ptr[i + 1]):
-            e = edge[a]
-            at_tail = tail[e] == i
-            j = head[e] if at_tail else tail[e]
-            if (j < i) != backwards:
-                continue
-            incoming = to_tail if at_tail else to_head
-            outgoing = to_head if at_tail else to_tail
-            top = share[i] * belief[0] - incoming[e, 0]
+                belief[x] += messages[p, x]
+        most = belief[0]
+        for x in range(n_states):
+            most = max(most, belief[x])
+            belief[x] *= share[i]
+        if backwards:
+            bound += max(1.0 - share[i] * (stop - first), 0.0) * most
+        for p in range(first, stop):
+            top = belief[0] - messages[p, 0]
             for x in range(n_states):
-                chosen[x] = share[i] * belief[x] - incoming[e, x]
-                top = max(top, chosen[x])
-            for y in range(n_states):
-                best_score = -np.inf
+                cavity[x] = belief[x] - messages[p, x]
+                top = max(top, cavity[x])
+            if half[p] < n_edges:
+                for y in range(n_states):
+                    sent[y] = -np.inf
                 for x in range(n_states):
-                    score = pairs[e, x, y] if at_tail else pairs[e, y, x]
-                    best_score = max(best_score, score + chosen[x])
-                outgoing[e, y] = best_score - top
+                    for y in range(n_states):
+                        sent[y] = max(sent[y], pairs[half[p], x, y] + cavity[x])
+            else:
+                for y in range(n_states):
+                    best = -np.inf
+                    for x in range(n_states):
+                        best = max(best, pairs[half[p] - n_edges, y, x] + cavity[x])
+                    sent[y] = best
+            q = mate[p]
+            for y in range(n_states):
+                messages[q, y] = sent[y] - top
             bound += top if backwards else 0.0
-            begun -= share[i]
-        if backwards and begun > 0.0:
-            most = belief[0]
-            for x in range(1, n_states):
-                most = max(most, belief[x])
-            bound += begun * most
     return bound
+
+
+@kernel
+def decode_on_graph(ptr, later, node, half, nodes, pairs, messages, labels):
+    """Nodes in turn take the best state given those before and the messages from those behind."""
+    n, n_states = nodes.shape
+    n_edges = pairs.shape[0]
+    belief = np.empty(n_states)
+    for i in range(n):
+        for x in range(n_states):
+            belief[x] = nodes[i, x]
+        for p in range(ptr[i], later[i]):
+            chosen = labels[node[p]]
+            for x in range(n_states):
+                if half[p] < n_edges:
+                    belief[x] += pairs[half[p], x, chosen]
+                else:
+                    belief[x] += pairs[half[p] - n_edges, chosen, x]
+        for p in range(later[i], ptr[i + 1]):
+            for x in range(n_states):
+                belief[x] += messages[p, x]
+        best = 0
+        for x in range(1, n_states):
+            if belief[x] > belief[best]:
+                best = x
+        labels[i] = best
 
 
 @kernel

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 
 from . import _diagonal_message_passing_kernels as kernels
 from .schedule import first_sweeps, only_rounding_left, sweeps_needed
+from .tables import TableMarginals
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -21,25 +21,6 @@ Chain = tuple[
 # marginal of 1e-40 are in the range of floating-point numbers.
 WIDEST_NODES = 200.0
 WIDEST_EDGES = 40.0
-
-
-@dataclass(frozen=True, eq=False)
-class GridMarginals:
-    """Marginals with their certificate: log Z_rho lies in [value, upper_bound].
-
-    nodes : ndarray of shape (n_nodes, L)
-    edges : ndarray of shape (n_edges, L, L), or (0, L, L) where they were not asked for
-    sums : ndarray of shape (2, L, L), totals of the tables of horizontal and of vertical edges
-    warm : messages from the right and from below, shape (2, L, n_nodes), for the next call
-    """
-
-    nodes: Floats
-    edges: Floats
-    sums: Floats
-    value: float
-    upper_bound: float
-    warm: Floats
-    sweeps: int
 
 
 class DiagonalLayout:
@@ -119,7 +100,7 @@ class DiagonalOracle:
         tol: float,
         max_sweeps: int,
         shared: bool = False,
-    ) -> GridMarginals | None:
+    ) -> TableMarginals | None:
         """Marginals under node scores (n_nodes, L) and edge scores.
 
         tables : of shape (n_edges, L, L), horizontal edges first, or with `shared` (2, L, L): one
@@ -160,7 +141,7 @@ class DiagonalOracle:
         found = np.empty((n, n_states))
         found[layout.pixels] = marginals.T
         sums = room.sums.sum(axis=3)
-        return GridMarginals(found, edges, sums, upper - loss, upper, messages[2:].copy(), sweeps)
+        return TableMarginals(found, edges, sums, upper - loss, upper, messages[2:].copy(), sweeps)
 
     def _weights(self, tables: Floats, shared: bool) -> tuple[tuple[Floats, Floats] | None, float]:
         """exp(2 score - its peak) in the layout of the kernels, and the sum of the peaks.

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,122 +13,188 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 from ..edge_lists import half_edges
 from . import _graph_message_passing_kernels as kernels
 from .schedule import first_sweeps, only_rounding_left, sweeps_needed
+from .tables import TableMarginals
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False)
-class Answer:
-    """Marginals with their certificate: log Z_rho lies in [value, upper_bound].
-
-    nodes : ndarray of shape (n_nodes, L)
-    edges : ndarray of shape (n_edges, L, L)
-    warm : messages into tails and heads, of shape (n_edges, L) each, for the next call
-    """
-
-    nodes: Floats
-    edges: Floats
-    value: float
-    upper_bound: float
-    warm: tuple[Floats, Floats]
-    sweeps: int
+Messages = tuple[Floats, Floats]
+Point = TypeVar("Point")
 
 
 class NumberedGraph:
-    """One graph and one rho, numbered in the order of message passing.
+    """A graph, numbered in the order of message passing.
+
+    Half-edges are those of the first node, by the number of the neighbour, then of the second.
 
     Parameters
     ----------
     n_nodes : int
     tail, head : integer arrays of shape (n_edges,)
-    reweighting : object with rho, counting, into_tail, into_head, as `structures.rho.Reweighting`
     is_forest : bool
         If True, one sweep from the leaves of the trees and back is exact.
+
+    Attributes
+    ----------
+    given : Numbering
+    tail, head : the same, numbered
+    ptr : shape (n_nodes + 1,), first half-edge of every node
+    later : shape (n_nodes,), its first half-edge that leads to a node of a larger number
+    half, node, mate : shape (2 n_edges,), of every half-edge: the edge, plus n_edges at its head;
+        the neighbour; the half-edge there
+    slot : shape (2 n_edges,), half-edges at all tails, then at all heads
     """
 
-    def __init__(self, n_nodes: int, tail: Any, head: Any, reweighting: Any, is_forest: bool):
-        self.is_forest = is_forest
+    def __init__(self, n_nodes: int, tail: Any, head: Any, is_forest: bool):
         self.given = numbering(n_nodes, tail, head, is_forest)
         place, edges = self.given.node_place, self.given.edges
         self.tail, self.head = place[tail][edges], place[head][edges]
-        self.rho, self.counting = reweighting.rho[edges], reweighting.counting[self.given.nodes]
-        self.has_bound = reweighting.into_tail is not None
+        n_edges = edges.shape[0]
         self.ptr, self.half = half_edges(n_nodes, self.tail, self.head)
-        self.edge = self.half % max(self.tail.shape[0], 1)
+        self.slot = np.argsort(self.half)
+        self.mate = self.slot[(self.half + n_edges) % max(2 * n_edges, 1)]
+        self.node = np.concatenate([self.head, self.tail])[self.half]
+        here = np.repeat(np.arange(n_nodes), np.diff(self.ptr))
+        self.later = self.ptr[:-1] + np.bincount(here[self.node < here], minlength=n_nodes)
 
 
-class ReweightedOracle(NumberedGraph):
-    """Message passing with any number of states."""
+class ReweightedGraph(NumberedGraph):
+    """A graph with one rho; what message passing needs for any number of states.
+
+    Parameters
+    ----------
+    n_nodes, tail, head, is_forest : as above
+    reweighting : object with rho, counting, into_tail, into_head, as `structures.rho.Reweighting`
+    """
 
     def __init__(self, n_nodes: int, tail: Any, head: Any, reweighting: Any, is_forest: bool):
-        super().__init__(n_nodes, tail, head, reweighting, is_forest)
-        edges, nothing = self.given.edges, np.zeros(self.rho.shape[0])
-        self.into_tail = reweighting.into_tail[edges] if self.has_bound else nothing
-        self.into_head = reweighting.into_head[edges] if self.has_bound else nothing
+        super().__init__(n_nodes, tail, head, is_forest)
+        edges = self.given.edges
+        self.is_forest, self.has_bound = is_forest, reweighting.into_tail is not None
+        self.rho, self.counting = reweighting.rho[edges], reweighting.counting[self.given.nodes]
+        if self.has_bound:
+            into = np.concatenate([reweighting.into_tail[edges], reweighting.into_head[edges]])
+        else:
+            into = 0.5 * np.concatenate([self.rho, self.rho])
+        self.into, self.edge = into[self.half], self.half % max(edges.shape[0], 1)
+        self.rho_at_half = self.rho[self.edge]
+        self.slack = 1.0 - np.bincount(self.node[self.mate], self.into, n_nodes)
 
-    def __call__(
+    def first_logs(self, warm: Messages | None, n_columns: int) -> Floats:
+        """Logarithms of messages over half-edges: those of an earlier call, otherwise 0."""
+        n_edges = self.rho.shape[0]
+        logs = np.zeros((2 * n_edges, n_columns))
+        if warm is not None and warm[0].shape == (n_edges, n_columns):
+            logs[self.slot] = np.concatenate([side[self.given.edges] for side in warm])
+        return logs
+
+    def as_given(self, logs: Floats) -> Messages:
+        """Messages into tails and heads, of shape (n_edges, n_columns) each, for the next call."""
+        at_tail, at_head = np.split(logs[self.slot], 2)
+        return at_tail[self.given.edge_place], at_head[self.given.edge_place]
+
+    def converge(
         self,
-        nodes: Floats,
-        pairs: Floats,
-        value: Callable[[Floats, Floats], float],
-        warm: tuple[Floats, Floats] | None,
+        sweep: Callable[[float], None],
+        certify: Callable[[], tuple[float, float, Point]],
         tol: float,
         max_sweeps: int,
-    ) -> Answer:
-        """Marginals under node scores (n_nodes, L) and edge scores `pairs` (n_edges, L, L).
+    ) -> tuple[Point, float, float, int]:
+        """(best point, its value, upper bound, sweeps).
 
-        `value` evaluates <scores, tau> + H_rho(tau) at feasible marginals.
+        sweep : passes messages, with a given damping
+        certify : (upper bound of log Z_rho, value, point) at the current messages
         """
-        given = self.given
-        nodes, pairs = nodes[given.nodes], pairs[given.edges]
-        n_edges, n_states = pairs.shape[0], nodes.shape[1]
-        scaled = pairs / self.rho[:, None, None]
-        peak = scaled.max(axis=(1, 2), initial=-np.inf)
-        scaled -= peak[:, None, None]
-        table = np.exp(scaled, out=scaled)
-        if warm is None or warm[0].shape != (n_edges, n_states):
-            to_tail, to_head = np.zeros((n_edges, n_states)), np.zeros((n_edges, n_states))
-        else:
-            to_tail, to_head = warm[0][given.edges], warm[1][given.edges]
-        beliefs = np.empty_like(nodes)
-        best: tuple[Floats, Floats] | None = None
-        tables = np.empty_like(pairs)
         sweeps, damping, least, most = 0, 0.0, -np.inf, np.inf
         following = 1 if self.is_forest else first_sweeps(max_sweeps)
         gaps: list[float] = []
         while True:
             for _ in range(following):
-                kernels.pass_messages(
-                    self.ptr, self.edge, self.tail, self.head, self.rho, nodes, pairs, table, peak,
-                    to_tail, to_head, damping,
-                )  # fmt: skip
+                sweep(damping)
             sweeps += following
-            upper = kernels.bound_and_beliefs(
-                self.ptr, self.edge, self.tail, self.head, self.rho, self.counting,
-                self.into_tail, self.into_head, nodes, pairs, table, peak,
-                to_tail, to_head, beliefs,
-            )  # fmt: skip
-            marginals = np.exp(np.maximum(beliefs, -92.0))  # at least 1e-40
-            marginals /= marginals.sum(axis=1, keepdims=True)
-            kernels.edge_tables(
-                self.tail, self.head, self.rho, pairs, table, to_tail, to_head, beliefs,
-                marginals, tables,
-            )  # fmt: skip
-            point = marginals[given.node_place], tables[given.edge_place]
-            found = value(*point)
-            if found > least or best is None:
+            upper, found, point = certify()
+            if found > least or not gaps:
                 least, best = found, point
             # Without a split of rho there is no bound, only the distance from a fixed point.
             most = min(most, upper) if self.has_bound else least + abs(upper - found)
             gaps.append(most - least)
             if most - least <= tol or sweeps >= max_sweeps or only_rounding_left(gaps, upper):
-                break
+                return best, least, max(most, least), sweeps
             following = min(sweeps_needed(gaps, following, tol), max_sweeps - sweeps)
             if len(gaps) > 3 and gaps[-1] > 0.999 * gaps[-4]:  # messages oscillate
                 damping = 0.5
-        warm = to_tail[given.edge_place], to_head[given.edge_place]
-        return Answer(*best, least, max(most, least), warm, sweeps)
+
+
+class ReweightedOracle(ReweightedGraph):
+    """Message passing with any number of states."""
+
+    def __call__(
+        self,
+        nodes: Floats,
+        tables: Floats,
+        warm: Any,
+        tol: float,
+        max_sweeps: int,
+        group_sizes: Sequence[int] = (),
+    ) -> TableMarginals:
+        """Marginals under node scores (n_nodes, L) and edge scores.
+
+        tables : of shape (n_edges, L, L), or with `group_sizes` (n_groups, L, L): one table for the
+            edges of each group of consecutive edges; then only the sums of the edges' marginals are
+            computed
+        """
+        given, n_states = self.given, nodes.shape[1]
+        nodes = nodes[given.nodes]
+        shared = len(group_sizes) > 0
+        group = given.edges
+        if shared:
+            group = np.repeat(np.arange(len(group_sizes)), group_sizes)[given.edges]
+        flat = tables.reshape(-1, n_states**2)
+        peak, span = flat.max(axis=1), np.ptp(flat, axis=1)
+        weights = (tables - peak[:, None, None])[group] / self.rho[:, None, None]
+        np.exp(weights, out=weights)
+        is_wide = span[group] / self.rho > kernels.WIDE
+        wide, constant = is_wide[self.edge], float(peak[group[~is_wide]].sum())
+        logs, messages = self._first_messages(warm, wide, n_states)
+        model = (wide, nodes, tables, group, weights, logs, messages)
+        beliefs = np.empty_like(nodes)
+
+        def sweep(damping: float) -> None:
+            kernels.pass_messages(
+                self.ptr, self.later, self.mate, self.half, self.rho_at_half, *model, damping
+            )
+
+        def certify() -> tuple[float, float, tuple[Floats, Floats, Floats]]:
+            upper = kernels.bound_and_beliefs(
+                self.ptr, self.node, self.mate, self.half, self.rho_at_half, self.into, self.slack,
+                *model, self.has_bound, beliefs,
+            )  # fmt: skip
+            marginals = np.exp(np.maximum(beliefs, -92.0))  # at least 1e-40
+            marginals /= marginals.sum(axis=1, keepdims=True)
+            sums = np.zeros((len(group_sizes), n_states, n_states))
+            edges = np.empty((0 if shared else tables.shape[0], n_states, n_states))
+            value = kernels.feasible_point(
+                self.tail, self.head, self.slot, self.rho, self.counting, *model, beliefs,
+                marginals, given.edges, edges, sums,
+            )  # fmt: skip
+            return constant + upper, value, (marginals, edges, sums)
+
+        best, value, upper, sweeps = self.converge(sweep, certify, tol, max_sweeps)
+        marginals, edges, sums = best
+        found = marginals[given.node_place]
+        return TableMarginals(found, edges, sums, value, upper, self.as_given(logs), sweeps)
+
+    def _first_messages(
+        self, warm: Any, wide: NDArray[np.bool_], n_states: int
+    ) -> tuple[Floats, Floats]:
+        """Logarithms of messages, the largest being 0, and messages in the linear range."""
+        if not isinstance(warm, tuple):
+            return self.first_logs(None, n_states), np.ones((wide.shape[0], n_states))
+        logs = self.first_logs(warm, n_states)
+        logs -= logs.max(axis=1, keepdims=True)
+        linear = np.maximum(logs, -kernels.WIDE)
+        return np.where(wide[:, None], logs, linear), np.exp(linear)
 
 
 class Numbering(NamedTuple):

@@ -19,6 +19,7 @@ from ..edge_lists import checked_edges, half_edges
 from . import _max_sum_kernels as kernels
 from ._conditional_modes_kernels import conditional_modes
 from .diagonal_message_passing import DiagonalLayout
+from .graph_message_passing import NumberedGraph
 from .qpbo import QPBO
 from .viterbi import ForestDecoder
 
@@ -119,7 +120,7 @@ class MaxSum:
         for _ in range(MAX_MOVES):
             before = best.value
             for forest in self._forests:
-                labels = self._moved_on_forest(best.labels, forest, nodes, tables)
+                labels = forest.moved(best.labels, nodes, tables)
                 best = self._better(best, labels, nodes, tables)
             for state in range(nodes.shape[1]):
                 labels = self._expanded(best.labels, state, nodes, tables)
@@ -154,10 +155,10 @@ class MaxSum:
         return np.where(taken == 1.0, state, labels)
 
     @cached_property
-    def _forests(self) -> list[tuple[NDArray[np.bool_], Ints]]:
-        """Nodes of induced forests that together cover all nodes, and the edges inside each."""
+    def _forests(self) -> list[_Forest]:
+        """Induced forests that together cover all nodes."""
         rng = np.random.default_rng(0)
-        found: list[tuple[NDArray[np.bool_], Ints]] = []
+        found: list[_Forest] = []
         covered = np.zeros(self.n_nodes, dtype=np.bool_)
         while not covered.all() or len(found) < LEAST_FORESTS:
             shuffled = rng.permutation(self.n_nodes)
@@ -167,24 +168,8 @@ class MaxSum:
             edge = half % max(self.tail.size, 1)
             kernels.induced_forest(ptr, edge, self.tail, self.head, order, chosen)
             covered |= chosen
-            found.append((chosen, np.flatnonzero(chosen[self.tail] & chosen[self.head])))
+            found.append(_Forest(chosen, self.tail, self.head))
         return found
-
-    def _moved_on_forest(
-        self, labels: Ints, forest: tuple[NDArray[np.bool_], Ints], nodes: Floats, tables: Floats
-    ) -> Ints:
-        """The best labelling that differs from `labels` at nodes of the forest only."""
-        chosen, inside = forest
-        scores = nodes.copy()
-        for own, other, turned in (
-            (self.tail, self.head, tables),
-            (self.head, self.tail, tables.transpose(0, 2, 1)),
-        ):
-            edges = np.flatnonzero(chosen[own] & ~chosen[other])
-            np.add.at(scores, own[edges], turned[edges, :, labels[other[edges]]])
-        decoder = ForestDecoder(self.n_nodes, self.tail[inside], self.head[inside], nodes.shape[1])
-        moved, _ = decoder.solve(np.concatenate([scores.ravel(), tables[inside].ravel()]))
-        return np.where(chosen, moved, labels)
 
     # ------------------------------------------------------------------ message passing
     def _on_grid(self, nodes: Floats, tables: Floats) -> Iterator[tuple[Ints, float]]:
@@ -208,17 +193,53 @@ class MaxSum:
 
     def _on_graph(self, nodes: Floats, tables: Floats) -> Iterator[tuple[Ints, float]]:
         """The same on any graph."""
-        (ptr, half), n_states = self._half, nodes.shape[1]
-        n, m = self.n_nodes, self.tail.size
-        low, high = np.minimum(self.tail, self.head), np.maximum(self.tail, self.head)
-        chains = np.maximum(np.bincount(low, minlength=n), np.bincount(high, minlength=n))
-        share = 1.0 / np.maximum(chains, 1)
-        to_tail, to_head = np.zeros((m, n_states)), np.zeros((m, n_states))
-        labels = np.zeros(n, dtype=np.int64)
+        graph, share = self._numbered
+        (n, n_states), given = nodes.shape, graph.given
+        nodes, tables = nodes[given.nodes], tables[given.edges]
+        messages, labels = np.zeros((2 * len(tables), n_states)), np.zeros(n, dtype=np.int64)
         for _ in range(MAX_ROUNDS):
             for _ in range(SWEEPS):
                 bound = kernels.pass_on_graph(
-                    ptr, half % max(m, 1), self.tail, self.head, share, nodes, tables,
-                    to_tail, to_head, labels,
-                )  # fmt: skip
-            yield labels.copy(), bound
+                    graph.ptr, graph.later, graph.mate, graph.half, share, nodes, tables, messages
+                )
+            kernels.decode_on_graph(
+                graph.ptr, graph.later, graph.node, graph.half, nodes, tables, messages, labels
+            )
+            yield labels[given.node_place], bound
+
+    @cached_property
+    def _numbered(self) -> tuple[NumberedGraph, Floats]:
+        """The order of message passing, and the share of each chain in a node."""
+        graph = NumberedGraph(self.n_nodes, self.tail, self.head, False)
+        earlier = graph.later - graph.ptr[:-1]
+        chains = np.maximum(earlier, np.diff(graph.ptr) - earlier)
+        return graph, 1.0 / np.maximum(chains, 1)
+
+
+class _Forest:
+    """Some nodes of a graph, between which the edges form no cycle."""
+
+    def __init__(self, chosen: NDArray[np.bool_], tail: Ints, head: Ints):
+        self.chosen = chosen
+        self._inside = np.flatnonzero(chosen[tail] & chosen[head])
+        out, back = (
+            np.flatnonzero(chosen[own] & ~chosen[other])
+            for own, other in ((tail, head), (head, tail))
+        )
+        self._out, self._back = (out, tail[out], head[out]), (back, head[back], tail[back])
+        self._ends = tail[self._inside], head[self._inside]
+        self._decoder: ForestDecoder | None = None
+
+    def moved(self, labels: Ints, nodes: Floats, tables: Floats) -> Ints:
+        """The best labelling that differs from `labels` at these nodes only."""
+        n, n_states = nodes.shape
+        decoder = self._decoder
+        if decoder is None or decoder.n_states != n_states:
+            decoder = self._decoder = ForestDecoder(n, *self._ends, n_states)
+        scores = nodes.copy()
+        edges, own, other = self._out
+        np.add.at(scores, own, tables[edges, :, labels[other]])
+        edges, own, other = self._back
+        np.add.at(scores, own, tables[edges, labels[other]])
+        found, _ = decoder.solve(np.concatenate([scores.ravel(), tables[self._inside].ravel()]))
+        return np.where(self.chosen, found, labels)

@@ -150,20 +150,11 @@ class Pairwise(PairwiseSpace):
     ) -> Marginals:
         """Maximise <scores, tau> + H_rho(tau) up to a gap of `tol`."""
         nodes, edges = self.score_tables(scores)
+        found = None
         if self._diagonals is not None:
-            on_grid = self._diagonals(nodes, edges, warm, tol, max_sweeps)
-            if on_grid is not None:
-                tau = self.from_tables(on_grid.nodes, on_grid.edges)
-                return Marginals(
-                    tau, on_grid.value, on_grid.upper_bound, on_grid.warm, on_grid.sweeps
-                )
-
-        def value(node_tables: Floats, edge_tables: Floats) -> float:
-            tau = self.from_tables(node_tables, edge_tables)
-            return float(scores @ tau) + self.entropy(tau)
-
-        known = warm if isinstance(warm, tuple) else None
-        found = self._oracle(nodes, edges, value, known, tol, max_sweeps)
+            found = self._diagonals(nodes, edges, warm, tol, max_sweeps)
+        if found is None:
+            found = self._oracle(nodes, edges, warm, tol, max_sweeps)
         tau = self.from_tables(found.nodes, found.edges)
         return Marginals(tau, found.value, found.upper_bound, found.warm, found.sweeps)
 
@@ -178,20 +169,24 @@ class Pairwise(PairwiseSpace):
         self, features: Any, theta: Floats, offset: Floats | None, warm: Any, tol: float
     ) -> tuple[Marginals, Floats]:
         """The same without a table for each edge where edges have no features of their own."""
-        oracle = self._diagonals if offset is None else None
-        shared = None if oracle is None else features.shared_tables(theta)
-        if oracle is not None and shared is not None:
-            nodes, tables, sizes = shared
-            if len(sizes) > 1 and sizes != oracle.sizes:
+        shared = features.shared_tables(theta) if offset is None else None
+        if shared is None:
+            return super().expectation(features, theta, offset, warm, tol)
+        nodes, tables, sizes = shared
+        found = None
+        if self._diagonals is not None:
+            if sizes not in (self._diagonals.sizes, (self.graph.n_edges,)):
                 return super().expectation(features, theta, offset, warm, tol)
-            both = np.repeat(tables, 2, axis=0) if len(sizes) == 1 else tables
-            found = oracle(nodes, both, warm, tol, LEARNING_SWEEPS, shared=True)
-            if found is not None:
-                sums = found.sums.sum(axis=0, keepdims=True) if len(sizes) == 1 else found.sums
-                moments = features.shared_moments(found.nodes, sums)
-                bounds = found.value, found.upper_bound
-                return Marginals(NOTHING, *bounds, found.warm, found.sweeps), moments
-        return super().expectation(features, theta, offset, warm, tol)
+            both = np.repeat(tables, 3 - len(sizes), axis=0)
+            found = self._diagonals(nodes, both, warm, tol, LEARNING_SWEEPS, shared=True)
+        if found is None:
+            found = self._oracle(nodes, tables, warm, tol, LEARNING_SWEEPS, sizes)
+        sums = found.sums
+        if len(sums) > len(sizes):  # one table for both directions of a grid
+            sums = sums.sum(axis=0, keepdims=True)
+        moments = features.shared_moments(found.nodes, sums)
+        bounds = found.value, found.upper_bound
+        return Marginals(NOTHING, *bounds, found.warm, found.sweeps), moments
 
     def score_tables(self, scores: Floats) -> tuple[Floats, Floats]:
         """Scores of nodes, (n_nodes, n_states), and of edges, (n_edges, n_states, n_states)."""
