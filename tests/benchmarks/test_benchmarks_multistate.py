@@ -12,6 +12,6 @@ def test_quick_run_prints_both_tables(capsys):
     for words in ("first fit and prediction", "grid", "graph", "attractive", "random", "per entry"):
         assert words in printed
     values = [line.split()[1:] for line in printed.splitlines() if line.startswith("random")]
-    value, bound, relaxed, best = (float(word) for word in values[0])
+    value, bound, relaxed, best = (float(word) for word in values[-1])
     assert value <= best + 1e-4
     assert best <= min(bound, relaxed) + 1e-4
