@@ -35,8 +35,9 @@ size, repeat, states = int(sys.argv[1]), int(sys.argv[2]), json.loads(sys.argv[3
 
 def image(n_states, size, seed=0):
     rng = np.random.default_rng(seed)
-    patches = rng.integers(n_states, size=(size // 12 + 1, size // 12 + 1))
-    y = np.kron(patches, np.ones((12, 12), int))[:size, :size]
+    patch = min(12, size // 4)
+    patches = rng.integers(n_states, size=(size // patch + 1, size // patch + 1))
+    y = np.kron(patches, np.ones((patch, patch), int))[:size, :size]
     x = np.eye(n_states)[y] + rng.normal(size=(size, size, n_states))
     return np.concatenate([x, np.ones((size, size, 1))], -1), y
 

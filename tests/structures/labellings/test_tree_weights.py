@@ -62,7 +62,8 @@ def test_every_bound_on_the_way_holds_and_falls(sample, kind, scale):
     bounds = [found.start_bound, *(state.upper_bound for state in seen)]
     assert len(seen) == found.iterations
     assert np.all(np.diff(bounds) < 0.0)
-    assert min(bounds) == found.upper_bound >= exact - rounding(lifted)
+    # A step that fails may leave better marginals of the same rho, and their bound.
+    assert min(bounds) >= found.upper_bound >= exact - rounding(lifted)
     assert np.isfinite(found.gap)
     assert found.gap >= 0.0
     np.testing.assert_array_equal(found.structure.reweighting.rho, found.rho)
