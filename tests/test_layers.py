@@ -30,7 +30,8 @@ BELOW = {
 }
 BELOW["linkage"] = {"features", "models"}
 BELOW["tagging"] = {"models"}
-BELOW["commands"] = {"linkage", "models", "tagging"}
+BELOW["report"] = {"linkage", "tagging"}
+BELOW["commands"] = {"linkage", "models", "report", "tagging"}
 BELOW["demo"] = BELOW["paper"] | {"paper"}
 BELOW["warmup"] = MIDDLE | {"inference", "models", "baselines"}
 BELOW["cli"] = BELOW["demo"] | {"commands", "demo", "warmup"}

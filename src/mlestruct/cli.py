@@ -1,4 +1,4 @@
-"""The command line: `mlestruct demo`, `link`, `tag`, `predict`, `reproduce`, `warmup`."""
+"""The command line, `mlestruct COMMAND`; what a command does is imported when it runs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    from .commands.arguments import add_link, add_predict, add_tag
+    from .commands.arguments import add_link, add_predict, add_report, add_tag
     from .paper.command import add_arguments
 
     parser = argparse.ArgumentParser(
@@ -82,6 +82,13 @@ def make_parser() -> argparse.ArgumentParser:
     )
     add_predict(predict)
     predict.set_defaults(run=_predict)
+    report = commands.add_parser(
+        "report",
+        help="one page about a model of link or tag: answers, doubts, weights, certificate",
+        description="Writes a self-contained HTML page that needs no network.",
+    )
+    add_report(report)
+    report.set_defaults(run=_report)
     reproduce = commands.add_parser(
         "reproduce",
         help="the figures and tables of the paper, published numbers beside ours",
@@ -124,6 +131,12 @@ def _tag(options: argparse.Namespace) -> int:
 
 def _predict(options: argparse.Namespace) -> int:
     from .commands.predict import run
+
+    return run(options)
+
+
+def _report(options: argparse.Namespace) -> int:
+    from .commands.report import run
 
     return run(options)
 

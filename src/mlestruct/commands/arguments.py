@@ -97,6 +97,24 @@ def add_predict(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quiet", action="store_true", help="nothing on stderr but errors")
 
 
+REPORT_EXAMPLE = """\
+example:
+  mlestruct report people.mls left.csv right.csv -o report.html
+  mlestruct report tagger.mls new.tsv -o report.html
+"""
+
+
+def add_report(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `mlestruct report`."""
+    parser.epilog, parser.formatter_class = REPORT_EXAMPLE, argparse.RawDescriptionHelpFormatter
+    parser.add_argument("model", help="what `mlestruct tag` or `mlestruct link` has written")
+    parser.add_argument("files", nargs="+", help="data like those that the model learned from")
+    parser.add_argument("-o", "--out", metavar="FILE", default="report.html", help="the page")
+    parser.add_argument("--accept", type=float, default=0.9, help="as in `mlestruct link`")
+    parser.add_argument("--id", metavar="COLUMN", help="column of ids, in tables")
+    parser.add_argument("--quiet", action="store_true", help="nothing on stderr but errors")
+
+
 def _add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, help="of cross-validation")
     parser.add_argument("--strict", action="store_true", help="status 3 if a fit is not certified")

@@ -43,7 +43,9 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(summary))
     if not options.quiet:
-        print(describe(summary, options), file=sys.stderr)
+        print(describe(summary, options.accept), file=sys.stderr)
+        written = [path for path in (options.out, options.review) if path not in (None, "-")]
+        print(f"Written: {', '.join(written)}" if written else "", file=sys.stderr)
     return exit_status(linker, options)
 
 
@@ -155,26 +157,29 @@ def summarise(linker: RecordLinker, links: Any, answer: Any) -> dict[str, Any]:
     }
 
 
-def describe(summary: dict[str, Any], options: argparse.Namespace) -> str:
+def _percent(share: float) -> str:
+    """Never rounded up to all."""
+    return "over 99.9 %" if 0.999 < share < 1.0 else f"{100 * share:.1f} %"
+
+
+def describe(summary: dict[str, Any], accept: float) -> str:
     """The summary in plain words, the result first."""
     lines = [
         f"{summary['links']} links, {summary['no_partner']} records without a partner, "
-        f"{summary['review']} left to you (probability below {options.accept:g})."
+        f"{summary['review']} left to you (probability below {accept:g})."
     ]
     if summary["links"]:
         lines.append(
-            f"Of the links {100 * summary['expected_precision']:.1f} % should be right; they are "
-            f"{100 * summary['expected_recall']:.1f} % of all that the model expects."
+            f"Of the links {_percent(summary['expected_precision'])} should be right; they are "
+            f"{_percent(summary['expected_recall'])} of all that the model expects."
         )
     lines.append(
         f"{summary['candidate_pairs']} pairs of {summary['left_records']} x "
         f"{summary['right_records']} records were compared; "
-        f"{100 * summary['blocking_recall']:.1f} % of the known links are among them."
+        f"{_percent(summary['blocking_recall'])} of the known links are among them."
     )
     lines.append(f"What counts most: {', '.join(summary['strongest'])}.")
     proof = "certified" if summary["certified"] else "NOT certified"
     gap, alpha = summary["duality_gap"], summary["alpha"]
     lines.append(f"The fit is {proof} (duality gap {gap:.2g}, alpha {alpha:g}).")
-    if options.out != "-":
-        lines.append(f"Written: {options.out}" + (f", {options.review}" if options.review else ""))
     return "\n".join(lines)

@@ -101,17 +101,23 @@ def describe(summary: dict[str, Any], options: argparse.Namespace) -> str:
     return "\n".join(lines)
 
 
+def read_unlabelled(tagger: SequenceTagger, path: str) -> list[Any]:
+    """Sentences as the model takes them; a last column of labels is left out."""
+    sentences = read_file(path)
+    width = len(sentences[0][0])
+    if width == tagger.n_columns_ + 1:
+        return [[token[:-1] for token in sentence] for sentence in sentences]
+    if width != tagger.n_columns_:
+        raise FileProblem(f"{path}: {width} columns, but the model has {tagger.n_columns_}")
+    return sentences
+
+
 def tag_file(tagger: SequenceTagger, path: str, top: int) -> str:
     """The lines of a file with the most probable label of each word and its probability.
 
     With `top` above 1 the most probable labels follow, each with its probability.
     """
-    sentences = read_file(path)
-    width = len(sentences[0][0])
-    if width == tagger.n_columns_ + 1:  # as the training file: the last column is ignored
-        sentences = [[token[:-1] for token in sentence] for sentence in sentences]
-    elif width != tagger.n_columns_:
-        raise FileProblem(f"{path}: {width} columns, but the model has {tagger.n_columns_}")
+    sentences = read_unlabelled(tagger, path)
     lines = []
     for sentence, best, table in zip(
         sentences, tagger.predict(sentences), tagger.predict_marginals(sentences), strict=True
