@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .graphs.pairwise import Grid, PairwiseGraph, grid
     from .graphs.simple import SimpleGraph
     from .labellings.binary import BinaryPairwise
+    from .labellings.factor_graph import FactorGraph
     from .labellings.pairwise import Pairwise
     from .matchings.bipartite import BipartiteMatching
     from .matchings.local import LocalMatching
@@ -40,6 +41,7 @@ __getattr__, __dir__, __all__ = attach(
         "Decoding": ".contract",
         "MatchingPolytope": ".matchings.matching_polytope",
         "ExactInference": ".exact_inference",
+        "FactorGraph": ".labellings.factor_graph",
         "Grid": ".graphs.pairwise",
         "LocalMatching": ".matchings.local",
         "Marginals": ".contract",

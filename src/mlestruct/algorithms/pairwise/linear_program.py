@@ -21,40 +21,19 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-class LocalPolytope:
-    """Linear program over the local polytope of a graph whose scores change from call to call.
+class PolytopeProgram:
+    """Linear programs over one polytope whose scores change from call to call.
 
     HiGHS keeps the last basis, so a call is fast where scores have moved little. Safe to call from
-    several threads, one at a time.
-
-    Parameters
-    ----------
-    tail, head : integer arrays of shape (n_edges,), every undirected edge once
-    n_states : number of states of every node
-
-    Examples
-    --------
-    >>> program = LocalPolytope(2, [0], [1], n_states=2)
-    >>> tau, value = program.solve([0.0, 1.0, 0.0, 0.0, 3.0, 0.0, 0.0, 1.0])
-    >>> tau.tolist(), value
-    ([1.0, 0.0, 1.0, 0.0, 1.0, 0.0, 0.0, 0.0], 3.0)
+    several threads, one at a time. Subclasses make `_highs`, the program without costs.
     """
 
-    def __init__(self, n_nodes: int, tail: ArrayLike, head: ArrayLike, n_states: int) -> None:
-        if n_states < 1:
-            raise ValueError(f"n_states must be at least 1, got {n_states}")
-        self.n_nodes, self.n_states = int(n_nodes), int(n_states)
-        self.tail, self.head = checked_edges(n_nodes, tail, head)
-        self.n_edges = self.tail.size
-        self.size = self.n_nodes * self.n_states + self.n_edges * self.n_states**2
-        self._columns = np.arange(self.size, dtype=np.int32)
-        self._lock = Lock()
+    _highs: Any
 
-    @cached_property
-    def _highs(self) -> highspy.Highs:
-        """Built when first needed."""
-        constraints = _constraints(self.n_nodes, self.tail, self.head, self.n_states)
-        return _program(constraints, self.n_nodes)
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._columns = np.arange(size, dtype=np.int32)
+        self._lock = Lock()
 
     def solve(
         self, scores: ArrayLike, fresh: bool = False, max_time: float = np.inf
@@ -87,6 +66,37 @@ class LocalPolytope:
             tau[np.abs(tau - integer) <= 1e-11] = integer
         return tau, float((given * tau).sum())
 
+
+class LocalPolytope(PolytopeProgram):
+    """Linear programs over the local polytope of a graph.
+
+    Parameters
+    ----------
+    tail, head : integer arrays of shape (n_edges,), every undirected edge once
+    n_states : number of states of every node
+
+    Examples
+    --------
+    >>> program = LocalPolytope(2, [0], [1], n_states=2)
+    >>> tau, value = program.solve([0.0, 1.0, 0.0, 0.0, 3.0, 0.0, 0.0, 1.0])
+    >>> tau.tolist(), value
+    ([1.0, 0.0, 1.0, 0.0, 1.0, 0.0, 0.0, 0.0], 3.0)
+    """
+
+    def __init__(self, n_nodes: int, tail: ArrayLike, head: ArrayLike, n_states: int) -> None:
+        if n_states < 1:
+            raise ValueError(f"n_states must be at least 1, got {n_states}")
+        self.n_nodes, self.n_states = int(n_nodes), int(n_states)
+        self.tail, self.head = checked_edges(n_nodes, tail, head)
+        self.n_edges = self.tail.size
+        super().__init__(self.n_nodes * self.n_states + self.n_edges * self.n_states**2)
+
+    @cached_property
+    def _highs(self) -> highspy.Highs:
+        """Built when first needed."""
+        constraints = _constraints(self.n_nodes, self.tail, self.head, self.n_states)
+        return equality_program(constraints, self.n_nodes)
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and other processes build their own program."""
         return type(self), (self.n_nodes, self.tail, self.head, self.n_states)
@@ -115,11 +125,11 @@ def _constraints(n: int, tail: Ints, head: Ints, L: int) -> csr_array:
     return csr_array((values, (rows, cols)), shape=(n + m * (2 * L - 1), n * L + m * L * L))
 
 
-def _program(constraints: csr_array, n_nodes: int) -> highspy.Highs:
-    """The linear program without costs."""
+def equality_program(constraints: csr_array, n_sums: int) -> highspy.Highs:
+    """Points of at least 0 whose first `n_sums` rows of constraints are 1, the others 0."""
     n_rows, n_columns = constraints.shape
     right = np.zeros(n_rows)
-    right[:n_nodes] = 1.0
+    right[:n_sums] = 1.0
     lp = highspy.HighsLp()
     lp.num_row_, lp.num_col_ = n_rows, n_columns
     lp.col_cost_ = lp.col_lower_ = np.zeros(n_columns)

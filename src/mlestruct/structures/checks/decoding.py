@@ -172,10 +172,13 @@ def _determinism(probe: Prober) -> None:
     for what, scores, answer, _ in [*probe.asked[::every], *ties]:
         again = probe.ask(what, scores, keep=False)
         if again is not None and not np.array_equal(again, answer):
+            k = int(np.argmax(again != answer))
+            worse = abs(float((again - answer) @ scores)) > ROUNDING * float(np.abs(scores).sum())
             probe.report.add(
                 "deterministic",
                 f"decode({what}) returns different outputs for the same scores, e.g. at coordinate "
-                f"{int(np.argmax(again != answer))}",
+                f"{k}" + ("" if worse else "; they are equally good, but results will not repeat"),
+                is_error=worse,
             )
 
 

@@ -1,0 +1,228 @@
+"""Factor graphs: factors over any number of variables, each with its own number of states.
+
+Coordinates of tau: the states of all variables, then the joint states of every factor. The
+entropy has general counting numbers,
+
+    H = sum_f c_f H(tau_f) + sum_i d_i H(tau_i),
+
+the polytope is the local one: factors agree on the marginals of their variables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ...algorithms.factor_polytope import FactorPolytope, is_concave
+from ...algorithms.gumbel import GumbelNoise
+from ..contract import Bounds, Decoding, Structure, Vertex
+from ..decoder import bounds_by_decoding
+from ..entropy import SeparableEntropy, factor_entropy
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class FactorGraph(Structure):
+    """Output space of labellings scored by factors over any number of variables.
+
+    Decoded by a linear program over the local polytope (HiGHS), predictions by an integer program;
+    `exact` sums over all labellings of small graphs.
+
+    Parameters
+    ----------
+    n_states : number of states, of every variable
+    factors : sequence of tuples of different variables
+    counting : c_f, a number or one for each factor
+        1 is the Bethe entropy. By default 1 over the largest number of factors that share a
+        variable of the factor: with d_i >= 0 this is concave, and by Shearer's lemma log Z_rho is
+        an upper bound of log Z.
+    variables : d_i, for each variable; by default 1 minus the sum of c_f of its factors
+
+    Attributes
+    ----------
+    has_bound : whether the entropy is concave (Heskes' condition), so that certificates hold
+
+    Examples
+    --------
+    Three bits of even parity, with a preference for ones:
+
+    >>> import numpy as np
+    >>> from mlestruct.inference import marginals
+    >>> from mlestruct.structures import FactorGraph
+    >>> bits = FactorGraph([2, 2, 2], [(0, 1, 2)])
+    >>> even = np.add.outer(np.add.outer([0, 1], [0, 1]), [0, 1]) % 2 == 0
+    >>> found = marginals(bits, bits.from_tables([[0.0, 1.0]] * 3, [np.where(even, 0.0, -50.0)]))
+    >>> bool(np.allclose(found.tau[:6:2], 1 - found.tau[1:6:2])), found.converged
+    (True, True)
+    """
+
+    def __init__(
+        self,
+        n_states: Sequence[int],
+        factors: Sequence[Sequence[int]],
+        counting: ArrayLike | None = None,
+        variables: ArrayLike | None = None,
+    ):
+        sizes = [int(size) for size in n_states]
+        if not sizes or min(sizes) < 2:
+            raise ValueError(f"n_states: expected at least 2 for every variable, got {n_states!r}")
+        groups = [tuple(int(i) for i in factor) for factor in factors]
+        for f, group in enumerate(groups):
+            if (
+                not group
+                or len(set(group)) != len(group)
+                or not set(group) <= set(range(len(sizes)))
+            ):
+                raise ValueError(
+                    f"factors[{f}]: expected different variables of 0 .. {len(sizes) - 1}, "
+                    f"got {group}"
+                )
+        self.polytope = FactorPolytope(sizes, groups)
+        self.n_coordinates = self.polytope.size
+        degree = np.bincount([i for group in groups for i in group], minlength=len(sizes))
+        self._cover = np.array([1.0 / max(degree[i] for i in group) for group in groups])
+        weights = self._cover if counting is None else counting
+        self.counting = np.broadcast_to(np.asarray(weights, dtype=np.float64), (len(groups),))
+        rest = self._rest(self.counting) if variables is None else variables
+        self.variables = np.broadcast_to(np.asarray(rest, dtype=np.float64), (len(sizes),))
+        self.fingerprint = (
+            f"factors {sizes} {groups} {self.counting.tolist()} {self.variables.tolist()}"
+        )
+
+    def _rest(self, counting: Floats) -> Floats:
+        """What is missing at each variable for it to be counted once."""
+        out = np.ones(self.n_nodes)
+        for group, weight in zip(self.polytope.factors, counting.tolist(), strict=True):
+            out[list(group)] -= weight
+        return np.where(np.abs(out) < 1e-12, 0.0, out)
+
+    @property
+    def n_nodes(self) -> int:
+        return len(self.polytope.n_states)
+
+    @cached_property
+    def has_bound(self) -> bool:
+        """Whether the entropy is concave on the local polytope."""
+        return is_concave(self.polytope.factors, self.counting, self.variables)
+
+    # ------------------------------------------------------------------ tables
+    def from_tables(self, variables: Sequence[ArrayLike], factors: Sequence[ArrayLike]) -> Floats:
+        """Scores of all coordinates from tables of variables and factors."""
+        out = np.zeros(self.n_coordinates)
+        places = [*self.polytope.states, *self.polytope.tables]
+        given = [*variables, *factors]
+        if len(given) != len(places):
+            raise ValueError(
+                f"expected {len(places)} tables of variables and factors, got {len(given)}"
+            )
+        for place, table in zip(places, given, strict=True):
+            out[place] = np.asarray(table, dtype=np.float64).reshape(place.shape)
+        return out
+
+    def variable_marginals(self, tau: Floats) -> list[Floats]:
+        """P(state) of every variable."""
+        return [tau[group] for group in self.polytope.states]
+
+    # ------------------------------------------------------------------ entropy
+    def _separable(self, counting: Floats, variables: Floats) -> SeparableEntropy:
+        groups = [*self.polytope.states, *(table.ravel() for table in self.polytope.tables)]
+        weights = np.concatenate([variables, counting])
+        return factor_entropy(self.n_coordinates, groups, weights)
+
+    @cached_property
+    def stepping_entropy(self) -> SeparableEntropy:
+        return self._separable(self.counting, self.variables)
+
+    def entropy(self, tau: Floats) -> float:
+        """H(tau)."""
+        return self.stepping_entropy(tau)
+
+    def entropy_gradient(self, tau: Floats) -> Floats:
+        """Gradient of H."""
+        return self.stepping_entropy.gradient(tau)
+
+    def interior(self) -> Floats:
+        """All labellings equally probable."""
+        out = np.empty(self.n_coordinates)
+        for place in [*self.polytope.states, *self.polytope.tables]:
+            out[place] = 1.0 / place.size
+        return out
+
+    # ------------------------------------------------------------------ outputs
+    def encode(self, label: Any) -> Vertex:
+        """The vertex of the states of all variables."""
+        states = np.asarray(label)
+        sizes = np.array(self.polytope.n_states)
+        if states.shape != sizes.shape or states.dtype.kind not in "iub":
+            raise ValueError(
+                f"label: expected {sizes.size} whole numbers, the states of all variables, "
+                f"got shape {states.shape} of {states.dtype}"
+            )
+        if (states < 0).any() or (states >= sizes).any():
+            i = int(np.argmax((states < 0) | (states >= sizes)))
+            raise ValueError(f"label: variable {i} has states 0 to {sizes[i] - 1}, got {states[i]}")
+        at = [group[s] for group, s in zip(self.polytope.states, states.tolist(), strict=True)]
+        at += [
+            table[tuple(states[list(group)].tolist())]
+            for group, table in zip(self.polytope.factors, self.polytope.tables, strict=True)
+        ]
+        return Vertex(np.array(at, dtype=np.int64), np.ones(len(at)))
+
+    def label(self, vertex: Vertex) -> Ints:
+        """The state of every variable."""
+        tau = vertex.dense(self.n_coordinates)
+        return np.array([int(np.argmax(tau[group])) for group in self.polytope.states])
+
+    def hamming_loss(self, vertex: Vertex) -> tuple[float, Floats]:
+        """The share of variables in another state, as constant + <scores, tau>."""
+        scores = np.zeros(self.n_coordinates)
+        seen = np.concatenate(self.polytope.states)
+        scores[seen] = -vertex.dense(self.n_coordinates)[seen] / self.n_nodes
+        return 1.0, scores
+
+    # ------------------------------------------------------------------ inference
+    def decode(self, scores: Floats, warm: Floats | None = None, prices: bool = False) -> Decoding:
+        """A vertex of the local polytope, which may have fractions."""
+        tau, score = self.polytope.solve(scores)
+        at = np.flatnonzero(tau > 0.0)
+        return Decoding(Vertex(at, tau[at]), score)
+
+    def best_label(self, scores: Floats) -> Ints:
+        """The best labelling itself, by an integer program where the linear one has fractions."""
+        return self.polytope.best_states(scores)
+
+    def exact(self, scores: Floats) -> CountedLabellings:
+        """Sums over all labellings; TooLargeToCount where there are too many."""
+        return CountedLabellings(self.polytope, self.polytope.joint_scores(scores))
+
+    def gumbel_noise(self) -> GumbelNoise:
+        """Every variable chooses its state."""
+        coordinate = np.concatenate(self.polytope.states)
+        variable = np.repeat(np.arange(self.n_nodes), self.polytope.n_states)
+        return GumbelNoise(
+            self.n_coordinates, coordinate, variable, np.zeros(self.n_nodes, dtype=np.int64)
+        )
+
+    def log_partition_bounds(self, scores: Floats, tol: float) -> Bounds:
+        """Labellings found on the way from below; a cover by factors from above (Shearer)."""
+        cover = self._separable(self._cover, self._rest(self._cover))
+        return bounds_by_decoding(self, scores, tol, cover, "cover by factors")
+
+
+class CountedLabellings:
+    """An `ExactDistribution` over labellings, from the scores of all of them."""
+
+    def __init__(self, polytope: FactorPolytope, joint: Floats):
+        self._joint = joint
+        self.log_partition, self.tau = polytope.sum_marginals(joint)
+
+    def sample(self, n_samples: int, rng: np.random.Generator) -> Ints:
+        """Independent labels, shape (n_samples, n_variables)."""
+        chance = np.exp(self._joint - self.log_partition).ravel()
+        drawn = rng.choice(chance.size, size=n_samples, p=chance / chance.sum())
+        return np.stack(np.unravel_index(drawn, self._joint.shape), axis=1).astype(np.int64)
