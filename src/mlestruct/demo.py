@@ -15,15 +15,14 @@ from .models import BipartiteMatchingCRF
 from .plotting import plot_mismatch
 
 ALPHAS = (1000.0, 100.0, 10.0, 1.0)
-GAP = 12
 
 
-def run_demo(picture: Path, seed: int = 0, verbose: int = 1) -> None:
+def run_demo(picture: Path, seed: int = 0, verbose: int = 1, gap: int = 12) -> None:
     """Fit on generated scenes, print what was learned and write `picture`."""
     check_writable(picture)
     started = time.perf_counter()
     sequence = make_landmark_sequence(n_landmarks=30, n_frames=101, noise=0.006, random_state=seed)
-    train, validate, test = split_in_three(frame_pairs(sequence, gap=GAP, random_state=seed))
+    train, validate, test = split_in_three(frame_pairs(sequence, gap=gap, random_state=seed))
     scale = float(np.concatenate([x.reshape(-1, x.shape[2]) for x in train.X]).std(axis=0).mean())
 
     def scaled(pairs: FramePairs) -> list:
@@ -31,7 +30,7 @@ def run_demo(picture: Path, seed: int = 0, verbose: int = 1) -> None:
 
     print(
         f"A rigid set of 30 landmarks turns before a camera. {len(train)} pairs of views, "
-        f"{0.8 * GAP:g} degrees apart, to learn from,\n{len(validate)} to choose alpha, "
+        f"{0.8 * gap:g} degrees apart, to learn from,\n{len(validate)} to choose alpha, "
         f"{len(test)} to test; 60 shape-context features per pair of landmarks.\n"
     )
     model = BipartiteMatchingCRF(tol=1e-6, verbose=verbose)

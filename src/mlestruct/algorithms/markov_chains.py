@@ -19,7 +19,6 @@ from sklearn.exceptions import ConvergenceWarning
 Floats = NDArray[np.float64]
 
 N_FUNCTIONS = 4  # random functions of a state that samplers trace besides the total score
-LEAST_ESS = 100.0  # effective sample size below which R-hat itself is too noisy
 
 
 class ChainSpace(Protocol):
@@ -64,13 +63,15 @@ def draw(
     sweeps: int = 100,
     max_sweeps: int = 50_000,
     tol_rhat: float = 1.05,
+    least_ess: float = 100.0,
     rng: np.random.Generator,
     stacklevel: int = 3,
 ) -> Draws:
     """Draw states from chains that agree; `what` names the sampler in a warning.
 
     The first half of each chain is discarded. The length of the chains doubles until they agree or
-    reach `max_sweeps` sweeps: then they are used with a ConvergenceWarning.
+    reach `max_sweeps` sweeps: then they are used with a ConvergenceWarning. With an effective
+    sample size below `least_ess` R-hat itself is too noisy.
     """
     for name, value, least in (
         ("n_samples", n_samples, 1),
@@ -90,7 +91,7 @@ def draw(
         length = traces.shape[1]
         kept = traces[:, length // 2 :]
         rhat, ess = split_rhat(kept), effective_size(kept)
-        converged = rhat <= tol_rhat and ess >= LEAST_ESS
+        converged = rhat <= tol_rhat and ess >= least_ess
         growth = min(length, max_sweeps - length)
         if converged or growth == 0:
             break
@@ -100,7 +101,7 @@ def draw(
         warnings.warn(
             f"{what}: no convergence after {length} sweeps: R-hat is {rhat:.3f}, should "
             f"be at most {tol_rhat:g}; the effective sample size is {ess:.0f}, should be at least "
-            f"{LEAST_ESS:.0f}; raise max_sweeps, or use smaller scores",
+            f"{least_ess:.0f}; raise max_sweeps, or use smaller scores",
             ConvergenceWarning,
             stacklevel=stacklevel,
         )

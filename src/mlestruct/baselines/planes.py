@@ -16,8 +16,6 @@ from . import _plane_kernels as kernels
 
 Floats = NDArray[np.float64]
 
-NUMBERS = 20_000_000  # held by all planes (160 MB), or read between two decodings (about 20 ms)
-
 
 class Planes:
     """A plane is the r and the loss of an output; every block starts with the observed one.
@@ -26,6 +24,7 @@ class Planes:
     ----------
     memory : int, planes per block; beyond it those of the least weight are merged into their mean.
         It also limits how often a step moves weight from one plane of a block to another.
+    numbers : int, held by all planes (160 MB), or read between two decodings (about 20 ms)
 
     Attributes
     ----------
@@ -33,9 +32,9 @@ class Planes:
     total : ndarray of shape (n_features,), their sum
     """
 
-    def __init__(self, n_blocks: int, n_features: int, memory: int):
-        self._rounds = memory
-        places = min(max(NUMBERS // max(n_blocks * n_features, 1), 1), memory) + 1
+    def __init__(self, n_blocks: int, n_features: int, memory: int, numbers: int = 20_000_000):
+        self._rounds, self._numbers = memory, numbers
+        places = min(max(numbers // max(n_blocks * n_features, 1), 1), memory) + 1
         self._r = np.zeros((n_blocks, places, n_features))
         self._losses = np.zeros((n_blocks, places))
         self._weights = np.zeros((n_blocks, places))
@@ -82,7 +81,7 @@ class Planes:
         """Up to 100 passes over all blocks, moving weight between their planes."""
         first, before = None, self.value(alpha)
         numbers = int(self._counts.sum()) * self.total.shape[0]
-        for _ in range(min(max(NUMBERS // max(numbers, 1), 1), 100)):
+        for _ in range(min(max(self._numbers // max(numbers, 1), 1), 100)):
             kernels.sweep(
                 self._r, self._losses, self._weights, self._products, self._counts,
                 self.parts, self.total, alpha, self._rounds,

@@ -20,7 +20,7 @@ from scipy import sparse
 
 from . import _questionnaire_kernels as kernels
 from .contract import FeatureMap, PairGraph
-from .rows import GRAM_ROWS, LARGEST_GRAM
+from .rows import LARGEST_GRAM, gram_step
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -339,7 +339,7 @@ class QuestionnairePairs(FeatureMap):
         summed = self._summed(neighbours @ self._indicators)
         for _ in range(12):  # (D + A) u = r; the spectrum of D^-1 (D + A) lies in [0, 2]
             effects += 0.5 * (summed - neighbours @ effects) / degree - 0.5 * effects
-        step = max(1, row.size // GRAM_ROWS)
+        step = gram_step(row.size)
         some_row, some_col = row[::step], col[::step]
         gram = np.zeros(K) if K > LARGEST_GRAM else np.zeros((K, K))
         for e in range(0, some_row.size, 2048):

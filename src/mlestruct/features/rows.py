@@ -22,7 +22,11 @@ Bools = NDArray[np.bool_]
 
 CHUNK = 1024  # rows converted to double precision at a time, so that they stay in the cache
 LARGEST_GRAM = 2000  # features; of more, only the diagonal is computed: the rest is 32 MB and more
-GRAM_ROWS = 20_000  # second moments of more rows are estimated from a subset; it decides no result
+
+
+def gram_step(n_rows: int, enough: int = 20_000) -> int:
+    """Second moments are estimated from every k-th row; they decide no result, only steps."""
+    return max(1, n_rows // enough)
 
 
 class FeatureRows(ABC):
@@ -107,7 +111,7 @@ class DenseRows(FeatureRows):
         return out.T
 
     def gram(self) -> Floats:
-        rows = self.matrix[:: max(1, len(self) // GRAM_ROWS)]
+        rows = self.matrix[:: gram_step(len(self))]
         size = self.n_features
         total = np.zeros(size if size > LARGEST_GRAM else (size, size))
         for start in range(0, rows.shape[0], CHUNK):

@@ -14,8 +14,6 @@ from ..structures.contract import Structure, StructureLike, as_structure
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-LARGEST = 1e307  # of a sum of scores: beyond it floats overflow
-
 
 @dataclass(frozen=True)
 class Query:
@@ -64,7 +62,7 @@ def read_query(structure: StructureLike, scores: Any) -> Query:
         )
     forbidden = np.isneginf(values)
     largest = float(np.abs(values[~forbidden]).max(initial=0.0))
-    if largest > LARGEST / max(values.size, 1):
+    if largest > np.finfo(np.float64).max / max(values.size, 1):
         raise ValueError(f"scores: as large as {largest:g}, so that sums of them overflow")
     if not forbidden.any():
         return Query(space, values, constant, space)

@@ -30,7 +30,6 @@ class Pair(NamedTuple):
 
 
 WIDEST = 150.0  # largest range of the change of scores in the first trial of a step
-REFINEMENTS = 5
 TRIALS = 25  # step lengths of a line search
 
 
@@ -175,7 +174,7 @@ def _line_search(
         theta = penalty.within_orthant(at.theta, at.ascent, at.theta + eta * step)
         gain = eta * slope if penalty.l1 == 0.0 else float(at.ascent @ (theta - at.theta))
         trial = evaluate(theta, tol)
-        for _ in range(REFINEMENTS):
+        for _ in range(5):
             slack = min(trial.oracle_gap, tol) + 1e-13 * (abs(at.primal) + abs(at.dual))
             required = at.primal + 1e-4 * gain - slack
             if trial.primal >= required:

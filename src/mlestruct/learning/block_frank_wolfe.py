@@ -27,7 +27,6 @@ Floats = NDArray[np.float64]
 Sampling = Literal["permuted", "uniform", "gap"]
 
 CERTIFICATE_PASSES = 20  # at most between certificates, each of which costs a pass of MAP calls
-ENOUGH = 0.25  # of the last gap, for a step to a vertex of the working set
 ACCURACY = 0.1  # requested gap of the marginal oracle, relative to the block's duality gap
 
 
@@ -269,7 +268,7 @@ class BlockFrankWolfe(BlockCoordinateDescent):
     ) -> LinearStep:  # fmt: skip
         """The MAP vertex at scores G theta + grad H(tau)."""
         theta = problem.theta(state.r)
-        found = linear_step(problem, state, m, theta, warm[m], False, kept, ENOUGH * gap)
+        found = linear_step(problem, state, m, theta, warm[m], False, kept, 0.25 * gap)
         if found.prices is not None:
             warm[m] = found.prices
         return found

@@ -32,8 +32,6 @@ from .problem import DualProblem, DualState
 Floats = NDArray[np.float64]
 
 ITERATIONS = 2000  # of the bundle's quadratic program
-LARGEST_BUNDLE = 40  # evaluations
-BUNDLE_NUMBERS = 500_000  # numbers of all its evaluations, 4 MB
 SHRINKAGES = 5  # of the bundle with an l1 penalty
 NEAR = 1.5  # times the tolerance: a gap that better prices may take below it
 
@@ -112,7 +110,7 @@ class DualBundle:
 
     def __init__(self, n_features: int, penalty: ElasticNet, size: int | None = None):
         if size is None:
-            size = max(2, min(LARGEST_BUNDLE, BUNDLE_NUMBERS // n_features))
+            size = max(2, min(40, 500_000 // n_features))  # at most 4 MB
         self.penalty, self.size, self.count = penalty, size, 0
         self._residuals = np.empty((size, n_features))  # target - e_k
         self._entropies, self._weights = np.zeros(size), np.zeros(size)

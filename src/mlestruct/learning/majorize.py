@@ -24,16 +24,6 @@ from .result import Each, Monitor
 
 Floats = NDArray[np.float64]
 
-INNER_ITERATIONS = 60
-INNER_TRIALS = 8  # step lengths of a line search
-IDLE = 0.01  # a step that gains less than this part of the wanted gap makes no progress
-PATIENCE = 3  # such steps in a row end the inner ascent
-SLOW = 0.6  # a round that leaves more than this of the gap halves the surrogates' share
-
-SMALLEST_SHARE = 0.01
-STALLED = 0.95  # a round that leaves more than this of the gap has stalled
-STALLED_ROUNDS = 10  # after which rounding allows no more
-
 
 def _surrogates(problem: DualProblem, share: float) -> list[ConcaveSurrogate | None]:
     return [block.structure.concave_surrogate(share) for block in problem.blocks]
@@ -79,10 +69,10 @@ def majorize(
         before = monitor.gap
         if monitor.record(iteration, theta, dual=dual, primal=exact.primal):
             return
-        stalled = stalled + 1 if monitor.gap > STALLED * before else 0
-        if stalled == STALLED_ROUNDS:
+        stalled = stalled + 1 if monitor.gap > 0.95 * before else 0
+        if stalled == 10:  # rounding allows no more
             return
-        if monitor.gap > SLOW * before and share > SMALLEST_SHARE:
+        if monitor.gap > 0.6 * before and share > 0.01:
             # Surrogates closer to the entropy converge in fewer rounds.
             share *= 0.5
             surrogates = _surrogates(problem, share)
@@ -102,27 +92,26 @@ def _minimise(
     evaluate: Evaluator,
     theta: Floats,
     monitor: Monitor,
+    max_steps: int = 60,
+    trials: int = 8,
 ) -> tuple[Evaluation, int]:
     """Solve one surrogate to a small part of the gap that is left in the true problem."""
     wanted = max(0.02 * monitor.gap, 0.1 * monitor.tolerance)
     at = start = evaluate(theta, 0.1 * wanted)
     evaluate.accept(start)
-    best, highest = start.dual, start.primal
-    steps = idle = 0
+    best, steps = start.dual, 0
     for at in climb(
         start,
         evaluate,
         directions(surrogate),
         lambda slope: max(0.05 * wanted, 0.01 * min(max(slope, 0.0), 100.0 * wanted)),
         monitor.out_of_time,
-        INNER_TRIALS,
+        trials,
     ):
         steps += 1
         best = min(best, at.dual)
-        idle = idle + 1 if at.primal - highest < IDLE * wanted else 0
-        highest = max(highest, at.primal)
-        done = best - at.primal <= wanted or idle == PATIENCE
-        if done or steps >= INNER_ITERATIONS or monitor.out_of_time():
+        done = best - at.primal <= wanted or steps == max_steps
+        if done or monitor.out_of_time():
             break
     return at, steps
 

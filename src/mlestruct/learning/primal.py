@@ -31,9 +31,7 @@ from .result import Monitor, Result, Stopping, run, threaded_map
 Floats = NDArray[np.float64]
 
 STALL = 4  # iterations within which the gap must halve
-REPEATS = 20  # warm-started oracle calls at one theta
 FEW_TRIALS = 8  # step lengths of a line search where P has kinks
-SHARPEST = 1e-8  # smallest factor of the usual oracle tolerance
 
 
 class PrimalSolver:
@@ -142,7 +140,7 @@ class PrimalSolver:
                 before = iteration - self.patience
                 if before >= sharpened and gaps[-1] > 0.8 * gaps[before]:
                     # Errors of the marginals enter the dual value through R*(r).
-                    sharpness[0] = max(0.1 * sharpness[0], SHARPEST)
+                    sharpness[0] = max(0.1 * sharpness[0], 1e-8)
                     sharpened = iteration
                 if kinked and self._stalled(gaps):
                     return False
@@ -150,7 +148,7 @@ class PrimalSolver:
                 return True
             if kinked:
                 return False
-            for _ in range(REPEATS):
+            for _ in range(20):  # warm-started
                 at = evaluate(at.theta, 0.01 * monitor.tolerance)
                 evaluate.accept(at)
                 if record(iteration, at):

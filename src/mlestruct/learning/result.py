@@ -19,7 +19,6 @@ from .problem import DualProblem
 Floats = NDArray[np.float64]
 
 COLUMNS = ("iteration", "seconds", "oracle_calls", "dual", "primal", "gap", "fw_gap")
-LARGE = 2_000_000  # numbers in a block's feature matrix from which on threads inside BLAS pay
 
 
 @dataclass
@@ -307,7 +306,7 @@ def blas_threads(problem: DualProblem, n_jobs: int | None) -> AbstractContextMan
     """
     matrices = [block.features.matrix for block in problem.blocks]
     largest = max((matrix.size for matrix in matrices if matrix is not None), default=0)
-    if largest >= LARGE and (n_jobs or 1) == 1:
+    if largest >= 2_000_000 and (n_jobs or 1) == 1:
         return nullcontext()
     return threadpool_limits(limits=1, user_api="blas")
 

@@ -13,11 +13,10 @@ from ..features.pairwise import MergedEdges
 from ..features.rows import ConstantRows, DenseRows, FeatureRows, SparseRows
 from ..learning.result import Progress
 from ..structures.graphs.pairwise import PairwiseGraph, check_edges
+from .pairs import LARGEST
 from .pairwise import GraphSample, PairwiseEstimator
 
 Ints = NDArray[np.int64]
-
-LARGEST = 1e100  # of a feature's absolute value
 
 
 class GraphCRF(PairwiseEstimator):
@@ -217,4 +216,6 @@ def check_finite(array: NDArray[Any], where: str) -> None:
         least, most = float(array.min()), float(array.max())
         if not (least >= -LARGEST and most <= LARGEST):
             bad = int((~(np.abs(array) <= LARGEST)).sum())
-            raise ValueError(f"{where}: {bad} of {array.size} are NaN, infinite or beyond 1e100")
+            raise ValueError(
+                f"{where}: {bad} of {array.size} are NaN, infinite or beyond {LARGEST:g}"
+            )

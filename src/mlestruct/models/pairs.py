@@ -29,7 +29,6 @@ Floats = NDArray[np.float64]
 Graph = BipartiteGraph | SimpleGraph
 
 LARGEST = 1e50  # features beyond this overflow when squared and summed
-ASYMMETRY = 1e-9  # relative difference up to which the two directions of a pair count as equal
 
 
 @dataclass(frozen=True)
@@ -248,7 +247,7 @@ def _check_finite(values: Floats, where: str, places: Any = None) -> None:
 def _check_symmetric(values: Floats, graph: SimpleGraph, what: str, where: str) -> None:
     """Raise unless both directions of every pair say the same."""
     there, back = values[graph.row, graph.col], values[graph.col, graph.row]
-    differ = np.abs(there - back) > ASYMMETRY * (np.abs(there) + np.abs(back))
+    differ = np.abs(there - back) > 1e-9 * (np.abs(there) + np.abs(back))
     if differ.any():
         e = int(np.argmax(differ.reshape(graph.n_edges, -1).any(axis=1)))
         i, j = int(graph.row[e]), int(graph.col[e])

@@ -15,8 +15,6 @@ from ..._compile import kernel, summing_kernel
 
 CHUNK = 64  # edges whose tables are handled at once: with 6 states they fill 18 kB
 ROUNDS = 2  # of scaling a table to its marginals, rows and columns each
-TINY = 1e-30  # mass below which nothing is missing from a table
-LEAST = 1e-40  # marginals are kept above it, so that none is 0
 
 
 @summing_kernel
@@ -90,7 +88,7 @@ def normalise(beliefs, norms, marginals):
             mass += beliefs[x, p]
         kept = 0.0
         for x in range(n_states):
-            marginals[x, p] = max(beliefs[x, p] / mass, LEAST)
+            marginals[x, p] = max(beliefs[x, p] / mass, 1e-40)  # none is 0
             kept += marginals[x, p]
         for x in range(n_states):
             marginals[x, p] /= kept
@@ -193,7 +191,7 @@ def feasible_point(
                     table_out[p] = value
                     lack[p] = (lack[p] if x > 0 else column[p]) - value
             for p in range(count):
-                lack[p] = max(lack[p], 0.0) / max(missing[p], TINY)
+                lack[p] = max(lack[p], 0.0) / max(missing[p], 1e-30)
         for x in range(n_states):
             above = short[x]
             for y in range(n_states):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -25,12 +26,6 @@ from .viterbi import ForestDecoder
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-SWEEPS = 5  # between two decoded labellings, each of which costs about two sweeps
-PROGRESS = 0.02  # least share of the gap that these sweeps must close
-MAX_ROUNDS = 40
-MAX_MOVES = 10  # rounds of all moves
-LEAST_FORESTS = 4  # more nodes move together in some of them
 
 
 class BoundedLabelling(NamedTuple):
@@ -76,11 +71,18 @@ class MaxSum:
         return QPBO(self.n_nodes, self.tail, self.head)
 
     def solve(
-        self, nodes: Floats, tables: Floats, tol: float = 1e-9, search: bool = True
+        self,
+        nodes: Floats,
+        tables: Floats,
+        tol: float = 1e-9,
+        search: bool = True,
+        sweeps: int = 5,
+        max_rounds: int = 40,
     ) -> BoundedLabelling:
         """A labelling under node scores (n_nodes, L) and edge scores (n_edges, L, L).
 
-        Stops at a gap of `tol` times the largest score, or where the gap closes too slowly; then
+        A round makes `sweeps` and decodes a labelling, which costs about two more. Rounds stop at a
+        gap of `tol` times the largest score, or where one closes less than a fiftieth of it; then
         `search` improves the labelling.
         """
         scale = max(float(np.abs(nodes).max()), float(np.abs(tables).max(initial=0.0)))
@@ -88,11 +90,11 @@ class MaxSum:
         best = BoundedLabelling(np.zeros(self.n_nodes, dtype=np.int64), -np.inf, np.inf)
         passes = self._on_graph if self._layout is None else self._on_grid
         last = np.inf
-        for labels, bound in passes(nodes, tables):
+        for labels, bound in islice(passes(nodes, tables, sweeps), max_rounds):
             best = best._replace(upper_bound=min(bound, best.upper_bound))
             best = self._better(best, labels, nodes, tables)
             gap = best.upper_bound - best.value
-            if gap <= wanted or last - gap < PROGRESS * last:
+            if gap <= wanted or last - gap < 0.02 * last:
                 break
             last = gap
         if search and gap > wanted:
@@ -117,7 +119,7 @@ class MaxSum:
         self, best: BoundedLabelling, nodes: Floats, tables: Floats, wanted: float
     ) -> BoundedLabelling:
         """Every forest and every expansion in turn, until no round helps."""
-        for _ in range(MAX_MOVES):
+        while True:
             before = best.value
             for forest in self._forests:
                 labels = forest.moved(best.labels, nodes, tables)
@@ -126,8 +128,7 @@ class MaxSum:
                 labels = self._expanded(best.labels, state, nodes, tables)
                 best = self._better(best, labels, nodes, tables)
             if best.upper_bound - best.value <= wanted or best.value <= before:
-                break
-        return best
+                return best
 
     def _better(
         self, best: BoundedLabelling, labels: Ints, nodes: Floats, tables: Floats
@@ -156,11 +157,11 @@ class MaxSum:
 
     @cached_property
     def _forests(self) -> list[_Forest]:
-        """Induced forests that together cover all nodes."""
+        """Induced forests that together cover all nodes; of some nodes, more than one."""
         rng = np.random.default_rng(0)
         found: list[_Forest] = []
         covered = np.zeros(self.n_nodes, dtype=np.bool_)
-        while not covered.all() or len(found) < LEAST_FORESTS:
+        while not covered.all() or len(found) < 4:
             shuffled = rng.permutation(self.n_nodes)
             order = shuffled[np.argsort(covered[shuffled], kind="stable")]
             chosen = np.zeros(self.n_nodes, dtype=np.bool_)
@@ -172,7 +173,7 @@ class MaxSum:
         return found
 
     # ------------------------------------------------------------------ message passing
-    def _on_grid(self, nodes: Floats, tables: Floats) -> Iterator[tuple[Ints, float]]:
+    def _on_grid(self, nodes: Floats, tables: Floats, sweeps: int) -> Iterator[tuple[Ints, float]]:
         """Labellings and bounds, round after round of messages."""
         layout = self._layout
         assert layout is not None
@@ -182,8 +183,8 @@ class MaxSum:
         messages, beliefs = np.zeros((4, n_states, n)), np.empty((n_states, n))
         cavity, top = np.empty((n_states, layout.longest)), np.empty(layout.longest)
         labels = np.empty(n, dtype=np.int64)
-        for _ in range(MAX_ROUNDS):
-            for _ in range(SWEEPS):
+        while True:
+            for _ in range(sweeps):
                 kernels.pass_on_grid(*model, messages, beliefs, cavity, top)
             bound = kernels.bound_on_grid(beliefs, messages)
             kernels.decode_on_grid(*model, messages, beliefs, labels)
@@ -191,14 +192,14 @@ class MaxSum:
             found[layout.pixels] = labels
             yield found, bound
 
-    def _on_graph(self, nodes: Floats, tables: Floats) -> Iterator[tuple[Ints, float]]:
+    def _on_graph(self, nodes: Floats, tables: Floats, sweeps: int) -> Iterator[tuple[Ints, float]]:
         """The same on any graph."""
         graph, share = self._numbered
         (n, n_states), given = nodes.shape, graph.given
         nodes, tables = nodes[given.nodes], tables[given.edges]
         messages, labels = np.zeros((2 * len(tables), n_states)), np.zeros(n, dtype=np.int64)
-        for _ in range(MAX_ROUNDS):
-            for _ in range(SWEEPS):
+        while True:
+            for _ in range(sweeps):
                 bound = kernels.pass_on_graph(
                     graph.ptr, graph.later, graph.mate, graph.half, share, nodes, tables, messages
                 )

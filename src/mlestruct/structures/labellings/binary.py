@@ -17,7 +17,7 @@ from ..contract import Decoding, Marginals, Vertex
 from ..graphs.pairwise import PairwiseGraph
 from ..rho import Reweighting
 from . import _binary_entropy_kernels as kernels
-from .space import MAX_SWEEPS, PairwiseSpace
+from .space import PairwiseSpace
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -106,7 +106,7 @@ class BinaryPairwise(PairwiseSpace):
 
     # ------------------------------------------------------------------ marginals
     def marginals(
-        self, scores: Floats, warm: Any = None, tol: float = 1e-6, max_sweeps: int = MAX_SWEEPS
+        self, scores: Floats, warm: Any = None, tol: float = 1e-6, max_sweeps: int = 1000
     ) -> Marginals:
         """Maximise <scores, tau> + H_rho(tau) up to a gap of `tol`."""
         shape = self.graph.grid_shape

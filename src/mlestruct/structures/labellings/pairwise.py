@@ -12,17 +12,16 @@ from ...algorithms.pairwise.diagonal_message_passing import DiagonalOracle
 from ...algorithms.pairwise.graph_message_passing import ReweightedOracle
 from ...algorithms.pairwise.linear_program import LocalPolytope
 from ...algorithms.pairwise.max_sum import MaxSum
+from ...algorithms.pairwise.schedule import LEARNING_SWEEPS
 from ...algorithms.pairwise.viterbi import ForestDecoder
 from ...labels import check_states
 from ..contract import Decoding, Marginals, Vertex
 from ..entropy import SeparableEntropy
 from ..graphs.pairwise import PairwiseGraph
-from .space import LEARNING_SWEEPS, MAX_SWEEPS, NOTHING, PairwiseSpace
+from .space import NOTHING, PairwiseSpace
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-TIGHT = 1e-11  # gap of a labelling that counts as optimal, relative to the largest score
 
 
 class Pairwise(PairwiseSpace):
@@ -73,8 +72,9 @@ class Pairwise(PairwiseSpace):
         if self._forest_decoder is not None:
             label, value = self._forest_decoder.solve(scores)
             return Decoding(self.encode(label), value)
-        found = self._max_sum.solve(*self.score_tables(scores), TIGHT, search=False)
-        if found.upper_bound - found.value <= TIGHT * np.abs(scores).max():
+        tol = 1e-11  # relative to the largest score
+        found = self._max_sum.solve(*self.score_tables(scores), tol, search=False)
+        if found.upper_bound - found.value <= tol * np.abs(scores).max():
             # The bound stands for the score: certificates of Frank-Wolfe must not be too small.
             return Decoding(self.encode(found.labels), found.upper_bound)
         tau, value = self._program.solve(scores)
@@ -146,7 +146,7 @@ class Pairwise(PairwiseSpace):
         return DiagonalOracle(*shape)
 
     def marginals(
-        self, scores: Floats, warm: Any = None, tol: float = 1e-6, max_sweeps: int = MAX_SWEEPS
+        self, scores: Floats, warm: Any = None, tol: float = 1e-6, max_sweeps: int = 1000
     ) -> Marginals:
         """Maximise <scores, tau> + H_rho(tau) up to a gap of `tol`."""
         nodes, edges = self.score_tables(scores)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ...algorithms.pairwise.attractive_bethe import attractive_bethe_bound
 from ...algorithms.pairwise.mean_field import mean_field
+from ...algorithms.pairwise.schedule import LEARNING_SWEEPS
 from ...algorithms.pairwise.separators import require_width
 from ..contract import Bounds, ExactDistribution, Marginals
 from ..graphs.pairwise import Grid, PairwiseGraph
@@ -21,8 +22,6 @@ from .tree_weights import TightenedWeights, tighten
 
 Floats = NDArray[np.float64]
 
-MAX_SWEEPS = 1000
-LEARNING_SWEEPS = 5  # with one certificate: half the time of 3 sweeps with one each
 NOTHING = np.zeros(0)
 
 
@@ -65,7 +64,7 @@ class PairwiseSpace(LabellingFamily):
         raise self.lacks("with_rho")
 
     def marginals(
-        self, scores: Floats, warm: Any = None, tol: float = 1e-6, max_sweeps: int = MAX_SWEEPS
+        self, scores: Floats, warm: Any = None, tol: float = 1e-6, max_sweeps: int = 1000
     ) -> Marginals:
         """Maximise <scores, tau> + H_rho(tau) up to a gap of `tol`, in at most `max_sweeps`."""
         raise self.lacks("marginals")

@@ -27,13 +27,6 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-LONGEST_STEP = 0.9  # towards a tree, whose other edges have hardly any weight
-TRIALS = 5  # of a step length
-FLAT_ENOUGH = 0.2  # of the first slope, at which a step length is good
-SHARE_OF_GAP = 0.05  # what marginals may leave open at first, as a share of what rho does
-SMALLEST_SHARE = 1e-5  # to which it falls where no step is certain to help
-MAX_SWEEPS = 300  # of message passing for one rho; its bound holds after any number
-
 
 @dataclass(frozen=True, eq=False)
 class TightenedWeights:
@@ -96,7 +89,7 @@ def tighten(
         raise ValueError(f"max_iter and tol must be 0 or more, got {max_iter!r} and {tol!r}")
     forests = _SpanningForests(structure.graph)
     state, start_bound, even = _start(structure, scores, tol)
-    share, steps, told = SHARE_OF_GAP, 0, 0
+    share, steps, told = 0.05, 0, 0  # what marginals may leave open, as a share of what rho does
     while True:
         information = _mutual_information(state.structure, state.tau)
         tree = forests.heaviest(information)
@@ -121,7 +114,7 @@ def tighten(
         if following is not None:
             state = following
             steps += 1
-        elif share > SMALLEST_SHARE:  # what marginals leave open may hide an improvement
+        elif share > 1e-5:  # what marginals leave open may hide an improvement
             share *= 0.1
             state = _refined(state, scores, 0.1 * accuracy)
         else:
@@ -160,7 +153,7 @@ def _solve(
 ) -> _State:
     """Marginals under another rho."""
     other = structure.with_rho(Reweighting(structure.graph, split.sum(axis=0), split[0], split[1]))
-    found = other.marginals(scores, warm, tol, MAX_SWEEPS)
+    found = other.marginals(scores, warm, tol)
     return _State(other, split, found.tau, found.value, found.upper_bound, found.warm)
 
 
@@ -172,11 +165,12 @@ def _refined(state: _State, scores: Floats, tol: float) -> _State:
 
 
 def _line_search(
-    state: _State, target: Floats, scores: Floats, tol: float, first: float
+    state: _State, target: Floats, scores: Floats, tol: float, first: float, trials: int = 5
 ) -> _State | None:
     """The best certain improvement on the way to `target`, None if there is none.
 
-    log Z_rho is convex along the way: its slope is followed to where it vanishes.
+    log Z_rho is convex along the way: its slope is followed to where a fifth of it is left. At the
+    end of the way, which is not reached, other edges than those of the tree have hardly any weight.
     """
     direction = target - state.split
     along = direction.sum(axis=0)
@@ -187,9 +181,9 @@ def _line_search(
     low, slope_low = 0.0, slope(state)
     if slope_low >= 0.0:
         return None
-    least, high, slope_high = -FLAT_ENOUGH * slope_low, LONGEST_STEP, np.inf
+    least, high, slope_high = -0.2 * slope_low, 0.9, np.inf
     step, best, near = first, None, state
-    for _ in range(TRIALS):
+    for _ in range(trials):
         split = state.split + step * direction
         # Messages times rho are what beliefs are made of, so these are kept.
         ratio = (near.split.sum(axis=0) / split.sum(axis=0))[:, None]
