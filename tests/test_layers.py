@@ -25,7 +25,7 @@ BELOW = {
     "learning": MIDDLE,
     "models": MIDDLE | {"inference", "learning"},
     "baselines": MIDDLE | {"inference", "learning", "models"},
-    "plotting": {"metrics"},
+    "plotting": {"metrics", "features.graphs"},
     "paper": MIDDLE | {"inference", "learning", "models", "baselines", "plotting"},
 }
 BELOW["linkage"] = {"features", "models"}

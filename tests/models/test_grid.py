@@ -225,7 +225,7 @@ def with_value(value):
         (GOOD_IMAGES, GOOD_LABELS[:1], "X has 2 samples but Y has 1"),
         (with_value(np.nan), GOOD_LABELS, r"X\[0\]: 1 of 12 are NaN"),
         (with_value(-np.inf), GOOD_LABELS, r"X\[0\]: 1 of 12 are NaN, infinite"),
-        ([np.zeros((2, 3)), GOOD_IMAGES[1]], GOOD_LABELS, r"X\[0\]: expected a non-empty array"),
+        ([np.zeros((2, 3, 1, 1)), GOOD_IMAGES[1]], GOOD_LABELS, r"X\[0\]: expected a non-empty"),
         ([GOOD_IMAGES[0], np.zeros((0, 3, 2))], GOOD_LABELS, r"X\[1\]: expected a non-empty"),
         ([GOOD_IMAGES[0], np.ones((2, 3, 5))], GOOD_LABELS, r"X\[1\] has 5 node features"),
         (["ab", "cd"], GOOD_LABELS, r"X\[0\]: expected numbers"),
@@ -395,3 +395,25 @@ def score_of(model, x, candidates):
         across = model.edge_coef_[y[:, :-1], y[:, 1:], 0].sum()
         totals.append(nodes + across + model.edge_coef_[y[:-1], y[1:], 1].sum())
     return np.array(totals)
+
+
+def test_pictures_are_read_as_they_are():
+    image = pytest.importorskip("PIL.Image")
+    rng = np.random.default_rng(0)
+    masks = [np.kron(rng.integers(2, size=(3, 4)), np.ones((3, 3), int)) for _ in range(6)]
+    grey = [np.clip(120 + 40 * (2 * y - 1) + 30 * rng.normal(size=y.shape), 0, 255).astype(np.uint8)
+            for y in masks]  # fmt: skip
+    plain = GridCRF(tol=1e-6).fit([(x / np.float32(255.0))[:, :, None] for x in grey], masks)
+    pictures = [image.fromarray(x) for x in grey]
+    labels = [image.fromarray((255 * y).astype(np.uint8)) for y in masks]
+    for X in (grey, pictures, [(x, None) for x in grey]):
+        model = GridCRF(tol=1e-6).fit(X, masks)
+        np.testing.assert_allclose(model.coef_, plain.coef_, rtol=1e-4, atol=1e-4)
+    model = GridCRF(tol=1e-6).fit(pictures, [np.asarray(y) for y in labels])
+    assert model.classes_.tolist() == [0, 255]
+    colour = GridCRF().fit([x.convert("RGB") for x in pictures], masks)
+    assert colour.n_features_in_ == 3
+    bytes_of_features = [np.stack([x, x], axis=-1) for x in grey]  # of any meaning: not rescaled
+    assert GridCRF(max_iter=3).fit([x // 100 for x in bytes_of_features], masks).n_features_in_ == 2
+    with pytest.raises(ValueError, match=r"X\[0\]: a PIL image of mode 'P'"):
+        model.predict([pictures[0].convert("P")])

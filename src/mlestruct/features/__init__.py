@@ -2,6 +2,7 @@
 
 from .arrays import DenseFeatures, IdentityFeatures, SparseFeatures
 from .contract import FeatureMap, as_feature_map
+from .graphs import networkx_sample
 from .images import edge_feature_names, edge_features, node_feature_names, node_features
 from .lazy import LazyFeatures, SquareFeatures
 from .levels import Levels
@@ -26,6 +27,7 @@ __all__ = [
     "as_feature_map",
     "edge_feature_names",
     "edge_features",
+    "networkx_sample",
     "node_feature_names",
     "node_features",
 ]

@@ -57,6 +57,9 @@ class History:
     def to_dict(self) -> dict[str, list[float]]:
         return {name: list(getattr(self, name)) for name in COLUMNS}
 
+    def __str__(self) -> str:
+        return self.table()
+
     def table(self, rows: int = 12) -> str:
         """A printable table of at most `rows` rows, first and last included."""
         picked = np.unique(np.linspace(0, len(self) - 1, min(rows, len(self))).astype(int))

@@ -10,6 +10,10 @@ labelling depend on each other, so frequencies can vary more than the intervals 
 Ranking: how well scores separate true pairs from all others, without decoding. `pair_roc` and
 `pair_auc` give the ROC curve and the area below it, `rank_of_partner` the rank of the true
 partner, `top_candidates` the best partners, `flag_pairs` the pairs of a proposal to look at again.
+
+Scoring: `token_accuracy`, `pair_f1`, `neg_log_loss` and `neg_calibration_error` take an estimator,
+X and Y, as `scoring=` of `cross_val_score` and `GridSearchCV`. They count over all tokens, pixels,
+nodes or pairs at once, where `score` is a mean over samples.
 """
 
 from .event_auc import event_auc, shifted_event_auc
@@ -25,6 +29,7 @@ from .ranking import (
     top_candidates,
 )
 from .reliability import Reliability, reliability
+from .scorers import neg_calibration_error, neg_log_loss, pair_f1, token_accuracy
 from .state_reliability import state_reliability
 
 __all__ = [
@@ -34,12 +39,16 @@ __all__ = [
     "event_auc",
     "expected_f1_sets",
     "flag_pairs",
+    "neg_calibration_error",
+    "neg_log_loss",
     "pair_auc",
+    "pair_f1",
     "pair_reliability",
     "pair_roc",
     "rank_of_partner",
     "reliability",
     "shifted_event_auc",
     "state_reliability",
+    "token_accuracy",
     "top_candidates",
 ]

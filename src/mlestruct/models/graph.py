@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from ..features.graphs import edge_pairs, is_networkx, is_undirected, rows_of_nodes
 from ..features.pairwise import MergedEdges
 from ..features.rows import ConstantRows, DenseRows, FeatureRows, SparseRows
 from ..learning.result import Progress
@@ -84,9 +85,14 @@ class GraphCRF(PairwiseEstimator):
     -----
     X is a sequence of samples, each a tuple (node_features, edges, edge_features): arrays of shape
     (n_nodes, C), (n_edges, 2) and (n_edges, D), as in PyStruct's EdgeFeatureGraphCRF. Node
-    features may be SciPy sparse. Without edge_features (None, or a pair) the only edge feature is
-    the constant 1. Edges are ordered pairs: a -> b and b -> a are different weights unless you
-    list edges in both directions; edges listed several times add up.
+    features may be SciPy sparse or a data frame. Without edge_features (None, or a pair) the only
+    edge feature is the constant 1. Edges are ordered pairs: a -> b and b -> a are different weights
+    unless you list edges in both directions; edges listed several times add up.
+
+    In place of edges there may be a symmetric SciPy adjacency matrix, whose values do not matter
+    (edges are its entries above the diagonal, row by row), or a networkx graph: nodes in its order,
+    or rows of a data frame by the names of its nodes. Undirected edges count in both directions.
+    `mlestruct.features.networkx_sample` takes features and labels from attributes.
 
     There is no bias: give the node features a constant column if some states are more frequent
     than others.
@@ -159,13 +165,24 @@ def _read_graph(
         raise ValueError(
             f"{where}: expected a tuple (node_features, edges, edge_features), got {found}"
         )
-    nodes = read_rows(x[0], f"{where}: node_features")
+    features = x[0]
+    try:
+        if is_networkx(x[1]) and hasattr(features, "loc"):
+            features = rows_of_nodes(features, x[1])
+        nodes = read_rows(features, f"{where}: node_features")
+        key = id(x[1])
+        shared = key in known and known[key][0].n_nodes == len(nodes)
+        listed = x[1] if shared else edge_pairs(x[1], len(nodes))
+        both_ways = is_undirected(x[1])  # then no direction may have weights of its own
+        if both_ways and not shared:
+            listed = np.concatenate([listed, listed[:, ::-1]])
+    except ValueError as error:
+        raise ValueError(str(error) if where in str(error) else f"{where}: {error}") from None
     n_nodes = len(nodes)
     if n_nodes == 0:
         raise ValueError(f"{where}: node_features has no rows; a graph needs at least one node")
-    key = id(x[1])
-    if key not in known or known[key][0].n_nodes != n_nodes:
-        known[key] = _merge(n_nodes, check_edges(x[1], n_nodes, f"{where}: edges"))
+    if not shared:
+        known[key] = _merge(n_nodes, check_edges(listed, n_nodes, f"{where}: edges"))
     graph, merged = known[key]
     n_listed = graph.n_edges if merged is None else merged.edge.shape[0]
     edge_features = x[2] if len(x) == 3 else None
@@ -174,10 +191,13 @@ def _read_graph(
         rows = ConstantRows(n_listed)
         return GraphSample(graph, nodes, rows, (n_nodes,), None, merged, first, n_listed)
     edges = read_rows(edge_features, f"{where}: edge_features")
-    if len(edges) != n_listed:
+    n_given = n_listed // 2 if both_ways else n_listed
+    if len(edges) != n_given:
         raise ValueError(
-            f"{where}: edge_features has {len(edges)} rows, but there are {n_listed} edges"
+            f"{where}: edge_features has {len(edges)} rows, but there are {n_given} edges"
         )
+    if both_ways:
+        edges = edges.take(np.tile(np.arange(n_given), 2))
     size = edges.n_features
     return GraphSample(graph, nodes, edges, (n_nodes,), size, merged, first, n_listed)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..features.images import pixel_values
 from ..features.rows import ConstantRows, DenseRows, FeatureRows, RowGroups
 from ..learning.result import Progress
 from ..structures.graphs.pairwise import Grid, grid
@@ -84,7 +85,8 @@ class GridCRF(PairwiseEstimator):
     features, one entry per direction (right, down; with 8 neighbours also down-right and
     down-left): arrays of shape (H, W-1, D), (H-1, W, D), (H-1, W-1, D), (H-1, W-1, D), or `Levels`.
     Without them the only edge feature is the constant 1. `mlestruct.features.node_features` and
-    `edge_features` make both from images. Single precision halves the memory.
+    `edge_features` make both from images. Single precision halves the memory. PIL images and arrays
+    of shape (H, W) are read as grey or colour values, those of bytes from 0 to 1.
 
     There is no bias: give the pixels a constant feature if some states are more frequent than
     others. Sizes may differ between images.
@@ -169,7 +171,7 @@ class GridCRF(PairwiseEstimator):
                     f"got {len(x)} parts"
                 )
             pixels, edge_features = x
-        array = np.asarray(pixels)
+        array = pixel_values(pixels, where)
         if array.dtype.kind not in "fiub":
             raise ValueError(f"{where}: expected numbers, got dtype {array.dtype}")
         if array.ndim != 3 or array.size == 0:

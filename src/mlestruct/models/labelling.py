@@ -103,6 +103,10 @@ class LabellingEstimator(StructuredEstimator):
     ) -> list[Floats]:
         """Probabilities of the states of every node."""
 
+    def predict_proba(self, X: Any) -> list[Any]:
+        """`predict_marginals` under the name that scikit-learn has for it."""
+        return self.predict_marginals(X)
+
     @abstractmethod
     def _shapes(self, X: Any) -> list[tuple[int, ...]]:
         """The shape of each sample's labels; raises unless samples fit what was learned."""

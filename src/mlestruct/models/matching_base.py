@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..inference.bounds import log_partition_bounds
 from ..inference.link_sets import links_at_precision, links_of_largest_f1
-from ..labels import check_pairs, check_partners
+from ..labels import check_pairs, check_partners, read_pairs
 from ..learning.problem import Block
 from ..metrics import Reliability, pair_reliability, top_candidates
 from .base import StructuredEstimator
@@ -98,6 +98,24 @@ class MatchingEstimator(MatchingBlocks, StructuredEstimator):
             self._fitting(X, self.rho),
         )
 
+    def decision_function(self, X: Any) -> list[Any]:
+        """`pair_scores` under the name that scikit-learn has for it."""
+        return self.pair_scores(X)
+
+    def pair_counts(self, X: Any, Y: Any) -> tuple[int, int, int]:
+        """Numbers of correct, of predicted and of observed pairs, over all samples."""
+        samples = check_samples(X)
+        labels = check_same_length(samples, Y)
+        counts = np.zeros(3, dtype=np.int64)
+        for m, found in enumerate(self.predict(samples)):
+            sample = self._read(samples[m], f"X[{m}]")
+            truth = read_links(labels[m], sample, f"Y[{m}]")
+            pairs = [read_pairs(y, *sample.sides, f"Y[{m}]") for y in (found, truth)]
+            both = np.concatenate(pairs)
+            common = both.shape[0] - np.unique(both, axis=0).shape[0]
+            counts += [common, pairs[0].shape[0], pairs[1].shape[0]]
+        return int(counts[0]), int(counts[1]), int(counts[2])
+
     def top_candidates(self, X: Any, k: int = 5) -> list[tuple[Ints, Floats]]:
         """The k best-scoring partners of every node, best first, and their scores, per sample.
 
@@ -130,6 +148,10 @@ class MatchingProbabilities(MatchingEstimator):
         blocks = [block for block, _ in prepared]
         found = certified_marginals(blocks, self.coef_, tol, method, options, self._each)
         return [pair_table(sample, tau) for (_, sample), tau in zip(prepared, found, strict=True)]
+
+    def predict_proba(self, X: Any) -> list[Any]:
+        """`predict_marginals` under the name that scikit-learn has for it."""
+        return self.predict_marginals(X)
 
     def predict_links(
         self,

@@ -24,7 +24,13 @@ from ..structures.labellings.pairwise import Pairwise
 from ..structures.rho import Reweighting, reweighting
 from .labelling import LabellingEstimator
 from .probabilities import certified_marginals, exact_log_likelihood, seeded
-from .validation import check_positive, check_same_length, check_samples
+from .validation import (
+    check_columns,
+    check_positive,
+    check_same_length,
+    check_samples,
+    column_names,
+)
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -171,6 +177,7 @@ class PairwiseEstimator(LabellingEstimator):
                 "classes": states.to_list(),
                 "n_node_features": sizes[0],
                 "n_edge_features": sizes[1],
+                "columns": column_names(self._node_tables(X)),
             }
         )
         self._states = states
@@ -188,9 +195,16 @@ class PairwiseEstimator(LabellingEstimator):
     def _fitting(self, X: Any) -> list[GraphSample]:
         """New samples, checked against what was fitted."""
         check_is_fitted(self, "coef_")
-        samples = self._read(check_samples(X))
+        X = check_samples(X)
+        samples = self._read(X)
         _check_sizes(samples, self.n_features_in_, self._n_edge_features)
+        check_columns(self._node_tables(X), self.feature_names_in_.tolist())
         return samples
+
+    @staticmethod
+    def _node_tables(X: Sequence[Any]) -> list[Any]:
+        """The node features of samples that have been read."""
+        return [x[0] if isinstance(x, tuple | list) else x for x in X]
 
     # ------------------------------------------------------------------ prediction
     def predict(self, X: Any, return_gap: bool = False) -> Any:

@@ -1,0 +1,102 @@
+"""Scores over all parts, against scikit-learn's on the parts laid side by side."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import accuracy_score, f1_score, log_loss
+from sklearn.model_selection import GridSearchCV, cross_val_score
+
+from mlestruct import BipartiteMatchingCRF, ChainCRF, GridCRF, MatchingCRF, PairInput
+from mlestruct.baselines import StructuredPerceptron
+from mlestruct.metrics import neg_calibration_error, neg_log_loss, pair_f1, token_accuracy
+
+
+def chains(seed=0):
+    rng = np.random.default_rng(seed)
+    Y = [rng.choice(["a", "b", "c"], size=k) for k in (3, 9, 5, 7, 2, 6)]
+    names = np.array(["a", "b", "c"])
+    return [(y[:, None] == names) + 1.5 * rng.normal(size=(len(y), 3)) for y in Y], Y
+
+
+def test_tokens_count_equally():
+    X, Y = chains()
+    model = ChainCRF().fit(X, Y)
+    flat, found = np.concatenate(Y), np.concatenate(model.predict(X))
+    assert token_accuracy(model, X, Y) == pytest.approx(accuracy_score(flat, found))
+    table = np.concatenate(model.predict_proba(X))
+    expected = log_loss(flat, table, labels=["a", "b", "c"])
+    assert neg_log_loss(model, X, Y) == pytest.approx(-expected)
+    assert neg_calibration_error(model, X, Y) == -model.calibration(X, Y).ece
+    learner = StructuredPerceptron(ChainCRF()).fit(X, Y)
+    learned = accuracy_score(flat, np.concatenate(learner.predict(X)))
+    assert token_accuracy(learner, X, Y) == pytest.approx(learned)
+
+
+def test_unknown_and_new_labels():
+    X, Y = chains()
+    model = ChainCRF().fit(X, Y)
+    hidden = [np.where(np.arange(len(y)) == 0, None, y.astype(object)) for y in Y]
+    flat = np.concatenate([y[1:] for y in Y])
+    found = np.concatenate([y[1:] for y in model.predict(X)])
+    assert token_accuracy(model, X, hidden) == pytest.approx(accuracy_score(flat, found))
+    other = [np.array(["z"] * len(y)) for y in Y]
+    assert token_accuracy(model, X, other) == 0.0
+    assert neg_log_loss(model, X, other) == pytest.approx(np.log(np.finfo(float).eps))
+    with pytest.raises(ValueError, match="no label is known"):
+        token_accuracy(model, X, [[None] * len(y) for y in Y])
+    with pytest.raises(ValueError, match="X has 6 samples but Y has 5"):
+        token_accuracy(model, X, Y[:5])
+
+
+def test_they_are_scorers_of_scikit_learn():
+    X, Y = chains()
+    found = cross_val_score(ChainCRF(), X, Y, cv=2, scoring=token_accuracy)
+    assert found.shape == (2,)
+    assert ((found >= 0.0) & (found <= 1.0)).all()
+    search = GridSearchCV(ChainCRF(), {"alpha": [1.0, 1e4]}, cv=2, scoring=neg_log_loss)
+    clear = [10 * (y[:, None] == np.array(["a", "b", "c"])) for y in Y]
+    assert search.fit(clear, Y).best_params_["alpha"] == 1.0
+
+
+def test_images():
+    rng = np.random.default_rng(0)
+    Y = [rng.integers(2, size=(4, 5)) for _ in range(4)]
+    X = [np.stack([np.ones((4, 5)), y + rng.normal(size=(4, 5))], axis=-1) for y in Y]
+    model = GridCRF().fit(X, Y)
+    flat = np.concatenate([y.ravel() for y in Y])
+    table = np.concatenate([tau.reshape(-1, 2) for tau in model.predict_proba(X)])
+    assert neg_log_loss(model, X, Y) == pytest.approx(-log_loss(flat, table), rel=1e-6)
+
+
+def test_pairs():
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(5, 6, 2)) for _ in range(6)]
+    Y = [np.where(rng.random(5) < 0.7, rng.permutation(6)[:5], -1) for _ in X]
+    model = BipartiteMatchingCRF(perfect=False).fit(X, Y)
+    cells = [[(y[:, None] == np.arange(6)).ravel() for y in labels]
+             for labels in (Y, model.predict(X))]  # fmt: skip
+    expected = f1_score(np.concatenate(cells[0]), np.concatenate(cells[1]), zero_division=0.0)
+    assert pair_f1(model, X, Y) == pytest.approx(expected)
+    tables = np.concatenate([tau.ravel() for tau in model.predict_proba(X)])
+    loss = log_loss(np.concatenate(cells[0]), tables)
+    assert neg_log_loss(model, X, Y) == pytest.approx(-loss, rel=1e-6)
+    for table, scores in zip(model.decision_function(X), model.pair_scores(X), strict=True):
+        np.testing.assert_array_equal(table, scores)
+    rooms = MatchingCRF().fit([np.ones((4, 4, 1))] * 2, [[1, 0, 3, 2], [2, 3, 0, 1]])
+    assert rooms.pair_counts([np.ones((4, 4, 1))], [[1, 0, 3, 2]])[1:] == (2, 2)
+
+
+def test_pairs_by_ids():
+    ids = pd.MultiIndex.from_product([["a", "b"], ["x", "y"]])
+    frame = pd.DataFrame({"same": [2.0, -1.0, -1.0, 2.0], "bias": 1.0}, index=ids)
+    sample, links = PairInput.from_frame(frame), ids[[0, 3]]
+    model = BipartiteMatchingCRF(perfect=False, alpha=0.1).fit([sample], [links])
+    assert pair_f1(model, [sample], [links]) == 1.0
+    assert pair_f1(model, [sample], [ids[[1, 2]]]) == 0.0
+    assert str(model.history_) == model.history_.table()
+    assert "duality" not in str(model.history_)
+    assert str(model.history_).splitlines()[0].split()[:3] == [
+        "iteration",
+        "seconds",
+        "oracle_calls",
+    ]
