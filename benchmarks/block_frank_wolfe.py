@@ -19,9 +19,11 @@ from threadpoolctl import threadpool_limits
 from mlestruct import GridCRF
 from mlestruct.algorithms.pairwise.qpbo import QPBO
 from mlestruct.datasets import make_landmark_sequence, shape_context
-from mlestruct.features import DenseFeatures, TableFeatures
+from mlestruct.features import BinaryFeatures, DenseFeatures, TableFeatures
 from mlestruct.learning import Block, BlockFrankWolfe, DualProblem, Stopping, merge_equal
 from mlestruct.structures import BipartiteMatching
+from mlestruct.structures.entropy import SeparableEntropy
+from mlestruct.structures.labellings.binary import BinaryEntropy
 
 from .grids import default_alpha, segmentation_data
 from .matching import dual_problem, landmark_data
@@ -30,32 +32,67 @@ LEVEL = 1e-2  # relative gap up to which MAP calls are counted
 WORKING_SETS = (0, 5, 20)
 
 
-class TimedMatching(BipartiteMatching):
-    """Adds up the CPU time spent inside the decoder."""
+class Stopwatch:
+    """CPU seconds spent inside some methods of classes, by part of the algorithm."""
 
-    spent = 0.0
+    def __init__(self, parts: dict[str, list[tuple[type, str]]]):
+        self.parts = parts
+        self.spent = dict.fromkeys(parts, 0.0)
 
-    def decode(self, *args: Any, **kwargs: Any) -> Any:
-        before = time.process_time()
-        found = super().decode(*args, **kwargs)
-        self.spent += time.process_time() - before
-        return found
+    def __enter__(self) -> Stopwatch:
+        self._methods = [
+            (part, owner, name, getattr(owner, name))
+            for part, members in self.parts.items()
+            for owner, name in members
+        ]
+        for part, owner, name, method in self._methods:
+            setattr(owner, name, self._timed(part, method))
+        return self
+
+    def _timed(self, part: str, method: Any) -> Any:
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            before = time.process_time()
+            found = method(*args, **kwargs)
+            self.spent[part] += time.process_time() - before
+            return found
+
+        return timed
+
+    def __exit__(self, *_: object) -> None:
+        for _, owner, name, method in self._methods:
+            setattr(owner, name, method)
+
+    def shares(self, total: float) -> str:
+        """Percentages of all parts, and of the rest."""
+        parts = {**self.spent, "all else": total - sum(self.spent.values())}
+        return ", ".join(f"{name} {100 * spent / total:.0f} %" for name, spent in parts.items())
 
 
-class TimedQPBO(QPBO):
-    """Adds up the CPU time spent inside."""
-
-    spent = 0.0
-
-    def solve(self, *args: Any) -> Any:
-        before = time.process_time()
-        found = super().solve(*args)
-        self.spent += time.process_time() - before
-        return found
+MATCHING_PARTS: dict[str, list[tuple[type, str]]] = {
+    "decoder": [(BipartiteMatching, "decode")],
+    "scores and moments": [(TableFeatures, "scores"), (TableFeatures, "moments_at")],
+    "entropy": [(SeparableEntropy, "add_gradient"), (SeparableEntropy, "line_search")],
+    "bounds": [(BipartiteMatching, "price_bound"), (BipartiteMatching, "improved_prices")],
+}
+GRID_PARTS: dict[str, list[tuple[type, str]]] = {
+    "max-flow": [(QPBO, "solve")],
+    "scores and moments": [(BinaryFeatures, "scores"), (BinaryFeatures, "moments_at")],
+    "entropy": [(BinaryEntropy, "add_gradient"), (BinaryEntropy, "line_search")],
+}
 
 
 def solve(problem: DualProblem, solver: BlockFrankWolfe, stopping: Stopping) -> Any:
     return solver.solve(problem, stopping, random_state=np.random.default_rng(0))
+
+
+def timed_parts(
+    problem: DualProblem, solver: BlockFrankWolfe, passes: int, parts: dict
+) -> tuple[float, Stopwatch, Any]:
+    """CPU seconds of a solve in all, of some of its parts, and its result."""
+    with Stopwatch(parts) as watch:
+        before = time.process_time()
+        found = solve(problem, solver, Stopping(tol=1e-9, max_iter=passes))
+        return time.process_time() - before, watch, found
 
 
 # ---------------------------------------------------------------------- time beside the decoder's
@@ -64,7 +101,7 @@ def compare_overhead(quick: bool) -> bool:
     passed = True
     for n, n_samples, passes, allowed in ((30, 60, 60, 3.0), (400, 4, 10 if quick else 80, 2.0)):
         sequence = make_landmark_sequence(n, n_samples + 10, random_state=0)
-        structure = TimedMatching((n, n), 1.0)
+        structure = BipartiteMatching((n, n), 1.0)
         described = [shape_context(frame) / 3.0 for frame in sequence.points]
         blocks = []
         for i in range(n_samples):
@@ -72,43 +109,35 @@ def compare_overhead(quick: bool) -> bool:
             blocks.append(Block(structure, features, structure.encode(np.arange(n))))
         problem = DualProblem(blocks, 100.0)
         solve(problem, BlockFrankWolfe(), Stopping(max_iter=1))
-        structure.spent = 0.0
-        before = time.process_time()
-        found = solve(problem, BlockFrankWolfe(), Stopping(tol=1e-9, max_iter=passes))
-        total = time.process_time() - before
-        ratio = total / structure.spent
-        passed &= ratio <= allowed
+        only = {"decoder": MATCHING_PARTS["decoder"]}
+        runs = [timed_parts(problem, BlockFrankWolfe(), passes, only) for _ in range(3)]
+        total, watch, found = min(runs, key=lambda run: run[0])
+        spent = watch.spent["decoder"]
+        passed &= total / spent <= allowed
         print(
             f"  n={n:<4d} {passes} passes, {found.oracle_calls} MAP calls: {total:.2f} s in all, "
-            f"{structure.spent:.2f} s in the decoder: {ratio:.2f}x (at most {allowed:g}x)"
+            f"{spent:.2f} s in the decoder: {total / spent:.2f}x (at most {allowed:g}x)"
         )
+        # Measured apart: reading the clock takes a microsecond of each.
+        total, watch, _ = timed_parts(problem, BlockFrankWolfe(), passes, MATCHING_PARTS)
+        print(f"         {watch.shares(total)}")
     return passed
 
 
 def maxflow_share(n_images: int, shape: tuple[int, int], passes: int, seed: int = 0) -> float:
-    """How much of the solver is max-flow on grids, from its first certificate on."""
+    """How much of the solver is max-flow on grids."""
     X, Y = segmentation_data(n_images, shape, seed)
     alpha = default_alpha(n_images * shape[0] * shape[1])
     problem = GridCRF(alpha=alpha).build_problem(X, Y)
-    structure: Any = problem.blocks[0].structure  # images of one shape share it
-    graph = structure.graph
-    decoder = TimedQPBO(graph.n_nodes, graph.tail, graph.head)
-    structure.__dict__["_decoder"] = decoder  # where the cached property keeps it
     share = 0.0
     for step in ("fixed", "line_search"):
-        marks: list[tuple[float, float, int]] = []
-
-        def callback(progress: Any, marks: list = marks) -> None:
-            marks.append((time.process_time(), decoder.spent, progress.oracle_calls))
-
-        stopping = Stopping(tol=1e-9, max_iter=passes, callback=callback)
-        solve(problem, BlockFrankWolfe(step=step), stopping)
-        total, inside, calls = (b - a for a, b in zip(marks[0], marks[-1], strict=True))
-        share = inside / total
+        solver = BlockFrankWolfe(step=step)
+        solve(problem, solver, Stopping(max_iter=1))
+        total, watch, found = timed_parts(problem, solver, passes, GRID_PARTS)
+        share = watch.spent["max-flow"] / total
         print(
-            f"  {step.replace('_', ' '):<12}{calls:>6d} calls of {shape[0]} x {shape[1]}: "
-            f"{1e3 * total / calls:.2f} ms each, {1e3 * inside / calls:.2f} ms in max-flow: "
-            f"{100 * share:.0f} %",
+            f"  {step.replace('_', ' '):<12}{found.oracle_calls:>6d} calls of {shape[0]} x "
+            f"{shape[1]}: {1e3 * total / found.oracle_calls:.2f} ms each; {watch.shares(total)}",
             flush=True,
         )
     return share

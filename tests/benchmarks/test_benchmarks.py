@@ -38,7 +38,7 @@ def test_block_frank_wolfe_is_timed_beside_its_decoder(capsys):
     assert 0.0 < block_frank_wolfe.maxflow_share(2, (12, 12), 3) < 1.0
     block_frank_wolfe.count_calls(quick=True)
     printed = capsys.readouterr().out
-    for words in ("in max-flow", "one merged block", "working set 20"):
+    for words in ("max-flow", "scores and moments", "one merged block", "working set 20"):
         assert words in printed
 
 

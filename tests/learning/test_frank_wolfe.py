@@ -1,15 +1,19 @@
 """Variants of Frank-Wolfe and of its block version."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from dual_problems import dual_by_hand, likelihood, matching_problem, solve
+from dual_problems import dual_by_hand, image_problem, likelihood, matching_problem, solve
 
 from mlestruct.learning import (
     BlockFrankWolfe,
+    DualProblem,
     FrankWolfe,
     Stopping,
     start_near_observed,
 )
+from mlestruct.structures.contract import Structure
 
 
 # ---------------------------------------------------------------------- Frank-Wolfe variants
@@ -66,6 +70,34 @@ def test_certificate_of_an_averaged_theta_is_about_that_theta(solver, n_iter):
     _, problem = matching_problem(14, alpha=0.1)
     result = solve(problem, solver, Stopping(tol=0.0, max_iter=n_iter))
     assert likelihood(problem, result.theta)[0] >= result.primal - 1e-9
+
+
+class DecoderOnly(Structure):
+    """The pixels of a small image with nothing but a decoder and an entropy."""
+
+    def __init__(self, whole):
+        self.n_coordinates, self.decode = whole.n_coordinates, whole.decode
+        self.entropy, self.entropy_gradient = whole.entropy, whole.entropy_gradient
+        self.interior = whole.interior
+
+
+@pytest.mark.parametrize("solver", [FrankWolfe(averaging=True), BlockFrankWolfe(averaging=True)])
+@pytest.mark.parametrize("oracle", [True, False])
+def test_averaged_theta_of_images_has_a_finite_certificate(solver, oracle):
+    problem = image_problem()
+    given = problem
+    if not oracle:
+        one = DecoderOnly(problem.blocks[0].structure)
+        given = DualProblem([replace(b, structure=one) for b in problem.blocks], problem.alpha)
+    result = solve(given, solver, Stopping(tol=0.0, max_iter=40))
+    value, bound, _ = likelihood(problem, result.theta)
+    assert result.primal <= value + 1e-9
+    assert result.gap == pytest.approx(result.objective - result.primal)
+    # With the oracle the bound is P itself, up to its tolerance.
+    assert result.primal >= bound - (1e-6 if oracle else 0.5 * abs(bound))
+    best = solve(problem, "lbfgs")
+    assert best.primal - 1e-9 <= result.objective
+    assert result.primal <= best.objective + 1e-9
 
 
 def test_averaging_also_approaches_the_optimum():

@@ -2,7 +2,7 @@
 
 from enum import IntEnum
 
-from .._compile import kernel
+from .._compile import kernel, summing_kernel
 
 
 class Kind(IntEnum):
@@ -39,3 +39,30 @@ def table_moments(kind, left, right, row, col, weights, out):
             y = right[col[e]]
             for k in range(out.shape[0]):
                 out[k] += weights[e] * pair_feature(kind, x[k], y[k])
+
+
+@summing_kernel
+def weigh_tables(left, right, theta, doubled, squares):
+    """doubled = 2 theta left; squares = sums of theta times the squares of all rows, left first."""
+    n = left.shape[0]
+    for i in range(n):
+        total = 0.0
+        for k in range(theta.shape[0]):
+            product = theta[k] * left[i, k]
+            doubled[i, k] = 2.0 * product
+            total += product * left[i, k]
+        squares[i] = total
+    for j in range(right.shape[0]):
+        total = 0.0
+        for k in range(theta.shape[0]):
+            total += theta[k] * right[j, k] * right[j, k]
+        squares[n + j] = total
+
+
+@kernel
+def subtract_squares(scores, squares):
+    """Subtract the squares of row i and of column j from the score of the pair (i, j), in place."""
+    n = scores.shape[0]
+    for i in range(n):
+        for j in range(scores.shape[1]):
+            scores[i, j] -= squares[i] + squares[n + j]

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._table_kernels import Kind, table_moments, table_scores
+from ._table_kernels import Kind, subtract_squares, table_moments, table_scores, weigh_tables
 from .contract import FeatureMap, PairGraph
 
 Floats = NDArray[np.float64]
@@ -120,10 +120,11 @@ class TableFeatures(FeatureMap):
         if self._as_products:
             if self.kind == "product":
                 return ((self.left * theta) @ self.right.T).ravel()
-            left, right = self._squares
-            cross = (self.left * (2.0 * theta)) @ self.right.T
-            cross -= (left @ theta)[:, None]
-            cross -= right @ theta
+            # -(l - r)^2 = 2 l r - l^2 - r^2
+            doubled, squares = np.empty_like(self.left), np.empty(sum(self.shape))
+            weigh_tables(self.left, self.right, theta, doubled, squares)
+            cross: Floats = doubled @ self.right.T
+            subtract_squares(cross, squares)
             return cross.ravel()
         out = np.empty(self.n_scored)
         table_scores(KINDS[self.kind], self.left, self.right, *self._pairs(), theta, out)

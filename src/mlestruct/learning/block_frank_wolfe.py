@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from .._compile import kernel
 from ..algorithms.frank_wolfe import MAX_STEP, RTOL
 from ..structures.contract import Marginals, Vertex
-from .certificate import NEAR, certify, certify_theta
-from .frank_wolfe import WeightedAverage, check_option
+from .certificate import NEAR, certify
+from .frank_wolfe import WeightedAverage, check_option, finished
 from .linear_step import LinearStep, WorkingSet, linear_step
 from .problem import Block, DualProblem, DualState, Start, start
 from .result import Monitor, Result, Stopping, run
@@ -134,18 +134,13 @@ class BlockCoordinateDescent(ABC):
                 near = share * float(problem.weights @ gaps) <= monitor.tolerance
                 if sweep >= due or near or last:
                     # Not by the clock, so that results repeat.
-                    due = sweep + min(sweep, CERTIFICATE_PASSES)
+                    due = sweep + min(2 * sweep, CERTIFICATE_PASSES)
                     state.refresh(problem)
                     share = certify_at(sweep)
             return state
 
         result = run(problem, monitor, loop, lambda: problem.theta(state.r))
-        if self.averaging and monitor.iterations:
-            result.use(average.value, certify_theta(problem, state, known, average.value))
-        elif self.return_last and monitor.latest is not None:
-            result.use(*monitor.latest)
-        result.state = state
-        return result
+        return finished(result, problem, state, monitor, average, self.averaging, self.return_last)
 
     def _step(
         self, problem: DualProblem, state: DualState, m: int, t: int,
@@ -199,8 +194,7 @@ class BlockFrankWolfe(BlockCoordinateDescent):
         t = 1, 2, ...
     sampling : "permuted" passes, "uniform" with replacement, or "gap": proportional to the
         blocks' last known Frank-Wolfe gaps
-    averaging : return the weighted average of the iterates' theta, which has a certificate only
-        where the structure has a `price_bound`
+    averaging : return the weighted average of the iterates' theta, with a certificate of its own
     working_set : vertices kept per block. A step goes to the best of them, without a MAP call,
         where its gap is at least a quarter of the one that the decoder has found last (Osokin et
         al. 2016). For expensive decoders, and for few blocks that are far from the optimum.

@@ -36,17 +36,26 @@ SHRINKAGES = 5  # of the bundle with an l1 penalty
 NEAR = 1.5  # times the tolerance: a gap that better prices may take below it
 
 
-def certify_theta(
-    problem: DualProblem, state: DualState, prices: list[Floats | None], theta: Floats
-) -> float:
-    """A lower bound of P at any theta from prices found elsewhere; -inf if there is none."""
+def certify_theta(problem: DualProblem, state: DualState, theta: Floats, tol: float) -> float:
+    """A lower bound of P at any theta, by one oracle call per block.
+
+    Where a structure has a marginal oracle, its upper bound of A, to `tol` in total; elsewhere the
+    value at the block's tau plus the Frank-Wolfe gap there, or the bound by the decoder's prices.
+    """
+    tol /= float(problem.weights.sum())
+    state.refresh(problem)
     log_partition = 0.0
-    for block, tau, known in zip(problem.blocks, state.tau, prices, strict=True):
-        if known is None or not block.structure.offers("price_bound"):
-            return -np.inf
-        scores = block.scores(theta)
-        better = block.structure.improved_prices(scores, known, tau)
-        log_partition += block.weight * block.structure.price_bound(scores, better, tau)
+    for m, block in enumerate(problem.blocks):
+        structure = block.structure
+        if structure.offers("marginals") and not structure.prefers_decoding:
+            upper = block.expect(theta, None, tol)[0].upper_bound
+        else:
+            step = linear_step(problem, state, m, theta, None, True)
+            prices = step.prices
+            if prices is not None:
+                prices = structure.improved_prices(step.scores, prices, state.tau[m])
+            upper = _upper_bound(problem, state, m, step, prices)
+        log_partition += block.weight * upper
     return problem.primal(theta, log_partition)
 
 
@@ -95,14 +104,22 @@ def _primal_bound(
     """P(theta) from below, by the smaller of two bounds of each block's A; -inf without prices."""
     log_partition = 0.0
     for m, (block, step) in enumerate(zip(problem.blocks, steps, strict=True)):
-        tau, known = state.tau[m], prices[m]
-        if known is None:
+        if prices[m] is None:
             return -np.inf
-        bound = block.structure.price_bound(step.scores, known, tau)
-        # By concavity, A is also at most the value at tau plus the Frank-Wolfe gap.
-        attained = float(step.scores @ tau) + state.entropies[m] + block.offset_gap(tau)
-        log_partition += block.weight * min(bound, attained + max(step.gap, 0.0))
+        log_partition += block.weight * _upper_bound(problem, state, m, step, prices[m])
     return problem.primal(theta, log_partition)
+
+
+def _upper_bound(
+    problem: DualProblem, state: DualState, m: int, step: LinearStep, prices: Floats | None
+) -> float:
+    """A of a block from above: by concavity the value at tau plus the gap, or the price bound."""
+    block, tau = problem.blocks[m], state.tau[m]
+    attained = float(step.scores @ tau) + state.entropies[m] + block.offset_gap(tau)
+    bound = attained + max(step.gap, 0.0)
+    if prices is None:
+        return bound
+    return min(bound, block.structure.price_bound(step.scores, prices, tau))
 
 
 class DualBundle:

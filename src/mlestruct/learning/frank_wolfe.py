@@ -19,6 +19,8 @@ from .result import Monitor, Result, Stopping, run
 
 Floats = NDArray[np.float64]
 
+SHARP = 0.1  # of the tolerance: gap of the marginal oracle in the certificate of an average
+
 
 @dataclass(frozen=True)
 class FrankWolfe:
@@ -32,8 +34,7 @@ class FrankWolfe:
         "uniform": the interior point itself, as in the paper
     return_last : return theta(tau) of the last iterate, as in the paper, instead of the one that
         has the best proven bound
-    averaging : return the weighted average of the iterates' theta, which has a certificate only
-        where the structure has a `price_bound`
+    averaging : return the weighted average of the iterates' theta, with a certificate of its own
     """
 
     step: Literal["line_search", "fixed"] = "line_search"
@@ -113,12 +114,7 @@ class FrankWolfe:
             return state
 
         result = run(problem, monitor, loop, lambda: problem.theta(state.r))
-        if self.averaging and monitor.iterations:
-            result.use(average.value, certify_theta(problem, state, prices, average.value))
-        elif self.return_last and monitor.latest is not None:
-            result.use(*monitor.latest)
-        result.state = state
-        return result
+        return finished(result, problem, state, monitor, average, self.averaging, self.return_last)
 
 
 def _common_step(
@@ -141,6 +137,21 @@ def _common_step(
         return total
 
     return min(minimise_by_slope(slope, guess), MAX_STEP)
+
+
+def finished(
+    result: Result, problem: DualProblem, state: DualState, monitor: Monitor,
+    average: WeightedAverage, averaging: bool, return_last: bool,
+) -> Result:  # fmt: skip
+    """The result with its state, and with the theta that the solver is to return."""
+    if averaging and monitor.iterations:
+        theta = average.value
+        result.use(theta, certify_theta(problem, state, theta, SHARP * result.tolerance))
+        result.oracle_calls += len(problem.blocks)
+    elif return_last and monitor.latest is not None:
+        result.use(*monitor.latest)
+    result.state = state
+    return result
 
 
 def check_option(name: str, value: str, allowed: tuple[str, ...]) -> None:

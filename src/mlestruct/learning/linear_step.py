@@ -14,7 +14,7 @@ from .problem import DualProblem, DualState
 Floats = NDArray[np.float64]
 
 
-@dataclass
+@dataclass(slots=True)
 class LinearStep:
     """Where a step of one block goes: vertex, gap and prices.
 
@@ -86,9 +86,6 @@ def linear_step(
     if best is not None and best[0] - here >= least:
         score, vertex, moments = best
         return LinearStep(vertex, score - here, scores, None, sums, moments, decoded=False)
-    if structure.offers("price_bound"):
-        found = structure.decode(direction, warm, prices=want_prices)
-    else:
-        found = structure.decode(direction)
+    found = block.decode(direction, warm, want_prices)
     gap = max(found.score + found.gap - here, 0.0)  # heuristics may score less than tau
     return LinearStep(found.vertex, gap, scores, found.prices, sums)

@@ -16,13 +16,14 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..features.contract import FeatureMap, as_feature_map
-from ..structures.contract import Marginals, Structure, Vertex, as_structure
+from ..structures.contract import Decoding, Marginals, Structure, Vertex, as_structure
 from .penalty import ElasticNet
 
 Floats = NDArray[np.float64]
@@ -68,6 +69,17 @@ class Block:
             return self.features.moments_at(vertex.indices, vertex.values)
         kept = vertex.indices < scored
         return self.features.moments_at(vertex.indices[kept], vertex.values[kept])
+
+    @cached_property
+    def has_price_bound(self) -> bool:
+        """Whether the decoder takes and returns dual prices, which bound log Z_rho."""
+        return self.structure.offers("price_bound")
+
+    def decode(self, direction: Floats, warm: Floats | None, prices: bool) -> Decoding:
+        """A MAP call; prices of an earlier one where the decoder takes them."""
+        if self.has_price_bound:
+            return self.structure.decode(direction, warm, prices=prices)
+        return self.structure.decode(direction)
 
     def expect(self, theta: Floats, warm: Any, tol: float) -> tuple[Marginals, Floats]:
         """Marginals under theta and their moments G' tau, from the structure's oracle.

@@ -8,7 +8,8 @@ from math import exp, inf, log, log1p, sqrt
 
 import numpy as np
 
-from ..._compile import kernel
+from ..._compile import kernel, summing_kernel
+from .._logarithm_kernels import LOG_2, fast_log
 from .row_problem import TINY
 
 
@@ -49,6 +50,41 @@ def log_complement(t):
     return log(1.0 - t)
 
 
+@summing_kernel
+def bethe_masses(q, factor, t):
+    """Roots t <= 1/2 of t (1-t) = factor q, for a = c = 1: sums of t, of h = dt / d log q, of h - t.
+
+    Without branches, so that it compiles to vector instructions.
+    """
+    mass = spread = excess = 0.0
+    for e in range(q.shape[0]):
+        p = min(q[e] * factor, 0.25)
+        te = 2.0 * p / (1.0 + sqrt(1.0 - 4.0 * p))
+        h = te * (1.0 - te) / max(1.0 - 2.0 * te, 1e-12)
+        t[e] = te
+        mass += te
+        spread += h
+        excess += h - te
+    return mass, spread, excess
+
+
+@summing_kernel
+def bethe_row(s, at, t, log_t):
+    """Value, mean and largest gradient of the entries that `bethe_masses` has found at u = `at`."""
+    value = mean = 0.0
+    largest = -inf
+    for e in range(s.shape[0]):
+        te = t[e]
+        y = fast_log(1.0 - te)
+        x = s[e] - at - y if te < 0.5 else -LOG_2
+        log_t[e] = x
+        gradient = s[e] - x - y
+        value += te * (s[e] + 2.0 - x) + (1.0 - te) * y
+        mean += te * gradient
+        largest = max(largest, gradient)
+    return value, mean, largest
+
+
 @kernel
 def solve_row(rows, w, prices, start, stop, k, complement, tol, s, log_t, t):
     """Maximise one row's score plus entropy over its simplex, at given column prices.
@@ -66,23 +102,29 @@ def solve_row(rows, w, prices, start, stop, k, complement, tol, s, log_t, t):
         log_t[k] = 0.0
         return w[k] - prices[col[k]]
     shift = -inf
+    bethe = True
     for e in range(start, stop):
         s[e] = w[e] - prices[col[e]] - a[e] - c[e]
         shift = max(shift, s[e])
-    shifted = inf  # the change of u since the last solve for log_t
-    if complement > 0.0 and complement < 1.0:
-        shifted = 0.0
-        for e in range(start, stop):
-            log_t[e] = log(max(t[e], TINY))
-        u = s[k] - a[k] * log(1.0 - complement) - c[k] * log(complement)
-    else:
-        total = 0.0
-        for e in range(start, stop):
-            total += exp(s[e] - shift)
-        u = shift + log(total)
+        bethe &= (a[e] == 1.0) & (c[e] == 1.0)
+    guessed = complement > 0.0 and complement < 1.0
+    total = 0.0
     for e in range(start, stop):
         if a[e] == 1.0 and (c[e] == 1.0 or c[e] == 0.0):
             log_t[e] = exp(s[e] - shift)  # saves an exp at every trial u
+            total += log_t[e]
+        elif guessed:
+            log_t[e] = log(max(t[e], TINY))
+        else:
+            total += exp(s[e] - shift)
+    if guessed:
+        shifted = 0.0  # the change of u since the last solve for log_t
+        u = s[k] - a[k] * log(1.0 - complement) - c[k] * log(complement)
+    else:
+        shifted = inf
+        u = shift + log(total)
+    if bethe:
+        log_t[k] = 0.0
     low = -inf
     high = inf
     mass = 0.0
@@ -93,7 +135,9 @@ def solve_row(rows, w, prices, start, stop, k, complement, tol, s, log_t, t):
         excess = 0.0
         at = u  # t belongs to this u
         factor = exp(min(shift - u, 700.0))
-        for e in range(start, stop):
+        if bethe:
+            mass, spread, excess = bethe_masses(log_t[start:stop], factor, t[start:stop])
+        for e in range(stop if bethe else start, stop):
             if e == k:
                 continue
             if a[e] == 1.0 and (c[e] == 1.0 or c[e] == 0.0):
@@ -185,7 +229,9 @@ def solve_row(rows, w, prices, start, stop, k, complement, tol, s, log_t, t):
     value = 0.0
     mean = 0.0
     largest = -inf
-    for e in range(start, stop):
+    if bethe:  # entry k counts as t = 0 here
+        value, mean, largest = bethe_row(s[start:stop], at, t[start:stop], log_t[start:stop])
+    for e in range(k if bethe else start, k + 1 if bethe else stop):
         score = w[e] - prices[col[e]]
         if e == k:
             te = 1.0 - mass
