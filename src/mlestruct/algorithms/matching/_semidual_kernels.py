@@ -52,9 +52,9 @@ def log_complement(t):
 
 @summing_kernel
 def bethe_masses(q, factor, t):
-    """Roots t <= 1/2 of t (1-t) = factor q, for a = c = 1: sums of t, of h = dt / d log q, of h - t.
+    """Roots t <= 1/2 of t (1-t) = factor q, for a = c = 1; sums of t, of h and of h - t.
 
-    Without branches, so that it compiles to vector instructions.
+    h = dt / d log q. Without branches, so that it compiles to vector instructions.
     """
     mass = spread = excess = 0.0
     for e in range(q.shape[0]):
