@@ -1,6 +1,6 @@
 """0/1 outputs of small combinatorial spaces, all of them, and what follows from the list."""
 
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 from scipy.special import logsumexp
@@ -15,6 +15,20 @@ def spanning_trees(n_nodes, edges):
             a, b = (group[v] for v in edges[k])
             group = [a if g == b else g for g in group]
         if len(set(group)) == 1:
+            found.append(np.isin(np.arange(len(edges)), chosen))
+    return np.array(found, dtype=float)
+
+
+def directed_trees(n_nodes, edges):
+    """All trees directed from node 0, shape (n_trees, n_edges)."""
+    into = [[k for k, (_, b) in enumerate(edges) if b == v] for v in range(1, n_nodes)]
+    found = []
+    for chosen in product(*into):
+        parent = {edges[k][1]: edges[k][0] for k in chosen}
+        reached = {0}
+        for _ in range(n_nodes):
+            reached |= {v for v, u in parent.items() if u in reached}
+        if len(reached) == n_nodes:
             found.append(np.isin(np.arange(len(edges)), chosen))
     return np.array(found, dtype=float)
 

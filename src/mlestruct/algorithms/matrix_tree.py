@@ -1,7 +1,9 @@
-"""Weighted spanning trees: the best one, their partition function (matrix-tree theorem), samples.
+"""Weighted trees, directed from a root or without direction: the best one, sums over all, samples.
 
-The determinant of the theorem is computed by star-mesh transforms, node by node, in the logarithmic
-domain: only positive numbers are added, so scores may have any range.
+A directed tree gives every node but the root, node 0, a parent. Tables hold the score of u as the
+parent of v at [u, v], -inf where there is no edge. The determinant of the matrix-tree theorem is
+computed node by node in the logarithmic domain: only positive numbers are added, so scores may have
+any range. A tree without direction is a directed one in a symmetric table.
 """
 
 from __future__ import annotations
@@ -20,13 +22,22 @@ Bools = NDArray[np.bool_]
 
 
 class TreePartition(NamedTuple):
-    """log Z and the probability of every edge."""
+    """log Z, and the probability of every edge: at [u, v] that u is the parent of v."""
 
     log_partition: float
     tau: Floats
 
 
-def best_tree(n_nodes: int, tail: Ints, head: Ints, scores: Floats) -> Bools:
+def score_table(n_nodes: int, tail: Ints, head: Ints, scores: Floats, symmetric: bool) -> Floats:
+    """Scores of edges as a table, -inf elsewhere."""
+    table = np.full((n_nodes, n_nodes), -np.inf)
+    table[tail, head] = scores
+    if symmetric:
+        table[head, tail] = scores
+    return table
+
+
+def best_spanning_tree(n_nodes: int, tail: Ints, head: Ints, scores: Floats) -> Bools:
     """Whether each edge is in the spanning tree of the largest total score."""
     order = np.argsort(-scores, kind="stable")
     rank = np.empty(order.shape[0])
@@ -38,63 +49,102 @@ def best_tree(n_nodes: int, tail: Ints, head: Ints, scores: Floats) -> Bools:
     return out
 
 
-def tree_partition(n_nodes: int, tail: Ints, head: Ints, scores: Floats) -> TreePartition:
-    """Sum over all spanning trees of exp(total score), and its gradient, the edge probabilities.
+def best_parents(table: Floats) -> Ints:
+    """Parents in the directed tree of the largest total score, -1 of the root (Edmonds 1967).
 
-    Node v, the last one left, has log-weights w_u to the others; it adds log sum exp(w) to log Z
-    and a weight exp(w_a + w_b) / sum exp(w) between every two of them. The gradient follows these
-    steps backwards.
+    Every node takes its best parent. A cycle that results becomes one node, which a parent outside
+    enters at the node where that costs least.
     """
-    table = np.full((n_nodes, n_nodes), -np.inf)
-    table[tail, head] = table[head, tail] = scores
+    n = table.shape[0]
+    parent = np.argmax(np.where(np.eye(n, dtype=bool), -np.inf, table), axis=0)
+    parent[0] = -1
+    cycle = _cycle(parent)
+    if cycle is None:
+        return parent
+    inside = np.zeros(n, dtype=bool)
+    inside[cycle] = True
+    rest = np.flatnonzero(~inside)
+    into = table[np.ix_(rest, cycle)] - table[parent[cycle], cycle]
+    out = table[np.ix_(cycle, rest)]
+    smaller = np.full((rest.size + 1, rest.size + 1), -np.inf)
+    smaller[:-1, :-1] = table[np.ix_(rest, rest)]
+    smaller[:-1, -1], smaller[-1, :-1] = into.max(axis=1), out.max(axis=0)
+    found = best_parents(smaller)
+    result = np.full(n, -1, dtype=np.int64)
+    result[cycle] = parent[cycle]
+    for k, v in enumerate(rest.tolist()):
+        if v > 0:
+            inner = found[k] == rest.size
+            result[v] = cycle[int(np.argmax(out[:, k]))] if inner else rest[found[k]]
+    entered = int(found[-1])
+    result[cycle[int(np.argmax(into[entered]))]] = rest[entered]
+    return result
+
+
+def _cycle(parent: Ints) -> Ints | None:
+    """The nodes of some cycle, None if there is none."""
+    seen = np.full(parent.shape[0], -1, dtype=np.int64)
+    for start in range(parent.shape[0]):
+        v = start
+        while v >= 0 and seen[v] < 0:
+            seen[v] = start
+            v = int(parent[v])
+        if v >= 0 and seen[v] == start:
+            cycle = [v]
+            while parent[cycle[-1]] != v:
+                cycle.append(int(parent[cycle[-1]]))
+            return np.array(cycle, dtype=np.int64)
+    return None
+
+
+def tree_partition(table: Floats) -> TreePartition:
+    """Sum over all directed trees of exp(total score), and its gradient, the edge probabilities.
+
+    The last node v adds log sum over u of exp(w_uv) to log Z; through it, u becomes a parent of x
+    with the weight w_uv w_vx / sum. The gradient follows these steps backwards.
+    """
+    table = table.copy()
+    n = table.shape[0]
     log_partition, steps = 0.0, []
-    for v in range(n_nodes - 1, 0, -1):
-        row = table[v, :v]
-        total = float(logsumexp(row))
+    for v in range(n - 1, 0, -1):
+        into, out = table[:v, v], table[v, :v]
+        total = float(logsumexp(into))
         log_partition += total
-        mesh = row[:, None] + row[None] - total
-        before = table[:v, :v]
-        after = np.logaddexp(before, mesh)
+        through = into[:, None] + out[None] - total
+        after = np.logaddexp(table[:v, :v], through)
         np.fill_diagonal(after, -np.inf)
         with np.errstate(invalid="ignore"):
-            added = np.exp(mesh - after)  # share of the mesh in the new weight
-        added[~np.isfinite(after)] = 0.0
-        steps.append((np.exp(row - total), added))
+            share = np.exp(through - after)
+        share[~np.isfinite(after)] = 0.0
+        steps.append((np.exp(into - total), share))
         table[:v, :v] = after
-    slope = np.zeros((n_nodes, n_nodes))
-    for v, (share, added) in zip(range(1, n_nodes), reversed(steps), strict=True):
-        mesh_slope = slope[:v, :v] * added
-        slope[:v, :v] -= mesh_slope
-        of_row = mesh_slope.sum(axis=1)
-        slope[v, :v] = slope[:v, v] = of_row + (1.0 - 0.5 * of_row.sum()) * share
-    return TreePartition(log_partition, np.clip(slope[tail, head], 0.0, 1.0))
+    slope = np.zeros((n, n))
+    for v, (chance, share) in zip(range(1, n), reversed(steps), strict=True):
+        through = slope[:v, :v] * share
+        slope[:v, :v] -= through
+        slope[v, :v] = through.sum(axis=0)
+        slope[:v, v] = through.sum(axis=1) + (1.0 - through.sum()) * chance
+    return TreePartition(log_partition, np.clip(slope, 0.0, 1.0))
 
 
-def sample_tree(
-    n_nodes: int, tail: Ints, head: Ints, scores: Floats, rng: np.random.Generator
-) -> Bools:
-    """A spanning tree with probability proportional to exp(total score) (Wilson's algorithm).
+def sample_parents(table: Floats, rng: np.random.Generator) -> Ints:
+    """Parents of a tree with probability proportional to exp(total score) (Wilson's algorithm).
 
-    Random walks from every node to the tree so far, with loops erased. They take long where few
-    edges of low score connect parts of the graph.
+    Random walks from every node, parent by parent, to the tree so far, with loops erased. They take
+    long where the root is reached only through edges of low score.
     """
-    edge_of = np.full((n_nodes, n_nodes), -1, dtype=np.int64)
-    edge_of[tail, head] = edge_of[head, tail] = np.arange(tail.shape[0])
-    table = np.full((n_nodes, n_nodes), -np.inf)
-    table[tail, head] = table[head, tail] = scores
-    steps = np.cumsum(np.exp(table - logsumexp(table, axis=1, keepdims=True)), axis=1)
-    inside, following = np.zeros(n_nodes, dtype=bool), np.zeros(n_nodes, dtype=np.int64)
+    n = table.shape[0]
+    steps = np.cumsum(np.exp(table[:, 1:] - logsumexp(table[:, 1:], axis=0)), axis=0)
+    inside, parent = np.zeros(n, dtype=bool), np.full(n, -1, dtype=np.int64)
     inside[0] = True
-    out = np.zeros(tail.shape[0], dtype=bool)
-    for start in range(1, n_nodes):
+    for start in range(1, n):
         v = start
         while not inside[v]:
-            drawn = np.searchsorted(steps[v], rng.uniform() * steps[v, -1], side="right")
-            following[v] = drawn
-            v = int(drawn)
+            column = steps[:, v - 1]
+            parent[v] = np.searchsorted(column, rng.uniform() * column[-1], side="right")
+            v = int(parent[v])
         v = start
         while not inside[v]:
             inside[v] = True
-            out[edge_of[v, following[v]]] = True
-            v = int(following[v])
-    return out
+            v = int(parent[v])
+    return parent

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .checks.report import StructureError, StructureReport
     from .combinatorial.paths import Paths
     from .combinatorial.planar_ising import PlanarIsing
-    from .combinatorial.spanning_trees import SpanningTrees
+    from .combinatorial.spanning_trees import DirectedTrees, SpanningTrees
     from .combinatorial.subsets import Subsets
     from .contract import Bounds, Decoding, Marginals, Structure, Vertex
     from .decoder import DecoderSpace
@@ -40,6 +40,7 @@ __getattr__, __dir__, __all__ = attach(
         "DecoderSpace": ".decoder",
         "Decoding": ".contract",
         "MatchingPolytope": ".matchings.matching_polytope",
+        "DirectedTrees": ".combinatorial.spanning_trees",
         "ExactInference": ".exact_inference",
         "FactorGraph": ".labellings.factor_graph",
         "Grid": ".graphs.pairwise",

@@ -2,17 +2,17 @@
 
 import numpy as np
 import pytest
-from enumerated_outputs import check_against_enumeration, spanning_trees
+from enumerated_outputs import check_against_enumeration, directed_trees, spanning_trees
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 
 from mlestruct import StructuredCRF, check_structure
-from mlestruct.algorithms.matrix_tree import tree_partition
+from mlestruct.algorithms.matrix_tree import best_parents, score_table, tree_partition
 from mlestruct.baselines import ExactMLE
 from mlestruct.exceptions import InfeasibleError
-from mlestruct.inference import log_partition
-from mlestruct.structures import SpanningTrees
+from mlestruct.inference import log_partition, marginals
+from mlestruct.structures import DirectedTrees, SpanningTrees, factor_entropy
 
 EDGES = [(0, 1), (1, 2), (2, 3), (3, 0), (0, 2), (3, 4), (4, 1)]
 
@@ -40,10 +40,11 @@ def test_scores_of_any_range(seed):
     scores = rng.normal(size=len(EDGES)) * 10.0 ** rng.integers(0, 4)
     outputs = spanning_trees(5, np.sort(EDGES, axis=1).tolist())
     low, high = np.sort(EDGES, axis=1).T
-    found = tree_partition(5, low, high, scores)
+    found = tree_partition(score_table(5, low, high, scores, symmetric=True))
+    tau = (found.tau + found.tau.T)[low, high]
     totals = outputs @ scores
     assert found.log_partition == pytest.approx(logsumexp(totals), abs=1e-9, rel=1e-12)
-    np.testing.assert_allclose(found.tau, np.exp(totals - logsumexp(totals)) @ outputs, atol=1e-9)
+    np.testing.assert_allclose(tau, np.exp(totals - logsumexp(totals)) @ outputs, atol=1e-9)
 
 
 def test_marginals_are_the_gradient_and_sum_to_the_size_of_a_tree():
@@ -89,3 +90,62 @@ def test_graphs_that_have_no_tree():
         SpanningTrees(3, [(0, 1), (1, 0), (1, 2)])
     with pytest.raises(ValueError, match="edges"):
         SpanningTrees(3, [(0, 7)])
+
+
+class TestDirected:
+    @settings(deadline=None, max_examples=5)
+    @given(st.integers(0, 1000), st.sampled_from([0.3, 2.0]))
+    def test_against_enumeration(self, seed, scale):
+        rng = np.random.default_rng(seed)
+        space = DirectedTrees(4)
+        outputs = directed_trees(4, space.edges.tolist())
+        assert len(outputs) == 16
+        check_against_enumeration(space, outputs, scale * rng.normal(size=9), rng, 400)
+
+    @settings(deadline=None, max_examples=30)
+    @given(st.integers(0, 10_000), st.integers(2, 6))
+    def test_the_best_tree(self, seed, n):
+        """Nested cycles, ties, missing edges."""
+        rng = np.random.default_rng(seed)
+        table = rng.integers(-3, 4, size=(n, n)).astype(float)
+        table[rng.uniform(size=(n, n)) < 0.2] = -np.inf
+        table[0, 1:] = np.where(np.isneginf(table[0, 1:]), -20.0, table[0, 1:])
+        table[:, 0] = -np.inf
+        np.fill_diagonal(table, -np.inf)
+        edges = np.argwhere(np.isfinite(table))
+        outputs = directed_trees(n, edges.tolist())
+        parent = best_parents(table)
+        score = sum(table[parent[v], v] for v in range(1, n))
+        chosen = [list(edge) in [[parent[v], v] for v in range(1, n)] for edge in edges.tolist()]
+        assert any(np.array_equal(chosen, output) for output in outputs)
+        assert score == pytest.approx((outputs @ table[tuple(edges.T)]).max())
+
+    def test_independent_choices_are_an_upper_bound(self):
+        space = DirectedTrees(5)
+        entropy = factor_entropy(space.n_coordinates, space.choices)
+        scores = np.random.default_rng(0).normal(size=space.n_coordinates)
+        exact = space.exact(scores).log_partition
+        found = marginals(DirectedTrees(5, entropy=entropy), scores, tol=1e-3)
+        assert exact <= found.log_partition + found.gap
+        coarse = marginals(space, scores, tol=1e-3)
+        assert found.log_partition <= coarse.log_partition + coarse.gap
+
+    def test_parents_and_labels(self):
+        space = DirectedTrees(4)
+        parents = [-1, 0, 1, 1]
+        label = space.label_of_parents(parents)
+        assert label.sum() == 3
+        np.testing.assert_array_equal(space.parents(label), parents)
+
+    def test_the_contract_holds(self):
+        assert check_structure(DirectedTrees(4)).passed
+
+    def test_graphs_that_have_no_tree(self):
+        with pytest.raises(InfeasibleError, match=r"no way from the root to nodes \[2\]"):
+            DirectedTrees(3, [(0, 1), (2, 1)])
+        with pytest.raises(ValueError, match="has no parent"):
+            DirectedTrees(3, [(0, 1), (1, 0)])
+        with pytest.raises(ValueError, match="to itself"):
+            DirectedTrees(3, [(0, 1), (1, 1)])
+        with pytest.raises(ValueError, match="given twice"):
+            DirectedTrees(2, [(0, 1), (0, 1)])
