@@ -371,3 +371,17 @@ def test_the_report_says_what_was_done():
     assert (found.method, found.of, found.converged) == ("auto", "log Z_rho", True)
     assert "gap" in repr(found)
     assert found.seconds >= 0.0
+
+
+def test_frank_wolfe_stops_in_time_and_tells_its_gap():
+    # 28 states: the gap to reach would take tens of thousands of MAP calls.
+    rng = np.random.default_rng(0)
+    structure = Sequences([12], 28)
+    scores = 3.0 * rng.normal(size=structure.n_coordinates)
+    with pytest.warns(ConvergenceWarning, match=r"stopped after \d+ calls at a gap of"):
+        found = marginals(structure, scores, "fw", tol=1e-6, max_time=0.2)
+    assert found.calls < 10_000
+    exact = structure.exact(scores).log_partition
+    assert found.log_partition <= exact + 1e-9 <= found.log_partition + found.gap + 2e-9
+    with pytest.raises(ValueError, match="max_time"):
+        marginals(structure, scores, "fw", max_time=-1.0)

@@ -10,6 +10,7 @@ the learning solvers.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import compress
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -199,6 +200,8 @@ class Mixture:
         self.sizes = np.zeros(0, dtype=np.int64)
         self.indices = np.zeros(0, dtype=np.int64)
         self.values = np.zeros(0)
+        self._keys: list[bytes] = []  # sorted indices of the vertices
+        self._places: dict[bytes, int] = {}
 
     def add(self, vertex: Any, eta: float) -> None:
         """tau <- (1 - eta) tau + eta vertex."""
@@ -207,9 +210,12 @@ class Mixture:
         self.weights *= 1.0 - eta
         self.tau *= 1.0 - eta
         self.tau[indices] += eta * values
-        known = self._find(indices)
+        order = np.argsort(indices)
+        key = indices[order].tobytes()
+        known = self._places.get(key)
         if known is None:
-            order = np.argsort(indices)
+            self._keys.append(key)
+            self._places[key] = len(self._keys)
             self.weights = np.append(self.weights, eta)
             self.sizes = np.append(self.sizes, indices.shape[0])
             self.indices = np.concatenate([self.indices, indices[order]])
@@ -217,15 +223,6 @@ class Mixture:
         else:
             self.weights[known] += eta
         self._drop_weightless()
-
-    def _find(self, indices: Ints) -> int | None:
-        """The place of a vertex among the weights."""
-        wanted = np.sort(indices)
-        ends = np.cumsum(self.sizes)
-        for k in np.flatnonzero(self.sizes == wanted.shape[0]):
-            if np.array_equal(self.indices[ends[k] - self.sizes[k] : ends[k]], wanted):
-                return int(k) + 1
-        return None
 
     def _drop_weightless(self) -> None:
         """Drop vertices whose weight is rounding; the start stays."""
@@ -236,6 +233,8 @@ class Mixture:
         each = np.repeat(kept[1:], self.sizes)
         self.indices, self.values = self.indices[each], self.values[each]
         self.sizes, self.weights = self.sizes[kept[1:]], self.weights[kept]
+        self._keys = list(compress(self._keys, kept[1:]))
+        self._places = {key: k + 1 for k, key in enumerate(self._keys)}
 
     def _dense(self, k: int) -> Floats:
         if k == 0:

@@ -69,8 +69,9 @@ def marginals(
     method : "auto", "oracle", "fw", "bp", "perturb" or "exact"
     tol : the gap of the log-partition function to reach ("bp": the last change of a belief)
     options : of the method.
-        "fw": max_iter=10_000, variant="blended" (few MAP calls) or "plain" (cheap steps, the
-        paper's with step="fixed" or "line_search"), callback(calls, tau),
+        "fw": max_iter=10_000, max_time=60.0 (seconds, at which it stops with a warning that tells
+        the gap), variant="blended" (few MAP calls) or "plain" (cheap steps, the paper's with
+        step="fixed" or "line_search"), callback(calls, tau),
         step="capped" (by a line search, the first fifty at most 1/(t+1)), "line_search" (never
         capped) or "fixed" (2/(t+2)).
         "bp": damping=0.0, max_sweeps=5000.
@@ -178,9 +179,11 @@ def _frank_wolfe(
     callback: Callback | None = None,
     variant: str = "blended",
     step: Step = "capped",
+    max_time: float = 60.0,
 ) -> Answer:
     query.require_finite("method='fw'")
     max_iter = check_count(max_iter, "max_iter")
+    deadline = perf_counter() + check_number(max_time, "max_time", 0.0)
     for name, given, allowed in (("variant", variant, VARIANTS), ("step", step, get_args(Step))):
         if given not in allowed:
             raise ValueError(f"{name}: expected one of {list(allowed)}, got {given!r}")
@@ -191,11 +194,11 @@ def _frank_wolfe(
         stop = callback is not None and bool(callback(calls, query.restore(tau)))
         if stop:
             stopped.append(calls)
-        return stop
+        return stop or perf_counter() > deadline
 
     tau, value, upper, calls = frank_wolfe_marginals(
         structure, scores, checked_start(structure), tol, max_iter,
-        watch if callback else None, variant == "blended", step,
+        watch, variant == "blended", step,
     )  # fmt: skip
     gap = max(upper - value, 0.0)
     report = {"frank_wolfe_gap": gap}
