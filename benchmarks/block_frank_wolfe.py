@@ -128,7 +128,7 @@ def maxflow_share(n_images: int, shape: tuple[int, int], passes: int, seed: int 
     """How much of the solver is max-flow on grids."""
     X, Y = segmentation_data(n_images, shape, seed)
     alpha = default_alpha(n_images * shape[0] * shape[1])
-    problem = GridCRF(alpha=alpha).build_problem(X, Y)
+    problem = GridCRF(alpha=alpha, fit_intercept=False).build_problem(X, Y)
     share = 0.0
     for step in ("fixed", "line_search"):
         solver = BlockFrankWolfe(step=step)
@@ -163,7 +163,7 @@ def problems(quick: bool) -> dict[str, DualProblem]:
         "matchings, alpha = 1": dual_problem(X, Y, 1.0, 100.0 if quick else 1.0),
         "matchings, alpha = 10,000": dual_problem(X, Y, 1.0, 1e4),
         "one merged block": merged_block(10, 200),
-        "grid": GridCRF(alpha=200.0).build_problem(*images),
+        "grid": GridCRF(alpha=200.0, fit_intercept=False).build_problem(*images),
     }
 
 

@@ -412,7 +412,7 @@ def compare(
     n_tests = max(4, n_images // 4)
     X, Y = segmentation_data(n_images, shape, seed)
     alpha = default_alpha(n_images * size * size) if alpha is None else alpha
-    model = GridCRF(alpha=alpha)
+    model = GridCRF(alpha=alpha, fit_intercept=False)
     problem = model.build_problem(X, Y)
     print(
         f"\n  {n_images} images of {size} x {size}, {n_tests} test images, "
@@ -445,7 +445,7 @@ def compare(
 def warm_up() -> None:
     """Compile (or load) every kernel that is timed."""
     X, Y = segmentation_data(2, (12, 12), 0)
-    problem = GridCRF(alpha=1.0).build_problem(X, Y)
+    problem = GridCRF(alpha=1.0, fit_intercept=False).build_problem(X, Y)
     for solver in (make_solver("auto", problem), BlockFrankWolfe(), BlockFrankWolfe(step="fixed")):
         solver.solve(problem, Stopping(max_iter=3))
     TruncatedLBFGS(2).solve(problem, Stopping(max_iter=3))

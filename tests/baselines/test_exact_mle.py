@@ -18,7 +18,7 @@ from mlestruct.exceptions import TooLargeToCount
 from mlestruct.models.pairs import PairInput
 
 ALPHA = 0.3
-PRECISE = {"alpha": ALPHA, "tol": 1e-9}
+PRECISE = {"alpha": ALPHA, "tol": 1e-9, "fit_intercept": False}
 
 
 # ---------------------------------------------------------------------- the likelihood, enumerated
@@ -303,9 +303,9 @@ def test_approximate_likelihoods_enclose_the_exact_one(perfect, seed):
     X, Y, samples = bipartite([(4, 4), (3, 3), (3, 4)], perfect=perfect, seed=seed)
     _, optimum = best(samples)
     settings = {"alpha": ALPHA, "tol": 1e-6, "perfect": perfect}
-    reweighted = BipartiteMatchingCRF(rho=0.5, **settings).fit(X, Y)
-    bethe = BipartiteMatchingCRF(rho=1.0, **settings).fit(X, Y)
-    exact = ExactMLE(BipartiteMatchingCRF(**settings)).fit(X, Y)
+    reweighted = BipartiteMatchingCRF(fit_intercept=False, rho=0.5, **settings).fit(X, Y)
+    bethe = BipartiteMatchingCRF(fit_intercept=False, rho=1.0, **settings).fit(X, Y)
+    exact = ExactMLE(BipartiteMatchingCRF(fit_intercept=False, **settings)).fit(X, Y)
     assert reweighted.objective_ - reweighted.duality_gap_ <= optimum + 1e-8
     assert optimum <= bethe.objective_ + 1e-8
     assert exact.objective_ - exact.duality_gap_ - 1e-8 <= optimum <= exact.objective_ + 1e-8

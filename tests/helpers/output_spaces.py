@@ -27,7 +27,7 @@ class Samples:
 
     def estimator(self, **options):
         """An estimator over this output space."""
-        return self.kind(**{**self.options, **options})
+        return self.kind(**{"fit_intercept": False, **self.options, **options})
 
     def hinge(self, theta, alpha, weights=None):
         """The regularised hinge loss, by enumeration."""

@@ -241,7 +241,7 @@ def test_structured_svm_objective_is_the_hinge_loss_by_enumeration(perfect, aver
     everything = np.ones((3, 3), dtype=bool)
     matchings = covering_matchings(everything) if perfect else all_matchings(everything)
     crf = BipartiteMatchingCRF(
-        alpha=0.5, tol=1e-3, perfect=perfect, random_state=0, max_iter=20_000
+        fit_intercept=False, alpha=0.5, tol=1e-3, perfect=perfect, random_state=0, max_iter=20_000
     )
     machine = StructuredSVM(crf, averaging).fit(inputs, Y)
 
@@ -342,7 +342,7 @@ def test_an_offset_is_a_feature_with_a_known_weight():
 @pytest.mark.parametrize("perfect", [True, False])
 def test_log_likelihood_bounds_enclose_the_exact_value(perfect):
     X, Y, _ = noisy_copies(n_samples=6, sizes=(4, 3), noise=1.0)
-    model = BipartiteMatchingCRF(perfect=perfect).fit(X, Y)
+    model = BipartiteMatchingCRF(fit_intercept=False, perfect=perfect).fit(X, Y)
     lower, upper = model.log_likelihood_bounds(X, Y)
     for m, (x, y) in enumerate(zip(X, Y, strict=True)):
         scores = x @ model.coef_

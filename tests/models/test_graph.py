@@ -51,7 +51,7 @@ def test_a_graph_may_have_none_as_edge_features():
 def test_without_edges_it_is_logistic_regression():
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(40, 3)), rng.integers(3, size=40)
-    model = GraphCRF(alpha=2.0, tol=1e-10).fit([(x, np.zeros((0, 2)))], [y])
+    model = GraphCRF(fit_intercept=False, alpha=2.0, tol=1e-10).fit([(x, np.zeros((0, 2)))], [y])
     expected = LogisticRegression(C=0.5, fit_intercept=False, tol=1e-10).fit(x, y)
     np.testing.assert_allclose(model.node_coef_, expected.coef_, atol=1e-4)
     np.testing.assert_allclose(model.edge_coef_, 0.0, atol=1e-9)
@@ -78,7 +78,7 @@ def test_isolated_nodes_and_graphs_without_edges():
     lonely = (np.concatenate([X[0][0], np.ones((2, 2))]), X[0][1])
     inputs = [lonely, *X[1:], (np.ones((1, 2)), np.zeros((0, 2), dtype=int)), (X[0][0], [])]
     labels = [np.append(Y[0], [0, 1]), *Y[1:], np.array([1]), Y[0]]
-    model = GraphCRF(**FINE).fit(inputs, labels)
+    model = GraphCRF(fit_intercept=False, **FINE).fit(inputs, labels)
     assert model.converged_
     assert [len(y) for y in model.predict(inputs)] == [8, 6, 6, 6, 1, 6]
     lower, upper = model.log_likelihood_bounds(inputs, labels)
@@ -101,7 +101,7 @@ def test_edges_listed_twice_add_up(n_states):
 def test_edges_listed_in_both_directions_make_weights_symmetric(n_states):
     X, Y = graphs(4, n_states)
     both = [(x[0], np.concatenate([x[1], x[1][:, ::-1]])) for x in X]
-    model = GraphCRF(**FINE).fit(both, Y)
+    model = GraphCRF(fit_intercept=False, **FINE).fit(both, Y)
     table = model.edge_coef_[:, :, 0]
     np.testing.assert_allclose(table, table.T, atol=1e-6)
     lower, upper = model.log_likelihood_bounds(both, Y)

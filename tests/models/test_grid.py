@@ -22,7 +22,7 @@ def test_grid_shapes_and_attributes(n_states):
     X, Y = images(n_states=n_states)
     X.append(X[0][:2, :3])
     Y.append(Y[0][:2, :3])  # sizes may differ
-    model = GridCRF(alpha=1.0, tol=1e-5).fit(X, Y)
+    model = GridCRF(fit_intercept=False, alpha=1.0, tol=1e-5).fit(X, Y)
     assert model.converged_
     assert model.duality_gap_ <= 1e-5 * max(1, abs(model.objective_))
     assert model.solver_ == "lbfgs"
@@ -45,12 +45,15 @@ def test_grid_shapes_and_attributes(n_states):
 
 def test_feature_names():
     X, Y = images()
-    model = GridCRF(feature_names=["red", "green"]).fit(X, Y)
+    model = GridCRF(fit_intercept=False, feature_names=["red", "green"]).fit(X, Y)
     assert list(model.named_coef())[:4] == ["0:red", "0:green", "1:red", "1:green"]
     assert "0->1:right" in model.named_coef()
-    assert GridCRF(per_direction=False).fit(X, Y).named_coef().keys() >= {"0->0", "1->0"}
+    assert GridCRF(fit_intercept=False, per_direction=False).fit(X, Y).named_coef().keys() >= {
+        "0->0",
+        "1->0",
+    }
     with pytest.raises(ValueError, match="feature_names: expected 2 names, got 1"):
-        GridCRF(feature_names=["red"]).fit(X, Y)
+        GridCRF(fit_intercept=False, feature_names=["red"]).fit(X, Y)
 
 
 def test_levels_are_edge_features():
@@ -78,7 +81,7 @@ def test_thin_images_are_exact_chains(shape, neighbours):
     X = [rng.normal(size=(*shape, 2)) for _ in range(6)]
     Y = [rng.integers(2, size=shape) for _ in X]
     Y[0].flat[0] = 1
-    model = GridCRF(neighbours=neighbours, **FINE).fit(X, Y)
+    model = GridCRF(fit_intercept=False, neighbours=neighbours, **FINE).fit(X, Y)
     assert model.converged_
     lower, upper = model.log_likelihood_bounds(X, Y)
     for m, (x, y) in enumerate(zip(X, Y, strict=True)):
@@ -129,7 +132,7 @@ def test_sample_weights_equal_repetition():
 
 def test_path_equals_separate_fits():
     X, Y = images(3)
-    model = GridCRF(tol=1e-8)
+    model = GridCRF(fit_intercept=False, tol=1e-8)
     path = model.fit_path(X, Y, [0.1, 10.0, 1.0])
     assert path.alphas == [10.0, 1.0, 0.1]
     assert not hasattr(model, "coef_")
@@ -185,7 +188,7 @@ def test_paper_algorithms_enclose_the_same_optimum(solver, n_states):
 def test_log_likelihood_bounds_enclose_the_exact_value(n_states, rho):
     shape = (3, 3) if n_states == 2 else (2, 3)
     X, Y = images(5, shape, n_states)
-    model = GridCRF(alpha=0.05, rho=rho).fit(X, Y)
+    model = GridCRF(fit_intercept=False, alpha=0.05, rho=rho).fit(X, Y)
     lower, upper = model.log_likelihood_bounds(X, Y)
     assert (upper <= 0).all()
     for m, (x, y) in enumerate(zip(X, Y, strict=True)):
@@ -200,7 +203,7 @@ def test_log_likelihood_bounds_enclose_the_exact_value(n_states, rho):
 def test_bounds_of_trees_hold_for_any_rho():
     X, Y = images(5, (1, 6))
     for rho in (0.5, 0.9):
-        model = GridCRF(alpha=0.05, rho=rho).fit(X, Y)
+        model = GridCRF(fit_intercept=False, alpha=0.05, rho=rho).fit(X, Y)
         lower, upper = model.log_likelihood_bounds(X, Y)
         for m, (x, y) in enumerate(zip(X, Y, strict=True)):
             exact = exact_log_likelihood(model, as_graph(x), y.ravel())
@@ -377,7 +380,7 @@ def test_directions_keep_their_widths():
 @pytest.mark.parametrize("n_states", [2, 3])
 def test_predictions_come_with_a_proven_gap(n_states):
     X, Y = images(4, (3, 3), n_states)
-    model = GridCRF(alpha=0.1).fit(X, Y)
+    model = GridCRF(fit_intercept=False, alpha=0.1).fit(X, Y)
     labels, gaps = model.predict(X, return_gap=True)
     every = list(product(range(n_states), repeat=9))
     for x, label, gap in zip(X, labels, gaps, strict=True):

@@ -561,11 +561,13 @@ def test_an_untrained_model_scores_as_chance_does(perfect):
     n, one, two = 40, [], []
     for seed in range(5):
         rng = np.random.default_rng(seed)
-        pairs = BipartiteMatchingCRF(perfect=perfect).fit(
+        pairs = BipartiteMatchingCRF(fit_intercept=False, perfect=perfect).fit(
             rng.normal(size=(1, n, n, 2)), [np.arange(n)]
         )
         group = rng.normal(size=(1, n, n, 2))
-        mates = MatchingCRF(perfect=perfect).fit(group + group.swapaxes(1, 2), [np.arange(n) ^ 1])
+        mates = MatchingCRF(fit_intercept=False, perfect=perfect).fit(
+            group + group.swapaxes(1, 2), [np.arange(n) ^ 1]
+        )
         for model in (pairs, mates):
             model.coef_ = np.zeros(2)
         size = n - 2 * seed  # other sizes have other ties

@@ -85,7 +85,7 @@ class StructuredPerceptron(Learner):
         result.converged = not result.interrupted  # mistakes that remain are no failure
         super()._keep(result, tol)
         self.converged_ = separated
-        self.last_coef_ = result.state.theta
+        self.last_coef_ = self._full_coef(result.state.theta)
         self.n_updates_ = result.state.updates
 
 

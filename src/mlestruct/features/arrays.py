@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from .columns import Columns
 from .contract import FeatureMap, PairGraph
 
 Floats = NDArray[np.float64]
@@ -81,6 +82,9 @@ class SparseFeatures(FeatureMap):
     def moments_at(self, indices: Ints, values: Floats) -> Floats:
         out: Floats = self._rows[indices].T @ values
         return out
+
+    def columns(self) -> Columns:
+        return Columns.of_sparse(self._rows)
 
 
 class IdentityFeatures(FeatureMap):

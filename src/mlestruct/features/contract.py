@@ -16,6 +16,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from .columns import Columns
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -104,6 +106,13 @@ class FeatureMap:
         if only its diagonal is known, (C,). The preconditioner of L-BFGS uses it.
         """
         return None
+
+    def columns(self) -> Columns | None:
+        """Statistics of the columns of G; None where they take more than a pass over an array.
+
+        Estimators of matchings standardise by them.
+        """
+        return None if self.matrix is None else Columns.of(self.matrix)
 
     def on_pairs(self, graph: PairGraph, *, one_group: bool) -> FeatureMap:
         """The map with one row for each pair of `graph`, for estimators of matchings.

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from .columns import Columns
 from .contract import FeatureMap, PairGraph
 
 Floats = NDArray[np.float64]
@@ -78,6 +79,13 @@ class LazyFeatures(FeatureMap):
             out += values[at] @ block[indices[at] % self.shape[1]]
         return out
 
+    def columns(self, used: NDArray[np.bool_] | None = None) -> Columns:
+        """Statistics of every column, of all pairs or of those that are `used`."""
+        found = Columns.empty(self.n_features)
+        for part, block in self._chunks():
+            found = found.joined(Columns.of(block if used is None else block[used[part]]))
+        return found
+
     def on_pairs(self, graph: PairGraph, *, one_group: bool) -> FeatureMap:
         """All pairs, or, within one group, those of `graph`; a few are checked for symmetry."""
         if not one_group:
@@ -116,3 +124,8 @@ class SquareFeatures(FeatureMap):
 
     def moments_at(self, indices: Ints, values: Floats) -> Floats:
         return self.features.moments_at(self._places[indices], values)
+
+    def columns(self) -> Columns:
+        used = np.zeros(self.features.n_scored, dtype=bool)
+        used[self._places] = True
+        return self.features.columns(used)

@@ -21,6 +21,7 @@ from ._level_kernels import (
     level_sum_rows,
     level_sums,
 )
+from .columns import Columns
 from .rows import FeatureRows
 
 Floats = NDArray[np.float64]
@@ -136,6 +137,10 @@ class Levels(FeatureRows):
         counts = np.tril(counts) + np.tril(counts, -1).T
         out: Floats = self._cells.T @ counts @ self._cells
         return out
+
+    def columns(self) -> Columns:
+        """Statistics of every column."""
+        return Columns.of_indicators(self.moments(np.ones(len(self))), len(self))
 
     def dense(self) -> Floats:
         """V, shape (n_edges, n_features)."""

@@ -7,13 +7,15 @@ the state of the tail first.
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .constant import ConstantColumn
 from .contract import FeatureMap
 from .rows import FeatureRows, RowGroups
 
@@ -65,6 +67,14 @@ class PairwiseFeatures(FeatureMap):
         self._n_node_weights = self.n_states * nodes.n_features
         self.n_features = self._n_node_weights + self.n_states**2 * edges.n_features
         self.n_scored = len(nodes) * self.n_states + len(edges) * self.n_states**2
+
+    def with_constant(self) -> Self:
+        """The same with the constant 1 as the last node feature."""
+        other = copy.copy(self)
+        other.nodes = ConstantColumn(self.nodes)
+        other._n_node_weights += self.n_states
+        other.n_features += self.n_states
+        return other
 
     def split(self, theta: Floats) -> tuple[Floats, Floats]:
         """Views of the node weights F, shape (L, C), and of the edge weights G, shape (L*L, D)."""

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from . import _row_kernels as kernels
+from .columns import Columns
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -49,6 +50,10 @@ class FeatureRows(ABC):
     @abstractmethod
     def gram(self) -> Floats:
         """V' V, shape (n_features, n_features), or its diagonal, shape (n_features,)."""
+
+    @abstractmethod
+    def columns(self) -> Columns:
+        """Statistics of every column."""
 
     @abstractmethod
     def take(self, indices: Ints) -> FeatureRows:
@@ -119,6 +124,9 @@ class DenseRows(FeatureRows):
             total += (some**2).sum(axis=0) if total.ndim == 1 else some.T @ some
         return total * (len(self) / max(rows.shape[0], 1))
 
+    def columns(self) -> Columns:
+        return Columns.of(self.matrix)
+
     def occurring(self, groups: Ints, n_groups: int) -> Bools:
         """Which features are not 0 in some row of a group, shape (n_groups, n_features)."""
         found = np.zeros((n_groups, self.n_features), dtype=bool)
@@ -166,6 +174,9 @@ class SparseRows(FeatureRows):
             return np.asarray(self.matrix.power(2).sum(axis=0)).ravel()
         return (self.matrix.T @ self.matrix).toarray()
 
+    def columns(self) -> Columns:
+        return Columns.of_sparse(self.matrix)
+
     def occurring(self, groups: Ints, n_groups: int) -> Bools:
         """Which features are stored in some row of a group, shape (n_groups, n_features)."""
         found = np.zeros((n_groups, self.n_features), dtype=bool)
@@ -210,6 +221,9 @@ class _SparsePart(FeatureRows):
     def gram(self) -> Floats:
         return self.take(np.arange(len(self))).gram()
 
+    def columns(self) -> Columns:
+        return self.take(np.arange(len(self))).columns()
+
     def take(self, indices: Ints) -> SparseRows:
         return self._whole.take(self._first + indices)
 
@@ -237,6 +251,9 @@ class ConstantRows(FeatureRows):
 
     def gram(self) -> Floats:
         return np.full((1, 1), float(self._n))
+
+    def columns(self) -> Columns:
+        return Columns.of_indicators(np.array([float(self._n)]), self._n)
 
     def occurring(self, groups: Ints, n_groups: int) -> Bools:
         """Which groups have a row, shape (n_groups, 1)."""
@@ -288,6 +305,12 @@ class RowGroups(FeatureRows):
             columns = slice(start, start + group.n_features)
             total[columns, columns] += np.diag(part) if part.ndim == 1 else part
         return total
+
+    def columns(self) -> Columns:
+        found = Columns.empty(self.n_features)
+        for group, start in zip(self.groups, self.starts, strict=True):
+            found = found.joined(group.columns().placed(start, self.n_features))
+        return found
 
     def take(self, indices: Ints) -> RowGroups:
         """The rows at increasing `indices`."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from .constant import ConstantColumn
 from .pairwise import PairwiseFeatures
 from .rows import CHUNK, ConstantRows, DenseRows, SparseRows
 
@@ -32,7 +33,7 @@ class SequenceFeatures(PairwiseFeatures):
     theta holds all weights, or after `restricted` some of them; the others are 0.
     """
 
-    nodes: DenseRows | SparseRows
+    nodes: DenseRows | SparseRows | ConstantColumn
     edges: DenseRows | ConstantRows
     kept: Ints | None = None  # the weights in theta, out of all; None: all
 
@@ -70,6 +71,18 @@ class SequenceFeatures(PairwiseFeatures):
         """The map of those weights alone."""
         other = copy.copy(self)
         other.kept, other.n_features = kept, kept.shape[0]
+        return other
+
+    def with_constant(self) -> Self:
+        """The same with the constant 1 as the last node feature, of all states."""
+        other = super().with_constant()
+        if self.kept is not None:
+            n, size = self.n_states, self.nodes.n_features
+            nodes = self.kept[self.kept < n * size]
+            shifted = nodes + nodes // size
+            constants = np.arange(n) * (size + 1) + size
+            edges = self.kept[self.kept >= n * size] + n
+            other.kept = np.sort(np.concatenate([shifted, constants, edges]))
         return other
 
     def _pick(self, weights: Floats) -> Floats:

@@ -8,21 +8,27 @@ from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from ..features.columns import Columns
+from ..features.constant import ConstantFeature
+from ..features.contract import FeatureMap
+from ..features.transformed import TransformedFeatures
 from ..learning.problem import Block, DualProblem, merge_equal
 from ..learning.result import Result, Stopping
 from ..learning.solvers import check_alphas, make_solver, regularization_path
 from . import persistence
+from .scaling import check_scales, has_constant, joined_columns, standardizing, warn_constant
 from .validation import (
     check_count,
     check_names,
@@ -123,6 +129,11 @@ class CertifiedModel(BaseEstimator, metaclass=ABCMeta):
 class StructuredEstimator(CertifiedModel):
     """Base of the estimators. Subclasses turn samples into blocks and vertices into labels."""
 
+    fit_intercept: bool = False  # estimators without such parameters have neither
+    standardize: bool = False
+    _intercept: bool = False  # whether the last feature is a constant that was added
+    _transform: sparse.csr_array | None = None  # from weights of standardised features to coef_
+
     @abstractmethod
     def _blocks(
         self, X: Sequence[Any], Y: Sequence[Any], weights: Floats, separate: bool
@@ -192,6 +203,7 @@ class StructuredEstimator(CertifiedModel):
         samples = check_samples(X)
         labels = check_same_length(samples, Y)
         weights = check_weights(sample_weight, len(samples))
+        self._intercept = False
         blocks = self._blocks(samples, labels, weights, separate)
         sizes = [block.features.n_features for block in blocks]
         for m, size in enumerate(sizes):
@@ -199,17 +211,70 @@ class StructuredEstimator(CertifiedModel):
                 raise ValueError(f"X[{m}] has {size} features, X[0] has {sizes[0]}")
         check_same_names([block.features for block in blocks])
         blocks = [block for block in blocks if block.weight > 0]
+        columns = self._columns(blocks)
+        self._intercept = self._wants_intercept() and not (columns and has_constant(columns[0]))
+        if self._intercept:
+            blocks = _with_features(blocks, self._with_constant)
+            columns = self._columns(blocks)
+        blocks = self._standardized(blocks, columns)
         blocks = blocks if separate else merge_equal(blocks)
         problem = DualProblem(blocks, alpha, check_ratio(self.l1_ratio))
         self._learn_names(problem)
+        self._check_scales(columns)
         return problem
+
+    # ------------------------------------------------------------------ constants and scales
+    def _wants_intercept(self) -> bool:
+        """Whether the model has constants, unless a feature is constant already."""
+        return bool(self.fit_intercept)
+
+    def _with_constant(self, features: Any) -> FeatureMap:
+        """The same features and a constant."""
+        return ConstantFeature(features)
+
+    def _columns(self, blocks: Sequence[Block]) -> list[Columns]:
+        """Statistics of the features by kinds of weights; none where they are costly."""
+        found = [(block.features.columns(), block.weight) for block in blocks]
+        known = [(columns, weight) for columns, weight in found if columns is not None]
+        return [joined_columns(known)] if len(known) == len(found) else []
+
+    def _transformation(self, columns: Sequence[Columns]) -> sparse.csr_array:
+        """T with coef_ = T (weights of standardised features)."""
+        return standardizing(columns[0], self._intercept)
+
+    def _standardized(self, blocks: list[Block], columns: Sequence[Columns]) -> list[Block]:
+        """Blocks over standardised features, if these are wanted."""
+        self._transform = None
+        if not self.standardize:
+            return blocks
+        if not columns:
+            kind = type(blocks[0].features).__name__
+            raise ValueError(
+                f"standardize=True: mean and scale of the features of {kind} would take an array "
+                "of all of them; standardise what they are made of"
+            )
+        transform = self._transform = self._transformation(columns)
+        return _with_features(blocks, lambda features: TransformedFeatures(features, transform))
+
+    def _check_scales(self, columns: Sequence[Columns]) -> None:
+        """Warn where the scales of features make learning hard."""
+        names = [self.feature_names_in_.tolist() + ["intercept"] * self._intercept]
+        names += [[f"edge feature {k}" for k in range(part.total.size)] for part in columns[1:]]
+        kinds = zip(columns, names, strict=False)
+        varying = [check_scales(part, own, bool(self.standardize)) for part, own in kinds]
+        if varying and not any(varying):
+            warn_constant()
+
+    def _full_coef(self, theta: Floats) -> Floats:
+        return theta if self._transform is None else np.asarray(self._transform @ theta)
 
     def _learn_names(self, problem: DualProblem) -> None:
         """Names of the weights: as given, as the feature map has them, or x0, x1, ..."""
-        n_features = problem.n_features
+        n_features = problem.n_features - self._intercept
         names = self.feature_names
         if names is None:
             names = problem.blocks[0].features.feature_names
+            names = None if names is None else list(names)[:n_features]
         elif len(names) != n_features:
             raise ValueError(f"feature_names: expected {n_features} names, got {len(names)}")
         if names is not None and len(set(names)) != n_features:
@@ -239,6 +304,7 @@ class StructuredEstimator(CertifiedModel):
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = dict(super().__getstate__())
         state.pop("_state", None)  # warm starts hold every block's marginals
+        state.pop("_transform", None)  # of the last fit, as large as the weights
         return state
 
     # ------------------------------------------------------------------ prediction
@@ -259,14 +325,16 @@ class StructuredEstimator(CertifiedModel):
     def _check_features(self, blocks: Sequence[Block]) -> None:
         """Raise unless all blocks have as many features as were fitted."""
         for m, block in enumerate(blocks):
-            if block.features.n_features != self.n_features_in_:
+            n_features = block.features.n_features - self._intercept
+            if n_features != self.n_features_in_:
                 raise ValueError(
-                    f"X[{m}] has {block.features.n_features} features, but "
+                    f"X[{m}] has {n_features} features, but "
                     f"{type(self).__name__} was fitted with {self.n_features_in_}"
                 )
             names = block.features.feature_names
             if names is not None and self.feature_names is None:
-                check_names(self.feature_names_in_.tolist(), list(names), f"X[{m}]", "fit")
+                own = list(names)[:n_features]
+                check_names(self.feature_names_in_.tolist(), own, f"X[{m}]", "fit")
 
     def predict(self, X: Any) -> list[Any]:
         """The most probable output (MAP) of each sample."""
@@ -290,15 +358,18 @@ class StructuredEstimator(CertifiedModel):
     def named_coef(self) -> dict[str, float]:
         """Learned weights by feature name."""
         check_is_fitted(self, "coef_")
-        return dict(zip(self.feature_names_in_.tolist(), self.coef_.tolist(), strict=True))
+        names = self.feature_names_in_.tolist() + ["intercept"] * self._intercept
+        return dict(zip(names, self.coef_.tolist(), strict=True))
 
     # ------------------------------------------------------------------ files
     def _learned_names(self) -> tuple[list[str], dict[str, Any] | None]:
-        return self.feature_names_in_.tolist(), None
+        return self.feature_names_in_.tolist(), {"intercept": True} if self._intercept else None
 
     def _reload(self, coef: Floats, names: list[str], layout: dict[str, Any] | None) -> None:
         self.coef_ = coef
-        self.n_features_in_ = coef.shape[0]
+        self._intercept = bool((layout or {}).get("intercept", False))
+        self._transform = None
+        self.n_features_in_ = coef.shape[0] - self._intercept
         self.feature_names_in_ = np.array(names, dtype=object)
 
 
@@ -312,6 +383,17 @@ def _unchanged_on_failure(estimator: BaseEstimator) -> Iterator[None]:
         vars(estimator).clear()
         vars(estimator).update(before)
         raise
+
+
+def _with_features(
+    blocks: Sequence[Block], change: Callable[[FeatureMap], FeatureMap]
+) -> list[Block]:
+    """The same blocks over changed features; what was shared stays shared."""
+    known: dict[int, FeatureMap] = {}
+    for block in blocks:
+        if id(block.features) not in known:
+            known[id(block.features)] = change(block.features)
+    return [replace(block, features=known[id(block.features)]) for block in blocks]
 
 
 def _signature(solver: str, problem: DualProblem) -> tuple[Any, ...]:

@@ -37,13 +37,18 @@ class BipartiteMatchingCRF(BipartiteBlocks, MatchingProbabilities):
     perfect : bool, "rows" or "columns"
         True: every node of the smaller side is matched. "rows", "columns": every node of that
         side is, whatever the sizes. False: any node may stay single. Staying
-        single scores 0, so add a constant feature to learn a bias for being matched.
+        single scores 0; `fit_intercept` learns what being matched scores on top.
     capacity : int, array of shape (n_rows + n_cols,), or pair (of rows, of columns)
         Number of partners of each node. Above 1 (papers with three reviewers, reviewers with up
         to six papers: capacity=(3, 6)) labels are pairs; with perfect=True the side with less
         capacity in total is filled and the other one uses at most its own (say perfect="rows" if
         it must be the rows), and rho is set: 0 at
         nodes of capacity above 1, 1/2 at the others.
+    fit_intercept : bool
+        Where nodes may stay single (perfect=False), learn a constant of every pair, the last of
+        `coef_`, unless a feature is constant already. Staying single scores 0.
+    standardize : bool
+        Penalise the weights of standardised features; `coef_` is in the original units.
     feature_names : sequence of str, optional
     l1_ratio : float
         Share of the penalty on the absolute values of the weights, 0 to less than 1; then some
@@ -77,8 +82,9 @@ class BipartiteMatchingCRF(BipartiteBlocks, MatchingProbabilities):
     boolean or SciPy sparse matrix of shape (n_rows, n_cols). Samples that share one X object are
     merged into one weighted block.
 
-    Features should be of similar scale, since one alpha penalises all weights. alpha acts on the
-    summed likelihood: with ten times the samples, ten times the alpha has the same effect.
+    Features should be of similar scale, since one alpha penalises all weights, or use
+    `standardize`. alpha acts on the summed likelihood: with ten times the samples, ten times the
+    alpha has the same effect.
 
     Examples
     --------
@@ -107,6 +113,8 @@ class BipartiteMatchingCRF(BipartiteBlocks, MatchingProbabilities):
         max_time: float | None = None,
         perfect: bool | str = True,
         capacity: Any = 1,
+        fit_intercept: bool = True,
+        standardize: bool = False,
         feature_names: Sequence[str] | None = None,
         l1_ratio: float = 0.0,
         warm_start: bool = False,
@@ -123,6 +131,8 @@ class BipartiteMatchingCRF(BipartiteBlocks, MatchingProbabilities):
         self.max_time = max_time
         self.perfect = perfect
         self.capacity = capacity
+        self.fit_intercept = fit_intercept
+        self.standardize = standardize
         self.feature_names = feature_names
         self.l1_ratio = l1_ratio
         self.warm_start = warm_start

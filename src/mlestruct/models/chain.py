@@ -7,9 +7,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
+from ..features.columns import Columns
+from ..features.contract import FeatureMap
 from ..features.dictionaries import Vocabulary
 from ..features.sequences import SequenceFeatures
 from ..labels import States
@@ -66,6 +69,12 @@ class ChainCRF(LabellingEstimator):
     unknown : int, str or NaN, optional
         The label that means "not known", beside None. By default -1 where the other labels are
         0, 1, ... without a gap; a warning tells if that was assumed.
+    fit_intercept : bool
+        Learn a constant for each state, unless a feature is constant already. By default there is
+        none, as in crfsuite: scores of transitions say how frequent states are.
+    standardize : bool
+        Penalise the weights of standardised features: divided by their standard deviation, those of
+        nodes also centred if there are constants. `coef_` is in the original units.
     feature_names : sequence of str, optional
         Names of the C columns of X; dictionaries bring their own.
     state_features : "all" or "observed"
@@ -111,7 +120,6 @@ class ChainCRF(LabellingEstimator):
     dictionaries {"word": "Main", "length": 4} is the feature word:Main with value 1 and length with
     4; False counts as absent, nested dictionaries are joined by colons, and features that were not
     there in training are ignored. crfsuite's penalty c2 is alpha / 2.
-    There is no bias: give X a constant column if some states are more frequent than others.
 
     Y holds for each sample an array (T,) of labels, integers or strings. Tokens whose label is
     `unknown` are left out of the likelihood, and the chain is cut there. Predictions cover
@@ -141,6 +149,8 @@ class ChainCRF(LabellingEstimator):
         max_time: float | None = None,
         n_states: int | None = None,
         unknown: Any = None,
+        fit_intercept: bool = False,
+        standardize: bool = False,
         feature_names: Sequence[str] | None = None,
         state_features: str = "all",
         transitions: str = "all",
@@ -158,6 +168,8 @@ class ChainCRF(LabellingEstimator):
         self.max_time = max_time
         self.n_states = n_states
         self.unknown = unknown
+        self.fit_intercept = fit_intercept
+        self.standardize = standardize
         self.feature_names = feature_names
         self.state_features = state_features
         self.transitions = transitions
@@ -223,12 +235,23 @@ class ChainCRF(LabellingEstimator):
         kept[n_node_weights:] |= self.transitions == "all"
         return np.flatnonzero(kept)
 
+    def _with_constant(self, features: Any) -> FeatureMap:
+        constant = super()._with_constant(features)
+        self._kept = constant.kept  # type: ignore[attr-defined]
+        return constant
+
+    def _transformation(self, columns: Sequence[Columns]) -> sparse.csr_array:
+        every = super()._transformation(columns)
+        return every if self._kept is None else every[self._kept][:, self._kept]
+
     def _full_coef(self, theta: Floats) -> Floats:
+        learned = super()._full_coef(theta)
         if self._kept is None:
-            return theta
+            return learned
         n_edge_weights = len(self.classes_) ** 2 * (self._n_edge_features or 1)
-        coef = np.zeros(len(self.classes_) * self.n_features_in_ + n_edge_weights)
-        coef[self._kept] = theta
+        n_columns = self.n_features_in_ + self._intercept
+        coef = np.zeros(len(self.classes_) * n_columns + n_edge_weights)
+        coef[self._kept] = learned
         return coef
 
     # ------------------------------------------------------------------ names of features
@@ -308,8 +331,13 @@ class ChainCRF(LabellingEstimator):
                 )
         return samples
 
+    def _forest(self, pieces: Sequence[Tokens]) -> tuple[Sequences, SequenceFeatures]:
+        """New sequences side by side, with the features that were learned."""
+        chains, features = forest(pieces, len(self.classes_))
+        return chains, features.with_constant() if self._intercept else features
+
     def _prepare(self, X: Sequence[Any]) -> list[Block]:
-        forests = [forest([tokens], len(self.classes_)) for tokens in self._read(X)]
+        forests = [self._forest([tokens]) for tokens in self._read(X)]
         return [Block(chains, features, NOTHING) for chains, features in forests]
 
     def _per_sample(
@@ -321,7 +349,7 @@ class ChainCRF(LabellingEstimator):
         groups = [samples[k::n_groups] for k in range(n_groups)]
 
         def one(group: list[Tokens]) -> list[NDArray[Any]]:
-            chains, features = forest(group, len(self.classes_))
+            chains, features = self._forest(group)
             return np.split(function(chains, features), chains.starts[1:-1])
 
         out: list[NDArray[Any]] = [np.zeros(0)] * len(samples)
@@ -387,7 +415,7 @@ class ChainCRF(LabellingEstimator):
         if not owner:
             return np.zeros(len(samples))
         parts = [part for parts in pieces for part in parts]
-        chains, features = forest([tokens for tokens, _ in parts], len(self.classes_))
+        chains, features = self._forest([tokens for tokens, _ in parts])
         states = np.concatenate([own for _, own in parts])
         with one_blas_thread():
             found = chains.log_likelihoods(features, self.coef_, states)

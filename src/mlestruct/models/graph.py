@@ -53,6 +53,11 @@ class GraphCRF(PairwiseEstimator):
     unknown : int, str or NaN, optional
         The label that means "not known", beside None. By default -1 where the other labels are
         0, 1, ... without a gap; a warning tells if that was assumed.
+    fit_intercept : bool
+        Learn a constant for each state, unless a feature is constant already.
+    standardize : bool
+        Penalise the weights of standardised features: divided by their standard deviation, those of
+        nodes also centred if there are constants. `coef_` is in the original units.
     feature_names : sequence of str, optional
         Names of the C node features.
     l1_ratio : float
@@ -94,9 +99,6 @@ class GraphCRF(PairwiseEstimator):
     or rows of a data frame by the names of its nodes. Undirected edges count in both directions.
     `mlestruct.features.networkx_sample` takes features and labels from attributes.
 
-    There is no bias: give the node features a constant column if some states are more frequent
-    than others.
-
     Y holds for each sample an array (n_nodes,) of labels, integers or strings. Nodes whose label
     is `unknown` are left out of the likelihood together with their edges. Predictions cover all
     nodes. Unlabelled nodes should form contiguous parts: scattered ones thin
@@ -127,6 +129,8 @@ class GraphCRF(PairwiseEstimator):
         max_time: float | None = None,
         n_states: int | None = None,
         unknown: Any = None,
+        fit_intercept: bool = True,
+        standardize: bool = False,
         feature_names: Sequence[str] | None = None,
         l1_ratio: float = 0.0,
         warm_start: bool = False,
@@ -143,6 +147,8 @@ class GraphCRF(PairwiseEstimator):
         self.max_time = max_time
         self.n_states = n_states
         self.unknown = unknown
+        self.fit_intercept = fit_intercept
+        self.standardize = standardize
         self.feature_names = feature_names
         self.l1_ratio = l1_ratio
         self.warm_start = warm_start

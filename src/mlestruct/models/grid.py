@@ -50,6 +50,11 @@ class GridCRF(PairwiseEstimator):
     unknown : int, str or NaN, optional
         The label that means "not known", beside None. By default -1 where the other labels are
         0, 1, ... without a gap; a warning tells if that was assumed.
+    fit_intercept : bool
+        Learn a constant for each state, unless a feature is constant already.
+    standardize : bool
+        Penalise the weights of standardised features: divided by their standard deviation, those of
+        nodes also centred if there are constants. `coef_` is in the original units.
     feature_names : sequence of str, optional
         Names of the C pixel features.
     l1_ratio : float
@@ -88,8 +93,7 @@ class GridCRF(PairwiseEstimator):
     `edge_features` make both from images. Single precision halves the memory. PIL images and arrays
     of shape (H, W) are read as grey or colour values, those of bytes from 0 to 1.
 
-    There is no bias: give the pixels a constant feature if some states are more frequent than
-    others. Sizes may differ between images.
+    Sizes may differ between images.
 
     Y holds for each image an array (H, W) of labels, integers (masks of 0 and 255, too) or strings.
     Pixels whose label is `unknown` are left out of the likelihood together with their edges.
@@ -122,6 +126,8 @@ class GridCRF(PairwiseEstimator):
         max_time: float | None = None,
         n_states: int | None = None,
         unknown: Any = None,
+        fit_intercept: bool = True,
+        standardize: bool = False,
         feature_names: Sequence[str] | None = None,
         l1_ratio: float = 0.0,
         warm_start: bool = False,
@@ -140,6 +146,8 @@ class GridCRF(PairwiseEstimator):
         self.max_time = max_time
         self.n_states = n_states
         self.unknown = unknown
+        self.fit_intercept = fit_intercept
+        self.standardize = standardize
         self.feature_names = feature_names
         self.l1_ratio = l1_ratio
         self.warm_start = warm_start

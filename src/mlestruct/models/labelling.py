@@ -8,13 +8,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
+from ..features.columns import Columns
+from ..features.contract import FeatureMap
 from ..labels import UNKNOWN, States
-from ..learning.problem import DualProblem
+from ..learning.problem import Block, DualProblem
 from ..metrics import Reliability, state_reliability
 from .base import StructuredEstimator
 from .probabilities import block_samples
+from .scaling import joined_columns, standardizing
 from .validation import check_same_length, check_samples
 
 Floats = NDArray[np.float64]
@@ -23,8 +27,8 @@ Floats = NDArray[np.float64]
 class LabellingEstimator(StructuredEstimator):
     """Base of `GridCRF`, `GraphCRF` and `ChainCRF`.
 
-    coef_ holds the weights of node features, (n_states, C), then those of edge features,
-    (n_states, n_states, D), in a row.
+    coef_ holds the weights of node features, (n_states, C), the constant last if there is one, then
+    those of edge features, (n_states, n_states, D), in a row.
     """
 
     feature_names: Sequence[str] | None
@@ -37,17 +41,19 @@ class LabellingEstimator(StructuredEstimator):
         """How coef_ is to be read; plain types only."""
         return {
             "classes": self._states.to_list(),
-            "unknown": self._states.unknown,
+            "unknown": [self._states.unknown],
             "n_node_features": self.n_features_in_,
             "n_edge_features": self._n_edge_features,
+            "intercept": self._intercept,
         }
 
     def _restore(self, layout: dict[str, Any]) -> None:
         """Take a layout: of training data, or of a stored model."""
-        self._states = States(layout["classes"], layout.get("unknown"))
+        self._states = States(layout["classes"], layout.get("unknown", [None])[0])
         self.classes_ = self._states.classes
         self.n_features_in_ = layout["n_node_features"]
         self._n_edge_features = layout["n_edge_features"]
+        self._intercept = bool(layout.get("intercept", False))
         names, size = self.feature_names, self.n_features_in_
         if names is None:
             names = layout.get("columns")  # of data frames
@@ -71,16 +77,26 @@ class LabellingEstimator(StructuredEstimator):
     @property
     def node_coef_(self) -> Floats:
         """Weights of node features, shape (n_states, C)."""
+        return self._split_coef[0][:, : self.n_features_in_]
+
+    @property
+    def intercept_(self) -> Floats:
+        """The constant of each state, shape (n_states,); 0 without `fit_intercept`."""
+        nodes = self._split_coef[0]
+        return nodes[:, -1] if self._intercept else np.zeros(nodes.shape[0])
+
+    @property
+    def _split_coef(self) -> tuple[Floats, Floats]:
+        """Weights of nodes, (n_states, C or C+1), and the others."""
         check_is_fitted(self, "coef_")
-        n, size = len(self.classes_), self.n_features_in_
-        return self.coef_[: n * size].reshape(n, size)
+        n, size = len(self.classes_), self.n_features_in_ + self._intercept
+        return self.coef_[: n * size].reshape(n, size), self.coef_[n * size :]
 
     @property
     def edge_coef_(self) -> Floats:
         """Weights of edge features, shape (n_states, n_states, D), tail (or left) state first."""
-        check_is_fitted(self, "coef_")
         n = len(self.classes_)
-        return self.coef_[n * self.n_features_in_ :].reshape(n, n, -1)
+        return self._split_coef[1].reshape(n, n, -1)
 
     def _edge_names(self) -> list[str]:
         """Suffixes of the names of edge weights, "" for the constant."""
@@ -91,10 +107,33 @@ class LabellingEstimator(StructuredEstimator):
         """Learned weights by name: "state:feature" of nodes, "state->state" of edges."""
         check_is_fitted(self, "coef_")
         states = [str(label) for label in self.classes_]
-        names = [f"{state}:{name}" for state in states for name in self.feature_names_in_]
+        columns = self.feature_names_in_.tolist() + ["intercept"] * self._intercept
+        names = [f"{state}:{name}" for state in states for name in columns]
         suffixes = self._edge_names()
         names += [f"{a}->{b}{suffix}" for a in states for b in states for suffix in suffixes]
         return dict(zip(names, self.coef_.tolist(), strict=True))
+
+    # ------------------------------------------------------------------ constants and scales
+    def _with_constant(self, features: Any) -> FeatureMap:
+        constant: FeatureMap = features.with_constant()
+        return constant
+
+    def _columns(self, blocks: Sequence[Block]) -> list[Columns]:
+        kinds = ("nodes", "edges")
+        return [
+            joined_columns((getattr(b.features, kind).columns(), b.weight) for b in blocks)
+            for kind in kinds
+        ]
+
+    def _transformation(self, columns: Sequence[Columns]) -> sparse.csr_array:
+        n = len(self.classes_)
+        nodes = standardizing(columns[0], self._intercept)
+        edges = standardizing(columns[1], centred=False)
+        copies = [
+            sparse.kron(sparse.eye_array(n), nodes),
+            sparse.kron(sparse.eye_array(n * n), edges),
+        ]
+        return sparse.csr_array(sparse.block_diag(copies))
 
     # ------------------------------------------------------------------ probabilities
     @abstractmethod

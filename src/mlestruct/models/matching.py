@@ -32,7 +32,7 @@ class MatchingCRF(GroupBlocks, MatchingProbabilities):
         "exact" has no quick marginals: "auto" is then Frank-Wolfe, and "local" far ahead.
     perfect : bool
         True: every node is matched; the number of nodes is even. False: any node may stay single,
-        which scores 0: add a constant feature to learn a bias for being matched.
+        which scores 0; `fit_intercept` learns what being matched scores on top.
     capacity : int, or array of shape (n_nodes,)
         Number of partners of each node (at most, if not perfect). Above 1 labels are pairs, the
         polytope is local, and rho is set: 0 at nodes of capacity above 1, 1/2 at the others.
@@ -45,6 +45,11 @@ class MatchingCRF(GroupBlocks, MatchingProbabilities):
         Iterations (for "bcfw": passes over the samples).
     max_time : float, optional
         Seconds after which to stop.
+    fit_intercept : bool
+        Where nodes may stay single (perfect=False), learn a constant of every pair, the last of
+        `coef_`, unless a feature is constant already. Staying single scores 0.
+    standardize : bool
+        Penalise the weights of standardised features; `coef_` is in the original units.
     feature_names : sequence of str, optional
         Default: the names that the samples' feature map has, if any.
     l1_ratio : float
@@ -109,6 +114,8 @@ class MatchingCRF(GroupBlocks, MatchingProbabilities):
         max_time: float | None = None,
         perfect: bool = True,
         capacity: Any = 1,
+        fit_intercept: bool = True,
+        standardize: bool = False,
         feature_names: Sequence[str] | None = None,
         l1_ratio: float = 0.0,
         warm_start: bool = False,
@@ -126,6 +133,8 @@ class MatchingCRF(GroupBlocks, MatchingProbabilities):
         self.max_time = max_time
         self.perfect = perfect
         self.capacity = capacity
+        self.fit_intercept = fit_intercept
+        self.standardize = standardize
         self.feature_names = feature_names
         self.l1_ratio = l1_ratio
         self.warm_start = warm_start

@@ -41,6 +41,12 @@ class MatchingEstimator(MatchingBlocks, StructuredEstimator):
         self._check_features([block for block, _ in prepared])
         return prepared
 
+    @property
+    def intercept_(self) -> float:
+        """What every pair scores beside its features, the last of `coef_`; 0 without it."""
+        check_is_fitted(self, "coef_")
+        return float(self.coef_[-1]) if self._intercept else 0.0
+
     def predict(self, X: Any) -> list[Any]:
         """The most probable matching (MAP) of each sample.
 

@@ -13,6 +13,8 @@ from scipy import sparse
 
 from ..algorithms.matching.blossom import best_matching
 from ..exceptions import InfeasibleError
+from ..features.constant import ConstantFeature
+from ..features.contract import FeatureMap
 from ..labels import check_counts, check_pairs, read_pairs
 from ..learning.problem import Block
 from ..structures import BipartiteMatching, LocalMatching, MatchingPolytope, SimpleGraph, Vertex
@@ -40,6 +42,8 @@ class MatchingBlocks:
     perfect: Any
     capacity: Any = 1
     n_jobs: int | None = None
+    fit_intercept: bool
+    _intercept: bool = False
 
     @abstractmethod
     def _read(self, x: Any, where: str) -> PairSample:
@@ -107,8 +111,16 @@ class MatchingBlocks:
                     padded[: structure.n_scored] = sample.offset
                     offsets[id(sample)] = padded
                 offset = offsets[id(sample)]
-            blocks.append((Block(structure, sample.features, NOTHING, 1.0, offset), sample))
+            blocks.append((Block(structure, self._features(sample), NOTHING, 1.0, offset), sample))
         return blocks
+
+    def _features(self, sample: PairSample) -> FeatureMap:
+        """The features of new samples, with the constant if one was learned."""
+        return ConstantFeature(sample.features) if self._intercept else sample.features
+
+    def _wants_intercept(self) -> bool:
+        # The number of pairs is the same in all matchings that fill a side: so is a constant.
+        return bool(self.fit_intercept) and not self.perfect
 
     def _prepare(self, X: Sequence[Any]) -> list[Block]:
         return [block for block, _ in self._make_blocks(X, self.rho)]

@@ -139,6 +139,8 @@ class PairwiseEstimator(LabellingEstimator):
                 features: Any = BinaryFeatures(*parts, sample.merged)
             else:
                 features = StateFeatures(*parts, n_states, sample.merged)
+            if self._intercept:
+                features = features.with_constant()
             blocks.append(Block(structure, features, NOTHING))
         return blocks
 

@@ -125,7 +125,9 @@ class Evaluation:
         self.data = data
         with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
             # fitted to know the two states
-            self.model = GridCRF(alpha=data.setting["alpha"], max_iter=1).fit(*data.tiny())
+            self.model = GridCRF(alpha=data.setting["alpha"], fit_intercept=False, max_iter=1).fit(
+                *data.tiny()
+            )
 
     def marginals(self, image: Any, theta: Floats) -> Floats:
         """P(figure) of every pixel."""

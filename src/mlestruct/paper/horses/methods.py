@@ -50,16 +50,22 @@ def run(
         if method == "bcfw":
             solver = TracedBlockFrankWolfe(step="fixed", iterates=trace)
             model = GridCRF(
-                alpha=alpha, solver=solver, tol=tol, max_iter=10**6, callback=trace, random_state=0
+                alpha=alpha,
+                fit_intercept=False,
+                solver=solver,
+                tol=tol,
+                max_iter=10**6,
+                callback=trace,
+                random_state=0,
             ).fit(X, Y)
             average = solver.average[0].value if solver.average else model.coef_
             averages = solver.averages.ending_with(average)
             return {"bcfw": trace, "bcfw-wavg": averages}, model.converged_
         if method == "auto":
-            model = GridCRF(alpha=alpha, tol=tol, callback=trace).fit(X, Y)
+            model = GridCRF(alpha=alpha, fit_intercept=False, tol=tol, callback=trace).fit(X, Y)
         else:
             sweeps = int(method.removeprefix("trw"))
-            crf = GridCRF(alpha=alpha, callback=trace.value)
+            crf = GridCRF(alpha=alpha, fit_intercept=False, callback=trace.value)
             model = TruncatedTRW(crf, sweeps).fit(X, Y)
         return {method: trace.ending_with(model.coef_)}, model.converged_
 
@@ -178,6 +184,6 @@ def unary_weights(X: Sequence[Any], Y: Masks, alpha: float) -> Floats:
         height, width, n_features = nodes.shape
         edges = np.zeros((height, width - 1, 1)), np.zeros((height - 1, width, 1))
         alone.append((nodes, edges))
-    coef = GridCRF(alpha=alpha, tol=1e-8).fit(alone, Y).coef_
+    coef = GridCRF(alpha=alpha, fit_intercept=False, tol=1e-8).fit(alone, Y).coef_
     n_edge_features = sum(part.n_features for part in X[0][1])
     return np.concatenate([coef[: 2 * n_features], np.zeros(4 * n_edge_features)])
