@@ -80,10 +80,10 @@ for kind, side in (("grid", size), ("graph", size // 3), ("random", size // 3)):
         if kind == "random":
             (x, y), small = random_graph(s, side * side), random_graph(s, 24 * 24)
         make = GridCRF if kind == "grid" else GraphCRF
-        make(max_iter=3).fit([small[0]], [small[1]]).predict([small[0]])
+        make(max_iter=3, n_states=s).fit([small[0]], [small[1]]).predict([small[0]])
         fits, predictions = [], []
         for _ in range(repeat):
-            model, spent = measure(lambda: make().fit([x], [y]))
+            model, spent = measure(lambda: make(n_states=s).fit([x], [y]))
             fits.append(spent)
             labels, spent = measure(lambda: model.predict([x]))
             predictions.append(spent)
