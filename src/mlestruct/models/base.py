@@ -129,8 +129,7 @@ class CertifiedModel(BaseEstimator, metaclass=ABCMeta):
 class StructuredEstimator(CertifiedModel):
     """Base of the estimators. Subclasses turn samples into blocks and vertices into labels."""
 
-    fit_intercept: bool = False  # estimators without such parameters have neither
-    standardize: bool = False
+    standardize: bool = False  # of estimators without this parameter
     _intercept: bool = False  # whether the last feature is a constant that was added
     _transform: sparse.csr_array | None = None  # from weights of standardised features to coef_
 
@@ -225,8 +224,8 @@ class StructuredEstimator(CertifiedModel):
 
     # ------------------------------------------------------------------ constants and scales
     def _wants_intercept(self) -> bool:
-        """Whether the model has constants, unless a feature is constant already."""
-        return bool(self.fit_intercept)
+        """Whether to add a constant, unless a feature is constant already."""
+        return False
 
     def _with_constant(self, features: Any) -> FeatureMap:
         """The same features and a constant."""

@@ -34,6 +34,7 @@ class LabellingEstimator(StructuredEstimator):
     feature_names: Sequence[str] | None
     n_states: int | None
     unknown: Any
+    fit_intercept: bool
 
     # ------------------------------------------------------------------ how to read coef_
     @property
@@ -114,6 +115,9 @@ class LabellingEstimator(StructuredEstimator):
         return dict(zip(names, self.coef_.tolist(), strict=True))
 
     # ------------------------------------------------------------------ constants and scales
+    def _wants_intercept(self) -> bool:
+        return bool(self.fit_intercept)
+
     def _with_constant(self, features: Any) -> FeatureMap:
         constant: FeatureMap = features.with_constant()
         return constant
