@@ -9,7 +9,15 @@ Every error names the sample, what was found and what is expected.
 """
 
 from .ids import pairs_from_partners, partners_from_pairs
-from .partners import check_counts, check_pairs, check_partners, pairs_of, read_pairs
+from .partners import (
+    check_counts,
+    check_pairs,
+    check_partners,
+    is_partial,
+    pairs_of,
+    read_known,
+    read_pairs,
+)
 from .states import UNKNOWN, States, check_states, is_named
 
 __all__ = [
@@ -20,8 +28,10 @@ __all__ = [
     "check_partners",
     "check_states",
     "is_named",
+    "is_partial",
     "pairs_from_partners",
     "pairs_of",
     "partners_from_pairs",
+    "read_known",
     "read_pairs",
 ]

@@ -7,7 +7,7 @@ caller that adds the name itself leaves it empty.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,17 @@ from scipy import sparse
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+
+NO_PAIRS = np.zeros((0, 2), dtype=np.int64)
+
+
+class KnownPairs(NamedTuple):
+    """Pairs (n, 2), pairs that are none (n, 2), and rows (nodes of a group) that are single."""
+
+    pairs: Ints
+    absent: Ints
+    single: Ints
 
 
 def check_partners(
@@ -92,6 +103,66 @@ def check_pairs(label: Any, n_rows: int, n_cols: int | None, where: str = "") ->
         twice = distinct[np.argmax(counts > 1)].tolist()
         raise _error(where, f"the pair {twice} occurs twice")
     return distinct
+
+
+def read_known(label: Any, n_rows: int, n_cols: int | None, where: str = "") -> KnownPairs:
+    """What is known of a matching, in one of three forms.
+
+    * partners of shape (n_rows,): a number, -1 for single, NaN or None where it is not known;
+    * a matrix (n_rows, n_cols) of floats, or a SciPy sparse one: 1 for pairs, 0 for pairs that are
+      none (stored zeros of a sparse one), NaN where it is not known;
+    * pairs of shape (n_pairs, 2) that are known; nothing is known of the others.
+    """
+    shape = (n_rows, n_rows if n_cols is None else n_cols)
+    if sparse.issparse(label):
+        entries = sparse.coo_array(label)
+        if entries.shape != shape:
+            raise _error(where, f"expected a matrix of shape {shape}, got {entries.shape}")
+        at = np.stack(entries.coords, axis=1).astype(np.int64)
+        return _known_entries(at, entries.data.astype(np.float64), where)
+    values = np.asarray(label)
+    if values.dtype == object:
+        values = np.array([np.nan if v is None else v for v in values.ravel()], dtype=np.float64)
+        values = values.reshape(np.shape(label))
+    if values.ndim == 2 and values.shape == shape and values.dtype.kind in "fb":
+        at = np.argwhere(~np.isnan(values.astype(np.float64)))
+        return _known_entries(at, values[at[:, 0], at[:, 1]].astype(np.float64), where)
+    if values.ndim == 2:
+        pairs = check_pairs(values, n_rows, n_cols, where)
+        return KnownPairs(pairs, NO_PAIRS, np.zeros(0, dtype=np.int64))
+    if values.shape != (n_rows,) or values.dtype.kind not in "iuf":
+        raise _error(
+            where,
+            f"expected partners of shape ({n_rows},) with NaN where they are not known, or a "
+            f"matrix {shape} of 1, 0 and NaN, got shape {values.shape} of {values.dtype}",
+        )
+    known = np.flatnonzero(~np.isnan(values.astype(np.float64)))
+    partner = values[known].astype(np.int64)
+    if (partner != values[known]).any() or (partner < -1).any() or (partner >= shape[1]).any():
+        k = int(np.argmax((partner != values[known]) | (partner < -1) | (partner >= shape[1])))
+        raise _error(where, f"node {known[k]} has partner {values[known[k]]}; expected 0 to "
+                     f"{shape[1] - 1}, -1 for single or NaN if not known")  # fmt: skip
+    pairs = np.stack([known, partner], axis=1)[partner >= 0]
+    if n_cols is None:
+        pairs = np.unique(np.sort(pairs, axis=1), axis=0)
+    return KnownPairs(pairs, NO_PAIRS, known[partner < 0])
+
+
+def _known_entries(at: Ints, values: Floats, where: str) -> KnownPairs:
+    if not np.isin(values, (0.0, 1.0)).all():
+        wrong = values[~np.isin(values, (0.0, 1.0))][0]
+        raise _error(where, f"found {wrong} in a matrix of known pairs; expected 1, 0 or NaN")
+    return KnownPairs(at[values == 1.0], at[values == 0.0], np.zeros(0, dtype=np.int64))
+
+
+def is_partial(label: Any) -> bool:
+    """Whether a matching says of some nodes that their partner is not known: NaN or None."""
+    if sparse.issparse(label) or hasattr(label, "columns"):
+        return False
+    values = np.asarray(label)
+    if values.dtype == object:
+        return any(v is None or v != v for v in values.ravel().tolist())
+    return bool(values.dtype.kind == "f" and np.isnan(values).any())
 
 
 def read_pairs(label: Any, n_rows: int, n_cols: int | None, where: str = "") -> Ints:

@@ -36,7 +36,8 @@ class Block:
 
     `observed` may be a mean of vertices, `weight` the number of samples merged into the block;
     `offset` (n_coordinates,) is added to the scores and not learned. Features of other
-    classes are adapted to `FeatureMap`.
+    classes are adapted to `FeatureMap`. Where only a part of the output was observed, `partial` is
+    the space of outputs that agree with it, and `observed` some point of it.
     """
 
     structure: Structure
@@ -44,6 +45,7 @@ class Block:
     observed: Vertex
     weight: float = 1.0
     offset: Floats | None = None
+    partial: Structure | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", as_feature_map(self.features))
@@ -138,6 +140,21 @@ class DualProblem:
         other.blocks = list(blocks)
         other.offset_score = _offset_score(other.blocks)
         return other
+
+    def with_observed(self, observed: Sequence[Vertex]) -> DualProblem:
+        """The same blocks with other points observed."""
+        other = copy.copy(self)
+        pairs = zip(self.blocks, observed, strict=True)
+        other.blocks = [replace(block, observed=vertex) for block, vertex in pairs]
+        other.observed_moments = np.array([b.moments_at(b.observed) for b in other.blocks])
+        other.target = other.weights @ other.observed_moments
+        other.offset_score = _offset_score(other.blocks)
+        return other
+
+    @property
+    def has_partial(self) -> bool:
+        """Whether some outputs were observed only in part."""
+        return any(block.partial is not None for block in self.blocks)
 
     @property
     def has_surrogates(self) -> bool:
@@ -252,7 +269,7 @@ def merge_equal(blocks: Sequence[Block]) -> list[Block]:
     """
     groups: dict[tuple[Any, ...], list[Block]] = {}
     for block in blocks:
-        key = (id(block.structure), block.features, id(block.offset))
+        key = (id(block.structure), block.features, id(block.offset), id(block.partial))
         groups.setdefault(key, []).append(block)
     return [group[0] if len(group) == 1 else _merged(group) for group in groups.values()]
 
@@ -268,4 +285,4 @@ def _merged(group: list[Block]) -> Block:
     indices = np.array(sorted(mean), dtype=np.int64)
     observed = Vertex(indices, np.array([mean[k] for k in indices.tolist()]))
     first = group[0]
-    return Block(first.structure, first.features, observed, total, first.offset)
+    return replace(first, observed=observed, weight=total)

@@ -24,6 +24,7 @@ from ..features.columns import Columns
 from ..features.constant import ConstantFeature
 from ..features.contract import FeatureMap
 from ..features.transformed import TransformedFeatures
+from ..learning.partial_outputs import solve_partial
 from ..learning.problem import Block, DualProblem, merge_equal
 from ..learning.result import Result, Stopping
 from ..learning.solvers import check_alphas, make_solver, regularization_path
@@ -43,6 +44,8 @@ from .validation import (
 
 Floats = NDArray[np.float64]
 S = TypeVar("S")
+
+MAX_ROUNDS = 50  # of learning from partial outputs; each is a fit
 T = TypeVar("T")
 
 
@@ -156,13 +159,15 @@ class StructuredEstimator(CertifiedModel):
             solver = make_solver(self.solver, problem)
             signature, state = getattr(self, "_state", (None, None))
             fits = self.warm_start and signature == _signature(solver.name, problem)
-            result = solver.solve(
-                problem,
-                self.stopping(),
-                warm=state if fits else None,
-                random_state=self.generator(),
-                n_jobs=self.n_threads(),
-            )
+            budget = (self.generator(), self.n_threads())
+            if problem.has_partial:
+                first = self._first_theta(X, Y, sample_weight)
+                result, self.likelihood_path_ = solve_partial(
+                    problem, solver, self.stopping(), first, *budget, max_rounds=MAX_ROUNDS
+                )
+            else:
+                warm = state if fits else None
+                result = solver.solve(problem, self.stopping(), warm, *budget)
             self._state = (_signature(result.solver, problem), result.state)
         self._keep(result, self.tol)
         return self
@@ -177,6 +182,8 @@ class StructuredEstimator(CertifiedModel):
         check_alphas(alphas)
         reader = clone(self)
         problem = reader.build_problem(X, Y, sample_weight)
+        if problem.has_partial:
+            raise ValueError("Y: fit_path takes outputs that are known whole; fit each alpha")
         path = RegularizationPath([], [])
         for alpha, result in regularization_path(
             problem, alphas, make_solver(self.solver, problem), self.stopping(),
@@ -210,6 +217,8 @@ class StructuredEstimator(CertifiedModel):
                 raise ValueError(f"X[{m}] has {size} features, X[0] has {sizes[0]}")
         check_same_names([block.features for block in blocks])
         blocks = [block for block in blocks if block.weight > 0]
+        if separate and any(block.partial is not None for block in blocks):
+            raise ValueError("Y: this learner takes outputs that are known whole")
         columns = self._columns(blocks)
         self._intercept = self._wants_intercept() and not (columns and has_constant(columns[0]))
         if self._intercept:
@@ -221,6 +230,10 @@ class StructuredEstimator(CertifiedModel):
         self._learn_names(problem)
         self._check_scales(columns)
         return problem
+
+    def _first_theta(self, X: Any, Y: Any, sample_weight: Any) -> Floats | None:
+        """Where learning from partial outputs starts; None: from outputs that are known whole."""
+        return None
 
     # ------------------------------------------------------------------ constants and scales
     def _wants_intercept(self) -> bool:

@@ -15,13 +15,13 @@ from ..features.columns import Columns
 from ..features.contract import FeatureMap
 from ..features.dictionaries import Vocabulary
 from ..features.sequences import SequenceFeatures
-from ..labels import States
+from ..labels import UNKNOWN, States
 from ..learning.problem import Block
 from ..learning.result import Progress
 from ..structures.contract import Vertex
 from ..structures.sequences import Sequences
-from .labelling import LabellingEstimator
-from .probabilities import certified_marginals, seeded
+from .labelling import LabellingEstimator, observed_in
+from .probabilities import certified_marginals, exact_log_likelihood, seeded
 from .tokens import Tokens, check_labels, cut, forest, node_tables, read_sequences
 from .validation import (
     check_columns,
@@ -69,6 +69,10 @@ class ChainCRF(LabellingEstimator):
     unknown : int, str or NaN, optional
         The label that means "not known", beside None. By default -1 where the other labels are
         0, 1, ... without a gap; a warning tells if that was assumed.
+    missing : "drop" or "marginalise"
+        What becomes of tokens without a label: left out of the likelihood, with their edges; or
+        summed over, which learns from log Z(x, labels) - log Z(x) by rounds of certified fits that
+        start from the first (`likelihood_path_` has its value after each).
     fit_intercept : bool
         Learn a constant for each state, unless a feature is constant already. By default there is
         none, as in crfsuite: scores of transitions say how frequent states are.
@@ -149,6 +153,7 @@ class ChainCRF(LabellingEstimator):
         max_time: float | None = None,
         n_states: int | None = None,
         unknown: Any = None,
+        missing: str = "drop",
         fit_intercept: bool = False,
         standardize: bool = False,
         feature_names: Sequence[str] | None = None,
@@ -168,6 +173,7 @@ class ChainCRF(LabellingEstimator):
         self.max_time = max_time
         self.n_states = n_states
         self.unknown = unknown
+        self.missing = missing
         self.fit_intercept = fit_intercept
         self.standardize = standardize
         self.feature_names = feature_names
@@ -193,7 +199,9 @@ class ChainCRF(LabellingEstimator):
         samples = read_sequences(X, vocabulary, learn=True, keep_zeros=observed_only)
         states = States.learn(Y, self.n_states, self.unknown)
         labels = check_labels(samples, Y, states)
-        pieces = [cut(tokens, y) for tokens, y in zip(samples, labels, strict=True)]
+        if self._marginalises() and "observed" in options.values():
+            raise ValueError("missing='marginalise' sums over all states: no 'observed' weights")
+        pieces = [self._pieces(tokens, y) for tokens, y in zip(samples, labels, strict=True)]
         self._restore(
             {
                 "classes": states.to_list(),
@@ -213,19 +221,22 @@ class ChainCRF(LabellingEstimator):
             labelling = np.concatenate([own for _, own in parts])
             if "observed" in options.values():
                 occurring.append(features.occurring(labelling, chains.tails))
-            blocks.append((chains, features, chains.encode(labelling), weights[group[0]]))
+            blocks.append((chains, features, labelling, weights[group[0]]))
         if not blocks:
             raise ValueError("Y: no sample of positive weight has a known label")
         self._kept = self._weights_in(occurring) if occurring else None
-        return [
-            Block(
-                chains,
-                features if self._kept is None else features.restricted(self._kept),
-                observed,
-                weight,
-            )
-            for chains, features, observed, weight in blocks
-        ]
+        out = []
+        for chains, features, labelling, weight in blocks:
+            if self._kept is not None:
+                features = features.restricted(self._kept)
+            out.append(observed_in(Block(chains, features, NOTHING, weight), labelling))
+        return out
+
+    def _pieces(self, tokens: Tokens, states: Ints) -> list[tuple[Tokens, Ints]]:
+        """What is learned from a sequence: all of it, or the pieces that have labels."""
+        if self._marginalises():
+            return [(tokens, states)] if (states != UNKNOWN).any() else []
+        return cut(tokens, states)
 
     def _weights_in(self, occurring: Sequence[Bools]) -> Ints:
         """The weights that are learned: those that occur in some block, or all of a kind."""
@@ -358,8 +369,17 @@ class ChainCRF(LabellingEstimator):
                 out[k::n_groups] = found
         return out
 
-    def predict(self, X: Any) -> list[NDArray[Any]]:
-        """The most probable labels (MAP) of each sample, arrays of shape (T,)."""
+    def predict(self, X: Any, *, known: Any = None) -> list[NDArray[Any]]:
+        """The most probable labels (MAP) of each sample, arrays of shape (T,).
+
+        `known` holds labels that are given, shaped as Y, `unknown` (or None) where they are not, or
+        None for a whole sample; all others are predicted given these.
+        """
+        if known is not None:
+            samples = check_samples(X)
+            blocks = self._given(self._prepare(samples), samples, known)
+            found = self._each(lambda b: b.structure.best_label(b.scores(self.coef_)), blocks)
+            return [self._states.decode(states) for states in found]
         found = self._per_sample(X, lambda chains, f: chains.best_states(f, self.coef_))
         return [self._states.decode(states) for states in found]
 
@@ -373,10 +393,12 @@ class ChainCRF(LabellingEstimator):
         method: str = "auto",
         *,
         as_dicts: bool = False,
+        known: Any = None,
         **options: Any,
     ) -> list[Any]:
         """The probability of every state of every token, arrays of shape (T, n_states).
 
+        They are given the `known` labels, as in `predict`.
         With `as_dicts`, as in sklearn-crfsuite, a list of T dictionaries {label: probability}.
 
         "auto" and "exact" are exact at any size, whatever `tol`. `method` may also be "fw" (from
@@ -385,15 +407,16 @@ class ChainCRF(LabellingEstimator):
         """
         if as_dicts:
             labels = self.classes_.tolist()
-            tables = self.predict_marginals(X, tol, method, **options)
+            tables = self.predict_marginals(X, tol, method, known=known, **options)
             return [
                 [dict(zip(labels, row, strict=True)) for row in table.tolist()] for table in tables
             ]
-        if method in ("auto", "exact") and not options:
+        if method in ("auto", "exact") and not options and known is None:
             check_positive(tol, "tol")
             return self._per_sample(X, lambda chains, f: chains.state_probabilities(f, self.coef_))
         options = seeded(options, method, self.random_state)
-        blocks = self._prepare(check_samples(X))
+        samples = check_samples(X)
+        blocks = self._given(self._prepare(samples), samples, known)
         found = certified_marginals(blocks, self.coef_, tol, method, options, self._each)
         return [
             block.structure.marginal_table(tau) for block, tau in zip(blocks, found, strict=True)
@@ -406,10 +429,17 @@ class ChainCRF(LabellingEstimator):
     def log_likelihood(self, X: Any, Y: Any) -> Floats:
         """Exact log p(y | x) of each sample, shape (n_samples,).
 
-        Chains are cut at tokens whose label is not known, as in `fit`.
+        Chains are cut at tokens whose label is not known, or these are summed over, as `missing`
+        says.
         """
         samples = self._read(X)
         labels = check_labels(samples, check_same_length(samples, Y), self._states)
+        if self._marginalises():
+            blocks = [
+                observed_in(block, states)
+                for block, states in zip(self._prepare(X), labels, strict=True)
+            ]
+            return np.array([exact_log_likelihood(block, self.coef_) for block in blocks])
         pieces = [cut(tokens, y) for tokens, y in zip(samples, labels, strict=True)]
         owner = [m for m, parts in enumerate(pieces) for _ in parts]
         if not owner:

@@ -50,6 +50,10 @@ class GridCRF(PairwiseEstimator):
     unknown : int, str or NaN, optional
         The label that means "not known", beside None. By default -1 where the other labels are
         0, 1, ... without a gap; a warning tells if that was assumed.
+    missing : "drop" or "marginalise"
+        What becomes of pixels without a label: left out of the likelihood, with their edges; or
+        summed over, which learns from log Z(x, labels) - log Z(x) by rounds of certified fits that
+        start from the first (`likelihood_path_` has its value after each).
     fit_intercept : bool
         Learn a constant for each state, unless a feature is constant already.
     standardize : bool
@@ -126,6 +130,7 @@ class GridCRF(PairwiseEstimator):
         max_time: float | None = None,
         n_states: int | None = None,
         unknown: Any = None,
+        missing: str = "drop",
         fit_intercept: bool = True,
         standardize: bool = False,
         feature_names: Sequence[str] | None = None,
@@ -146,6 +151,7 @@ class GridCRF(PairwiseEstimator):
         self.max_time = max_time
         self.n_states = n_states
         self.unknown = unknown
+        self.missing = missing
         self.fit_intercept = fit_intercept
         self.standardize = standardize
         self.feature_names = feature_names

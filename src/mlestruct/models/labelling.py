@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.sparse.linalg import spsolve
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from ..features.columns import Columns
@@ -16,12 +20,14 @@ from ..features.contract import FeatureMap
 from ..labels import UNKNOWN, States
 from ..learning.problem import Block, DualProblem
 from ..metrics import Reliability, state_reliability
+from ..structures.contract import Vertex
 from .base import StructuredEstimator
 from .probabilities import block_samples
 from .scaling import joined_columns, standardizing
 from .validation import check_same_length, check_samples
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 
 class LabellingEstimator(StructuredEstimator):
@@ -35,6 +41,7 @@ class LabellingEstimator(StructuredEstimator):
     n_states: int | None
     unknown: Any
     fit_intercept: bool
+    missing: str
 
     # ------------------------------------------------------------------ how to read coef_
     @property
@@ -139,6 +146,42 @@ class LabellingEstimator(StructuredEstimator):
         ]
         return sparse.csr_array(sparse.block_diag(copies))
 
+    # ------------------------------------------------------------------ what is known or missing
+    def _marginalises(self) -> bool:
+        """Whether nodes without a label stay in the graph, rather than being left out."""
+        if self.missing not in ("drop", "marginalise"):
+            raise ValueError(f"missing: expected 'drop' or 'marginalise', got {self.missing!r}")
+        return self.missing == "marginalise"
+
+    def _first_theta(self, X: Any, Y: Any, sample_weight: Any) -> Floats | None:
+        """The fit that leaves nodes without a label out."""
+        dropped = clone(self).set_params(missing="drop", callback=None, verbose=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # thin graphs and unfinished fits are a fine start
+            dropped.fit(X, Y, sample_weight)
+        if dropped._intercept != self._intercept:
+            return None
+        return self._inverse_coef(dropped.coef_)
+
+    def _inverse_coef(self, coef: Floats) -> Floats:
+        """Weights of a solver from `coef_`; inverse of `_full_coef`."""
+        return coef if self._transform is None else spsolve(self._transform.tocsc(), coef)
+
+    def _given(self, blocks: Sequence[Block], X: Any, known: Any) -> list[Block]:
+        """Blocks of which some states are known; `known` is shaped as Y, or None."""
+        if known is None:
+            return list(blocks)
+        labels = check_same_length(blocks, known, "known")
+        out = []
+        for m, (block, label, shape) in enumerate(
+            zip(blocks, labels, self._shapes(X), strict=True)
+        ):
+            if label is not None:
+                states = self._states.encode(label, f"known[{m}]", shape).ravel()
+                block = replace(block, structure=block.structure.given(states))
+            out.append(block)
+        return out
+
     # ------------------------------------------------------------------ probabilities
     @abstractmethod
     def predict_marginals(
@@ -160,6 +203,7 @@ class LabellingEstimator(StructuredEstimator):
         n_samples: int = 1,
         method: str = "auto",
         *,
+        known: Any = None,
         random_state: Any = None,
         **options: Any,
     ) -> list[NDArray[Any]]:
@@ -168,6 +212,7 @@ class LabellingEstimator(StructuredEstimator):
         Parameters
         ----------
         method : "auto", "exact" or "mcmc", as in `mlestruct.inference.sample`
+        known : labels that are given, as in `predict`
         random_state : int, Generator or None
 
         Returns
@@ -178,7 +223,13 @@ class LabellingEstimator(StructuredEstimator):
         samples = check_samples(X)
         shapes = self._shapes(samples)
         found = block_samples(
-            self._prepare(samples), self.coef_, n_samples, method, random_state, options, self._each
+            self._given(self._prepare(samples), samples, known),
+            self.coef_,
+            n_samples,
+            method,
+            random_state,
+            options,
+            self._each,
         )
         return [
             self._states.decode(drawn.labels.reshape(n_samples, *shape))
@@ -213,3 +264,13 @@ class LabellingEstimator(StructuredEstimator):
         if not losses:
             raise ValueError("Y: no label is known, there is nothing to compare with")
         return 1.0 - float(np.mean(losses))
+
+
+def observed_in(block: Block, states: Ints) -> Block:
+    """The block with a labelling observed, or with a part of one (-1: not known)."""
+    if (states != UNKNOWN).all():
+        return replace(block, observed=block.structure.encode(states))
+    partial = block.structure.given(states)
+    inside = partial.interior()
+    observed = Vertex(np.flatnonzero(inside), inside[np.flatnonzero(inside)])
+    return replace(block, observed=observed, partial=partial)

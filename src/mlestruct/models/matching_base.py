@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from ..inference.bounds import log_partition_bounds
 from ..inference.link_sets import links_at_precision, links_of_largest_f1
 from ..labels import check_pairs, check_partners, read_pairs
 from ..learning.problem import Block
@@ -24,7 +24,14 @@ from .matching_blocks import (
     read_links,
 )
 from .pairs import PairSample
-from .probabilities import block_samples, certified_marginals, exact_log_likelihood, seeded
+from .probabilities import (
+    approximate_value,
+    block_samples,
+    certified_marginals,
+    exact_log_likelihood,
+    likelihood_bounds,
+    seeded,
+)
 from .validation import check_same_length, check_samples
 
 Floats = NDArray[np.float64]
@@ -34,12 +41,21 @@ Ints = NDArray[np.int64]
 class MatchingEstimator(MatchingBlocks, StructuredEstimator):
     """Estimators with a score for every pair."""
 
-    def _fitting(self, X: Any, rho: Any) -> list[tuple[Block, PairSample]]:
+    def _fitting(self, X: Any, rho: Any, known: Any = None) -> list[tuple[Block, PairSample]]:
         """Blocks of new samples, checked against the fitted features, with the samples."""
         check_is_fitted(self, "coef_")
         prepared = self._make_blocks(check_samples(X), rho)
         self._check_features([block for block, _ in prepared])
-        return prepared
+        if known is None:
+            return prepared
+        given = check_same_length(prepared, known, "known")
+        out = []
+        for m, (block, sample) in enumerate(prepared):
+            if given[m] is not None:
+                space = self._conditioned(block.structure, sample, given[m], f"known[{m}]")
+                block = replace(block, structure=space)
+            out.append((block, sample))
+        return out
 
     @property
     def intercept_(self) -> float:
@@ -47,8 +63,12 @@ class MatchingEstimator(MatchingBlocks, StructuredEstimator):
         check_is_fitted(self, "coef_")
         return float(self.coef_[-1]) if self._intercept else 0.0
 
-    def predict(self, X: Any) -> list[Any]:
+    def predict(self, X: Any, *, known: Any = None) -> list[Any]:
         """The most probable matching (MAP) of each sample.
+
+        `known` holds for each sample what is given of its matching, or None: partners with NaN
+        where they are not known (-1 is single), a matrix of 1 (pair), 0 (no pair) and NaN, or known
+        pairs of shape (n_pairs, 2).
 
         Returns
         -------
@@ -61,7 +81,7 @@ class MatchingEstimator(MatchingBlocks, StructuredEstimator):
             found = block.structure.best_label(block.scores(self.coef_))
             return self._label(found, sample)
 
-        return self._each(one, self._fitting(X, self.rho))
+        return self._each(one, self._fitting(X, self.rho, known))
 
     def score(self, X: Any, Y: Any) -> float:
         """1 - mean Hamming loss per sample: the share of nodes with the right partner.
@@ -135,9 +155,9 @@ class MatchingProbabilities(MatchingEstimator):
     """Estimators that are conditional random fields."""
 
     def predict_marginals(
-        self, X: Any, tol: float = 1e-7, method: str = "auto", **options: Any
+        self, X: Any, tol: float = 1e-7, method: str = "auto", *, known: Any = None, **options: Any
     ) -> list[Any]:
-        """Pseudo-marginal probability of every pair, per sample.
+        """Pseudo-marginal probability of every pair, per sample, given what is `known`.
 
         `method` is one of `mlestruct.inference.marginals`: "auto", "fw" (from MAP calls alone),
         "bp", "perturb" or, for small samples, "exact"; `options` are those of the method.
@@ -149,7 +169,7 @@ class MatchingProbabilities(MatchingEstimator):
         its probability to do so. `tol` is the certified gap of each log-partition function, per
         node.
         """
-        prepared = self._fitting(X, self.rho)
+        prepared = self._fitting(X, self.rho, known)
         options = seeded(options, method, self.random_state)
         blocks = [block for block, _ in prepared]
         found = certified_marginals(blocks, self.coef_, tol, method, options, self._each)
@@ -223,6 +243,7 @@ class MatchingProbabilities(MatchingEstimator):
         n_samples: int = 1,
         method: str = "auto",
         *,
+        known: Any = None,
         random_state: Any = None,
         **options: Any,
     ) -> list[Any]:
@@ -231,6 +252,7 @@ class MatchingProbabilities(MatchingEstimator):
         Parameters
         ----------
         method : "auto", "exact" or "mcmc", as in `mlestruct.inference.sample`
+        known : what is given of the matchings, as in `predict`
         random_state : int, Generator or None
 
         Returns
@@ -238,7 +260,7 @@ class MatchingProbabilities(MatchingEstimator):
         list of int arrays of shape (n_samples, n_nodes), each row a label as `predict` gives them;
         with capacities above 1 lists of n_samples arrays of pairs
         """
-        prepared = self._fitting(X, self.rho)
+        prepared = self._fitting(X, self.rho, known)
         blocks = [block for block, _ in prepared]
         found = block_samples(
             blocks, self.coef_, n_samples, method, random_state, options, self._each
@@ -265,11 +287,14 @@ class MatchingProbabilities(MatchingEstimator):
         tables = self.predict_marginals(samples, method=method)
         return pair_reliability(tables, labels, bipartite=sides, **options)
 
-    def approximate_log_likelihood(self, X: Any, Y: Any, tol: float = 1e-7) -> Floats:
+    def approximate_log_likelihood(
+        self, X: Any, Y: Any, tol: float = 1e-7, *, known: Any = None
+    ) -> Floats:
         """<scores, y> - log Z_rho of each sample: what `fit` maximises, without the penalty.
 
         Use it to choose alpha on held-out samples; at rho = 1/2 it is a lower bound of the exact
-        log-likelihood. Values of different rho are not comparable: take `log_likelihood` of small
+        log-likelihood. Partners in Y that are not known (NaN) are summed over; `known` is as in
+        `predict`. Values of different rho are not comparable: take `log_likelihood` of small
         samples, or `log_likelihood_bounds`. `tol` is the certified gap per node.
 
         Returns
@@ -278,18 +303,15 @@ class MatchingProbabilities(MatchingEstimator):
         """
         samples = check_samples(X)
         labels = check_same_length(samples, Y)
-        prepared = self._fitting(samples, self.rho)
+        prepared = self._fitting(samples, self.rho, known)
 
         def one(m: int) -> float:
-            block, sample = prepared[m]
-            scores = block.scores(self.coef_)
-            vertex = self._observe(block, sample, labels[m], f"Y[{m}]")
-            wanted = tol * block.structure.n_nodes
-            return vertex.dot(scores) - block.structure.marginals(scores, None, wanted).upper_bound
+            block = self._observed(*prepared[m], labels[m], f"Y[{m}]")
+            return approximate_value(block, self.coef_, tol)
 
         return np.array(self._each(one, range(len(prepared))))
 
-    def log_likelihood(self, X: Any, Y: Any) -> Floats:
+    def log_likelihood(self, X: Any, Y: Any, *, known: Any = None) -> Floats:
         """Exact log p(y | x; coef_) of each sample, by counting matchings; small samples only.
 
         Returns
@@ -298,16 +320,17 @@ class MatchingProbabilities(MatchingEstimator):
         """
         samples = check_samples(X)
         labels = check_same_length(samples, Y)
-        prepared = self._fitting(samples, self.rho)
+        prepared = self._fitting(samples, self.rho, known)
 
         def one(m: int) -> float:
-            block, sample = prepared[m]
-            vertex = self._observe(block, sample, labels[m], f"Y[{m}]")
-            return exact_log_likelihood(block, self.coef_, vertex)
+            block = self._observed(*prepared[m], labels[m], f"Y[{m}]")
+            return exact_log_likelihood(block, self.coef_)
 
         return np.array(self._each(one, range(len(prepared))))
 
-    def log_likelihood_bounds(self, X: Any, Y: Any, tol: float = 1e-9) -> tuple[Floats, Floats]:
+    def log_likelihood_bounds(
+        self, X: Any, Y: Any, tol: float = 1e-9, *, known: Any = None
+    ) -> tuple[Floats, Floats]:
         """Proven bounds of the exact log p(y | x; coef_) of each sample, whatever rho was.
 
         rho = 1/2 bounds log Z from above in every graph. From below, the Bethe value (rho = 1)
@@ -322,17 +345,11 @@ class MatchingProbabilities(MatchingEstimator):
         """
         samples = check_samples(X)
         labels = check_same_length(samples, Y)
-        prepared = self._fitting(samples, 0.5)
+        prepared = self._fitting(samples, 0.5, known)
 
         def one(m: int) -> tuple[float, float]:
-            block, sample = prepared[m]
-            vertex = self._observe(block, sample, labels[m], f"Y[{m}]")
-            scores = block.scores(self.coef_)
-            fit = vertex.dot(scores)
-            least, most = log_partition_bounds(
-                block.structure, scores, tol=tol * block.structure.n_nodes
-            )
-            return min(fit - most, 0.0), min(fit - least, 0.0)
+            block = self._observed(*prepared[m], labels[m], f"Y[{m}]")
+            return likelihood_bounds(block, self.coef_, tol)
 
         bounds = self._each(one, range(len(prepared)))
         return np.array([low for low, _ in bounds]), np.array([high for _, high in bounds])

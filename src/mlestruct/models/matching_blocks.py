@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,10 @@ from ..algorithms.matching.blossom import best_matching
 from ..exceptions import InfeasibleError
 from ..features.constant import ConstantFeature
 from ..features.contract import FeatureMap
-from ..labels import check_counts, check_pairs, read_pairs
+from ..labels import check_counts, check_pairs, is_partial, read_known, read_pairs
 from ..learning.problem import Block
 from ..structures import BipartiteMatching, LocalMatching, MatchingPolytope, SimpleGraph, Vertex
+from ..structures.conditioned import Conditioned
 from ..structures.contract import MatchingStructure, Structure
 from ..structures.matchings.bipartite import side_rho
 from ..structures.matchings.node_values import node_capacity
@@ -130,9 +132,8 @@ class MatchingBlocks:
     ) -> list[Block]:
         blocks = []
         for m, (block, sample) in enumerate(self._make_blocks(X, self.rho)):
-            observed = self._observe(block, sample, Y[m], f"Y[{m}]")
             blocks.append(
-                Block(block.structure, block.features, observed, weights[m], block.offset)
+                replace(self._observed(block, sample, Y[m], f"Y[{m}]"), weight=weights[m])
             )
         if all(block.structure.is_fixed for block in blocks):
             raise ValueError(
@@ -140,6 +141,40 @@ class MatchingBlocks:
                 "masks), so there is nothing to learn"
             )
         return blocks
+
+    def _observed(self, block: Block, sample: PairSample, label: Any, where: str) -> Block:
+        """The block with a matching observed, or with what is known of one."""
+        if not is_partial(label):
+            return replace(block, observed=self._observe(block, sample, label, where))
+        partial = self._conditioned(block.structure, sample, label, where)
+        inside = partial.interior()
+        at = np.flatnonzero(inside)
+        return replace(block, observed=Vertex(at, inside[at]), partial=partial)
+
+    def _conditioned(
+        self, structure: Structure, sample: PairSample, known: Any, where: str
+    ) -> Structure:
+        """The matchings that agree with what is known."""
+        found = read_known(known, *sample.sides, where)
+        graph = sample.graph
+        values = np.full(graph.n_edges, np.nan)
+        single = np.zeros(sample.shape[0], dtype=bool)
+        single[found.single] = True
+        values[single[graph.row]] = 0.0
+        if isinstance(graph, SimpleGraph):
+            values[single[graph.col]] = 0.0
+        for pairs, value in ((found.absent, 0.0), (found.pairs, 1.0)):
+            edges = graph.edge_between(pairs[:, 0], pairs[:, 1])
+            if value and (edges < 0).any():
+                i, j = pairs[int(np.argmax(edges < 0))].tolist()
+                raise ValueError(f"{where}: the pair ({i}, {j}) is known, but not allowed")
+            values[edges[edges >= 0]] = value
+        try:
+            return structure.given(values)
+        except InfeasibleError as error:
+            raise InfeasibleError(f"{where}: {error}", error.rows, error.side) from None
+        except ValueError as error:
+            raise ValueError(f"{where}: {error}") from None
 
     def _observe(self, block: Block, sample: PairSample, label: Any, where: str) -> Vertex:
         structure = block.structure
@@ -283,7 +318,7 @@ def read_links(label: Any, sample: PairSample, where: str) -> Any:
 
 def matching_structure(structure: Structure) -> MatchingStructure:
     """The space of matchings behind a block's structure, which may have exact marginals."""
-    space = structure.approximate
+    space = structure.whole if isinstance(structure, Conditioned) else structure.approximate
     assert isinstance(space, MatchingStructure)
     return space
 

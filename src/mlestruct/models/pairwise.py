@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..features.pairwise import BinaryFeatures, MergedEdges, StateFeatures
 from ..features.rows import FeatureRows
-from ..inference.bounds import log_partition_bounds
 from ..labels import UNKNOWN, States
 from ..learning.problem import Block
 from ..structures.contract import Vertex
@@ -22,8 +21,14 @@ from ..structures.graphs.pairwise import PairwiseGraph
 from ..structures.labellings.binary import BinaryPairwise
 from ..structures.labellings.pairwise import Pairwise
 from ..structures.rho import Reweighting, reweighting
-from .labelling import LabellingEstimator
-from .probabilities import certified_marginals, exact_log_likelihood, seeded
+from .labelling import LabellingEstimator, observed_in
+from .probabilities import (
+    approximate_value,
+    certified_marginals,
+    exact_log_likelihood,
+    likelihood_bounds,
+    seeded,
+)
 from .validation import (
     check_columns,
     check_positive,
@@ -153,12 +158,14 @@ class PairwiseEstimator(LabellingEstimator):
         sizes = (samples[0].nodes.n_features, samples[0].n_edge_features)
         _check_sizes(samples, *sizes)
         parts, places, states_of = [], [], []
+        marginalise = self._marginalises()
         for m, (sample, label) in enumerate(zip(samples, labels, strict=True)):
             seen = label != UNKNOWN
             if weights[m] > 0 and seen.any():
-                parts.append(sample if seen.all() else sample.labelled(seen))
+                whole_sample = seen.all() or marginalise
+                parts.append(sample if whole_sample else sample.labelled(seen))
                 places.append(m)
-                states_of.append(label[seen])
+                states_of.append(label if whole_sample else label[seen])
         whole = sum(samples[m].graph.n_edges for m in places)
         kept = sum(part.graph.n_edges for part in parts)
         if kept < SCATTERED * whole and any(
@@ -167,7 +174,7 @@ class PairwiseEstimator(LabellingEstimator):
             warnings.warn(
                 f"Y: leaving out unlabelled nodes leaves {kept} of {whole} edges. Where unlabelled "
                 "nodes are scattered among labelled ones, weights learned on the thinned graph "
-                "smooth too much on the whole one; label contiguous parts, or check the score",
+                "smooth too much on the whole one: use missing='marginalise'",
                 UserWarning,
                 stacklevel=4,
             )
@@ -184,7 +191,7 @@ class PairwiseEstimator(LabellingEstimator):
         )
         self._states = states
         return [
-            Block(block.structure, block.features, block.structure.encode(label), weights[m])
+            replace(observed_in(block, label), weight=weights[m])
             for block, label, m in zip(blocks, states_of, places, strict=True)
         ]
 
@@ -209,11 +216,13 @@ class PairwiseEstimator(LabellingEstimator):
         return [x[0] if isinstance(x, tuple | list) else x for x in X]
 
     # ------------------------------------------------------------------ prediction
-    def predict(self, X: Any, return_gap: bool = False) -> Any:
+    def predict(self, X: Any, return_gap: bool = False, *, known: Any = None) -> Any:
         """The most probable labelling of each sample, as far as it can be found.
 
         Exact on chains and trees, and where two states attract each other; elsewhere found by
-        message passing (QPBO with two states) and local search.
+        message passing (QPBO with two states) and local search. `known` holds labels that are
+        given, shaped as Y, `unknown` (or None) where they are not, or None for a whole sample; all
+        others are predicted given these.
 
         Returns
         -------
@@ -229,18 +238,26 @@ class PairwiseEstimator(LabellingEstimator):
             label = block.structure.label(found.vertex)
             return self._states.decode(label.reshape(sample.shape)), found.gap
 
-        blocks = self._make_blocks(samples, len(self._states))
+        blocks = self._given(self._make_blocks(samples, len(self._states)), samples, known)
         answers = self._each(one, zip(samples, blocks, strict=True))
         labels = [label for label, _ in answers]
         return (labels, np.array([gap for _, gap in answers])) if return_gap else labels
 
     def _shapes(self, X: Any) -> list[tuple[int, ...]]:
-        return [sample.shape for sample in self._fitting(X)]
+        samples = X if isinstance(X[0], GraphSample) else self._fitting(X)
+        return [sample.shape for sample in samples]
 
     def predict_marginals(
-        self, X: Any, tol: float = 1e-3, method: str = "auto", **options: Any
+        self,
+        X: Any,
+        tol: float = 1e-3,
+        method: str = "auto",
+        *,
+        known: Any = None,
+        **options: Any,
     ) -> list[Floats]:
-        """Probabilities of the states of every node: arrays of shape (*shape of labels, n_states).
+        """Probabilities of the states of every node: arrays of shape (*shape of labels, n_states),
+        given the `known` labels (as in `predict`).
 
         They maximise <scores, tau> + H_rho(tau); exact on chains and trees. `tol` is the certified
         gap of each log-partition function, per node. `method` is one of
@@ -249,7 +266,7 @@ class PairwiseEstimator(LabellingEstimator):
         """
         samples = self._fitting(X)
         options = seeded(options, method, self.random_state)
-        blocks = self._make_blocks(samples, len(self._states))
+        blocks = self._given(self._make_blocks(samples, len(self._states)), samples, known)
         found = certified_marginals(blocks, self.coef_, tol, method, options, self._each)
         return [
             block.structure.marginal_table(tau).reshape(*sample.shape, -1)
@@ -263,7 +280,8 @@ class PairwiseEstimator(LabellingEstimator):
         spanning-tree polytope. The upper one on log Z >= the value of independent nodes, of the
         best labelling found, or where all edges attract (two states) the Bethe value. On chains
         and trees both are exact. See `mlestruct.inference.log_partition_bounds`.
-        Unlabelled nodes are left out, as in `fit`. `tol` is the certified gap per node.
+        Nodes without a label are left out or summed over, as `missing` says. `tol` is
+        the certified gap per node.
 
         Returns
         -------
@@ -271,12 +289,8 @@ class PairwiseEstimator(LabellingEstimator):
         """
         tol = check_positive(tol, "tol")
 
-        def one(block: Block, vertex: Vertex) -> tuple[float, float]:
-            scores = block.scores(self.coef_)
-            fit = vertex.dot(scores)
-            wanted = tol * block.structure.n_nodes
-            least, most = log_partition_bounds(block.structure, scores, tol=wanted)
-            return fit - most, min(fit - least, 0.0)
+        def one(block: Block) -> tuple[float, float]:
+            return likelihood_bounds(block, self.coef_, tol)
 
         found = self._of_labels(X, Y, one, (0.0, 0.0))
         return np.array([low for low, _ in found]), np.array([high for _, high in found])
@@ -293,10 +307,8 @@ class PairwiseEstimator(LabellingEstimator):
         """
         tol = check_positive(tol, "tol")
 
-        def one(block: Block, vertex: Vertex) -> float:
-            scores = block.scores(self.coef_)
-            found = block.structure.marginals(scores, None, tol * block.structure.n_nodes)
-            return vertex.dot(scores) - float(found.upper_bound)
+        def one(block: Block) -> float:
+            return approximate_value(block, self.coef_, tol)
 
         return np.array(self._of_labels(X, Y, one, 0.0))
 
@@ -308,15 +320,11 @@ class PairwiseEstimator(LabellingEstimator):
         ndarray of shape (n_samples,)
         """
         return np.array(
-            self._of_labels(
-                X, Y, lambda block, vertex: exact_log_likelihood(block, self.coef_, vertex), 0.0
-            )
+            self._of_labels(X, Y, lambda block: exact_log_likelihood(block, self.coef_), 0.0)
         )
 
-    def _of_labels(
-        self, X: Any, Y: Any, function: Callable[[Block, Vertex], T], unlabelled: T
-    ) -> list[T]:
-        """`function` of the labelled part of each sample; `unlabelled` where there is none."""
+    def _of_labels(self, X: Any, Y: Any, function: Callable[[Block], T], unlabelled: T) -> list[T]:
+        """`function` of what is labelled of each sample; `unlabelled` where nothing is."""
         samples = self._fitting(X)
         labels = check_same_length(samples, Y)
         out = [unlabelled] * len(samples)
@@ -325,14 +333,15 @@ class PairwiseEstimator(LabellingEstimator):
             states = self._encode(self._states, sample, label, m)
             seen = states != UNKNOWN
             if seen.any():
-                part = sample if seen.all() else sample.labelled(seen)
-                parts.append((m, part, states[seen]))
+                whole = seen.all() or self._marginalises()
+                part = sample if whole else sample.labelled(seen)
+                parts.append((m, part, states if whole else states[seen]))
         places = [m for m, _, _ in parts]
         blocks = self._make_blocks([part for _, part, _ in parts], len(self._states), places)
 
         def one(entry: Any) -> T:
             (_, _, states), block = entry
-            return function(block, block.structure.encode(states))
+            return function(observed_in(block, states))
 
         for m, found in zip(places, self._each(one, zip(parts, blocks, strict=True)), strict=True):
             out[m] = found

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from ..inference import result
+from ..inference.bounds import log_partition_bounds
 from ..inference.marginals import marginals
 from ..inference.sampling import sample
 from ..learning.problem import Block
@@ -63,10 +64,34 @@ def seeded(options: dict[str, Any], method: str, random_state: Any) -> dict[str,
     return options
 
 
-def exact_log_likelihood(block: Block, coef: Floats, vertex: Vertex) -> float:
-    """log p of one output, by counting all of them."""
+def approximate_value(block: Block, coef: Floats, tol: float) -> float:
+    """<scores, y> - log Z_rho, or log Z_rho of what was observed of y instead of the first."""
+    scores, structure = block.scores(coef), block.structure
+    wanted = tol * structure.n_nodes
+    fit = block.observed.dot(scores)
+    if block.partial is not None:
+        fit = block.partial.marginals(scores, None, wanted).value
+    return fit - float(structure.marginals(scores, None, wanted).upper_bound)
+
+
+def likelihood_bounds(block: Block, coef: Floats, tol: float) -> tuple[float, float]:
+    """Proven bounds of the log-likelihood of what was observed."""
+    scores, structure = block.scores(coef), block.structure
+    wanted = tol * structure.n_nodes
+    low = high = block.observed.dot(scores)
+    if block.partial is not None:
+        low, high = log_partition_bounds(block.partial, scores, tol=wanted)
+    least, most = log_partition_bounds(structure, scores, tol=wanted)
+    return min(low - most, 0.0), min(high - least, 0.0)
+
+
+def exact_log_likelihood(block: Block, coef: Floats, vertex: Vertex | None = None) -> float:
+    """log p of one output, or of what the block observed of it, by counting all of them."""
     scores = block.scores(coef)
-    return min(vertex.dot(scores) - block.structure.exact(scores).log_partition, 0.0)
+    fit = (block.observed if vertex is None else vertex).dot(scores)
+    if vertex is None and block.partial is not None:
+        fit = block.partial.exact(scores).log_partition
+    return min(fit - block.structure.exact(scores).log_partition, 0.0)
 
 
 def block_samples(

@@ -298,6 +298,14 @@ class Structure:
         """
         raise self.lacks("restricted")
 
+    def given(self, known: Any) -> Structure:
+        """The outputs that agree with what is known, in the same coordinates (`predict(known=)`).
+
+        For labellings the state of each node, -1 where it is not known; for matchings 1, 0 or NaN
+        for each allowed pair.
+        """
+        raise self.lacks("given")
+
     @property
     def approximate(self) -> Structure:
         """The structure with its approximate entropy: itself, unless its marginals are exact

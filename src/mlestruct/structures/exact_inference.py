@@ -72,6 +72,9 @@ class ExactInference(Structure):
     def best_label(self, scores: Floats) -> Any:
         return self._approximate.best_label(scores)
 
+    def given(self, known: Any) -> Structure:
+        return ExactInference(self._approximate.given(known))
+
     def break_ties(self, scores: Floats) -> Floats:
         return self._approximate.break_ties(scores)
 

@@ -21,8 +21,9 @@ from ..algorithms.pairwise.forward_backward import forward_backward, sample_sequ
 from ..exceptions import InfeasibleError, MissingCapability
 from ..features.contract import FeatureMap, FeatureStream
 from ..labels import check_states
-from .contract import Bounds, Decoding, ExactDistribution, Marginals, Vertex
+from .contract import Bounds, Decoding, ExactDistribution, Marginals, Structure, Vertex
 from .entropy import SeparableEntropy
+from .labellings.embedding import Remainder
 from .labellings.family import LabellingFamily
 
 Floats = NDArray[np.float64]
@@ -156,6 +157,20 @@ class Sequences(LabellingFamily):
         nodes = vertex.indices < self._first_edge
         scores[vertex.indices[nodes]] = -vertex.values[nodes] / self.n_nodes
         return 1.0, scores
+
+    def given(self, known: Any) -> Structure:
+        """The labellings with the known states (-1: not known): chains are cut there."""
+        states = np.asarray(known, dtype=np.int64)
+        if (states < 0).all():
+            return self
+        rest = Remainder.of(states, *self.ends)
+        part = None
+        if rest.nodes.size:
+            first = np.ones(rest.nodes.size, dtype=bool)
+            first[rest.ends[:, 1]] = False  # every node but the first of a piece is a head
+            starts = np.append(np.flatnonzero(first), rest.nodes.size)
+            part = Sequences(np.diff(starts), self.n_states)
+        return rest.overcomplete(self, part, self.n_states)
 
     # ------------------------------------------------------------------ inference from scores
     def decode(self, scores: Floats, warm: Floats | None = None, prices: bool = False) -> Decoding:

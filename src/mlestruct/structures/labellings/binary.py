@@ -46,6 +46,9 @@ class BinaryPairwise(PairwiseSpace):
         """The same output space with another entropy."""
         return BinaryPairwise(self.graph, rho)
 
+    def _over(self, graph: PairwiseGraph, rho: Any) -> BinaryPairwise:
+        return BinaryPairwise(graph, rho)
+
     # ------------------------------------------------------------------ decoding
     @cached_property
     def _decoder(self) -> QPBO:

@@ -47,6 +47,9 @@ class Pairwise(PairwiseSpace):
         """The same output space with another entropy."""
         return Pairwise(self.graph, self.n_states, rho)
 
+    def _over(self, graph: PairwiseGraph, rho: Any) -> Pairwise:
+        return Pairwise(graph, self.n_states, rho)
+
     # ------------------------------------------------------------------ decoding
     @cached_property
     def _forest_decoder(self) -> ForestDecoder | None:

@@ -14,9 +14,10 @@ from ...algorithms.pairwise.attractive_bethe import attractive_bethe_bound
 from ...algorithms.pairwise.mean_field import mean_field
 from ...algorithms.pairwise.schedule import LEARNING_SWEEPS
 from ...algorithms.pairwise.separators import require_width
-from ..contract import Bounds, ExactDistribution, Marginals
+from ..contract import Bounds, ExactDistribution, Marginals, Structure
 from ..graphs.pairwise import Grid, PairwiseGraph
 from ..rho import Reweighting, reweighting
+from .embedding import Remainder
 from .family import LabellingFamily, OnJunctionTree, junction_tree
 from .tree_weights import TightenedWeights, tighten
 
@@ -58,6 +59,28 @@ class PairwiseSpace(LabellingFamily):
     def best_label(self, scores: Floats) -> NDArray[np.int64]:
         """The labelling of `decode_integral`."""
         return np.asarray(self.label(self.decode_integral(scores).vertex))
+
+    def given(self, known: Any) -> Structure:
+        """The labellings with the known states (-1: not known)."""
+        states = np.asarray(known, dtype=np.int64)
+        if (states < 0).all():
+            return self
+        rest = Remainder.of(states, *self.ends)
+        part = None
+        if rest.nodes.size:
+            graph, whole = PairwiseGraph(rest.nodes.size, rest.ends), self.reweighting
+            split = [
+                None if weights is None else weights[rest.edges]
+                for weights in (whole.into_tail, whole.into_head)
+            ]
+            part = self._over(graph, Reweighting(graph, whole.rho[rest.edges], *split))
+        if self.n_states == 2 and self.n_coordinates == self.n_nodes + self.ends[0].shape[0]:
+            return rest.minimal(self, part)
+        return rest.overcomplete(self, part, self.n_states)
+
+    def _over(self, graph: PairwiseGraph, rho: Any) -> PairwiseSpace:
+        """The same kind of space over another graph."""
+        raise NotImplementedError
 
     def with_rho(self, rho: Any) -> PairwiseSpace:
         """The same output space with another entropy."""

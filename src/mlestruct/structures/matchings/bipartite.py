@@ -116,6 +116,21 @@ class BipartiteMatching(MatchingFamily):
         single = np.arange(self.n_scored, self.n_coordinates)
         return smaller, np.concatenate([np.flatnonzero(keep), single])
 
+    def _part(
+        self, keep: NDArray[np.bool_], nodes: Ints, capacity: Ints
+    ) -> tuple[BipartiteMatching | None, Ints]:
+        graph, n = self.graph, self.graph.n_rows
+        rows, cols = nodes[nodes < n], nodes[nodes >= n] - n
+        if rows.size == 0 or cols.size == 0 or not keep.any():
+            return None, nodes
+        number = np.full(graph.n_cols, -1, dtype=np.int64)
+        number[cols] = np.arange(cols.size)
+        counts = np.bincount(graph.row[keep], minlength=n)[rows]
+        ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        smaller = BipartiteGraph(rows.size, cols.size, ptr, number[graph.col[keep]])
+        part = BipartiteMatching(smaller, (self.rho_rows[rows], self.rho_cols[cols]), self.perfect)
+        return part, nodes[self.free[nodes]]
+
     # ------------------------------------------------------------------ entropy
     def entropy(self, tau: Floats) -> float:
         """H_rho(tau)."""

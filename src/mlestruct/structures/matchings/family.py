@@ -11,16 +11,20 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from ...algorithms.gumbel import GumbelNoise, components
 from ...algorithms.markov_chains import Draws
 from ...algorithms.matching.counting import CountedMatchings
 from ...algorithms.matching.swap_chain import sample_by_swaps
 from ...algorithms.matching.worm_chain import sample_by_worms
-from ..contract import MatchingStructure, as_floats, read_coordinates
+from ...exceptions import InfeasibleError
+from ..conditioned import Conditioned
+from ..contract import MatchingStructure, Structure, as_floats, read_coordinates
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 TIE = 1e-12  # relative to the largest score: scores that differ by less count as equal in `predict`
 
@@ -63,6 +67,48 @@ class MatchingFamily(MatchingStructure):
         broken = scores.copy()
         broken[: self.n_scored] -= TIE * (largest or 1.0) * noise
         return broken
+
+    def given(self, known: Any) -> Structure:
+        """The matchings with known pairs (1) and without known non-pairs (0); NaN: not known."""
+        values = np.asarray(known, dtype=np.float64)
+        pairs, ends = values == 1.0, self.ends
+        used = np.zeros(self.n_nodes, dtype=np.int64)
+        for end in ends:
+            used += np.bincount(end[pairs], minlength=self.n_nodes)
+        if (used > self.capacity).any():
+            i = int(np.argmax(used > self.capacity))
+            raise ValueError(
+                f"known: node {i} is in {used[i]} pairs, its capacity is {self.capacity[i]}"
+            )
+        left = self.capacity - used
+        keep = np.isnan(values) & (left[ends[0]] > 0) & (left[ends[1]] > 0)
+        if np.isnan(values).all():
+            return self
+        fixed = np.zeros(self.n_coordinates)
+        fixed[: self.n_scored] = pairs
+        nodes = np.flatnonzero(left > 0)
+        part, single = self._part(keep, nodes, left)
+        if part is None:
+            must = nodes[~self.free[nodes]]
+            if must.size:
+                raise InfeasibleError(
+                    f"known: node {must[0]} must be matched, but has no partner left",
+                    must.tolist(),
+                    "nodes",
+                )
+            fixed[self.single_at[nodes]] = left[nodes]
+            return Conditioned(self, None, None, fixed, np.zeros(0, dtype=np.int64))
+        place = np.concatenate([np.flatnonzero(keep), self.single_at[single]])
+        ones = np.ones(place.size)
+        shape = (self.n_coordinates, place.size)
+        embedding = sparse.csr_array((ones, (place, np.arange(place.size))), shape=shape)
+        return Conditioned(self, part, embedding, fixed, place)
+
+    def _part(self, keep: Bools, nodes: Ints, capacity: Ints) -> tuple[Structure | None, Ints]:
+        """The space over some pairs and nodes, and the nodes of its coordinates of singles; None
+        where there is no pair to choose.
+        """
+        raise NotImplementedError
 
     def _label_of_partners(self, partner: Ints) -> Ints:
         """Labels from the partners of nodes, shape (..., n_nodes), -1 for single."""

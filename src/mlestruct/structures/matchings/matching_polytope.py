@@ -28,6 +28,7 @@ from ..graphs.simple import SimpleGraph
 from .local import LocalMatching, even_marginals
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 MAX_STEPS = 100  # of Frank-Wolfe, where the local optimum is not a mixture of matchings
@@ -59,6 +60,11 @@ class MatchingPolytope(LocalMatching):
     def __init__(self, graph: SimpleGraph | int, rho: ArrayLike = 1.0, perfect: bool = True):
         self._covering: Floats | None = None
         super().__init__(graph, rho, bool(perfect))
+
+    def _over_nodes(
+        self, graph: SimpleGraph, rho: ArrayLike, nodes: Ints, capacity: Ints
+    ) -> MatchingPolytope:
+        return MatchingPolytope(graph, rho, not self.free.any())
 
     def _over(self, graph: SimpleGraph, rho: ArrayLike) -> MatchingPolytope:
         return MatchingPolytope(graph, rho, not self.free.any())

@@ -148,6 +148,21 @@ class MatchingSpace(MatchingFamily):
         single = np.arange(self.n_scored, self.n_coordinates)
         return smaller, np.concatenate([np.flatnonzero(keep), single])
 
+    def _part(self, keep: Bools, nodes: Ints, capacity: Ints) -> tuple[Any, Ints]:
+        if not keep.any():
+            return None, nodes
+        number = np.full(self.graph.n_nodes, -1, dtype=np.int64)
+        number[nodes] = np.arange(nodes.size)
+        ends = np.stack([number[self.graph.row[keep]], number[self.graph.col[keep]]], axis=1)
+        graph, _ = SimpleGraph.from_edges(nodes.size, ends)
+        rho = self.rho[nodes] if self.is_simple else 0.5
+        part = self._over_nodes(graph, rho, nodes, capacity[nodes])
+        return part, nodes if self.free[nodes].any() else nodes[:0]
+
+    def _over_nodes(self, graph: SimpleGraph, rho: ArrayLike, nodes: Ints, capacity: Ints) -> Any:
+        """The same kind of output space over a graph of some of the nodes."""
+        return type(self)(graph, rho, ~self.free[nodes], capacity)
+
     def _over(self, graph: SimpleGraph, rho: ArrayLike) -> Any:
         """The same kind of output space over a graph of as many nodes."""
         return type(self)(graph, rho, ~self.free, self.capacity)

@@ -1,0 +1,289 @@
+"""Parts of outputs that are known at prediction or missing in training, against enumeration."""
+
+import warnings
+from itertools import permutations, product
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.special import logsumexp
+
+from mlestruct import BipartiteMatchingCRF, ChainCRF, GraphCRF, GridCRF, MatchingCRF, PairInput
+from mlestruct.baselines import StructuredSVM
+
+FINE = {"alpha": 0.3, "tol": 1e-8, "fit_intercept": False}
+PATH = np.array([[0, 1], [1, 2], [2, 3]])  # a tree: what is learned is exact
+
+
+# ---------------------------------------------------------------------- models of four nodes
+def graph_data(rng, n_states=3, m=6):
+    X = [(rng.normal(size=(4, 2)), PATH) for _ in range(m)]
+    return GraphCRF, X, [rng.integers(n_states, size=4) for _ in range(m)], (4,)
+
+
+def chain_data(rng, n_states=3, m=6):
+    X = [rng.normal(size=(4, 2)) for _ in range(m)]
+    return ChainCRF, X, [rng.integers(n_states, size=4) for _ in range(m)], (4,)
+
+
+def grid_data(rng, n_states=2, m=6):
+    X = [rng.normal(size=(1, 4, 2)) for _ in range(m)]
+    return GridCRF, X, [rng.integers(n_states, size=(1, 4)) for _ in range(m)], (1, 4)
+
+
+EVERY = pytest.mark.parametrize("make", [graph_data, chain_data, grid_data])
+
+
+def rows_of(x):
+    return (x[0] if isinstance(x, tuple) else x).reshape(4, 2)
+
+
+def log_scores(theta, x, n_states):
+    """<scores, y> of all labellings of a path of four nodes."""
+    node = theta[: 2 * n_states].reshape(n_states, 2)
+    edge = theta[2 * n_states :].reshape(n_states, n_states, -1)[:, :, 0]  # to the right
+    every = np.array(list(product(range(n_states), repeat=4)))
+    own = rows_of(x) @ node.T
+    total = own[np.arange(4), every].sum(axis=1)
+    return every, total + sum(edge[every[:, i], every[:, i + 1]] for i in range(3))
+
+
+def hide(rng, Y, share=0.5):
+    out = []
+    for y in Y:
+        z = np.where(rng.random(y.shape) < share, -1, y)
+        z.flat[0] = y.flat[0]  # something is known of every sample
+        out.append(z)
+    return out
+
+
+# ---------------------------------------------------------------------- known at prediction
+@EVERY
+def test_predictions_given_labels_are_those_of_enumeration(make):
+    rng = np.random.default_rng(0)
+    kind, X, Y, shape = make(rng)
+    model = kind(n_states=3 if kind is not GridCRF else 2, **FINE).fit(X, Y)
+    n_states = len(model.classes_)
+    known = hide(rng, Y)
+    known[1] = None
+    best = model.predict(X, known=known)
+    tables = model.predict_marginals(X, tol=1e-9, known=known)
+    drawn = model.sample(X, 20, known=known, random_state=0)
+    for m, x in enumerate(X):
+        every, total = log_scores(model.coef_, x, n_states)
+        if known[m] is not None:
+            given = known[m].ravel()
+            agree = (every[:, given >= 0] == given[given >= 0]).all(axis=1)
+            every, total = every[agree], total[agree]
+            for y in (best[m], *drawn[m]):
+                assert (y.ravel()[given >= 0] == given[given >= 0]).all()
+        np.testing.assert_array_equal(best[m].ravel(), every[np.argmax(total)])
+        p = np.exp(total - logsumexp(total))
+        expected = (p[:, None, None] * np.eye(n_states)[every]).sum(axis=0)
+        np.testing.assert_allclose(tables[m].reshape(4, -1), expected, atol=1e-4)
+        assert best[m].shape == shape
+    with pytest.raises(ValueError, match=r"known\[0\]: found the label 7"):
+        model.predict(X, known=[np.full(shape, 7), *known[1:]])
+    with pytest.raises(ValueError, match="X has 6 samples but known has 1"):
+        model.predict(X, known=known[:1])
+
+
+def bipartite_model(perfect=True, m=5, n=4):
+    rng = np.random.default_rng(1)
+    X = [rng.normal(size=(n, n, 2)) for _ in range(m)]
+    Y = [rng.permutation(n) for _ in X]
+    return BipartiteMatchingCRF(rho=1.0, perfect=perfect, **FINE).fit(X, Y), X, Y
+
+
+def test_matchings_given_pairs_and_non_pairs():
+    model, X, _ = bipartite_model()
+    partners = np.array([np.nan, 2.0, np.nan, np.nan])
+    matrix = np.full((4, 4), np.nan)
+    matrix[0, 3], matrix[3, 1] = 0.0, 1.0
+    pairs = np.array([[2, 0]])
+    known = [partners, matrix, pairs, None, np.array([None, 1, None, None])]
+    tests = [
+        lambda y: y[1] == 2,
+        lambda y: y[0] != 3 and y[3] == 1,
+        lambda y: y[2] == 0,
+        lambda y: True,
+        lambda y: y[1] == 1,
+    ]
+    best = model.predict(X, known=known)
+    exact = model.predict_marginals(X, method="exact", known=known)
+    samples = model.sample(X, 30, known=known, random_state=0)
+    tables = model.predict_marginals(X, known=known)
+    for x, agrees, found, table, drawn, auto in zip(
+        X, tests, best, exact, samples, tables, strict=True
+    ):
+        every = np.array([p for p in permutations(range(4)) if agrees(p)])
+        total = np.array([(x[np.arange(4), y] @ model.coef_).sum() for y in every])
+        np.testing.assert_array_equal(found, every[np.argmax(total)])
+        p = np.exp(total - logsumexp(total))
+        np.testing.assert_allclose(table, (p[:, None, None] * np.eye(4)[every]).sum(0), atol=1e-8)
+        assert all(agrees(y) for y in drawn)
+        np.testing.assert_allclose(auto.sum(axis=1), 1.0, atol=1e-6)
+    y = best[0]
+    whole = model.log_likelihood(X[:1], [y])[0]
+    assert model.log_likelihood(X[:1], [y], known=known[:1])[0] > whole
+    lower, upper = model.log_likelihood_bounds(X[:1], [y], known=known[:1])
+    exact = model.log_likelihood(X[:1], [y], known=known[:1])[0]
+    assert lower[0] - 1e-9 <= exact <= upper[0] + 1e-9
+
+
+def test_single_nodes_and_groups_given():
+    model, X, _ = bipartite_model(perfect=False)
+    known = [np.array([-1.0, np.nan, np.nan, np.nan])] * 5
+    assert all(y[0] == -1 for y in model.predict(X, known=known))
+    rng = np.random.default_rng(2)
+    groups = [x + x.swapaxes(0, 1) for x in rng.normal(size=(3, 6, 6, 2))]
+    mates = MatchingCRF(**FINE).fit(groups, [np.arange(6) ^ 1] * 3)
+    known = np.full(6, np.nan)
+    known[4] = 0.0
+    for found, table in zip(
+        mates.predict(groups, known=[known] * 3),
+        mates.predict_marginals(groups, known=[known] * 3),
+        strict=True,
+    ):
+        assert found[4] == 0
+        assert found[0] == 4
+        assert table[0, 4] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("known", "message"),
+    [
+        (np.array([9.0, np.nan, np.nan, np.nan]), r"known\[0\]: node 0 has partner 9"),
+        (np.array([0.5, np.nan, np.nan, np.nan]), r"known\[0\]: node 0 has partner 0.5"),
+        (np.array([1.0, 1.0, np.nan, np.nan]), r"known\[0\]: known: node \d is in 2 pairs"),
+        (np.full((4, 4), 2.0), r"known\[0\]: found 2.0 in a matrix of known pairs"),
+        (np.zeros(3), r"known\[0\]: expected partners of shape \(4,\)"),
+        (np.zeros((4, 4)), r"known\[0\]: .*must be matched"),
+    ],
+)
+def test_contradictions_are_named(known, message):
+    model, X, _ = bipartite_model()
+    with pytest.raises(ValueError, match=message):
+        model.predict(X[:1], known=[known])
+
+
+def test_known_pairs_must_be_allowed():
+    model, X, _ = bipartite_model()
+    mask = ~np.eye(4, dtype=bool)
+    with pytest.raises(ValueError, match=r"the pair \(0, 0\) is known, but not allowed"):
+        model.predict([PairInput(X[0], mask=mask)], known=[np.array([[0, 0]])])
+
+
+# ---------------------------------------------------------------------- missing in training
+def best_by_hand(X, Y, n_states, alpha, start):
+    """The likelihood of what was observed, by enumeration, maximised from `start` by SciPy."""
+
+    def objective(theta):
+        value = -0.5 * alpha * theta @ theta
+        for x, y in zip(X, Y, strict=True):
+            every, total = log_scores(theta, x, n_states)
+            seen = y.ravel() >= 0
+            agree = (every[:, seen] == y.ravel()[seen]).all(axis=1)
+            value += logsumexp(total[agree]) - logsumexp(total)
+        return value
+
+    found = minimize(lambda t: -objective(t), start, method="BFGS", options={"gtol": 1e-7})
+    return objective, found.x
+
+
+@EVERY
+def test_hidden_nodes_are_summed_over(make):
+    rng = np.random.default_rng(3)
+    kind, X, Y, _ = make(rng)
+    n_states = 2 if kind is GridCRF else 3
+    hidden = hide(rng, Y)
+    options = {**FINE, "n_states": n_states}
+    model = kind(missing="marginalise", **options).fit(X, hidden)
+    objective, byhand = best_by_hand(X, hidden, n_states, FINE["alpha"], model.coef_)
+    path = np.array(model.likelihood_path_)
+    assert (np.diff(path) >= -1e-9).all()  # monotone
+    assert path[-1] == pytest.approx(objective(model.coef_), abs=1e-5)
+    assert objective(byhand) - objective(model.coef_) < 1e-3  # a stationary point
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        dropped = kind(**options).fit(X, hidden)
+    assert objective(model.coef_) > objective(dropped.coef_)
+    likelihood = model.log_likelihood(X, hidden)
+    penalty = 0.5 * FINE["alpha"] * model.coef_ @ model.coef_
+    assert likelihood.sum() - penalty == pytest.approx(path[-1], abs=1e-5)
+    np.testing.assert_allclose(model.approximate_log_likelihood(X, hidden), likelihood, atol=1e-4)
+    lower, upper = model.log_likelihood_bounds(X, hidden)
+    assert (lower - 1e-4 <= likelihood).all()
+    assert (likelihood <= upper + 1e-4).all()
+
+
+@EVERY
+def test_without_hidden_nodes_nothing_changes(make):
+    kind, X, Y, _ = make(np.random.default_rng(4))
+    plain = kind(n_states=3, **FINE).fit(X, Y)
+    same = kind(n_states=3, missing="marginalise", **FINE).fit(X, Y)
+    np.testing.assert_array_equal(same.coef_, plain.coef_)
+    assert same.duality_gap_ == plain.duality_gap_
+
+
+def test_standardised_features_with_hidden_nodes():
+    rng = np.random.default_rng(5)
+    kind, X, Y, _ = graph_data(rng)
+    hidden = hide(rng, Y)
+    options = {"missing": "marginalise", "standardize": True, "alpha": 0.3, "tol": 1e-7}
+    model = kind(**options).fit([(x * [1.0, 50.0], e) for x, e in X], hidden)
+    other = kind(**options).fit(X, hidden)
+    np.testing.assert_allclose(model.node_coef_ * [1.0, 50.0], other.node_coef_, atol=1e-3)
+    assert (np.diff(model.likelihood_path_) >= -1e-9).all()
+
+
+@pytest.mark.parametrize("perfect", [True, False])
+def test_partners_that_are_not_known_are_summed_over(perfect):
+    """Not known is not single: two sides, at rho = 1/2, where P has the same rho in both terms."""
+    rng = np.random.default_rng(6)
+    X = [rng.normal(size=(4, 4, 2)) for _ in range(8)]
+    truth = np.array([2.0, -1.0])
+    full = [
+        max(permutations(range(4)), key=lambda y, x=x: (x[np.arange(4), y] @ truth).sum())
+        for x in X
+    ]
+    Y = [np.array(y, dtype=float) for y in full]
+    for y in Y[2:]:
+        y[rng.permutation(4)[:2]] = np.nan
+    model = BipartiteMatchingCRF(perfect=perfect, rho=0.5, **FINE).fit(X, Y)
+    path = np.array(model.likelihood_path_)
+    assert (np.diff(path) >= -1e-7).all()
+    whole = BipartiteMatchingCRF(perfect=perfect, rho=0.5, **FINE).fit(X[:2], Y[:2])
+    penalty = 0.5 * FINE["alpha"]
+
+    def value(m):
+        fit = m.approximate_log_likelihood(X, Y, tol=1e-9).sum()
+        return fit - penalty * m.coef_ @ m.coef_
+
+    assert value(model) == pytest.approx(path[-1], abs=1e-4)
+    assert value(model) > value(whole)
+    for k in range(2):  # a stationary point, by finite differences
+        slopes = []
+        for h in (1e-4, -1e-4):
+            moved = BipartiteMatchingCRF(perfect=perfect, rho=0.5, **FINE).fit(X[:2], Y[:2])
+            moved.coef_ = model.coef_ + h * np.eye(2)[k]
+            slopes.append(value(moved))
+        assert abs(slopes[0] - slopes[1]) / 2e-4 < 0.02
+    exact = model.log_likelihood(X[2:3], Y[2:3])[0]
+    lower, upper = model.log_likelihood_bounds(X[2:3], Y[2:3])
+    assert lower[0] - 1e-9 <= exact <= upper[0] + 1e-9
+
+
+def test_what_partial_outputs_do_not_go_with():
+    rng = np.random.default_rng(7)
+    kind, X, Y, _ = graph_data(rng)
+    hidden = hide(rng, Y)
+    with pytest.raises(ValueError, match="fit_path takes outputs that are known whole"):
+        kind(missing="marginalise").fit_path(X, hidden, [1.0, 2.0])
+    with pytest.raises(ValueError, match="this learner takes outputs that are known whole"):
+        StructuredSVM(kind(missing="marginalise")).fit(X, hidden)
+    with pytest.raises(ValueError, match="missing: expected 'drop' or 'marginalise'"):
+        kind(missing="ignore").fit(X, Y)
+    tokens = [x for x, _ in X]
+    with pytest.raises(ValueError, match="no 'observed' weights"):
+        ChainCRF(missing="marginalise", transitions="observed").fit(tokens, hidden)
