@@ -26,6 +26,7 @@ def test_every_coordinate_that_can_vary_does(data):
     outputs = np.array([[(c >> k) & 1 for k in range(n)] for c in chosen], dtype=float)
     calls = []
     found = covering_outputs(decoder(outputs, calls), n, np.random.default_rng(0))
+    assert len(np.unique(found, axis=0)) == len(found)
     np.testing.assert_array_equal(found.max(axis=0), outputs.max(axis=0))
     np.testing.assert_array_equal(found.min(axis=0), outputs.min(axis=0))
     assert all(any(np.array_equal(row, o) for o in outputs) for row in found)

@@ -27,6 +27,26 @@ def test_bounds_hold_log_z(seed, scale):
         assert "independent" in bounds.upper_reason
 
 
+@settings(deadline=None, max_examples=15)
+@given(seeds)
+def test_any_set_of_outputs_as_random_sets(seed):
+    """log Z_rho of the default entropy lies in the interval; mixtures do not do better."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(2, 7))
+    outputs = np.unique(rng.integers(0, 2, size=(int(rng.integers(2, 9)), n)), axis=0).astype(float)
+    space = DecoderSpace(lambda s: outputs[np.argmax(outputs @ s)], n)
+    np.testing.assert_array_equal(space.varies, outputs.max(axis=0) > outputs.min(axis=0))
+    scores = rng.normal(size=n)
+    found = marginals(space, scores, tol=1e-4)
+    assert found.gap <= 1e-4
+    for _ in range(50):
+        tau = rng.dirichlet(np.full(len(outputs), 0.5)) @ outputs
+        value = scores @ tau + space.entropy(tau)
+        assert value <= found.log_partition + found.gap + 1e-9
+    assert own.log_z(outputs, scores) <= found.log_partition + found.gap + 1e-9
+    assert abs(scores @ found.tau + space.entropy(found.tau) - found.log_partition) <= 1e-9
+
+
 def test_marginals_of_subsets_are_a_shifted_logistic():
     """max <s, tau> + sum h(tau_k) with sum tau = k: tau = logistic(s - price)."""
     scores = np.random.default_rng(0).normal(size=9)

@@ -15,12 +15,12 @@ LEAST, MOST = 0.5, 1.0  # weights of coordinates that are sought
 
 
 def covering_outputs(
-    maximise: Callable[[Floats], Floats],
+    maximise: Callable[[Floats], Bools],
     n_coordinates: int,
     rng: np.random.Generator,
     exact: bool = True,
-) -> Floats:
-    """Outputs among which every coordinate that can vary does, shape (n_outputs, n_coordinates).
+) -> Bools:
+    """Different outputs among which every coordinate that can vary does, one in a row.
 
     The first two are decoded in a random direction and its opposite. Each further direction has
     positive weights at the coordinates that no output has had at 1 (then: negative ones at those
@@ -29,26 +29,28 @@ def covering_outputs(
 
     Parameters
     ----------
-    maximise : scores of shape (n_coordinates,) to an output of the same shape
+    maximise : scores of shape (n_coordinates,) to an output, booleans of the same shape
     """
     direction = rng.normal(size=n_coordinates)
-    found = [maximise(direction), maximise(-direction)]
-    for sign, reached in ((1.0, np.maximum), (-1.0, np.minimum)):
-        best = reached.reduce(found)
-        while True:
-            open_ = best < 1.0 if sign > 0 else best > 0.0
-            if not open_.any():
+    found: dict[bytes, Bools] = {}
+
+    def ask(scores: Floats) -> Bools:
+        output = np.asarray(maximise(scores), dtype=bool)
+        return found.setdefault(output.tobytes(), output)
+
+    ask(direction)
+    ask(-direction)
+    for sign in (1.0, -1.0):
+        wanted = sign > 0
+        missing = ~np.any([output == wanted for output in found.values()], axis=0)
+        while missing.any():
+            reached = missing & (ask(_direction(missing, sign, rng)) == wanted)
+            if not reached.any():
+                for k in np.flatnonzero(missing) if not exact else ():
+                    ask(_direction(np.arange(n_coordinates) == k, sign, rng))
                 break
-            output = maximise(_direction(open_, sign, rng))
-            after = reached(best, output)
-            if not np.array_equal(after, best):
-                found.append(output)
-                best = after
-                continue
-            for k in np.flatnonzero(open_) if not exact else ():
-                found.append(maximise(_direction(np.arange(n_coordinates) == k, sign, rng)))
-            break
-    return np.unique(np.array(found), axis=0)
+            missing &= ~reached
+    return np.array(list(found.values()))
 
 
 def _direction(sought: Bools, sign: float, rng: np.random.Generator) -> Floats:

@@ -40,8 +40,8 @@ class StructuredCRF(StructuredEstimator):
     decode : function of scores, an array of shape (n,), to the 0/1 vector of shape (n,) with the
         largest total score among all outputs
         For samples whose output spaces differ in more than n: a function of (scores, x), with x the
-        sample as it is in X. An approximate decoder returns a pair (output, upper bound of the
-        largest score), or needs exact=False. It may be called from several threads if n_jobs > 1.
+        sample as it is in X. An approximate decoder (exact=False) may return a pair (output, upper
+        bound of the largest score). It may be called from several threads if n_jobs > 1.
     alpha : float
         Regularisation, on the summed log-likelihood.
     structure : an output space (`mlestruct.structures`, or your own), or a function of x to one

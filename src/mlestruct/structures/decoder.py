@@ -25,6 +25,7 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 ROUNDING = 1e-6  # by which integer programs return values that are not quite 0 or 1
+WITNESS_NUMBERS = 200_000  # of outputs that every answer is compared with: .1 ms a call
 BOUND_CALLS = 1000  # of the decoder, for bounds of log Z
 
 
@@ -138,12 +139,13 @@ class DecoderSpace(Structure):
         if self._given_interior is not None:
             return read_interior(self._given_interior, self.n_coordinates)
         outputs = covering_outputs(
-            lambda scores: self._ask(scores)[0].astype(np.float64),
+            lambda scores: self._ask(scores)[0],
             self.n_coordinates,
             np.random.default_rng(0),  # the same point in every process
             self.decodes_exactly,
         )
-        self._witnesses = outputs
+        kept = max(1, WITNESS_NUMBERS // self.n_coordinates)
+        self._witnesses = outputs[:kept].astype(np.float64)
         mean: Floats = outputs.mean(axis=0)
         return mean
 
