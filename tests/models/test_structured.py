@@ -238,6 +238,13 @@ class TestPrediction:
             exact = weights @ outputs / weights.sum()
             assert np.abs(one.mean(axis=0) - exact).max() < 0.15  # perturb-and-MAP has a bias
 
+    def test_calibration_counts_every_coordinate(self, model, data):
+        X, Y = data
+        found = model.calibration(X, Y, n_bins=5)
+        assert found.count.sum() == sum(y.size for y in Y)
+        tau, y = np.concatenate(model.predict_proba(X)), np.concatenate(Y)
+        assert found.brier == pytest.approx(np.mean((tau - y) ** 2), abs=1e-3)
+
     def test_marginals_by_perturbation(self, model, data):
         tau = model.predict_marginals(data[0][:1], method="perturb", n_samples=50)[0]
         assert tau.sum() == pytest.approx(3.0)

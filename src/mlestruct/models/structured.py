@@ -15,6 +15,7 @@ from ..inference.bounds import log_partition_bounds
 from ..inference.marginals import marginals
 from ..learning.problem import Block
 from ..learning.result import Progress, Result
+from ..metrics import Reliability, reliability
 from ..structures.contract import Vertex
 from ..structures.decoder import DecoderSpace
 from .base import StructuredEstimator
@@ -249,6 +250,23 @@ class StructuredCRF(StructuredEstimator):
         found = certified_marginals(blocks, self.coef_, tol, method, options, self._each)
         return [b.structure.marginal_table(tau) for b, tau in zip(blocks, found, strict=True)]
 
+    def predict_proba(self, X: Any) -> list[Floats]:
+        """`predict_marginals` under the name that scikit-learn has for it."""
+        return self.predict_marginals(X)
+
+    def calibration(self, X: Any, Y: Any, method: str = "auto", **options: Any) -> Reliability:
+        """Predicted probabilities of coordinates to be 1 against observed frequencies.
+
+        On held-out samples; `method` is that of `predict_marginals`, `options` are those of
+        `mlestruct.metrics.reliability`: n_bins, strategy, confidence.
+        """
+        pairs = self._labelled(X, Y)
+        blocks = [block for block, _ in pairs]
+        chosen = seeded({}, method, self.random_state)
+        tau = certified_marginals(blocks, self.coef_, 1e-3, method, chosen, self._each)
+        seen = [vertex.dense(block.structure.n_coordinates) for block, vertex in pairs]
+        return reliability(np.concatenate(tau), np.concatenate(seen), **options)
+
     def sample(
         self, X: Any, n_samples: int = 1, method: str = "auto", *, random_state: Any = None
     ) -> list[Any]:
@@ -273,13 +291,14 @@ class StructuredCRF(StructuredEstimator):
         return [found.labels for found in drawn]
 
     # ------------------------------------------------------------------ likelihoods
-    def _each_labelled(self, X: Any, Y: Any, one: Callable[[Block, Vertex], Any]) -> list[Any]:
+    def _labelled(self, X: Any, Y: Any) -> list[tuple[Block, Vertex]]:
         samples = check_samples(X)
         labels = check_same_length(samples, Y)
         blocks = self._new_blocks(samples)
-        observed = [self._observe(block, labels[m], f"Y[{m}]") for m, block in enumerate(blocks)]
-        pairs = list(zip(blocks, observed, strict=True))
-        return self._each(lambda pair: one(*pair), pairs)
+        return [(b, self._observe(b, labels[m], f"Y[{m}]")) for m, b in enumerate(blocks)]
+
+    def _each_labelled(self, X: Any, Y: Any, one: Callable[[Block, Vertex], Any]) -> list[Any]:
+        return self._each(lambda pair: one(*pair), self._labelled(X, Y))
 
     def approximate_log_likelihood(self, X: Any, Y: Any, tol: float = 1e-3) -> Floats:
         """<scores, y> - log Z_rho of each sample: what `fit` maximises, without the penalty.
