@@ -36,7 +36,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    from .commands.arguments import add_link, add_predict, add_report, add_tag
+    from .commands.arguments import (
+        add_ensembles,
+        add_link,
+        add_predict,
+        add_report,
+        add_tag,
+    )
     from .paper.command import add_arguments
 
     parser = argparse.ArgumentParser(
@@ -89,6 +95,14 @@ def make_parser() -> argparse.ArgumentParser:
     )
     add_report(report)
     report.set_defaults(run=_report)
+    ensembles = commands.add_parser(
+        "ensembles",
+        help="find the neurons of a recording that respond together to a stimulus",
+        description="Fits an Ising model to binary activity and finds, for every stimulus, the "
+        "neurons that predict it better than in shuffled recordings.",
+    )
+    add_ensembles(ensembles)
+    ensembles.set_defaults(run=_ensembles)
     reproduce = commands.add_parser(
         "reproduce",
         help="the figures and tables of the paper, published numbers beside ours",
@@ -137,6 +151,12 @@ def _predict(options: argparse.Namespace) -> int:
 
 def _report(options: argparse.Namespace) -> int:
     from .commands.report import run
+
+    return run(options)
+
+
+def _ensembles(options: argparse.Namespace) -> int:
+    from .commands.ensembles import run
 
     return run(options)
 

@@ -36,6 +36,18 @@ def test_maximum_likelihood_of_enumeration(graph):
     assert model.is_exact_
 
 
+def test_l1_on_couplings():
+    """The exact likelihood with an l1 penalty, against bounded minimisation of both signs."""
+    Y, _ = planted()
+    model = IsingMRF(graph="full", alpha=20.0, l1_ratio=0.9, tol=1e-10).fit(Y)
+    fields, couplings, objective = maximum_likelihood(Y, model.edges_, 20.0, l1_ratio=0.9)
+    np.testing.assert_allclose(model.fields_, fields, atol=1e-3)
+    np.testing.assert_allclose(model.couplings_, couplings, atol=1e-3)
+    assert model.objective_ == pytest.approx(objective, abs=1e-4)
+    assert 0 < (model.couplings_ == 0).sum() < 10
+    assert (model.fields_ != 0).all()
+
+
 def test_reweighted_likelihood_has_a_closed_form():
     """Without regularisation J is rho times the log odds ratio (Wainwright et al. 2003)."""
     Y, _ = planted(4000)

@@ -47,10 +47,10 @@ def enumerated(model, x):
 def test_without_edges_it_is_logistic_regression():
     X, Y = coupled_data()
     model = MultiLabelCRF(graph="none", alpha=2.0, tol=1e-9).fit(X, Y)
-    ones = np.concatenate([X, np.ones((len(X), 1))], axis=1)
+    tens = np.concatenate([X, np.full((len(X), 1), 10.0)], axis=1)
     for k in range(Y.shape[1]):
-        other = LogisticRegression(C=0.5, fit_intercept=False, tol=1e-10).fit(ones, Y[:, k])
-        found = np.append(model.node_coef_[k], model.intercept_[k])
+        other = LogisticRegression(C=0.5, fit_intercept=False, tol=1e-10).fit(tens, Y[:, k])
+        found = np.append(model.node_coef_[k], model.intercept_[k] / 10)
         np.testing.assert_allclose(found, other.coef_[0], atol=1e-4)
 
 
@@ -74,7 +74,9 @@ def test_gradient_vanishes_at_the_solution(couplings):
     nodes = Y - np.array([e.nodes for e in exact])
     both = Y[:, model.edges_[:, 0]] * Y[:, model.edges_[:, 1]] - np.array([e.edges for e in exact])
     edges = both.T @ (ones if couplings == "features" else np.ones((len(X), 1)))
-    gradient = np.concatenate([(nodes.T @ ones).ravel(), edges.ravel()])
+    constant = np.array([*[1.0] * 3, 100.0])  # the constant feature is 10 times larger
+    nodes, edges = (nodes.T @ ones) * constant, edges * (constant if edges.shape[1] == 4 else 1.0)
+    gradient = np.concatenate([nodes.ravel(), edges.ravel()])
     np.testing.assert_allclose(gradient, model.coef_, atol=1e-3)
 
 
@@ -92,8 +94,9 @@ def test_reweighted_likelihood_bounds_the_exact_one():
 
 def test_solvers_agree():
     X, Y = coupled_data(40)
-    best = MultiLabelCRF(inference="reweighted", tol=1e-6).fit(X, Y)
-    paper = MultiLabelCRF(inference="reweighted", solver="bcfw", tol=1e-2).fit(X, Y)
+    settings = {"inference": "reweighted", "fit_intercept": False}
+    best = MultiLabelCRF(**settings, tol=1e-6).fit(X, Y)
+    paper = MultiLabelCRF(**settings, solver="bcfw", tol=1e-2).fit(X, Y)
     assert paper.converged_
     assert paper.objective_ == pytest.approx(best.objective_, rel=1e-2)
 
@@ -126,6 +129,15 @@ def test_tree_has_the_strongest_pairs():
     pairs = {tuple(sorted(pair)) for pair in tree.edges_.tolist()}
     assert {(0, 3), (2, 3)} < pairs
     assert len(pairs) == 3
+
+
+def test_selected_pairs_are_coupled_given_the_features():
+    """Labels that only share a feature are not joined, copies of each other are."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 2))
+    Y = (X[:, :1] + rng.logistic(scale=0.5, size=(3000, 4)) > 0).astype(int)
+    Y[:, 3] = np.where(rng.random(3000) < 0.5, Y[:, 2], Y[:, 3])
+    assert MultiLabelCRF(graph="l1").fit(X, Y).edges_.tolist() == [[2, 3]]
 
 
 # ---------------------------------------------------------------------------- prediction

@@ -115,6 +115,43 @@ def add_report(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quiet", action="store_true", help="nothing on stderr but errors")
 
 
+ENSEMBLES_EXAMPLE = """\
+example:
+  mlestruct ensembles mouse_day1.mat --jobs 2
+  mlestruct ensembles mouse_day1.mat --select --time-span 2 -o results
+
+The file is that of graph_ensemble or Pat-Map (.mat: data, stimuli or udf, coords or rois), a .npz
+file with the same names, or a CSV file with a column for each neuron and columns whose names start
+with stim. The folder gets ensembles.csv, the model and three pictures; with --select also the
+scores of all models, so that an interrupted run goes on where it stopped.
+"""
+
+
+def add_ensembles(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `mlestruct ensembles`."""
+    parser.epilog, parser.formatter_class = ENSEMBLES_EXAMPLE, argparse.RawDescriptionHelpFormatter
+    parser.add_argument("file", help="a recording: .mat, .npz or .csv")
+    parser.add_argument("-o", "--out", metavar="FOLDER", help="default: NAME-ensembles")
+    parser.add_argument(
+        "--select", action="store_true",
+        help="choose density, alpha and time span (1 or --time-span) by held-out frames",
+    )  # fmt: skip
+    parser.add_argument("--alpha", type=float, default=1.0, help="penalty (default 1)")
+    parser.add_argument(
+        "--density", type=float, help="share of all pairs to keep; default: all that are selected"
+    )
+    parser.add_argument("--time-span", type=int, default=1, help="frames of a model (default 1)")
+    parser.add_argument("--shuffles", type=int, default=100, help="shuffled models (default 100)")
+    parser.add_argument(
+        "--fdr", type=float, default=0.05, help="false-discovery rate (default .05)"
+    )
+    parser.add_argument("--jobs", type=int, help="processes (default 1)")
+    parser.add_argument("--seed", type=int, default=0, help="of the shuffles")
+    parser.add_argument("--strict", action="store_true", help="status 3 if a fit is not certified")
+    parser.add_argument("--json", action="store_true", help="a summary as JSON on stdout")
+    parser.add_argument("--quiet", action="store_true", help="nothing on stderr but errors")
+
+
 def _add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, help="of cross-validation")
     parser.add_argument("--strict", action="store_true", help="status 3 if a fit is not certified")

@@ -27,6 +27,7 @@ from .validation import check_count, check_positive, check_ratio, check_weights
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+FIELD_SCALE = 10.0  # of fields: rates are no matter of regularisation
 GRAPHS = ("l1", "full", "tree", "none")
 
 
@@ -41,7 +42,8 @@ class IsingMRF(StructuredEstimator):
         "l1": neighbours selected by l1-penalised logistic regressions, one per variable. "full":
         all pairs. "tree": a Chow-Liu tree. "none": independent variables.
     alpha : float
-        Regularisation alpha/2 (|h|^2 + |J|^2) on the summed log-likelihood.
+        Regularisation alpha/2 (|J|^2 + |h/10|^2) on the summed log-likelihood. With `l1_ratio` it
+        is alpha (l1_ratio (|J|_1 + |h/10|_1) + (1 - l1_ratio)/2 (|J|^2 + |h/10|^2)).
     l1 : float
         Penalty of the regressions, in units of the one that leaves 95 % of independent variables
         without neighbours. Smaller selects more.
@@ -194,7 +196,7 @@ class IsingMRF(StructuredEstimator):
         if self.density is not None and not 0.0 <= self.density <= 1.0:
             raise ValueError(f"density: expected a share from 0 to 1, got {self.density!r}")
         self.neighbourhoods_: Neighbourhoods = select_neighbourhoods(
-            states, weights, self.l1, self.variables_.allowed, self.n_threads()
+            states, weights, self.l1, self.variables_.allowed, n_jobs=self.n_threads()
         )
         return self.neighbourhoods_.edges(self.rule, self.density)
 
@@ -209,12 +211,20 @@ class IsingMRF(StructuredEstimator):
         on = X.astype(np.float64)
         second = (on * weights[:, None]).T @ on / total
         mean = np.concatenate([np.diag(second), second[graph.tail, graph.head]])
-        features = ScoreFeatures(mean * (1.0 - mean))
+        features = ScoreFeatures(mean * (1.0 - mean), self._scales())
         observed = Vertex(np.arange(mean.size), mean)
         return [Block(self._model.space(1), features, observed, total)]
 
     def _prepare(self, X: Any) -> list[Block]:
         raise NotImplementedError("IsingMRF has no features, so no blocks of new samples")
+
+    def _scales(self) -> Floats:
+        """Scores over weights: fields are penalised less than couplings."""
+        n = len(self.variables_)
+        return np.where(np.arange(n + self.edges_.shape[0]) < n, FIELD_SCALE, 1.0)
+
+    def _full_coef(self, theta: Floats) -> Floats:
+        return theta * self._scales()
 
     # ------------------------------------------------------------------ what was learned
     @property

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import ClassifierMixin
+from sklearn.base import ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..exceptions import TooLargeToCount
@@ -25,12 +25,14 @@ from ..structures.labellings.repeated import RepeatedBinary, chunks
 from .base import StructuredEstimator
 from .best_sets import most_probable_sets
 from .label_graph import all_pairs, chow_liu_tree, read_graph
+from .neighbourhoods import select_neighbourhoods
 from .validation import check_count, check_positive, check_ratio, check_weights
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-GRAPHS = ("full", "tree", "none")
+INTERCEPT_SCALE = 10.0  # of the constant feature: rates are no matter of regularisation
+GRAPHS = ("full", "tree", "none", "l1")
 DECISIONS = ("map", "marginal", "f1")
 
 
@@ -60,11 +62,12 @@ class MultiLabelCRF(ClassifierMixin, StructuredEstimator):
 
     Parameters
     ----------
-    graph : "full", "tree", "none", or array of shape (n_edges, 2)
+    graph : "full", "tree", "none", "l1", or array of shape (n_edges, 2)
         Which labels are coupled: all pairs, the pairs of a Chow-Liu tree, none (independent
-        logistic regressions), or the listed pairs.
+        logistic regressions), those that l1-penalised logistic regressions of every label on the
+        others and on its prediction from the features select, or the listed pairs.
     alpha : float
-        Regularisation alpha/2 |theta|^2 on the summed log-likelihood; intercepts are included.
+        Regularisation alpha/2 |theta|^2 on the summed log-likelihood; intercepts are divided by 10.
     couplings : "constant" or "features"
         Whether c_ij is a number or, as w_l . x + b_l, depends on the features.
     fit_intercept : bool
@@ -197,11 +200,11 @@ class MultiLabelCRF(ClassifierMixin, StructuredEstimator):
             raise ValueError(f"X has {features.shape[0]} samples but Y has {states.shape[0]} rows")
         self._take_classes(label_sets)
         weights = check_weights(sample_weight, states.shape[0])
-        self._take_graph(self._choose_graph(states, weights))
+        self._take_graph(self._choose_graph(features, states, weights))
         blocks = self._blocks(features, states, weights, separate)
         return DualProblem(blocks, alpha, check_ratio(self.l1_ratio))
 
-    def _choose_graph(self, states: Ints, weights: Floats) -> PairwiseGraph:
+    def _choose_graph(self, X: Any, states: Ints, weights: Floats) -> PairwiseGraph:
         n_labels = states.shape[1]
         if not isinstance(self.graph, str):
             return read_graph(self.graph, n_labels)
@@ -209,6 +212,13 @@ class MultiLabelCRF(ClassifierMixin, StructuredEstimator):
             raise ValueError(
                 f"graph: expected one of {list(GRAPHS)} or an array of pairs, got {self.graph!r}"
             )
+        if self.graph == "l1":
+            apart = clone(self).set_params(graph="none", warm_start=False, callback=None)
+            predictions = apart.fit(X, states, weights)._scores(X)[0]
+            found = select_neighbourhoods(
+                states, weights, predictions=predictions, n_jobs=self.n_threads()
+            )
+            return PairwiseGraph(n_labels, found.edges("both"))
         if self.graph == "tree" and n_labels > 1:
             return PairwiseGraph(n_labels, chow_liu_tree(states, weights))
         return PairwiseGraph(n_labels, all_pairs(n_labels) if self.graph == "full" else [])
@@ -235,12 +245,12 @@ class MultiLabelCRF(ClassifierMixin, StructuredEstimator):
                 tau = np.concatenate([states.ravel(), both.ravel()]).astype(np.float64)
                 on = np.flatnonzero(tau)
                 space = self._model.space(part.size)
-                features = self._features(X[part], n_labels)
+                features = self._features(X[part], n_labels, INTERCEPT_SCALE)
                 blocks.append(Block(space, features, Vertex(on, tau[on]), float(weight)))
         return blocks
 
-    def _features(self, X: Any, n_labels: int) -> MultiLabelFeatures:
-        rows = _rows(X, self.fit_intercept)
+    def _features(self, X: Any, n_labels: int, constant: float = 1.0) -> MultiLabelFeatures:
+        rows = _rows(X, constant if self.fit_intercept else None)
         edge_rows = rows if self.couplings == "features" else None
         return MultiLabelFeatures(rows, n_labels, self._model.graph.n_edges, edge_rows)
 
@@ -254,6 +264,16 @@ class MultiLabelCRF(ClassifierMixin, StructuredEstimator):
             )
             for c in chunks(X.shape[0])
         ]
+
+    def _full_coef(self, theta: Floats) -> Floats:
+        """Weights of the constant 1 instead of the scaled one."""
+        if not self.fit_intercept:
+            return theta
+        size = self.n_features_in_ + 1
+        scales = np.where(np.arange(theta.size) % size == size - 1, INTERCEPT_SCALE, 1.0)
+        if self.couplings == "constant":
+            scales[len(self._label_sets) * size :] = 1.0
+        return theta * scales
 
     # ------------------------------------------------------------------ what was learned
     @property
@@ -471,11 +491,11 @@ class MultiLabelCRF(ClassifierMixin, StructuredEstimator):
         return reliability(self._probabilities(X, None, 1e-6).ravel(), states.ravel(), **options)
 
 
-def _rows(X: Any, intercept: bool) -> FeatureRows:
+def _rows(X: Any, constant: float | None) -> FeatureRows:
     """Features of samples as rows, with a constant one if there is an intercept."""
+    if constant is None:
+        return SparseRows(X) if sparse.issparse(X) else DenseRows(X)
+    column = np.full((X.shape[0], 1), constant, dtype=X.dtype)
     if sparse.issparse(X):
-        ones = sparse.csr_array(np.ones((X.shape[0], 1)))
-        return SparseRows(sparse.hstack([X, ones], format="csr") if intercept else X)
-    if not intercept:
-        return DenseRows(X)
-    return DenseRows(np.concatenate([X, np.ones((X.shape[0], 1), dtype=X.dtype)], axis=1))
+        return SparseRows(sparse.hstack([X, sparse.csr_array(column)], format="csr"))
+    return DenseRows(np.concatenate([X, column], axis=1))

@@ -74,6 +74,7 @@ def select_neighbourhoods(
     weights: Floats,
     l1: float = 1.0,
     allowed: Bools | None = None,
+    predictions: Floats | None = None,
     n_jobs: int = 1,
 ) -> Neighbourhoods:
     """Regress every variable on the others.
@@ -85,6 +86,9 @@ def select_neighbourhoods(
     l1 : the penalty in units of the one above
     allowed : boolean array of shape (n_variables, n_variables), optional
         Pairs that may be neighbours; symmetric.
+    predictions : array of shape (n_frames, n_variables), optional
+        What is known of every variable without the others, such as log odds given features; a
+        column of its regression that is hardly penalised.
     n_jobs : threads over variables
     """
     n_variables, total = states.shape[1], float(weights.sum())
@@ -108,8 +112,11 @@ def select_neighbourhoods(
             intercept_scaling=INTERCEPT_SCALING,
             tol=1e-4,
         )
-        regression.fit(columns[:, others].tocsr(), states[:, i], weights)
-        found[i, others] = regression.coef_[0]
+        design = columns[:, others]
+        if predictions is not None:
+            design = sparse.hstack([design, INTERCEPT_SCALING * predictions[:, i : i + 1]])
+        regression.fit(design.tocsr(), states[:, i], weights)
+        found[i, others] = regression.coef_[0, : others.size]
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # more neighbours than frames can tell
