@@ -184,7 +184,8 @@ def ensembles(
 ) -> bool:
     """Planted ensembles; recordings of independent neurons and of ensembles without a stimulus."""
     print(
-        f"\nensembles: {n_neurons} neurons x {n_frames} frames, two ensembles of 10, {n_shuffles} shuffles"
+        f"\nensembles: {n_neurons} neurons x {n_frames} frames, two ensembles of 10, "
+        f"{n_shuffles} shuffles"
     )
     kinds = {
         "planted": {},

@@ -19,7 +19,7 @@ def test_exact_inference_attains_the_maximum(capsys):
 
 
 def test_ensembles_are_recovered(capsys):
-    command = ["ensembles", "--seeds", "1", "--shuffles", "2", "--frames", "900"]
+    command = ["ensembles", "--seeds", "1", "--shuffles", "6", "--frames", "1500"]
     command += ["--neurons", "30"]
     assert ising.main(command) == 0
     assert "recall" in capsys.readouterr().out
