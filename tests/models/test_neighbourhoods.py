@@ -33,6 +33,16 @@ def test_independent_variables_have_few_neighbours():
     assert np.mean(counts) < 0.1
 
 
+def test_variables_without_neighbours_are_known_without_a_regression():
+    """Every selection is that of the regression itself."""
+    states = chain(400, 8, 3)
+    states[:, 4:] = np.random.default_rng(0).permuted(states[:, 4:], axis=0)
+    quick = select_neighbourhoods(states, np.ones(400), 1.0)
+    slow = select_neighbourhoods(states, np.ones(400), 1.0, predictions=np.zeros(states.shape))
+    np.testing.assert_allclose(quick.coefficients, slow.coefficients, atol=0.01)
+    assert not quick.coefficients[4:, 4:].any()
+
+
 def test_weights_are_repetitions():
     states = chain(300, 5, 1)
     weights = np.random.default_rng(1).integers(0, 4, 300)

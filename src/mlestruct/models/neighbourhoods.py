@@ -97,14 +97,19 @@ def select_neighbourhoods(
     varies = spread > 0.0
     columns = sparse.csc_array(states * np.where(varies, 1.0 / np.where(varies, spread, 1.0), 0.0))
     quantile = float(norm.isf(FALSE_POSITIVES / (2.0 * max(n_variables - 1, 1))))
+    possible = np.outer(varies, varies) & ~np.eye(n_variables, dtype=bool)
+    if allowed is not None:
+        possible &= allowed
+    # The gradient without neighbours: where it is below the penalty, no neighbour is selected.
+    slopes = total * np.abs(_correlations(states, weights, rates)) * spread[:, None]
     found = np.zeros((n_variables, n_variables))
 
     def regress(i: int) -> None:
-        others = varies if allowed is None else varies & allowed[i]
-        others = np.flatnonzero(others & (np.arange(n_variables) != i))
-        if not varies[i] or others.size == 0:
-            return
+        others = np.flatnonzero(possible[i])
         penalty = l1 * quantile * np.sqrt(total) * spread[i]
+        reached = predictions is not None or (slopes[i, others] > penalty).any()
+        if others.size == 0 or not reached:
+            return
         regression = LogisticRegression(
             **_L1,
             C=1.0 / penalty,
@@ -127,3 +132,13 @@ def select_neighbourhoods(
             with ThreadPoolExecutor(n_jobs) as pool:
                 list(pool.map(regress, range(n_variables)))
     return Neighbourhoods(found)
+
+
+def _correlations(states: Any, weights: Floats, rates: Floats) -> Floats:
+    """Of all pairs of variables; 0 for those that do not vary."""
+    on = sparse.csr_array(states.astype(np.float64))
+    second = (on.T @ (on * weights[:, None])).toarray() / weights.sum()
+    covariance = second - np.outer(rates, rates)
+    deviation = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+    size = np.outer(deviation, deviation)
+    return np.divide(covariance, size, out=np.zeros_like(size), where=size > 0)
