@@ -7,8 +7,8 @@
 * likelihood: 6 to 12 variables, 2,000 frames of a random model. Exact likelihood is maximised over
   all 2^n states by BFGS, and by `IsingMRF` with exact and with reweighted inference; beside them
   pseudo-likelihood (one logistic regression per variable, the two estimates of a coupling averaged)
-  and coniii's pseudo-likelihood. The penalty is alpha = 0.01 on couplings, coniii has none. Gaps are
-  those of the exact log-likelihood per frame and of the parameters, to the maximum.
+  and coniii's pseudo-likelihood. The penalty is alpha = 0.01 on couplings, coniii has none. Gaps
+  are those of the exact log-likelihood per frame and of the parameters, to the maximum.
 * ensembles: precision and recall of planted ensembles, five seeds; recordings without responses.
 * grid: 20 models of 100 neurons x 5,000 frames, three folds.
 * demo: the recording of graph_ensemble, from the file to ensembles (needs MLESTRUCT_DATA).
