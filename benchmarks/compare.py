@@ -79,6 +79,19 @@ grid = ms.GridCRF(alpha=1.0).fit(images, labels)
 measure("grid predict", lambda: grid.predict(images))
 measure("grid bcfw", lambda: ms.GridCRF(
     alpha=1.0, solver="bcfw", max_iter=5, random_state=0).fit(images[:6], labels[:6]))
+E = np.unique(np.sort(rng.integers(1500, size=(4500, 2)), axis=1), axis=0)
+E = E[E[:, 0] < E[:, 1]]
+for n_states in (2, 3, 6):
+    y = rng.integers(n_states, size=1500)
+    for _ in range(20):  # neighbours often have the same state
+        half = E[rng.random(len(E)) < 0.3]
+        y[half[:, 0]] = y[half[:, 1]]
+    x = np.eye(n_states)[y] + rng.normal(size=(1500, n_states))
+    fit = lambda: ms.GraphCRF(alpha=1.0, n_states=n_states).fit([(x, E)], [y])
+    measure(f"graph fit {n_states} states", fit)
+    graph = fit()
+    measure(f"graph predict {n_states} states", lambda: graph.predict([(x, E)]))
+    measure(f"graph marginals {n_states} states", lambda: graph.predict_marginals([(x, E)]))
 T = [rng.integers(6, size=30) for _ in range(400)]
 F = [np.eye(6)[y] + rng.normal(size=(30, 6)) for y in T]
 measure("chain fit", lambda: ms.ChainCRF(alpha=1.0).fit(F, T))
