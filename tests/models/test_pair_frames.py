@@ -69,6 +69,7 @@ def test_links_may_be_given_in_every_form(tmp_path):
     )
     frame = links.to_frame(index=False, name=["old", "new"])
     forms = [
+        list(links),
         links,
         frame,
         frame.set_axis([0, 1], axis=1),
@@ -127,6 +128,24 @@ def test_links_beyond_the_candidates_are_left_out_with_a_warning():
     with pytest.warns(UserWarning, match=r"Y\[0\]: 2 of 9 links are not among the candidate"):
         model = BipartiteMatchingCRF(perfect=False).fit([sample], [links])
     assert model.score([sample], [links]) <= 10 / 12  # a record without its candidate is missed
+
+
+def test_known_links_by_ids():
+    left, right, pairs, links, *_ = two_tables()
+    sample = PairInput.from_frame(pairs, left, right)
+    model = BipartiteMatchingCRF(perfect=False).fit([sample], [links])
+    other = [pair for pair in pairs.index if pair[0] == "l0" and pair[1] != "r0"][:1]
+    given = pd.MultiIndex.from_tuples(other)
+    place = [[0, right.index.get_loc(other[0][1])]]
+    for choose in ("map", "f1"):
+        (found,) = model.predict_links([sample], choose, known=[given])
+        assert found.loc[other[0], "probability"] == pytest.approx(1.0)
+        assert found.loc[other[0], "linked"]
+        assert not found.loc[("l0", "r0"), "linked"]
+    table = model.predict_marginals([sample], known=[np.array(place)])[0].toarray()
+    row = left.index.get_indexer(pairs.index.get_level_values(0))
+    col = right.index.get_indexer(pairs.index.get_level_values(1))
+    np.testing.assert_allclose(found["probability"], table[row, col], atol=1e-9)
 
 
 def test_pairs_within_one_table(tmp_path):
@@ -194,8 +213,14 @@ def test_odd_frames_are_told():
         read(pairs.assign(u=[*pairs["u"][:3], np.nan, *pairs["u"][4:]]))
     with pytest.raises(ValueError, match="no column 'w'"):
         read(pairs, features=["u", "w"])
+    with pytest.raises(ValueError, match="several columns 'u'"):
+        read(pd.concat([pairs, pairs[["u"]]], axis=1))
+    with pytest.raises(ValueError, match=r"pairs: the id in row 1 is missing \(nan\)"):
+        read(pd.DataFrame({"a": ["p", np.nan], "b": ["q", "r"], "u": 1.0}), ids=("a", "b"))
     sample = read(pairs, left, right)
     model = BipartiteMatchingCRF(perfect=False)
+    with pytest.raises(TypeError, match=r"got PairInput; for a single sample pass \[X\]"):
+        model.fit(sample, links)
     with pytest.raises(ValueError, match=r"Y\[0\]: id 'zz' in row 0 is not among the ids of left"):
         model.fit([sample], [pd.DataFrame({"old": ["zz"], "new": ["r0"]})])
     with pytest.raises(ValueError, match=r"Y\[0\]: expected .* booleans"):

@@ -67,8 +67,8 @@ class MatchingEstimator(MatchingBlocks, StructuredEstimator):
         """The most probable matching (MAP) of each sample.
 
         `known` holds for each sample what is given of its matching, or None: partners with NaN
-        where they are not known (-1 is single), a matrix of 1 (pair), 0 (no pair) and NaN, or known
-        pairs of shape (n_pairs, 2).
+        where they are not known (-1 is single), a matrix of 1 (pair), 0 (no pair) and NaN, known
+        pairs of shape (n_pairs, 2), or known links between the ids of a data frame.
 
         Returns
         -------
@@ -185,6 +185,7 @@ class MatchingProbabilities(MatchingEstimator):
         choose: str = "map",
         precision: float | None = None,
         *,
+        known: Any = None,
         tol: float = 1e-7,
         method: str = "auto",
         **options: Any,
@@ -200,6 +201,7 @@ class MatchingProbabilities(MatchingEstimator):
             largest expected F1, 2 * expected correct / (number chosen + expected number of links)
         precision : float, optional
             Choose instead as many expected correct links as possible at this expected precision.
+        known : as in `predict`, what is given of each matching
         tol, method, options : as in `predict_marginals`
 
         Returns
@@ -212,7 +214,7 @@ class MatchingProbabilities(MatchingEstimator):
             raise ValueError(f"choose: expected 'map' or 'f1', got {choose!r}")
         if precision is not None and choose != "map":
             raise ValueError("choose: give either choose='f1' or a precision, not both")
-        prepared = self._fitting(X, self.rho)
+        prepared = self._fitting(X, self.rho, known)
         options = seeded(options, method, self.random_state)
         blocks = [block for block, _ in prepared]
         found = certified_marginals(blocks, self.coef_, tol, method, options, self._each)

@@ -155,7 +155,7 @@ class MatchingBlocks:
         self, structure: Structure, sample: PairSample, known: Any, where: str
     ) -> Structure:
         """The matchings that agree with what is known."""
-        found = read_known(known, *sample.sides, where)
+        found = read_known(read_links(known, sample, where), *sample.sides, where)
         graph = sample.graph
         values = np.full(graph.n_edges, np.nan)
         single = np.zeros(sample.shape[0], dtype=bool)

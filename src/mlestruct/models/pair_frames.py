@@ -100,8 +100,18 @@ def is_boolean(links: Any) -> bool:
 
 
 def names_pairs(links: Any) -> bool:
-    """Whether links are given by ids: a frame, or pandas' MultiIndex of two levels."""
-    return hasattr(links, "columns") or _levels(links) == 2
+    """Whether links are given by ids: a frame, pandas' MultiIndex, or tuples with strings."""
+    return hasattr(links, "columns") or _levels(links) == 2 or _are_tuples(links)
+
+
+def _are_tuples(links: Any) -> bool:
+    """Whether this is a list of pairs of ids; those of numbers would be taken for positions."""
+    return (
+        isinstance(links, list)
+        and len(links) > 0
+        and all(isinstance(pair, tuple) and len(pair) == 2 for pair in links)
+        and any(isinstance(id, str) for pair in links for id in pair)
+    )
 
 
 def read_frame(
@@ -136,8 +146,9 @@ def read_columns(frame: Any, names: Sequence[Any]) -> tuple[Floats, list[str]]:
     """Columns of numbers as an array of shape (n_rows, n_columns), and their names."""
     known = list(frame.columns)
     for name in names:
-        if name not in known:
-            raise ValueError(f"features: the frame has no column {name!r}")
+        if known.count(name) != 1:
+            fault = "several columns" if name in known else "no column"
+            raise ValueError(f"features: the frame has {fault} {name!r}")
     if not names:
         raise ValueError("pairs: no column is left for features")
     out = np.empty((len(frame), len(names)))
@@ -189,14 +200,26 @@ def _id_columns(
 ) -> tuple[list[Hashable], list[Hashable]]:
     """Both ids of every row."""
     if columns is not None:
-        return list(frame[columns[0]]), list(frame[columns[1]])
+        return _present(frame[columns[0]], where), _present(frame[columns[1]], where)
+    if _are_tuples(frame):
+        return [pair[0] for pair in frame], [pair[1] for pair in frame]
     if _levels(frame) != 2:
         raise ValueError(
             f"{where}: expected a MultiIndex with two levels, or two columns of ids"
             + (" by ids=(name, name)" if where == "pairs" else "")
         )
     index = frame if hasattr(frame, "nlevels") else frame.index
-    return list(index.get_level_values(0)), list(index.get_level_values(1))
+    first, second = (_present(index.get_level_values(k), where) for k in (0, 1))
+    return first, second
+
+
+def _present(ids: Any, where: str) -> list[Hashable]:
+    """Ids as a list; raises if one is missing."""
+    found = list(ids)
+    for k, id in enumerate(found):
+        if id is None or id != id:  # NaN and NaT differ from themselves
+            raise ValueError(f"{where}: the id in row {k} is missing ({id})")
+    return found
 
 
 def _ids(given: Any, found: list[Hashable], name: str) -> list[Hashable]:

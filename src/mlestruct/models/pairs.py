@@ -68,8 +68,9 @@ class PairInput:
     ) -> PairInput:
         """Two tables and their candidate pairs, one per row of a data frame (pandas or polars).
 
-        Labels may then be links between ids: a frame with two columns of ids, a MultiIndex, or a
-        boolean for each candidate pair. `predict_links` answers with a frame.
+        Labels may then be links between ids: a frame with two columns of ids, a MultiIndex, a list
+        of tuples with strings, or a boolean for each candidate pair. `predict_links` answers with
+        a frame.
 
         Parameters
         ----------

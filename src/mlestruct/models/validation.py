@@ -17,7 +17,10 @@ from ..features import FeatureMap
 def check_samples(X: Any, name: str = "X") -> Sequence[Any]:
     """X as a non-empty sequence of samples."""
     if X is None or isinstance(X, str | bytes | dict) or not hasattr(X, "__len__"):
-        raise TypeError(f"{name}: expected a sequence of samples, got {type(X).__name__}")
+        raise TypeError(
+            f"{name}: expected a sequence of samples, got {type(X).__name__}; for a single sample "
+            f"pass [{name}]"
+        )
     if issparse(X):
         raise TypeError(
             f"{name}: expected a sequence of samples, got one sparse matrix; for a single sample "
