@@ -14,20 +14,17 @@ from math import exp, inf, log
 import numpy as np
 
 from ..._compile import kernel
-from ._schur_kernels import (
-    apply_rows,
-    cholesky,
-    cholesky_solve,
-    conjugate_gradients,
-    factor_rows,
-    rank_one,
-    schur,
-)
+from ._schur_kernels import apply_rows, cholesky, cholesky_solve, factor_rows, rank_one, schur
 from ._semidual_kernels import log_complement
 from .row_problem import TINY
 
 LEAST_DAMPING = 1e-5  # at c = 1 the undamped curvature of an entry of 1/2 is zero
 SMALL = 1e-10  # entries below this follow their own stationarity condition, not the common step
+
+LOG_T, LOG_REST, NEW_LOG_T, NEW_LOG_REST, H, G, STEP, NEW_T = range(8)  # rows of `entry`
+SPREAD, DEN = range(2)  # rows of `row`
+RHS, EXCESS, CHANGE, DZ, NEW_Z, SCALE = range(6)  # rows of `column`
+VALUE, SIZE, BOUND, DECREMENT, DAMPING, RESIDUAL = range(6)  # entries of `state`
 
 
 @kernel
@@ -171,133 +168,143 @@ def linear_gap(rows, w_cols, g, prices, t, z, excess):
 
 
 @kernel
-def newton(rows, w, w_cols, t, z, prices, damping, tol, stall, max_iter, work, matrix, image):
-    """Maximise from the feasible (t, z), in place; prices of shape (n_cols + 1,) are updated too.
+def linearise(rows, w, w_cols, t, z, prices, entry, row, largest, column, state):
+    """The gradient and the curvature of the rows at (t, z), and the right-hand side of the prices.
 
-    Work space: `work` has shape (8, n_entries), and either `matrix` (n_cols, n_cols), to factor the
-    system in the prices, or `image` (n_entries,), to solve it by conjugate gradients. These are
-    compiled only if `image` is not None.
-
-    Stops when the linearised gap at the current prices is at most `tol`, or when the Newton
-    decrement (twice the predicted gain) is below `stall`, where the semi-dual bound is needed.
-    Returns (value, bound, iterations, decrement, damping, feasible): the value at the final (t, z),
-    the least upper bound of all iterates, and whether the columns of the final (t, z) sum to 1.
+    The unknowns are the changes of the prices, so that prices which the marginals do not determine
+    stay as they are.
     """
-    ptr, col, a, c = rows.ptr, rows.col, rows.a, rows.c
-    rho_cols = rows.rho_cols
-    n = ptr.shape[0] - 1
-    n_cols = rho_cols.shape[0]
-    n_entries = ptr[n]
-    largest = np.empty(n, np.int64)
-    new_largest = np.empty(n, np.int64)
-    log_t, log_om, new_log_t, new_log_om = work[0], work[1], work[2], work[3]
-    h, g, d, new_t = work[4], work[5], work[6], work[7]
-    spread = np.empty(n)
-    den = np.empty(n)
-    dz = np.empty(n_cols)
-    new_z = np.empty(n_cols)
-    rhs = np.empty(n_cols + 1)
-    excess = np.empty(n_cols + 1)
-    change = np.empty(n_cols)
-    scale = np.empty(n_cols)
+    col, a, c, rho_cols = rows.col, rows.a, rows.c, rows.rho_cols
+    log_t, log_rest, g, d = entry[LOG_T], entry[LOG_REST], entry[G], entry[STEP]
+    rhs, excess = column[RHS], column[EXCESS]
+    for e in range(t.shape[0]):
+        g[e] = w[e] - a[e] * (log_t[e] + 1.0) - c[e] * (log_rest[e] + 1.0)
+    factor_rows(rows, t, largest[0], state[DAMPING], entry[H], row[SPREAD], row[DEN])
+    apply_rows(rows, entry[H], row[SPREAD], row[DEN], largest[0], g, prices, d)
+    column_excess(rows, t, z, largest[0], excess)
+    for j in range(rhs.shape[0]):
+        rhs[j] = excess[j]
+    for e in range(t.shape[0]):
+        rhs[col[e]] += d[e]
+    for j in range(rho_cols.shape[0]):
+        if rho_cols[j] > 0.0:
+            pull = w_cols[j] - rho_cols[j] * (log(z[j]) + 1.0) - prices[j]
+            rhs[j] += z[j] / rho_cols[j] * pull
+
+
+@kernel
+def set_residual(excess, prices, state):
+    """The error of the column sums, weighted by prices; whether it counts as none."""
+    state[RESIDUAL] = 0.0
+    for j in range(excess.shape[0] - 1):
+        state[RESIDUAL] += abs(excess[j]) * (1.0 + abs(prices[j]))
+    return state[RESIDUAL] <= feasibility_tolerance(state[SIZE])
+
+
+@kernel
+def advance(rows, w, w_cols, t, z, prices, tol, stall, entry, row, largest, column, state):
+    """Add the changes to the prices and step towards the marginals that follow; False at the end.
+
+    That is where the linearised gap at the current prices is at most `tol`, where the Newton
+    decrement (twice the predicted gain) is below `stall`, so that the semi-dual bound is needed, or
+    where no step succeeds. `state` has the value at (t, z), the least upper bound of all iterates,
+    the decrement and the damping.
+    """
+    col, rho_cols = rows.col, rows.rho_cols
+    n_entries, n_cols = t.shape[0], rho_cols.shape[0]
+    h, g, d, new_t = entry[H], entry[G], entry[STEP], entry[NEW_T]
+    spread, den = row[SPREAD], row[DEN]
+    excess, change, dz, new_z = column[EXCESS], column[CHANGE], column[DZ], column[NEW_Z, :n_cols]
+    for j in range(n_cols):
+        prices[j] += change[j]
+    apply_rows(rows, h, spread, den, largest[0], g, prices, d)
+    decrement = 0.0
+    reach = inf
     for e in range(n_entries):
-        log_om[e] = 0.0
-        new_log_om[e] = 0.0
+        decrement += d[e] * (g[e] - prices[col[e]])
+        if d[e] < 0.0 and t[e] > SMALL:
+            reach = min(reach, -t[e] / d[e])
     for j in range(n_cols):
         dz[j] = 0.0
-    value, size = evaluate(rows, w, w_cols, t, z, largest, log_t, log_om)
-    decrement = inf
-    bound = inf
-    feasible = False
-    it = 0
-    while it < max_iter:
+        if rho_cols[j] > 0.0:
+            pull = w_cols[j] - rho_cols[j] * (log(z[j]) + 1.0) - prices[j]
+            dz[j] = z[j] / rho_cols[j] * pull
+            decrement += dz[j] * pull
+            if dz[j] < 0.0 and z[j] > SMALL:
+                reach = min(reach, -z[j] / dz[j])
+    state[DECREMENT] = decrement
+    if not decrement < inf:
+        return False
+    value = state[VALUE]
+    gap = linear_gap(rows, w_cols, g, prices, t, z, excess)
+    state[BOUND] = min(state[BOUND], value + gap)
+    feasible = set_residual(excess, prices, state)
+    if feasible and (gap <= tol or decrement <= stall):
+        return False
+    step = min(1.0, 0.99 * reach)
+    noise = 1e-13 * state[SIZE] + state[RESIDUAL]
+    damping = state[DAMPING]
+    for attempt in range(25):
+        move(rows, g, prices, h, spread, den, largest[0], d, dz, step, t, z, new_t, new_z)
+        new_value, new_size = evaluate(
+            rows, w, w_cols, new_t, new_z, largest[1], entry[NEW_LOG_T], entry[NEW_LOG_REST]
+        )
+        if new_value >= value + 1e-4 * step * decrement - noise:
+            if step >= 0.9 and damping > 0.0:
+                state[DAMPING] = max(0.3 * damping, LEAST_DAMPING)
+            elif attempt > 0:
+                state[DAMPING] = min(0.3, 3.0 * damping)
+            break
+        step *= 0.4
+    else:
+        if damping < 0.1:
+            state[DAMPING] = min(0.1, 10.0 * damping + 1e-3)
+        return damping < 0.1
+    for e in range(n_entries):
+        t[e] = new_t[e]
+        entry[LOG_T, e] = entry[NEW_LOG_T, e]
+        entry[LOG_REST, e] = entry[NEW_LOG_REST, e]
+    for j in range(n_cols):
+        z[j] = new_z[j]
+    for i in range(rows.ptr.shape[0] - 1):
+        largest[0, i] = largest[1, i]
+    state[VALUE] = new_value
+    state[SIZE] = new_size
+    return True
+
+
+@kernel
+def close(rows, t, z, prices, largest, column, state):
+    """The value minus what the column excess can add to it, so that it is a lower bound.
+
+    Returns whether the columns sum to 1.
+    """
+    column_excess(rows, t, z, largest[0], column[EXCESS])
+    feasible = set_residual(column[EXCESS], prices, state)
+    state[VALUE] -= state[RESIDUAL]
+    return feasible
+
+
+@kernel
+def newton(
+    rows, w, w_cols, t, z, prices, tol, stall, max_iter, entry, row, largest, column, state, matrix
+):  # fmt: skip
+    """Maximise from the feasible (t, z), in place; prices of shape (n_cols + 1,) are updated too.
+
+    The system in the prices is factored in `matrix`. Returns the number of iterations and whether
+    the columns of the final (t, z) sum to 1.
+    """
+    state[VALUE], state[SIZE] = evaluate(
+        rows, w, w_cols, t, z, largest[0], entry[LOG_T], entry[LOG_REST]
+    )
+    it, moves = 0, True
+    while moves and it < max_iter:
         it += 1
-        for e in range(n_entries):
-            g[e] = w[e] - a[e] * (log_t[e] + 1.0) - c[e] * (log_om[e] + 1.0)
-        factor_rows(rows, t, largest, damping, h, spread, den)
-        # The unknowns are the changes of the prices, so that prices which the marginals do not
-        # determine stay as they are.
-        apply_rows(rows, h, spread, den, largest, g, prices, d)
-        column_excess(rows, t, z, largest, excess)
-        for j in range(n_cols + 1):
-            rhs[j] = excess[j]
-        for e in range(n_entries):
-            rhs[col[e]] += d[e]
-        for j in range(n_cols):
-            if rho_cols[j] > 0.0:
-                pull = w_cols[j] - rho_cols[j] * (log(z[j]) + 1.0) - prices[j]
-                rhs[j] += z[j] / rho_cols[j] * pull
-        if image is not None:
-            rtol = 1e-4 if decrement > 1e-3 else 1e-8
-            conjugate_gradients(
-                rows, h, spread, den, largest, z, rhs, rtol, 300, new_t, image, change
-            )
-        else:
-            schur(rows, h, spread, den, largest, z, matrix)
-            cholesky(matrix, scale)
-            cholesky_solve(matrix, scale, rhs, change)
-        for j in range(n_cols):
-            prices[j] += change[j]
-        apply_rows(rows, h, spread, den, largest, g, prices, d)
-        decrement = 0.0
-        residual = 0.0
-        reach = inf
-        for e in range(n_entries):
-            decrement += d[e] * (g[e] - prices[col[e]])
-            if d[e] < 0.0 and t[e] > SMALL:
-                reach = min(reach, -t[e] / d[e])
-        for j in range(n_cols):
-            residual += abs(excess[j]) * (1.0 + abs(prices[j]))
-            if rho_cols[j] > 0.0:
-                pull = w_cols[j] - rho_cols[j] * (log(z[j]) + 1.0) - prices[j]
-                dz[j] = z[j] / rho_cols[j] * pull
-                decrement += dz[j] * pull
-                if dz[j] < 0.0 and z[j] > SMALL:
-                    reach = min(reach, -z[j] / dz[j])
-        if not decrement < inf:
-            break
-        gap = linear_gap(rows, w_cols, g, prices, t, z, excess)
-        bound = min(bound, value + gap)
-        feasible = residual <= feasibility_tolerance(size)
-        if feasible and (gap <= tol or decrement <= stall):
-            break
-        step = min(1.0, 0.99 * reach)
-        noise = 1e-13 * size + residual
-        accepted = False
-        for attempt in range(25):
-            move(rows, g, prices, h, spread, den, largest, d, dz, step, t, z, new_t, new_z)
-            new_value, new_size = evaluate(
-                rows, w, w_cols, new_t, new_z, new_largest, new_log_t, new_log_om
-            )
-            if new_value >= value + 1e-4 * step * decrement - noise:
-                accepted = True
-                if step >= 0.9 and damping > 0.0:
-                    damping = max(0.3 * damping, LEAST_DAMPING)
-                elif attempt > 0:
-                    damping = min(0.3, 3.0 * damping)
-                break
-            step *= 0.4
-        if not accepted:
-            if damping >= 0.1:
-                break
-            damping = min(0.1, 10.0 * damping + 1e-3)
-            continue
-        for e in range(n_entries):
-            t[e] = new_t[e]
-            log_t[e] = new_log_t[e]
-            log_om[e] = new_log_om[e]
-        for j in range(n_cols):
-            z[j] = new_z[j]
-        for i in range(n):
-            largest[i] = new_largest[i]
-        value = new_value
-        size = new_size
-        feasible = False  # unknown until the next iteration
-    if not feasible:
-        column_excess(rows, t, z, largest, excess)
-        residual = 0.0
-        for j in range(n_cols):
-            residual += abs(excess[j]) * (1.0 + abs(prices[j]))
-        feasible = residual <= feasibility_tolerance(size)
-    # The value stays a lower bound despite the remaining column excess.
-    return value - residual, bound, it, decrement, damping, feasible
+        linearise(rows, w, w_cols, t, z, prices, entry, row, largest, column, state)
+        schur(rows, entry[H], row[SPREAD], row[DEN], largest[0], z, matrix)
+        cholesky(matrix, column[SCALE])
+        cholesky_solve(matrix, column[SCALE], column[RHS], column[CHANGE])
+        moves = advance(
+            rows, w, w_cols, t, z, prices, tol, stall, entry, row, largest, column, state
+        )
+    return it, close(rows, t, z, prices, largest, column, state)

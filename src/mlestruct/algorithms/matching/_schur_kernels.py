@@ -200,7 +200,7 @@ def cholesky_solve(matrix, scale, b, x):
 def conjugate_gradients(rows, h, spread, den, largest, z, rhs, rtol, max_iter, zero, image, x):
     """Solve the system of `schur` without forming it (Jacobi preconditioner).
 
-    `zero` and `image` are work space of a number per entry.
+    `zero` and `image` are work space of a number per entry. Returns whether `max_iter` was enough.
     """
     ptr, col = rows.ptr, rows.col
     m = rows.rho_cols.shape[0]
@@ -230,7 +230,7 @@ def conjugate_gradients(rows, h, spread, den, largest, z, rhs, rtol, max_iter, z
     rz = scale
     for _ in range(max_iter):
         if rz <= rtol * rtol * scale or rz <= 0.0:
-            return
+            return True
         apply_rows(rows, h, spread, den, largest, zero, p, image)
         ap[:] = 0.0
         for e in range(n_entries):
@@ -244,7 +244,7 @@ def conjugate_gradients(rows, h, spread, den, largest, z, rhs, rtol, max_iter, z
         for j in range(m):
             weight += p[j] * p[j] * diagonal[j]
         if curvature <= 1e-12 * weight:  # along the constants, which the system does not determine
-            return
+            return True
         step = rz / curvature
         new = 0.0
         for j in range(m):
@@ -254,6 +254,7 @@ def conjugate_gradients(rows, h, spread, den, largest, z, rhs, rtol, max_iter, z
         for j in range(m):
             p[j] = r[j] / diagonal[j] + new / rz * p[j]
         rz = new
+    return False
 
 
 @kernel

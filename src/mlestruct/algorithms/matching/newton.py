@@ -7,29 +7,24 @@ column sums); the semi-dual at those prices gives an upper bound. Both bounds ho
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ._newton_kernels import column_excess, newton
-from ._schur_kernels import (
-    cholesky,
-    cholesky_solve,
-    covariance_factors,
-    feature_roots,
-    is_complete,
-    schur,
-)
+from . import _newton_kernels as kernels
+from ._newton_kernels import column_excess
+from ._schur_kernels import cholesky, cholesky_solve, covariance_factors, feature_roots, schur
 from ._semidual_kernels import balance_prices, perron_prices, semidual
+from .price_system import PriceSystem
 from .row_problem import TINY, RowProblem
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 SMALL_LIMIT = 160  # columns up to which factoring the system of the prices costs little
-FACTOR_LIMIT = 2500  # columns of a factor of 50 MB, which takes about a second
 WIDE = 40.0  # range of scores from which on temperatures above 1 come first
 SAFE_C = 0.9  # above it the curvature of (1-t) log(1-t) starts damped
 
@@ -115,7 +110,7 @@ def solve(
         raise ValueError(f"warm start of {warm.t.shape[0]} entries for {w.shape[0]}")
     if warm is not None:
         t, z, prices = warm.t.copy(), warm.z.copy(), warm.prices.copy()
-        found = _refine(rows, w, w_cols, t, z, prices, warm.damping, tol, rounds=3)
+        found = _refine(_Ascent(rows, warm.damping), w, w_cols, t, z, prices, tol, rounds=3)
         if found.upper_bound - found.value <= tol:
             return found
     cold = _cold(rows, w, w_cols, start, tol)
@@ -135,38 +130,92 @@ def _cold(
     """From the interior point, through falling temperatures if the scores have a wide range."""
     t, z = start[0].copy(), start[1].copy()
     prices = np.zeros(rows.rho_cols.shape[0] + 1)
-    damping = first_damping(rows)
     lowest = min(w.min(), w_cols.min(initial=0.0)) if w.size else 0.0
     highest = max(w.max(), w_cols.max(initial=0.0)) if w.size else 0.0
     temperature = (highest - lowest) / WIDE
-    work = _work_space(rows, False)
-    steps = 0
+    ascent = _Ascent(rows, first_damping(rows))
     while temperature > 2.0:
         cooler = max(temperature / 6.0, 1.0)
-        _, _, its, _, damping, _ = newton(
-            rows, w / temperature, w_cols / temperature, t, z, prices, damping,
-            1e-3, 1e-4, 60, *work,
-        )  # fmt: skip
-        steps += its
+        ascent(w / temperature, w_cols / temperature, t, z, prices, 1e-3, 1e-4, 60)
         prices *= temperature / cooler
         temperature = cooler
-    found = _refine(rows, w, w_cols, t, z, prices, damping, tol, rounds=10)
-    found.iterations += steps
+    found = _refine(ascent, w, w_cols, t, z, prices, tol, rounds=10)
     if found.upper_bound - found.value > tol:
         _balance(rows, w, w_cols, found, tol)
     return found
 
 
-def _work_space(rows: RowProblem, slow: bool) -> tuple[Floats, Floats, Floats | None]:
-    """Work space of Newton, the last for conjugate gradients, None if systems are factored.
+class _Ascent:
+    """Newton's method on one problem, with its work space: feasible (t, z) change in place."""
 
-    They are where that costs little, or where the others are `slow` on a complete graph.
-    """
-    n_cols = rows.rho_cols.shape[0]
-    factor = n_cols <= SMALL_LIMIT or (slow and n_cols <= FACTOR_LIMIT and is_complete(rows))
-    n_entries, side = rows.col.shape[0], n_cols if factor else 0
-    image = None if factor else np.empty(n_entries)
-    return np.empty((8, n_entries)), np.empty((side, side)), image
+    def __init__(self, rows: RowProblem, damping: float):
+        self.rows, self.iterations = rows, 0
+        n, n_cols = rows.ptr.shape[0] - 1, rows.rho_cols.shape[0]
+        self._space = (
+            np.zeros((8, rows.col.shape[0])), np.empty((2, n)), np.empty((2, n), np.int64),
+            np.zeros((6, n_cols + 1)), np.zeros(6),
+        )  # fmt: skip
+        self._state = self._space[-1]
+        self._state[kernels.DAMPING] = damping
+        self._is_small = n_cols <= SMALL_LIMIT
+        self._matrix = np.empty((n_cols, n_cols) if self._is_small else (0, 0))
+
+    @cached_property
+    def _system(self) -> PriceSystem:
+        return PriceSystem(self.rows)
+
+    @property
+    def damping(self) -> float:
+        return float(self._state[kernels.DAMPING])
+
+    def __call__(
+        self,
+        w: Floats,
+        w_cols: Floats,
+        t: Floats,
+        z: Floats,
+        prices: Floats,
+        tol: float,
+        stall: float,
+        max_iter: int,
+    ) -> tuple[float, float, float, bool]:
+        """(value, least upper bound of all iterates, Newton decrement, whether columns sum to 1).
+
+        Ends where the linearised gap is at most `tol` or the decrement at most `stall`.
+        """
+        point, state = (w, w_cols, t, z, prices), self._state
+        state[kernels.BOUND] = state[kernels.DECREMENT] = np.inf
+        if self._is_small:
+            iterations, feasible = kernels.newton(
+                self.rows, w, w_cols, t, z, prices, tol, stall, max_iter,
+                *self._space, self._matrix,
+            )  # fmt: skip
+        else:
+            iterations, feasible = self._large(point, tol, stall, max_iter)
+        self.iterations += iterations
+        value, bound, decrement = state[[kernels.VALUE, kernels.BOUND, kernels.DECREMENT]]
+        return float(value), float(bound), float(decrement), feasible
+
+    def _large(
+        self, point: tuple[Floats, ...], tol: float, stall: float, max_iter: int
+    ) -> tuple[int, bool]:
+        """`kernels.newton` with other ways to solve for the prices."""
+        rows, (w, w_cols, t, z, prices) = self.rows, point
+        space = entry, row, largest, column, state = self._space
+        state[kernels.VALUE], state[kernels.SIZE] = kernels.evaluate(
+            rows, w, w_cols, t, z, largest[0], entry[kernels.LOG_T], entry[kernels.LOG_REST]
+        )
+        iterations, moves = 0, True
+        while moves and iterations < max_iter:
+            iterations += 1
+            kernels.linearise(rows, w, w_cols, t, z, prices, *space)
+            rtol = 1e-4 if state[kernels.DECREMENT] > 1e-3 else 1e-8
+            self._system.solve(
+                entry[kernels.H], row[kernels.SPREAD], row[kernels.DEN], largest[0], z,
+                column[kernels.RHS], rtol, column[kernels.CHANGE],
+            )  # fmt: skip
+            moves = kernels.advance(rows, w, w_cols, t, z, prices, tol, stall, *space)
+        return iterations, kernels.close(rows, t, z, prices, largest, column, state)
 
 
 def _balance(rows: RowProblem, w: Floats, w_cols: Floats, found: Solution, tol: float) -> None:
@@ -214,36 +263,31 @@ def _balance(rows: RowProblem, w: Floats, w_cols: Floats, found: Solution, tol: 
 
 
 def _refine(
-    rows: RowProblem,
+    ascent: _Ascent,
     w: Floats,
     w_cols: Floats,
     t: Floats,
     z: Floats,
     prices: Floats,
-    damping: float,
     tol: float,
     rounds: int,
 ) -> Solution:
     """Rounds of Newton, each followed by the semi-dual bound, until the gap is at most `tol`."""
-    work = _work_space(rows, False)
+    rows = ascent.rows
     bethe = bool(rows.c.size and rows.c.min() == 1.0 and not rows.rho_cols.any())
     wanted = 1e-2 * tol
     upper_bound = np.inf
     best_prices = prices.copy()
     value = best_value = -np.inf
     kept = t.copy(), z.copy()
-    steps = 0
-    for _ in range(rounds):
+    for k in range(rounds):
         if bethe:
-            vertex = _exact_vertex(rows, w, t, best_prices if steps else prices)
+            vertex = _exact_vertex(rows, w, t, best_prices if k else prices)
             if vertex is not None:
                 value, prices = vertex
-                return Solution(t, z, prices, damping, value, value, steps)
+                return Solution(t, z, prices, ascent.damping, value, value, ascent.iterations)
         before = prices.copy()
-        value, bound, its, decrement, damping, feasible = newton(
-            rows, w, w_cols, t, z, prices, damping, tol, wanted, 40, *work
-        )
-        steps += its
+        value, bound, decrement, feasible = ascent(w, w_cols, t, z, prices, tol, wanted, 40)
         if not np.isfinite(prices).all():
             prices[:] = before
         if feasible and value > best_value:
@@ -257,9 +301,9 @@ def _refine(
         if upper_bound - best_value <= tol or not np.isfinite(decrement):
             break
         wanted = min(wanted, decrement) * 1e-6
-        if work[2] is not None:
-            work = _work_space(rows, True)
-    return Solution(*kept, best_prices, damping, float(best_value), upper_bound, steps)
+    return Solution(
+        *kept, best_prices, ascent.damping, float(best_value), upper_bound, ascent.iterations
+    )
 
 
 def _exact_vertex(
