@@ -53,6 +53,14 @@ def inlined_kernel(function: Function) -> Function:
     return _compiled(function, {"forceinline": True})
 
 
+def merged_kernel(function: Function) -> Function:
+    """The same, compiled as a part of each kernel that calls it and by itself only for Python.
+
+    Calls in kernels are compiled twice otherwise, the caller containing all that it calls.
+    """
+    return _compiled(function, {"inline": "always"})
+
+
 def _compiled(function: Function, extra: dict[str, Any]) -> Function:
     # Nobody passes kernels as C callbacks; the wrapper for it is a tenth of a compilation.
     extra["no_cfunc_wrapper"] = True

@@ -13,7 +13,7 @@ from math import exp, inf, log
 
 import numpy as np
 
-from ..._compile import kernel
+from ..._compile import kernel, merged_kernel
 from ._schur_kernels import apply_rows, cholesky, cholesky_solve, factor_rows, rank_one, schur
 from ._semidual_kernels import log_complement
 from .row_problem import TINY
@@ -167,7 +167,7 @@ def linear_gap(rows, w_cols, g, prices, t, z, excess):
     return total
 
 
-@kernel
+@merged_kernel
 def linearise(rows, w, w_cols, t, z, prices, entry, row, largest, column, state):
     """The gradient and the curvature of the rows at (t, z), and the right-hand side of the prices.
 
@@ -192,7 +192,7 @@ def linearise(rows, w, w_cols, t, z, prices, entry, row, largest, column, state)
             rhs[j] += z[j] / rho_cols[j] * pull
 
 
-@kernel
+@merged_kernel
 def set_residual(excess, prices, state):
     """The error of the column sums, weighted by prices; whether it counts as none."""
     state[RESIDUAL] = 0.0
@@ -201,7 +201,7 @@ def set_residual(excess, prices, state):
     return state[RESIDUAL] <= feasibility_tolerance(state[SIZE])
 
 
-@kernel
+@merged_kernel
 def advance(rows, w, w_cols, t, z, prices, tol, stall, entry, row, largest, column, state):
     """Add the changes to the prices and step towards the marginals that follow; False at the end.
 
@@ -273,7 +273,7 @@ def advance(rows, w, w_cols, t, z, prices, tol, stall, entry, row, largest, colu
     return True
 
 
-@kernel
+@merged_kernel
 def close(rows, t, z, prices, largest, column, state):
     """The value minus what the column excess can add to it, so that it is a lower bound.
 
