@@ -92,7 +92,7 @@ class PathGraph:
         log_z = float(ahead[self.source])
         with np.errstate(invalid="ignore"):
             tau = np.exp(behind[self.tail] + scores + ahead[self.head] - log_z)
-        return log_z, np.where(self.used, tau, 0.0)
+        return log_z, np.where(self.used, np.minimum(tau, 1.0), 0.0)
 
     def sample(self, scores: Floats, ahead: Floats, rng: np.random.Generator) -> Bools:
         """A path with probability proportional to exp(total score); `ahead` is `backward`."""

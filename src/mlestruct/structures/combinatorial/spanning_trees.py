@@ -90,7 +90,7 @@ class SpanningTrees(DecoderSpace):
         table = self._table(scores)
         log_partition, tau = tree_partition(table)
         if not self.is_directed:
-            tau = tau + tau.T
+            tau = np.minimum(tau + tau.T, 1.0)
         return CountedOutputs(
             log_partition,
             tau[self.tail, self.head],
