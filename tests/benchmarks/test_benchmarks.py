@@ -15,6 +15,7 @@ from benchmarks import (
     graphs,
     marginal_accuracy,
     matching,
+    slow_decoders,
 )
 
 
@@ -38,8 +39,15 @@ def test_block_frank_wolfe_is_timed_beside_its_decoder(capsys):
     assert 0.0 < block_frank_wolfe.maxflow_share(2, (12, 12), 3) < 1.0
     block_frank_wolfe.count_calls(quick=True)
     printed = capsys.readouterr().out
-    for words in ("max-flow", "scores and moments", "one merged block", "working set 20"):
+    for words in ("max-flow", "scores and moments", "one merged block", "working set 100"):
         assert words in printed
+
+
+def test_slow_decoders_are_called_less_often_by_auto(capsys):
+    calls = slow_decoders.compare(3, 0.0, 20.0, [(1.0, 0.1, 10)])
+    assert calls["auto"] < 0.7 * calls["bcfw"]
+    assert calls["auto, n_jobs=8"] == calls["auto"]
+    assert "perturbed Fenchel-Young" in capsys.readouterr().out
 
 
 def test_decoders_agree_with_other_libraries(capsys):

@@ -1,4 +1,6 @@
-"""Working sets of vertices, and what they save."""
+"""Working sets of vertices and batches of oracle calls, and what they save."""
+
+import time
 
 import numpy as np
 import pytest
@@ -8,9 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mlestruct.features import DenseFeatures
-from mlestruct.learning import Block, BlockFrankWolfe, DualProblem, Stopping, merge_equal
+from mlestruct.learning import (
+    Block,
+    BlockFrankWolfe,
+    DualProblem,
+    FrankWolfe,
+    Stopping,
+    merge_equal,
+)
+from mlestruct.learning.block_frank_wolfe import batches
 from mlestruct.learning.linear_step import WorkingSet
-from mlestruct.structures import BipartiteMatching, Vertex
+from mlestruct.structures import BinaryPairwise, BipartiteMatching, Vertex
 
 
 @settings(deadline=None, max_examples=30)
@@ -68,3 +78,62 @@ def test_oracle_calls_are_counted_and_saved_where_one_block_has_many_samples(mon
         assert found.oracle_calls == len(calls)
         counts.append(len(calls))
     assert counts[1] < 0.5 * counts[0]
+
+
+@pytest.mark.parametrize(
+    "solver",
+    [FrankWolfe(), BlockFrankWolfe(batch=3), BlockFrankWolfe(batch=2, sampling="uniform")],
+    ids=str,
+)
+@pytest.mark.parametrize("problem", [matching_problem(4)[1], image_problem()], ids=["m", "i"])
+def test_threads_do_not_change_the_result(solver, problem):
+    stopping = Stopping(tol=0.0, max_iter=8)
+    one, three = (solve(problem, solver, stopping, n_jobs=n_jobs) for n_jobs in (1, 3))
+    np.testing.assert_array_equal(one.theta, three.theta)
+    assert one.history.gap == three.history.gap
+    assert one.oracle_calls == three.oracle_calls
+
+
+@pytest.mark.parametrize("solver", [FrankWolfe(), BlockFrankWolfe(batch=4)], ids=str)
+def test_oracle_calls_overlap_on_threads(solver, monkeypatch):
+    problem = image_problem(n_images=4)
+    decode, inside, most = BinaryPairwise.decode, [], []
+
+    def slow(self, *args, **kwargs):
+        inside.append(1)
+        most.append(len(inside))
+        time.sleep(0.01)
+        found = decode(self, *args, **kwargs)
+        inside.pop()
+        return found
+
+    monkeypatch.setattr(BinaryPairwise, "decode", slow)
+    solve(problem, solver, Stopping(tol=0.0, max_iter=3), n_jobs=4)
+    assert max(most) == 4
+
+
+@given(st.lists(st.integers(0, 5), min_size=1), st.integers(1, 4))
+def test_batches_keep_the_order_and_repeat_no_block(blocks, size):
+    found = list(batches(blocks, size))
+    assert [m for batch in found for m in batch] == blocks
+    for batch in found:
+        assert len(batch) <= size
+        assert len(set(batch)) == len(batch)
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_passes_over_working_sets_alone_do_not_count(batch):
+    problem = image_problem()
+    solver = BlockFrankWolfe(working_set=50, batch=batch)
+    found = solve(problem, solver, Stopping(tol=0.0, max_iter=12))
+    # Every counted pass makes a MAP call; certificates one per block.
+    assert found.iterations == 12
+    assert found.oracle_calls >= 12
+    best = solve(problem, "lbfgs")
+    assert found.primal - 1e-9 <= best.objective
+    assert best.primal <= found.objective + 1e-9
+
+
+def test_a_batch_of_no_blocks_is_refused():
+    with pytest.raises(ValueError, match="batch: expected at least 1"):
+        solve(image_problem(), BlockFrankWolfe(batch=0))

@@ -8,6 +8,7 @@ block-coordinate algorithm of the paper as printed.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -21,12 +22,13 @@ from .certificate import NEAR, certify
 from .frank_wolfe import WeightedAverage, check_option, finished
 from .linear_step import LinearStep, WorkingSet, linear_step
 from .problem import Block, DualProblem, DualState, Start, start
-from .result import Monitor, Result, Stopping, run
+from .result import Each, Monitor, Result, Stopping, run, threaded_map
 
 Floats = NDArray[np.float64]
 Sampling = Literal["permuted", "uniform", "gap"]
 
 CERTIFICATE_PASSES = 20  # at most between certificates, each of which costs a pass of MAP calls
+IDLE_PASSES = 100  # in a row that need no oracle call; then every block makes one
 ACCURACY = 0.1  # requested gap of the marginal oracle, relative to the block's duality gap
 
 
@@ -37,6 +39,7 @@ class BlockCoordinateDescent(ABC):
     sampling: Sampling
     averaging: bool = False
     working_set: int = 0
+    batch: int = 1
     start: Start = "near"
     return_last: bool = False
     first_guess = 0.05  # of a block's step length; later ones are its last one, within limits
@@ -48,11 +51,13 @@ class BlockCoordinateDescent(ABC):
         """Needs nothing beyond the block contract."""
         check_option("start", self.start, ("near", "uniform"))
         check_option("sampling", self.sampling, ("permuted", "uniform", "gap"))
+        if not self.batch >= 1:
+            raise ValueError(f"batch: expected at least 1, got {self.batch!r}")
 
     @abstractmethod
     def _certify(
         self, problem: DualProblem, state: DualState, warm: list[Any], monitor: Monitor,
-        iteration: int, average: Floats | None, final: bool,
+        iteration: int, average: Floats | None, final: bool, each: Each,
     ) -> list[LinearStep]:  # fmt: skip
         """Record certified bounds at theta(tau), one oracle call per block; where blocks move."""
 
@@ -80,10 +85,12 @@ class BlockCoordinateDescent(ABC):
     ) -> Result:
         """Minimise the dual of `problem`. One iteration is a pass of M steps.
 
-        A step changes theta, so steps run one after the other and `n_jobs` has no effect. The
-        oracle's answers for a certificate are the targets of the pass that follows, which makes no
-        calls: each block is still where the certificate found it, and a line search along the
-        direction decreases L at the current theta.
+        Passes that only visit working sets, without oracle calls, are not counted. A step changes
+        theta, so steps run one after the other; the oracle calls of a certificate and of a `batch`
+        of blocks run on `n_jobs` threads, on which the result does not depend. The answers for a
+        certificate are the targets of the pass that follows, which makes no calls: each block is
+        still where the certificate found it, and a line search along the direction decreases L at
+        the current theta.
         """
         self.check(problem)
         rng = random_state if random_state is not None else np.random.default_rng()
@@ -103,7 +110,7 @@ class BlockCoordinateDescent(ABC):
             mean = average.value.copy() if self.averaging and sweep else None
             final = sweep == stopping.max_iter or monitor.out_of_time()
             monitor.oracle_calls += n_blocks
-            found = self._certify(problem, state, known, monitor, sweep, mean, final)
+            found = self._certify(problem, state, known, monitor, sweep, mean, final, each)
             gaps[:] = [step.gap for step in found]
             if self.reuses_targets:
                 targets[:] = found
@@ -112,24 +119,33 @@ class BlockCoordinateDescent(ABC):
         def loop() -> DualState:
             guesses = [self.first_guess] * n_blocks
             share = certify_at(0)
-            t, due = 0, 1  # `due` is the pass of the next certificate
-            for sweep in range(1, stopping.max_iter + 1):
-                if monitor.stopped:
-                    break
-                for m in sampled(self.sampling, rng, n_blocks, gaps):
-                    t += 1
-                    towards, targets[m] = targets[m], None
-                    if towards is None:
-                        towards = self._target(problem, state, m, known, gaps[m], kept[m])
-                        monitor.oracle_calls += towards.decoded
-                    if towards.decoded:
-                        gaps[m] = towards.gap
-                    self._step(problem, state, m, t, towards, guesses, kept[m])
-                    if self.averaging:
-                        average.add(problem.theta(state.r))
+            t = sweep = idle = 0
+            due = 1  # the pass of the next certificate
+
+            def find(m: int) -> LinearStep:
+                gap = np.inf if idle >= IDLE_PASSES else gaps[m]
+                return self._target(problem, state, m, known, gap, kept[m])
+
+            while sweep < stopping.max_iter and not monitor.stopped:
+                idle += 1
+                for chosen in batches(sampled(self.sampling, rng, n_blocks, gaps), self.batch):
+                    wanted = [m for m in chosen if targets[m] is None]
+                    for m, found in zip(wanted, list(each(find, wanted)), strict=True):
+                        targets[m] = found
+                        monitor.oracle_calls += found.decoded
+                    for m in chosen:
+                        towards, targets[m] = targets[m], None
+                        assert towards is not None
+                        t += 1
+                        if towards.decoded:
+                            gaps[m], idle = towards.gap, 0
+                        self._step(problem, state, m, t, towards, guesses, kept[m])
+                        if self.averaging:
+                            average.add(problem.theta(state.r))
                     if monitor.out_of_time():
                         break
                 targets[:] = [None] * n_blocks
+                sweep += idle == 0
                 last = sweep == stopping.max_iter or monitor.out_of_time()
                 near = share * float(problem.weights @ gaps) <= monitor.tolerance
                 if sweep >= due or near or last:
@@ -139,7 +155,8 @@ class BlockCoordinateDescent(ABC):
                     share = certify_at(sweep)
             return state
 
-        result = run(problem, monitor, loop, lambda: problem.theta(state.r))
+        with threaded_map(n_jobs, n_blocks) as each:
+            result = run(problem, monitor, loop, lambda: problem.theta(state.r), n_jobs)
         return finished(result, problem, state, monitor, average, self.averaging, self.return_last)
 
     def _step(
@@ -198,6 +215,8 @@ class BlockFrankWolfe(BlockCoordinateDescent):
     working_set : vertices kept per block. A step goes to the best of them, without a MAP call,
         where its gap is at least a quarter of the one that the decoder has found last (Osokin et
         al. 2016). For expensive decoders, and for few blocks that are far from the optimum.
+    batch : blocks decoded at the same theta, on threads if there are some (`n_jobs`), before
+        each makes its step
     start : "near" the observed outputs, at the best of a few mixtures with the interior point, or
         "uniform": the interior point itself, as in the paper
     return_last : return theta(tau) of the last iterate, as in the paper, instead of the one that
@@ -209,6 +228,7 @@ class BlockFrankWolfe(BlockCoordinateDescent):
     sampling: Sampling = "permuted"
     averaging: bool = False
     working_set: int = 0
+    batch: int = 1
     start: Start = "near"
     return_last: bool = False
     reuse_vertices: bool = True
@@ -242,10 +262,10 @@ class BlockFrankWolfe(BlockCoordinateDescent):
 
     def _certify(
         self, problem: DualProblem, state: DualState, warm: list[Any], monitor: Monitor,
-        iteration: int, average: Floats | None, final: bool,
+        iteration: int, average: Floats | None, final: bool, each: Each,
     ) -> list[LinearStep]:  # fmt: skip
         near = np.inf if final else NEAR * monitor.tolerance
-        found, steps = certify(problem, state, warm, near)
+        found, steps = certify(problem, state, warm, near, each)
         monitor.record(
             iteration,
             problem.theta(state.r),
@@ -305,7 +325,7 @@ class BlockMarginals(BlockCoordinateDescent):
 
     def _certify(
         self, problem: DualProblem, state: DualState, warm: list[Any], monitor: Monitor,
-        iteration: int, average: Floats | None, final: bool,
+        iteration: int, average: Floats | None, final: bool, each: Each,
     ) -> list[LinearStep]:  # fmt: skip
         theta = problem.theta(state.r)
         accuracy = ACCURACY * monitor.tolerance / len(problem.blocks)
@@ -370,6 +390,17 @@ def block_step(
         tau, vertex, towards.sums, linear / weight, quadratic / weight, guess, MAX_STEP, RTOL
     )
     return float(eta)
+
+
+def batches(blocks: list[int], size: int) -> Iterator[list[int]]:
+    """Runs of at most `size` blocks without repetitions: a block's target is used only once."""
+    run: list[int] = []
+    for m in blocks:
+        if len(run) == size or m in run:
+            yield run
+            run = []
+        run.append(m)
+    yield run
 
 
 def sampled(sampling: str, rng: np.random.Generator, n_blocks: int, gaps: Floats) -> list[int]:

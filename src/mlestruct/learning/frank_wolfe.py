@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ..algorithms.frank_wolfe import MAX_STEP, minimise_by_slope
 from .certificate import NEAR, certify, certify_theta
 from .problem import DualProblem, DualState, Start, start
-from .result import Monitor, Result, Stopping, run
+from .result import Monitor, Result, Stopping, run, threaded_map
 
 Floats = NDArray[np.float64]
 
@@ -69,7 +69,7 @@ class FrankWolfe:
     ) -> Result:
         """Minimise the dual of `problem`; `warm` is the state of an earlier result.
 
-        MAP calls run one after the other; `n_jobs` has no effect.
+        MAP calls of an iteration run on `n_jobs` threads; the result does not depend on them.
         """
         self.check(problem)
         monitor = Monitor(stopping, self.name)
@@ -82,7 +82,7 @@ class FrankWolfe:
             for t in range(stopping.max_iter + 1):
                 final = t == stopping.max_iter or monitor.out_of_time()
                 near = np.inf if final else NEAR * monitor.tolerance
-                found, steps = certify(problem, state, prices, near)
+                found, steps = certify(problem, state, prices, near, each)
                 monitor.oracle_calls += len(steps)
                 theta = problem.theta(state.r)
                 if t > 0:
@@ -113,7 +113,8 @@ class FrankWolfe:
                 state.refresh(problem)
             return state
 
-        result = run(problem, monitor, loop, lambda: problem.theta(state.r))
+        with threaded_map(n_jobs, len(problem.blocks)) as each:
+            result = run(problem, monitor, loop, lambda: problem.theta(state.r), n_jobs)
         return finished(result, problem, state, monitor, average, self.averaging, self.return_last)
 
 
