@@ -30,7 +30,9 @@ from .models import (
     EdgeList,
     GraphCRF,
     GridCRF,
+    IsingMRF,
     MatchingCRF,
+    MultiLabelCRF,
     PairInput,
 )
 from .structures import BipartiteMatching, LocalMatching, Pairwise, grid
@@ -205,6 +207,18 @@ def _chain() -> None:
     _use(ChainCRF(), tokens, words)
 
 
+def _yes_no() -> None:
+    """Binary answers, with exact and with reweighted marginals."""
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(40, 3)), rng.integers(0, 2, size=(40, 5))
+    for inference in ("exact", "reweighted"):
+        model = MultiLabelCRF(inference=inference).fit(X, Y)
+        model.score(X, Y)
+        model.predict_proba(X, known=np.where(Y == 1, 1, -1))
+        model.log_likelihood_bounds(X[:2], Y[:2])
+        IsingMRF(graph="full", inference=inference).fit(Y).score(Y)
+
+
 def _map_solvers() -> None:
     """The paper's solvers, on every output space."""
     rng = np.random.default_rng(0)
@@ -252,6 +266,7 @@ WORKLOADS: dict[str, Callable[[], None]] = {
     "grid-3-states": _grid_3,
     "inference": _inference,
     "graph": _graph,
+    "yes-no": _yes_no,
     "bipartite-rho-1": _bethe,
     "group-variants": _matching_variants,
     "bipartite-sparse": _sparse,

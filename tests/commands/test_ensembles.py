@@ -51,8 +51,7 @@ def test_selection_goes_on_where_it_stopped(file, tmp_path, capsys):
     [
         ({"spikes": DATA.spikes}, [], "no stimuli"),
         ({"other": DATA.spikes}, [], "activity should be named"),
-        ({"data": DATA.spikes, "stimuli": DATA.stimuli}, ["--fdr", "2"], "fdr"),
-        ({"data": DATA.spikes, "stimuli": DATA.stimuli}, ["--alpha", "0"], "alpha"),
+        ({"data": DATA.spikes[:1], "stimuli": DATA.stimuli[:1]}, ["--time-span", "2"], "too few"),
     ],
 )
 def test_errors_name_the_file(contents, options, message, file, capsys):
@@ -63,3 +62,12 @@ def test_errors_name_the_file(contents, options, message, file, capsys):
     assert "bad.npz" in spoken
     assert main(["ensembles", "missing.mat"]) == 1
     assert "does not exist" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "option",
+    [["--fdr", "2"], ["--alpha", "0"], ["--density", "3"], ["--shuffles", "0"], ["--jobs", "0"]],
+)
+def test_options_out_of_range(option, file, capsys):
+    assert main(["ensembles", file, *option]) == 2
+    assert option[0] in capsys.readouterr().err

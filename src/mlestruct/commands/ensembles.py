@@ -14,7 +14,7 @@ from ..datasets import SpikeData, read_spikes
 from ..models import Ensembles, IsingMRF, find_ensembles, select_ising
 from ..plotting import plot_couplings, plot_raster, plot_stimulus_roc
 from .common import exit_status
-from .files import FileProblem
+from .files import FileProblem, UsageProblem
 
 SHOWN_FRAMES = 400  # of the raster
 
@@ -22,6 +22,7 @@ SHOWN_FRAMES = 400  # of the raster
 def run(options: argparse.Namespace) -> int:
     """Run the command; returns the exit status."""
     started = time.perf_counter()
+    _check(options)
     try:
         data = read_spikes(options.file)
     except ValueError as error:
@@ -52,6 +53,19 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(summary(found)))
     return exit_status(found.model, options)
+
+
+def _check(options: argparse.Namespace) -> None:
+    for name, value, fits in (
+        ("--fdr", options.fdr, 0.0 < options.fdr < 1.0),
+        ("--alpha", options.alpha, 0.0 < options.alpha < float("inf")),
+        ("--density", options.density, options.density is None or 0.0 <= options.density <= 1.0),
+        ("--shuffles", options.shuffles, options.shuffles >= 1),
+        ("--time-span", options.time_span, options.time_span >= 1),
+        ("--jobs", options.jobs, options.jobs is None or options.jobs != 0),
+    ):
+        if not fits:
+            raise UsageProblem(f"{name}: {value} is out of range")
 
 
 def summary(found: Ensembles) -> dict[str, Any]:
