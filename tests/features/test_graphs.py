@@ -98,6 +98,8 @@ def test_odd_graphs_are_told():
         edge_pairs(one_way, 3)
     with pytest.raises(ValueError, match=r"has shape \(3, 3\), expected \(4, 4\)"):
         edge_pairs(one_way, 4)
+    with pytest.raises(ValueError, match=r"X\[0\]: edges have the shape \(3, 3\) of an adjacency"):
+        GraphCRF().fit([(np.ones((3, 1)), np.ones((3, 3)))], [[0, 1, 0]])
     with pytest.raises(ValueError, match="to itself"):
         edge_pairs(sparse.eye_array(3), 3)
     with pytest.raises(ValueError, match=r"X\[0\]: the graph has 4 nodes, node_features 3 rows"):

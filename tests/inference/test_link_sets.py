@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from bipartite_matchings import spaces
+from bipartite_matchings import Space, spaces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -82,6 +82,25 @@ def test_the_price_is_found_among_many_pairs():
         chosen = chosen[chosen < p.size]
         ratios.append(2 * p[chosen].sum() / (chosen.size + p.sum()))
     assert f1.expected_f1 >= max(ratios) - 1e-12
+
+
+def test_the_ratio_of_expectations_is_close_to_the_expected_ratio():
+    """The mean of F1 over all matchings by their probability (no links at all count as 0)."""
+    rng = np.random.default_rng(0)
+    shares = []
+    for _ in range(100):
+        space = Space(np.ones(rng.integers(2, 5, size=2), bool), False)
+        matchings = space.vertices[:, : space.mask.size]
+        scores = rng.normal(scale=rng.choice([0.5, 2, 5]), size=space.mask.size)
+        weight = np.exp(matchings @ (scores + rng.choice([-2, 0, 2])))
+        weight /= weight.sum()
+        both = matchings.sum(axis=1)[:, None] + matchings.sum(axis=1)
+        mean_f1 = (2 * matchings @ matchings.T / np.maximum(both, 1)) @ weight
+        chosen = np.zeros(space.mask.size)
+        chosen[links_of_largest_f1(space.structure, weight @ matchings).edges] = 1.0
+        shares.append(mean_f1[(matchings == chosen).all(axis=1)][0] / mean_f1.max())
+    assert np.mean(shares) > 0.99
+    assert np.mean(np.isclose(shares, 1.0)) > 0.85
 
 
 def test_groups_and_errors():
