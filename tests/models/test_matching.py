@@ -586,3 +586,19 @@ def test_breaking_ties_costs_nothing_and_is_repeatable():
         rows, cols = linear_sum_assignment(x[..., 0], maximize=True)
         assert x[np.arange(7), found, 0].sum() == x[rows, cols, 0].sum()
         np.testing.assert_array_equal(found, model.predict([x])[0])
+
+
+@pytest.mark.parametrize("rho", [0.7, np.full(4, 0.6)])
+def test_a_given_rho_that_capacities_override_is_reported(rho):
+    x, pairs = np.random.default_rng(0).normal(size=(4, 4, 2)), [(0, 1), (1, 2), (2, 3), (3, 0)]
+    x = x + x.transpose(1, 0, 2)
+    with pytest.warns(UserWarning, match="has no effect with capacities"):
+        MatchingCRF(rho=rho, capacity=2, max_iter=3).build_problem([x], [pairs])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        MatchingCRF(capacity=2).build_problem([x], [pairs])
+
+
+def test_why_rho_below_one_half_is_refused():
+    with pytest.raises(ValueError, match="at 1/2 it already bounds log Z"):
+        MatchingCRF(rho=0.3).fit([np.zeros((2, 2, 1))], [[1, 0]])

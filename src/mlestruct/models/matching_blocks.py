@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from abc import abstractmethod
 from collections.abc import Hashable, Sequence
@@ -54,6 +55,17 @@ class MatchingBlocks:
     @abstractmethod
     def _space(self, sample: PairSample, rho: Any, capacity: Any) -> MatchingStructure:
         """The output space of a sample."""
+
+    def _warn_of_rho(self) -> None:
+        """Warn that capacities above 1 set rho, unless it was left at its default."""
+        default = inspect.signature(type(self)).parameters["rho"].default
+        if not (np.isscalar(self.rho) and self.rho == default):
+            warnings.warn(
+                f"rho={self.rho!r} has no effect with capacities other than 1: rho is 0 at nodes "
+                "of capacity above 1 and 1/2 at the others",
+                UserWarning,
+                stacklevel=2,
+            )
 
     def _to_structure(self, label: Any, sample: PairSample, structure: Structure) -> Any:
         """A label in the structure's numbering of nodes."""
@@ -216,6 +228,7 @@ class BipartiteBlocks(MatchingBlocks):
         if (rows == 1).all() and (cols == 1).all():
             return BipartiteMatching(sample.graph, rho, self.perfect is not False)
         side_rho(rho, *sample.shape)  # has no effect beyond capacity 1, but must be valid
+        self._warn_of_rho()
         # By default the side with less capacity is filled, as in a plain matching.
         full_rows = self.perfect == "rows" or (self.perfect is True and rows.sum() <= cols.sum())
         full_cols = self.perfect == "columns" or (self.perfect is True and cols.sum() <= rows.sum())
@@ -297,6 +310,8 @@ class GroupBlocks(MatchingBlocks):
             return MatchingPolytope(graph, rho, self.perfect)
         if self.perfect and plain and not graph.is_complete:
             best_matching(graph.n_nodes, graph.ptr, graph.col, np.zeros(graph.n_edges))  # or raises
+        if not plain:
+            self._warn_of_rho()
         return LocalMatching(graph, rho, self.perfect, capacities)
 
 

@@ -30,6 +30,7 @@ from ..graphs.bipartite import BipartiteGraph
 from .belief_propagation import presolved_beliefs
 from .concave_surrogate import MatchingSurrogate
 from .family import MatchingFamily
+from .node_values import check_rho
 from .presolve import Layout, PresolvedMatching, presolve
 from .reduced_scores import cap_bound, is_wide, reduced_marginals
 
@@ -445,7 +446,6 @@ def side_rho(
     for part, size, side in zip(parts, (n_rows, n_cols), ("rows", "columns"), strict=True):
         if part.ndim and part.shape != (size,):
             raise ValueError(f"rho of {side}: expected shape ({size},), got {part.shape}")
-        if not (np.all(part >= 0.5) and np.all(part <= 1.0)):
-            raise ValueError(f"rho must lie in [0.5, 1], found {part.min()} to {part.max()}")
+        check_rho(part)
         out.append(np.broadcast_to(part, (size,)).astype(np.float64))
     return out[0], out[1]

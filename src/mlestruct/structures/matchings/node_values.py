@@ -14,9 +14,18 @@ def node_rho(rho: ArrayLike, n_nodes: int) -> Floats:
     values = np.asarray(rho, dtype=np.float64)
     if values.ndim and values.shape != (n_nodes,):
         raise ValueError(f"rho: expected a scalar or shape ({n_nodes},), got {values.shape}")
-    if not (np.all(values >= 0.5) and np.all(values <= 1.0)):
-        raise ValueError(f"rho must lie in [0.5, 1], found {values.min()} to {values.max()}")
+    check_rho(values)
     return np.broadcast_to(values, (n_nodes,)).astype(np.float64)
+
+
+def check_rho(values: Floats) -> None:
+    """Raise unless all values lie between 1/2 and 1."""
+    if not (np.all(values >= 0.5) and np.all(values <= 1.0)):
+        raise ValueError(
+            f"rho must lie in [0.5, 1], found {values.min()} to {values.max()}. Below 1/2 the "
+            "entropy is concave, too, but log Z_rho only grows: at 1/2 it already bounds log Z "
+            "from above"
+        )
 
 
 def node_capacity(capacity: ArrayLike, n_nodes: int) -> Ints:
