@@ -54,14 +54,14 @@ def draw_lines():
     return clean
 
 
-truth = [draw_lines() for _ in range(9)]
+truth = [draw_lines() for _ in range(7)]
 noisy = [clean + rng.normal(scale=0.45, size=clean.shape) - 0.5 for clean in truth]
 model = StructuredCRF(
     structure=space,
     features=features,
     feature_names=["brightness", "white", *KINDS],
     alpha=0.3,
-    tol=0.15,
+    tol=0.2,
     max_iter=500,
 )
 model.fit(noisy[:-1], [clean.ravel() for clean in truth[:-1]])

@@ -47,10 +47,10 @@ for _ in range(12):
     Y.append(space.exact(features @ truth).sample(1, rng)[0])
 space_of = {id(x): space for x, space in zip(X, spaces, strict=True)}
 model = StructuredCRF(structure=lambda x: space_of[id(x)], alpha=0.05, tol=0.02).fit(X, Y)
-lower, upper = model.log_likelihood_bounds(X, Y)
-exact = model.log_likelihood(X, Y)
+lower, upper = model.log_likelihood_bounds(X[:3], Y[:3])
+exact = model.log_likelihood(X[:3], Y[:3])
 print(f"weights {model.coef_.round(2)}, duality gap {model.duality_gap_:.2g}")
-print(f"log-likelihood {exact.sum():.1f}, proven to be in {lower.sum():.1f} to {upper.sum():.1f}")
+print(f"log-likelihood of three: {exact.sum():.1f}, proven: {lower.sum():.1f} to {upper.sum():.1f}")
 assert (lower <= exact + 1e-9).all()
 assert (exact <= upper + 1e-9).all()
 
