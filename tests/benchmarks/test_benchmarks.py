@@ -9,6 +9,7 @@ from numba.core.event import install_listener
 from benchmarks import (
     alternatives,
     block_frank_wolfe,
+    boundary,
     compare,
     decoders,
     first_use,
@@ -41,6 +42,11 @@ def test_block_frank_wolfe_is_timed_beside_its_decoder(capsys):
     printed = capsys.readouterr().out
     for words in ("max-flow", "scores and moments", "one merged block", "working set 100"):
         assert words in printed
+
+
+def test_shrinking_the_polytope_is_measured(capsys):
+    assert boundary.main(n_samples=2, max_time=0.5) == 0
+    assert capsys.readouterr().out.count("smallest marginal") == 8
 
 
 def test_slow_decoders_are_called_less_often_by_auto(capsys):
