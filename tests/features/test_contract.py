@@ -16,7 +16,7 @@ from mlestruct.features import (
     TableFeatures,
     as_feature_map,
 )
-from mlestruct.structures import BipartiteGraph
+from mlestruct.structures import BipartiteGraph, SimpleGraph
 
 examples = settings(deadline=None, max_examples=40)
 PAIR_FEATURES = {
@@ -45,6 +45,13 @@ def make_map(name, rng):
         return SparseFeatures(sparse.coo_array(matrix)), matrix
     if name == "identity":
         return IdentityFeatures(24), np.eye(24)
+    if name == "identity-masked":
+        mask = rng.random((4, 6)) < 0.5
+        graph = BipartiteGraph.from_mask(mask)
+        return IdentityFeatures((4, 6)).on_pairs(graph, one_group=False), np.eye(24)[mask.ravel()]
+    if name == "identity-group":
+        graph = SimpleGraph.from_edges(6, [(0, 1), (0, 5), (2, 3), (4, 5)])[0]
+        return IdentityFeatures((6, 6)).on_pairs(graph, one_group=True), np.eye(15)[[0, 4, 9, 14]]
     if name.startswith("lazy"):
         block = matrix.reshape(4, 6, 3)
         chunk = int(name.removeprefix("lazy"))
@@ -59,7 +66,8 @@ def make_map(name, rng):
     return TableFeatures(left, right, kind, graph), matrix[mask]
 
 
-NAMES = ["dense", "sparse", "identity", "lazy1", "lazy3", "lazy64"]
+NAMES = ["dense", "sparse", "identity", "identity-masked", "identity-group", "lazy1", "lazy3",
+         "lazy64"]  # fmt: skip
 NAMES += [f"{kind}-{shape}" for kind in PAIR_FEATURES for shape in ("all", "graph")]
 
 
@@ -123,7 +131,8 @@ def test_only_maps_that_hold_a_matrix_offer_it():
     matrix = np.arange(6.0).reshape(3, 2)
     np.testing.assert_array_equal(DenseFeatures(matrix).matrix, matrix)
     assert SparseFeatures(sparse.csr_array(matrix)).matrix is None
-    assert IdentityFeatures(3).matrix is None
+    np.testing.assert_array_equal(IdentityFeatures(3).matrix, np.eye(3))
+    assert IdentityFeatures(10_000).matrix is None
 
 
 class Plain:
@@ -178,6 +187,17 @@ def test_identity_does_not_hand_out_its_input():
     IdentityFeatures(3).scores(theta)[0] = 7.0
     IdentityFeatures(3).moments(theta)[0] = 7.0
     assert (theta == 1).all()
+
+
+@pytest.mark.parametrize("size", [(3,), (0, 4), (2, 2, 2)])
+def test_identity_of_pairs_needs_two_sides(size):
+    with pytest.raises(ValueError, match="size: expected"):
+        IdentityFeatures(size)
+
+
+def test_identity_of_other_pairs_is_refused():
+    with pytest.raises(ValueError, match=r"size: found \(3, 4\), the pairs are of \(4, 6\)"):
+        IdentityFeatures((3, 4)).on_pairs(BipartiteGraph.complete(4, 6), one_group=False)
 
 
 def test_errors_name_the_argument():

@@ -14,6 +14,8 @@ from .contract import FeatureMap, PairGraph
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+LARGEST_IDENTITY = 300  # weights, up to which `auto` uses Newton's method
+
 
 def check_feature_names(names: Sequence[str] | None, n_features: int) -> list[str] | None:
     """A name for every feature, or None."""
@@ -88,18 +90,74 @@ class SparseFeatures(FeatureMap):
 
 
 class IdentityFeatures(FeatureMap):
-    """One weight per coordinate: theta is the score vector itself."""
+    """One weight per coordinate: theta is the score vector itself, as in generative models.
 
-    def __init__(self, n_scored: int):
-        self.n_scored = self.n_features = int(n_scored)
+    Parameters
+    ----------
+    size : int, the number of scored coordinates; or (n_rows, n_cols) for the pairs of a matching.
+        Estimators of matchings take the latter as a sample: theta holds the score of every pair,
+        row by row, and within one group of n nodes that of every pair i < j, n (n - 1) / 2 weights.
+        Samples with forbidden pairs (a mask) share the weights of the pairs that they allow.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mlestruct import BipartiteMatchingCRF
+    >>> from mlestruct.features import IdentityFeatures
+    >>> Y = [[0, 1, 2], [0, 1, 2], [0, 2, 1]]  # matchings alone, without any features
+    >>> model = BipartiteMatchingCRF().fit([IdentityFeatures((3, 3))] * 3, Y)
+    >>> model.coef_.reshape(3, 3).argmax(axis=1).tolist()
+    [0, 1, 2]
+    """
+
+    def __init__(self, size: int | tuple[int, int]):
+        if not isinstance(size, tuple):
+            self.n_scored = self.n_features = int(size)
+        else:
+            if len(size) != 2 or min(size) < 1:
+                raise ValueError(f"size: expected (n_rows, n_cols), both positive, got {size}")
+            self.shape = int(size[0]), int(size[1])
+            self.n_scored = self.n_features = self.shape[0] * self.shape[1]
+        self._places: Ints | None = None  # of the scored coordinates in theta; None: all in turn
+
+    def on_pairs(self, graph: PairGraph, *, one_group: bool) -> IdentityFeatures:
+        """The weights of the pairs of `graph`; of pairs within a group there is one each."""
+        if self.shape is None:
+            return self
+        if self.shape != graph.shape:
+            raise ValueError(f"size: found {self.shape}, the pairs are of {graph.shape}")
+        found = IdentityFeatures(self.shape)
+        n = self.shape[1]
+        if one_group:
+            found.n_features = n * (n - 1) // 2
+            found._places = graph.row * n - graph.row * (graph.row + 1) // 2
+            found._places += graph.col - graph.row - 1
+        else:
+            found._places = graph.row * n + graph.col
+        found.n_scored = graph.n_edges
+        if found.n_scored == found.n_features:
+            found._places = None
+        return found
+
+    @property
+    def matrix(self) -> Floats | None:  # type: ignore[override]
+        """Where the identity is small, so that Newton's method can be used; else None."""
+        if self.n_features > LARGEST_IDENTITY:
+            return None
+        identity = np.eye(self.n_features)
+        return identity if self._places is None else identity[self._places]
 
     def scores(self, theta: Floats) -> Floats:
-        return theta.copy()
+        return theta.copy() if self._places is None else theta[self._places]
 
     def moments(self, tau: Floats) -> Floats:
-        return tau.copy()
+        if self._places is None:
+            return tau.copy()
+        out = np.zeros(self.n_features)
+        out[self._places] = tau
+        return out
 
     def moments_at(self, indices: Ints, values: Floats) -> Floats:
         out = np.zeros(self.n_features)
-        np.add.at(out, indices, values)
+        np.add.at(out, indices if self._places is None else self._places[indices], values)
         return out
