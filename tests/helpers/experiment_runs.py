@@ -39,7 +39,6 @@ def check_outcome(outcome):
     for one in outcome.tables:
         assert {len(row) for row in one.rows} == {len(one.head)}
         stored(one.rows)
-    stored(outcome.numbers)
     names = [file_name(one.name) for one in (*outcome.tables, *outcome.pictures)]
     assert len(set(names)) == len(names)
     for picture in outcome.pictures:

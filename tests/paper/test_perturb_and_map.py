@@ -14,22 +14,18 @@ def test_perturb_and_map():
     changes = {"graphs": 2, "calls": [1, 5, 40], "betas": [0.25, 1.0, 30.0], "many": 300}
     setting, found, outcome = run(PerturbAndMap(), **changes)
     check_outcome(outcome)
-    for beta in (10.0, 0.25):
-        errors = {name: np.array(rows)[:, :-1] for name, rows in found[f"beta {beta}"].items()}
-        theirs = np.mean(errors["perturb-and-MAP"], axis=0)
-        for name in ("FW", "FW, plain"):
-            below = bool((np.mean(errors[name], axis=0) < theirs).all())
-            claim = f"beta = {beta:g}: {name} is more accurate than perturb-and-MAP after every "
-            assert claims(outcome)[claim + "number of calls"] == below
-    assert claims(outcome)["beta = 0.25: Frank-Wolfe converges more quickly"]
-    assert all(holds for text, holds in claims(outcome).items() if "temperature affects" in text)
+    assert claims(outcome)[
+        "Temperature affects the two differently: the growths of their errors "
+        "from the lowest to the highest beta differ by a factor of 2 at least"
+    ]
+    assert [claim.whose for claim in outcome.claims] == ["paper"] * 3 + ["ours"]
     # Frank-Wolfe comes close to the optimum that it is on its way to.
     shown = table(outcome, "many calls")
-    plain_, optimum = (shown.head.index(name) for name in ("FW, plain", "optimum, rho = 1"))
+    ours, optimum = (shown.head.index(name) for name in ("FW, line search", "optimum, rho = 1"))
     for row in shown.rows[:2]:
-        assert row[plain_] == pytest.approx(row[optimum], abs=0.005)
-    ends = [row[-1] for row in found["beta 1.0"]["FW, plain"]]
-    assert shown.rows[1][plain_] == pytest.approx(np.mean(ends))
+        assert row[ours] == pytest.approx(row[optimum], abs=0.005)
+    ends = [row[-1] for row in found["beta 1.0"]["FW, line search"]]
+    assert shown.rows[1][ours] == pytest.approx(np.mean(ends))
     assert setting["rhos"] == [1.0, 0.95, 0.5]
 
 
@@ -51,7 +47,8 @@ def test_exact_marginals_are_ratios_of_permanents():
 
 
 @pytest.mark.parametrize(
-    ("method", "options"), [("fw", {}), ("fw", {"variant": "plain"}), ("perturb", {})]
+    ("method", "options"),
+    [("fw", {}), ("fw", {"variant": "plain", "step": "fixed"}), ("perturb", {})],
 )
 def test_map_calls_are_counted_honestly(method, options, monkeypatch):
     decoded = []
@@ -74,7 +71,7 @@ def test_map_calls_are_counted_honestly(method, options, monkeypatch):
 def test_errors_stay_where_a_method_ends():
     scores = np.zeros(100)  # the start is the optimum
     truth = perturb_and_map.exact_tau(scores)
-    errors, _ = perturb_and_map.errors_by_calls("FW", scores, truth, 5, 0)
+    errors = perturb_and_map.errors_by_calls("FW, line search", scores, truth, 5, 0)
     assert errors.shape == (5,)
     np.testing.assert_allclose(errors, 0.0, atol=1e-12)
 
@@ -88,28 +85,37 @@ def judged(traces, limits):
 
 
 TRACES = {
-    "FW": [[0.8, 0.2, 0.1]], "FW, plain": [[0.9, 0.2, 0.1]], "perturb-and-MAP": [[0.9, 0.5, 0.3]],
+    "FW, fixed steps": [[0.8, 0.6, 0.1]], "FW, line search": [[0.9, 0.2, 0.2]],
+    "perturb-and-MAP": [[0.9, 0.5, 0.3]],
 }  # fmt: skip
-LIMITS = {"FW, plain": [[0.1, 0.2]], "perturb-and-MAP": [[0.2, 0.5]]}
+LIMITS = {
+    "FW, fixed steps": [[0.1, 0.4]], "FW, line search": [[0.3, 0.2]],
+    "perturb-and-MAP": [[0.2, 0.5]],
+}  # fmt: skip
 
 
-def test_claims_on_temperature_follow_the_errors():
+def test_claims_on_temperature_follow_the_better_steps():
     alike = judged(TRACES, LIMITS)
-    assert not alike("temperature affects").holds
-    assert alike("more accurate overall").holds
-    apart = judged(TRACES, {"FW, plain": [[0.1, 0.9]], "perturb-and-MAP": [[0.1, 0.2]]})
-    assert apart("temperature affects").holds
-    assert "factor of 9, that of perturb-and-MAP by 2" in apart("temperature affects").measured
-    assert not apart("more accurate overall").holds
+    assert not alike("Temperature affects").holds
+    assert alike("substantially more accurate").holds  # half the error at both
+    assert "0.5 at 1, 0.4 at 10" in alike("substantially more accurate").measured
+    worse = {"FW, fixed steps": [[0.1, 0.9]], "FW, line search": [[0.1, 0.9]]}
+    apart = judged(TRACES, LIMITS | worse | {"perturb-and-MAP": [[0.2, 0.4]]})
+    assert apart("Temperature affects").holds
+    assert "factor of 9, that of perturb-and-MAP by 2" in apart("Temperature affects").measured
+    assert not apart("substantially more accurate").holds
+
+
+def test_a_little_more_accurate_is_not_substantially():
+    close = judged(TRACES, LIMITS | {"perturb-and-MAP": [[0.15, 0.5]]})
+    assert not close("substantially more accurate").holds
 
 
 def test_calls_to_the_error_of_perturb_and_map():
     found = judged(TRACES, LIMITS)
     assert found("converges more quickly").holds
     assert found("converges more quickly").measured.endswith("after 100 calls, 0.3, takes it 10")
-    assert found(": FW is more accurate").holds
-    assert not found("FW, plain is more accurate").holds  # equal after one call
-    assert "after 2 of 3" in found("FW, plain is more accurate").measured
-    never = judged(TRACES | {"FW, plain": [[0.9, 0.8, 0.7]]}, LIMITS)
+    slow = {"FW, fixed steps": [[0.9, 0.8, 0.7]], "FW, line search": [[0.9, 0.8, 0.7]]}
+    never = judged(TRACES | slow, LIMITS)
     assert not never("converges more quickly").holds
     assert never("converges more quickly").measured.endswith("takes it inf")

@@ -14,7 +14,6 @@ from mlestruct.metrics import pair_roc
 from mlestruct.paper.roommates import Roommates, methods
 from mlestruct.paper.roommates.evaluation import (
     Years,
-    accepted,
     auc_of,
     curve_rates,
     evaluated,
@@ -27,7 +26,6 @@ from mlestruct.paper.roommates.results import (
     PAPER_LAMBDAS,
     PAPER_RANGE,
     PUBLISHED,
-    RIVALS,
     STRONG,
     dominates,
     ranks,
@@ -47,6 +45,7 @@ TINY = {
     "perceptron_decays": [0.0, 1.0],
     "svm_lambdas": {PAPER_LAMBDAS: [1.0], "lambda above 1000": [1e4, 1e6]},
     "svm_passes": 3,
+    "algorithms": {"seconds": 0.2},
 }
 
 
@@ -88,25 +87,27 @@ def test_outcome_tells_what_the_parts_found(found, tmp_path):
         for name, entry in campus.entries.items()
     }
     above = all(
-        aucs[f"campus {k}", methods.OURS] > aucs[f"campus {k}", rival]
+        aucs[f"campus {k}", methods.PUBLISHED] > max(0.5, aucs[f"campus {k}", methods.CONSTANT])
         for k in (1, 2)
-        for rival in RIVALS
     )
-    assert claim(outcome, "higher AUC").holds is above
+    assert claim(outcome, "gains above random guesses").holds is above
     for k in (1, 2):
         part = found[f"campus {k}, perceptron"]["methods"][methods.PERCEPTRON]
         assert aucs[f"campus {k}", methods.PERCEPTRON] == part["auc"]
     below = all(
-        aucs[f"campus {k}", methods.PERCEPTRON] < aucs[f"campus {k}", methods.CONSTANT]
+        aucs[f"campus {k}", name] < aucs[f"campus {k}", methods.CONSTANT]
         for k in (1, 2)
+        for name in (methods.PERCEPTRON, methods.SVM)
     )
-    assert claim(outcome, "perceptron, trained again").holds is below
+    assert claim(outcome, "Perceptron and SVM do not generalise").holds is below
+    assert claim(outcome, "Brownstone").holds is None
+    assert [one.whose for one in outcome.claims] == ["paper"] * 8 + ["ours"]
     for row in tables["methods"].rows:
         assert row[1] == pytest.approx(np.mean([aucs[f"campus {k}", row[0]] for k in (1, 2)]), 1e-3)
-    counts = {row[0]: row[1] for row in tables["tuning"].rows}
-    assert counts["MLE"] == 2
-    assert counts["perceptron"] == 4
-    assert counts["SVM"] == 3 * (2 * 3 + 1)  # lambdas; passes of two forms, and the best objective
+    chosen = {row[0]: row[-1] for row in tables["methods"].rows}
+    assert " of 2, " in chosen[methods.OURS]  # alphas
+    assert " of 4, " in chosen[methods.PERCEPTRON]  # decays and passes
+    assert chosen[methods.PUBLISHED] == "alpha 100"
 
 
 def test_published_numbers_have_notes(found):
@@ -130,10 +131,10 @@ def test_questions_are_judged_by_the_learned_weights(found):
     kept = 0
     for k in (1, 2):
         questions = found[f"campus {k}, nothing learned"]["questions"]
-        theta = found[f"campus {k}, ours"]["methods"][methods.LIKELY]["theta"]
+        theta = found[f"campus {k}, ours"]["methods"][methods.PUBLISHED]["theta"]
         learned = dict(zip(questions, theta, strict=False))  # differences come first
         kept += set(sorted(learned, key=learned.get)[:3]) == set(STRONG)
-    one = claim(outcome, "the likelihood chooses")
+    one = claim(outcome, "the strongest agreement")
     assert f"first on {kept} of 2" in one.measured
     assert one.holds is (kept == 2)
     # What was planted is compared in the form to which the ridge penalty leads.
@@ -146,10 +147,10 @@ def test_the_better_range_of_lambdas_is_shown(found):
     regions = {
         region: found[f"campus 1, SVM, {region}"]["methods"] for region in TINY["svm_lambdas"]
     }
-    for name in (methods.SVM, methods.SVM_LAST, methods.SVM_OPTIMUM):
-        best = max(regions, key=lambda region: regions[region][name]["validation"])
-        assert first.auc(name) == regions[best][name]["auc"]
-        assert first.auc(name + PAPER_RANGE) == regions[PAPER_LAMBDAS][name]["auc"]
+    name = methods.SVM
+    best = max(regions, key=lambda region: regions[region][name]["validation"])
+    assert first.auc(name) == regions[best][name]["auc"]
+    assert first.auc(name + PAPER_RANGE) == regions[PAPER_LAMBDAS][name]["auc"]
     changed = json.loads(json.dumps(found))
     changed[f"campus 1, SVM, {PAPER_LAMBDAS}"]["methods"][methods.SVM] |= {
         "validation": 2.0,
@@ -161,12 +162,12 @@ def test_the_better_range_of_lambdas_is_shown(found):
 def test_low_rates_alone_decide_who_dominates_there(found):
     (first, _) = read_results(TINY, found)
     ones = np.ones(curve_rates().size)
-    ours = first.entries[methods.OURS]
+    ours = first.entries[methods.PUBLISHED]
 
     def held(curve):
         changed = copy(first)
-        changed.entries = {**first.entries, methods.OURS: ours | {"curve": curve}}
-        return dominates([changed], "", [methods.CONSTANT]).holds
+        changed.entries = {**first.entries, methods.PUBLISHED: ours | {"curve": curve}}
+        return dominates([changed]).holds
 
     at, rates = rates_within(*LOW_RATES), curve_rates()
     assert rates[at[[0, -1]]] == pytest.approx(LOW_RATES, rel=0.05)
@@ -191,7 +192,7 @@ def test_settings_name_their_data():
     lambdas = [strength for some in full["svm_lambdas"].values() for strength in some]
     assert lambdas == pytest.approx(np.geomspace(1e-4, 1e9, 14))  # a decade apart
     assert max(full["svm_lambdas"][PAPER_LAMBDAS]) == 1e3
-    assert len(Roommates().parts(full)) == 3 * len(families(full))
+    assert len(Roommates().parts(full)) == 3 * len(families(full)) + 1
 
 
 # ---------------------------------------------------------------------- methods
@@ -199,20 +200,21 @@ def test_lambda_is_kept_when_years_are_added(campus, monkeypatch):
     asked = []
 
     def recording(crf, averaging):
+        assert averaging
         asked.append(crf.alpha)
         return StructuredSVM(crf, averaging)
 
     monkeypatch.setattr(methods, "StructuredSVM", recording)
     years = Years.of(campus)
-    by_pass, best = methods.svm_by_pass(False, 50.0, 2, years[:1])
+    by_pass = methods.svm_by_pass(50.0, 2, years[:1])
     assert sorted(by_pass) == [1, 2]
-    methods.svm_by_pass(True, 50.0, 2, years[:2])
+    methods.svm_by_pass(50.0, 2, years[:2])
     assert asked == [50.0, 100.0]
-    X, Y = years[:1].X, years[:1].Y
-    crf = MatchingCRF(alpha=50.0, polytope="exact", max_iter=2, tol=1e-12, random_state=0)
-    with pytest.warns(match="StructuredSVM"):
-        same = StructuredSVM(crf).fit(X, Y)
-    np.testing.assert_array_equal(best, same.coef_)
+
+
+def test_the_published_model_is_over_the_matching_polytope():
+    model = methods.published_model(1e-6)
+    assert (model.alpha, model.rho, model.polytope) == (100.0, 1.0, "exact")
 
 
 def test_passes_of_one_fit_are_those_of_shorter_fits(campus):
@@ -221,9 +223,9 @@ def test_passes_of_one_fit_are_those_of_shorter_fits(campus):
     for count in (1, 2, 3):
         short = methods.perceptron_by_pass(1.0, count, years)
         np.testing.assert_allclose(long[count], short[count], rtol=1e-12)
-    long, _ = methods.svm_by_pass(True, 1e3, 4, years)
+    long = methods.svm_by_pass(1e3, 4, years)
     for count in (1, 2, 3):
-        short, _ = methods.svm_by_pass(True, 1e3, count, years)
+        short = methods.svm_by_pass(1e3, count, years)
         np.testing.assert_allclose(long[count], short[count], rtol=1e-12)
 
 
@@ -239,19 +241,13 @@ def test_the_rate_of_the_perceptron_changes_nothing_but_the_scale(campus):
 
 
 # ---------------------------------------------------------------------- evaluation
-def test_accepted_pairs_are_those_above_the_threshold(campus):
+def test_curves_are_those_of_all_pairs(campus):
     years = Years.of(campus)
     scores = years.X[-1].scores(campus.true_theta)
     table = score_table(years.X[-1], campus.true_theta)
     np.testing.assert_array_equal(table, table.T)
     np.testing.assert_array_equal(table[np.triu_indices(len(table), 1)], scores)
-    people = np.arange(len(table))
-    true = table[people, years.Y[-1]]
     roc = pair_roc(table, years.Y[-1])
-    threshold = roc.threshold_at(false_positive_rate=0.05)
-    assert accepted(roc, 0.05) == pytest.approx(np.mean(true >= threshold))
-    wrong = table[(people[:, None] < people) & (years.Y[-1][:, None] != people)]
-    assert np.mean(wrong >= threshold) <= 0.05
     found = evaluated(years, campus.true_theta)
     assert found["auc"] == auc_of(years, campus.true_theta) == roc.auc > 0.6
     assert len(found["curve"]) == curve_rates().size

@@ -14,27 +14,25 @@ from mlestruct.paper.synthetic import Synthetic
 
 @pytest.fixture(scope="module")
 def small():
-    return run(Synthetic(), sizes=[10, 30], seeds=2)
+    return run(Synthetic(), sizes=[10, 30], seeds=2, algorithms={"samples": 20, "seconds": 0.3})
 
 
 def test_a_small_run(small):
     setting, found, outcome = small
     check_outcome(outcome)
-    assert outcome.numbers["inequalities"] == {"proven": 80, "open": 0, "failed": 0}
-    assert outcome.numbers["fits that did not converge"] == 0
     assert all(claims(outcome).values())
-    assert len(outcome.claims) == 5
-    assert "80 inequalities" in outcome.summary[0]
-    assert len(found) == 2 * 2
-    for part in found.values():
-        for point in part:
+    assert [claim.whose for claim in outcome.claims] == ["paper"] * 7 + ["ours"]
+    assert "80 of 80 inequalities proven" in outcome.claims[5].measured
+    assert len(found) == 2 * 2 + 3
+    for name, part in found.items():
+        for point in part if name.startswith("regime") else ():
             low, exact, high = (point["values"][f"{kind} at exact"][0] for kind in synthetic.KINDS)
             assert low < exact < high
     # Means of the repetitions, from the stored intervals.
-    shown = table(outcome, "optima, low SNR")
+    shown = table(outcome, "likelihoods, low SNR")
     ends = [found[f"regime low SNR, seed {seed}"][1]["values"]["RW optimum"] for seed in range(2)]
     assert shown.rows[1][0] == 30
-    assert shown.rows[1][1] == pytest.approx(np.mean(ends))
+    assert shown.rows[1][shown.head.index("RW optimum")] == pytest.approx(np.mean(ends))
     assert setting["regimes"] == {"high SNR": -2.0, "low SNR": -0.5}
 
 
@@ -86,9 +84,9 @@ def test_a_broken_sandwich_is_told(small):
     setting, found, _ = deepcopy(small)
     values = found["regime high SNR, seed 0"][0]["values"]
     values["RW at RW"], values["Bethe at RW"] = values["Bethe at RW"], values["RW at RW"]
-    claim = synthetic.claims(synthetic.Likelihoods(setting, found))[0]
+    claim = synthetic.claims(synthetic.Likelihoods(setting, found))[-1]
     assert not claim.holds
-    assert claim.measured == "78 of 80 inequalities proven, 2 failed"
+    assert claim.measured == "78 of 80 inequalities proven by certificates"
 
 
 def test_worse_estimates_are_told(small):
@@ -98,9 +96,10 @@ def test_worse_estimates_are_told(small):
     found["regime low SNR, seed 0"][0]["not_converged"] = 2
     likelihoods = synthetic.Likelihoods(setting, found)
     lost = [claim.sentence for claim in synthetic.claims(likelihoods) if not claim.holds]
-    assert lost == [
-        "RW <= exact <= Bethe, at the optima and at every estimate",
-        "low SNR: the Bethe estimate is better than the RW estimate",
-        "low SNR: all estimates have about the same likelihood",
+    assert [text.partition(":")[0].partition(" (")[0] for text in lost] == [
+        "The dual has the optimum of the saddle point problem",
+        "The Bethe estimator is superior to the RW estimator, at high and at low SNR",
+        "Low SNR",
+        "RW <= exact <= Bethe",
     ]
     assert likelihoods.not_converged == 2

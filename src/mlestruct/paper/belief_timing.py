@@ -2,8 +2,7 @@
 
 Every method runs with a range of limits. For each error (largest distance of a marginal from the
 true Bethe one) the fastest limit that reaches it counts. Times are CPU times of one thread, the
-least of several repetitions in which all methods take turns. What a single sweep, a single step
-and one exponential of all scores take is measured as well.
+least of several repetitions in which all methods take turns.
 """
 
 from __future__ import annotations
@@ -17,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.decomposition import LatentDirichletAllocation
 
-from ..algorithms.frank_wolfe import frank_wolfe_marginals
-from ..algorithms.matching._belief_propagation_kernels import propagate
+from ..algorithms.frank_wolfe import Step, frank_wolfe_marginals
 from ..algorithms.matching.belief_propagation import belief_propagation
 from ..datasets.topics import make_topic_counts, topic_similarity
 from ..structures import BipartiteMatching
@@ -27,14 +25,11 @@ Floats = NDArray[np.float64]
 Calls = dict[tuple[str, float], Callable[[], Any]]
 Errors = dict[tuple[str, float], float]
 
-FW, BP, AUTO = "FW", "BP", "auto"
-KERNEL = "BP, compiled part"
-METHODS = (FW, BP, AUTO, KERNEL)
-
-N_TIMED = 9  # sweeps and steps over which the time of one is measured
+FIXED, SEARCH, BP, AUTO = "FW, fixed steps", "FW, line search", "BP", "auto"
+METHODS = (FIXED, SEARCH, BP, AUTO)
+STEP_RULES: dict[str, Step] = {FIXED: "fixed", SEARCH: "line_search"}  # both are the paper's
 
 
-# ---------------------------------------------------------------------- problems
 def random_graphs(n: int, graphs: int, seed: int) -> list[Floats]:
     """Weights unif[0, 1] of all pairs."""
     return [np.random.default_rng([seed, n, graph]).random((n, n)) for graph in range(graphs)]
@@ -58,7 +53,6 @@ def topic_graphs(
     ]
 
 
-# ---------------------------------------------------------------------- time
 def cpu_seconds(calls: Mapping[Any, Callable[[], Any]], repetitions: int) -> dict[Any, float]:
     """The least time of each call, all of them taking turns; their first round is a warm-up.
 
@@ -83,7 +77,6 @@ def cpu_seconds(calls: Mapping[Any, Callable[[], Any]], repetitions: int) -> dic
     return best
 
 
-# ---------------------------------------------------------------------- Frank-Wolfe
 def step_counts(most: int) -> list[int]:
     """0, 1, 2, ... in a geometric grid up to `most`."""
     grid = np.unique(np.round(np.sqrt(2.0) ** np.arange(2 * np.log2(most) + 1)).astype(int))
@@ -91,7 +84,12 @@ def step_counts(most: int) -> list[int]:
 
 
 def frank_wolfe_errors(
-    structure: BipartiteMatching, scores: Floats, truth: Floats, levels: Sequence[float], most: int
+    structure: BipartiteMatching,
+    scores: Floats,
+    truth: Floats,
+    levels: Sequence[float],
+    most: int,
+    step: Step = "fixed",
 ) -> dict[int, float]:
     """Errors after the step counts of the grid, until the smallest level is reached.
 
@@ -106,7 +104,7 @@ def frank_wolfe_errors(
             return errors[steps] <= min(levels)
         return False
 
-    frank_wolfe_marginals(structure, scores, structure.interior(), 0.0, most, watch)
+    frank_wolfe_marginals(structure, scores, structure.interior(), 0.0, most, watch, False, step)
     return errors
 
 
@@ -119,17 +117,6 @@ def first_reaching(errors: Mapping[int, float], levels: Sequence[float]) -> dict
     return kept
 
 
-# ---------------------------------------------------------------------- belief propagation
-def compiled_part(table: Floats, sweeps: int, tol: float = 0.0) -> Floats:
-    """Beliefs of `belief_propagation`, without what it does around its kernel."""
-    must = np.zeros(table.shape[0], dtype=bool)  # nobody stays single
-    beliefs = np.empty_like(table)
-    messages = np.zeros((2, *table.shape))
-    propagate(table, 1.0, must, must, messages, False, 0.0, sweeps, tol, beliefs)
-    return beliefs
-
-
-# ---------------------------------------------------------------------- one matching
 class MethodTimes:
     """All methods on one matching.
 
@@ -149,35 +136,34 @@ class MethodTimes:
         self.truth, self.truth_gap = found.tau, float(found.gap)
 
     def run(self) -> dict[str, Any]:
-        """The fastest limit of every method for every level, and what single pieces take.
+        """The fastest limit of every method for every level.
 
         Where no limit reaches a level, the one that took longest stands for what was spent.
         """
         calls, errors = self.limits()
-        seconds = cpu_seconds({**calls, **self.pieces()}, self.setting["repetitions"])
+        seconds = cpu_seconds(calls, self.setting["repetitions"])
         cells = [
             self.fastest(method, level, errors, seconds)
             for level in self.setting["levels"]
             for method in METHODS
         ]
-        return {"cells": cells, "pieces": _unit_costs(seconds), "truth_gap": self.truth_gap}
+        return {"cells": cells, "truth_gap": self.truth_gap}
 
     def limits(self) -> tuple[Calls, Errors]:
         """A call for every method and limit, and the error it ends with."""
         levels = self.setting["levels"]
         calls: Calls = {}
         errors: Errors = {}
-        steps = frank_wolfe_errors(
-            self.structure, self.scores, self.truth, levels, self.setting["steps"]
-        )
-        for k, error in first_reaching(steps, levels).items():
-            errors[FW, k] = error
-            calls[FW, k] = partial(self.frank_wolfe, k)
+        for name, rule in STEP_RULES.items():
+            steps = frank_wolfe_errors(
+                self.structure, self.scores, self.truth, levels, self.setting["steps"], rule
+            )
+            for k, error in first_reaching(steps, levels).items():
+                errors[name, k] = error
+                calls[name, k] = partial(self.frank_wolfe, k, rule)
         for k in self.setting["sweeps"]:
             calls[BP, k] = partial(self.beliefs, k)
             errors[BP, k] = self.error(calls[BP, k]())
-            calls[KERNEL, k] = partial(compiled_part, self.table, k)
-            errors[KERNEL, k] = errors[BP, k]  # the same beliefs
             if errors[BP, k] <= min(levels):
                 break  # more sweeps take more time
         for tol in self.setting["tols"]:
@@ -185,22 +171,11 @@ class MethodTimes:
             errors[AUTO, tol] = self.error(calls[AUTO, tol]())
         return calls, errors
 
-    def pieces(self) -> Calls:
-        """Calls whose differences are the time of one sweep and of one step.
-
-        With a negative tolerance sweeps do not end before their limit.
-        """
-        return {
-            ("sweeps", 1): partial(compiled_part, self.table, 1, -1.0),
-            ("sweeps", 1 + N_TIMED): partial(compiled_part, self.table, 1 + N_TIMED, -1.0),
-            ("steps", 0): partial(self.frank_wolfe, 0),
-            ("steps", N_TIMED): partial(self.frank_wolfe, N_TIMED),
-            ("exponential", 1): partial(np.exp, self.table),
-        }
-
-    def frank_wolfe(self, steps: int) -> Floats:
+    def frank_wolfe(self, steps: int, rule: Step = "fixed") -> Floats:
         start = self.structure.interior()
-        return frank_wolfe_marginals(self.structure, self.scores, start, 0.0, steps)[0]
+        return frank_wolfe_marginals(
+            self.structure, self.scores, start, 0.0, steps, None, False, rule
+        )[0]
 
     def beliefs(self, sweeps: int) -> Floats:
         return belief_propagation(self.table, max_sweeps=sweeps, tol=0.0).beliefs
@@ -224,11 +199,3 @@ class MethodTimes:
             "limit": key[1],
             "microseconds": 1e6 * seconds[key],
         }
-
-
-def _unit_costs(seconds: Mapping[Any, float]) -> dict[str, float]:
-    """Microseconds of one sweep, one step, and an exponential of all scores."""
-    sweep = (seconds["sweeps", 1 + N_TIMED] - seconds["sweeps", 1]) / N_TIMED
-    step = (seconds["steps", N_TIMED] - seconds["steps", 0]) / N_TIMED
-    times = {"sweep": sweep, "step": step, "exponential": seconds["exponential", 1]}
-    return {name: 1e6 * max(spent, 1e-9) for name, spent in times.items()}

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from .catalogue import NAMES, load
 from .contract import ReproductionError
-from .document import DETAILS, check_markdown, section, write_markdown
-from .page import write_page
+from .document import DETAILS, check_markdown, claims_table, markdown, section, write_markdown
 from .runner import Progress, reproduce
+from .store import write_text
 
 DEFAULT = Path("reproduction")
 DEFAULT_QUICK = Path("reproduction-quick")
@@ -35,6 +35,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--data", type=Path, help=f"folder of real data (default: ${DATA})")
     parser.add_argument(
+        "--budget",
+        type=float,
+        metavar="SECONDS",
+        help="CPU seconds of every method of an experiment that runs against the clock (horses)",
+    )
+    parser.add_argument(
         "--fresh", action="store_true", help="forget earlier results in the folder, start again"
     )
     parser.add_argument(
@@ -49,6 +55,8 @@ def run_command(options: argparse.Namespace) -> int:
         print(listing())
         return 0
     names = chosen(options.names)
+    if options.budget is not None and not options.budget > 0.0:
+        raise ReproductionError(f"--budget: expected seconds above 0, got {options.budget:g}")
     if options.data is not None:
         if not options.data.is_dir():
             raise NotADirectoryError(f"--data: {options.data} is not a folder")
@@ -63,7 +71,9 @@ def run_command(options: argparse.Namespace) -> int:
     failed: dict[str, str] = {}
     for name in names:
         try:
-            record = reproduce(load(name), out, options.quick, options.fresh, progress)
+            experiment = load(name)
+            experiment.budget = options.budget
+            record = reproduce(experiment, out, options.quick, options.fresh, progress)
         except Exception as error:
             if len(names) == 1:
                 raise
@@ -72,7 +82,9 @@ def run_command(options: argparse.Namespace) -> int:
                 traceback.print_exc()
         else:
             progress.say("\n" + section(record, out, ship=False).partition(DETAILS)[0])
-    page = write_page(out, failed)
+            progress.say(claims_table([record]))
+    page = out / "index.md"
+    write_text(page, markdown(out, ship=False))
     if options.markdown is not None:
         write_markdown(out, options.markdown)
         progress.say(f"\n{options.markdown}")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from .parts import Part, Setting
@@ -51,6 +51,7 @@ class Comparison:
     spread : the range of ours over repetitions (other splits, other seeds)
     whose : "ours" for the paper's method, "rival" for a method that it compares with
     note : what else a reader has to know
+    protocol : how ours was measured, where there are several ways; each has a tally of its own
     """
 
     what: str
@@ -61,6 +62,7 @@ class Comparison:
     spread: tuple[float, float] | None = None
     whose: Literal["ours", "rival"] = "ours"
     note: str = ""
+    protocol: str = ""
 
     @property
     def verdict(self) -> Literal["better", "equal", "worse", "other", "missing"]:
@@ -77,15 +79,17 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement of the paper (or of ours), and whether the measurements agree with it.
+    """A statement, and whether the measurements agree with it.
 
-    holds : None if the results cannot tell; such claims are left out
+    holds : None if the results cannot tell
     measured : the numbers that decide it
+    whose : "paper" for what the paper says, each statement once, or "ours"
     """
 
     sentence: str
     holds: bool | None
     measured: str = ""
+    whose: Literal["paper", "ours"] = "paper"
 
 
 def listed(values: Mapping[str, float], digits: str) -> str:
@@ -108,15 +112,13 @@ class Outcome:
     """What an experiment has found.
 
     summary : a few sentences for the reader
-    numbers : whatever else belongs into the JSON file
     """
 
-    summary: Sequence[str]
-    tables: Sequence[Table]
-    pictures: Sequence[Picture]
+    summary: Sequence[str] = ()
+    tables: Sequence[Table] = ()
+    pictures: Sequence[Picture] = ()
     comparisons: Sequence[Comparison] = ()
     claims: Sequence[Claim] = ()
-    numbers: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Experiment(ABC):
@@ -125,11 +127,16 @@ class Experiment(ABC):
     name : on the command line
     title : what is shown
     place : where it is in the paper
+    solvers : which solver made which numbers
+    budget : CPU seconds of every method, in experiments that run against the clock; None: theirs
     """
+
+    budget: float | None = None
 
     name: ClassVar[str]
     title: ClassVar[str]
     place: ClassVar[str]
+    solvers: ClassVar[str]
 
     @abstractmethod
     def setting(self, quick: bool) -> Setting:

@@ -1,4 +1,4 @@
-"""Records of experiments as Markdown: for the documentation, the terminal and, as HTML, the page.
+"""Records of experiments as Markdown: for the documentation, the terminal and beside the results.
 
 Tables, pictures and claims come from the JSON files. What needs an explanation is written by hand,
 in a file `notes.md` beside the JSON file of an experiment, and is put into its section.
@@ -20,15 +20,20 @@ from .store import read_json, write_json, write_text
 Rows = Sequence[Sequence[Any]]
 
 NOTES = "notes.md"
+NOT_JUDGED = "not judged"
+VERDICTS = {True: "yes", False: "no", None: NOT_JUDGED}
 HEAD = """# The paper, reproduced
 
-Every figure and table of *Bethe Learning of Conditional Random Fields via MAP Decoding*, published
-numbers beside ours. Written by `mlestruct reproduce all{quick} --markdown FILE` from the files in
-`{folder}/`: tables and claims from the JSON files, explanations from `notes.md` beside them.
+Every figure and table of *Bethe Learning of Conditional Random Fields via MAP Decoding*
+(arXiv 1503.01228), published numbers beside ours, and what the paper claims. Written by
+`mlestruct reproduce all{quick} --markdown FILE` from the files in `{folder}/`: tables and claims
+from the JSON files, explanations from `notes.md` beside them. "Algorithm 1" is the paper's as
+printed (`BlockFrankWolfe.paper()`: uniform start, uniform sampling, fixed steps); "auto" is the
+default solver of the library, which uses marginal oracles. Competitors are implementations of this
+library, not the original programs; what differs is told with each experiment.
 """
 
 
-# ---------------------------------------------------------------------- files
 def read_records(folder: Path) -> list[Record]:
     """Records of all experiments that a folder holds, in the order of the catalogue."""
     files = [folder / name / f"{name}.json" for name in NAMES]
@@ -67,33 +72,54 @@ def write_markdown(out: Path, file: Path) -> None:
     write_text(file, markdown(folder))
 
 
-# ---------------------------------------------------------------------- the document
-def markdown(folder: Path) -> str:
-    """The text for the records and notes in a folder, beside which it will be."""
+def markdown(folder: Path, ship: bool = True) -> str:
+    """The text for the records and notes in a folder; beside it, or inside if it is not shipped."""
     records = read_records(folder)
     quick = " --quick" if any(record["quick"] for record in records) else ""
     blocks = [HEAD.format(quick=quick, folder=folder.name), overview(records)]
-    return "\n".join([*blocks, *(section(record, folder) for record in records)])
+    claims = ["## What the paper claims\n", claims_table(records)]
+    return "\n".join([*blocks, *claims, *(section(record, folder, ship) for record in records)])
 
 
 def overview(records: Sequence[Record]) -> str:
-    """How the experiments compare with the paper, and what holds."""
-    head = ["", "in the paper", "published numbers: ours are", "claims that hold", "seconds"]
+    """How the experiments compare with the paper."""
+    head = ["", "in the paper", "published numbers: ours are", "finished", "seconds"]
     rows = []
     for record in records:
-        name, held = record["name"], [one["holds"] for one in record["claims"]]
-        numbers, claims = counted(record["comparisons"]), f"{sum(held)} of {len(held)}"
-        rows.append([f"[{name}](#{name})", record["place"], numbers, claims, record["seconds"]])
+        name, numbers = record["name"], counted(record["comparisons"])
+        finished = record["parts"]["last finished"][:10]
+        rows.append([f"[{name}](#{name})", record["place"], numbers, finished, record["seconds"]])
     return table(head, rows)
+
+
+def claims_table(records: Sequence[Record]) -> str:
+    """All claims of the paper, each once: whether it holds, and what decides it."""
+    rows = [
+        [one["sentence"], VERDICTS[one["holds"]], one["measured"],
+         f"[{record['name']}](#{record['name']})"]
+        for record in records
+        for one in record["claims"]
+        if one["whose"] == "paper"
+    ]  # fmt: skip
+    told = [row[1] for row in rows]
+    open_ones = f", {told.count(NOT_JUDGED)} cannot be judged" if NOT_JUDGED in told else ""
+    said = f"Of {len(rows)} claims of the paper {told.count('yes')} hold{open_ones}.\n"
+    return said + "\n" + table(["claim", "holds", "measured", "experiment"], rows)
 
 
 def counted(comparisons: Sequence[Mapping[str, Any]]) -> str:
     """How many published numbers of the paper's method ours are better than, and so on."""
-    found = [one["verdict"] for one in comparisons if one["whose"] == "ours"]
     words = {"other": "not comparable as better or worse", "missing": "not measured"}
     kinds = ("better", "equal", "worse", "other", "missing")
-    told = [f"{found.count(kind)} {words.get(kind, kind)}" for kind in kinds if kind in found]
-    return ", ".join(told) or "not compared"
+    told = []
+    for protocol in dict.fromkeys(one["protocol"] for one in comparisons):
+        mine = [
+            one for one in comparisons if one["protocol"] == protocol and one["whose"] == "ours"
+        ]
+        found = [one["verdict"] for one in mine]
+        tally = [f"{found.count(kind)} {words.get(kind, kind)}" for kind in kinds if kind in found]
+        told.append((f"{protocol}: " if protocol else "") + ", ".join(tally))
+    return "; ".join(told) or "not compared"
 
 
 def section(record: Record, folder: Path, ship: bool = True) -> str:
@@ -109,6 +135,7 @@ def section(record: Record, folder: Path, ship: bool = True) -> str:
     blocks = [
         f"## {name}\n",
         f"{record['title']} ({record['place']}). {command}, {seconds}.\n",
+        f"Solvers: {record['solvers']}\n",
         *(f"{sentence}\n" for sentence in record["summary"]),
         *([notes.read_text(encoding="utf-8")] if notes.is_file() else []),
     ]
@@ -116,11 +143,15 @@ def section(record: Record, folder: Path, ship: bool = True) -> str:
         if ship and picture["shows_data"]:
             blocks.append(f"*{picture['caption']}* (`{picture['file']}`: written, not shipped)\n")
         else:
-            blocks.append(f"![{picture['caption']}]({folder.name}/{name}/{picture['file']})\n")
-    if record["comparisons"]:
-        blocks += ["**Beside the published numbers**\n", comparison_table(record["comparisons"])]
-    if record["claims"]:
-        blocks += ["**Claims**\n", *map(_claim, record["claims"]), ""]
+            base = f"{folder.name}/" if ship else ""  # shipped text is beside the folder
+            blocks.append(f"![{picture['caption']}]({base}{name}/{picture['file']})\n")
+    for protocol in dict.fromkeys(one["protocol"] for one in record["comparisons"]):
+        compared = [one for one in record["comparisons"] if one["protocol"] == protocol]
+        head = "Beside the published numbers" + (f": {protocol}" if protocol else "")
+        blocks += [f"**{head}**\n", comparison_table(compared)]
+    ours = [one for one in record["claims"] if one["whose"] == "ours"]
+    if ours:
+        blocks += ["**Beyond the paper's claims**\n", *map(_claim, ours), ""]
     for one in record["tables"]:
         blocks += [f"**{one['title']}**\n", table(one["head"], one["rows"])]
     files = [f"{name}.json", *(one["file"] for one in record["tables"])]
@@ -134,10 +165,9 @@ DETAILS = "<details><summary>How it was made</summary>\n"
 
 def _claim(one: Mapping[str, Any]) -> str:
     measured = f" ({one['measured']})" if one["measured"] else ""
-    return f"* **{'yes' if one['holds'] else 'no'}**: {one['sentence']}{measured}"
+    return f"* **{VERDICTS[one['holds']]}**: {one['sentence']}{measured}"
 
 
-# ---------------------------------------------------------------------- published numbers
 def comparison_table(comparisons: Sequence[Mapping[str, Any]]) -> str:
     """Published numbers beside ours; those of methods that the paper compares with in italics."""
     rows = []
@@ -167,7 +197,6 @@ def _as_printed(one: Mapping[str, Any]) -> str:
     return f"{one['published']:.{math.ceil(-math.log10(digit) - 1e-9)}f}"
 
 
-# ---------------------------------------------------------------------- tables and numbers
 def table(head: Sequence[str], rows: Rows) -> str:
     """Columns side by side; those with numbers are set to the right."""
     columns = list(zip(*rows, strict=True)) or [() for _ in head]

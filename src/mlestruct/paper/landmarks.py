@@ -4,9 +4,6 @@ Pairs (i, i + gap) of frames fall into three thirds by i mod 3. Each third is th
 The configuration of a method (alpha, passes, ...) is chosen by cross-validation over the other two:
 fit on one, count wrong landmarks in the other, and the other way round. Then it is fitted on both.
 Every method is treated alike, on the same features, and may try at least as many configurations.
-
-What is kept allows another protocol as well: fit on one third, choose on the second, test on the
-third, over all six roles.
 """
 
 from __future__ import annotations
@@ -27,10 +24,11 @@ from ..datasets import (
     make_landmark_sequence,
 )
 from ..models import BipartiteMatchingCRF
+from .algorithm_one import solved_by_each
 from .parts import Setting
 
 REAL = "CMU landmarks"
-GENERATED = "generated"
+GENERATED, SCENE_NAME = "generated", "scene"
 HINGE, PERCEPTRON = "hinge", "perceptron"
 THIRDS = (0, 1, 2)
 GAPS = tuple(range(0, 100, 10))
@@ -86,7 +84,7 @@ def _data(quick: bool, names: Sequence[str]) -> Setting:
             files = " and ".join(f"cmu_landmarks/{name}.csv" for name in names)
             why = f"MLESTRUCT_DATA names no folder with {files}"
     scene = QUICK_SCENE if quick else SCENE
-    return {"data": GENERATED, "why": why, "sequences": ["scene"], "scene": dict(scene)}
+    return {"data": GENERATED, "why": why, "sequences": [SCENE_NAME], "scene": dict(scene)}
 
 
 def is_real(setting: Setting) -> bool:
@@ -94,12 +92,18 @@ def is_real(setting: Setting) -> bool:
 
 
 def load_pairs(setting: Setting, name: str, gap: int) -> FramePairs:
-    """All pairs of frames `gap` apart."""
-    if is_real(setting):
+    """All pairs of frames `gap` apart, of a real sequence or of the generated scene."""
+    if name != SCENE_NAME:
         return frame_pairs(load_cmu_landmarks(name), gap)
     options = dict(setting["scene"])
     scene = make_landmark_sequence(random_state=options.pop("seed"), **options)
     return frame_pairs(scene, gap)
+
+
+def algorithms_setting(quick: bool, gap: int, rho: float, seconds: float = 20.0) -> Setting:
+    """Of the one problem that Algorithm 1 solves beside the default solver: the first two thirds
+    of one gap, at a penalty per pair; and CPU seconds for each algorithm."""
+    return {"gap": gap, "rho": rho, "penalty": 0.1, "seconds": 2.0 if quick else seconds}
 
 
 # ---------------------------------------------------------------------- thirds
@@ -205,6 +209,7 @@ def tuned_losses(
         test : [test third], its loss there after the fit on the other two
         sizes : pairs in each third; seconds : of CPU time; fits, unconverged : numbers of fits
         inspected : [test third], what `inspect` returned
+        solver : the solver of the last fit
     """
     thirds = Thirds(load_pairs(setting, sequence, gap))
     choices = configurations(setting, method)
@@ -242,8 +247,33 @@ def tuned_losses(
         "sizes": thirds.sizes,
         "seconds": time.process_time() - started,
         "fits": fits,
+        "solver": refitted.solver_,
         "unconverged": sum(issubclass(each.category, ConvergenceWarning) for each in caught),
     }
+
+
+def algorithms_part(setting: Setting) -> dict[str, Any]:
+    """Algorithm 1 beside auto on two thirds of one gap."""
+    own = setting["algorithms"]
+    samples = two_thirds(setting, own["gap"])
+    model = estimator(setting, name_of(own["rho"]), {"penalty": own["penalty"]}, len(samples[0]))
+    return solved_by_each(model, *samples, own["seconds"])
+
+
+def algorithms_problem(setting: Setting) -> str:
+    """The name of that problem."""
+    own = setting["algorithms"]
+    return f"{main_sequence(setting)}, gap {own['gap']}, rho = {own['rho']:g}"
+
+
+def main_sequence(setting: Setting) -> str:
+    return "house" if is_real(setting) else SCENE_NAME
+
+
+def two_thirds(setting: Setting, gap: int) -> Samples:
+    """The first two thirds of the house, or of the scene."""
+    thirds = Thirds(load_pairs(setting, main_sequence(setting), gap))
+    return thirds.samples((0, 1), thirds.scale((0, 1)))
 
 
 def cross_validated(

@@ -13,9 +13,19 @@ from typing import Any
 import numpy as np
 
 from ..plotting.matching import plot_mismatch
-from ..plotting.style import COLOURS, clean_axes, new_figure
+from .algorithm_one import algorithms_table, same_optimum
 from .contract import Claim, Experiment, Outcome, Picture, Table
-from .landmarks import Samples, common_setting, is_real, load_pairs, name_of, tuned_losses
+from .landmarks import (
+    Samples,
+    algorithms_part,
+    algorithms_problem,
+    algorithms_setting,
+    common_setting,
+    is_real,
+    load_pairs,
+    name_of,
+    tuned_losses,
+)
 from .parts import Part, Setting, grid, part_name
 
 SHOWN_THIRD = 2
@@ -26,51 +36,50 @@ class Mismatch(Experiment):
     name = "mismatch"
     title = "Landmark matching: confidence in right and wrong partners"
     place = "graph matchings, figure of a match"
+    solvers = (
+        "all CRFs and marginals by auto (Newton over marginals); Algorithm 1 solves one of the "
+        "problems beside it (the table of algorithms), with the same optimum."
+    )
 
     def setting(self, quick: bool) -> Setting:
         return common_setting(quick, ["house"]) | {
             "gaps": [14] if quick else [60, 70, 80, 90],
-            "rhos": [1.0, 0.5] if quick else [1.0, 0.95, 0.5],
+            "rho": 1.0,
+            "algorithms": algorithms_setting(quick, gap=14 if quick else 90, rho=1.0),
         }
 
     def parts(self, setting: Setting) -> Sequence[Part]:
-        return grid(landmark_confidence, setting, rho=setting["rhos"], gap=setting["gaps"])
+        return [
+            *grid(landmark_confidence, setting, gap=setting["gaps"]),
+            Part("algorithms", partial(algorithms_part, setting)),
+        ]
 
     def outcome(self, setting: Setting, found: Mapping[str, Any]) -> Outcome:
-        real, gaps, rhos = is_real(setting), setting["gaps"], setting["rhos"]
-        by_rho = {rho: [found[part_name(rho=rho, gap=gap)] for gap in gaps] for rho in rhos}
-        points = {rho: collected(results) for rho, results in by_rho.items()}
-        numbers = {rho: summarised(points[rho], results) for rho, results in by_rho.items()}
-        shown = by_rho[rhos[0]][-1]["shown"]
+        gaps, problem = setting["gaps"], algorithms_problem(setting)
+        results = [found[part_name(gap=gap)] for gap in gaps]
+        numbers, shown = summarised(results), results[-1]["shown"]
         a, b = shown["frames"]
         caption = (
-            f"Frames {a} and {b} of the {setting['sequences'][0]} (gap {gaps[-1]}), rho = "
-            f"{rhos[0]:g}. Top: the predicted matching, wrong pairs in red. Below: marginals of "
-            "the most confident right point and of an uncertain wrong one; true partners are "
-            "ringed."
+            f"Frames {a} and {b} of the {setting['sequences'][0]} (gap {gaps[-1]}), rho = 1. Top: "
+            "the predicted matching, wrong pairs in red. Below: marginals of the most confident "
+            "right point and of an uncertain wrong one; true partners are ringed."
         )
+        rows = list(numbers.items())
+        title = "Marginals of right and wrong predictions, rho = 1"
         return Outcome(
             summary=[
-                f"rho = {rho:g}: {n['wrong']} of {n['landmarks']} test landmarks are matched "
-                "wrongly."
-                for rho, n in numbers.items()
+                f"{numbers['wrong']} of {numbers['landmarks']} test landmarks are matched wrongly."
             ],
-            tables=[_table(numbers)],
-            pictures=[
-                Picture("mismatch", caption, _match_figure(shown), real),
-                Picture(
-                    "confidence",
-                    "Marginals of the predicted partners of test landmarks, by whether they are "
-                    "right.",
-                    plot_confidence(points),
-                ),
+            tables=[
+                Table("confidence", title, ["of test landmarks", ""], rows),
+                algorithms_table(problem, found["algorithms"]),
             ],
-            claims=[claim for rho, n in numbers.items() for claim in claims(rho, n)],
+            pictures=[Picture("mismatch", caption, _match_figure(shown), is_real(setting))],
+            claims=[*claims(numbers), same_optimum(problem, found["algorithms"])],
         )
 
 
-# ---------------------------------------------------------------------- one gap and rho
-def landmark_confidence(setting: Setting, rho: float, gap: int) -> dict[str, Any]:
+def landmark_confidence(setting: Setting, gap: int) -> dict[str, Any]:
     """Marginals of all test landmarks at one gap, and the pair that is shown.
 
     Returns
@@ -82,7 +91,7 @@ def landmark_confidence(setting: Setting, rho: float, gap: int) -> dict[str, Any
     """
     name = setting["sequences"][0]
     inspect = partial(_inspect, setting, name, gap)
-    found = tuned_losses(setting, name, gap, name_of(rho), inspect)
+    found = tuned_losses(setting, name, gap, name_of(setting["rho"]), inspect)
     return {
         "points": [point for one in found["inspected"] for point in one["points"]],
         "shown": found["inspected"][SHOWN_THIRD]["shown"],
@@ -129,18 +138,10 @@ def described(predicted: Any, truth: Any, marginals: Any) -> list[list[float]]:
     return kept
 
 
-# ---------------------------------------------------------------------- all test landmarks
-def collected(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The columns of `described` for all gaps, each an array."""
+def summarised(results: Sequence[Mapping[str, Any]]) -> dict[str, float | None]:
+    """Over all gaps."""
     points = np.array([point for result in results for point in result["points"]])
-    names = ("right", "predicted", "true", "rank", "second")
-    return dict(zip(names, points.T, strict=True)) | {"right": points[:, 0] > 0.5}
-
-
-def summarised(
-    points: Mapping[str, Any], results: Sequence[Mapping[str, Any]]
-) -> dict[str, float | None]:
-    right, second = points["right"], points["second"] >= SECOND
+    right, second = points[:, 0] > 0.5, points[:, 4] >= SECOND
 
     def mean(values: Any, where: Any) -> float | None:
         return float(np.mean(values[where])) if where.any() else None
@@ -148,18 +149,18 @@ def summarised(
     return {
         "landmarks": int(right.size),
         "wrong": int((~right).sum()),
-        "true partner among the two highest when wrong": mean(points["rank"] <= 2, ~right),
+        "true partner among the two highest when wrong": mean(points[:, 3] <= 2, ~right),
         "another partner is not trivial when wrong": mean(second, ~right),
         "another partner is not trivial when right": mean(second, right),
-        "marginal of the predicted partner when right": mean(points["predicted"], right),
-        "marginal of the predicted partner when wrong": mean(points["predicted"], ~right),
-        "marginal of the true partner when wrong": mean(points["true"], ~right),
+        "marginal of the predicted partner when right": mean(points[:, 1], right),
+        "marginal of the predicted partner when wrong": mean(points[:, 1], ~right),
+        "marginal of the true partner when wrong": mean(points[:, 2], ~right),
         "fits short of their tolerance": sum(result["unconverged"] for result in results),
     }
 
 
-def claims(rho: float, n: Mapping[str, Any]) -> list[Claim]:
-    """The claims of the paper; there is nothing to tell if no landmark is wrong."""
+def claims(n: Mapping[str, Any]) -> list[Claim]:
+    """There is nothing to tell if no landmark is wrong."""
     right = n["marginal of the predicted partner when right"]
     wrong = n["marginal of the predicted partner when wrong"]
     if right is None or wrong is None:
@@ -168,32 +169,25 @@ def claims(rho: float, n: Mapping[str, Any]) -> list[Claim]:
     high = n["true partner among the two highest when wrong"]
     return [
         Claim(
-            f"rho = {rho:g}: marginals show which predictions to distrust: lower when wrong",
+            "Pseudomarginals indicate the confidence in a prediction: they are lower where it is "
+            "wrong",
             wrong < right,
             f"{right:.3f} when right, {wrong:.3f} when wrong",
         ),
         Claim(
-            f"rho = {rho:g}: in many cases a wrongly matched landmark has two partners whose "
-            "marginals are not trivial (in at least half)",
+            "In many cases (half of them) two edges at a wrongly matched landmark have relatively "
+            "high marginals",
             second >= 0.5,
             f"{second:.0%} have a second one of at least {SECOND:g}; of those matched rightly "
             f"{n['another partner is not trivial when right']:.0%}",
         ),
         Claim(
-            f"rho = {rho:g}: errors are not unfounded: the true partner has the highest or "
-            "second highest marginal in at least half of them",
+            "Errors are not unfounded: the true partner has the highest or second highest marginal "
+            "in at least half of them",
             high >= 0.5,
             f"{high:.0%} of {n['wrong']}",
         ),
     ]
-
-
-# ---------------------------------------------------------------------- table and pictures
-def _table(numbers: Mapping[float, Mapping[str, Any]]) -> Table:
-    keys = next(iter(numbers.values()))
-    rows = [[key, *(found[key] for found in numbers.values())] for key in keys]
-    head = ["of test landmarks", *(f"rho = {rho:g}" for rho in numbers)]
-    return Table("confidence", "Marginals of right and wrong predictions", head, rows)
 
 
 def _match_figure(shown: Mapping[str, Any]) -> Any:
@@ -201,21 +195,3 @@ def _match_figure(shown: Mapping[str, Any]) -> Any:
     left, right = (np.array(shown[key]) * upside for key in ("left", "right"))
     predicted, truth = (np.array(shown[key], dtype=np.int64) for key in ("predicted", "truth"))
     return plot_mismatch(left, right, predicted, truth, np.array(shown["marginals"]))
-
-
-def plot_confidence(points: Mapping[float, Mapping[str, Any]]) -> Any:
-    """Shares of landmarks by the marginal of the predicted partner, right and wrong ones."""
-    figure = new_figure(4.2 * len(points), 3.6)
-    panels = figure.subplots(1, len(points), squeeze=False, sharey=True)[0]
-    for axes, (rho, found) in zip(panels, points.items(), strict=True):
-        for k, (where, label) in enumerate(((found["right"], "right"), (~found["right"], "wrong"))):
-            row = found["predicted"][where]
-            axes.hist(
-                row, np.linspace(0.0, 1.0, 11), weights=np.full(row.shape, 1.0 / max(row.size, 1)),
-                color=COLOURS[k], alpha=0.65, label=f"{label} ({row.size})",
-            )  # fmt: skip
-        axes.set_xlabel("marginal of the predicted partner")
-        clean_axes(axes, f"rho = {rho:g}")
-        axes.legend(frameon=False, fontsize=8.5, loc="upper left")
-    panels[0].set_ylabel("share of landmarks")
-    return figure

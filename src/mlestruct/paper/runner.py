@@ -102,7 +102,6 @@ def _check_names(parts: Sequence[Part]) -> None:
         raise ValueError(f"parts need different names, got {', '.join(twice)} twice")
 
 
-# ---------------------------------------------------------------------- Ctrl-C
 class Interrupted(BaseException):
     """Ctrl-C, in a form that no estimator answers."""
 
@@ -130,7 +129,6 @@ def interruptible() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-# ---------------------------------------------------------------------- what is written
 def _record(
     experiment: Experiment,
     setting: Mapping[str, Any],
@@ -144,6 +142,7 @@ def _record(
             "name": experiment.name,
             "title": experiment.title,
             "place": experiment.place,
+            "solvers": experiment.solvers,
             "quick": quick,
             "setting": setting,
             "environment": environment(),
@@ -156,7 +155,7 @@ def _record(
             "seconds": round(sum(part["seconds"] for part in made), 1),
             "summary": outcome.summary,
             "comparisons": [asdict(one) | {"verdict": one.verdict} for one in outcome.comparisons],
-            "claims": [asdict(one) for one in outcome.claims if one.holds is not None],
+            "claims": [asdict(one) for one in outcome.claims],
             "tables": [_table_record(table) for table in outcome.tables],
             "pictures": [
                 {
@@ -166,7 +165,6 @@ def _record(
                 }
                 for picture in outcome.pictures
             ],
-            "numbers": outcome.numbers,
         }
     )
     return record

@@ -12,13 +12,11 @@ from numpy.typing import NDArray
 from ...algorithms.matching.blossom import best_matching
 from ...datasets import Campus, generate_campus
 from ...features import QuestionnairePairs
-from ...metrics import PairROC, pair_roc, rank_of_partner
+from ...metrics import pair_roc
 from ...structures.graphs.simple import SimpleGraph
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-RATES = (1e-3, 1e-2, 5e-2)  # of false positives, at which true positives are told
 
 
 @lru_cache(maxsize=1)
@@ -70,11 +68,6 @@ def _true_pairs(partner: Ints) -> Ints:
     return i * partner.size - i * (i + 1) // 2 + partner[i] - i - 1
 
 
-def accepted(roc: PairROC, rate: float) -> float:
-    """The share of true pairs above the threshold that lets this share of wrong ones pass."""
-    return 1.0 - roc.rejection(roc.threshold_at(false_positive_rate=rate)).lost
-
-
 def hamming_error(features: QuestionnairePairs, partner: Ints, theta: Floats) -> float:
     """The share of students whose roommate the best matching gets wrong."""
     graph = SimpleGraph.complete(partner.size)
@@ -92,8 +85,6 @@ def evaluated(years: Years, theta: Floats, note: str = "", **more: Any) -> dict[
         "note": note,
         **more,
         "auc": roc.auc,
-        "accepted": [accepted(roc, rate) for rate in RATES],
-        "rank": float(np.nanmean(rank_of_partner(table, partner))),
         "hamming": hamming_error(features, partner, theta),
         "curve": curve.tolist(),
         "theta": theta.tolist(),

@@ -5,25 +5,22 @@ but the last, take the choice with the highest AUC on that last one, train again
 What the perceptron and the SVM learn depends so much on when they stop that a choice need not suit
 more data, so the very weights that were best at choosing are evaluated as well ("as chosen").
 
-For the CRF this is alpha (chosen at rho = .95, used at rho = 1 as well). AUC measures rankings and
-prefers weights that are shrunk too much, most of all those of rare answers; the weights themselves
-are therefore read at the alpha with the largest likelihood of the last training year ("by
-likelihood"). For the perceptron it is the number of passes and the decay of its rate (the rate
-itself scales its weights and changes nothing else), for the SVM the regularisation and the number
-of passes. Both of these decode exactly, by the blossom algorithm.
+For the CRF this is alpha; "as published" is a fit of its own, over the polytope of matchings, at
+the paper's rho = 1 and alpha = 100. For the perceptron it is the number of passes and the decay of
+its rate (the rate itself scales its weights and changes nothing else), for the SVM, the average of
+its iterates, the regularisation and the number of passes. Both decode by the blossom algorithm.
 
 The regularisation of the SVM is written as lambda/2 |theta|^2 + the mean of the years' hinge
 losses, whose loss is the share of wrong roommates; alpha is then lambda times the number of years.
 A matching of thousands cannot be predicted without errors, so theta = 0 is nearly the best that
-the hinge loss can have. The SVM is therefore shown as the average of its iterates, at its last
-iterate, and where its objective was best.
+the hinge loss can have.
 """
 
 from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -36,6 +33,7 @@ from ...baselines import StructuredPerceptron, StructuredSVM
 from ...datasets import Campus
 from ...learning.result import Progress
 from ...models import MatchingCRF
+from ..algorithm_one import solved_by_each
 from ..parts import Setting
 from .evaluation import Years, auc_of, evaluated
 
@@ -45,10 +43,10 @@ ByPass = dict[int, Floats]
 Fit = Callable[[float, int, Years], ByPass]
 """From the strength of a parameter, the number of passes and the years to train on."""
 
-OURS, BETHE = "MLE, rho=.95", "MLE, rho=1"
-LIKELY = "MLE, by likelihood"  # at the alpha with the largest held-out likelihood
+PUBLISHED = "MLE, as published"  # matching polytope, rho = 1, alpha = 100
+OURS = "MLE, rho=.95"
 PERCEPTRON = "perceptron"
-SVM, SVM_LAST, SVM_OPTIMUM = "SVM, averaged", "SVM, last iterate", "SVM, best objective"
+SVM = "SVM"
 CONSTANT, TRUTH = "constant", "truth"
 AS_CHOSEN = ", as chosen"  # weights of fewer years, not trained again
 
@@ -82,62 +80,44 @@ def timed(work: Callable[[], Any]) -> tuple[Any, float]:
     return found, time.process_time() - began
 
 
-# ---------------------------------------------------------------------- maximum likelihood
 def ours(campus: Campus, setting: Setting) -> dict[str, Any]:
-    """Maximum likelihood at the alphas that AUC and likelihood choose."""
+    """Maximum likelihood as published, and at the alpha that AUC chooses."""
     years, tol = Years.of(campus), setting["tol"]
-    train, before, last = years[:-1], years[:-2], years[-2:-1]
+    train = years[:-1]
 
-    def tune() -> tuple[list[Trial], list[float], int]:
-        path = alpha_path(before, setting)
-        trials = [
-            Trial((alpha,), model.coef_, auc_of(train, model.coef_))
-            for alpha, model in zip(path.alphas, path.estimators, strict=True)
+    def tune() -> list[Trial]:
+        model = MatchingCRF(rho=RHO, tol=tol)
+        with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
+            path = model.fit_path(years[:-2].X, years[:-2].Y, setting["alphas"])
+        return [
+            Trial((alpha,), each.coef_, auc_of(train, each.coef_))
+            for alpha, each in zip(path.alphas, path.estimators, strict=True)
         ]
-        likelihoods = [
-            float(model.approximate_log_likelihood(last.X, last.Y)[0]) for model in path.estimators
-        ]
-        return trials, likelihoods, sum(not model.converged_ for model in path.estimators)
 
-    (trials, likelihoods, unfinished), spent = timed(tune)
-    best = best_of(trials)
-    (likely,) = trials[int(np.argmax(likelihoods))].choice
-    alpha, methods = best.choice[0], {}
-    for name, strength, rho in ((OURS, alpha, RHO), (BETHE, alpha, 1.0), (LIKELY, likely, RHO)):
-        model = MatchingCRF(alpha=strength, rho=rho, tol=tol)
+    trials, spent = timed(tune)
+    best, methods = best_of(trials), {}
+    chosen = MatchingCRF(alpha=best.choice[0], rho=RHO, tol=tol)
+    for name, model in {PUBLISHED: published_model(tol), OURS: chosen}.items():
         _, seconds = timed(partial(fitted, model, train))
-        gap = model.duality_gap_ / max(1.0, abs(model.objective_))
-        unfinished += not model.converged_
-        methods[name] = evaluated(
-            years, model.coef_, f"alpha {strength:g}", gap=gap, seconds=seconds
-        )
-    methods[OURS + AS_CHOSEN] = evaluated(
-        years, best.theta, f"alpha {alpha:g}", validation=best.auc
-    )
-    tuning = {"configurations": len(trials), "seconds": spent}
-    return {"methods": methods, "tuning": tuning, "unfinished": unfinished}
+        tuned_over = f" of {len(trials)}, {spent:.0f} s" if name == OURS else ""
+        note = f"alpha {model.alpha:g}{tuned_over}"
+        methods[name] = evaluated(years, model.coef_, note, seconds=seconds)
+    methods[OURS + AS_CHOSEN] = evaluated(years, best.theta, validation=best.auc)
+    return {"methods": methods}
 
 
-def alpha_path(years: Years, setting: Setting) -> Any:
-    """Fits from strong to weak regularisation."""
-    model = MatchingCRF(rho=RHO, tol=setting["tol"])
-    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
-        return model.fit_path(years.X, years.Y, setting["alphas"])
+def published_model(tol: float) -> MatchingCRF:
+    """The paper's model: exact decoding, rho = 1, lambda = 100."""
+    return MatchingCRF(alpha=100.0, rho=1.0, polytope="exact", tol=tol)
 
 
-def weights_by_alpha(campus: Campus, setting: Setting) -> dict[str, Any]:
-    """Weights of differences and AUC in the test year at all alphas."""
-    years = Years.of(campus)
-    path = alpha_path(years[:-1], setting)
-    return {
-        "alphas": path.alphas,
-        "weights": path.coefs[:, : _differences(years)].tolist(),
-        "aucs": [auc_of(years, theta) for theta in path.coefs],
-        "unfinished": sum(not model.converged_ for model in path.estimators),
-    }
+def algorithms(campus: Campus, setting: Setting) -> dict[str, Any]:
+    """Algorithm 1 beside auto on the paper's model."""
+    train = Years.of(campus)[:-1]
+    seconds = setting["algorithms"]["seconds"]
+    return solved_by_each(published_model(setting["tol"]), train.X, train.Y, seconds)
 
 
-# ---------------------------------------------------------------------- baselines
 def not_learned(campus: Campus) -> dict[str, Any]:
     """Weight -1 for every difference and 0 for all else; the truth."""
     years = Years.of(campus)
@@ -162,55 +142,46 @@ def _differences(years: Years) -> int:
 def perceptron(campus: Campus, setting: Setting) -> dict[str, Any]:
     """The averaged perceptron, for all decays and numbers of passes."""
     decays, passes = setting["perceptron_decays"], setting["perceptron_passes"]
-    return tuned(campus, {PERCEPTRON: perceptron_by_pass}, "decay", decays, passes)
+    return tuned(campus, PERCEPTRON, perceptron_by_pass, "decay", decays, passes)
 
 
 def svm(campus: Campus, lambdas: Sequence[float], setting: Setting) -> dict[str, Any]:
-    """The structured SVM in its three forms, for all of these lambdas and numbers of passes."""
-    forms: dict[str, Fit] = {
-        SVM: lambda *config: svm_by_pass(True, *config)[0],
-        SVM_LAST: lambda *config: svm_by_pass(False, *config)[0],
-        SVM_OPTIMUM: lambda *config: {config[1]: svm_by_pass(False, *config)[1]},
-    }
-    return tuned(campus, forms, "lambda", lambdas, range(1, setting["svm_passes"] + 1))
+    """The structured SVM, for all of these lambdas and numbers of passes."""
+    passes = range(1, setting["svm_passes"] + 1)
+    return tuned(campus, SVM, svm_by_pass, "lambda", lambdas, passes)
 
 
 def tuned(
     campus: Campus,
-    forms: Mapping[str, Fit],
+    name: str,
+    fit: Fit,
     parameter: str,
     strengths: Sequence[float],
     passes: Sequence[int],
 ) -> dict[str, Any]:
-    """Forms of a method, for all values of its parameter and all numbers of passes."""
+    """A method for all values of its parameter and all numbers of passes."""
     years = Years.of(campus)
     train = years[:-1]
 
-    def tune() -> dict[str, list[Trial]]:
-        return {
-            form: [
-                Trial((strength, count), theta, auc_of(train, theta))
-                for strength in strengths
-                for count, theta in fit(strength, max(passes), years[:-2]).items()
-                if count in passes
-            ]
-            for form, fit in forms.items()
-        }
+    def tune() -> list[Trial]:
+        return [
+            Trial((strength, count), theta, auc_of(train, theta))
+            for strength in strengths
+            for count, theta in fit(strength, max(passes), years[:-2]).items()
+            if count in passes
+        ]
 
     tried, spent = timed(tune)
-    methods = {}
-    for form, trials in tried.items():
-        best = best_of(trials)
-        strength, count = best.choice[0], int(best.choice[1])
-        fitted_by_pass, seconds = timed(partial(forms[form], strength, count, train))
-        note = f"{parameter} {strength:g}, {count} {'pass' if count == 1 else 'passes'}"
-        methods[form] = evaluated(
-            years, fitted_by_pass[max(fitted_by_pass)], note, seconds=seconds, validation=best.auc
-        )
-        if form != SVM_OPTIMUM:
-            methods[form + AS_CHOSEN] = evaluated(years, best.theta, note, validation=best.auc)
-    tuning = {"configurations": sum(map(len, tried.values())), "seconds": spent}
-    return {"methods": methods, "tuning": tuning}
+    best = best_of(tried)
+    strength, count = best.choice[0], int(best.choice[1])
+    by_pass, seconds = timed(partial(fit, strength, count, train))
+    note = f"{parameter} {strength:g}, passes {count} of {len(tried)}, {spent:.0f} s"
+    kept = {"validation": best.auc}
+    methods = {
+        name: evaluated(years, by_pass[max(by_pass)], note, seconds=seconds, **kept),
+        name + AS_CHOSEN: evaluated(years, best.theta, note, **kept),
+    }
+    return {"methods": methods}
 
 
 def perceptron_by_pass(decay: float, passes: int, years: Years) -> ByPass:
@@ -222,10 +193,8 @@ def perceptron_by_pass(decay: float, passes: int, years: Years) -> ByPass:
     return by_pass
 
 
-def svm_by_pass(
-    averaging: bool, strength: float, passes: int, years: Years
-) -> tuple[ByPass, Floats]:
-    """Weights after the passes at which the objective was measured, and the best of them by it."""
+def svm_by_pass(strength: float, passes: int, years: Years) -> ByPass:
+    """Averaged weights after the passes at which the objective was measured."""
     by_pass: ByPass = {}
     crf = MatchingCRF(
         alpha=strength * len(years),
@@ -235,9 +204,8 @@ def svm_by_pass(
         random_state=0,
         callback=_keep_in(by_pass),
     )
-    model = StructuredSVM(crf, averaging)
-    fitted(model, years)
-    return by_pass, model.coef_
+    fitted(StructuredSVM(crf, averaging=True), years)
+    return by_pass
 
 
 def _keep_in(by_pass: ByPass) -> Callable[[Progress], None]:

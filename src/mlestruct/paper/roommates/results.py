@@ -12,15 +12,16 @@ from scipy.stats import rankdata
 from ..contract import Claim, Comparison, listed
 from ..parts import Setting
 from .evaluation import curve_rates
-from .methods import AS_CHOSEN, CONSTANT, LIKELY, OURS, PERCEPTRON, SVM, SVM_LAST, SVM_OPTIMUM
+from .methods import AS_CHOSEN, CONSTANT, OURS, PERCEPTRON, SVM
+from .methods import PUBLISHED as PAPER_MODEL
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 PAPER_LAMBDAS = "lambda up to 1000"  # of the SVM's lambdas, those that the paper tried
-REFITTED = (PERCEPTRON, SVM, SVM_LAST)
-RIVALS = (CONSTANT, *REFITTED, *(name + AS_CHOSEN for name in REFITTED), SVM_OPTIMUM)
+RIVALS = (CONSTANT, PERCEPTRON, SVM, PERCEPTRON + AS_CHOSEN, SVM + AS_CHOSEN)
 PAPER_RANGE = ", lambda as published"  # the best of the lambdas that the paper tried
+SIGNIFICANT = 0.1  # of AUC: a fifth of the way from guessing to certainty
 LOW_RATES = (1e-4, 1e-1)  # of false positives, where curves are compared
 STRONG = ("smoking", "personality", "bed time")  # said to need the closest agreement
 WEAK = ("cleanliness", "study hours", "study location")  # said to be among the least important
@@ -50,16 +51,12 @@ class CampusResult:
     true_weights : of differences, the same on all campuses
     entries : by method, what `evaluated` returned; "seconds" (CPU seconds of the last fit) and
         "validation" (AUC in the last training year, by which it was chosen) where there are any
-    tuning : by family of methods, how many configurations were tried, and in how many CPU seconds
-    path : weights of differences and AUC by alpha
-    unfinished : fits without the wanted certificate
     """
 
     def __init__(self, name: str, setting: Setting, found: Mapping[str, Any]):
         known = found[f"{name}, nothing learned"]
         ours, perceptron = found[f"{name}, ours"], found[f"{name}, perceptron"]
         svms = {region: found[f"{name}, SVM, {region}"] for region in setting["svm_lambdas"]}
-        families = {"MLE": [ours], PERCEPTRON: [perceptron], "SVM": list(svms.values())}
         self.students: list[int] = known["students"]
         self.questions: list[str] = known["questions"]
         self.true_weights = np.array(known["true_weights"])
@@ -69,12 +66,6 @@ class CampusResult:
             **_svm_entries({region: part["methods"] for region, part in svms.items()}),
             **known["methods"],
         }
-        self.tuning = {
-            family: [sum(p["tuning"][key] for p in parts) for key in ("configurations", "seconds")]
-            for family, parts in families.items()
-        }
-        self.path: Mapping[str, Any] = found[f"{name}, weights by alpha"]
-        self.unfinished: int = ours["unfinished"] + self.path["unfinished"]
 
     def auc(self, method: str) -> float:
         return float(self.entries[method]["auc"])
@@ -92,21 +83,16 @@ def read_results(setting: Setting, found: Mapping[str, Any]) -> list[CampusResul
 
 
 def _svm_entries(regions: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Each form of the SVM where it was best at choosing, and for the lambdas of the paper."""
-    entries: dict[str, dict[str, Any]] = {}
-    for name in (SVM, SVM_LAST, SVM_OPTIMUM):
-        best = max(regions.values(), key=lambda methods: methods[name]["validation"])
-        entries |= {form: best[form] for form in (name, name + AS_CHOSEN) if form in best}
-        entries[name + PAPER_RANGE] = regions[PAPER_LAMBDAS][name]
-    return entries
+    """The SVM where it was best at choosing, and for the lambdas of the paper."""
+    best = max(regions.values(), key=lambda methods: methods[SVM]["validation"])
+    return {**best, SVM + PAPER_RANGE: regions[PAPER_LAMBDAS][SVM]}
 
 
 def mean_of(campuses: Campuses, method: str, key: str = "auc") -> float:
     return float(np.mean([campus.entries[method][key] for campus in campuses]))
 
 
-# ---------------------------------------------------------------------- weights of differences
-def learned_weights(campuses: Campuses, method: str = LIKELY) -> Floats:
+def learned_weights(campuses: Campuses, method: str = PAPER_MODEL) -> Floats:
     """Learned weights of differences, shape (n_campuses, n_questions)."""
     n_questions = len(campuses[0].questions)
     return np.array([campus.entries[method]["theta"][:n_questions] for campus in campuses])
@@ -117,7 +103,6 @@ def ranks(weights: Floats) -> Ints:
     return np.asarray(rankdata(np.round(weights, 12), method="min"), dtype=np.int64)
 
 
-# ---------------------------------------------------------------------- published numbers
 def comparisons(campuses: Campuses) -> list[Comparison]:
     """The structured SVM at the best lambda of the paper's range, and the weights of questions."""
     found = []
@@ -145,43 +130,35 @@ def comparisons(campuses: Campuses) -> list[Comparison]:
     return found
 
 
-# ---------------------------------------------------------------------- claims
-def claims(campuses: Campuses, timed: bool = True) -> list[Claim]:
-    """`timed` says whether CPU times mean something, which those of tiny problems do not."""
+def claims(campuses: Campuses) -> list[Claim]:
+    """Of the published model, and of rivals trained on all training years."""
     return [
-        highest_auc(campuses),
-        dominates(campuses, "the constant weights", (CONSTANT,)),
-        dominates(campuses, "perceptron and SVM", REFITTED),
-        dominates(
-            campuses,
-            "perceptron and SVM as chosen (trained on fewer years)",
-            [name + AS_CHOSEN for name in REFITTED],
-        ),
-        *(
-            below_constant(campuses, name + form, f"{name}, {words}")
-            for name in (PERCEPTRON, SVM)
-            for form, words in (("", "trained again on all years"), (AS_CHOSEN, "as chosen"))
-        ),
+        higher_auc(campuses),
+        dominates(campuses),
+        worse_than_constant(campuses),
         better_than_chance(campuses),
-        *([tuned_as_much(campuses)] if timed else []),
         Claim(
-            "Whole matchings are not predicted: most roommates are missed (Hamming error above .9)",
-            min(campus.entries[OURS]["hamming"] for campus in campuses) > 0.9,
-            f"mean {mean_of(campuses, OURS, 'hamming'):.4f}",
+            "Whole matchings are not predicted: the Hamming error is high (above .9)",
+            min(campus.entries[PAPER_MODEL]["hamming"] for campus in campuses) > 0.9,
+            f"mean {mean_of(campuses, PAPER_MODEL, 'hamming'):.4f}",
         ),
-        *strong_questions(campuses),
+        strong_questions(campuses),
         weak_questions(campuses),
+        Claim(
+            "Single-sex floor, rising sophomore and Brownstone have low weights: the data are too "
+            "noisy there",
+            None,
+            "about the paper's students; the campus is generated, without two of the questions",
+        ),
     ]
 
 
-def highest_auc(campuses: Campuses) -> Claim:
-    means = listed({name: mean_of(campuses, name) for name in (OURS, *RIVALS)}, ".4f")
-    margin = min(campus.auc(OURS) - max(map(campus.auc, RIVALS)) for campus in campuses)
+def higher_auc(campuses: Campuses) -> Claim:
+    means = listed({name: mean_of(campuses, name) for name in (PAPER_MODEL, OURS, *RIVALS)}, ".4f")
     return Claim(
-        "MLE has a higher AUC than the constant weights, the perceptron and the SVM, on all "
-        "campuses and in all their forms",
-        margin > 0.0,
-        f"mean AUC {means}; the smallest margin on a campus is {margin:+.4f}",
+        "MLE-Struct gains above random guesses and the constant baseline (AUC, on every campus)",
+        all(campus.auc(PAPER_MODEL) > max(campus.auc(CONSTANT), 0.5) for campus in campuses),
+        f"mean AUC {means}",
     )
 
 
@@ -191,85 +168,63 @@ def rates_within(low: float, high: float) -> Ints:
     return np.flatnonzero((rates >= low) & (rates < high))
 
 
-def dominates(campuses: Campuses, whom: str, rivals: Sequence[str]) -> Claim:
-    """Whether our curve is nowhere below any of theirs."""
+def dominates(campuses: Campuses) -> Claim:
+    """Whether the curve is nowhere below that of the constant weights."""
     at = rates_within(*LOW_RATES)
-    short = np.array(
-        [
-            np.max([campus.entries[name]["curve"] for name in rivals], axis=0)[at]
-            - np.array(campus.entries[OURS]["curve"])[at]
-            for campus in campuses
-        ]
-    )
+    curves = np.array(
+        [[c.entries[name]["curve"] for name in (PAPER_MODEL, CONSTANT)] for c in campuses]
+    )[:, :, at]
+    short = curves[:, 1] - curves[:, 0]
     below = int((short > 1e-12).sum())
     return Claim(
-        f"MLE dominates {whom} at low false-positive rates ({LOW_RATES[0]:g} to {LOW_RATES[1]:g})",
+        "MLE-Struct dominates the constant baseline at low false-positive rates "
+        f"({LOW_RATES[0]:g} to {LOW_RATES[1]:g})",
         below == 0,
         f"below at {below} of {short.size} rates, by {max(short.max(), 0.0):.4f} of the roommates "
         "at most",
     )
 
 
-def below_constant(campuses: Campuses, name: str, words: str) -> Claim:
-    below = [campus.auc(name) < campus.auc(CONSTANT) for campus in campuses]
+def worse_than_constant(campuses: Campuses) -> Claim:
+    names = (PERCEPTRON, SVM)
+    below = {name: sum(c.auc(name) < c.auc(CONSTANT) for c in campuses) for name in names}
+    aucs = {
+        name: mean_of(campuses, name)
+        for name in (CONSTANT, *names, *(name + AS_CHOSEN for name in names))
+    }
     return Claim(
-        f"The AUC of the {words}, is below that of the constant weights",
-        all(below),
-        f"on {sum(below)} of {len(below)} campuses; {mean_of(campuses, name):.4f} against "
-        f"{mean_of(campuses, CONSTANT):.4f} in the mean",
+        "Perceptron and SVM do not generalise even after extensive tuning: their test AUC is worse "
+        "than that of the constant baseline",
+        all(count == len(campuses) for count in below.values()),
+        "; ".join(f"{name} on {n} of {len(campuses)} campuses" for name, n in below.items())
+        + f"; mean AUC {listed(aucs, '.4f')}. What they learn depends on when they stop",
     )
 
 
 def better_than_chance(campuses: Campuses) -> Claim:
-    pairs = [(campus.auc(SVM + PAPER_RANGE), campus.auc(OURS)) for campus in campuses]
+    pairs = [(campus.auc(SVM + PAPER_RANGE), campus.auc(PAPER_MODEL)) for campus in campuses]
     return Claim(
         "The SVM at the best lambda of the paper's range is better than random guessing, but "
-        "worse than MLE",
-        all(0.5 < rival < ours for rival, ours in pairs),
+        "significantly worse than MLE (by .1 of AUC)",
+        all(0.5 < rival < ours - SIGNIFICANT for rival, ours in pairs),
         "AUC " + "; ".join(f"{rival:.4f} against {ours:.4f}" for rival, ours in pairs),
     )
 
 
-def tuned_as_much(campuses: Campuses) -> Claim:
-    """The paper speaks of extensive tuning."""
-    means = {
-        name: np.mean([campus.tuning[name] for campus in campuses], axis=0)
-        for name in campuses[0].tuning
-    }
-    return Claim(
-        "The perceptron and the SVM were tuned over at least as many configurations and for at "
-        "least as much CPU time as MLE, on every campus",
-        all(
-            np.greater_equal(spent, campus.tuning["MLE"]).all()
-            for campus in campuses
-            for spent in campus.tuning.values()
-        ),
-        "; ".join(
-            f"{name}: {n:.0f} configurations, {s:.1f} CPU s" for name, (n, s) in means.items()
-        )
-        + " (mean per campus)",
-    )
-
-
-def strong_questions(campuses: Campuses) -> list[Claim]:
+def strong_questions(campuses: Campuses) -> Claim:
     questions, truth = campuses[0].questions, campuses[0].true_weights
     strong = [questions.index(name) for name in STRONG]
-    found = []
-    for method, words in ((LIKELY, "the likelihood"), (OURS, "AUC")):
-        learned = learned_weights(campuses, method)
-        kept = sum(set(np.argsort(row)[: len(strong)]) == set(strong) for row in learned)
-        ordered = sum((ranks(row[strong]) == ranks(truth[strong])).all() for row in learned)
-        near = np.mean([np.corrcoef(ranks(row), ranks(truth))[0, 1] for row in learned])
-        found.append(
-            Claim(
-                f"{', '.join(STRONG)} require the closest agreement, at the alpha that {words} "
-                "chooses",
-                kept == len(learned),
-                f"they come first on {kept} of {len(learned)} campuses, in the true order on "
-                f"{ordered}; the rank correlation of all weights with the truth is {near:.3f}",
-            )
-        )
-    return found
+    learned = learned_weights(campuses)
+    kept = sum(set(np.argsort(row)[: len(strong)]) == set(strong) for row in learned)
+    ordered = sum((ranks(row[strong]) == ranks(truth[strong])).all() for row in learned)
+    near = np.mean([np.corrcoef(ranks(row), ranks(truth))[0, 1] for row in learned])
+    return Claim(
+        f"{', '.join(STRONG)} require the strongest agreement",
+        kept == len(learned),
+        f"they come first on {kept} of {len(learned)} campuses, in the true order on {ordered}; "
+        f"the rank correlation of all weights with the truth is {near:.3f}. Generated with these "
+        "weights: a test of learning, not of students",
+    )
 
 
 def weak_questions(campuses: Campuses) -> Claim:
