@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 README = Path(__file__).parent.parent / "README.md"
@@ -20,6 +21,7 @@ def test_the_example_runs():
     assert names["segmenter"].converged_
     assert names["segmenter"].score(names["pictures"][20:], names["masks"][20:]) > 0.7
     assert names["tagger"].score(names["letters"][40:], names["words"][40:]) > 0.5
+    assert names["scored"].coef_.shape == (64,)
     assert any((label == -1).any() for label in names["picky"].predict(names["bounded"]))
 
 
@@ -44,6 +46,29 @@ def test_the_page_on_decoders_runs():
     assert names["model"].converged_
     assert names["model"].certified_
     assert names["model"].coef_[0] > 0 > names["model"].coef_[1]
+
+
+@pytest.mark.skipif(not README.is_file(), reason="the README is not beside the tests")
+def test_the_page_on_output_spaces_runs():
+    page = README.parent / "docs" / "output_spaces.md"
+    names: dict = {}
+    for block in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
+        exec(compile(block, str(page), "exec"), names)
+    model, X, Y = (names[name] for name in ("model", "X", "Y"))
+    assert model.converged_
+    assert model.solver_ == "bcfw"
+    assert model.coef_[0] < 0 < model.coef_[1]
+    overlaps = [min(a[1], b[1]) > max(a[0], b[0]) for a, b in zip(model.predict(X), Y, strict=True)]
+    assert np.mean(overlaps) > 0.9
+    # The exact distribution against all 78 intervals of 12 positions.
+    scores = names["scores"]
+    weights = {(i, j): np.exp(scores[i:j].sum()) for i in range(12) for j in range(i + 1, 13)}
+    assert len(weights) == 78
+    assert names["found"].log_partition == pytest.approx(np.log(sum(weights.values())))
+    share = sum(w for (i, j), w in weights.items() if i <= 4 < j) / sum(weights.values())
+    assert names["found"].tau[4] == pytest.approx(share)
+    assert set(names["drawn"]) <= set(weights)
+    assert names["exact"].converged_
 
 
 @pytest.mark.skipif(not README.is_file(), reason="the README is not beside the tests")
