@@ -150,7 +150,9 @@ def test_losses_are_counted_on_pairs_that_were_not_learned_from(method):
         fitted = estimator(setting, method, found["chosen"][test], len(train[0])).fit(*train)
         wrong = []
         for x, y in zip(*thirds.samples([test], scale), strict=True):
-            _, partner = linear_sum_assignment(x @ fitted.coef_, maximize=True)
+            (partner,), scores = fitted.predict([x]), x @ fitted.coef_
+            best = scores[linear_sum_assignment(scores, maximize=True)].sum()  # there may be ties
+            assert scores[np.arange(len(y)), partner].sum() == pytest.approx(best)
             wrong.append(np.mean(partner != y))
         assert found["test"][test] == pytest.approx(np.mean(wrong))
     assert found["fits"] == 3 * len(configurations(setting, method)) + 3

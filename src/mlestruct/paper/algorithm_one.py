@@ -19,10 +19,8 @@ AUTO, PAPER, SEARCH = "auto", "Algorithm 1", "Algorithm 1, line search"
 def solved_by_each(model: Any, X: Any, Y: Any, seconds: float) -> dict[str, Any]:
     """The same problem by each algorithm, for at most about so many CPU seconds.
 
-    Returns
-    -------
-    by algorithm: "solver", "objective" (the least L(tau)), "gap" (certified), "seconds" of CPU
-    time, "calls" of the oracle (MAP, or marginals)
+    Returns by algorithm: "solver", "objective" (the least L(tau)), "gap" (certified), "seconds" of
+    CPU time, "calls" of the oracle (MAP, or marginals).
     """
     solvers = {
         AUTO: "auto",

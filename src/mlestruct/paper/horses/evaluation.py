@@ -108,7 +108,7 @@ def double_loop_part(setting: Setting) -> dict[str, Any]:
     with threadpool_limits(limits=1, user_api="blas"):
         model = GridCRF(alpha=alpha, fit_intercept=False, tol=setting["tol"])
         problem = model.build_problem(X, Y)
-        gradient_ascent(problem, 0.0, 0.0)  # compiles
+        compile_method("auto", setting["hog"], setting["alpha"])
         began = time.process_time()
         model.fit(X, Y)
         seconds = time.process_time() - began
