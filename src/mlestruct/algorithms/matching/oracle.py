@@ -26,8 +26,7 @@ Floats = NDArray[np.float64]
 Start = Callable[[], tuple[Floats, Floats]]
 
 PART_ROWS = 500  # components of fewer rows share a part: a call for each would cost more
-SWEEPS = 300  # take about as long as Newton from an interior point
-MANY_SWEEPS = 3000  # the same in sparse problems, where Newton solves its systems by iteration
+SWEEPS = 3000  # of belief propagation at most; it ends earlier if these will not be enough
 
 
 @dataclass(frozen=True)
@@ -145,8 +144,7 @@ def _one(
         found = newton.solve(rows, w, w_cols, start(), warm, tol)
         found.stalled = stalled
         return found
-    sweeps = SWEEPS if small or part.is_complete else MANY_SWEEPS
-    first = _propagate(part, w, w_cols, warm, sweeps, tol, square)
+    first = _propagate(part, w, w_cols, warm, SWEEPS, tol, square)
     if first.upper_bound - first.value <= tol:
         return first
     components = split(rows, 1)

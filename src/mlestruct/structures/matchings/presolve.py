@@ -16,15 +16,13 @@ from numpy.typing import NDArray
 
 from ...algorithms.matching import newton
 from ...algorithms.matching.oracle import Oracle
-from ...algorithms.matching.row_problem import RowProblem
+from ...algorithms.matching.row_problem import TINY, RowProblem
 from ...exceptions import InfeasibleError
 from ..contract import Marginals, Vertex
 from ..graphs.bipartite import BipartiteGraph, FixedEdges, fixed_edges
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-TINY = 1e-200  # entries are positive
 
 
 @dataclass(frozen=True)
