@@ -12,6 +12,7 @@ agrees with it at theta, and solving that one (with a certificate) increases P.
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -23,6 +24,8 @@ from .problem import DualProblem
 from .result import Result, Stopping
 
 Floats = NDArray[np.float64]
+
+COARSE = 0.03  # relative gap of the first round
 
 
 def solve_partial(
@@ -43,23 +46,30 @@ def solve_partial(
         theta = _whole_fit(problem, solver, stopping, random_state, n_jobs)
     found = _Completed.at(problem, theta, stopping.tol)
     best: Result | None = None
-    state, values = None, [-np.inf]
+    started, state, values = time.perf_counter(), None, [-np.inf]
+    tol = max(stopping.tol, COARSE)
     for _ in range(max_rounds):
         complete = problem.with_observed(found.observed)
-        result = solver.solve(complete, stopping, state, random_state, n_jobs)
+        spent = time.perf_counter() - started
+        left = None if stopping.max_time is None else max(stopping.max_time - spent, 1e-3)
+        budget = replace(stopping, tol=tol, max_time=left)
+        result = solver.solve(complete, budget, state, random_state, n_jobs)
         following = _Completed.at(problem, result.theta, stopping.tol)
         # P at the new theta: the tangent gives way to the function itself.
         linear = complete.primal(result.theta, 0.0) - problem.with_observed(
             following.observed
         ).primal(result.theta, 0.0)
         value = result.primal - linear - following.entropy
-        if best is not None and value <= values[-1]:
+        gained = (value - values[-1]) / max(1.0, abs(value))
+        if gained > 0.0:
+            kept = replace(result, objective=value, primal=value)
+            best, found, state = kept, following, result.state
+            values.append(value)
+        late = stopping.max_time is not None and time.perf_counter() > started + stopping.max_time
+        if result.interrupted or late or (gained <= stopping.tol and tol == stopping.tol):
             break
-        gained = value - values[-1]
-        best, found, state = replace(result, objective=value, primal=value), following, result.state
-        values.append(value)
-        if result.interrupted or gained <= stopping.tol * max(1.0, abs(value)):
-            break
+        # A round need not be more exact than what it gains.
+        tol = max(stopping.tol, min(tol, 0.1 * max(gained, 0.0)))
     assert best is not None
     return best, values[1:]
 
