@@ -34,7 +34,7 @@ compare = recordlinkage.Compare()
 for column in ("given_name", "surname", "suburb"):
     compare.string(column, column, method="jarowinkler", label=column)
 compare.exact("postcode", "postcode", label="postcode")
-pairs = compare.compute(candidates, old, new).assign(bias=1.0)
+pairs = compare.compute(candidates, old, new)
 truth = pd.Series(pairs.index.isin(links), index=pairs.index)
 
 people = np.random.default_rng(0).permutation(old.index)

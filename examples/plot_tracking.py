@@ -6,7 +6,7 @@ Boxes around pedestrians in two street scenes (TUD-Campus and TUD-Stadtmitte, wh
 package motmetrics). Only every fifth frame is used and a tenth of the boxes is missing, so that
 boxes of one person overlap little. Learned on the one scene, applied to the other: the Hungarian
 method on the overlap of boxes or on the distance of their centres, with a threshold tuned, and a
-matching CRF on five features of a pair of boxes, with alpha tuned; five values each. Links from
+matching CRF on four features of a pair of boxes, with alpha tuned; five values each. Links from
 frame to frame become tracks.
 """
 
@@ -54,7 +54,6 @@ def compared(first, second):
         "sideways": -np.abs(move[:, :, 0]),
         "upwards": -np.abs(move[:, :, 1]),
         "height": -np.abs(np.log(two[None, :, 3] / one[:, None, 3])),
-        "bias": np.ones_like(size),
     }
     index = pd.MultiIndex.from_product([first.index, second.index], names=["box", "next box"])
     return pd.DataFrame({name: values.ravel() for name, values in features.items()}, index=index)

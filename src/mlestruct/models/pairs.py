@@ -87,7 +87,7 @@ class PairInput:
         >>> import pandas as pd
         >>> from mlestruct import BipartiteMatchingCRF, PairInput
         >>> pairs = pd.DataFrame({"old": ["a", "a", "b", "b"], "new": ["x", "y", "x", "y"],
-        ...                       "name": [1.0, 0.2, 0.3, 0.1], "bias": 1.0})
+        ...                       "name": [1.0, 0.2, 0.3, 0.1]})
         >>> sample = PairInput.from_frame(pairs, ids=("old", "new"))
         >>> links = pd.DataFrame({"old": ["a"], "new": ["x"]})
         >>> model = BipartiteMatchingCRF(perfect=False, alpha=0.1).fit([sample], [links])
