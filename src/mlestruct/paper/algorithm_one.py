@@ -65,7 +65,6 @@ def scale(found: Mapping[str, Any]) -> float:
 
 
 def same_optimum(problem: str, found: Mapping[str, Any]) -> Claim:
-    """Every algorithm proves that the optimum is in [objective - gap, objective]."""
     low = max(row["objective"] - (row["gap"] or 0.0) for row in found.values())
     high = min(row["objective"] for row in found.values())
     short = {name: (row["objective"] - high) / scale(found) for name, row in found.items()}

@@ -30,7 +30,8 @@ Every figure and table of *Bethe Learning of Conditional Random Fields via MAP D
 from the JSON files, explanations from `notes.md` beside them. "Algorithm 1" is the paper's as
 printed (`BlockFrankWolfe.paper()`: uniform start, uniform sampling, fixed steps); "auto" is the
 default solver of the library, which uses marginal oracles. Competitors are implementations of this
-library, not the original programs; what differs is told with each experiment.
+library, not the original programs; what differs is told with each experiment. Abstract and
+conclusion of the paper sum up the claims below and are not counted again.
 """
 
 
