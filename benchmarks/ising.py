@@ -233,7 +233,8 @@ def grid(n_neurons: int, n_frames: int, n_jobs: int | None) -> None:
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(
         f"\ngrid: {len(found.means())} models x 3 folds, {n_neurons} neurons x {n_frames} frames: "
-        f"{wall:.0f} s, {cpu:.0f} CPU s, peak {memory:.0f} MB; best {found.best_params}, "
+        f"{wall:.0f} s, {f'{cpu:.0f} CPU s, ' if n_jobs is None else ''}peak {memory:.0f} MB; "
+        f"best {found.best_params}, "
         f"{found.best_score:.3f} per frame"
     )
 
