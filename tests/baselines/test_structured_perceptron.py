@@ -99,7 +99,7 @@ def test_weights_are_those_of_the_plain_algorithm(name, rate, decay):
     for t in range(model.n_iter_):
         for m in rng.permutation(5):
             block, step = blocks[m], rate / (1 + decay * t)
-            scores = block.structure.break_ties(block.scores(theta))
+            scores = block.structure.break_ties(block.scores(theta), m)
             best = block.structure.decode(scores).vertex.dense(block.structure.n_coordinates)
             theta = theta + step * (block.moments_at(block.observed) - block.moments(best))
             iterates.append(theta)

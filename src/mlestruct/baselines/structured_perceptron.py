@@ -160,7 +160,7 @@ class AveragedPerceptron:
 def _step(problem: DualProblem, state: PerceptronState, m: int, rate: float) -> bool:
     """Decode block m and step; True if the decoded vertex was wrong."""
     block = problem.blocks[m]
-    scores = block.structure.break_ties(block.scores(state.theta))  # weights of 0 know nothing
+    scores = block.structure.break_ties(block.scores(state.theta), m)  # weights of 0 know nothing
     vertex = block.structure.decode(scores).vertex
     mistake = not _same(vertex, block.observed)
     if mistake:

@@ -76,12 +76,14 @@ class MatchingEstimator(MatchingBlocks, StructuredEstimator):
         -1 for single; with capacities above 1 the pairs, shape (n_pairs, 2)
         """
 
-        def one(prepared: tuple[Block, PairSample]) -> Ints:
-            block, sample = prepared
-            found = block.structure.best_label(block.scores(self.coef_))
-            return self._label(found, sample)
+        prepared = self._fitting(X, self.rho, known)
 
-        return self._each(one, self._fitting(X, self.rho, known))
+        def one(m: int) -> Ints:
+            block, sample = prepared[m]
+            scores = block.structure.break_ties(block.scores(self.coef_), m)
+            return self._label(block.structure.best_label(scores), sample)
+
+        return self._each(one, range(len(prepared)))
 
     def score(self, X: Any, Y: Any) -> float:
         """1 - mean Hamming loss per sample: the share of nodes with the right partner.

@@ -143,6 +143,14 @@ class MatchingBlocks:
         self, X: Sequence[Any], Y: Sequence[Any], weights: Floats, separate: bool
     ) -> list[Block]:
         blocks = []
+        partial = next((m for m, label in enumerate(Y) if is_partial(label)), None)
+        if partial is not None and not self.perfect:
+            warnings.warn(
+                f"Y[{partial}]: NaN is a partner that is not known, and is summed over; single "
+                "nodes are -1",
+                UserWarning,
+                stacklevel=5,
+            )
         for m, (block, sample) in enumerate(self._make_blocks(X, self.rho)):
             blocks.append(
                 replace(self._observed(block, sample, Y[m], f"Y[{m}]"), weight=weights[m])

@@ -212,9 +212,9 @@ class Structure:
         """The output of largest score, as far as it can be found (`predict`)."""
         return self.label(self.decode(self.break_ties(scores)).vertex)
 
-    def break_ties(self, scores: Floats) -> Floats:
+    def break_ties(self, scores: Floats, seed: int = 0) -> Floats:
         """Scores under which the choice among equally good outputs does not depend on the order
-        in which nodes are numbered (`predict`, perceptron).
+        in which nodes are numbered (`predict`, perceptron); `seed` is the number of the sample.
         """
         return scores
 

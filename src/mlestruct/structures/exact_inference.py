@@ -75,8 +75,8 @@ class ExactInference(Structure):
     def given(self, known: Any) -> Structure:
         return ExactInference(self._approximate.given(known))
 
-    def break_ties(self, scores: Floats) -> Floats:
-        return self._approximate.break_ties(scores)
+    def break_ties(self, scores: Floats, seed: int = 0) -> Floats:
+        return self._approximate.break_ties(scores, seed)
 
     def encode(self, label: Any) -> Vertex:
         return self._approximate.encode(label)

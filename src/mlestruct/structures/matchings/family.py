@@ -57,13 +57,13 @@ class MatchingFamily(MatchingStructure):
         table: Floats = self.graph.dense(tau[: self.n_scored])
         return table
 
-    def break_ties(self, scores: Floats) -> Floats:
+    def break_ties(self, scores: Floats, seed: int = 0) -> Floats:
         """Pairs lose different amounts far below rounding of a sum of scores, drawn at random but
         the same in every call. Otherwise nodes with equal scores get partners in their own order,
         and where true partners have the same number, weights of 0 would seem to know them.
         """
         largest = float(np.abs(scores).max(initial=0.0))
-        noise = np.random.default_rng(self.n_scored).random(self.n_scored)
+        noise = np.random.default_rng([self.n_scored, seed]).random(self.n_scored)
         broken = scores.copy()
         broken[: self.n_scored] -= TIE * (largest or 1.0) * noise
         return broken
