@@ -5,7 +5,7 @@ import pytest
 
 from mlestruct.metrics.ranking import pair_roc
 from mlestruct.plotting import plot_pixel_marginals, plot_segmentation
-from mlestruct.plotting.roommates import plot_question_weights, plot_roc_curves, plot_roommates
+from mlestruct.plotting.roommates import plot_roc_curves, plot_roommates
 from mlestruct.plotting.style import checked
 
 
@@ -84,18 +84,6 @@ def test_curves_on_two_scales(tmp_path):
     figure.savefig(tmp_path / "curves.png")
     with pytest.raises(ValueError, match=r"a: expected 201 rates, got \(3,\)"):
         plot_roc_curves(rates, {"a": [0.0, 0.5, 1.0]})
-
-
-def test_published_weights_stand_in_the_rows_of_their_questions(tmp_path):
-    learned = np.array([[-1.0, 0.1, -2.0], [-1.2, 0.0, -2.2]])
-    figure = plot_question_weights(["x", "y", "z"], learned, [-1.0, 0.0, -2.0], {"z": -0.5, "y": 1})
-    left, right = figure.axes
-    rows = [tick.get_text() for tick in left.get_yticklabels()]
-    bars = {
-        rows[round(bar.get_y() + bar.get_height() / 2)]: bar.get_width() for bar in right.patches
-    }
-    assert bars == {"z": -0.5, "y": 1.0}
-    figure.savefig(tmp_path / "weights.png")
 
 
 # ---------------------------------------------------------------------- curves

@@ -87,49 +87,6 @@ def plot_roc_curves(rates: ArrayLike, curves: Mapping[str, ArrayLike]) -> Any:
     return figure
 
 
-def plot_question_weights(
-    questions: Sequence[str],
-    learned: ArrayLike,
-    truth: ArrayLike,
-    published: Mapping[str, float],
-) -> Any:
-    """Learned and true weights of differences, and published ones at a scale of their own.
-
-    Parameters
-    ----------
-    questions : names, one per weight
-    learned : array of shape (n_repetitions, n_questions)
-    truth : array of shape (n_questions,)
-    published : weights by the name of the question; there need not be one for each
-
-    Returns
-    -------
-    matplotlib figure
-    """
-    weights = np.atleast_2d(np.asarray(learned, dtype=np.float64))
-    true = np.asarray(truth, dtype=np.float64)
-    _check_weights(questions, weights, true)
-    figure = new_figure(12.0, 5.2)
-    left, right = figure.subplots(1, 2, width_ratios=[1.3, 1.0], sharey=True)
-    order = _plot_weights(left, questions, weights, true)
-    known = [
-        (row, published[questions[q]]) for row, q in enumerate(order) if questions[q] in published
-    ]
-    for row, weight in known:
-        right.barh(row, weight, height=0.55, color=COLOURS[4])
-        right.annotate(
-            f"{weight:.4f}", (min(weight, 0.0), row), (-4, 0), textcoords="offset points",
-            ha="right", va="center", fontsize=8,
-        )  # fmt: skip
-    right.axvline(0.0, color=GREY, linewidth=0.8, zorder=0)
-    right.margins(x=0.15)
-    right.set_xlabel("published weight (blank: no such question)")
-    right.set_title("The paper's weights, of other students", loc="left", fontsize=11)
-    right.tick_params(axis="y", length=0)
-    clean_axes(right, grid="x")
-    return figure
-
-
 def _check_weights(questions: Sequence[str], weights: Floats, true: Floats | None) -> None:
     for name, found in (("learned", weights[0]), ("truth", true)):
         if found is not None and found.shape != (len(questions),):
