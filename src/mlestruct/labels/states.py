@@ -36,9 +36,8 @@ class States:
         listed = list(range(classes)) if isinstance(classes, int) else list(classes)
         self.named = bool(listed) and isinstance(listed[0], str)
         self.classes: NDArray[Any] = np.array(listed, dtype=str if self.named else np.int64)
-        self.unknown = unknown
-        if unknown is None and not self.named and listed == list(range(len(listed))):
-            self.unknown = UNKNOWN
+        self._counted = not self.named and listed == list(range(len(listed)))  # 0, 1, ...
+        self.unknown = UNKNOWN if unknown is None and self._counted else unknown
         self._number = {str(label): k for k, label in enumerate(listed)} if self.named else {}
         self._assumed = False  # whether nobody said what `unknown` is
 
@@ -75,7 +74,7 @@ class States:
                 raise ValueError(f"Y[{m}] holds {_kind(kind)}, earlier samples {_kind(named)}")
             named = kind if named is None else named
             seen = array[~hidden]
-            found.update(dict.fromkeys(seen.tolist() if kind else np.unique(seen).tolist()))
+            found.update(dict.fromkeys(_distinct(seen)))
         if named is None:
             raise ValueError("Y: no label is known, there is nothing to learn from")
         if named or n_states is None:
@@ -139,6 +138,9 @@ class States:
         seen = array[~hidden]
         if self.named:
             states[~hidden] = [self._number.get(value, OTHER) for value in seen.tolist()]
+        elif self._counted and array.dtype != object:
+            states = np.where((array >= 0) & (array < len(self)), array, OTHER)
+            states[hidden] = UNKNOWN
         else:
             at = np.searchsorted(self.classes, seen.astype(np.int64))
             at[at == len(self)] = 0
@@ -190,6 +192,13 @@ class States:
     def to_list(self) -> list[Any]:
         """`classes` in plain types."""
         return list(self.classes.tolist())
+
+
+def _distinct(seen: NDArray[Any]) -> list[Any]:
+    """Labels that occur, some of them repeatedly; of many integers each once."""
+    if seen.dtype == object or seen.size < 1000:  # sorting a short sequence takes longer
+        return list(seen.tolist())
+    return list(np.unique(seen).tolist())
 
 
 def check_n_states(n_states: Any) -> int:
