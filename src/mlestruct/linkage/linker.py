@@ -252,6 +252,7 @@ class RecordLinker(CertifiedModel):
         return BipartiteMatchingCRF(
             alpha=alpha, rho=self.rho, perfect=False, tol=self.tol, max_time=self.max_time,
             n_jobs=self.n_jobs, verbose=self.verbose, feature_names=self._feature_names(),
+            fit_intercept=False,
         )  # fmt: skip
 
     def named_coef(self) -> dict[str, float]:
