@@ -337,7 +337,10 @@ def test_likelihoods_of_graphs(n_states):
     model = GraphCRF(alpha=0.1, n_states=n_states).fit(X, Y)
     exact = [
         labelling_likelihood(
-            nodes @ model.node_coef_.T, np.einsum("stk,ek->est", model.edge_coef_, pairs), space, y
+            nodes @ model.node_coef_.T + model.intercept_,
+            np.einsum("stk,ek->est", model.edge_coef_, pairs),
+            space,
+            y,
         )
         for (nodes, _, pairs), y in zip(X, Y, strict=True)
     ]
@@ -353,7 +356,9 @@ def test_likelihoods_of_grids():
     across, down = np.moveaxis(model.edge_coef_, -1, 0)
     tables = np.stack([across] * 4 + [down] * 3)
     exact = [
-        labelling_likelihood(x.reshape(6, 2) @ model.node_coef_.T, tables, space, y.ravel())
+        labelling_likelihood(
+            x.reshape(6, 2) @ model.node_coef_.T + model.intercept_, tables, space, y.ravel()
+        )
         for x, y in zip(X, Y, strict=True)
     ]
     check_likelihoods(model, X, Y, np.array(exact))

@@ -200,9 +200,16 @@ def test_saved_linkers_link_the_same(linked, tmp_path):
 def test_contributions_sum_to_the_score(linked):
     left, right, links, _, linker, _ = linked
     some = links.iloc[:5]
-    terms = linker.contributions(left.loc[some["left"]], right.loc[some["right"]])
+    terms = linker.contributions(left, right, some)
     assert list(terms.columns) == list(linker.feature_names_in_)
-    assert terms.shape == (5, linker.coef_.size)
+    rows, cols = linker._candidates(left, right)
+    features = linker._features(left, right, rows, cols)
+    for k, (one, other) in enumerate(zip(some["left"], some["right"], strict=True)):
+        place = np.flatnonzero((left.index[rows] == one) & (right.index[cols] == other))
+        if place.size:
+            np.testing.assert_allclose(terms.iloc[k], features[place[0]] * linker.coef_)
+    with pytest.raises(ValueError, match="pairs: an id is not"):
+        linker.contributions(left, right, some.assign(left="nobody"))
 
 
 @pytest.mark.parametrize(

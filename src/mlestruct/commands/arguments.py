@@ -93,6 +93,8 @@ def add_predict(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--top", type=int, default=1, metavar="K", help="the K most probable labels of each word"
     )
+    parser.add_argument("--accept", type=float, default=0.9, help="of links, as in mlestruct link")
+    parser.add_argument("--precision", type=float, help="of links, as in mlestruct link")
     parser.add_argument("--id", metavar="COLUMN", help="column of ids, in tables")
     parser.add_argument("--quiet", action="store_true", help="nothing on stderr but errors")
 

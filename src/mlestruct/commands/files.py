@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+PARQUET = (".parquet", ".pq")
 STANDARD = "-"  # standard input or output
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # spreadsheets run cells that begin with these
 
@@ -56,7 +57,7 @@ def read_table(path: str) -> Any:
     pandas = pandas_module()
     name = "standard input" if path == STANDARD else path
     try:
-        if path.endswith((".parquet", ".pq")):
+        if path.endswith(PARQUET):
             frame = pandas.read_parquet(path)
             frame = frame.astype(object).where(frame.notna(), "").astype(str)
         else:
@@ -77,13 +78,13 @@ def read_table(path: str) -> Any:
         raise FileProblem(f"{name}: is empty") from None
     except (pandas.errors.ParserError, ValueError, ImportError) as error:
         raise FileProblem(f"{name}: {error}") from None
-    return _checked(frame, path, name)
-
-
-def _checked(frame: Any, path: str, name: str) -> Any:
-    """Columns have different names, and rows as many cells as there are columns."""
-    if not isinstance(frame.index, pandas_module().RangeIndex) and not path.endswith("t"):
+    if not path.endswith(PARQUET) and not isinstance(frame.index, pandas.RangeIndex):
         raise FileProblem(f"{name}: rows have more cells than the header has columns")
+    return _checked(frame.reset_index(drop=True), name)
+
+
+def _checked(frame: Any, name: str) -> Any:
+    """Columns have different names, and there are rows."""
     columns = [str(column).strip() for column in frame.columns]
     for k, column in enumerate(columns):
         original, dot, number = column.rpartition(".")
@@ -124,7 +125,7 @@ def index_by_id(frame: Any, name: str, column: str | None) -> Any:
 
 def write_table(frame: Any, path: str) -> None:
     """CSV (or Parquet, by the file's name); text that a spreadsheet would run gets a quote."""
-    if path.endswith((".parquet", ".pq")):
+    if path.endswith(PARQUET):
         frame.to_parquet(path, index=False)
         return
     safe = frame.copy()

@@ -45,7 +45,9 @@ def run(options: argparse.Namespace) -> int:
     if not options.quiet:
         print(describe(summary, options.accept), file=sys.stderr)
         written = [path for path in (options.out, options.review) if path not in (None, "-")]
-        print(f"Written: {', '.join(written)}" if written else "", file=sys.stderr)
+        written += [options.model] if options.known and options.model else []
+        if written:
+            print(f"Written: {', '.join(written)}", file=sys.stderr)
     return exit_status(linker, options)
 
 
@@ -54,6 +56,10 @@ def _check(options: argparse.Namespace) -> None:
         raise UsageProblem("--known or -m: give known links to learn from, or a model that has")
     if not 0.0 < options.accept < 1.0:
         raise UsageProblem(f"--accept: expected a probability, got {options.accept}")
+    if options.known is None and not options.dry_run:
+        own = {"--columns": options.columns, "--kind": options.kind, "--block": options.block}
+        for name in (name for name, value in own.items() if value):
+            raise UsageProblem(f"{name}: only with --known; a model has its own")
     if options.precision is not None and not 0.0 < options.precision <= 1.0:
         raise UsageProblem(f"--precision: expected a number in (0, 1], got {options.precision}")
     if options.json and options.out == "-":

@@ -30,7 +30,8 @@ def run(options: argparse.Namespace) -> int:
         if len(options.files) != 2:
             raise UsageProblem(f"expected two tables, left and right, got {len(options.files)}")
         left, right = (index_by_id(read_table(path), path, options.id) for path in options.files)
-        write_table(answers(model.link(left, right), 0.9), options.out)
+        links = model.link(left, right, options.precision)
+        write_table(answers(links, options.accept), options.out)
     else:
         raise FileProblem(
             f"{options.model}: a {type(model).__name__} predicts from arrays, in Python; "

@@ -31,7 +31,7 @@ class Links:
     pairs : DataFrame with the columns
         left, right : ids;
         probability : that the two are linked;
-        proposed : whether the pair is in the most probable set of one-to-one links;
+        proposed : whether the pair is one of the one-to-one links that `link` chooses;
         margin : how much more probable it is than the best other pair of either record;
         group : number of the group of records that compete for each other
     single_left, single_right : Series, the probability of each record to have no partner
@@ -220,13 +220,22 @@ class RecordLinker(CertifiedModel):
         ]
         return Links(pairs, single[0], single[1])
 
-    def contributions(self, left: Any, right: Any) -> Any:
-        """Weight times feature of each pair (row k of one table with row k of the other)."""
+    def contributions(self, left: Any, right: Any, pairs: Any) -> Any:
+        """Weight times feature of some pairs of two tables, one column for each feature.
+
+        Give the whole tables: how rare a value is depends on all records.
+
+        Parameters
+        ----------
+        pairs : DataFrame with the columns left and right, ids
+        """
         import pandas
 
         check_is_fitted(self, "coef_")
-        places = np.arange(len(left))
-        terms = self._features(left, right, places, places) * self.coef_
+        rows, cols = left.index.get_indexer(pairs["left"]), right.index.get_indexer(pairs["right"])
+        if rows.size and min(rows.min(), cols.min()) < 0:
+            raise ValueError("pairs: an id is not among those of the tables")
+        terms = self._features(left, right, rows, cols) * self.coef_
         return pandas.DataFrame(terms, columns=self.feature_names_in_)
 
     # ------------------------------------------------------------------ parts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import zlib
 from dataclasses import replace
 from typing import Any
 
@@ -78,12 +79,13 @@ class MatchingEstimator(MatchingBlocks, StructuredEstimator):
 
         prepared = self._fitting(X, self.rho, known)
 
-        def one(m: int) -> Ints:
-            block, sample = prepared[m]
-            scores = block.structure.break_ties(block.scores(self.coef_), m)
+        def one(pair: tuple[Block, PairSample]) -> Ints:
+            block, sample = pair
+            scores = block.scores(self.coef_)
+            scores = block.structure.break_ties(scores, _tie_seed(block, scores))
             return self._label(block.structure.best_label(scores), sample)
 
-        return self._each(one, range(len(prepared)))
+        return self._each(one, prepared)
 
     def score(self, X: Any, Y: Any) -> float:
         """1 - mean Hamming loss per sample: the share of nodes with the right partner.
@@ -151,6 +153,16 @@ class MatchingEstimator(MatchingBlocks, StructuredEstimator):
         """
         sides = isinstance(self, BipartiteBlocks)
         return [top_candidates(scores, k, bipartite=sides) for scores in self.pair_scores(X)]
+
+
+def _tie_seed(block: Block, scores: Floats) -> int:
+    """A seed that depends on what a sample is, not on its place in X.
+
+    Scores that are all equal tell nothing, so features do.
+    """
+    if scores.size and scores.min() == scores.max():
+        scores = block.scores(np.sin(np.arange(1.0, block.features.n_features + 1.0)))
+    return zlib.crc32(scores.tobytes())
 
 
 class MatchingProbabilities(MatchingEstimator):

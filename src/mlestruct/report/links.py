@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..linkage import Links, RecordLinker
+from ..linkage.linker import POSSIBLE
 from . import page as html
 
 MOST_RECORDS = 3_000  # in the explorer, the most doubtful ones: a page of a few megabytes
@@ -58,7 +59,7 @@ def _records(linker: RecordLinker, links: Links, left: Any, right: Any) -> list[
     sure[proposed.index] = proposed
     kept = sure.sort_values(kind="stable").index[:MOST_RECORDS]
     pairs = pairs[pairs["left"].isin(set(kept))]
-    terms = _terms_by_column(linker, left.loc[pairs["left"]], right.loc[pairs["right"]])
+    terms = _terms_by_column(linker, linker.contributions(left, right, pairs).to_numpy())
     cells = right.loc[pairs["right"]].to_numpy()
     found: dict[Any, list[dict[str, Any]]] = {key: [] for key in kept}
     best = dict.fromkeys(kept, -1)
@@ -88,33 +89,28 @@ def _records(linker: RecordLinker, links: Links, left: Any, right: Any) -> list[
     ]
 
 
-def _terms_by_column(linker: RecordLinker, left: Any, right: Any) -> Any:
-    """Weights times features, summed over the features of each column, (n_pairs, n_columns)."""
-    terms = linker.contributions(left, right).to_numpy()
+def _terms_by_column(linker: RecordLinker, terms: Any) -> Any:
+    """Terms summed over the features of each column, shape (n_pairs, n_columns)."""
     sizes = [len(one.feature_names) for one in linker.comparisons_]
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(int)
     return np.add.reduceat(terms[:, : sum(sizes)], starts, axis=1)
 
 
 def weights(linker: RecordLinker) -> str:
-    """What was learned, strongest first, in words."""
+    """What was learned, strongest first."""
     rows = sorted(linker.named_coef().items(), key=lambda item: -abs(item[1]))
-    shown = [
-        (name, round(weight, 3), _in_words(name, weight))
-        for name, weight in rows
-        if abs(weight) > 5e-4
-    ]
-    note = "A weight of 0.7 doubles the odds of a link, one of -0.7 halves them."
+    shown = [(_meaning(name), weight) for name, weight in rows]
+    note = (
+        "A weight of 0.7 doubles the odds of a link where the comparison is 1, one of -0.7 halves "
+    )
+    note += "them. Similarities are between 0 and 1; 'equal and rare' is the larger the rarer."
     return html.section(
-        "What counts", html.paragraph(note, "soft"), html.table(["comparison", "weight", ""], shown)
+        "What counts", html.paragraph(note, "soft"), html.table(["comparison", "weight"], shown)
     )
 
 
-def _in_words(name: str, weight: float) -> str:
-    if name == "link":
-        return "two records that agree in nothing"
-    times = np.exp(min(abs(weight), 20.0))
-    return f"{'raises' if weight > 0 else 'lowers'} the odds up to {times:.3g} times"
+def _meaning(name: str) -> str:
+    return "constant: log-odds where all comparisons are 0" if name == "link" else name
 
 
 def thresholds(links: Links) -> str:
@@ -130,7 +126,7 @@ def thresholds(links: Links) -> str:
 
 def contested(links: Links) -> str:
     """Groups of records that compete for each other."""
-    pairs = links.pairs[links.pairs["probability"] >= 0.01]
+    pairs = links.pairs[links.pairs["probability"] >= POSSIBLE]
     groups = [group for _, group in pairs.groupby("group") if len(group) > 1]
     groups.sort(
         key=lambda group: float(np.max(np.minimum(group["probability"], 1 - group["probability"])))

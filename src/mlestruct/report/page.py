@@ -119,11 +119,13 @@ def convergence(model: Any) -> str:
     plot.semilogy(np.array(history.seconds)[shown], gap[shown], marker="o", ms=3, color=ACCENT)
     plot.set_xlabel("seconds")
     plot.set_ylabel("duality gap")
-    proof = "proven to be" if model.converged_ else "only known to be"
     words = (
-        f"The objective is {proof} within {model.duality_gap_:.2g} of its best value "
-        f"({model.objective_:.6g}), after {model.n_iter_} iterations of {model.solver_}."
+        f"The penalised log-likelihood is proven to be within {model.duality_gap_:.2g} of the best "
+        f"possible one, which is at most {model.objective_:.6g} ({model.n_iter_} iterations of "
+        f"{model.solver_})."
     )
+    if not model.converged_:
+        words += " The fit stopped before it reached its tolerance."
     return section(
         "How far from the optimum", paragraph(words), figure(drawn, "Certified duality gap by time")
     )

@@ -89,7 +89,8 @@ class Paths(DecoderSpace):
             marginals=self._forward_backward if exact else None,
         )
         key = hash((self.tail.tobytes(), self.head.tobytes(), source, target))
-        self.fingerprint = f"paths {len(pairs)} {key}"
+        if entropy is None:  # another entropy is another space
+            self.fingerprint = f"paths {len(pairs)} {key}"
 
     def _forward_backward(self, scores: Floats) -> tuple[Floats, float]:
         log_z, tau = self._graph.marginals(scores)

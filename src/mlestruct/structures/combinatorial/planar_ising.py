@@ -57,7 +57,6 @@ class PlanarIsing(DecoderSpace):
         self.tail, self.head = connected_graph(len(places), edges)
         self._dual = dual_graph(self.tail, self.head, places)
         self.rho = tree_weights(len(places), self.tail, self.head).rho
-        self._is_default = entropy is None
         n = self.tail.shape[0]
         super().__init__(
             lambda scores: best_cut(self._dual, scores),
@@ -65,7 +64,8 @@ class PlanarIsing(DecoderSpace):
             entropy=factor_entropy(n, [], coordinates=self.rho) if entropy is None else entropy,
         )
         key = hash((places.tobytes(), self.tail.tobytes(), self.head.tobytes()))
-        self.fingerprint = f"planar {n} {key}"
+        if entropy is None:  # another entropy is another space
+            self.fingerprint = f"planar {n} {key}"
 
     @property
     def n_nodes(self) -> int:

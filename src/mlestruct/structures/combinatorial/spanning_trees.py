@@ -58,7 +58,8 @@ class SpanningTrees(DecoderSpace):
         self.tail, self.head = self._read(edges)
         super().__init__(self._best, self.tail.shape[0], entropy=entropy)
         key = hash((self.tail.tobytes(), self.head.tobytes()))
-        self.fingerprint = f"{type(self).__name__} {self._n_nodes} {key}"
+        if entropy is None:  # another entropy is another space
+            self.fingerprint = f"{type(self).__name__} {self._n_nodes} {key}"
 
     def _read(self, edges: ArrayLike | None) -> tuple[Ints, Ints]:
         if edges is None:

@@ -40,7 +40,8 @@ class Subsets(DecoderSpace):
         self.size = int(size)
         interior = np.full(int(n_items), size / n_items)
         super().__init__(self._best, n_items, entropy=entropy, interior=interior)
-        self.fingerprint = f"{self.size} of {self.n_coordinates}"
+        if entropy is None:  # another entropy is another space
+            self.fingerprint = f"{self.size} of {self.n_coordinates}"
 
     def _best(self, scores: Floats) -> NDArray[np.bool_]:
         out = np.zeros(self.n_coordinates, dtype=bool)
