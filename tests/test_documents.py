@@ -43,7 +43,7 @@ def test_files_exist(document):
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_names_exist(document):
     text = document.read_text(encoding="utf-8")
-    named = set(re.findall(r"\b(?:mlestruct|benchmarks)(?:\.[A-Za-z_]\w*)+", text))
+    named = set(re.findall(r"(?<![\w/])(?:mlestruct|benchmarks)(?:\.(?!md\b)[A-Za-z_]\w*)+", text))
     assert not sorted(name for name in named if not is_importable(name))
 
 

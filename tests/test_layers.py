@@ -28,6 +28,7 @@ BELOW = {
     "plotting": {"metrics", "features.graphs"},
     "paper": MIDDLE | {"inference", "learning", "models", "baselines", "plotting"},
 }
+BELOW["paper"] |= {"report.markdown", "report.page"}
 BELOW["linkage"] = {"features", "models"}
 BELOW["tagging"] = {"models"}
 BELOW["report"] = {"linkage", "tagging"}

@@ -11,7 +11,8 @@ import pytest
 from mlestruct.cli import main
 from mlestruct.datasets import make_people
 from mlestruct.linkage import RecordLinker
-from mlestruct.report import links_report, tags_report
+from mlestruct.report.links import links_report
+from mlestruct.report.tags import tags_report
 from mlestruct.tagging import SequenceTagger
 
 ATTACK = """<img src=x onerror="document.title='owned'"></script><script>document.title='owned'"""

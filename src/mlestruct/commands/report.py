@@ -8,7 +8,8 @@ import sys
 from .._files import write_whole
 from ..linkage import RecordLinker
 from ..models import load
-from ..report import links_report, tags_report
+from ..report.links import links_report
+from ..report.tags import tags_report
 from ..tagging import SequenceTagger
 from .files import FileProblem, UsageProblem, index_by_id, read_table
 from .link import answers, describe, summarise

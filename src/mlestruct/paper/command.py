@@ -9,8 +9,11 @@ import tempfile
 import traceback
 from collections.abc import Sequence
 from difflib import get_close_matches
+from html import escape
 from pathlib import Path
 
+from ..report.markdown import html
+from ..report.page import page
 from .catalogue import NAMES, load
 from .contract import ReproductionError
 from .document import DETAILS, check_markdown, claims_table, markdown, section, write_markdown
@@ -83,12 +86,16 @@ def run_command(options: argparse.Namespace) -> int:
         else:
             progress.say("\n" + section(record, out, ship=False).partition(DETAILS)[0])
             progress.say(claims_table([record]))
-    page = out / "index.md"
-    write_text(page, markdown(out, ship=False))
+    index = out / "index.html"
+    text = markdown(out, ship=False).partition("\n")[2]
+    sections = [
+        f'<p class="no">{escape(f"{name} failed: {why}")}</p>' for name, why in failed.items()
+    ]
+    write_text(index, page("The paper, reproduced", [*sections, html(text, out)]))
     if options.markdown is not None:
         write_markdown(out, options.markdown)
         progress.say(f"\n{options.markdown}")
-    progress.say(f"\npage: {page}")
+    progress.say(f"\npage: {index}")
     for name, why in failed.items():
         print(f"mlestruct: {name} failed: {why}", file=sys.stderr)
     return 1 if failed else 0

@@ -9,6 +9,7 @@ import numpy as np
 from ..linkage import Links, RecordLinker
 from ..linkage.linker import POSSIBLE
 from . import page as html
+from .figures import convergence
 
 MOST_RECORDS = 3_000  # in the explorer, the most doubtful ones: a page of a few megabytes
 MOST_CANDIDATES = 5
@@ -25,7 +26,7 @@ def links_report(linker: RecordLinker, links: Links, left: Any, right: Any, word
         weights(linker),
         thresholds(links),
         contested(links),
-        html.convergence(linker),
+        convergence(linker),
     ]
     return html.page("Links between two tables", sections)
 

@@ -1,26 +1,21 @@
-"""The frame of a report: style, sections, tables, pictures. Everything that comes in is escaped."""
+"""The frame of a page: style, sections, tables, data. Everything that comes in is escaped."""
 
 from __future__ import annotations
 
-import io
 import json
+import math
 from collections.abc import Iterable, Sequence
 from html import escape
 from importlib.resources import files
+from numbers import Real
 from typing import Any
-
-import matplotlib
-import numpy as np
-from matplotlib.figure import Figure
-
-INK = "#7a8490"  # readable on light and on dark paper
-ACCENT = "#2a8fcb"
 
 
 def page(title: str, sections: Iterable[str]) -> str:
     """A whole document without outside sources."""
     style = _resource("style.css")
-    policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+    policy = "default-src 'none'; img-src data:; "
+    policy += "style-src 'unsafe-inline'; script-src 'unsafe-inline'"
     head = (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
@@ -61,31 +56,6 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     return f'<div class="scroll"><table>{whole}</table></div>'
 
 
-def figure(drawn: Figure, caption: str) -> str:
-    """A picture of matplotlib as SVG inside the page."""
-    stream = io.StringIO()
-    with matplotlib.rc_context({"svg.hashsalt": "mlestruct", "svg.fonttype": "path"}):
-        drawn.savefig(stream, format="svg", transparent=True, metadata={"Date": None})
-    svg = stream.getvalue()
-    svg = svg[svg.index("<svg") :].replace(
-        "<svg", f'<svg role="img" aria-label="{escape(caption)}"', 1
-    )
-    return f"<figure>{svg}<figcaption>{escape(caption)}</figcaption></figure>"
-
-
-def axes(width: float = 6.0, height: float = 2.8) -> tuple[Figure, Any]:
-    """A figure with one plot whose ink is readable on light and dark paper."""
-    drawn = Figure(figsize=(width, height), layout="constrained")
-    plot = drawn.subplots()
-    plot.tick_params(colors=INK)
-    plot.xaxis.label.set_color(INK)
-    plot.yaxis.label.set_color(INK)
-    for name, spine in plot.spines.items():
-        spine.set_color(INK)
-        spine.set_visible(name in ("left", "bottom"))
-    return drawn, plot
-
-
 def data(name: str, value: Any) -> str:
     """Plain data for scripts; no text in it can end the element."""
     text = json.dumps(value, allow_nan=False).replace("<", "\\u003c").replace("&", "\\u0026")
@@ -101,31 +71,10 @@ def _resource(name: str) -> str:
 
 
 def _is_number(cell: Any) -> bool:
-    return isinstance(cell, int | float | np.number) and not isinstance(cell, bool)
+    return isinstance(cell, Real) and not isinstance(cell, bool)
 
 
 def _shown(cell: Any) -> str:
-    if isinstance(cell, float | np.floating):
-        return f"{cell:.4g}" if np.isfinite(cell) else ""
+    if isinstance(cell, float):
+        return f"{cell:.4g}" if math.isfinite(cell) else ""
     return str(cell)
-
-
-def convergence(model: Any) -> str:
-    """How the certified gap fell, and what it says."""
-    history = model.history_
-    drawn, plot = axes()
-    gap = np.array(history.gap, dtype=float)
-    shown = np.isfinite(gap) & (gap > 0)
-    plot.semilogy(np.array(history.seconds)[shown], gap[shown], marker="o", ms=3, color=ACCENT)
-    plot.set_xlabel("seconds")
-    plot.set_ylabel("duality gap")
-    words = (
-        f"The penalised log-likelihood is proven to be within {model.duality_gap_:.2g} of the best "
-        f"possible one, which is at most {model.objective_:.6g} ({model.n_iter_} iterations of "
-        f"{model.solver_})."
-    )
-    if not model.converged_:
-        words += " The fit stopped before it reached its tolerance."
-    return section(
-        "How far from the optimum", paragraph(words), figure(drawn, "Certified duality gap by time")
-    )

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..tagging import SequenceTagger
 from . import page as html
+from .figures import convergence
 
 MOST_SENTENCES = 300
 STRONGEST = 40
@@ -21,7 +22,7 @@ def tags_report(tagger: SequenceTagger, sentences: Sequence[Any], words: str = "
     lead = [
         html.paragraph(line, "lead" if k == 0 else "") for k, line in enumerate(words.splitlines())
     ]
-    sections = [*lead, coloured(tagger, sentences), weights(tagger), html.convergence(tagger)]
+    sections = [*lead, coloured(tagger, sentences), weights(tagger), convergence(tagger)]
     return html.page("Labels of words", sections)
 
 
