@@ -20,7 +20,6 @@ from sklearn.utils.validation import check_is_fitted
 from ..learning.problem import DualProblem
 from ..learning.result import Result, Stopping
 from ..learning.solvers import check_alphas, regularization_path
-from ..models import IsingMRF
 from ..models.base import CertifiedModel, RegularizationPath, StructuredEstimator
 
 if TYPE_CHECKING:
@@ -74,8 +73,6 @@ class Learner(MetaEstimatorMixin, CertifiedModel):
             raise TypeError(
                 f"estimator: expected a CRF estimator such as GridCRF(), got {self.estimator!r}"
             )
-        if isinstance(self.estimator, IsingMRF):
-            raise TypeError("estimator: IsingMRF has no samples to predict, so there is no learner")
         if self.estimator.l1_ratio and not self.has_l1:
             raise ValueError(
                 f"estimator: {type(self).__name__} has the penalty alpha/2 |w|^2 only; use "
