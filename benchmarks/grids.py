@@ -114,7 +114,7 @@ class RecordedBCFW(BlockFrankWolfe):
 
 def run_bcfw(problem: DualProblem, step: Any, limit: float, seed: int) -> tuple[Trace, Trace]:
     """One run: its iterates after every pass, and their weighted averages at the same times."""
-    label = {"fixed": "bcfw, paper's step", "line_search": "bcfw, line search"}[step]
+    label = {"fixed": "bcfw, fixed steps", "line_search": "bcfw, line search"}[step]
     plain, averaged = Trace(label), Trace(f"{label}, averaged")
     average = WeightedAverage(problem.n_features)
     n_blocks = len(problem.blocks)

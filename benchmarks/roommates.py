@@ -233,7 +233,7 @@ def certified_gap_below(one: dict[str, Any], level: float) -> float | None:
 
 
 def compare_bcfw(folder: str, budget: float, fresh: bool, optimum: float) -> list[dict[str, Any]]:
-    """The paper's algorithm on both polytopes, for a fixed time each."""
+    """Block-coordinate Frank-Wolfe on both polytopes, for a fixed time each."""
     print(f"\nbcfw, rho = .95, for {budget:g} CPU s: gaps relative; true: to the optimum of auto")
     print(
         f"  {'polytope':<9}{'decodes':>8}{'CPU s':>8}{'in decoder':>12}{'certified gap':>15}"

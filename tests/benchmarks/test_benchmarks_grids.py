@@ -13,8 +13,8 @@ def test_quick_run_prints_every_method_and_verdict(capsys):
     printed = capsys.readouterr().out
     for words in (
         "auto (lbfgs)",
-        "bcfw, paper's step",
-        "bcfw, paper's step, averaged",
+        "bcfw, fixed steps",
+        "bcfw, fixed steps, averaged",
         "bcfw, line search",
         "truncated TRW, 10 sweeps",
         "truncated TRW, 40 sweeps",
