@@ -30,13 +30,16 @@ class Columns:
     @classmethod
     def of(cls, matrix: NDArray, chunk: int = 4096) -> Columns:
         """Those of an array (n, n_features), some rows at a time in double precision."""
-        found = cls.empty(matrix.shape[1])
+        found = None
         for start in range(0, matrix.shape[0], chunk):
-            rows = matrix[start : start + chunk].astype(np.float64)
-            count = np.full(rows.shape[1], float(rows.shape[0]))
-            ends = rows.min(axis=0), rows.max(axis=0)
-            found = found.joined(cls(count, *ends, rows.sum(axis=0), (rows**2).sum(axis=0)))
-        return found
+            # Along contiguous columns NumPy is several times faster than across short rows.
+            columns = np.array(matrix[start : start + chunk].T, dtype=np.float64, order="C")
+            count = np.full(columns.shape[0], float(columns.shape[1]))
+            ends = columns.min(axis=1), columns.max(axis=1)
+            squares = np.einsum("ij,ij->i", columns, columns)
+            part = cls(count, *ends, columns.sum(axis=1), squares)
+            found = part if found is None else found.joined(part)
+        return cls.empty(matrix.shape[1]) if found is None else found
 
     @classmethod
     def of_sparse(cls, matrix: sparse.csr_array) -> Columns:

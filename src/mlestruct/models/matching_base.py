@@ -160,9 +160,9 @@ def _tie_seed(block: Block, scores: Floats) -> int:
 
     Scores that are all equal tell nothing, so features do.
     """
-    if scores.size and scores.min() == scores.max():
+    if scores.size and scores[0] == scores[-1] and (scores == scores[0]).all():
         scores = block.scores(np.sin(np.arange(1.0, block.features.n_features + 1.0)))
-    return zlib.crc32(scores.tobytes())
+    return zlib.crc32(np.ascontiguousarray(scores))
 
 
 class MatchingProbabilities(MatchingEstimator):

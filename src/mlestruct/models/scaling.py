@@ -18,12 +18,16 @@ DOMINANT = 100.0  # one alpha penalises a weight 10,000 times as much, relative 
 
 def joined_columns(parts: Iterable[tuple[Columns, float]]) -> Columns:
     """Statistics of all parts, each with a weight."""
-    parts = iter(parts)
-    first, weight = next(parts)
-    found = Columns.empty(first.total.shape[0]).joined(first, weight)
-    for columns, own in parts:
-        found = found.joined(columns, own)
-    return found
+    listed = list(parts)
+    weights = np.array([weight for _, weight in listed])
+    found = [columns for columns, _ in listed]
+    return Columns(
+        weights @ [columns.count for columns in found],
+        np.min([columns.low for columns in found], axis=0),
+        np.max([columns.high for columns in found], axis=0),
+        weights @ [columns.total for columns in found],
+        weights @ [columns.squares for columns in found],
+    )
 
 
 def has_constant(columns: Columns) -> bool:

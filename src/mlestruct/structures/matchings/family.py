@@ -7,6 +7,7 @@ Whatever concerns outputs rather than marginals is written once, for nodes.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,12 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 TIE = 1e-12  # relative to the largest score: scores that differ by less count as equal in `predict`
+
+
+@lru_cache(maxsize=8)
+def _tie_noise(n_pairs: int) -> Floats:
+    """Random numbers of which each sample takes a stretch of its own."""
+    return np.random.default_rng(n_pairs).random(2 * n_pairs)
 
 
 class MatchingFamily(MatchingStructure):
@@ -62,8 +69,9 @@ class MatchingFamily(MatchingStructure):
         the same in every call. Otherwise nodes with equal scores get partners in their own order,
         and where true partners have the same number, weights of 0 would seem to know them.
         """
-        largest = float(np.abs(scores).max(initial=0.0))
-        noise = np.random.default_rng([self.n_scored, seed]).random(self.n_scored)
+        largest = max(float(scores.max(initial=0.0)), -float(scores.min(initial=0.0)))
+        start = seed % max(self.n_scored, 1)
+        noise = _tie_noise(self.n_scored)[start : start + self.n_scored]
         broken = scores.copy()
         broken[: self.n_scored] -= TIE * (largest or 1.0) * noise
         return broken
