@@ -162,7 +162,7 @@ def _tie_seed(block: Block, scores: Floats) -> int:
     """
     if scores.size and scores[0] == scores[-1] and (scores == scores[0]).all():
         scores = block.scores(np.sin(np.arange(1.0, block.features.n_features + 1.0)))
-    return zlib.crc32(np.ascontiguousarray(scores))
+    return zlib.crc32(np.ascontiguousarray(scores).data)
 
 
 class MatchingProbabilities(MatchingEstimator):
