@@ -2,6 +2,7 @@
 
     python -m benchmarks.slow_decoders            # two to three minutes, most of them asleep
     python -m benchmarks.slow_decoders --quick
+    python -m benchmarks.slow_decoders --check-pyepo    # the rival's gradient; needs pyepo, torch
 
 A user's decoder is imitated: assignments of 10 x 10 by SciPy, slowed by `--delay` seconds a call,
 with the Bethe entropy and nothing else, so that certificates are Frank-Wolfe gaps. The rival is
@@ -95,6 +96,49 @@ def perturbed_fenchel_young(
     return theta
 
 
+def check_pyepo(draws: int = 400, sigma: float = 1.0) -> float:
+    """The largest difference between PyEPO's own gradient in the scores and the one used here.
+
+    Both are means over random draws, so that differences of a few times 1/2 draws^(-1/2) remain.
+    """
+    import torch
+    from pyepo import EPO
+    from pyepo.func import perturbedFenchelYoung
+    from pyepo.model.opt import optModel
+
+    space, rng = SlowAssignment(), np.random.default_rng(0)
+
+    class Assignment(optModel):
+        def __init__(self) -> None:
+            self.modelSense = EPO.MAXIMIZE
+            super().__init__()
+
+        def _getModel(self) -> Any:  # noqa: N802
+            return None, list(range(N * N))
+
+        def setObj(self, c: Any) -> None:  # noqa: N802
+            self.scores = np.asarray(c, dtype=np.float64)
+
+        def solve(self) -> tuple[Floats, float]:
+            found = space.decode(self.scores)
+            return found.vertex.dense(N * N), found.score
+
+    scores = rng.normal(size=N * N)
+    observed = space.decode(rng.normal(size=N * N)).vertex.dense(N * N)
+    loss = perturbedFenchelYoung(
+        Assignment(), n_samples=draws, sigma=sigma, processes=1, reduction="sum"
+    )
+    leaf = torch.tensor(scores[None], dtype=torch.float32, requires_grad=True)
+    loss(leaf, torch.tensor(observed[None], dtype=torch.float32)).backward()
+    mean = np.zeros(N * N)
+    for _ in range(10 * draws):
+        noisy = scores + sigma * rng.normal(size=N * N)
+        mean += space.decode(noisy).vertex.dense(N * N) / (10 * draws)
+    difference = float(np.abs(leaf.grad.numpy()[0] - (mean - observed)).max())
+    print(f"gradient of PyEPO with {draws} draws: largest difference {difference:.3f}")
+    return difference
+
+
 def reached(history: History, level: float) -> str:
     """Calls and seconds up to a relative gap."""
     for gap, dual, calls, seconds in zip(
@@ -154,7 +198,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--delay", type=float, default=0.05, help="seconds added to a MAP call")
     parser.add_argument("--max-time", type=float, default=90.0, help="seconds of a solver")
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--check-pyepo", action="store_true", help="compare gradients and stop")
     options = parser.parse_args(arguments)
+    if options.check_pyepo:
+        return int(check_pyepo() > 0.1)
     if options.quick:
         options.samples, options.delay, options.max_time = 3, 0.001, 2.0
     print(f"{options.samples} assignments of {N} x {N}, {options.delay:g} s a MAP call")
