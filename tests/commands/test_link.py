@@ -32,7 +32,7 @@ def test_files_in_files_out(folder, capsys):
     left = pd.read_csv("left.csv", dtype=str)
     links = pd.read_csv("links.csv", dtype=str, keep_default_na=False)
     assert links["left"].tolist() == left["id"].tolist()
-    assert set(links["decision"]) <= {"link", "review", "no partner"}
+    assert set(links["decision"]) <= {"link", "review", "no partner", "not compared"}
     linked = links[links["right"] != ""]
     assert linked["right"].is_unique
     assert (links["decision"] == "link").sum() > 60
@@ -49,8 +49,22 @@ def test_data_on_stdout_and_summary_as_json(folder, capsys):
     assert len(printed) == 120
     assert main([*LINK, "--quiet", "--json", "-o", "links.csv"]) == 0
     summary = json.loads(capsys.readouterr().out)
-    assert summary["links"] + summary["no_partner"] + summary["review"] == 120
+    assert (
+        summary["links"] + summary["no_partner"] + summary["review"] + summary["not_compared"]
+        == 120
+    )
     assert main([*LINK, "--json"]) == 2
+
+
+def test_records_without_candidates_are_not_said_to_have_no_partner(folder):
+    def emptied(frame):
+        frame.loc[frame["id"] == "a100", frame.columns[1:]] = ""  # not among the known ones
+        return frame
+
+    rewrite("left.csv", emptied)
+    assert main([*LINK, "-o", "links.csv", "--quiet"]) == 0
+    links = pd.read_csv("links.csv", dtype=str, keep_default_na=False)
+    assert links.set_index("left")["decision"]["a100"] == "not compared"
 
 
 def test_dry_run_counts(folder, capsys):

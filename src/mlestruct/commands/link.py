@@ -117,6 +117,8 @@ def answers(links: Any, accept: float) -> Any:
     linked = best["right"].notna().to_numpy()
     chance = np.where(linked, best["probability"], single).astype(float)
     decision = np.where(chance < accept, "review", np.where(linked, "link", "no partner"))
+    compared = single.index.isin(links.pairs["left"])
+    decision = np.where(compared, decision, "not compared")  # nothing shares a rare word with it
     return pandas.DataFrame(
         {
             "left": single.index,
@@ -153,6 +155,7 @@ def summarise(linker: RecordLinker, links: Any, answer: Any) -> dict[str, Any]:
         "links": len(accepted),
         "no_partner": int((answer["decision"] == "no partner").sum()),
         "review": int((answer["decision"] == "review").sum()),
+        "not_compared": int((answer["decision"] == "not compared").sum()),
         "expected_precision": float(accepted["probability"].mean()) if len(accepted) else None,
         "expected_recall": float(accepted["probability"].sum()) / total if total > 0 else None,
         "blocking_recall": linker.blocking_recall_,
@@ -172,7 +175,8 @@ def describe(summary: dict[str, Any], accept: float) -> str:
     """The summary in plain words, the result first."""
     lines = [
         f"{summary['links']} links, {summary['no_partner']} records without a partner, "
-        f"{summary['review']} left to you (probability below {accept:g})."
+        f"{summary['review']} left to you (probability below {accept:g}), "
+        f"{summary['not_compared']} without a candidate."
     ]
     if summary["links"]:
         lines.append(
