@@ -147,8 +147,8 @@ class RecordLinker(CertifiedModel):
             for one in comparisons
         ]
         rows, cols = self._candidates(left, right)
-        taught = np.flatnonzero(partner >= -1)
-        linked = taught[partner[taught] >= 0]
+        labelled = np.flatnonzero(partner >= -1)
+        linked = labelled[partner[labelled] >= 0]
         if linked.size < 2:
             raise ValueError(f"known: at least 2 links are needed to learn from, got {linked.size}")
         found = set(zip(rows.tolist(), cols.tolist(), strict=True))
@@ -160,29 +160,29 @@ class RecordLinker(CertifiedModel):
             np.concatenate([_keys(rows, cols, right), _keys(linked, partner[linked], right)])
         )
         rows, cols = keys // len(right), keys % len(right)
-        used = np.isin(rows, taught)
+        used = np.isin(rows, labelled)
         rows, cols = rows[used], cols[used]
         features = self._features(left, right, rows, cols)
         self.feature_names_in_ = np.array(self._feature_names(), dtype=object)
         model = self._model(1.0)
         if self.alpha == "auto":
-            self.alpha_ = self._choose_alpha(model, rows, cols, features, partner, taught)
+            self.alpha_ = self._choose_alpha(model, rows, cols, features, partner, labelled)
         else:
             self.alpha_ = float(self.alpha)
-        x, y = _sample(rows, cols, features, partner, taught)
+        x, y = _sample(rows, cols, features, partner, labelled)
         self._adopt(model.set_params(alpha=self.alpha_).fit([x], [y]))
         return self
 
     def _choose_alpha(
         self, model: BipartiteMatchingCRF, rows: Ints, cols: Ints, features: Floats,
-        partner: Ints, taught: Ints,
+        partner: Ints, labelled: Ints,
     ) -> float:  # fmt: skip
-        """The alpha of largest held-out likelihood, over three folds of the taught records."""
+        """The alpha of largest held-out likelihood, over three folds of the labelled records."""
         rng = np.random.default_rng(self.random_state)
-        fold = rng.permutation(taught.size) % 3
+        fold = rng.permutation(labelled.size) % 3
         parts = []
         for k in np.unique(fold):
-            mine = taught[fold == k]
+            mine = labelled[fold == k]
             inside = np.isin(rows, mine)
             parts.append(_sample(rows[inside], cols[inside], features[inside], partner, mine))
         return choose_alpha(model, [x for x, _ in parts], [y for _, y in parts]).alpha
@@ -339,12 +339,12 @@ def _keys(rows: Ints, cols: Ints, right: Any) -> Ints:
 
 
 def _sample(
-    rows: Ints, cols: Ints, features: Floats, partner: Ints, taught: Ints
+    rows: Ints, cols: Ints, features: Floats, partner: Ints, labelled: Ints
 ) -> tuple[PairInput, Ints]:
-    """The problem of the taught left records and their candidates, both numbered anew."""
+    """The problem of the labelled left records and their candidates, both numbered anew."""
     right, place = np.unique(cols, return_inverse=True)
-    x = _input(np.searchsorted(taught, rows), place, features, (taught.size, right.size))
-    mates = partner[taught]
+    x = _input(np.searchsorted(labelled, rows), place, features, (labelled.size, right.size))
+    mates = partner[labelled]
     return x, np.where(mates >= 0, np.searchsorted(right, np.maximum(mates, 0)), -1)
 
 

@@ -25,8 +25,8 @@ from sklearn.base import clone
 from sklearn.utils.parallel import Parallel, delayed
 
 from ..metrics.event_auc import event_auc, shifted_event_auc
-from .frames import read_frames
 from .ising import IsingMRF
+from .ising_variables import read_frames
 from .validation import check_count
 
 Floats = NDArray[np.float64]

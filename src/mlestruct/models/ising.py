@@ -18,20 +18,17 @@ from ..learning.result import Progress
 from ..structures.contract import Vertex
 from ..structures.graphs.pairwise import PairwiseGraph
 from ..structures.labellings.repeated import RepeatedBinary, chunks
-from .base import StructuredEstimator
-from .frames import UNKNOWN, Variables, distinct, read_binary, read_frames
-from .label_graph import all_pairs, chow_liu_tree, read_graph
+from .binary import CONSTANT_SCALE, BinaryEstimator
+from .ising_variables import UNKNOWN, Variables, distinct, read_binary, read_frames
+from .label_graph import read_graph
 from .neighbourhoods import RULES, Neighbourhoods, select_neighbourhoods
 from .validation import check_count, check_positive, check_ratio, check_weights
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-FIELD_SCALE = 10.0  # of fields: rates are no matter of regularisation
-GRAPHS = ("l1", "full", "tree", "none")
 
-
-class IsingMRF(StructuredEstimator):
+class IsingMRF(BinaryEstimator):
     """A pairwise model of binary variables, by maximum likelihood.
 
         p(x)  ~  exp( sum_i h_i x_i + sum over edges of J_ij x_i x_j ),    x in {0, 1}
@@ -170,24 +167,12 @@ class IsingMRF(StructuredEstimator):
         self.n_features_in_ = frames.shape[1]
         table = self.variables_.table(frames, stimuli)
         weights = check_weights(sample_weight, frames.shape[0])[span - 1 :]
-        self._take_graph(self._choose_graph(*distinct(table, weights)))
+        states, counts = distinct(table, weights)
+        pairs = np.argwhere(np.triu(self.variables_.allowed))
+        graph = self._choose_graph(states, counts, pairs, lambda: self._select(states, counts))
+        self._take_graph(graph)
         blocks = self._blocks(table, None, weights, separate)
         return DualProblem(blocks, alpha, check_ratio(self.l1_ratio))
-
-    def _choose_graph(self, states: Ints, weights: Floats) -> PairwiseGraph:
-        n = states.shape[1]
-        if not isinstance(self.graph, str):
-            return read_graph(self.graph, n)
-        if self.graph not in GRAPHS:
-            raise ValueError(
-                f"graph: expected one of {list(GRAPHS)} or an array of pairs, got {self.graph!r}"
-            )
-        if self.graph == "l1":
-            return PairwiseGraph(n, self._select(states, weights))
-        if self.graph == "tree" and n > 1:
-            return PairwiseGraph(n, chow_liu_tree(states, weights))
-        pairs = all_pairs(n) if self.graph == "full" else np.zeros((0, 2), dtype=np.int64)
-        return PairwiseGraph(n, pairs[self.variables_.allowed[pairs[:, 0], pairs[:, 1]]])
 
     def _select(self, states: Ints, weights: Floats) -> Ints:
         check_positive(self.l1, "l1")
@@ -199,11 +184,6 @@ class IsingMRF(StructuredEstimator):
             states, weights, self.l1, self.variables_.allowed, n_jobs=self.n_threads()
         )
         return self.neighbourhoods_.edges(self.rule, self.density)
-
-    def _take_graph(self, graph: PairwiseGraph) -> None:
-        self._model = RepeatedBinary(graph, self.rho, self.inference)
-        self.edges_ = np.stack([graph.tail, graph.head], axis=1).astype(np.int64)
-        self.is_exact_ = self._model.tree is not None
 
     def _blocks(self, X: Any, Y: Any, weights: Floats, separate: bool) -> list[Block]:
         """All frames have the same scores: one block, whose observation is their mean."""
@@ -221,7 +201,7 @@ class IsingMRF(StructuredEstimator):
     def _scales(self) -> Floats:
         """Scores over weights: fields are penalised less than couplings."""
         n = len(self.variables_)
-        return np.where(np.arange(n + self.edges_.shape[0]) < n, FIELD_SCALE, 1.0)
+        return np.where(np.arange(n + self.edges_.shape[0]) < n, CONSTANT_SCALE, 1.0)
 
     def _full_coef(self, theta: Floats) -> Floats:
         return theta * self._scales()
@@ -366,12 +346,11 @@ class IsingMRF(StructuredEstimator):
         """
         model, fields, couplings, scores = self._current(self._complete(Y, stimuli))
         tol = check_positive(tol, "tol")
-        parts = self._each(
+        return self._bounds_of(
+            scores,
             lambda part: model.log_partition_bounds(fields[part], couplings, tol),
             chunks(fields.shape[0]),
         )
-        least, most = (np.concatenate(side) for side in zip(*parts, strict=True))
-        return np.minimum(scores - most, 0.0), np.minimum(scores - least, 0.0)
 
     def log_likelihood(self, Y: Any, stimuli: Any = None) -> Floats:
         """Exact log p of every frame given those before it; needs exact inference."""

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.parallel import Parallel, delayed
 
-from .frames import read_frames
 from .ising import IsingMRF
+from .ising_variables import read_frames
 from .validation import check_count
 
 Floats = NDArray[np.float64]

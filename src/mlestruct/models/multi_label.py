@@ -20,19 +20,16 @@ from ..learning.result import Progress
 from ..metrics import Reliability, reliability
 from ..metrics.expected_f1 import expected_f1_sets
 from ..structures.contract import Vertex
-from ..structures.graphs.pairwise import PairwiseGraph
-from ..structures.labellings.repeated import RepeatedBinary, chunks
-from .base import StructuredEstimator
+from ..structures.labellings.repeated import chunks
 from .best_sets import most_probable_sets
-from .label_graph import all_pairs, chow_liu_tree, read_graph
+from .binary import CONSTANT_SCALE, BinaryEstimator
+from .label_graph import all_pairs, read_graph
 from .neighbourhoods import select_neighbourhoods
 from .validation import check_count, check_positive, check_ratio, check_weights
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-INTERCEPT_SCALE = 10.0  # of the constant feature: rates are no matter of regularisation
-GRAPHS = ("full", "tree", "none", "l1")
 DECISIONS = ("map", "marginal", "f1")
 
 
@@ -55,7 +52,7 @@ class Part(NamedTuple):
     known: Ints | None
 
 
-class MultiLabelCRF(ClassifierMixin, StructuredEstimator):
+class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
     """Multi-label classification with coupled labels, by maximum likelihood.
 
         p(y | x)  ~  exp( sum_l y_l (w_l . x + b_l) + sum over edges of y_i y_j c_ij )
@@ -200,37 +197,26 @@ class MultiLabelCRF(ClassifierMixin, StructuredEstimator):
             raise ValueError(f"X has {features.shape[0]} samples but Y has {states.shape[0]} rows")
         self._take_classes(label_sets)
         weights = check_weights(sample_weight, states.shape[0])
-        self._take_graph(self._choose_graph(features, states, weights))
+        pairs = all_pairs(states.shape[1])
+        graph = self._choose_graph(
+            states, weights, pairs, lambda: self._select(features, states, weights)
+        )
+        self._take_graph(graph)
         blocks = self._blocks(features, states, weights, separate)
         return DualProblem(blocks, alpha, check_ratio(self.l1_ratio))
 
-    def _choose_graph(self, X: Any, states: Ints, weights: Floats) -> PairwiseGraph:
-        n_labels = states.shape[1]
-        if not isinstance(self.graph, str):
-            return read_graph(self.graph, n_labels)
-        if self.graph not in GRAPHS:
-            raise ValueError(
-                f"graph: expected one of {list(GRAPHS)} or an array of pairs, got {self.graph!r}"
-            )
-        if self.graph == "l1":
-            apart = clone(self).set_params(graph="none", warm_start=False, callback=None)
-            predictions = apart.fit(X, states, weights)._scores(X)[0]
-            found = select_neighbourhoods(
-                states, weights, predictions=predictions, n_jobs=self.n_threads()
-            )
-            return PairwiseGraph(n_labels, found.edges("both"))
-        if self.graph == "tree" and n_labels > 1:
-            return PairwiseGraph(n_labels, chow_liu_tree(states, weights))
-        return PairwiseGraph(n_labels, all_pairs(n_labels) if self.graph == "full" else [])
+    def _select(self, X: Any, states: Ints, weights: Floats) -> Ints:
+        """Edges that an l1 penalty selects beside what the features predict."""
+        apart = clone(self).set_params(graph="none", warm_start=False, callback=None)
+        predictions = apart.fit(X, states, weights)._scores(X)[0]
+        found = select_neighbourhoods(
+            states, weights, predictions=predictions, n_jobs=self.n_threads()
+        )
+        return found.edges("both")
 
     def _take_classes(self, label_sets: LabelSets) -> None:
         self._label_sets = label_sets
         self.classes_: Any = label_sets.classes[0] if label_sets.flat else label_sets.classes
-
-    def _take_graph(self, graph: PairwiseGraph) -> None:
-        self._model = RepeatedBinary(graph, self.rho, self.inference)
-        self.edges_ = np.stack([graph.tail, graph.head], axis=1).astype(np.int64)
-        self.is_exact_ = self._model.tree is not None
 
     def _blocks(self, X: Any, Y: Any, weights: Floats, separate: bool) -> list[Block]:
         graph, n_labels, blocks = self._model.graph, Y.shape[1], []
@@ -245,7 +231,7 @@ class MultiLabelCRF(ClassifierMixin, StructuredEstimator):
                 tau = np.concatenate([states.ravel(), both.ravel()]).astype(np.float64)
                 on = np.flatnonzero(tau)
                 space = self._model.space(part.size)
-                features = self._features(X[part], n_labels, INTERCEPT_SCALE)
+                features = self._features(X[part], n_labels, CONSTANT_SCALE)
                 blocks.append(Block(space, features, Vertex(on, tau[on]), float(weight)))
         return blocks
 
@@ -270,7 +256,7 @@ class MultiLabelCRF(ClassifierMixin, StructuredEstimator):
         if not self.fit_intercept:
             return theta
         size = self.n_features_in_ + 1
-        scales = np.where(np.arange(theta.size) % size == size - 1, INTERCEPT_SCALE, 1.0)
+        scales = np.where(np.arange(theta.size) % size == size - 1, CONSTANT_SCALE, 1.0)
         if self.couplings == "constant":
             scales[len(self._label_sets) * size :] = 1.0
         return theta * scales
@@ -470,9 +456,7 @@ class MultiLabelCRF(ClassifierMixin, StructuredEstimator):
         def bounds(part: Part) -> tuple[Floats, Floats]:
             return self._model.log_partition_bounds(part.fields, part.couplings, tol)
 
-        found = self._each(bounds, self._split(fields, couplings, None))
-        least, most = (np.concatenate(side) for side in zip(*found, strict=True))
-        return np.minimum(fit - most, 0.0), np.minimum(fit - least, 0.0)
+        return self._bounds_of(fit, bounds, self._split(fields, couplings, None))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """1 - mean Hamming loss: the share of labels that are predicted correctly."""

@@ -1,4 +1,4 @@
-"""Marginals by any method, samples and exact likelihoods of blocks."""
+"""Marginals by any method, likelihoods and samples of blocks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from ..inference.bounds import log_partition_bounds
 from ..inference.marginals import marginals
 from ..inference.sampling import sample
 from ..learning.problem import Block
-from ..structures.contract import Vertex
 from .validation import check_positive
 
 Floats = NDArray[np.float64]
@@ -71,7 +70,10 @@ def approximate_value(block: Block, coef: Floats, tol: float) -> float:
     fit = block.observed.dot(scores)
     if block.partial is not None:
         fit = block.partial.marginals(scores, None, wanted).value
-    return fit - float(structure.marginals(scores, None, wanted).upper_bound)
+    if structure.offers("marginals"):
+        return fit - float(structure.marginals(scores, None, wanted).upper_bound)
+    found = marginals(structure, scores, tol=wanted)
+    return fit - found.log_partition - (found.gap if np.isfinite(found.gap) else 0.0)
 
 
 def likelihood_bounds(block: Block, coef: Floats, tol: float) -> tuple[float, float]:
@@ -85,11 +87,11 @@ def likelihood_bounds(block: Block, coef: Floats, tol: float) -> tuple[float, fl
     return min(low - most, 0.0), min(high - least, 0.0)
 
 
-def exact_log_likelihood(block: Block, coef: Floats, vertex: Vertex | None = None) -> float:
-    """log p of one output, or of what the block observed of it, by counting all of them."""
+def exact_log_likelihood(block: Block, coef: Floats) -> float:
+    """log p of what was observed of the output, by counting all outputs."""
     scores = block.scores(coef)
-    fit = (block.observed if vertex is None else vertex).dot(scores)
-    if vertex is None and block.partial is not None:
+    fit = block.observed.dot(scores)
+    if block.partial is not None:
         fit = block.partial.exact(scores).log_partition
     return min(fit - block.structure.exact(scores).log_partition, 0.0)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,15 +12,20 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from ..features import FeatureMap
-from ..inference.bounds import log_partition_bounds
-from ..inference.marginals import marginals
 from ..learning.problem import Block
 from ..learning.result import Progress, Result
 from ..metrics import Reliability, reliability
 from ..structures.contract import Vertex
 from ..structures.decoder import DecoderSpace
 from .base import StructuredEstimator
-from .probabilities import block_samples, certified_marginals, exact_log_likelihood, seeded
+from .probabilities import (
+    approximate_value,
+    block_samples,
+    certified_marginals,
+    exact_log_likelihood,
+    likelihood_bounds,
+    seeded,
+)
 from .structured_blocks import Decoders, Spaces, read_features
 from .validation import check_same_length, check_samples
 
@@ -260,11 +266,10 @@ class StructuredCRF(StructuredEstimator):
         On held-out samples; `method` is that of `predict_marginals`, `options` are those of
         `mlestruct.metrics.reliability`: n_bins, strategy, confidence.
         """
-        pairs = self._labelled(X, Y)
-        blocks = [block for block, _ in pairs]
+        blocks = self._labelled(X, Y)
         chosen = seeded({}, method, self.random_state)
         tau = certified_marginals(blocks, self.coef_, 1e-3, method, chosen, self._each)
-        seen = [vertex.dense(block.structure.n_coordinates) for block, vertex in pairs]
+        seen = [block.observed.dense(block.structure.n_coordinates) for block in blocks]
         return reliability(np.concatenate(tau), np.concatenate(seen), **options)
 
     def sample(
@@ -291,40 +296,33 @@ class StructuredCRF(StructuredEstimator):
         return [found.labels for found in drawn]
 
     # ------------------------------------------------------------------ likelihoods
-    def _labelled(self, X: Any, Y: Any) -> list[tuple[Block, Vertex]]:
+    def _labelled(self, X: Any, Y: Any) -> list[Block]:
+        """Blocks of samples whose outputs are observed."""
         samples = check_samples(X)
         labels = check_same_length(samples, Y)
-        blocks = self._new_blocks(samples)
-        return [(b, self._observe(b, labels[m], f"Y[{m}]")) for m, b in enumerate(blocks)]
-
-    def _each_labelled(self, X: Any, Y: Any, one: Callable[[Block, Vertex], Any]) -> list[Any]:
-        return self._each(lambda pair: one(*pair), self._labelled(X, Y))
+        return [
+            replace(block, observed=self._observe(block, labels[m], f"Y[{m}]"))
+            for m, block in enumerate(self._new_blocks(samples))
+        ]
 
     def approximate_log_likelihood(self, X: Any, Y: Any, tol: float = 1e-3) -> Floats:
         """<scores, y> - log Z_rho of each sample: what `fit` maximises, without the penalty.
 
         With the default entropy a lower bound of the exact log-likelihood. `tol` is the certified
-        gap.
+        gap, per node where the structure has nodes.
 
         Returns
         -------
         ndarray of shape (n_samples,)
         """
-
-        def one(block: Block, vertex: Vertex) -> float:
-            scores = block.scores(self.coef_)
-            found = marginals(block.structure, scores, tol=tol)
-            certain = found.gap if np.isfinite(found.gap) else 0.0
-            return vertex.dot(scores) - found.log_partition - certain
-
-        return np.array(self._each_labelled(X, Y, one))
+        return np.array(
+            self._each(lambda b: approximate_value(b, self.coef_, tol), self._labelled(X, Y))
+        )
 
     def log_likelihood(self, X: Any, Y: Any) -> Floats:
         """Exact log p(y | x; coef_) of each sample, where the structure can count its outputs."""
         return np.array(
-            self._each_labelled(
-                X, Y, lambda block, vertex: exact_log_likelihood(block, self.coef_, vertex)
-            )
+            self._each(lambda b: exact_log_likelihood(b, self.coef_), self._labelled(X, Y))
         )
 
     def log_likelihood_bounds(self, X: Any, Y: Any, tol: float = 1e-3) -> tuple[Floats, Floats]:
@@ -337,14 +335,9 @@ class StructuredCRF(StructuredEstimator):
         -------
         lower, upper : ndarrays of shape (n_samples,)
         """
-
-        def one(block: Block, vertex: Vertex) -> tuple[float, float]:
-            scores = block.scores(self.coef_)
-            fit = vertex.dot(scores)
-            least, most = log_partition_bounds(block.structure, scores, tol=tol)
-            return min(fit - most, 0.0), min(fit - least, 0.0)
-
-        found = np.array(self._each_labelled(X, Y, one))
+        found = np.array(
+            self._each(lambda b: likelihood_bounds(b, self.coef_, tol), self._labelled(X, Y))
+        )
         return found[:, 0], found[:, 1]
 
     # ------------------------------------------------------------------ files

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from mlestruct.models.frames import Variables, distinct, read_binary, read_frames
+from mlestruct.models.ising_variables import Variables, distinct, read_binary, read_frames
 
 
 def test_lagged_rows():

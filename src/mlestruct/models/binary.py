@@ -1,0 +1,64 @@
+"""The base of the estimators of yes/no variables that a graph couples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..structures.graphs.pairwise import PairwiseGraph
+from ..structures.labellings.repeated import RepeatedBinary
+from .base import StructuredEstimator
+from .label_graph import chow_liu_tree, read_graph
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+CONSTANT_SCALE = 10.0  # of constants beside couplings: regularisation has little to say on rates
+GRAPHS = ("full", "tree", "none", "l1")
+
+
+class BinaryEstimator(StructuredEstimator):
+    """Base of `MultiLabelCRF` and `IsingMRF`."""
+
+    graph: Any
+    rho: Any
+    inference: str
+
+    def _choose_graph(
+        self, states: Ints, weights: Floats, pairs: Ints, select: Callable[[], Ints]
+    ) -> PairwiseGraph:
+        """The graph that the parameter names or holds.
+
+        `pairs` are the edges of "full"; `select` finds those of "l1".
+        """
+        n = states.shape[1]
+        if not isinstance(self.graph, str):
+            return read_graph(self.graph, n)
+        if self.graph not in GRAPHS:
+            raise ValueError(
+                f"graph: expected one of {list(GRAPHS)} or an array of pairs, got {self.graph!r}"
+            )
+        if self.graph == "l1":
+            return PairwiseGraph(n, select())
+        if self.graph == "tree" and n > 1:
+            return PairwiseGraph(n, chow_liu_tree(states, weights))
+        return PairwiseGraph(n, pairs if self.graph == "full" else [])
+
+    def _take_graph(self, graph: PairwiseGraph) -> None:
+        self._model = RepeatedBinary(graph, self.rho, self.inference)
+        self.edges_ = np.stack([graph.tail, graph.head], axis=1).astype(np.int64)
+        self.is_exact_ = self._model.tree is not None
+
+    def _bounds_of(
+        self,
+        scores: Floats,
+        log_partition: Callable[[Any], tuple[Floats, Floats]],
+        parts: Iterable[Any],
+    ) -> tuple[Floats, Floats]:
+        """Bounds of the log-likelihood of observed scores, from those of log Z of all parts."""
+        found = self._each(log_partition, parts)
+        least, most = (np.concatenate(side) for side in zip(*found, strict=True))
+        return np.minimum(scores - most, 0.0), np.minimum(scores - least, 0.0)
