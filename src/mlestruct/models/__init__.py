@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .ising_selection import IsingSelection, select_ising
     from .matching import MatchingCRF
     from .multi_label import MultiLabelCRF
+    from .node_input import NodeInput
     from .pairs import EdgeList, PairInput
     from .persistence import load
     from .structured import StructuredCRF
@@ -36,6 +37,7 @@ __getattr__, __dir__, __all__ = attach(
         "IsingMRF": ".ising",
         "MatchingCRF": ".matching",
         "MultiLabelCRF": ".multi_label",
+        "NodeInput": ".node_input",
         "PairInput": ".pairs",
         "RegularizationPath": ".base",
         "StructuredCRF": ".structured",

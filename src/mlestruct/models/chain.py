@@ -14,19 +14,17 @@ from threadpoolctl import threadpool_limits
 from ..features.columns import Columns
 from ..features.contract import FeatureMap
 from ..features.dictionaries import Vocabulary
-from ..features.sequences import SequenceFeatures
 from ..labels import UNKNOWN, States
 from ..learning.problem import Block
 from ..learning.result import Progress
-from ..structures.contract import Vertex
 from ..structures.sequences import Sequences
 from .labelling import LabellingEstimator, observed_in
+from .node_input import NodeInput, split_offsets
 from .probabilities import certified_marginals, exact_log_likelihood, seeded
-from .tokens import Tokens, check_labels, cut, forest, node_tables, read_sequences
+from .tokens import Forest, Piece, Tokens, check_labels, cut, forest, node_tables, read_sequences
 from .validation import (
     check_columns,
     check_positive,
-    check_same_length,
     check_samples,
     column_names,
 )
@@ -34,8 +32,6 @@ from .validation import (
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-
-NOTHING = Vertex(np.zeros(0, dtype=np.int64), np.zeros(0))
 
 
 def one_blas_thread() -> Any:
@@ -196,8 +192,10 @@ class ChainCRF(LabellingEstimator):
                 raise ValueError(f"{name}: expected 'all' or 'observed', got {value!r}")
         vocabulary = Vocabulary()
         observed_only = self.state_features == "observed"
+        X, offsets = split_offsets(X)
         samples = read_sequences(X, vocabulary, learn=True, keep_zeros=observed_only)
         states = States.learn(Y, self.n_states, self.unknown)
+        samples = _with_offsets(samples, offsets, len(states))
         labels = check_labels(samples, Y, states)
         if self._marginalises() and "observed" in options.values():
             raise ValueError("missing='marginalise' sums over all states: no 'observed' weights")
@@ -212,30 +210,32 @@ class ChainCRF(LabellingEstimator):
             }
         )
         self._states = states
-        blocks = []
+        forests = []
         known: dict[tuple[int, ...], Sequences] = {}  # sequences of one length share their space
         occurring: list[Bools] = []
         for group in self._groups(pieces, weights, separate):
             parts = [piece for m in group for piece in pieces[m]]
-            chains, features = forest([tokens for tokens, _ in parts], len(states), known)
-            labelling = np.concatenate([own for _, own in parts])
+            tokens = [piece.tokens for piece in parts]
+            found = forest(tokens, len(states), known)
+            labelling = np.concatenate([piece.states for piece in parts])
             if "observed" in options.values():
-                occurring.append(features.occurring(labelling, chains.tails))
-            blocks.append((chains, features, labelling, weights[group[0]]))
-        if not blocks:
+                occurring.append(found.features.occurring(labelling, found.chains.tails))
+            forests.append((found, labelling, weights[group[0]]))
+        if not forests:
             raise ValueError("Y: no sample of positive weight has a known label")
         self._kept = self._weights_in(occurring) if occurring else None
         out = []
-        for chains, features, labelling, weight in blocks:
+        for found, labelling, weight in forests:
             if self._kept is not None:
-                features = features.restricted(self._kept)
-            out.append(observed_in(Block(chains, features, NOTHING, weight), labelling))
+                found = found._replace(features=found.features.restricted(self._kept))
+            out.append(observed_in(found.block(weight), labelling))
         return out
 
-    def _pieces(self, tokens: Tokens, states: Ints) -> list[tuple[Tokens, Ints]]:
+    def _pieces(self, tokens: Tokens, states: Ints) -> list[Piece]:
         """What is learned from a sequence: all of it, or the pieces that have labels."""
         if self._marginalises():
-            return [(tokens, states)] if (states != UNKNOWN).any() else []
+            whole = slice(0, tokens.length)
+            return [Piece(tokens, states, whole)] if (states != UNKNOWN).any() else []
         return cut(tokens, states)
 
     def _weights_in(self, occurring: Sequence[Bools]) -> Ints:
@@ -281,7 +281,7 @@ class ChainCRF(LabellingEstimator):
             self.feature_names_in_ = np.array(names, dtype=object)
 
     def _groups(
-        self, pieces: Sequence[Sequence[Any]], weights: Floats, separate: bool
+        self, pieces: Sequence[Sequence[Piece]], weights: Floats, separate: bool
     ) -> list[list[int]]:
         """Samples that form one block: equally weighted ones in about equal shares.
 
@@ -293,7 +293,7 @@ class ChainCRF(LabellingEstimator):
         n_threads = self.n_threads()
         n_shares = 1 if n_threads == 1 else 2 * n_threads
         groups: dict[tuple[float, int], list[int]] = {}
-        sizes = np.array([sum(tokens.length for tokens, _ in parts) for parts in pieces])
+        sizes = np.array([sum(piece.tokens.length for piece in parts) for parts in pieces])
         used = (sizes > 0) & (weights > 0)
         before = np.cumsum(sizes) - sizes
         share = before * n_shares // max(int(sizes.sum()), 1)
@@ -329,7 +329,7 @@ class ChainCRF(LabellingEstimator):
     def _read(self, X: Any) -> list[Tokens]:
         """New samples, checked against what was fitted."""
         check_is_fitted(self, "coef_")
-        X = check_samples(X)
+        X, offsets = split_offsets(check_samples(X))
         samples = read_sequences(X, self._vocabulary, learn=False)
         check_columns(node_tables(X), self.feature_names_in_.tolist())
         found = samples[0].nodes.shape[1], samples[0].n_edge_features
@@ -340,28 +340,25 @@ class ChainCRF(LabellingEstimator):
                     f"X[0] has {size or 'no'} {kind}features, but ChainCRF was fitted with "
                     f"{expected or 'none'}"
                 )
-        return samples
+        return _with_offsets(samples, offsets, len(self._states))
 
-    def _forest(self, pieces: Sequence[Tokens]) -> tuple[Sequences, SequenceFeatures]:
+    def _forest(self, pieces: Sequence[Tokens]) -> Forest:
         """New sequences side by side, with the features that were learned."""
-        chains, features = forest(pieces, len(self.classes_))
-        return chains, features.with_constant() if self._intercept else features
+        found = forest(pieces, len(self.classes_))
+        return found._replace(features=found.features.with_constant()) if self._intercept else found
 
     def _prepare(self, X: Sequence[Any]) -> list[Block]:
-        forests = [self._forest([tokens]) for tokens in self._read(X)]
-        return [Block(chains, features, NOTHING) for chains, features in forests]
+        return [self._forest([tokens]).block() for tokens in self._read(X)]
 
-    def _per_sample(
-        self, X: Any, function: Callable[[Sequences, SequenceFeatures], NDArray[Any]]
-    ) -> list[NDArray[Any]]:
+    def _per_sample(self, X: Any, function: Callable[[Forest], NDArray[Any]]) -> list[NDArray[Any]]:
         """Results of `function` on the tokens of each sample; samples are handled together."""
         samples = self._read(X)
         n_groups = min(self.n_threads(), len(samples))
         groups = [samples[k::n_groups] for k in range(n_groups)]
 
         def one(group: list[Tokens]) -> list[NDArray[Any]]:
-            chains, features = self._forest(group)
-            return np.split(function(chains, features), chains.starts[1:-1])
+            found = self._forest(group)
+            return np.split(function(found), found.chains.starts[1:-1])
 
         out: list[NDArray[Any]] = [np.zeros(0)] * len(samples)
         with one_blas_thread():
@@ -380,7 +377,9 @@ class ChainCRF(LabellingEstimator):
             blocks = self._given(self._prepare(samples), samples, known)
             found = self._each(lambda b: b.structure.best_label(b.scores(self.coef_)), blocks)
             return [self._states.decode(states) for states in found]
-        found = self._per_sample(X, lambda chains, f: chains.best_states(f, self.coef_))
+        found = self._per_sample(
+            X, lambda f: f.chains.best_states(f.features, self.coef_, f.offset)
+        )
         return [self._states.decode(states) for states in found]
 
     def _shapes(self, X: Any) -> list[tuple[int, ...]]:
@@ -413,7 +412,9 @@ class ChainCRF(LabellingEstimator):
             ]
         if method in ("auto", "exact") and not options and known is None:
             check_positive(tol, "tol")
-            return self._per_sample(X, lambda chains, f: chains.state_probabilities(f, self.coef_))
+            return self._per_sample(
+                X, lambda f: f.chains.state_probabilities(f.features, self.coef_, f.offset)
+            )
         options = seeded(options, method, self.random_state)
         samples = check_samples(X)
         blocks = self._given(self._prepare(samples), samples, known)
@@ -422,36 +423,63 @@ class ChainCRF(LabellingEstimator):
             block.structure.marginal_table(tau) for block, tau in zip(blocks, found, strict=True)
         ]
 
-    def approximate_log_likelihood(self, X: Any, Y: Any, tol: float = 1e-6) -> Floats:
+    def approximate_log_likelihood(
+        self, X: Any, Y: Any, tol: float = 1e-6, *, known: Any = None
+    ) -> Floats:
         """`log_likelihood`: on chains what `fit` maximises is exact, whatever `tol`."""
-        return self.log_likelihood(X, Y)
+        return self.log_likelihood(X, Y, known=known)
 
-    def log_likelihood(self, X: Any, Y: Any) -> Floats:
+    def log_likelihood(self, X: Any, Y: Any, *, known: Any = None) -> Floats:
         """Exact log p(y | x) of each sample, shape (n_samples,).
 
         Chains are cut at tokens whose label is not known, or these are summed over, as `missing`
-        says.
+        says. With `known` labels, as in `predict`, log p of the others given these; Y may have
+        them too, and must agree.
         """
         samples = self._read(X)
-        labels = check_labels(samples, check_same_length(samples, Y), self._states)
-        if self._marginalises():
-            blocks = [
-                observed_in(block, states)
-                for block, states in zip(self._prepare(X), labels, strict=True)
-            ]
-            return np.array([exact_log_likelihood(block, self.coef_) for block in blocks])
-        pieces = [cut(tokens, y) for tokens, y in zip(samples, labels, strict=True)]
+        labels = self._observations(Y, known, [(tokens.length,) for tokens in samples])
+        pieces = [
+            self._pieces(tokens, states)
+            for tokens, (states, _) in zip(samples, labels, strict=True)
+        ]
+        if known is None and not self._marginalises():
+            return self._log_likelihoods(pieces)
+
+        def one(m: int) -> float:
+            total, given = 0.0, labels[m][1]
+            for tokens, own, at in pieces[m]:
+                fixed = None if given is None else given[at]
+                block = observed_in(self._forest([tokens]).block(), own, fixed)
+                total += exact_log_likelihood(block, self.coef_)
+            return total
+
+        return np.array(self._each(one, range(len(samples))))
+
+    def _log_likelihoods(self, pieces: Sequence[Sequence[Piece]]) -> Floats:
+        """log p of the labelled pieces of each sample, all handled together."""
         owner = [m for m, parts in enumerate(pieces) for _ in parts]
         if not owner:
-            return np.zeros(len(samples))
+            return np.zeros(len(pieces))
         parts = [part for parts in pieces for part in parts]
-        chains, features = self._forest([tokens for tokens, _ in parts])
-        states = np.concatenate([own for _, own in parts])
+        chains, features, offset = self._forest([part.tokens for part in parts])
+        states = np.concatenate([part.states for part in parts])
         with one_blas_thread():
-            found = chains.log_likelihoods(features, self.coef_, states)
-        return np.bincount(owner, found, len(samples)).astype(np.float64)
+            found = chains.log_likelihoods(features, self.coef_, states, offset)
+        return np.bincount(owner, found, len(pieces)).astype(np.float64)
 
-    def log_likelihood_bounds(self, X: Any, Y: Any) -> tuple[Floats, Floats]:
-        """`log_likelihood` twice: on chains both bounds are the exact value."""
-        exact = self.log_likelihood(X, Y)
+    def log_likelihood_bounds(
+        self, X: Any, Y: Any, tol: float = 1e-6, *, known: Any = None
+    ) -> tuple[Floats, Floats]:
+        """`log_likelihood` twice: on chains both bounds are the exact value, whatever `tol`."""
+        exact = self.log_likelihood(X, Y, known=known)
         return exact, exact.copy()
+
+
+def _with_offsets(
+    samples: Sequence[Tokens], offsets: Sequence[NodeInput | None], n_states: int
+) -> list[Tokens]:
+    """Samples with the offsets that came with them."""
+    return [
+        tokens.with_offset(given, n_states, f"X[{m}]")
+        for m, (tokens, given) in enumerate(zip(samples, offsets, strict=True))
+    ]

@@ -201,7 +201,9 @@ def _read_graph(
     first = None if merged is None else np.unique(merged.edge, return_index=True)[1]
     if edge_features is None:
         rows = ConstantRows(n_listed)
-        return GraphSample(graph, nodes, rows, (n_nodes,), None, merged, first, n_listed)
+        return GraphSample(
+            graph, nodes, rows, (n_nodes,), None, merged, first, n_listed, undirected=both_ways
+        )
     edges = read_rows(edge_features, f"{where}: edge_features")
     n_given = n_listed // 2 if both_ways else n_listed
     if len(edges) != n_given:
@@ -211,7 +213,9 @@ def _read_graph(
     if both_ways:
         edges = edges.take(np.tile(np.arange(n_given), 2))
     size = edges.n_features
-    return GraphSample(graph, nodes, edges, (n_nodes,), size, merged, first, n_listed)
+    return GraphSample(
+        graph, nodes, edges, (n_nodes,), size, merged, first, n_listed, undirected=both_ways
+    )
 
 
 def _merge(n_nodes: int, pairs: Ints) -> tuple[PairwiseGraph, MergedEdges | None]:

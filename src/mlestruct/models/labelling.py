@@ -182,6 +182,27 @@ class LabellingEstimator(StructuredEstimator):
             out.append(block)
         return out
 
+    def _observations(
+        self, Y: Any, known: Any, shapes: Sequence[tuple[int, ...]]
+    ) -> list[tuple[Ints, Ints | None]]:
+        """States of every sample that are observed or known (-1: neither), and the known ones."""
+        labels = check_same_length(shapes, Y)
+        given = [None] * len(shapes) if known is None else check_same_length(shapes, known, "known")
+        out: list[tuple[Ints, Ints | None]] = []
+        for m, (label, own, shape) in enumerate(zip(labels, given, shapes, strict=True)):
+            states = self._states.encode(label, f"Y[{m}]", shape).ravel()
+            if own is None:
+                out.append((states, None))
+                continue
+            fixed = self._states.encode(own, f"known[{m}]", shape).ravel()
+            differs = (states != fixed) & (states != UNKNOWN) & (fixed != UNKNOWN)
+            if differs.any():
+                at = np.unravel_index(int(np.argmax(differs)), shape)
+                where = tuple(int(k) for k in at) if len(shape) > 1 else int(at[0])
+                raise ValueError(f"known[{m}]: differs from Y[{m}] at position {where}")
+            out.append((np.where(fixed == UNKNOWN, states, fixed), fixed))
+        return out
+
     # ------------------------------------------------------------------ probabilities
     @abstractmethod
     def predict_marginals(
@@ -266,11 +287,15 @@ class LabellingEstimator(StructuredEstimator):
         return 1.0 - float(np.mean(losses))
 
 
-def observed_in(block: Block, states: Ints) -> Block:
-    """The block with a labelling observed, or with a part of one (-1: not known)."""
+def observed_in(block: Block, states: Ints, known: Ints | None = None) -> Block:
+    """The block with a labelling observed, or with a part of one (-1: not known).
+
+    Where states are `known` beforehand, its outputs are those that agree with them.
+    """
+    space = block.structure if known is None else block.structure.given(known)
     if (states != UNKNOWN).all():
-        return replace(block, observed=block.structure.encode(states))
+        return replace(block, observed=block.structure.encode(states), structure=space)
     partial = block.structure.given(states)
     inside = partial.interior()
     observed = Vertex(np.flatnonzero(inside), inside[np.flatnonzero(inside)])
-    return replace(block, observed=observed, partial=partial)
+    return replace(block, observed=observed, partial=partial, structure=space)

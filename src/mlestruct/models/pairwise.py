@@ -22,6 +22,7 @@ from ..structures.labellings.binary import BinaryPairwise
 from ..structures.labellings.pairwise import Pairwise
 from ..structures.rho import Reweighting, reweighting
 from .labelling import LabellingEstimator, observed_in
+from .node_input import NodeInput, Offset, read_offset, split_offsets
 from .probabilities import (
     approximate_value,
     certified_marginals,
@@ -32,7 +33,6 @@ from .probabilities import (
 from .validation import (
     check_columns,
     check_positive,
-    check_same_length,
     check_samples,
     column_names,
 )
@@ -52,6 +52,7 @@ class GraphSample:
 
     shape : of its labels
     n_edge_features : None where the only edge feature is the constant that was added
+    undirected : whether listed edges are followed by the same in the other direction
     listed : the place of each edge among the n_listed ones of the user, None if they are the same
     """
 
@@ -64,6 +65,17 @@ class GraphSample:
     listed: Ints | None = None
     n_listed: int = 0
     part_of_grid: bool = False
+    undirected: bool = False
+    offset: Offset | None = None
+
+    def with_offset(self, given: NodeInput | None, n_states: int, where: str) -> GraphSample:
+        """The same sample with the offsets that came with it."""
+        n_given, merged = self.n_listed, self.merged
+        if self.undirected and merged is not None:
+            n_given //= 2
+            merged = MergedEdges(merged.edge[:n_given], merged.flipped[:n_given])
+        offset = read_offset(given, self.shape, n_given, n_states, where, merged)
+        return self if offset is None else replace(self, offset=offset)
 
     def labelled(self, known: NDArray[np.bool_]) -> GraphSample:
         """The part of the graph whose labels are known, and the edges inside it."""
@@ -92,6 +104,8 @@ class GraphSample:
             kept if self.listed is None else self.listed[kept],
             self.n_listed,
             self.graph.grid_shape is not None,
+            self.undirected,
+            None if self.offset is None else self.offset.take(nodes, kept),
         )
 
 
@@ -146,14 +160,17 @@ class PairwiseEstimator(LabellingEstimator):
                 features = StateFeatures(*parts, n_states, sample.merged)
             if self._intercept:
                 features = features.with_constant()
-            blocks.append(Block(structure, features, NOTHING))
+            offset = None if sample.offset is None else sample.offset.scores(structure)
+            blocks.append(Block(structure, features, NOTHING, 1.0, offset))
         return blocks
 
     def _blocks(
         self, X: Sequence[Any], Y: Sequence[Any], weights: Floats, separate: bool
     ) -> list[Block]:
+        X, offsets = split_offsets(X)
         samples = self._read(X)
         states = States.learn(Y, self.n_states, self.unknown)
+        samples = _with_offsets(samples, offsets, len(states))
         labels = [self._encode(states, sample, Y[m], m) for m, sample in enumerate(samples)]
         sizes = (samples[0].nodes.n_features, samples[0].n_edge_features)
         _check_sizes(samples, *sizes)
@@ -204,11 +221,11 @@ class PairwiseEstimator(LabellingEstimator):
     def _fitting(self, X: Any) -> list[GraphSample]:
         """New samples, checked against what was fitted."""
         check_is_fitted(self, "coef_")
-        X = check_samples(X)
+        X, offsets = split_offsets(check_samples(X))
         samples = self._read(X)
         _check_sizes(samples, self.n_features_in_, self._n_edge_features)
         check_columns(self._node_tables(X), self.feature_names_in_.tolist())
-        return samples
+        return _with_offsets(samples, offsets, len(self._states))
 
     @staticmethod
     def _node_tables(X: Sequence[Any]) -> list[Any]:
@@ -273,15 +290,17 @@ class PairwiseEstimator(LabellingEstimator):
             for block, sample, tau in zip(blocks, samples, found, strict=True)
         ]
 
-    def log_likelihood_bounds(self, X: Any, Y: Any, tol: float = 1e-6) -> tuple[Floats, Floats]:
-        """Proven bounds of the exact log p(y | x; coef_) of each sample.
+    def log_likelihood_bounds(
+        self, X: Any, Y: Any, tol: float = 1e-6, *, known: Any = None
+    ) -> tuple[Floats, Floats]:
+        """Proven bounds of the exact log p(y | x; coef_) of each sample, given `known` labels.
 
         The lower one rests on log Z_rho >= log Z, so it is -inf where rho lies outside the
         spanning-tree polytope. The upper one on log Z >= the value of independent nodes, of the
         best labelling found, or where all edges attract (two states) the Bethe value. On chains
         and trees both are exact. See `mlestruct.inference.log_partition_bounds`.
-        Nodes without a label are left out or summed over, as `missing` says. `tol` is
-        the certified gap per node.
+        Nodes without a label are left out or summed over, as `missing` says; `known` is as in
+        `log_likelihood`. `tol` is the certified gap per node.
 
         Returns
         -------
@@ -292,14 +311,17 @@ class PairwiseEstimator(LabellingEstimator):
         def one(block: Block) -> tuple[float, float]:
             return likelihood_bounds(block, self.coef_, tol)
 
-        found = self._of_labels(X, Y, one, (0.0, 0.0))
+        found = self._of_labels(X, Y, known, one, (0.0, 0.0))
         return np.array([low for low, _ in found]), np.array([high for _, high in found])
 
-    def approximate_log_likelihood(self, X: Any, Y: Any, tol: float = 1e-6) -> Floats:
+    def approximate_log_likelihood(
+        self, X: Any, Y: Any, tol: float = 1e-6, *, known: Any = None
+    ) -> Floats:
         """<scores, y> - log Z_rho of each sample: what `fit` maximises, without the penalty.
 
         Good for choosing alpha on held-out samples; a lower bound of the exact log-likelihood
-        where rho lies in the spanning-tree polytope, as it does by default.
+        where rho lies in the spanning-tree polytope, as it does by default. `known` is as in
+        `log_likelihood`.
 
         Returns
         -------
@@ -310,42 +332,59 @@ class PairwiseEstimator(LabellingEstimator):
         def one(block: Block) -> float:
             return approximate_value(block, self.coef_, tol)
 
-        return np.array(self._of_labels(X, Y, one, 0.0))
+        return np.array(self._of_labels(X, Y, known, one, 0.0))
 
-    def log_likelihood(self, X: Any, Y: Any) -> Floats:
+    def log_likelihood(self, X: Any, Y: Any, *, known: Any = None) -> Floats:
         """Exact log p(y | x; coef_) of each sample, on junction trees; small treewidth only.
+
+        With `known` labels, as in `predict`, log p of the others given these. Y may have them too,
+        and must agree.
 
         Returns
         -------
         ndarray of shape (n_samples,)
         """
-        return np.array(
-            self._of_labels(X, Y, lambda block: exact_log_likelihood(block, self.coef_), 0.0)
-        )
 
-    def _of_labels(self, X: Any, Y: Any, function: Callable[[Block], T], unlabelled: T) -> list[T]:
+        def one(block: Block) -> float:
+            return exact_log_likelihood(block, self.coef_)
+
+        return np.array(self._of_labels(X, Y, known, one, 0.0))
+
+    def _of_labels(
+        self, X: Any, Y: Any, known: Any, function: Callable[[Block], T], unlabelled: T
+    ) -> list[T]:
         """`function` of what is labelled of each sample; `unlabelled` where nothing is."""
         samples = self._fitting(X)
-        labels = check_same_length(samples, Y)
+        labels = self._observations(Y, known, [sample.shape for sample in samples])
         out = [unlabelled] * len(samples)
         parts = []
-        for m, (sample, label) in enumerate(zip(samples, labels, strict=True)):
-            states = self._encode(self._states, sample, label, m)
+        for m, (sample, (states, given)) in enumerate(zip(samples, labels, strict=True)):
             seen = states != UNKNOWN
             if seen.any():
                 whole = seen.all() or self._marginalises()
                 part = sample if whole else sample.labelled(seen)
-                parts.append((m, part, states if whole else states[seen]))
-        places = [m for m, _, _ in parts]
-        blocks = self._make_blocks([part for _, part, _ in parts], len(self._states), places)
+                kept = slice(None) if whole else seen
+                parts.append((m, part, states[kept], None if given is None else given[kept]))
+        places = [m for m, *_ in parts]
+        blocks = self._make_blocks([part for _, part, *_ in parts], len(self._states), places)
 
         def one(entry: Any) -> T:
-            (_, _, states), block = entry
-            return function(observed_in(block, states))
+            (_, _, states, given), block = entry
+            return function(observed_in(block, states, given))
 
         for m, found in zip(places, self._each(one, zip(parts, blocks, strict=True)), strict=True):
             out[m] = found
         return out
+
+
+def _with_offsets(
+    samples: Sequence[GraphSample], offsets: Sequence[NodeInput | None], n_states: int
+) -> list[GraphSample]:
+    """Samples with the offsets that came with them."""
+    return [
+        sample.with_offset(given, n_states, f"X[{m}]")
+        for m, (sample, given) in enumerate(zip(samples, offsets, strict=True))
+    ]
 
 
 def _is_scattered(sample: GraphSample, seen: NDArray[np.bool_]) -> bool:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +14,16 @@ from scipy import sparse
 from ..features.dictionaries import Vocabulary, describes_tokens
 from ..features.sequences import SequenceFeatures
 from ..labels import UNKNOWN, States
+from ..learning.problem import Block
+from ..structures.contract import Vertex
 from ..structures.sequences import Sequences
+from .node_input import NodeInput, Offset, read_offset
 from .pairs import LARGEST
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+NOTHING = Vertex(np.zeros(0, dtype=np.int64), np.zeros(0))
 
 
 @dataclass(frozen=True)
@@ -43,13 +48,21 @@ class Tokens:
 
     nodes: NDArray[Any] | TableRows
     edges: Floats | None
+    offset: Offset | None = None
 
     def piece(self, start: int, stop: int) -> Tokens:
-        edges = None if self.edges is None else self.edges[start : stop - 1]
+        own, edges = slice(start, stop), slice(start, stop - 1)
         nodes = self.nodes
-        if isinstance(nodes, TableRows):
-            return Tokens(nodes.piece(start, stop), edges)
-        return Tokens(nodes[start:stop], edges)
+        return Tokens(
+            nodes.piece(start, stop) if isinstance(nodes, TableRows) else nodes[own],
+            None if self.edges is None else self.edges[edges],
+            None if self.offset is None else self.offset.take(own, edges),
+        )
+
+    def with_offset(self, given: NodeInput | None, n_states: int, where: str) -> Tokens:
+        """The same tokens with the offsets that came with them."""
+        offset = read_offset(given, (self.length,), self.length - 1, n_states, where)
+        return self if offset is None else replace(self, offset=offset)
 
     @property
     def length(self) -> int:
@@ -60,10 +73,22 @@ class Tokens:
         return None if self.edges is None else int(self.edges.shape[1])
 
 
+class Forest(NamedTuple):
+    """Sequences side by side: their output space, their features and offset."""
+
+    chains: Sequences
+    features: SequenceFeatures
+    offset: Floats | None
+
+    def block(self, weight: float = 1.0) -> Block:
+        """A block without observation."""
+        return Block(self.chains, self.features, NOTHING, weight, self.offset)
+
+
 def forest(
     pieces: Sequence[Tokens], n_states: int, known: dict[tuple[int, ...], Sequences] | None = None
-) -> tuple[Sequences, SequenceFeatures]:
-    """Sequences side by side, as one output space with its features; `known` spaces are reused."""
+) -> Forest:
+    """Sequences side by side; `known` spaces are reused."""
     lengths = tuple(piece.length for piece in pieces)
     chains = None if known is None else known.get(lengths)
     chains = chains or Sequences(lengths, n_states)
@@ -73,7 +98,12 @@ def forest(
     edges = None
     if pieces[0].edges is not None:
         edges = np.concatenate([piece.edges for piece in pieces])
-    return chains, SequenceFeatures(_stacked(nodes), n_states, edges, chains.n_edges)
+    offset = None
+    if any(piece.offset is not None for piece in pieces):
+        parts = [(piece.offset, piece.length, piece.length - 1) for piece in pieces]
+        offset = Offset.joined(parts, n_states).scores(chains)
+    features = SequenceFeatures(_stacked(nodes), n_states, edges, chains.n_edges)
+    return Forest(chains, features, offset)
 
 
 def _stacked(nodes: Sequence[NDArray[Any] | TableRows]) -> Any:
@@ -99,14 +129,22 @@ def _stacked(nodes: Sequence[NDArray[Any] | TableRows]) -> Any:
     return sparse.csr_array((np.concatenate(data), np.concatenate(indices), ends), shape=shape)
 
 
-def cut(tokens: Tokens, states: Ints) -> list[tuple[Tokens, Ints]]:
+class Piece(NamedTuple):
+    """A part of a sequence with its states, and where it is."""
+
+    tokens: Tokens
+    states: Ints
+    at: slice
+
+
+def cut(tokens: Tokens, states: Ints) -> list[Piece]:
     """The pieces of a sequence between tokens whose label is not known."""
     if states.min() != UNKNOWN:
-        return [(tokens, states)]
+        return [Piece(tokens, states, slice(0, tokens.length))]
     known = np.concatenate([[False], states != UNKNOWN, [False]])
     ends = np.flatnonzero(known[1:] != known[:-1])
     spans = zip(ends[::2].tolist(), ends[1::2].tolist(), strict=True)
-    return [(tokens.piece(start, stop), states[start:stop]) for start, stop in spans]
+    return [Piece(tokens.piece(a, b), states[a:b], slice(a, b)) for a, b in spans]
 
 
 def check_labels(samples: Sequence[Tokens], Y: Sequence[Any], states: States) -> list[Ints]:

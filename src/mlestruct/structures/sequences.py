@@ -227,40 +227,53 @@ class Sequences(LabellingFamily):
         """log Z and expected moments at once, part by part.
 
         Nothing of the size of tau is made, and the returned tau is empty. None where the features
-        are not scored part by part or there is an offset.
+        are not scored part by part.
         """
-        stream = features.stream(theta) if offset is None else None
-        if stream is None:
+        if features.stream(theta) is None:
             return None
-        log_z = 0.0
+        log_z, stream = 0.0, self._stream(features, theta, offset)
         for part in self._parts(features.edge_table_size):
             found = forward_backward(part.starts, *stream.scores(part.nodes, part.edges))
             stream.add(found.nodes, found.edges)
             log_z += float(found.log_z.sum())
         return Marginals(np.zeros(0), log_z, log_z, None, 1), stream.moments()
 
-    def best_states(self, features: FeatureMap, theta: Floats) -> Ints:
+    def _stream(self, features: FeatureMap, theta: Floats, offset: Floats | None) -> FeatureStream:
+        stream = features.stream(theta)
+        if stream is None:
+            raise MissingCapability(
+                f"{type(features).__name__} has no scores of parts: no stream()"
+            )
+        return stream if offset is None else _OffsetStream(stream, *self._split(offset))
+
+    def best_states(
+        self, features: FeatureMap, theta: Floats, offset: Floats | None = None
+    ) -> Ints:
         """The most probable labelling, shape (n_nodes,)."""
         states = np.empty(self.n_nodes, dtype=np.int64)
-        stream = _stream(features, theta)
+        stream = self._stream(features, theta, offset)
         for part in self._parts(features.edge_table_size):
             states[part.nodes] = viterbi(part.starts, *stream.scores(part.nodes, part.edges))
         return states
 
-    def state_probabilities(self, features: FeatureMap, theta: Floats) -> Floats:
+    def state_probabilities(
+        self, features: FeatureMap, theta: Floats, offset: Floats | None = None
+    ) -> Floats:
         """The probability of every state of every node, shape (n_nodes, L)."""
         out = np.empty((self.n_nodes, self.n_states))
-        stream = _stream(features, theta)
+        stream = self._stream(features, theta, offset)
         for part in self._parts(features.edge_table_size):
             out[part.nodes] = forward_backward(
                 part.starts, *stream.scores(part.nodes, part.edges)
             ).nodes
         return out
 
-    def log_likelihoods(self, features: FeatureMap, theta: Floats, states: Ints) -> Floats:
+    def log_likelihoods(
+        self, features: FeatureMap, theta: Floats, states: Ints, offset: Floats | None = None
+    ) -> Floats:
         """log p(states) of every sequence, shape (n_sequences,)."""
         out = np.empty(self.n_sequences)
-        stream = _stream(features, theta)
+        stream = self._stream(features, theta, offset)
         for part in self._parts(features.edge_table_size):
             scores, tables = stream.scores(part.nodes, part.edges)
             own = states[part.nodes]
@@ -273,11 +286,28 @@ class Sequences(LabellingFamily):
         return out
 
 
-def _stream(features: FeatureMap, theta: Floats) -> FeatureStream:
-    stream = features.stream(theta)
-    if stream is None:
-        raise MissingCapability(f"{type(features).__name__} has no scores of parts: no stream()")
-    return stream
+class _OffsetStream:
+    """A stream of scores to which the offsets of nodes (n, L) and edges (m, L, L) are added."""
+
+    def __init__(self, inner: FeatureStream, nodes: Floats, edges: Floats):
+        self._inner, self._nodes, self._edges = inner, nodes, edges
+        self._own_tables = bool(edges.any())
+        self._n_tables = 0  # of the inner stream, in the last call
+
+    def scores(self, nodes: slice, edges: slice) -> tuple[Floats, Floats]:
+        own, tables = self._inner.scores(nodes, edges)
+        self._n_tables = tables.shape[0]
+        if self._own_tables and edges.stop > edges.start:
+            tables = tables + self._edges[edges]
+        return own + self._nodes[nodes], tables
+
+    def add(self, nodes: Floats, edges: Floats) -> None:
+        if edges.shape[0] != self._n_tables:  # one table for all, without the offsets
+            edges = edges.sum(axis=0, keepdims=True)
+        self._inner.add(nodes, edges)
+
+    def moments(self) -> Floats:
+        return self._inner.moments()
 
 
 class _Forward:
