@@ -154,8 +154,12 @@ class StructuredEstimator(CertifiedModel):
         -------
         self
         """
+        return self._fit(X, Y, sample_weight)
+
+    def _fit(self, X: Any, Y: Any, sample_weight: Any, **options: Any) -> Any:
+        """`fit`, with the options that `build_problem` has in this class."""
         with _unchanged_on_failure(self):
-            problem = self.build_problem(X, Y, sample_weight)
+            problem = self.build_problem(X, Y, sample_weight, **options)
             solver = make_solver(self.solver, problem)
             signature, state = getattr(self, "_state", (None, None))
             fits = self.warm_start and signature == _signature(solver.name, problem)

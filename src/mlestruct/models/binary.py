@@ -62,3 +62,11 @@ class BinaryEstimator(StructuredEstimator):
         found = self._each(log_partition, parts)
         least, most = (np.concatenate(side) for side in zip(*found, strict=True))
         return np.minimum(scores - most, 0.0), np.minimum(scores - least, 0.0)
+
+
+def check_agreement(known: Ints, states: Ints) -> None:
+    """Raise unless observed states are those that are known (-1: not known)."""
+    wrong = (known >= 0) & (known != states)
+    if wrong.any():
+        m, j = np.argwhere(wrong)[0].tolist()
+        raise ValueError(f"known[{m}, {j}] differs from what was observed")

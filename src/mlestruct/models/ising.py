@@ -18,7 +18,7 @@ from ..learning.result import Progress
 from ..structures.contract import Vertex
 from ..structures.graphs.pairwise import PairwiseGraph
 from ..structures.labellings.repeated import RepeatedBinary, chunks
-from .binary import CONSTANT_SCALE, BinaryEstimator
+from .binary import CONSTANT_SCALE, BinaryEstimator, check_agreement
 from .ising_variables import UNKNOWN, Variables, distinct, read_binary, read_frames
 from .label_graph import read_graph
 from .neighbourhoods import RULES, Neighbourhoods, select_neighbourhoods
@@ -265,14 +265,7 @@ class IsingMRF(BinaryEstimator):
         """
         check_is_fitted(self, "coef_")
         n = len(self.variables_)
-        if known is None:
-            states = np.full((1, n), UNKNOWN)
-        else:
-            given = np.asarray(known)
-            hidden = np.isnan(given) if given.dtype.kind == "f" else given == UNKNOWN
-            hidden = hidden | (given == UNKNOWN)
-            states = read_binary(np.where(hidden, 0, given), "known", n)
-            states[hidden] = UNKNOWN
+        states = np.full((1, n), UNKNOWN) if known is None else self._known(known)
         tol = check_positive(tol, "tol")
         couplings = self.couplings_[None]
 
@@ -281,6 +274,15 @@ class IsingMRF(BinaryEstimator):
             return self._model.marginals(fields, couplings, states[part], tol).nodes
 
         return np.clip(np.concatenate(self._each(one, chunks(states.shape[0]))), 0.0, 1.0)
+
+    def _known(self, known: Any) -> Ints:
+        """States of all variables in every row, -1 where they are not known."""
+        given = np.asarray(known)
+        hidden = np.isnan(given) if given.dtype.kind == "f" else given == UNKNOWN
+        hidden = hidden | (given == UNKNOWN)
+        states = read_binary(np.where(hidden, 0, given), "known", len(self.variables_))
+        states[hidden] = UNKNOWN
+        return states
 
     def predict_stimuli(self, Y: Any) -> Floats:
         """P(stimulus | neurons) in every frame, shape (n_frames - time_span + 1, n_stimuli)."""
@@ -333,34 +335,48 @@ class IsingMRF(BinaryEstimator):
         return model, fields, couplings, model.scores_of(table[:, now], fields, couplings)
 
     def log_likelihood_bounds(
-        self, Y: Any, stimuli: Any = None, tol: float = 1e-6
+        self, Y: Any, stimuli: Any = None, tol: float = 1e-6, *, known: Any = None
     ) -> tuple[Floats, Floats]:
         """Proven bounds of log p of every frame, given those before it; equal if exact.
 
         With time_span 1 frames are independent. `tol` is the gap to which the bounds of log Z are
-        solved, per variable.
+        solved, per variable. With `known` states, as in `predict_marginals`, log p of the others
+        given these, for example of neurons given stimuli; they must agree with Y and stimuli.
 
         Returns
         -------
         lower, upper : ndarrays of shape (n_frames - time_span + 1,)
         """
-        model, fields, couplings, scores = self._current(self._complete(Y, stimuli))
+        table = self._complete(Y, stimuli)
+        model, fields, couplings, scores = self._current(table)
+        given = None
+        if known is not None:
+            given = self._known(known)
+            if given.shape != table.shape:
+                raise ValueError(f"known: expected shape {table.shape}, got {given.shape}")
+            check_agreement(given, table)
+            given = given[:, self.variables_.lag == 0]
+            fields = np.broadcast_to(fields, given.shape)
         tol = check_positive(tol, "tol")
-        return self._bounds_of(
-            scores,
-            lambda part: model.log_partition_bounds(fields[part], couplings, tol),
-            chunks(fields.shape[0]),
-        )
 
-    def log_likelihood(self, Y: Any, stimuli: Any = None) -> Floats:
-        """Exact log p of every frame given those before it; needs exact inference."""
+        def bounds(part: slice) -> tuple[Floats, Floats]:
+            own = None if given is None else given[part]
+            return model.log_partition_bounds(fields[part], couplings, tol, own)
+
+        return self._bounds_of(scores, bounds, chunks(fields.shape[0]))
+
+    def log_likelihood(self, Y: Any, stimuli: Any = None, *, known: Any = None) -> Floats:
+        """Exact log p of every frame given those before it; needs exact inference.
+
+        `known` is as in `log_likelihood_bounds`.
+        """
         table = self._complete(Y, stimuli)
         if self._current(table)[0].tree is None:
             raise TooLargeToCount(
                 f"log_likelihood needs exact inference, and the graph of {self.edges_.shape[0]} "
                 "edges has too large a treewidth; use log_likelihood_bounds"
             )
-        return self.log_likelihood_bounds(Y, stimuli)[0]
+        return self.log_likelihood_bounds(Y, stimuli, known=known)[0]
 
     def score(self, Y: Any, stimuli: Any = None) -> float:  # type: ignore[override]
         """Mean over frames of a lower bound of log p, given the frames before; exact if exact.

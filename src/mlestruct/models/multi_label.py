@@ -22,7 +22,7 @@ from ..metrics.expected_f1 import expected_f1_sets
 from ..structures.contract import Vertex
 from ..structures.labellings.repeated import chunks
 from .best_sets import most_probable_sets
-from .binary import CONSTANT_SCALE, BinaryEstimator
+from .binary import CONSTANT_SCALE, BinaryEstimator, check_agreement
 from .label_graph import all_pairs, read_graph
 from .neighbourhoods import select_neighbourhoods
 from .validation import check_count, check_positive, check_ratio, check_weights
@@ -169,13 +169,26 @@ class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
         return tags
 
     # ------------------------------------------------------------------ learning
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> MultiLabelCRF:
-        """Learn from features X, (n_samples, n_features), and answers y, (n_samples, n_labels)."""
-        super().fit(X, y, sample_weight)
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, *, offset: Any = None
+    ) -> MultiLabelCRF:
+        """Learn from features X, (n_samples, n_features), and answers y, (n_samples, n_labels).
+
+        offset : array of shape (n_samples, n_labels) or (n_labels,), optional
+            Log-odds of the second class that are known beforehand: added to w_l . x + b_l and
+            not learned. Methods for new samples take theirs.
+        """
+        self._fit(X, y, sample_weight, offset=offset)
         return self
 
     def build_problem(
-        self, X: Any, Y: Any, sample_weight: Any = None, *, separate: bool = False
+        self,
+        X: Any,
+        Y: Any,
+        sample_weight: Any = None,
+        *,
+        separate: bool = False,
+        offset: Any = None,
     ) -> DualProblem:
         """The learning problem; learns the classes and the graph.
 
@@ -197,18 +210,19 @@ class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
             raise ValueError(f"X has {features.shape[0]} samples but Y has {states.shape[0]} rows")
         self._take_classes(label_sets)
         weights = check_weights(sample_weight, states.shape[0])
+        shift = _read_offset(offset, *states.shape)
         pairs = all_pairs(states.shape[1])
         graph = self._choose_graph(
-            states, weights, pairs, lambda: self._select(features, states, weights)
+            states, weights, pairs, lambda: self._select(features, states, weights, shift)
         )
         self._take_graph(graph)
-        blocks = self._blocks(features, states, weights, separate)
+        blocks = self._blocks(features, states, weights, separate, shift)
         return DualProblem(blocks, alpha, check_ratio(self.l1_ratio))
 
-    def _select(self, X: Any, states: Ints, weights: Floats) -> Ints:
+    def _select(self, X: Any, states: Ints, weights: Floats, offset: Floats | None) -> Ints:
         """Edges that an l1 penalty selects beside what the features predict."""
         apart = clone(self).set_params(graph="none", warm_start=False, callback=None)
-        predictions = apart.fit(X, states, weights)._scores(X)[0]
+        predictions = apart.fit(X, states, weights, offset=offset)._scores(X, offset)[0]
         found = select_neighbourhoods(
             states, weights, predictions=predictions, n_jobs=self.n_threads()
         )
@@ -218,7 +232,9 @@ class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
         self._label_sets = label_sets
         self.classes_: Any = label_sets.classes[0] if label_sets.flat else label_sets.classes
 
-    def _blocks(self, X: Any, Y: Any, weights: Floats, separate: bool) -> list[Block]:
+    def _blocks(
+        self, X: Any, Y: Any, weights: Floats, separate: bool, offset: Floats | None = None
+    ) -> list[Block]:
         graph, n_labels, blocks = self._model.graph, Y.shape[1], []
         for weight in np.unique(weights[weights > 0]):
             of_weight = np.flatnonzero(weights == weight)
@@ -232,7 +248,10 @@ class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
                 on = np.flatnonzero(tau)
                 space = self._model.space(part.size)
                 features = self._features(X[part], n_labels, CONSTANT_SCALE)
-                blocks.append(Block(space, features, Vertex(on, tau[on]), float(weight)))
+                shift = None
+                if offset is not None:
+                    shift = np.concatenate([offset[part].ravel(), np.zeros(both.size)])
+                blocks.append(Block(space, features, Vertex(on, tau[on]), float(weight), shift))
         return blocks
 
     def _features(self, X: Any, n_labels: int, constant: float = 1.0) -> MultiLabelFeatures:
@@ -324,12 +343,20 @@ class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
         self._take_graph(read_graph(layout["edges"], len(self._label_sets)))
 
     # ------------------------------------------------------------------ prediction
-    def _scores(self, X: Any) -> tuple[Floats, Floats]:
+    def _scores(self, X: Any, offset: Any = None) -> tuple[Floats, Floats]:
         """Fields (n_samples, n_labels) and couplings, (n_samples, n_edges) or (1, n_edges)."""
         check_is_fitted(self, "coef_")
         kinds = [np.float64, np.float32]
         features = validate_data(self, X, accept_sparse="csr", dtype=kinds, reset=False)
-        return self._features(features, len(self._label_sets)).fields_and_couplings(self.coef_)
+        n_labels = len(self._label_sets)
+        fields, couplings = self._features(features, n_labels).fields_and_couplings(self.coef_)
+        shift = _read_offset(offset, fields.shape[0], n_labels)
+        return fields if shift is None else fields + shift, couplings
+
+    def _parts(self, X: Any, known: Any, offset: Any) -> list[Part]:
+        """Scores of samples and what is known of them, in chunks for threads."""
+        fields, couplings = self._scores(X, offset)
+        return self._split(fields, couplings, self._known(known, fields.shape[0]))
 
     def _known(self, known: Any, n_samples: int) -> Ints | None:
         if known is None:
@@ -350,40 +377,41 @@ class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
             for c in chunks(fields.shape[0])
         ]
 
-    def predict(self, X: Any, known: Any = None) -> Any:
+    def predict(self, X: Any, known: Any = None, *, offset: Any = None) -> Any:
         """The labels of each sample, chosen as `decision` says; shape (n_samples, n_labels).
 
         known : array of shape (n_samples, n_labels), optional
             Answers that are given, -1 (or NaN, None) elsewhere; the others are predicted from them.
+        offset : array of shape (n_samples, n_labels) or (n_labels,), optional, as in `fit`
         """
         if self.decision not in DECISIONS:
             raise ValueError(f"decision: expected one of {list(DECISIONS)}, got {self.decision!r}")
         if self.decision == "map":
-            fields, couplings = self._scores(X)
-            parts = self._split(fields, couplings, self._known(known, fields.shape[0]))
+            parts = self._parts(X, known, offset)
             found = self._each(lambda p: self._model.best(p.fields, p.couplings, p.known)[0], parts)
             states = np.concatenate(found)
         else:
-            p = self._probabilities(X, known, 1e-6)
+            p = self._probabilities(X, known, 1e-6, offset)
             f1 = self.decision == "f1"
             states = expected_f1_sets(p) if f1 else (p > self.threshold).astype(np.int64)
         return self._label_sets.decode(states)
 
-    def predict_proba(self, X: Any, known: Any = None, tol: float = 1e-6) -> Floats:
+    def predict_proba(
+        self, X: Any, known: Any = None, tol: float = 1e-6, *, offset: Any = None
+    ) -> Floats:
         """P(second class) of every label, shape (n_samples, n_labels).
 
-        known : as in `predict`; probabilities are those given these answers
+        known, offset : as in `predict`; probabilities are those given the known answers
         tol : gap to which reweighted marginals are solved, per label
 
         A model of one label, fitted to y of shape (n_samples,), gives those of both classes.
         """
-        p = self._probabilities(X, known, tol)
+        p = self._probabilities(X, known, tol, offset)
         return np.concatenate([1.0 - p, p], axis=1) if self._label_sets.flat else p
 
-    def _probabilities(self, X: Any, known: Any, tol: float) -> Floats:
+    def _probabilities(self, X: Any, known: Any, tol: float, offset: Any = None) -> Floats:
         """P(second class), shape (n_samples, n_labels)."""
-        fields, couplings = self._scores(X)
-        parts = self._split(fields, couplings, self._known(known, fields.shape[0]))
+        parts = self._parts(X, known, offset)
         tol = check_positive(tol, "tol")
 
         def one(part: Part) -> Floats:
@@ -392,19 +420,32 @@ class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
         found = self._each(one, parts)
         return np.clip(np.concatenate(found), 0.0, 1.0)
 
-    def predict_marginals(self, X: Any, known: Any = None, tol: float = 1e-6) -> Floats:
+    def predict_marginals(
+        self, X: Any, known: Any = None, tol: float = 1e-6, *, offset: Any = None
+    ) -> Floats:
         """The same as `predict_proba`."""
-        return self.predict_proba(X, known, tol)
+        return self.predict_proba(X, known, tol, offset=offset)
 
-    def predict_joint(self, X: Any, k: int = 5, known: Any = None) -> JointPrediction:
+    def decision_function(self, X: Any, known: Any = None, *, offset: Any = None) -> Floats:
+        """Log-odds of `predict_proba`, shape (n_samples, n_labels), or (n_samples,) of one label.
+
+        Answers that are known are infinitely certain.
+        """
+        p = self._probabilities(X, known, 1e-6, offset)
+        with np.errstate(divide="ignore"):
+            odds = np.log(p) - np.log1p(-p)
+        return odds[:, 0] if self._label_sets.flat else odds
+
+    def predict_joint(
+        self, X: Any, k: int = 5, known: Any = None, *, offset: Any = None
+    ) -> JointPrediction:
         """The k most probable label sets of each sample and their probabilities.
 
         Where fewer than k sets are possible the rest has probability 0. Needs exact inference.
         """
-        fields, couplings = self._scores(X)
+        parts = self._parts(X, known, offset)
         tree = self._exact_tree("predict_joint")
         count = min(check_count(k, "k"), 2 ** len(self._label_sets))
-        parts = self._split(fields, couplings, self._known(known, fields.shape[0]))
 
         def one(part: Part) -> tuple[Ints, Floats]:
             return most_probable_sets(tree, part.fields, part.couplings, part.known, count)
@@ -413,13 +454,24 @@ class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
         states, probabilities = (np.concatenate(side) for side in zip(*found, strict=True))
         return JointPrediction(self._label_sets.decode(states), probabilities)
 
-    def sample(self, X: Any, n_samples: int = 1, *, random_state: Any = None) -> NDArray[Any]:
-        """Label sets drawn from p(y | x), shape (n_samples, len(X), n_labels); exact inference."""
-        fields, couplings = self._scores(X)
+    def sample(
+        self,
+        X: Any,
+        n_samples: int = 1,
+        *,
+        known: Any = None,
+        offset: Any = None,
+        random_state: Any = None,
+    ) -> NDArray[Any]:
+        """Label sets drawn from p(y | x), shape (n_samples, len(X), n_labels); exact inference.
+
+        `known` and `offset` are as in `predict`.
+        """
+        fields, couplings = self._scores(X, offset)
+        given = self._known(known, fields.shape[0])
         tree, rng = self._exact_tree("sample"), np.random.default_rng(random_state)
-        drawn = [
-            tree.sample(fields, couplings, rng) for _ in range(check_count(n_samples, "n_samples"))
-        ]
+        count = check_count(n_samples, "n_samples")
+        drawn = [tree.sample(fields, couplings, rng, given) for _ in range(count)]
         return self._label_sets.decode(np.stack(drawn))
 
     def _exact_tree(self, purpose: str) -> Any:
@@ -432,47 +484,59 @@ class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
         return self._model.tree
 
     # ------------------------------------------------------------------ evaluation
-    def _scores_of(self, X: Any, Y: Any) -> tuple[Floats, Floats, Floats]:
-        """Fields, couplings, and the score of the observed answers."""
-        fields, couplings = self._scores(X)
+    def log_likelihood(self, X: Any, Y: Any, *, known: Any = None, offset: Any = None) -> Floats:
+        """Exact log p(y | x) of each sample; see `log_likelihood_bounds` where it is not known.
+
+        With `known` answers, as in `predict`, log p of the others given these; Y must agree.
+        """
+        self._exact_tree("log_likelihood")
+        return self.log_likelihood_bounds(X, Y, known=known, offset=offset)[0]
+
+    def log_likelihood_bounds(
+        self, X: Any, Y: Any, tol: float = 1e-6, *, known: Any = None, offset: Any = None
+    ) -> tuple[Floats, Floats]:
+        """Proven bounds of log p(y | x) of each sample; equal with exact inference.
+
+        `tol` is the gap to which the bounds of log Z are solved, per label; `known` and `offset`
+        are as in `log_likelihood`.
+        """
+        fields, couplings = self._scores(X, offset)
         states = self._label_sets.encode(Y)
         if states.shape[0] != fields.shape[0]:
             raise ValueError(f"X has {fields.shape[0]} samples but Y has {states.shape[0]} rows")
-        return fields, couplings, self._model.scores_of(states, fields, couplings)
-
-    def log_likelihood(self, X: Any, Y: Any) -> Floats:
-        """Exact log p(y | x) of each sample; see `log_likelihood_bounds` where it is not known."""
-        self._exact_tree("log_likelihood")
-        return self.log_likelihood_bounds(X, Y)[0]
-
-    def log_likelihood_bounds(self, X: Any, Y: Any, tol: float = 1e-6) -> tuple[Floats, Floats]:
-        """Proven bounds of log p(y | x) of each sample; equal with exact inference.
-
-        `tol` is the gap to which the bounds of log Z are solved, per label.
-        """
-        fields, couplings, fit = self._scores_of(X, Y)
+        given = self._known(known, fields.shape[0])
+        if given is not None:
+            check_agreement(given, states)
         tol = check_positive(tol, "tol")
 
         def bounds(part: Part) -> tuple[Floats, Floats]:
-            return self._model.log_partition_bounds(part.fields, part.couplings, tol)
+            return self._model.log_partition_bounds(part.fields, part.couplings, tol, part.known)
 
-        return self._bounds_of(fit, bounds, self._split(fields, couplings, None))
+        scores = self._model.scores_of(states, fields, couplings)
+        return self._bounds_of(scores, bounds, self._split(fields, couplings, given))
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def approximate_log_likelihood(
+        self, X: Any, Y: Any, tol: float = 1e-6, *, known: Any = None, offset: Any = None
+    ) -> Floats:
+        """The lower one of `log_likelihood_bounds`: what `fit` maximises, without the penalty."""
+        return self.log_likelihood_bounds(X, Y, tol, known=known, offset=offset)[0]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, offset: Any = None) -> float:
         """1 - mean Hamming loss: the share of labels that are predicted correctly."""
-        found = self._label_sets.encode(self.predict(X))
+        found = self._label_sets.encode(self.predict(X, offset=offset))
         states = self._label_sets.encode(y, "y")
         if states.shape != found.shape:
             raise ValueError(f"X has {found.shape[0]} samples but y has {states.shape[0]} rows")
         return float(np.average((found == states).mean(axis=1), weights=sample_weight))
 
-    def calibration(self, X: Any, Y: Any, **options: Any) -> Reliability:
+    def calibration(self, X: Any, Y: Any, *, offset: Any = None, **options: Any) -> Reliability:
         """Probabilities of all labels against observed frequencies, on held-out samples.
 
         `options` are those of `mlestruct.metrics.reliability`: n_bins, strategy, confidence.
         """
         states = self._label_sets.encode(Y)
-        return reliability(self._probabilities(X, None, 1e-6).ravel(), states.ravel(), **options)
+        p = self._probabilities(X, None, 1e-6, offset)
+        return reliability(p.ravel(), states.ravel(), **options)
 
 
 def _rows(X: Any, constant: float | None) -> FeatureRows:
@@ -483,3 +547,17 @@ def _rows(X: Any, constant: float | None) -> FeatureRows:
     if sparse.issparse(X):
         return SparseRows(sparse.hstack([X, sparse.csr_array(column)], format="csr"))
     return DenseRows(np.concatenate([X, column], axis=1))
+
+
+def _read_offset(offset: Any, n_samples: int, n_labels: int) -> Floats | None:
+    """Offsets of all samples, shape (n_samples, n_labels)."""
+    if offset is None:
+        return None
+    array = np.asarray(offset, dtype=np.float64)
+    shape = (n_samples, n_labels)
+    flat = n_labels == 1 and array.shape == (n_samples,)
+    if array.shape not in (shape, (n_labels,)) and not flat:
+        raise ValueError(f"offset: expected shape {shape} or ({n_labels},), got {array.shape}")
+    if not np.isfinite(array).all():
+        raise ValueError("offset: must be finite; for an answer that is certain use known")
+    return np.broadcast_to(array[:, None] if flat else array, shape)

@@ -144,15 +144,23 @@ class BinaryJunctionTree:
             scores[part] = best
         return states, scores
 
-    def sample(self, fields: Floats, couplings: Floats, rng: np.random.Generator) -> Ints:
+    def sample(
+        self,
+        fields: Floats,
+        couplings: Floats,
+        rng: np.random.Generator,
+        known: Ints | None = None,
+    ) -> Ints:
         """One labelling of each sample from its distribution, shape (n_samples, n_nodes).
 
-        Node by node: a node is drawn from its marginal given those drawn before.
+        Node by node: a node is drawn from its marginal given those drawn before, and those that
+        are `known` (-1 elsewhere).
         """
-        states = np.full(fields.shape, FREE, dtype=np.int64)
+        states = np.full(fields.shape, FREE, dtype=np.int64) if known is None else known.copy()
         for n in self.order[::-1]:
             p = self.marginals(fields, couplings, states).nodes[:, n]
-            states[:, n] = rng.random(fields.shape[0]) < p
+            drawn = rng.random(fields.shape[0]) < p
+            states[:, n] = np.where(states[:, n] == FREE, drawn, states[:, n])
         return states
 
     # ------------------------------------------------------------------ some samples

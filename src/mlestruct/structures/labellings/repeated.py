@@ -161,20 +161,36 @@ class RepeatedBinary:
         return np.asarray((states * fields).sum(axis=1) + (both * couplings).sum(axis=1))
 
     def log_partition_bounds(
-        self, fields: Floats, couplings: Floats, tol: float = 1e-6
+        self, fields: Floats, couplings: Floats, tol: float = 1e-6, known: Ints | None = None
     ) -> tuple[Floats, Floats]:
         """Proven bounds of every sample's log Z; equal where marginals are exact.
 
-        `tol` is the gap to which each bound is solved, per node.
+        `tol` is the gap to which each bound is solved, per node. log Z sums over the states that
+        are not `known` (-1), and has the score of those that are.
         """
         if self.tree is not None:
-            log_z = self.tree.marginals(fields, couplings).log_partition
+            log_z = self.tree.marginals(fields, couplings, known).log_partition
             return log_z, log_z.copy()
+        if known is not None:
+            return self._bounds_given(fields, couplings, tol, known)
         single, wanted = self.approximate(1), tol * self.graph.n_nodes
         shape = (fields.shape[0], self.graph.n_edges)
         scores = np.concatenate([fields, np.broadcast_to(couplings, shape)], axis=1)
         found = [single.log_partition_bounds(row, wanted) for row in scores]
         return np.array([b.lower for b in found]), np.array([b.upper for b in found])
+
+    def _bounds_given(
+        self, fields: Floats, couplings: Floats, tol: float, known: Ints
+    ) -> tuple[Floats, Floats]:
+        score = self.scores_of(np.maximum(known, 0), fields, couplings)
+        low, high = np.empty((2, fields.shape[0]))
+        for m in range(fields.shape[0]):
+            rest = self._conditioned(fields, couplings, known, slice(m, m + 1))
+            low[m] = high[m] = 0.0
+            if rest.structure.n_nodes:
+                found = rest.structure.log_partition_bounds(rest.scores, tol * self.graph.n_nodes)
+                low[m], high[m] = found.lower, found.upper
+        return score + low, score + high
 
 
 class Conditioned:
