@@ -382,6 +382,17 @@ class ChainCRF(LabellingEstimator):
         )
         return [self._states.decode(states) for states in found]
 
+    def decision_function(self, X: Any) -> list[Any]:
+        weights = np.ascontiguousarray(self._split_coef[0].T)
+
+        def node_scores(found: Forest) -> Floats:
+            scores = found.features.nodes.scores(weights)
+            if found.offset is None:
+                return scores
+            return scores + found.chains.score_tables(found.offset)[0]
+
+        return self._per_sample(X, node_scores)
+
     def _shapes(self, X: Any) -> list[tuple[int, ...]]:
         return [(tokens.length,) for tokens in self._read(X)]
 

@@ -210,9 +210,20 @@ class LabellingEstimator(StructuredEstimator):
     ) -> list[Floats]:
         """Probabilities of the states of every node."""
 
-    def predict_proba(self, X: Any) -> list[Any]:
+    def predict_proba(self, X: Any, **options: Any) -> list[Any]:
         """`predict_marginals` under the name that scikit-learn has for it."""
-        return self.predict_marginals(X)
+        return self.predict_marginals(X, **options)
+
+    @abstractmethod
+    def decision_function(self, X: Any) -> list[Floats]:
+        """Scores of the states of every node by its own features, constant and offset.
+
+        Larger is more likely, whatever the neighbours; `predict_marginals` counts them in.
+
+        Returns
+        -------
+        list of arrays of shape (*shape of labels, n_states)
+        """
 
     @abstractmethod
     def _shapes(self, X: Any) -> list[tuple[int, ...]]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 import zlib
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +38,7 @@ from .validation import check_same_length, check_samples
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+T = TypeVar("T")
 
 
 class MatchingEstimator(MatchingBlocks, StructuredEstimator):
@@ -53,8 +55,9 @@ class MatchingEstimator(MatchingBlocks, StructuredEstimator):
         out = []
         for m, (block, sample) in enumerate(prepared):
             if given[m] is not None:
-                space = self._conditioned(block.structure, sample, given[m], f"known[{m}]")
-                block = replace(block, structure=space)
+                where = f"known[{m}]"
+                values = self._known_values(sample, given[m], where)
+                block = replace(block, structure=self._given(block.structure, values, where))
             out.append((block, sample))
         return out
 
@@ -189,9 +192,9 @@ class MatchingProbabilities(MatchingEstimator):
         found = certified_marginals(blocks, self.coef_, tol, method, options, self._each)
         return [pair_table(sample, tau) for (_, sample), tau in zip(prepared, found, strict=True)]
 
-    def predict_proba(self, X: Any) -> list[Any]:
+    def predict_proba(self, X: Any, **options: Any) -> list[Any]:
         """`predict_marginals` under the name that scikit-learn has for it."""
-        return self.predict_marginals(X)
+        return self.predict_marginals(X, **options)
 
     def predict_links(
         self,
@@ -317,32 +320,46 @@ class MatchingProbabilities(MatchingEstimator):
         -------
         ndarray of shape (n_samples,)
         """
+        return np.array(
+            self._of_labels(
+                X, Y, known, self.rho, lambda block: approximate_value(block, self.coef_, tol)
+            )
+        )
+
+    def _of_labels(
+        self, X: Any, Y: Any, known: Any, rho: Any, function: Callable[[Block], T]
+    ) -> list[T]:
+        """`function` of what was observed of each sample, given what is known."""
         samples = check_samples(X)
         labels = check_same_length(samples, Y)
-        prepared = self._fitting(samples, self.rho, known)
+        prepared = self._fitting(samples, rho)
+        given = (
+            [None] * len(samples) if known is None else check_same_length(samples, known, "known")
+        )
 
-        def one(m: int) -> float:
-            block = self._observed(*prepared[m], labels[m], f"Y[{m}]")
-            return approximate_value(block, self.coef_, tol)
+        def one(m: int) -> T:
+            block, sample = prepared[m]
+            values = None
+            if given[m] is not None:
+                values = self._known_values(sample, given[m], f"known[{m}]")
+            return function(self._observed(block, sample, labels[m], f"Y[{m}]", values))
 
-        return np.array(self._each(one, range(len(prepared))))
+        return self._each(one, range(len(prepared)))
 
     def log_likelihood(self, X: Any, Y: Any, *, known: Any = None) -> Floats:
         """Exact log p(y | x; coef_) of each sample, by counting matchings; small samples only.
+
+        With what is `known`, as in `predict`, log p of the rest given this; Y must agree.
 
         Returns
         -------
         ndarray of shape (n_samples,)
         """
-        samples = check_samples(X)
-        labels = check_same_length(samples, Y)
-        prepared = self._fitting(samples, self.rho, known)
 
-        def one(m: int) -> float:
-            block = self._observed(*prepared[m], labels[m], f"Y[{m}]")
+        def one(block: Block) -> float:
             return exact_log_likelihood(block, self.coef_)
 
-        return np.array(self._each(one, range(len(prepared))))
+        return np.array(self._of_labels(X, Y, known, self.rho, one))
 
     def log_likelihood_bounds(
         self, X: Any, Y: Any, tol: float = 1e-9, *, known: Any = None
@@ -359,13 +376,9 @@ class MatchingProbabilities(MatchingEstimator):
         -------
         lower, upper : ndarrays of shape (n_samples,)
         """
-        samples = check_samples(X)
-        labels = check_same_length(samples, Y)
-        prepared = self._fitting(samples, 0.5, known)
 
-        def one(m: int) -> tuple[float, float]:
-            block = self._observed(*prepared[m], labels[m], f"Y[{m}]")
+        def one(block: Block) -> tuple[float, float]:
             return likelihood_bounds(block, self.coef_, tol)
 
-        bounds = self._each(one, range(len(prepared)))
+        bounds = self._of_labels(X, Y, known, 0.5, one)
         return np.array([low for low, _ in bounds]), np.array([high for _, high in bounds])

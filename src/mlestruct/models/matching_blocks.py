@@ -162,19 +162,43 @@ class MatchingBlocks:
             )
         return blocks
 
-    def _observed(self, block: Block, sample: PairSample, label: Any, where: str) -> Block:
-        """The block with a matching observed, or with what is known of one."""
+    def _observed(
+        self,
+        block: Block,
+        sample: PairSample,
+        label: Any,
+        where: str,
+        known: Floats | None = None,
+    ) -> Block:
+        """The block with a matching observed, or with what is known of one.
+
+        Where values of pairs are `known` beforehand, its outputs are those that agree with them.
+        """
+        space = block.structure
+        given = space if known is None else self._given(space, known, where)
         if not is_partial(label):
-            return replace(block, observed=self._observe(block, sample, label, where))
-        partial = self._conditioned(block.structure, sample, label, where)
+            vertex = self._observe(block, sample, label, where)
+            if known is not None:
+                _join(vertex.dense(space.n_coordinates)[: known.size], known, where)
+            return replace(block, observed=vertex, structure=given)
+        values = self._known_values(sample, label, where)
+        values = values if known is None else _join(values, known, where)
+        partial = self._given(space, values, where)
         inside = partial.interior()
         at = np.flatnonzero(inside)
-        return replace(block, observed=Vertex(at, inside[at]), partial=partial)
+        return replace(block, observed=Vertex(at, inside[at]), partial=partial, structure=given)
 
-    def _conditioned(
-        self, structure: Structure, sample: PairSample, known: Any, where: str
-    ) -> Structure:
-        """The matchings that agree with what is known."""
+    def _given(self, structure: Structure, values: Floats, where: str) -> Structure:
+        """The matchings that agree with the values of pairs, NaN where they are not known."""
+        try:
+            return structure.given(values)
+        except InfeasibleError as error:
+            raise InfeasibleError(f"{where}: {error}", error.rows, error.side) from None
+        except ValueError as error:
+            raise ValueError(f"{where}: {error}") from None
+
+    def _known_values(self, sample: PairSample, known: Any, where: str) -> Floats:
+        """What is known of every allowed pair: 1, 0, or NaN."""
         found = read_known(read_links(known, sample, where), *sample.sides, where)
         graph = sample.graph
         values = np.full(graph.n_edges, np.nan)
@@ -183,18 +207,26 @@ class MatchingBlocks:
         values[single[graph.row]] = 0.0
         if isinstance(graph, SimpleGraph):
             values[single[graph.col]] = 0.0
-        for pairs, value in ((found.absent, 0.0), (found.pairs, 1.0)):
-            edges = graph.edge_between(pairs[:, 0], pairs[:, 1])
-            if value and (edges < 0).any():
-                i, j = pairs[int(np.argmax(edges < 0))].tolist()
+        absent = graph.edge_between(found.absent[:, 0], found.absent[:, 1])
+        values[absent[absent >= 0]] = 0.0
+        edges = graph.edge_between(found.pairs[:, 0], found.pairs[:, 1])
+        if (edges < 0).any():
+            outside = found.pairs[edges < 0]
+            if not is_named(known, sample) or self.perfect or np.any(self.capacity != 1):
+                i, j = outside[0].tolist()
                 raise ValueError(f"{where}: the pair ({i}, {j}) is known, but not allowed")
-            values[edges[edges >= 0]] = value
-        try:
-            return structure.given(values)
-        except InfeasibleError as error:
-            raise InfeasibleError(f"{where}: {error}", error.rows, error.side) from None
-        except ValueError as error:
-            raise ValueError(f"{where}: {error}") from None
+            warnings.warn(
+                f"{where}: {len(outside)} of {len(found.pairs)} known links are not among the "
+                "candidate pairs: their records get no other link, and they are not in the answer",
+                UserWarning,
+                stacklevel=4,
+            )
+            if isinstance(graph, SimpleGraph):
+                outside = np.concatenate([outside, outside[:, ::-1]])
+            taken = np.isin(graph.row, outside[:, 0]) | np.isin(graph.col, outside[:, 1])
+            values[taken] = 0.0
+        values[edges[edges >= 0]] = 1.0
+        return values
 
     def _observe(self, block: Block, sample: PairSample, label: Any, where: str) -> Vertex:
         structure = block.structure
@@ -321,6 +353,14 @@ class GroupBlocks(MatchingBlocks):
         if not plain:
             self._warn_of_rho()
         return LocalMatching(graph, rho, self.perfect, capacities)
+
+
+def _join(values: Floats, known: Floats, where: str) -> Floats:
+    """What two lists tell about every pair, NaN where neither does; raises where they differ."""
+    differ = ~np.isnan(values) & ~np.isnan(known) & (values != known)
+    if differ.any():
+        raise ValueError(f"{where}: differs from what is known in {np.count_nonzero(differ)} pairs")
+    return np.where(np.isnan(known), values, known)
 
 
 def is_named(label: Any, sample: PairSample) -> bool:

@@ -260,6 +260,16 @@ class PairwiseEstimator(LabellingEstimator):
         labels = [label for label, _ in answers]
         return (labels, np.array([gap for _, gap in answers])) if return_gap else labels
 
+    def decision_function(self, X: Any) -> list[Floats]:
+        weights, constant = np.ascontiguousarray(self.node_coef_.T), self.intercept_
+        out = []
+        for sample in self._fitting(X):
+            scores = sample.nodes.scores(weights) + constant
+            if sample.offset is not None:
+                scores += sample.offset.nodes
+            out.append(scores.reshape(*sample.shape, -1))
+        return out
+
     def _shapes(self, X: Any) -> list[tuple[int, ...]]:
         samples = X if isinstance(X[0], GraphSample) else self._fitting(X)
         return [sample.shape for sample in samples]

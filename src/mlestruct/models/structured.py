@@ -256,9 +256,9 @@ class StructuredCRF(StructuredEstimator):
         found = certified_marginals(blocks, self.coef_, tol, method, options, self._each)
         return [b.structure.marginal_table(tau) for b, tau in zip(blocks, found, strict=True)]
 
-    def predict_proba(self, X: Any) -> list[Floats]:
+    def predict_proba(self, X: Any, **options: Any) -> list[Floats]:
         """`predict_marginals` under the name that scikit-learn has for it."""
-        return self.predict_marginals(X)
+        return self.predict_marginals(X, **options)
 
     def calibration(self, X: Any, Y: Any, method: str = "auto", **options: Any) -> Reliability:
         """Predicted probabilities of coordinates to be 1 against observed frequencies.
