@@ -1,9 +1,12 @@
 """IsingMRF against enumeration, closed forms and planted models."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from enumerated_answers import Enumerated, maximum_likelihood
 from scipy import sparse
+from scipy.special import logsumexp
 from sklearn.base import clone
 
 from mlestruct import IsingMRF, load
@@ -218,3 +221,33 @@ def test_another_number_of_neurons():
         model.score(np.eye(2))
     with pytest.raises(ValueError, match="without stimuli"):
         model.predict_stimuli(np.eye(3))
+
+
+@pytest.mark.parametrize("inference", ["exact", "reweighted"])
+@pytest.mark.parametrize("span", [1, 2])
+def test_likelihoods_of_neurons_given_stimuli(inference, span):
+    Y, _ = planted()
+    Y = Y[:30]
+    model = IsingMRF(graph="full", time_span=span, inference=inference).fit(Y[:, :3], Y[:, 3:5])
+    n = len(model.variables_)
+    table = model.variables_.table(Y[:, :3].astype(int), Y[:, 3:5].astype(int))
+    known = np.where(model.variables_.is_stimulus, table, -1)
+    lower, upper = model.log_likelihood_bounds(Y[:, :3], Y[:, 3:5], known=known)
+    matrix, now = model.coupling_matrix(), model.variables_.lag == 0
+    neurons = np.flatnonzero(now & ~model.variables_.is_stimulus)
+    sets = np.array(list(product([0, 1], repeat=neurons.size)))
+    for m, row in enumerate(table):
+        every = np.tile(row.astype(float), (len(sets), 1))
+        every[:, neurons] = sets
+        total = every @ model.fields_[:n] + 0.5 * np.einsum("ai,ij,aj->a", every, matrix, every)
+        at = int(np.flatnonzero((sets == row[neurons]).all(axis=1))[0])
+        log_p = total[at] - logsumexp(total)
+        assert lower[m] - 1e-6 <= log_p <= upper[m] + 1e-6
+    if inference == "exact":
+        np.testing.assert_allclose(lower, upper)
+        exact = model.log_likelihood(Y[:, :3], Y[:, 3:5], known=known)
+        np.testing.assert_allclose(exact, lower)
+    with pytest.raises(ValueError, match=r"known\[0, 0\] differs"):
+        model.log_likelihood_bounds(Y[:, :3], Y[:, 3:5], known=1 - table)
+    with pytest.raises(ValueError, match="known: expected shape"):
+        model.log_likelihood_bounds(Y[:, :3], Y[:, 3:5], known=known[:2])

@@ -8,7 +8,15 @@ import pytest
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
-from mlestruct import BipartiteMatchingCRF, ChainCRF, GraphCRF, GridCRF, MatchingCRF, PairInput
+from mlestruct import (
+    BipartiteMatchingCRF,
+    ChainCRF,
+    EdgeList,
+    GraphCRF,
+    GridCRF,
+    MatchingCRF,
+    PairInput,
+)
 from mlestruct.baselines import StructuredSVM
 
 FINE = {"alpha": 0.3, "tol": 1e-8, "fit_intercept": False}
@@ -287,3 +295,62 @@ def test_what_partial_outputs_do_not_go_with():
     tokens = [x for x, _ in X]
     with pytest.raises(ValueError, match="no 'observed' weights"):
         ChainCRF(missing="marginalise", transitions="observed").fit(tokens, hidden)
+
+
+# ---------------------------------------------------------------------- likelihoods of matchings
+@pytest.mark.parametrize("perfect", [True, False])
+def test_likelihoods_of_matchings_given_pairs(perfect):
+    model, X, Y = bipartite_model(perfect=perfect, n=3)
+    places = range(3) if perfect else range(-1, 3)
+    every = np.array(
+        [y for y in product(places, repeat=3) if len({*y} - {-1}) == sum(j >= 0 for j in y)]
+    )
+    for m, (x, y) in enumerate(zip(X, Y, strict=True)):
+        scores = x @ model.coef_
+        total = np.where(every >= 0, scores[np.arange(3), every], 0.0).sum(axis=1)
+        known = np.full(3, np.nan)
+        known[m % 3] = y[m % 3]
+        agree = every[:, m % 3] == y[m % 3]
+        at = int(np.flatnonzero((every == y).all(axis=1))[0])
+        expected = total[at] - logsumexp(total[agree])
+        assert model.log_likelihood([x], [y], known=[known])[0] == pytest.approx(expected)
+        # Of Y, too, only a part is known: the rest is summed over.
+        other = (m + 1) % 3
+        part = np.full(3, np.nan)
+        part[other] = y[other]
+        both = agree & (every[:, other] == y[other])
+        expected = logsumexp(total[both]) - logsumexp(total[agree])
+        assert model.log_likelihood([x], [part], known=[known])[0] == pytest.approx(expected)
+        low, high = model.log_likelihood_bounds([x], [part], known=[known])
+        assert low[0] - 1e-7 <= expected <= high[0] + 1e-7
+        wrong = known.copy()
+        wrong[m % 3] = (y[m % 3] + 1) % 3
+        for label in (y, np.where(np.isnan(known), np.nan, y)):
+            with pytest.raises(
+                ValueError, match=r"Y\[0\]: (differs from what is known|known: node)"
+            ):
+                model.log_likelihood([x], [label], known=[wrong])
+
+
+def test_known_links_outside_the_candidates():
+    pd = pytest.importorskip("pandas")
+    pairs = pd.DataFrame(
+        {"old": list("aabbc"), "new": list("xyxyz"), "name": [1.0, 0.2, 0.3, 0.9, 0.8]}
+    )
+    sample = PairInput.from_frame(pairs, ids=("old", "new"))
+    links = pd.DataFrame({"old": ["a", "b", "c"], "new": ["x", "y", "z"]})
+    model = BipartiteMatchingCRF(perfect=False, alpha=0.1).fit([sample], [links])
+    known = pd.DataFrame({"old": ["a"], "new": ["z"]})  # never compared
+    with pytest.warns(UserWarning, match=r"known\[0\]: 1 of 1 known links are not among"):
+        found = model.predict_links([sample], known=[known])[0]
+    taken = (found["old"] == "a") | (found["new"] == "z")
+    assert (found["probability"][taken] == 0.0).all()
+    assert found.loc[found["linked"], ["old", "new"]].values.tolist() == [["b", "y"]]
+    mates = MatchingCRF(perfect=False, alpha=0.1)
+    group = EdgeList.from_frame(pairs, ids=("old", "new"))
+    mates.fit([group], [links])
+    with pytest.warns(UserWarning, match="not among the candidate pairs"):
+        found = mates.predict_links([group], known=[pd.DataFrame({"a": ["z"], "b": ["a"]})])[0]
+    assert found["old"][found["linked"]].tolist() == ["b"]
+    with pytest.raises(ValueError, match=r"the pair \(0, 2\) is known, but not allowed"):
+        model.predict([sample], known=[np.array([[0, 2]])])

@@ -1,9 +1,14 @@
 """MultiLabelCRF against enumeration, scikit-learn's logistic regression and its checks."""
 
+import copy
+from itertools import product
+
 import numpy as np
 import pytest
 from enumerated_answers import Enumerated, all_answers, maximum_likelihood
 from scipy import sparse
+from scipy.optimize import minimize
+from scipy.special import logsumexp
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
@@ -279,3 +284,70 @@ def test_bad_samples():
     model = MultiLabelCRF().fit(np.eye(3), np.eye(3, dtype=int))
     with pytest.raises(ValueError, match="2 features"):
         model.predict(np.eye(2))
+
+
+# ---------------------------------------------------------------------- offsets, known answers
+def all_scores(model, X, offset):
+    """Scores of all label sets of every sample, (n_samples, 2^n), and the sets."""
+    n = model.node_coef_.shape[0]
+    sets = np.array(list(product([0, 1], repeat=n)))
+    fields = X @ model.node_coef_.T + model.intercept_ + offset
+    pairs = sets[:, model.edges_[:, 0]] * sets[:, model.edges_[:, 1]]
+    return sets, fields @ sets.T + pairs @ model.edge_coef_
+
+
+@pytest.mark.parametrize("inference", ["exact", "reweighted"])
+def test_offsets_and_likelihoods_given_answers_are_as_enumerated(inference):
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(40, 2)), rng.integers(2, size=(40, 3))
+    offset = rng.normal(size=(40, 3))
+    model = MultiLabelCRF(inference=inference, tol=1e-8).fit(X, Y, offset=offset)
+    sets, scores = all_scores(model, X, offset)
+    log_p = scores - logsumexp(scores, axis=1, keepdims=True)
+    at = Y @ [4, 2, 1]
+    lower, upper = model.log_likelihood_bounds(X, Y, offset=offset)
+    assert (lower - 1e-6 <= log_p[np.arange(40), at]).all()
+    assert (log_p[np.arange(40), at] <= upper + 1e-6).all()
+    known = np.where(rng.random(Y.shape) < 0.5, -1, Y)
+    agree = ((sets[None] == known[:, None]) | (known[:, None] < 0)).all(axis=2)
+    given = log_p[np.arange(40), at] - logsumexp(np.where(agree, log_p, -np.inf), axis=1)
+    lower, upper = model.log_likelihood_bounds(X, Y, known=known, offset=offset)
+    assert (lower - 1e-6 <= given).all()
+    assert (given <= upper + 1e-6).all()
+    with pytest.raises(ValueError, match=r"known\[0, 0\] differs"):
+        model.log_likelihood_bounds(X, Y, known=1 - Y)
+    with pytest.raises(ValueError, match=r"offset: expected shape \(40, 3\) or \(3,\), got \(40"):
+        model.predict(X, offset=np.zeros((40, 2)))
+    with pytest.raises(ValueError, match="offset: must be finite"):
+        model.predict(X, offset=np.full(3, np.inf))
+    if inference == "reweighted":
+        return
+    np.testing.assert_allclose(
+        model.log_likelihood(X, Y, known=known, offset=offset), given, atol=1e-12
+    )
+    p = np.exp(log_p) @ sets
+    np.testing.assert_allclose(model.predict_proba(X, offset=offset), p, atol=1e-9)
+    np.testing.assert_array_equal(model.predict(X, offset=offset), sets[scores.argmax(axis=1)])
+    drawn = model.sample(X, 3, known=known, offset=offset, random_state=0)
+    assert ((drawn == known) | (known < 0)).all()
+
+    def negative(theta):  # constants are penalised as a feature of the value 10
+        other = copy.copy(model)
+        other.coef_ = theta * np.where(np.isin(np.arange(12), (2, 5, 8)), 10.0, 1.0)
+        total = all_scores(other, X, offset)[1]
+        fit = total[np.arange(40), at] - logsumexp(total, axis=1)
+        return 0.5 * theta @ theta - fit.sum()
+
+    assert model.objective_ == pytest.approx(-minimize(negative, np.zeros(12)).fun, abs=1e-5)
+
+
+def test_an_offset_of_log_odds_replaces_what_was_learned():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(300, 2))
+    odds = X @ [[2.0, -1.0], [0.0, 1.0]]
+    Y = (rng.random((300, 2)) < 1 / (1 + np.exp(-odds))).astype(int)
+    model = MultiLabelCRF(graph="none", alpha=10.0).fit(X, Y, offset=odds)
+    assert np.abs(model.node_coef_).max() < 0.3  # nothing is left to learn
+    selected = MultiLabelCRF(graph="l1").fit(X, Y, offset=odds)
+    assert selected.score(X, Y, offset=odds) > 0.7
+    assert selected.calibration(X, Y, offset=odds).brier < 0.25

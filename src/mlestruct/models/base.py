@@ -150,16 +150,16 @@ class StructuredEstimator(CertifiedModel):
     def fit(self, X: Any, Y: Any, sample_weight: Any = None) -> Any:
         """Learn `coef_` from samples X and their observed outputs Y.
 
+        `sample_weight` has one weight per sample. Estimators of labellings also take an array in
+        the shape of a sample's labels: 0 leaves a label out, connected parts of the others have
+        one weight each.
+
         Returns
         -------
         self
         """
-        return self._fit(X, Y, sample_weight)
-
-    def _fit(self, X: Any, Y: Any, sample_weight: Any, **options: Any) -> Any:
-        """`fit`, with the options that `build_problem` has in this class."""
         with _unchanged_on_failure(self):
-            problem = self.build_problem(X, Y, sample_weight, **options)
+            problem = self.build_problem(X, Y, sample_weight)
             solver = make_solver(self.solver, problem)
             signature, state = getattr(self, "_state", (None, None))
             fits = self.warm_start and signature == _signature(solver.name, problem)
@@ -212,7 +212,7 @@ class StructuredEstimator(CertifiedModel):
         check_positive(self.tol, "tol")
         samples = check_samples(X)
         labels = check_same_length(samples, Y)
-        weights = check_weights(sample_weight, len(samples))
+        samples, labels, weights = self._weighted(samples, labels, sample_weight)
         self._intercept = False
         blocks = self._blocks(samples, labels, weights, separate)
         sizes = [block.features.n_features for block in blocks]
@@ -234,6 +234,12 @@ class StructuredEstimator(CertifiedModel):
         self._learn_names(problem)
         self._check_scales(columns)
         return problem
+
+    def _weighted(
+        self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any
+    ) -> tuple[Sequence[Any], Sequence[Any], Floats]:
+        """Samples, their labels and the weight of each."""
+        return X, Y, check_weights(sample_weight, len(X))
 
     def _first_theta(self, X: Any, Y: Any, sample_weight: Any) -> Floats | None:
         """Where learning from partial outputs starts; None: from outputs that are known whole."""

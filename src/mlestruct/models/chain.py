@@ -238,6 +238,9 @@ class ChainCRF(LabellingEstimator):
             return [Piece(tokens, states, whole)] if (states != UNKNOWN).any() else []
         return cut(tokens, states)
 
+    def _ends(self, x: Any, n_nodes: int) -> tuple[Ints, Ints]:
+        return np.arange(n_nodes - 1), np.arange(1, n_nodes)
+
     def _weights_in(self, occurring: Sequence[Bools]) -> Ints:
         """The weights that are learned: those that occur in some block, or all of a kind."""
         n_node_weights = len(self.classes_) * self.n_features_in_

@@ -24,7 +24,7 @@ from ..structures.contract import Vertex
 from .base import StructuredEstimator
 from .probabilities import block_samples
 from .scaling import joined_columns, standardizing
-from .validation import check_same_length, check_samples
+from .validation import check_node_weights, check_same_length, check_samples, check_weights
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -152,6 +152,56 @@ class LabellingEstimator(StructuredEstimator):
         if self.missing not in ("drop", "marginalise"):
             raise ValueError(f"missing: expected 'drop' or 'marginalise', got {self.missing!r}")
         return self.missing == "marginalise"
+
+    def _weighted(
+        self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any
+    ) -> tuple[Sequence[Any], Sequence[Any], Floats]:
+        """Samples in parts that have one weight each.
+
+        The likelihood of a connected part does not split into terms of its nodes, so that only
+        parts which labels of weight 0 separate may have different weights.
+        """
+        if sample_weight is None or all(np.ndim(weight) == 0 for weight in sample_weight):
+            return super()._weighted(X, Y, sample_weight)
+        given = check_same_length(X, sample_weight, "sample_weight")
+        parts: list[tuple[Any, Any, float]] = []
+        for m, (x, label, weight) in enumerate(zip(X, Y, given, strict=True)):
+            if np.ndim(weight) == 0:
+                parts.append((x, label, float(weight)))
+                continue
+            where = f"sample_weight[{m}]"
+            own = check_node_weights(weight, np.shape(label), where)
+            self._check_parts(x, own.ravel(), where)
+            for value in np.unique(own[own > 0]).tolist():
+                kept = np.array(label, dtype=object)
+                kept[own != value] = None
+                parts.append((x, kept, value))
+        if not parts:
+            raise ValueError("sample_weight: all are 0")
+        samples, labels, weights = (list(column) for column in zip(*parts, strict=True))
+        return samples, labels, check_weights(weights, len(weights))
+
+    def _check_parts(self, x: Any, weights: Floats, where: str) -> None:
+        """Raise if neighbours have different positive weights."""
+        tail, head = self._ends(x, weights.size)
+        low = np.minimum(weights[tail], weights[head])
+        differ = (weights[tail] != weights[head]) & (low > 0)
+        hidden = self._marginalises() and np.unique(weights[weights > 0]).size > 1
+        if hidden or differ.any():
+            what = "labelled nodes of one sample have different weights"
+            if differ.any():
+                i, j = (int(ends[np.argmax(differ)]) for ends in (tail, head))
+                what = f"neighbours {i} and {j} have weights {weights[i]:g} and {weights[j]:g}"
+            raise ValueError(
+                f"{where}: {what}. The likelihood of nodes that depend on each other has no terms "
+                "of single nodes that could be weighted: a connected part has one weight, and 0 "
+                "leaves nodes out (as missing='drop' does). To favour states, give NodeInput an "
+                "offset"
+            )
+
+    @abstractmethod
+    def _ends(self, x: Any, n_nodes: int) -> tuple[Ints, Ints]:
+        """The two nodes of every edge of a sample."""
 
     def _first_theta(self, X: Any, Y: Any, sample_weight: Any) -> Floats | None:
         """The fit that leaves nodes without a label out."""

@@ -44,6 +44,13 @@ class JointPrediction(NamedTuple):
     probabilities: Floats
 
 
+class WithOffset(NamedTuple):
+    """Features of training samples, and scores of their labels that are not learned."""
+
+    features: Any
+    offset: Any
+
+
 class Part(NamedTuple):
     """Scores of some samples, and what is known of them."""
 
@@ -178,22 +185,17 @@ class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
             Log-odds of the second class that are known beforehand: added to w_l . x + b_l and
             not learned. Methods for new samples take theirs.
         """
-        self._fit(X, y, sample_weight, offset=offset)
+        super().fit(X if offset is None else WithOffset(X, offset), y, sample_weight)
         return self
 
     def build_problem(
-        self,
-        X: Any,
-        Y: Any,
-        sample_weight: Any = None,
-        *,
-        separate: bool = False,
-        offset: Any = None,
+        self, X: Any, Y: Any, sample_weight: Any = None, *, separate: bool = False
     ) -> DualProblem:
         """The learning problem; learns the classes and the graph.
 
         With `separate` every sample is a block of its own; else those of equal weight share some.
         """
+        X, offset = X if isinstance(X, WithOffset) else (X, None)
         check_positive(self.tol, "tol")
         alpha = check_positive(self.alpha, "alpha")
         for name, options in (("couplings", ("constant", "features")), ("decision", DECISIONS)):
@@ -425,16 +427,6 @@ class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
     ) -> Floats:
         """The same as `predict_proba`."""
         return self.predict_proba(X, known, tol, offset=offset)
-
-    def decision_function(self, X: Any, known: Any = None, *, offset: Any = None) -> Floats:
-        """Log-odds of `predict_proba`, shape (n_samples, n_labels), or (n_samples,) of one label.
-
-        Answers that are known are infinitely certain.
-        """
-        p = self._probabilities(X, known, 1e-6, offset)
-        with np.errstate(divide="ignore"):
-            odds = np.log(p) - np.log1p(-p)
-        return odds[:, 0] if self._label_sets.flat else odds
 
     def predict_joint(
         self, X: Any, k: int = 5, known: Any = None, *, offset: Any = None

@@ -215,6 +215,10 @@ class PairwiseEstimator(LabellingEstimator):
     def _encode(self, states: States, sample: GraphSample, label: Any, m: int) -> Ints:
         return states.encode(label, f"Y[{m}]", sample.shape).ravel()
 
+    def _ends(self, x: Any, n_nodes: int) -> tuple[Ints, Ints]:
+        graph = self._read(split_offsets([x])[0])[0].graph
+        return graph.tail.astype(np.int64), graph.head.astype(np.int64)
+
     def _prepare(self, X: Sequence[Any]) -> list[Block]:
         return self._make_blocks(self._fitting(X), len(self._states))
 

@@ -77,6 +77,16 @@ def check_weights(sample_weight: Any, n_samples: int) -> NDArray[np.float64]:
     return weights
 
 
+def check_node_weights(weights: Any, shape: tuple[int, ...], name: str) -> NDArray[np.float64]:
+    """Weights of the nodes of one sample, in the shape of its labels."""
+    array = np.asarray(weights, dtype=np.float64)
+    if array.shape != shape:
+        raise ValueError(f"{name}: expected a number or shape {shape}, got {array.shape}")
+    if not (np.isfinite(array).all() and (array >= 0).all()):
+        raise ValueError(f"{name} must be finite and non-negative")
+    return array
+
+
 def check_names(expected: list[str], found: list[str], where: str, of: str) -> None:
     """Raise unless a feature map has the same features in the same order as those of `of`."""
     if expected == found:

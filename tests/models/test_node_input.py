@@ -1,0 +1,280 @@
+"""Offsets, likelihoods given known labels, and weights of nodes, against enumeration."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.optimize import minimize
+from scipy.special import logsumexp
+
+from mlestruct import ChainCRF, GraphCRF, GridCRF, NodeInput, load
+
+PATH = np.array([[0, 1], [1, 2], [2, 3]])  # a tree: what is learned is exact
+KINDS = {"graph": GraphCRF, "chain": ChainCRF, "grid": GridCRF}
+EVERY = pytest.mark.parametrize("kind", list(KINDS))
+STATES = pytest.mark.parametrize("n_states", [2, 3])
+
+
+def shaped(kind, array):
+    return array[None] if kind == "grid" else array
+
+
+def draw(kind, n_states, m=6, seed=0):
+    """Samples of four nodes with features (4, 2) and offsets, and their labels."""
+    rng = np.random.default_rng(seed)
+    X, Y = [], []
+    for _ in range(m):
+        features = rng.normal(size=(4, 2))
+        nodes, edges = rng.normal(size=(4, n_states)), rng.normal(size=(3, n_states, n_states))
+        sample = (features, PATH) if kind == "graph" else shaped(kind, features)
+        X.append(NodeInput(sample, shaped(kind, nodes), edges))
+        Y.append(shaped(kind, rng.integers(n_states, size=4)))
+    return X, Y
+
+
+def totals(theta, x, n_states):
+    """All labellings of four nodes and their scores, the offsets included."""
+    features = (x.features[0] if isinstance(x.features, tuple) else x.features).reshape(4, 2)
+    node = theta[: 2 * n_states].reshape(n_states, 2)
+    edge = theta[2 * n_states :].reshape(n_states, n_states, -1)[:, :, 0]  # to the right
+    every = np.array(list(product(range(n_states), repeat=4)))
+    own = features @ node.T + np.reshape(x.offset, (4, n_states))
+    total = own[np.arange(4), every].sum(axis=1)
+    for i in range(3):
+        total += (edge + x.edge_offset[i])[every[:, i], every[:, i + 1]]
+    return every, total
+
+
+def place(every, y):
+    return int(np.flatnonzero((every == np.ravel(y)).all(axis=1))[0])
+
+
+@EVERY
+@STATES
+def test_everything_with_offsets_is_as_enumerated(kind, n_states, tmp_path):
+    X, Y = draw(kind, n_states)
+    model = KINDS[kind](alpha=0.3, tol=1e-9, fit_intercept=False, n_states=n_states).fit(X, Y)
+
+    def negative(theta):
+        value = 0.15 * theta @ theta
+        for x, y in zip(X, Y, strict=True):
+            every, total = totals(theta, x, n_states)
+            value -= total[place(every, y)] - logsumexp(total)
+        return value
+
+    best = minimize(negative, np.zeros(model.coef_.size), tol=1e-12)
+    assert model.objective_ == pytest.approx(-best.fun, abs=1e-6)
+    np.testing.assert_allclose(model.coef_, best.x, atol=1e-3)
+    likelihoods = [model.log_likelihood(X, Y), model.approximate_log_likelihood(X, Y)]
+    likelihoods += list(model.log_likelihood_bounds(X, Y))
+    labels, tables = model.predict(X), model.predict_marginals(X, tol=1e-9)
+    drawn = model.sample(X[:1], 4000, random_state=0)[0].reshape(-1, 4)
+    for m, x in enumerate(X):
+        every, total = totals(model.coef_, x, n_states)
+        p = np.exp(total - logsumexp(total))
+        np.testing.assert_array_equal(labels[m].ravel(), every[np.argmax(total)])
+        expected = (p[:, None, None] * np.eye(n_states)[every]).sum(axis=0)
+        np.testing.assert_allclose(tables[m].reshape(4, -1), expected, atol=1e-4)
+        for found in likelihoods:
+            assert found[m] == pytest.approx(np.log(p[place(every, Y[m])]), abs=1e-5)
+        if m == 0:
+            np.testing.assert_allclose(np.eye(n_states)[drawn].mean(axis=0), expected, atol=0.04)
+    model.save(tmp_path / "model.mls")
+    np.testing.assert_array_equal(load(tmp_path / "model.mls").predict(X), labels)
+
+
+@pytest.mark.parametrize("solver", ["fw", "bcfw", "block_marginals"])
+def test_solvers_agree_on_offsets(solver):
+    for kind in KINDS:
+        X, Y = draw(kind, 3)
+        options = {"alpha": 1.0, "fit_intercept": False, "n_states": 3}
+        exact = KINDS[kind](tol=1e-8, **options).fit(X, Y)
+        other = KINDS[kind](tol=1e-3, max_iter=20_000, solver=solver, **options).fit(X, Y)
+        assert other.objective_ == pytest.approx(exact.objective_, rel=2e-3)
+
+
+@EVERY
+def test_unlabelled_nodes_take_their_offsets_with_them(kind):
+    X, Y = draw(kind, 2)
+    partial = [y.copy() for y in Y]
+    for y in partial:
+        y.flat[3] = -1
+    model = KINDS[kind](fit_intercept=False, unknown=-1, tol=1e-8).fit(X, partial)
+    shorter = []
+    for x in X:
+        features = (x.features[0] if kind == "graph" else x.features.reshape(4, 2))[:3]
+        sample = (features, PATH[:2]) if kind == "graph" else shaped(kind, features)
+        nodes = np.reshape(x.offset, (4, 2))[:3]
+        shorter.append(NodeInput(sample, shaped(kind, nodes), x.edge_offset[:2]))
+    same = KINDS[kind](fit_intercept=False, tol=1e-8).fit(shorter, [y[..., :3] for y in Y])
+    assert model.objective_ == pytest.approx(same.objective_, abs=1e-6)
+    np.testing.assert_allclose(model.coef_, same.coef_, atol=1e-3)
+
+
+def test_offsets_of_edges_listed_twice_and_of_undirected_graphs():
+    rng = np.random.default_rng(3)
+    features, tables = rng.normal(size=(4, 2)), rng.normal(size=(3, 2, 2))
+    Y = [rng.integers(2, size=4) for _ in range(5)]
+    X = [(rng.normal(size=(4, 2)), PATH) for _ in Y]
+    model = GraphCRF(fit_intercept=False).fit(X, Y)
+    once = model.predict_marginals([NodeInput((features, PATH), edge_offset=tables)], tol=1e-9)[0]
+    # The features of an edge listed twice count twice, so those of the second are 0.
+    ones = np.concatenate([np.ones((3, 1)), np.zeros((3, 1))])
+    listed = np.concatenate([PATH, PATH[:, ::-1]])
+    explicit = [(f, PATH, np.ones((3, 1))) for f, _ in X]
+    again = GraphCRF(fit_intercept=False).fit(explicit, Y)
+    halves = np.concatenate([tables - 1.0, np.ones((3, 2, 2))])  # tables @ 1 in both directions
+    twice = NodeInput((features, listed, ones), edge_offset=halves)
+    np.testing.assert_allclose(again.predict_marginals([twice], tol=1e-9)[0], once, atol=1e-3)
+    adjacency = sparse.csr_array(np.eye(4, k=1) + np.eye(4, k=-1))
+    both = GraphCRF(fit_intercept=False).fit([(f, adjacency) for f, _ in X], Y)
+    plain = both.predict_marginals([(features, adjacency)], tol=1e-9)[0]
+    shifted = NodeInput((features, adjacency), edge_offset=tables)
+    found = both.predict_marginals([shifted], tol=1e-9)[0]
+    assert np.abs(plain - found).max() > 0.01
+    edge = both.edge_coef_[:, :, 0]
+    every = np.array(list(product(range(2), repeat=4)))
+    total = (features @ both.node_coef_.T)[np.arange(4), every].sum(axis=1)
+    for i in range(3):
+        total += (edge + edge.T + tables[i])[every[:, i], every[:, i + 1]]
+    p = np.exp(total - logsumexp(total))
+    np.testing.assert_allclose(found[:, 1], p @ every, atol=1e-4)
+
+
+def test_the_same_offset_for_all_nodes_or_edges():
+    X, Y = draw("chain", 3)
+    model = ChainCRF().fit(X, Y)
+    x, nodes, edges = X[0].features, np.array([1.0, 0.0, -2.0]), 2.0 * np.eye(3)
+    full = NodeInput(x, np.tile(nodes, (4, 1)), np.tile(edges, (3, 1, 1)))
+    short = NodeInput(x, nodes, edges)
+    first, second = model.predict_marginals([full, short])
+    np.testing.assert_array_equal(first, second)
+    plain = model.predict_marginals([x, NodeInput(x)])
+    np.testing.assert_array_equal(plain[0], plain[1])
+
+
+def test_wrong_offsets_are_told():
+    X, Y = draw("chain", 3)
+    model = ChainCRF().fit(X, Y)
+    x = X[0].features
+    with pytest.raises(ValueError, match=r"X\[0\]: offset: expected shape \(4, 3\) or \(3,\)"):
+        model.predict([NodeInput(x, np.zeros((4, 2)))])
+    with pytest.raises(ValueError, match=r"X\[0\]: edge_offset: expected shape \(3, 3, 3\)"):
+        model.predict([NodeInput(x, edge_offset=np.zeros((4, 3, 3)))])
+    with pytest.raises(ValueError, match="must be finite"):
+        ChainCRF().fit([NodeInput(x, [0.0, 0.0, -np.inf])], [Y[0]])
+    with pytest.raises(ValueError, match="cannot be read as numbers"):
+        model.predict([NodeInput(x, ["a", "b", "c"])])
+
+
+# ---------------------------------------------------------------------- given what is known
+@EVERY
+@STATES
+@pytest.mark.parametrize("missing", ["drop", "marginalise"])
+def test_likelihoods_given_known_labels(kind, n_states, missing):
+    rng = np.random.default_rng(5)
+    X, Y = draw(kind, n_states)
+    options = {"fit_intercept": False, "n_states": n_states, "unknown": -1, "missing": missing}
+    model = KINDS[kind](**options).fit(X, Y)
+    known = [np.where(rng.random(y.shape) < 0.5, -1, y) for y in Y]
+    known[0] = None
+    observed = [np.where(rng.random(y.shape) < 0.3, -1, y) for y in Y]
+    whole = model.log_likelihood(X, Y, known=known)
+    partly = model.log_likelihood(X, observed, known=known)
+    approximate = model.approximate_log_likelihood(X, observed, known=known, tol=1e-9)
+    bounds = model.log_likelihood_bounds(X, observed, known=known)
+    for m, x in enumerate(X):
+        every, total = totals(model.coef_, x, n_states)
+        given = np.full(4, -1) if known[m] is None else known[m].ravel()
+        seen = np.where(given >= 0, given, observed[m].ravel())
+        agree = (every[:, given >= 0] == given[given >= 0]).all(axis=1)
+        log_z = logsumexp(total[agree])
+        assert whole[m] == pytest.approx(total[place(every, Y[m])] - log_z, abs=1e-8)
+        if missing == "marginalise":
+            right = (every[:, seen >= 0] == seen[seen >= 0]).all(axis=1)
+            expected = logsumexp(total[right]) - log_z
+            assert partly[m] == pytest.approx(expected, abs=1e-8)
+            assert bounds[0][m] - 1e-6 <= expected <= bounds[1][m] + 1e-6
+        assert partly[m] <= 1e-12
+        assert approximate[m] == pytest.approx(partly[m], abs=1e-5)  # a tree
+    np.testing.assert_allclose(model.log_likelihood(X, Y, known=Y), 0.0, atol=1e-9)
+    hidden = [np.full(y.shape, -1) for y in Y]
+    np.testing.assert_allclose(model.log_likelihood(X, hidden, known=Y), 0.0, atol=1e-9)
+    wrong = (Y[2] + 1) % n_states
+    with pytest.raises(ValueError, match=r"known\[2\]: differs from Y\[2\] at position"):
+        model.log_likelihood(X, Y, known=[None, None, wrong, None, None, None])
+
+
+def test_dropped_nodes_leave_the_conditional_likelihood_of_pieces():
+    X, Y = draw("chain", 3)
+    model = ChainCRF(fit_intercept=False, unknown=-1).fit(X, Y)
+    x, y = X[0], Y[0]
+    observed, known = np.array([y[0], y[1], -1, y[3]]), np.array([y[0], -1, -1, -1])
+    found = model.log_likelihood([x], [observed], known=[known])[0]
+    first = NodeInput(x.features[:2], x.offset[:2], x.edge_offset[:1])
+    last = NodeInput(x.features[3:], x.offset[3:])
+    expected = model.log_likelihood([first, last], [y[:2], y[3:]], known=[known[:2], None]).sum()
+    assert found == pytest.approx(expected, abs=1e-9)
+
+
+# ---------------------------------------------------------------------- scores of nodes
+@EVERY
+def test_decision_function_has_the_scores_of_nodes(kind):
+    X, Y = draw(kind, 3)
+    model = KINDS[kind](fit_intercept=True).fit(X, Y)
+    found = model.decision_function([X[0], X[1].features])
+    for x, scores, offset in zip(X[:2], found, (X[0].offset, 0.0), strict=True):
+        features = x.features[0] if kind == "graph" else x.features
+        expected = features @ model.node_coef_.T + model.intercept_ + offset
+        np.testing.assert_allclose(scores, expected, atol=1e-10)
+    np.testing.assert_array_equal(
+        model.predict_proba(X, known=Y)[0].argmax(axis=-1), Y[0]
+    )  # takes what predict_marginals takes
+
+
+# ---------------------------------------------------------------------- weights of nodes
+def test_weights_of_parts_are_those_of_samples_of_their_own():
+    rng = np.random.default_rng(0)
+    Y = [rng.integers(3, size=9) for _ in range(5)]
+    X = [np.eye(3)[y] + rng.normal(size=(9, 3)) for y in Y]
+    weights = np.array([1, 1, 0, 2, 2, 2, 0, 0, 3.0])
+    parts = [(slice(0, 2), 1.0), (slice(3, 6), 2.0), (slice(8, 9), 3.0)]
+    pieces = [(x[s], y[s], w) for x, y in zip(X, Y, strict=True) for s, w in parts]
+    alone = ChainCRF(tol=1e-8, n_states=3).fit(
+        [x for x, _, _ in pieces], [y for _, y, _ in pieces], [w for _, _, w in pieces]
+    )
+    names = np.array(["a", "b", "c"])
+    by_name = [names[y].tolist() for y in Y]
+    edges = np.stack([np.arange(8), np.arange(1, 9)], axis=1)
+    for model, samples, labels in (
+        (ChainCRF(tol=1e-8), X, Y),
+        (ChainCRF(tol=1e-8), X, by_name),
+        (GraphCRF(tol=1e-8, fit_intercept=False), [(x, edges) for x in X], Y),
+    ):
+        model.fit(samples, labels, sample_weight=[weights] * 5)
+        assert model.objective_ == pytest.approx(alone.objective_, abs=1e-5)
+    mixed = ChainCRF(tol=1e-8).fit(X, Y, sample_weight=[2.0, np.full(9, 2.0), 1, 1, np.ones(9)])
+    same = ChainCRF(tol=1e-8).fit(X, Y, sample_weight=[2, 2, 1, 1, 1])
+    assert mixed.objective_ == pytest.approx(same.objective_, abs=1e-6)
+
+
+def test_weights_that_have_no_likelihood_are_refused():
+    rng = np.random.default_rng(0)
+    Y = [rng.integers(2, size=(3, 3)) for _ in range(3)]
+    X = [rng.normal(size=(3, 3, 2)) for _ in Y]
+    uneven = np.ones((3, 3))
+    uneven[1, 1] = 2.0
+    with pytest.raises(ValueError, match=r"neighbours 3 and 4 have weights 1 and 2.*one weight"):
+        GridCRF().fit(X, Y, sample_weight=[uneven, 1, 1])
+    apart = np.zeros((3, 3))
+    apart[0], apart[2] = 1.0, 2.0
+    GridCRF(n_states=2).fit(X, Y, sample_weight=[apart, 1, 1])
+    with pytest.raises(ValueError, match="labelled nodes of one sample have different weights"):
+        GridCRF(missing="marginalise").fit(X, Y, sample_weight=[apart, 1, 1])
+    with pytest.raises(ValueError, match=r"sample_weight\[0\]: expected a number or shape \(3, 3"):
+        GridCRF().fit(X, Y, sample_weight=[np.ones(9), 1, 1])
+    with pytest.raises(ValueError, match=r"sample_weight\[0\] must be finite and non-negative"):
+        GridCRF().fit(X, Y, sample_weight=[-uneven, 1, 1])
+    with pytest.raises(ValueError, match="sample_weight: all are 0"):
+        GridCRF().fit(X, Y, sample_weight=[np.zeros((3, 3))] * 3)
