@@ -16,7 +16,8 @@ from ._lazy import attach
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from .exceptions import InfeasibleError, MissingCapability, ModelFileError
+    from ._deadline import time_limit
+    from .exceptions import InfeasibleError, MissingCapability, ModelFileError, OutOfTimeError
     from .learning import LBFGS, BlockFrankWolfe, BlockMarginals, FrankWolfe, Newton
     from .models import (
         BipartiteMatchingCRF,
@@ -54,10 +55,12 @@ __getattr__, __dir__, __all__ = attach(
         "MultiLabelCRF": ".models",
         "Newton": ".learning",
         "NodeInput": ".models",
+        "OutOfTimeError": ".exceptions",
         "PairInput": ".models",
         "StructuredCRF": ".models",
         "check_structure": ".structures",
         "load": ".models",
+        "time_limit": "._deadline",
     },
 )
 __all__ += ["__version__"]

@@ -22,6 +22,10 @@ class TooLargeToCount(ValueError):
     """A problem is too large for exact counting."""
 
 
+class OutOfTimeError(TimeoutError):
+    """A time limit has ended before there was anything to return."""
+
+
 class MissingCapability(TypeError):
     """A solver or a question needs something that a structure or feature map does not offer."""
 

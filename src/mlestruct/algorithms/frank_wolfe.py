@@ -16,6 +16,8 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from .._deadline import check_time, is_over
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Step = Literal["capped", "line_search", "fixed"]
@@ -104,6 +106,7 @@ def frank_wolfe_marginals(
     while True:
         value = float(scores @ tau) + entropy(tau)
         stop = (callback is not None and bool(callback(calls, tau))) or calls >= max_iter
+        stop = stop or (calls > 0 and is_over())
         if stop and blended:
             return tau, value, upper, calls
         direction, sums = entropy.add_gradient(tau, scores)
@@ -138,6 +141,7 @@ def next_vertex(space: DecodedSpace, direction: Floats, tau: Floats, prices: Any
 
     Prices of the last call are handed on where the decoder has returned some.
     """
+    check_time("marginals by Frank-Wolfe")
     best = space.decode(direction) if prices is None else space.decode(direction, prices)
     here = float(direction @ tau)
     size = float(np.abs(direction) @ np.abs(tau)) + abs(best.score)

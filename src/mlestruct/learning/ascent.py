@@ -14,6 +14,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from .._deadline import check_time
+from ..exceptions import OutOfTimeError
 from ..structures.contract import Marginals
 from .problem import DualProblem
 from .result import Each
@@ -50,10 +52,6 @@ class Evaluation:
     @property
     def gap(self) -> float:
         return self.dual - self.primal
-
-
-class OutOfTimeError(Exception):
-    """The time is up in the middle of an evaluation."""
 
 
 @dataclass
@@ -95,7 +93,8 @@ class Evaluator:
 
         def one(m: int) -> tuple[Marginals, Floats]:
             if self.calls and self.out_of_time():
-                raise OutOfTimeError
+                raise OutOfTimeError("the time is up in the middle of an evaluation")
+            check_time("the first evaluation of the likelihood")
             return problem.blocks[m].expect(theta, warm[m], tol * self.shares[m])
 
         answers = list(self.each(one, range(len(problem.blocks))))

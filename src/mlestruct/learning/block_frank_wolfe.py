@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._compile import kernel
+from .._deadline import check_time
 from ..algorithms.frank_wolfe import MAX_STEP, RTOL
 from ..structures.contract import Marginals, Vertex
 from .certificate import NEAR, certify
@@ -357,6 +358,7 @@ class BlockMarginals(BlockCoordinateDescent):
         warm: list[Any], accuracy: float,
     ) -> tuple[LinearStep, Marginals]:  # fmt: skip
         """The step; its gap is A(scores) - <scores, tau_m> - H(tau_m), from above."""
+        check_time("a pass of marginals")
         block, tau = problem.blocks[m], state.tau[m]
         scores = block.scores(theta)
         found = block.structure.marginals(scores, warm[m], accuracy)

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._compile import kernel
+from .._deadline import check_time
 from .linear_step import LinearStep, linear_step
 from .penalty import ElasticNet
 from .problem import DualProblem, DualState
@@ -97,6 +98,7 @@ def certify(
     primal = _primal_bound(problem, state, prices, theta, steps)
     if dual - primal <= near and np.isfinite(primal):
         for m, (block, step) in enumerate(zip(problem.blocks, steps, strict=True)):
+            check_time("a certificate")
             known = prices[m]
             assert known is not None  # as primal is finite
             prices[m] = block.structure.improved_prices(step.scores, known, state.tau[m])

@@ -6,13 +6,16 @@ the weighted averaging of iterates.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .._deadline import check_time, time_limit
 from ..algorithms.frank_wolfe import MAX_STEP, minimise_by_slope
+from ..exceptions import OutOfTimeError
 from .certificate import NEAR, certify, certify_theta
 from .problem import DualProblem, DualState, Start, start
 from .result import Monitor, Result, Stopping, run, threaded_map
@@ -132,6 +135,7 @@ def _common_step(
             linear -= block.weight * float(block.offset @ d)
 
     def slope(eta: float) -> float:
+        check_time("a line search")
         total = linear + quadratic * eta
         for block, tau, d in zip(problem.blocks, state.tau, directions, strict=True):
             total -= block.weight * float(block.structure.entropy_gradient(tau + eta * d) @ d)
@@ -145,10 +149,15 @@ def finished(
     average: WeightedAverage, averaging: bool, return_last: bool,
 ) -> Result:  # fmt: skip
     """The result with its state, and with the theta that the solver is to return."""
+    limit = monitor.stopping.max_time
     if averaging and monitor.iterations:
-        theta = average.value
-        result.use(theta, certify_theta(problem, state, theta, SHARP * result.tolerance))
-        result.oracle_calls += len(problem.blocks)
+        primal = -np.inf
+        if not result.interrupted:
+            spare = None if limit is None else 0.05 * limit + 0.1
+            with suppress(OutOfTimeError), time_limit(spare):
+                primal = certify_theta(problem, state, average.value, SHARP * result.tolerance)
+                result.oracle_calls += len(problem.blocks)
+        result.use(average.value, primal)
     elif return_last and monitor.latest is not None:
         result.use(*monitor.latest)
     result.state = state

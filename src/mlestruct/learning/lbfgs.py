@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.linalg.blas import get_blas_funcs
 
+from ..exceptions import OutOfTimeError
 from .ascent import (
     Direction,
     Evaluation,
     Evaluator,
-    OutOfTimeError,
     Pair,
     PrimalState,
     aligned,

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._deadline import check_time
 from ..structures.contract import Vertex
 from .problem import DualProblem, DualState
 
@@ -77,6 +78,7 @@ def linear_step(
 
     There is none where a vertex of the working set `known` has a gap of at least `least`.
     """
+    check_time("a pass of MAP calls")
     block = problem.blocks[m]
     structure, tau = block.structure, state.tau[m]
     scores = block.scores(theta)

@@ -13,12 +13,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ..exceptions import OutOfTimeError
 from .ascent import (
     TRIALS,
     Direction,
     Evaluation,
     Evaluator,
-    OutOfTimeError,
     Pair,
     PrimalState,
     climb,

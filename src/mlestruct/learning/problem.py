@@ -22,6 +22,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from .._deadline import check_time
 from ..features.contract import FeatureMap, as_feature_map
 from ..structures.contract import Decoding, Marginals, Structure, Vertex, as_structure
 from .penalty import ElasticNet
@@ -240,6 +241,7 @@ def start_near_observed(problem: DualProblem) -> DualState:
     full = problem.weights @ (problem.observed_moments - inside)
 
     def objective(eps: float) -> float:
+        check_time("the start near the observed outputs")
         total = problem.penalty.conjugate(eps * full)
         for block, y, t in zip(blocks, observed, interior, strict=True):
             point = y + eps * (t - y)

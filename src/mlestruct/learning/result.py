@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from .._deadline import is_over, time_limit, under_current
+from ..exceptions import OutOfTimeError
 from .problem import DualProblem
 
 Floats = NDArray[np.float64]
@@ -153,7 +155,7 @@ class Monitor:
 
     def out_of_time(self) -> bool:
         limit = self.stopping.max_time
-        return limit is not None and self.seconds >= limit
+        return is_over() or (limit is not None and self.seconds >= limit)
 
     def record(
         self,
@@ -190,6 +192,24 @@ class Monitor:
             stop = bool(self.stopping.callback(progress)) or stop
         self.stopped = stop
         return stop
+
+    def result(self, theta: Floats, state: Any) -> Result:
+        """What has been found, with `theta` as the weights."""
+        return Result(
+            theta=theta,
+            objective=self.dual,
+            primal=self.primal,
+            gap=self.gap,
+            tolerance=self.tolerance,
+            converged=self.converged,
+            interrupted=self.interrupted,
+            iterations=self.iterations,
+            oracle_calls=self.oracle_calls,
+            seconds=self.seconds,
+            solver=self.name,
+            history=self.history,
+            state=state,
+        )
 
     def finish(self) -> None:
         if self._bar is not None:
@@ -271,35 +291,29 @@ def run(
 ) -> Result:
     """Run a solver's loop, which returns its final state, and collect the result.
 
-    On KeyboardInterrupt the best theta so far is kept, if there is one; `theta` gives the current
-    one if the loop ended without a certificate.
+    At the end of the time and on KeyboardInterrupt the best theta so far is kept; `theta` gives the
+    current one if the loop ended without a certificate.
     """
     state = None
-    try:
-        with blas_threads(problem, n_jobs):
-            state = loop()
-    except KeyboardInterrupt:
-        if monitor.theta is None:
-            raise  # nothing has been learned yet
-        monitor.interrupted = True
-    finally:
-        monitor.finish()
-    best = monitor.theta if monitor.theta is not None else theta()
-    return Result(
-        theta=best,
-        objective=monitor.dual,
-        primal=monitor.primal,
-        gap=monitor.gap,
-        tolerance=monitor.tolerance,
-        converged=monitor.converged,
-        interrupted=monitor.interrupted,
-        iterations=monitor.iterations,
-        oracle_calls=monitor.oracle_calls,
-        seconds=monitor.seconds,
-        solver=monitor.name,
-        history=monitor.history,
-        state=state,
-    )
+    with time_limit(monitor.stopping.max_time) as deadline:
+        try:
+            with blas_threads(problem, n_jobs):
+                state = loop()
+        except OutOfTimeError:
+            pass
+        except KeyboardInterrupt:
+            monitor.interrupted = True
+        finally:
+            deadline.cancel()  # of what still runs on other threads
+            monitor.finish()
+    return monitor.result(theta() if monitor.theta is None else monitor.theta, state)
+
+
+def nothing_learned(problem: DualProblem, solver: str, interrupted: bool) -> Result:
+    """The result where the time was up, or Ctrl-C came, before the first step: theta = 0."""
+    monitor = Monitor(Stopping(), solver)
+    monitor.interrupted = interrupted
+    return monitor.result(np.zeros(problem.n_features), None)
 
 
 def blas_threads(problem: DualProblem, n_jobs: int | None) -> AbstractContextManager[Any]:
@@ -327,6 +341,6 @@ def threaded_map(n_jobs: int | None, n_tasks: int) -> Iterator[Each]:
         return
     pool = ThreadPoolExecutor(n_threads)
     try:
-        yield pool.map
+        yield lambda function, *items: pool.map(under_current(function), *items)
     finally:
         pool.shutdown(wait=False, cancel_futures=True)

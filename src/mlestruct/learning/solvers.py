@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from ..exceptions import OutOfTimeError
 from ..structures.contract import Structure
 from .block_frank_wolfe import BlockFrankWolfe, BlockMarginals
 from .frank_wolfe import FrankWolfe
 from .lbfgs import LBFGS
 from .newton import Newton
 from .problem import DualProblem
-from .result import Result, Stopping
+from .result import Result, Stopping, nothing_learned
 
 Solver = FrankWolfe | BlockFrankWolfe | BlockMarginals | Newton | LBFGS
 
@@ -67,6 +68,21 @@ def _automatic(problem: DualProblem) -> Solver:
     return Newton() if hessian else LBFGS()
 
 
+def solve(
+    problem: DualProblem,
+    solver: Solver,
+    stopping: Stopping,
+    warm: Any = None,
+    random_state: np.random.Generator | None = None,
+    n_jobs: int | None = None,
+) -> Result:
+    """Run a solver; where it is ended before its first step the result is theta = 0."""
+    try:
+        return solver.solve(problem, stopping, warm, random_state, n_jobs)
+    except (OutOfTimeError, KeyboardInterrupt) as error:
+        return nothing_learned(problem, solver.name, isinstance(error, KeyboardInterrupt))
+
+
 def check_alphas(alphas: Sequence[float]) -> list[float]:
     """The alphas from strong to weak; raises unless they are positive, finite numbers."""
     values = [float(alpha) for alpha in alphas]
@@ -92,12 +108,8 @@ def regularization_path(
     """
     warm = None
     for alpha in check_alphas(alphas):
-        result = solver.solve(
-            problem.with_alpha(alpha),
-            stopping or Stopping(),
-            warm=warm,
-            random_state=random_state,
-            n_jobs=n_jobs,
+        result = solve(
+            problem.with_alpha(alpha), solver, stopping or Stopping(), warm, random_state, n_jobs
         )
         yield alpha, result
         if result.interrupted:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,6 +21,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from .._deadline import check_time, time_limit, under_current
 from ..features.columns import Columns
 from ..features.constant import ConstantFeature
 from ..features.contract import FeatureMap
@@ -27,7 +29,7 @@ from ..features.transformed import TransformedFeatures
 from ..learning.partial_outputs import solve_partial
 from ..learning.problem import Block, DualProblem, merge_equal
 from ..learning.result import Result, Stopping
-from ..learning.solvers import check_alphas, make_solver, regularization_path
+from ..learning.solvers import check_alphas, make_solver, regularization_path, solve
 from . import persistence
 from .scaling import check_scales, has_constant, joined_columns, standardizing, warn_constant
 from .validation import (
@@ -89,11 +91,15 @@ class CertifiedModel(BaseEstimator, metaclass=ABCMeta):
         self.solver_ = result.solver
         if not result.converged:
             why = "interrupted" if result.interrupted else "stopped"
-            relative = result.gap / max(1.0, abs(result.objective))
+            where = "before the first certificate"
+            if np.isfinite(result.gap):
+                relative = result.gap / max(1.0, abs(result.objective))
+                where = (
+                    f"at a duality gap of {result.gap:.3g} ({relative:.2g} relative, tol={tol:g})"
+                )
             warnings.warn(
                 f"{type(self).__name__}: {why} after {result.seconds:.1f} s and "
-                f"{result.iterations} iterations at a duality gap of {result.gap:.3g} "
-                f"({relative:.2g} relative, tol={tol:g}); the model is the best found so far. "
+                f"{result.iterations} iterations {where}; the model is the best found so far. "
                 "For a smaller gap: more max_iter or max_time, features of similar scale, or "
                 "stronger alpha.",
                 ConvergenceWarning,
@@ -158,7 +164,7 @@ class StructuredEstimator(CertifiedModel):
         -------
         self
         """
-        with _unchanged_on_failure(self):
+        with _unchanged_on_failure(self), time_limit(self._max_time()):
             problem = self.build_problem(X, Y, sample_weight)
             solver = make_solver(self.solver, problem)
             signature, state = getattr(self, "_state", (None, None))
@@ -171,7 +177,9 @@ class StructuredEstimator(CertifiedModel):
                 )
             else:
                 warm = state if fits else None
-                result = solver.solve(problem, self.stopping(), warm, *budget)
+                result = solve(problem, solver, self.stopping(), warm, *budget)
+            if result.interrupted and _in_search():
+                raise KeyboardInterrupt
             self._state = (_signature(result.solver, problem), result.state)
         self._keep(result, self.tol)
         return self
@@ -308,9 +316,13 @@ class StructuredEstimator(CertifiedModel):
 
     def stopping(self) -> Stopping:
         """When a fit ends: tol, max_iter, max_time, callback."""
-        max_time = None if self.max_time is None else check_positive(self.max_time, "max_time")
         max_iter = check_count(self.max_iter, "max_iter")
-        return Stopping(float(self.tol), max_iter, max_time, self.callback, int(self.verbose))
+        return Stopping(
+            float(self.tol), max_iter, self._max_time(), self.callback, int(self.verbose)
+        )
+
+    def _max_time(self) -> float | None:
+        return None if self.max_time is None else check_positive(self.max_time, "max_time")
 
     def generator(self) -> np.random.Generator:
         """A random number generator from `random_state`."""
@@ -333,10 +345,15 @@ class StructuredEstimator(CertifiedModel):
     def _each(self, function: Callable[[S], T], items: Iterable[S]) -> list[T]:
         """Apply to all items, over n_jobs threads."""
         n_threads = self.n_threads()
+
+        def one(item: S) -> T:
+            check_time(f"{type(self).__name__}: not all samples")
+            return function(item)
+
         if n_threads == 1:
-            return [function(item) for item in items]
+            return [one(item) for item in items]
         with ThreadPoolExecutor(n_threads) as pool:
-            return list(pool.map(function, items))
+            return list(pool.map(under_current(one), items))
 
     def _new_blocks(self, X: Any) -> list[Block]:
         check_is_fitted(self, "coef_")
@@ -405,6 +422,16 @@ def _unchanged_on_failure(estimator: BaseEstimator) -> Iterator[None]:
         vars(estimator).clear()
         vars(estimator).update(before)
         raise
+
+
+def _in_search() -> bool:
+    """Whether a cross-validation or a search of scikit-learn has called, which Ctrl-C is to end."""
+    frame = inspect.currentframe()
+    while frame is not None:
+        if str(frame.f_globals.get("__name__")).startswith("sklearn.model_selection"):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _with_features(

@@ -33,7 +33,7 @@ class BipartiteMatchingCRF(BipartiteBlocks, MatchingProbabilities):
     max_iter : int
         Iterations (for "bcfw": passes over the samples).
     max_time : float, optional
-        Seconds after which to stop.
+        Seconds after which to stop, set-up included.
     perfect : bool, "rows" or "columns"
         True: every node of the smaller side is matched. "rows", "columns": every node of that
         side is, whatever the sizes. False: any node may stay single. Staying

@@ -47,7 +47,7 @@ class GraphCRF(PairwiseEstimator):
     max_iter : int
         Iterations (for "bcfw" and "block_marginals": passes over the samples).
     max_time : float, optional
-        Seconds after which to stop.
+        Seconds after which to stop, set-up included.
     n_states : int, optional
         The states are 0 .. n_states-1, whether they occur in Y or not; by default those that do.
     unknown : int, str or NaN, optional

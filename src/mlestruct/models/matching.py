@@ -44,7 +44,7 @@ class MatchingCRF(GroupBlocks, MatchingProbabilities):
     max_iter : int
         Iterations (for "bcfw": passes over the samples).
     max_time : float, optional
-        Seconds after which to stop.
+        Seconds after which to stop, set-up included.
     fit_intercept : bool
         Where nodes may stay single (perfect=False), learn a constant of every pair, the last of
         `coef_`, unless a feature is constant already. Staying single scores 0.

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._deadline import check_time
 from ..algorithms.pairwise.forward_backward import forward_backward, sample_sequences, viterbi
 from ..exceptions import InfeasibleError, MissingCapability
 from ..features.contract import FeatureMap, FeatureStream
@@ -208,6 +209,7 @@ class Sequences(LabellingFamily):
             end = int(np.searchsorted(self.starts, node + size, side="right")) - 1
             end = min(max(end, at + 1), self.n_sequences)
             stop = self.starts[end]
+            check_time("a pass over sequences")
             yield Part(
                 slice(at, end),
                 slice(int(node), int(stop)),

@@ -22,8 +22,8 @@ from ._semidual_kernels import semidual
 
 AIM = 0.02  # errors of marginals go with the root of the gap: a few more sweeps cost little
 LEAST = 1e-280  # of a sum without one term: its reciprocal and products with it are finite
-SWEEPS, CHANGE, EARLY, LEFT, FACTOR, LOOK, TOL, MAX_SWEEPS = range(8)  # entries of `control`
-GO_ON, CERTIFY, LAST, FAILED = range(4)
+SWEEPS, CHANGE, EARLY, LEFT, FACTOR, LOOK, TOL, MAX_SWEEPS, PACE = range(9)  # entries of `control`
+GO_ON, CERTIFY, LAST, FAILED, PAUSED = range(5)
 
 
 @kernel
@@ -132,8 +132,9 @@ def verdict(change, control):
 
     `control` holds the number of sweeps, the last change and that at half the present number of
     sweeps; the gap that the changes suggest and what the last certificate multiplies it by; the
-    sweep of the next certificate, whatever is expected; the tolerance and the largest number of
-    sweeps. A sweep is the LAST where at this rate of convergence that number would not be enough.
+    sweep of the next certificate, whatever is expected; the tolerance, the largest number of
+    sweeps, and that between two pauses. A sweep is the LAST where at this rate of convergence the
+    largest number would not be enough.
     """
     if not change < inf:
         return FAILED
@@ -155,7 +156,7 @@ def verdict(change, control):
     if sweeps == control[LOOK]:
         control[LOOK] *= 2.0
     elif not last and (sweeps == 1 or expected > AIM * tol):
-        return GO_ON
+        return PAUSED if sweeps % int(control[PACE]) == 0 else GO_ON
     return LAST if last else CERTIFY
 
 

@@ -13,11 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
+from ..._deadline import wait_for
 from ._assignment_kernels import assign_dense, assign_sparse
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+LARGE = 500_000  # pairs whose assignment may take seconds
 SCIPY_LIMIT = 60  # nodes on a side, above which the kernels are faster
 
 
@@ -59,7 +61,11 @@ def assign(
     row_to_col = np.empty(n, np.int64)
     col_to_row = np.empty(m, np.int64)
     skip = np.zeros(0) if row_single is None else -row_single
-    assign_dense(cost, row_single is not None, skip, v, row_to_col, col_to_row)
+    problem = cost, row_single is not None, skip, v, row_to_col, col_to_row
+    if cost.size > LARGE:
+        wait_for("assignment", assign_dense, *problem)
+    else:
+        assign_dense(*problem)
     prices = -v if col_single is None else col_single - v
     matched = row_to_col >= 0
     row_prices = np.zeros(n) if row_single is None else row_single.copy()
@@ -87,7 +93,11 @@ def assign_edges(
     col_to_row = np.empty(n_cols, np.int64)
     skip = np.zeros(0) if row_single is None else -row_single
     row = np.repeat(np.arange(n), np.diff(ptr))
-    assign_sparse(ptr, row, col, cost, row_single is not None, skip, v, choice, col_to_row)
+    problem = ptr, row, col, cost, row_single is not None, skip, v, choice, col_to_row
+    if cost.size > LARGE:
+        wait_for("assignment", assign_sparse, *problem)
+    else:
+        assign_sparse(*problem)
     if (choice == -2).any():
         raise RuntimeError(f"row {int(np.argmax(choice == -2))} cannot be assigned")
     prices = -v if col_single is None else col_single - v

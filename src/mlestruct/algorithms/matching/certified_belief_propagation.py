@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._deadline import is_over
 from . import _certified_belief_propagation_kernels as kernels
 from .row_problem import RowProblem
 
@@ -43,7 +44,8 @@ def propagate(
         kernels.scale(rows, w, w_cols, x, y, edge[0], row[0], column[0])
         edge[1] = edge[0]
     # A certificate costs about ten sweeps: the first follows 16, or fewer if these converge.
-    control = np.array([0.0, np.inf, np.inf, 0.0, 1.0, 16.0, tol, max_sweeps])
+    pace = max(10_000_000 // max(w.shape[0], 1), 1)  # a fraction of a second
+    control = np.array([0.0, np.inf, np.inf, 0.0, 1.0, 16.0, tol, max_sweeps, pace])
     work, new_t = np.empty((2, w.shape[0])), np.empty_like(t)
     new_z, new_prices = np.ones(n_cols), np.zeros(n_cols + 1)
     best, bound = -np.inf, np.inf
@@ -52,6 +54,8 @@ def propagate(
         verdict = sweeps(rows, singles, complete, edge, row, column, control)
         if verdict == kernels.FAILED:
             break
+        if verdict == kernels.PAUSED and not is_over():
+            continue
         value, upper = kernels.certify(
             rows, complete, w, w_cols, edge, row, column, y, tol, new_t, new_z, new_prices, work
         )
@@ -62,7 +66,7 @@ def propagate(
             best = value
             t[:], z[:] = new_t, new_z
         done = bound - best <= tol or control[kernels.CHANGE] < 1e-28
-        if done or verdict == kernels.LAST:
+        if done or verdict == kernels.LAST or is_over():
             break
         # Prices of nodes that are all but certain change longest and matter least.
         if value > -np.inf:

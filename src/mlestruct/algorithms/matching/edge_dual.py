@@ -21,6 +21,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._deadline import is_over
 from . import _edge_dual_kernels as kernels
 
 Floats = NDArray[np.float64]
@@ -258,7 +259,7 @@ def _newton(
         upper = min(upper, bound)
         error = dual.error()
         n_outside += dual.n_outside > 0
-        if error <= FEASIBLE or iterations >= max_iter or n_outside > 6:
+        if error <= FEASIBLE or iterations >= max_iter or n_outside > 6 or is_over():
             break
         iterations += 1
         rtol = min(0.1, max(10.0 * error, 1e-8))

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._deadline import is_over
 from . import _newton_kernels as kernels
 from ._newton_kernels import column_excess
 from ._schur_kernels import cholesky, cholesky_solve, covariance_factors, feature_roots, schur
@@ -206,7 +207,7 @@ class _Ascent:
             rows, w, w_cols, t, z, largest[0], entry[kernels.LOG_T], entry[kernels.LOG_REST]
         )
         iterations, moves = 0, True
-        while moves and iterations < max_iter:
+        while moves and iterations < max_iter and not (iterations and is_over()):
             iterations += 1
             kernels.linearise(rows, w, w_cols, t, z, prices, *space)
             rtol = 1e-4 if state[kernels.DECREMENT] > 1e-3 else 1e-8
@@ -298,7 +299,7 @@ def _refine(
         if bound < upper_bound:
             upper_bound = bound
             best_prices = prices.copy()
-        if upper_bound - best_value <= tol or not np.isfinite(decrement):
+        if upper_bound - best_value <= tol or not np.isfinite(decrement) or is_over():
             break
         wanted = min(wanted, decrement) * 1e-6
     return Solution(

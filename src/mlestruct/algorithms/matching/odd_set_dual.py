@@ -17,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from ..._deadline import is_over
+
 Floats = NDArray[np.float64]
 
 
@@ -97,7 +99,7 @@ def solve(
             if not any(np.array_equal(inside, other) for other in sets.inside)
         ]
         proven = not new
-        if proven or calls >= max_calls:
+        if proven or calls >= max_calls or is_over():
             break
         n_scored = new[0][0].shape[0]
         # Sets with a price of 0 are dropped.

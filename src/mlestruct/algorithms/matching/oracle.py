@@ -15,6 +15,7 @@ from functools import cached_property, partial
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._deadline import is_over, under_current, wait_for
 from . import newton
 from ._newton_kernels import LEAST_DAMPING
 from ._square_bethe_kernels import bethe_marginals
@@ -26,6 +27,7 @@ Floats = NDArray[np.float64]
 Start = Callable[[], tuple[Floats, Floats]]
 
 PART_ROWS = 500  # components of fewer rows share a part: a call for each would cost more
+LARGE = 300  # rows of a square problem whose sweeps may take seconds
 SWEEPS = 3000  # of belief propagation at most; it ends earlier if these will not be enough
 
 
@@ -106,7 +108,7 @@ def _all(
 
     if n_jobs > 1:
         with ThreadPoolExecutor(min(n_jobs, len(parts))) as pool:
-            solutions = list(pool.map(solve, parts))
+            solutions = list(pool.map(under_current(solve), parts))
     else:
         solutions = [solve(part) for part in parts]
     for part, found in zip(parts, solutions, strict=True):
@@ -145,13 +147,13 @@ def _one(
         found.stalled = stalled
         return found
     first = _propagate(part, w, w_cols, warm, SWEEPS, tol, square)
-    if first.upper_bound - first.value <= tol:
+    if first.upper_bound - first.value <= tol or (is_over() and np.isfinite(first.value)):
         return first
     components = split(rows, 1)
     if len(components) > 1:
         return _all(components, w, w_cols, start, warm, tol, 1)
     found = _continue(rows, w, w_cols, start, first, tol)
-    if found.upper_bound - found.value > tol and np.isfinite(first.value):
+    if found.upper_bound - found.value > tol and np.isfinite(first.value) and not is_over():
         # About a second of sweeps.
         longer = _propagate(
             part, w, w_cols, None, min(200_000_000 // w.shape[0], 20_000), tol, square
@@ -186,7 +188,11 @@ def _propagate(
     n_cols = w_cols.shape[0]
     if square:
         t, z, prices = np.empty_like(w), np.ones(n_cols), np.zeros(n_cols + 1)
-        found = bethe_marginals(np.ascontiguousarray(w), n_cols, tol, sweeps, t, prices)
+        problem = np.ascontiguousarray(w), n_cols, tol, sweeps, t, prices
+        if n_cols > LARGE:
+            found = wait_for("belief propagation", bethe_marginals, *problem)
+        else:
+            found = bethe_marginals(*problem)
     else:
         if warm is None:
             t, z, prices = np.empty_like(w), np.ones(n_cols), np.zeros(n_cols + 1)

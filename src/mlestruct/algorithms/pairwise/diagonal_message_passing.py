@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._deadline import is_over
 from . import _diagonal_message_passing_kernels as kernels
-from .schedule import first_sweeps, only_rounding_left, sweeps_needed
+from .schedule import first_sweeps, only_rounding_left, pass_in_time, sweeps_needed
 from .tables import TableMarginals
 
 Floats = NDArray[np.float64]
@@ -122,16 +124,18 @@ class DiagonalOracle:
         beliefs, marginals, norms = np.empty_like(odds), np.empty_like(odds), np.zeros((4, n))
         chain = (*weights, messages, beliefs, norms)
         room = _Room(layout, n_states)
+        model = layout.links, layout.starts, odds
+        sweep = partial(kernels.pass_messages, *model, *chain, room.cavity)
         sweeps, following = 0, first_sweeps(max_sweeps)
         losses: list[float] = []
         while True:
-            for _ in range(following):
-                kernels.pass_messages(layout.links, layout.starts, odds, *chain, room.cavity)
+            following = pass_in_time(sweep, following)
             sweeps += following
             upper = constant + 0.5 * kernels.normalise(beliefs, norms, marginals)
             loss = room.feasible_point(chain, marginals, room.nothing)
             losses.append(loss)
-            if loss <= tol or sweeps >= max_sweeps or only_rounding_left(losses, upper):
+            ended = sweeps >= max_sweeps or is_over()
+            if loss <= tol or ended or only_rounding_left(losses, upper):
                 break
             following = min(sweeps_needed(losses, following, tol), max_sweeps - sweeps)
         edges = room.nothing

@@ -7,17 +7,22 @@ widely for that are computed again with logarithms.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..._deadline import wait_for
 from ...exceptions import InfeasibleError
 from . import _forward_backward_kernels as kernels
 from .tables import check_scores
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+
+LARGE = 200_000_000  # products of a pass that may take a second
 
 
 class SequenceMarginals(NamedTuple):
@@ -52,20 +57,20 @@ def forward_backward(starts: Ints, scores: Floats, tables: Floats) -> SequenceMa
     kernels.shift_rows(scores, tops, right)
     np.exp(right, out=right)  # several times faster than one by one in the kernel
     log_z = np.add.reduceat(tops, starts[:-1])
-    kernels.forward_backward(starts, weights, shifts, step, left, right, nodes, log_z)
+    _call(kernels.forward_backward, starts, weights, shifts, step, left, right, nodes, log_z)
     if step:
         kernels.join_factors(starts, left, right, weights)
     else:
         weights[0] *= left[:-1].T @ right[1:]
     if np.isnan(log_z).any():
-        kernels.log_forward_backward(starts, scores, tables, step, nodes, weights, log_z)
+        _call(kernels.log_forward_backward, starts, scores, tables, step, nodes, weights, log_z)
     return SequenceMarginals(log_z, nodes, weights)
 
 
 def viterbi(starts: Ints, scores: Floats, tables: Floats) -> Ints:
     """The states of the labelling of the largest score, shape (n_nodes,)."""
     states = np.empty(scores.shape[0], dtype=np.int64)
-    kernels.viterbi(starts, scores, tables, _step(tables), states)
+    _call(kernels.viterbi, starts, scores, tables, _step(tables), states)
     return states
 
 
@@ -140,6 +145,14 @@ def sample_sequences(
             "nodes",
         )
     return np.ascontiguousarray(states.T)
+
+
+def _call(kernel: Callable[..., None], starts: Ints, first: Floats, *rest: Any) -> None:
+    """A kernel, on a thread of its own where it may take seconds."""
+    if int(starts[-1]) * first.shape[-1] ** 2 > LARGE:
+        wait_for("a pass over sequences", kernel, starts, first, *rest)
+    else:
+        kernel(starts, first, *rest)
 
 
 def _step(tables: Floats) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -10,9 +11,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
+from ..._deadline import is_over
 from ..edge_lists import half_edges
 from . import _graph_message_passing_kernels as kernels
-from .schedule import first_sweeps, only_rounding_left, sweeps_needed
+from .schedule import first_sweeps, only_rounding_left, pass_in_time, sweeps_needed
 from .tables import TableMarginals
 
 Floats = NDArray[np.float64]
@@ -110,8 +112,7 @@ class ReweightedGraph(NumberedGraph):
         following = 1 if self.is_forest else first_sweeps(max_sweeps)
         gaps: list[float] = []
         while True:
-            for _ in range(following):
-                sweep(damping)
+            following = pass_in_time(partial(sweep, damping), following)
             sweeps += following
             upper, found, point = certify()
             if found > least or not gaps:
@@ -119,7 +120,8 @@ class ReweightedGraph(NumberedGraph):
             # Without a split of rho there is no bound, only the distance from a fixed point.
             most = min(most, upper) if self.has_bound else least + abs(upper - found)
             gaps.append(most - least)
-            if most - least <= tol or sweeps >= max_sweeps or only_rounding_left(gaps, upper):
+            ended = sweeps >= max_sweeps or is_over()
+            if most - least <= tol or ended or only_rounding_left(gaps, upper):
                 return best, least, max(most, least), sweeps
             following = min(sweeps_needed(gaps, following, tol), max_sweeps - sweeps)
             if len(gaps) > 3 and gaps[-1] > 0.999 * gaps[-4]:  # messages oscillate

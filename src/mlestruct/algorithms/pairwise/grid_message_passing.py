@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._deadline import is_over
 from . import _grid_message_passing_kernels as kernels
-from .schedule import first_sweeps, only_rounding_left, sweeps_needed
+from .schedule import first_sweeps, only_rounding_left, pass_in_time, sweeps_needed
 
 Floats = NDArray[np.float64]
 
@@ -42,16 +45,18 @@ def grid_marginals(
     right, below = backward
     left, above, belief, rest = np.ones(n), np.ones(n), np.empty(n), np.empty(n)
     tau = np.empty(scores.shape[0])
+    messages = odds, across, along, left, above, right, below
+    sweep = partial(kernels.pass_messages, height, width, *messages)
     sweeps, following = 0, first_sweeps(max_sweeps)
     losses: list[float] = []
     while True:
-        for _ in range(following):
-            kernels.pass_messages(height, width, odds, across, along, left, above, right, below)
+        following = pass_in_time(sweep, following)
         sweeps += following
         upper = kernels.bound_and_beliefs(odds, left, above, right, below, belief)
         loss = kernels.feasible_point(height, width, strength, left, above, belief, rest, tau)
         losses.append(loss)
-        if loss <= tol or sweeps >= max_sweeps or only_rounding_left(losses, upper):
+        ended = sweeps >= max_sweeps or is_over()
+        if loss <= tol or ended or only_rounding_left(losses, upper):
             break
         following = min(sweeps_needed(losses, following, tol), max_sweeps - sweeps)
     return tau, float(upper - loss), float(upper), backward, sweeps

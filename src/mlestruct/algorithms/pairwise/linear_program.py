@@ -7,7 +7,7 @@ then n_states * n_states entries per edge, edge by edge, the state of the tail c
 from __future__ import annotations
 
 from functools import cached_property
-from threading import Lock
+from threading import Event, Lock
 from typing import Any
 
 import highspy
@@ -15,10 +15,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
+from ..._deadline import wait_for
 from ..edge_lists import checked_edges, checked_scores
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+
+LARGE = 10_000  # variables of a program that may take seconds
 
 
 class PolytopeProgram:
@@ -56,7 +60,10 @@ class PolytopeProgram:
             limit = self._highs.getRunTime() + max_time if max_time < np.inf else highspy.kHighsInf
             self._highs.setOptionValue("time_limit", limit)
             self._highs.changeColsCost(self.size, self._columns, given / -scale)
-            self._highs.run()
+            if self.size > LARGE:
+                self._run_watched()
+            else:
+                self._highs.run()
             status = self._highs.getModelStatus()
             if status != highspy.HighsModelStatus.kOptimal:
                 self._highs.clearSolver()
@@ -65,6 +72,22 @@ class PolytopeProgram:
         for integer in (0.0, 1.0):  # up to the tolerance of HiGHS
             tau[np.abs(tau - integer) <= 1e-11] = integer
         return tau, float((given * tau).sum())
+
+    def _run_watched(self) -> None:
+        """Run HiGHS on a thread, to be ended by the deadline or by Ctrl-C."""
+        stop = Event()
+
+        def end_if_asked(event: Any) -> None:
+            if stop.is_set():
+                event.interrupt()
+
+        self._highs.cbSimplexInterrupt += end_if_asked
+        try:
+            wait_for("linear program", self._highs.run, cancel=stop.set)
+        except BaseException:
+            del self._highs  # still at work; the next call makes another
+            raise
+        self._highs.cbSimplexInterrupt -= end_if_asked
 
 
 class LocalPolytope(PolytopeProgram):

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..._deadline import is_over
 from ..edge_lists import checked_edges, half_edges
 from . import _max_sum_kernels as kernels
 from ._conditional_modes_kernels import conditional_modes
@@ -94,7 +95,7 @@ class MaxSum:
             best = best._replace(upper_bound=min(bound, best.upper_bound))
             best = self._better(best, labels, nodes, tables)
             gap = best.upper_bound - best.value
-            if gap <= wanted or last - gap < 0.02 * last:
+            if gap <= wanted or last - gap < 0.02 * last or is_over():
                 break
             last = gap
         if search and gap > wanted:
@@ -127,7 +128,7 @@ class MaxSum:
             for state in range(nodes.shape[1]):
                 labels = self._expanded(best.labels, state, nodes, tables)
                 best = self._better(best, labels, nodes, tables)
-            if best.upper_bound - best.value <= wanted or best.value <= before:
+            if best.upper_bound - best.value <= wanted or best.value <= before or is_over():
                 return best
 
     def _better(

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..._deadline import wait_for
 from ..edge_lists import checked_edges, checked_scores, half_edges
 from ._qpbo_kernels import (
     conditional_modes,
@@ -25,6 +26,7 @@ from ._qpbo_kernels import (
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+LARGE = 100_000  # edges from which on a maximum flow may take seconds
 PATIENCE = 100  # augmentations per node and edge before capacities are rounded; 1 is typical
 
 
@@ -85,11 +87,15 @@ class QPBO:
         count = init_search_trees(
             low, high, slot, arcs, cap, excess, floor, work.label, work.link, work.ring, work.queued
         )
-        maximum_flow(
+        problem = (
             self._ptr, arcs, cap, excess, floor, largest,
             PATIENCE * (self.n_nodes + self.n_edges), count,
             work.label, work.link, work.ring, work.orphans, work.queued,
         )  # fmt: skip
+        if self.n_edges > LARGE:
+            wait_for("maximum flow", maximum_flow, *problem)
+        else:
+            maximum_flow(*problem)
         x, xi = np.empty(self.n_nodes), np.empty(self.n_edges)
         np.take(_VALUES if (w < 0).any() else _INTEGRAL, work.label, out=x)
         self._buffers.append(work)

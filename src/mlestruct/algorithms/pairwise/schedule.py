@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import ceil, log
 
+from ..._deadline import is_over
+
 LEARNING_SWEEPS = 5  # of a call with one certificate: half the time of 3 sweeps with one each
+
+
+def pass_in_time(sweep: Callable[[], None], following: int) -> int:
+    """As many sweeps as wanted, fewer where the time is up, but at least one; how many."""
+    done = 0
+    while done < following and not (done and is_over()):
+        sweep()
+        done += 1
+    return done
 
 
 def first_sweeps(max_sweeps: int) -> int:

@@ -18,6 +18,7 @@ from scipy import sparse
 from scipy.linalg import lapack
 from scipy.sparse.csgraph import connected_components, reverse_cuthill_mckee
 
+from ..._deadline import wait_for
 from ..elimination import minimum_degree_columns
 from . import _spanning_tree_kernels as kernels
 
@@ -29,6 +30,7 @@ Floats = NDArray[np.float64]
 COST_PER_EDGE = 1e4
 # Nodes up to which a dense inverse takes no longer than a sparse elimination; nothing is compiled.
 SMALL = 100
+LARGE = 50_000  # edges from which on a packing of trees may take seconds
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,11 @@ def even_trees(n_nodes: int, tail: Ints, head: Ints, n_trees: int = 32) -> TreeW
     into = np.zeros((2, len(tail)))
     # In the order of a list of edges the first trees would be stars or long paths.
     order = np.random.default_rng(0).permutation(len(tail))
-    count = kernels.even_forests(n_nodes, tail[order], head[order], n_trees, into[0], into[1])
+    problem = n_nodes, tail[order], head[order], n_trees, into[0], into[1]
+    if len(tail) > LARGE:
+        count = wait_for("spanning trees", kernels.even_forests, *problem)
+    else:
+        count = kernels.even_forests(*problem)
     into_tail, into_head = np.empty_like(into)
     into_tail[order], into_head[order] = into / count
     return TreeWeights(into_tail + into_head, into_tail, into_head)
