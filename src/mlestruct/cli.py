@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from . import __version__
 from .exceptions import ModelFileError
@@ -36,13 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    from .commands.arguments import (
-        add_ensembles,
-        add_link,
-        add_predict,
-        add_report,
-        add_tag,
-    )
+    from .commands.arguments import COMMANDS
     from .paper.command import add_arguments
 
     parser = argparse.ArgumentParser(
@@ -63,46 +61,13 @@ def make_parser() -> argparse.ArgumentParser:
     demo.add_argument("--seed", type=int, default=0, help="of the generated scenes")
     demo.add_argument("--quiet", action="store_true", help="no progress bars")
     demo.set_defaults(run=_demo)
-    link = commands.add_parser(
-        "link",
-        help="link the records of two tables one to one, with probabilities",
-        description="Learns from known links which columns count how much, and links the records "
-        "of two tables. One row for every record of the left one: its partner, how probable that "
-        "is, and whether to take it, or to look at it.",
-    )
-    add_link(link)
-    link.set_defaults(run=_link)
-    tag = commands.add_parser(
-        "tag",
-        help="learn to label the words of sentences from a file",
-        description="Learns a label for every word from sentences in columns (CoNLL) and saves "
-        "the model; `mlestruct predict` labels other sentences, with probabilities.",
-    )
-    add_tag(tag)
-    tag.set_defaults(run=_tag)
-    predict = commands.add_parser(
-        "predict",
-        help="apply a model that link or tag has written to other files",
-        description="Predictions for files like those that the model learned from, each with its "
-        "probability.",
-    )
-    add_predict(predict)
-    predict.set_defaults(run=_predict)
-    report = commands.add_parser(
-        "report",
-        help="one page about a model of link or tag: answers, doubts, weights, certificate",
-        description="Writes a self-contained HTML page that needs no network.",
-    )
-    add_report(report)
-    report.set_defaults(run=_report)
-    ensembles = commands.add_parser(
-        "ensembles",
-        help="find the neurons of a recording that respond together to a stimulus",
-        description="Fits an Ising model to binary activity and finds, for every stimulus, the "
-        "neurons that predict it better than in shuffled recordings.",
-    )
-    add_ensembles(ensembles)
-    ensembles.set_defaults(run=_ensembles)
+    for command in COMMANDS:
+        own = commands.add_parser(
+            command.name, help=command.help, description=command.description,
+            epilog=command.example, formatter_class=argparse.RawDescriptionHelpFormatter,
+        )  # fmt: skip
+        command.add(own)
+        own.set_defaults(run=_on_files)
     reproduce = commands.add_parser(
         "reproduce",
         help="the figures and tables of the paper, published numbers beside ours",
@@ -131,34 +96,25 @@ def _demo(options: argparse.Namespace) -> int:
     return 0
 
 
-def _link(options: argparse.Namespace) -> int:
-    from .commands.link import run
-
-    return run(options)
-
-
-def _tag(options: argparse.Namespace) -> int:
-    from .commands.tag import run
-
-    return run(options)
+def _on_files(options: argparse.Namespace) -> int:
+    """A command of `mlestruct.commands`, in a module of its name."""
+    module = import_module(f"{__package__}.commands.{options.command}")
+    with _plain_warnings(options.quiet):
+        return int(module.run(options))
 
 
-def _predict(options: argparse.Namespace) -> int:
-    from .commands.predict import run
+@contextmanager
+def _plain_warnings(quiet: bool) -> Iterator[None]:
+    """Warnings as one line of text on standard error, without places in the source."""
 
-    return run(options)
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        if not quiet:
+            print(f"mlestruct: {message}", file=sys.stderr)
 
-
-def _report(options: argparse.Namespace) -> int:
-    from .commands.report import run
-
-    return run(options)
-
-
-def _ensembles(options: argparse.Namespace) -> int:
-    from .commands.ensembles import run
-
-    return run(options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("once")
+        warnings.showwarning = show
+        yield
 
 
 def _reproduce(options: argparse.Namespace) -> int:

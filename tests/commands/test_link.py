@@ -27,20 +27,38 @@ def test_files_in_files_out(folder, capsys):
     assert main([*LINK, "-o", "links.csv", "--review", "review.csv", "-m", "model.mls"]) == 0
     spoken = capsys.readouterr()
     assert spoken.out == ""
-    assert "links, " in spoken.err.splitlines()[0]
+    assert "new links, 60 known ones" in spoken.err.splitlines()[0]
     assert "certified" in spoken.err
     left = pd.read_csv("left.csv", dtype=str)
     links = pd.read_csv("links.csv", dtype=str, keep_default_na=False)
     assert links["left"].tolist() == left["id"].tolist()
-    assert set(links["decision"]) <= {"link", "review", "no partner", "not compared"}
+    assert set(links["decision"]) <= {"known", "link", "review", "no partner", "not compared"}
     linked = links[links["right"] != ""]
     assert linked["right"].is_unique
-    assert (links["decision"] == "link").sum() > 60
+    assert (links["decision"] == "link").sum() > 15
+    known = pd.read_csv("known.csv", dtype=str)
+    taken = links[links["decision"] == "known"].set_index("left")
+    assert taken["right"].to_dict() == dict(zip(known["left"], known["right"], strict=True))
+    assert (taken["probability"].astype(float) == 1.0).all()
     assert "left surname" in pd.read_csv("review.csv").columns
     again = ["link", "left.csv", "right.csv", "-m", "model.mls", "-o", "again.csv", "--quiet"]
     assert main(again) == 0
     assert capsys.readouterr().err == ""
-    assert (folder / "again.csv").read_text() == (folder / "links.csv").read_text()
+    fresh = pd.read_csv("again.csv", dtype=str, keep_default_na=False)
+    assert fresh["left"].tolist() == links["left"].tolist()
+    assert "known" not in set(fresh["decision"])
+
+
+def test_known_links_need_not_be_candidates(folder):
+    def emptied(frame):
+        frame.loc[frame["id"] == "a0", frame.columns[1:]] = ""
+        return frame
+
+    rewrite("left.csv", emptied)
+    assert main([*LINK, "-o", "links.csv", "--top", "2", "--quiet"]) == 0
+    links = pd.read_csv("links.csv", dtype=str, keep_default_na=False).set_index("left")
+    assert links.loc["a0", ["right", "decision", "candidate_1"]].tolist() == ["b0", "known", "b0"]
+    assert (links["right"] == "b0").sum() == 1
 
 
 def test_data_on_stdout_and_summary_as_json(folder, capsys):
@@ -49,10 +67,8 @@ def test_data_on_stdout_and_summary_as_json(folder, capsys):
     assert len(printed) == 120
     assert main([*LINK, "--quiet", "--json", "-o", "links.csv"]) == 0
     summary = json.loads(capsys.readouterr().out)
-    assert (
-        summary["links"] + summary["no_partner"] + summary["review"] + summary["not_compared"]
-        == 120
-    )
+    decisions = ("known", "link", "no_partner", "review", "not_compared")
+    assert sum(summary[name] for name in decisions) == 120
     assert main([*LINK, "--json"]) == 2
 
 
@@ -127,7 +143,7 @@ def test_malformed_bytes(folder, capsys, content, message):
 def test_malformed_links(folder, capsys):
     rewrite("known.csv", lambda frame: pd.concat([frame, frame.iloc[:1]]))
     assert main([*LINK, "-o", "links.csv"]) == 1
-    assert "known.csv, row 61: left id" in capsys.readouterr().err
+    assert "known.csv, row 62: left id" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,7 @@ def test_predict_says_what_it_takes(folder, capsys):
     assert main(["tag", "train.tsv", "-m", "model.mls", "--alpha", "1", "--quiet"]) == 0
     (folder / "wide.tsv").write_text("a b c d\n")
     assert main(["predict", "model.mls", "wide.tsv"]) == 1
-    assert "wide.tsv: 4 columns, but the model has 1" in capsys.readouterr().err
+    assert "wide.tsv: 4 columns, but the model has 1 column" in capsys.readouterr().err
     assert main(["predict", "model.mls", "nowhere.tsv"]) == 1
     assert "nowhere.tsv: there is no such file" in capsys.readouterr().err
 
@@ -97,6 +97,51 @@ def test_predict_links_tables(folder, capsys):
     known = ["--known", "known.csv", "--alpha", "1", "-m", "model.mls", "--quiet"]
     assert main(["link", "left.csv", "right.csv", *known]) == 0
     linked = capsys.readouterr().out
-    assert main(["predict", "model.mls", "left.csv", "right.csv"]) == 0
+    tables = ["left.csv", "right.csv", "--known", "known.csv"]
+    assert main(["predict", "model.mls", *tables]) == 0
     assert capsys.readouterr().out == linked
     assert main(["predict", "model.mls", "left.csv"]) == 2
+
+
+def test_features_as_json_lines(folder, capsys):
+    def lines(name):
+        sentences = read_sentences((folder / name).read_text().splitlines(), name)
+        return [
+            {"x": [{"word": w, "first": k == 0, "length": float(len(w))} for k, (w, _) in
+                   enumerate(s)], "y": [label for _, label in s]}
+            for s in sentences
+        ]  # fmt: skip
+
+    for name in ("train", "test"):
+        text = "\n".join(json.dumps(line) for line in lines(f"{name}.tsv"))
+        (folder / f"{name}.jsonl").write_text(text + "\n")
+    learn = ["tag", "train.jsonl", "-m", "model.mls", "--test", "test.jsonl", "--alpha", "0.1"]
+    assert main([*learn, "--json", "--quiet"]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["test_accuracy"] > 0.8
+    assert main(["predict", "model.mls", "test.jsonl", "-o", "found.jsonl", "--top", "2"]) == 0
+    found = [json.loads(line) for line in (folder / "found.jsonl").read_text().splitlines()]
+    truth = lines("test.tsv")
+    right = [a == b for one, other in zip(found, truth, strict=True)
+             for a, b in zip(one["y"], other["y"], strict=True)]  # fmt: skip
+    assert np.mean(right) == pytest.approx(summary["test_accuracy"])
+    assert all(len(two) == 2 for one in found for two in one["alternatives"])
+    assert main(["predict", "model.mls", "test.tsv"]) == 1
+    assert "but the model has features (JSON lines)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[1", "train.jsonl, line 1: not JSON"),
+        ('{"y": []}', "line 1: expected an object with a list"),
+        ('{"x": ["a"], "y": ["b"]}', "line 1: tokens in"),
+        ('{"x": [{"a": 1}], "y": []}', 'line 1: expected a list "y" of 1 labels'),
+        ('{"x": [{"a": 1}]}', "train.jsonl, line 1: has no labels"),
+        ("", "train.jsonl: has no tokens"),
+    ],
+)
+def test_malformed_json_lines(folder, capsys, text, message):
+    (folder / "train.jsonl").write_text(text)
+    assert main(["tag", "train.jsonl", "-m", "model.mls", "--alpha", "1"]) == 1
+    assert message in capsys.readouterr().err

@@ -112,7 +112,8 @@ def test_the_command_writes_pages(tmp_path, monkeypatch, capsys):
     known = ["--known", "known.csv", "--alpha", "1", "-m", "model.mls", "-o", "links.csv"]
     assert main(["link", "left.csv", "right.csv", *known]) == 0
     headline = capsys.readouterr().err.splitlines()[0]
-    assert main(["report", "model.mls", "left.csv", "right.csv"]) == 0
+    tables = ["left.csv", "right.csv", "--known", "known.csv"]
+    assert main(["report", "model.mls", *tables]) == 0
     assert headline in (tmp_path / "report.html").read_text()
     assert main(["report", "model.mls", "left.csv"]) == 2
     (tmp_path / "train.tsv").write_text("a\tX\nb\tY\n\nb\tY\n\n" * 4)

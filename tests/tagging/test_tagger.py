@@ -12,7 +12,7 @@ LABELS = [["O", "ANIMAL"], ["O", "ANIMAL", "O"]] * 5
 
 def test_words_are_labelled_with_probabilities(tmp_path):
     tagger = SequenceTagger().fit(SENTENCES, LABELS)
-    assert tagger.held_out_score_ == 1.0
+    assert tagger.held_out_.score == 1.0
     for found, label in zip(tagger.predict(SENTENCES), LABELS, strict=True):
         assert found.tolist() == label
     tagger.save(tmp_path / "model.mls")

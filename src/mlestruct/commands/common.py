@@ -1,16 +1,20 @@
-"""What the commands that learn have in common."""
+"""What the commands have in common: options, summaries, words."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
+from collections.abc import Sequence
 from typing import Any
 
-from .files import UsageProblem
+from ..models.tuned import TunedModel
+from .files import STANDARD, UsageProblem, index_by_id, read_table
 
 NOT_CERTIFIED = 3
 
 
+# ---------------------------------------------------------------------- options
 def read_alpha(text: str) -> float | str:
     """A penalty, or "auto"."""
     try:
@@ -22,6 +26,29 @@ def read_alpha(text: str) -> float | str:
     return alpha
 
 
+def read_kinds(parts: Sequence[str]) -> dict[str, str]:
+    """Kinds by column, from COLUMN=KIND."""
+    for part in parts:
+        if "=" not in part:
+            raise UsageProblem(f"--kind: expected COLUMN=KIND, got {part!r}")
+    return dict(part.partition("=")[::2] for part in parts)
+
+
+def listed(text: str | None) -> list[str] | None:
+    """Names of columns, separated by commas; None if there is no list."""
+    return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
+
+
+def check_output(options: argparse.Namespace, what: str) -> None:
+    """Raise where options of output or decisions cannot be met."""
+    if not 0.0 < options.accept < 1.0:
+        raise UsageProblem(f"--accept: expected a probability, got {options.accept}")
+    if options.top < 1:
+        raise UsageProblem(f"--top: expected at least 1, got {options.top}")
+    if options.json and options.out == STANDARD:
+        raise UsageProblem(f"--json: name a file for the {what} with -o")
+
+
 def shows_progress(options: argparse.Namespace) -> bool:
     """Progress bars are for people: on a terminal only."""
     return not options.quiet and sys.stderr.isatty()
@@ -30,3 +57,50 @@ def shows_progress(options: argparse.Namespace) -> bool:
 def exit_status(model: Any, options: argparse.Namespace) -> int:
     """0, or 3 where --strict asks for a certificate that the fit does not have."""
     return NOT_CERTIFIED if options.strict and not model.converged_ else 0
+
+
+def read_records(paths: Sequence[str], column: str | None) -> list[Any]:
+    """Tables indexed by ids; at most one of them from standard input."""
+    if list(paths).count(STANDARD) > 1:
+        raise UsageProblem("only one table can come from standard input")
+    return [index_by_id(read_table(path), path, column) for path in paths]
+
+
+# ---------------------------------------------------------------------- answers
+def fit_summary(model: TunedModel) -> dict[str, Any]:
+    """Numbers about a fit, in plain types."""
+    found = model.held_out_
+    return {
+        "alpha": model.alpha_,
+        "duality_gap": model.duality_gap_,
+        "certified": bool(model.converged_),
+        "cross_validated_accuracy": None if found is None else found.score,
+        "cross_validated_log_loss": None if found is None else found.log_loss,
+        "cross_validated_auc": None if found is None else found.auc,
+    }
+
+
+def fit_words(summary: dict[str, Any]) -> str:
+    """The certificate in plain words."""
+    proof = "certified" if summary["certified"] else "NOT certified"
+    gap, alpha = summary["duality_gap"], summary["alpha"]
+    return f"The fit is {proof} (duality gap {gap:.2g}, alpha {alpha:g})."
+
+
+def percent(share: float) -> str:
+    """Never rounded up to all."""
+    return "over 99.9 %" if 0.999 < share < 1.0 else f"{100 * share:.1f} %"
+
+
+def answer(
+    options: argparse.Namespace, summary: dict[str, Any], words: str, written: Sequence[str | None]
+) -> None:
+    """The summary for programs on standard output, words for people on standard error."""
+    if options.json:
+        print(json.dumps(summary))
+    if options.quiet:
+        return
+    print(words, file=sys.stderr)
+    files = [path for path in written if path not in (None, STANDARD)]
+    if files:
+        print(f"Written: {', '.join(map(str, files))}", file=sys.stderr)

@@ -3,137 +3,134 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from typing import Any
 
-import numpy as np
-
-from ..linkage import RecordLinker, count_candidates
-from ..linkage.linker import shared_columns
+from ..linkage import Links, RecordLinker, count_candidates
+from ..linkage.linker import read_links, shared_columns
 from ..models import load
-from .common import exit_status, read_alpha, shows_progress
-from .files import (
-    FileProblem,
-    UsageProblem,
-    index_by_id,
-    pandas_module,
-    read_table,
-    write_table,
+from .common import (
+    answer,
+    check_output,
+    exit_status,
+    fit_summary,
+    fit_words,
+    listed,
+    percent,
+    read_alpha,
+    read_kinds,
+    read_records,
+    shows_progress,
 )
+from .decisions import decide
+from .files import FileProblem, UsageProblem, read_table, write_table
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the command; returns the exit status."""
     _check(options)
-    left, right = (_table(path, options.id) for path in (options.left, options.right))
+    left, right = read_records([options.left, options.right], options.id)
     if options.dry_run:
         return _count(options, left, right)
-    linker = _linker(options, left, right)
-    links = linker.link(left, right, options.precision)
-    answer = answers(links, options.accept)
-    write_table(answer, options.out)
+    known = read_known(options.known, left, right)
+    linker = _linker(options, left, right, known)
+    links = linker.link(left, right, options.precision, known)
+    given = () if known is None else known.iloc[:, 0]
+    table = decide(links, options.accept, options.top, given)
+    write_table(table, options.out)
     if options.review:
-        queue = links.review_queue
-        doubtful = (queue["probability"] > 1 - options.accept) & (
-            queue["probability"] < options.accept
-        )
-        write_table(_with_records(queue[doubtful], left, right), options.review)
-    summary = summarise(linker, links, answer)
-    if options.json:
-        print(json.dumps(summary))
-    if not options.quiet:
-        print(describe(summary, options.accept), file=sys.stderr)
-        written = [path for path in (options.out, options.review) if path not in (None, "-")]
-        written += [options.model] if options.known and options.model else []
-        if written:
-            print(f"Written: {', '.join(written)}", file=sys.stderr)
+        write_table(_review(links, table, left, right, options.accept), options.review)
+    summary = summarise(linker, links, table)
+    model = options.model if options.known else None
+    answer(
+        options, summary, describe(summary, options.accept), [options.out, options.review, model]
+    )
     return exit_status(linker, options)
 
 
 def _check(options: argparse.Namespace) -> None:
     if options.known is None and options.model is None and not options.dry_run:
         raise UsageProblem("--known or -m: give known links to learn from, or a model that has")
-    if not 0.0 < options.accept < 1.0:
-        raise UsageProblem(f"--accept: expected a probability, got {options.accept}")
+    check_output(options, "links")
+    if options.neighbours < 1:
+        raise UsageProblem(f"--neighbours: expected at least 1, got {options.neighbours}")
     if options.known is None and not options.dry_run:
         own = {"--columns": options.columns, "--kind": options.kind, "--block": options.block}
         for name in (name for name, value in own.items() if value):
             raise UsageProblem(f"{name}: only with --known; a model has its own")
+    check_precision(options)
+
+
+def check_precision(options: argparse.Namespace) -> None:
     if options.precision is not None and not 0.0 < options.precision <= 1.0:
         raise UsageProblem(f"--precision: expected a number in (0, 1], got {options.precision}")
-    if options.json and options.out == "-":
-        raise UsageProblem("--json: name a file for the links with -o")
-    if "-" in (options.left, options.right) and options.left == options.right:
-        raise UsageProblem("only one table can come from standard input")
-
-
-def _table(path: str, column: str | None) -> Any:
-    return index_by_id(read_table(path), path, column)
-
-
-def _listed(text: str | None) -> list[str] | None:
-    return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
 
 
 def _count(options: argparse.Namespace, left: Any, right: Any) -> int:
-    columns = shared_columns(left, right, _listed(options.columns))
-    block = _listed(options.block) or []
+    columns = shared_columns(left, right, listed(options.columns))
+    block = listed(options.block) or []
     used = [*columns, *(name for name in block if name not in columns)]
     count = count_candidates(left[used], right[used], block, options.neighbours)
     print(f"{count} candidate pairs of {len(left)} x {len(right)} records")
     return 0
 
 
-def _linker(options: argparse.Namespace, left: Any, right: Any) -> RecordLinker:
+def read_known(path: str | None, left: Any, right: Any) -> Any:
+    """The table of known links, checked; None without one."""
+    if path is None:
+        return None
+    known = read_table(path).apply(lambda column: column.str.strip())
+    try:
+        read_links(known, left.index, right.index, path, first_row=2)
+    except ValueError as error:
+        raise FileProblem(str(error)) from None
+    return known
+
+
+def link_files(
+    linker: RecordLinker, options: argparse.Namespace, precision: float | None, top: int
+) -> tuple[Links, Any, Any, Any]:
+    """Links of two files by a model, the table of answers, and both tables."""
+    if len(options.files) != 2:
+        raise UsageProblem(f"expected two tables, left and right, got {len(options.files)}")
+    left, right = read_records(options.files, options.id)
+    known = read_known(options.known, left, right)
+    try:
+        links = linker.link(left, right, precision, known)
+    except ValueError as error:
+        raise FileProblem(f"{', '.join(options.files)}: {error}") from None
+    given = () if known is None else known.iloc[:, 0]
+    return links, decide(links, options.accept, top, given), left, right
+
+
+def _linker(options: argparse.Namespace, left: Any, right: Any, known: Any) -> RecordLinker:
     """The model: learned from known links, or loaded."""
-    if options.known is None:
+    if known is None:
         linker = load(options.model)
         if not isinstance(linker, RecordLinker):
             raise FileProblem(f"{options.model}: is a {type(linker).__name__}, not a RecordLinker")
         return linker
-    kinds = dict(part.partition("=")[::2] for part in options.kind)
-    alpha = read_alpha(options.alpha)
-    known = read_table(options.known).apply(lambda column: column.str.strip())
     linker = RecordLinker(
-        columns=_listed(options.columns), kinds=kinds, block=_listed(options.block) or [],
-        neighbours=options.neighbours, alpha=alpha, random_state=options.seed,
+        columns=listed(options.columns), kinds=read_kinds(options.kind),
+        block=listed(options.block) or [], neighbours=options.neighbours,
+        alpha=read_alpha(options.alpha), random_state=options.seed,
         verbose=int(shows_progress(options)),
     )  # fmt: skip
     try:
         linker.fit(left, right, known)
     except ValueError as error:
-        raise FileProblem(str(error).replace("known,", f"{options.known},")) from error
+        raise FileProblem(f"{options.left}, {options.right}, {options.known}: {error}") from error
     if options.model:
         linker.save(options.model)
     return linker
 
 
-def answers(links: Any, accept: float) -> Any:
-    """One row for every left record: its partner or none, how probable that is, what to do."""
-    pandas = pandas_module()
-    single = links.single_left
-    best = links.proposed.drop_duplicates("left").set_index("left").reindex(single.index)
-    linked = best["right"].notna().to_numpy()
-    chance = np.where(linked, best["probability"], single).astype(float)
-    decision = np.where(chance < accept, "review", np.where(linked, "link", "no partner"))
-    compared = single.index.isin(links.pairs["left"])
-    decision = np.where(compared, decision, "not compared")  # nothing shares a rare word with it
-    return pandas.DataFrame(
-        {
-            "left": single.index,
-            "right": best["right"].where(linked, "").to_numpy(),
-            "probability": chance,
-            "decision": decision,
-            "margin": best["margin"].to_numpy(),
-            "probability_no_partner": single.to_numpy(),
-        }
-    )
-
-
-def _with_records(pairs: Any, left: Any, right: Any) -> Any:
-    """Pairs with the cells of both records side by side, for a person to judge."""
-    out = pairs[["left", "right", "probability", "proposed", "margin", "group"]].reset_index(
+def _review(links: Links, table: Any, left: Any, right: Any, accept: float) -> Any:
+    """Doubtful pairs with the cells of both records side by side, for a person to judge."""
+    queue = links.review_queue
+    open_ = table["left"][table["decision"] != "known"]
+    doubtful = (queue["probability"] > 1 - accept) & (queue["probability"] < accept)
+    queue = queue[doubtful & queue["left"].isin(open_)]
+    out = queue[["left", "right", "probability", "proposed", "margin", "group"]].reset_index(
         drop=True
     )
     for column in left.columns:
@@ -143,53 +140,39 @@ def _with_records(pairs: Any, left: Any, right: Any) -> Any:
     return out
 
 
-def summarise(linker: RecordLinker, links: Any, answer: Any) -> dict[str, Any]:
+def summarise(linker: RecordLinker, links: Links, table: Any) -> dict[str, Any]:
     """What happened, in numbers."""
-    accepted = answer[answer["decision"] == "link"]
+    counts = table["decision"].value_counts()
+    accepted = table[table["decision"] == "link"]
     total = float(links.pairs["probability"].sum())
     weights = sorted(linker.named_coef().items(), key=lambda item: -abs(item[1]))
+    names = ("known", "link", "no partner", "review", "not compared")
     return {
         "left_records": len(links.single_left),
         "right_records": len(links.single_right),
         "candidate_pairs": len(links.pairs),
-        "links": len(accepted),
-        "no_partner": int((answer["decision"] == "no partner").sum()),
-        "review": int((answer["decision"] == "review").sum()),
-        "not_compared": int((answer["decision"] == "not compared").sum()),
+        **{name.replace(" ", "_"): int(counts.get(name, 0)) for name in names},
         "expected_precision": float(accepted["probability"].mean()) if len(accepted) else None,
         "expected_recall": float(accepted["probability"].sum()) / total if total > 0 else None,
         "blocking_recall": linker.blocking_recall_,
-        "alpha": linker.alpha_,
-        "duality_gap": linker.duality_gap_,
-        "certified": bool(linker.converged_),
-        "strongest": [name for name, _ in weights[:3]],
+        **fit_summary(linker),
+        "strongest": [name for name, _ in weights if name != "link"][:3],
     }
-
-
-def _percent(share: float) -> str:
-    """Never rounded up to all."""
-    return "over 99.9 %" if 0.999 < share < 1.0 else f"{100 * share:.1f} %"
 
 
 def describe(summary: dict[str, Any], accept: float) -> str:
     """The summary in plain words, the result first."""
     lines = [
-        f"{summary['links']} links, {summary['no_partner']} records without a partner, "
-        f"{summary['review']} left to you (probability below {accept:g}), "
-        f"{summary['not_compared']} without a candidate."
+        f"{summary['link']} new links, {summary['known']} known ones, {summary['no_partner']} "
+        f"records without a partner, {summary['review']} left to you (probability below "
+        f"{accept:g}), {summary['not_compared']} without a candidate."
     ]
-    if summary["links"]:
-        lines.append(
-            f"Of the links {_percent(summary['expected_precision'])} should be right; they are "
-            f"{_percent(summary['expected_recall'])} of all that the model expects."
-        )
+    if summary["link"]:
+        lines.append(f"Of the new links {percent(summary['expected_precision'])} should be right.")
     lines.append(
         f"{summary['candidate_pairs']} pairs of {summary['left_records']} x "
         f"{summary['right_records']} records were compared; "
-        f"{_percent(summary['blocking_recall'])} of the known links are among them."
+        f"{percent(summary['blocking_recall'])} of the known links are among them."
     )
     lines.append(f"What counts most: {', '.join(summary['strongest'])}.")
-    proof = "certified" if summary["certified"] else "NOT certified"
-    gap, alpha = summary["duality_gap"], summary["alpha"]
-    lines.append(f"The fit is {proof} (duality gap {gap:.2g}, alpha {alpha:g}).")
-    return "\n".join(lines)
+    return "\n".join([*lines, fit_words(summary)])

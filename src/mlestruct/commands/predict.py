@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 
 from .._files import write_whole
 from ..linkage import RecordLinker
 from ..models import load
+from ..pairing import GroupMatcher, SideMatcher
+from ..segmentation import ImageSegmenter
 from ..tagging import SequenceTagger
-from .files import STANDARD, FileProblem, UsageProblem, index_by_id, read_table, write_table
-from .link import answers
+from .common import read_records
+from .files import STANDARD, FileProblem, UsageProblem, write_table
+from .link import check_precision, link_files
+from .match import proposals, read_ends
+from .segment import label_pictures
 from .tag import tag_file
 
 
@@ -19,6 +23,7 @@ def run(options: argparse.Namespace) -> int:
     """Run the command; returns the exit status."""
     if options.top < 1:
         raise UsageProblem(f"--top: expected at least 1, got {options.top}")
+    check_precision(options)
     model = load(options.model)
     if isinstance(model, SequenceTagger):
         text = "".join(tag_file(model, path, options.top) for path in options.files)
@@ -27,16 +32,19 @@ def run(options: argparse.Namespace) -> int:
         else:
             write_whole(options.out, text.encode())
     elif isinstance(model, RecordLinker):
-        if len(options.files) != 2:
-            raise UsageProblem(f"expected two tables, left and right, got {len(options.files)}")
-        left, right = (index_by_id(read_table(path), path, options.id) for path in options.files)
-        links = model.link(left, right, options.precision)
-        write_table(answers(links, options.accept), options.out)
+        _, table, _, _ = link_files(model, options, options.precision, options.top)
+        write_table(table, options.out)
+    elif isinstance(model, GroupMatcher | SideMatcher):
+        tables = read_records(options.files, options.id)
+        ends = read_ends(options.known, tables)
+        write_table(proposals(model, tables, options.accept, options.top, ends), options.out)
+    elif isinstance(model, ImageSegmenter):
+        label_pictures(model, options.files, options.out, options.top)
     else:
         raise FileProblem(
             f"{options.model}: a {type(model).__name__} predicts from arrays, in Python; "
-            "`mlestruct predict` takes models of `mlestruct tag` and `mlestruct link`"
+            "`mlestruct predict` takes models of `mlestruct link`, match, segment and tag"
         )
     if not options.quiet and options.out != STANDARD:
-        print(f"Written: {Path(options.out)}", file=sys.stderr)
+        print(f"Written: {options.out}", file=sys.stderr)
     return 0

@@ -11,8 +11,8 @@ from ..models import load
 from ..report.links import links_report
 from ..report.tags import tags_report
 from ..tagging import SequenceTagger
-from .files import FileProblem, UsageProblem, index_by_id, read_table
-from .link import answers, describe, summarise
+from .files import FileProblem
+from .link import describe, link_files, summarise
 from .tag import read_unlabelled
 
 
@@ -20,11 +20,8 @@ def run(options: argparse.Namespace) -> int:
     """Run the command; returns the exit status."""
     model = load(options.model)
     if isinstance(model, RecordLinker):
-        if len(options.files) != 2:
-            raise UsageProblem(f"expected two tables, left and right, got {len(options.files)}")
-        left, right = (index_by_id(read_table(path), path, options.id) for path in options.files)
-        links = model.link(left, right)
-        summary = summarise(model, links, answers(links, options.accept))
+        links, table, left, right = link_files(model, options, None, 1)
+        summary = summarise(model, links, table)
         text = links_report(model, links, left, right, describe(summary, options.accept))
     elif isinstance(model, SequenceTagger):
         sentences = [one for path in options.files for one in read_unlabelled(model, path)]

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from typing import Any
 
 import numpy as np
 
-from ..tagging import SentenceProblem, SequenceTagger, read_sentences
-from .common import exit_status, read_alpha, shows_progress
+from ..tagging import SentenceProblem, SequenceTagger, read_json_lines, read_sentences
+from .common import (
+    answer,
+    exit_status,
+    fit_summary,
+    fit_words,
+    percent,
+    read_alpha,
+    shows_progress,
+)
 from .files import STANDARD, FileProblem, open_text
+
+JSON_LINES = (".jsonl", ".ndjson")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -30,27 +39,15 @@ def run(options: argparse.Namespace) -> int:
         "sentences": len(sentences),
         "tokens": sum(map(len, sentences)),
         "labels": len(tagger.classes_),
-        "alpha": tagger.alpha_,
-        "cross_validated_accuracy": _number(tagger.held_out_score_),
-        "test_accuracy": None,
-        "duality_gap": tagger.duality_gap_,
-        "certified": bool(tagger.converged_),
+        "test_accuracy": accuracy(tagger, options.test) if options.test else None,
+        **fit_summary(tagger),
     }
-    if options.test:
-        summary["test_accuracy"] = accuracy(tagger, options.test)
-    if options.json:
-        print(json.dumps(summary))
-    if not options.quiet:
-        print(describe(summary, options), file=sys.stderr)
+    answer(options, summary, describe(summary, options), [options.model])
     return exit_status(tagger, options)
 
 
-def _number(value: float) -> float | None:
-    return value if np.isfinite(value) else None
-
-
 def read_file(path: str) -> list[Any]:
-    """Sentences of a file, or of standard input."""
+    """Sentences in columns, of a file or of standard input."""
     name = "standard input" if path == STANDARD else path
     try:
         with open_text(path) as lines:
@@ -59,8 +56,22 @@ def read_file(path: str) -> list[Any]:
         raise FileProblem(str(error)) from None
 
 
+def _features(path: str) -> tuple[list[Any], list[Any]]:
+    """Sentences of features and their labels, where there are some."""
+    try:
+        with open_text(path) as lines:
+            return read_json_lines(lines, path)
+    except SentenceProblem as error:
+        raise FileProblem(str(error)) from None
+
+
 def _labelled(path: str) -> tuple[list[Any], list[list[str]]]:
-    """Tokens without their last column, and that column."""
+    """Tokens without their last column, and that column; of JSON lines x and y."""
+    if path.endswith(JSON_LINES):
+        tokens, labels = _features(path)
+        if None in labels:
+            raise FileProblem(f'{path}, line {labels.index(None) + 1}: has no labels "y"')
+        return tokens, labels
     found = read_file(path)
     if len(found[0][0]) < 2:
         raise FileProblem(f"{path}: one column only; expected a word and, in the last, its label")
@@ -71,63 +82,81 @@ def _labelled(path: str) -> tuple[list[Any], list[list[str]]]:
 def accuracy(tagger: SequenceTagger, path: str) -> float:
     """The share of words whose label is right."""
     sentences, labels = _labelled(path)
-    if len(sentences[0][0]) != tagger.n_columns_:
-        raise FileProblem(
-            f"{path}: {len(sentences[0][0]) + 1} columns, but the training file has "
-            f"{tagger.n_columns_ + 1}"
-        )
+    _check_tokens(tagger, sentences, path)
     found = tagger.predict(sentences)
     return float(np.mean(np.concatenate(found) == np.concatenate(labels)))
+
+
+def _check_tokens(tagger: SequenceTagger, sentences: list[Any], path: str) -> None:
+    """Raise unless tokens are like those that were learned from."""
+    first = sentences[0][0]
+    found = 0 if isinstance(first, dict) else len(first)
+    if found != tagger.n_columns_:
+        raise FileProblem(
+            f"{path}: {_tokens(found)}, but the model has {_tokens(tagger.n_columns_)}"
+        )
+
+
+def _tokens(columns: int) -> str:
+    return f"{columns} column{'s'[: columns - 1]}" if columns else "features (JSON lines)"
 
 
 def describe(summary: dict[str, Any], options: argparse.Namespace) -> str:
     """The summary in plain words, the result first."""
     lines = []
     if summary["test_accuracy"] is not None:
-        lines.append(
-            f"{100 * summary['test_accuracy']:.1f} % of the words in {options.test} right."
-        )
+        lines.append(f"{percent(summary['test_accuracy'])} of the words in {options.test} right.")
     if summary["cross_validated_accuracy"] is not None:
-        share = 100 * summary["cross_validated_accuracy"]
-        lines.append(f"{share:.1f} % of the words right in sentences left out of the training.")
+        share = percent(summary["cross_validated_accuracy"])
+        lines.append(f"{share} of the words right in sentences left out of the learning.")
     lines.append(
         f"Learned {summary['labels']} labels from {summary['sentences']} sentences, "
         f"{summary['tokens']} words."
     )
-    proof = "certified" if summary["certified"] else "NOT certified"
-    gap, alpha = summary["duality_gap"], summary["alpha"]
-    lines.append(f"The fit is {proof} (duality gap {gap:.2g}, alpha {alpha:g}).")
-    lines.append(f"Written: {options.model}")
-    return "\n".join(lines)
+    return "\n".join([*lines, fit_words(summary)])
 
 
 def read_unlabelled(tagger: SequenceTagger, path: str) -> list[Any]:
     """Sentences as the model takes them; a last column of labels is left out."""
-    sentences = read_file(path)
-    width = len(sentences[0][0])
-    if width == tagger.n_columns_ + 1:
-        return [[token[:-1] for token in sentence] for sentence in sentences]
-    if width != tagger.n_columns_:
-        raise FileProblem(f"{path}: {width} columns, but the model has {tagger.n_columns_}")
+    if path.endswith(JSON_LINES):
+        sentences = _features(path)[0]
+    else:
+        sentences = read_file(path)
+        if tagger.n_columns_ and len(sentences[0][0]) == tagger.n_columns_ + 1:
+            return [[token[:-1] for token in sentence] for sentence in sentences]
+    _check_tokens(tagger, sentences, path)
     return sentences
 
 
 def tag_file(tagger: SequenceTagger, path: str, top: int) -> str:
     """The lines of a file with the most probable label of each word and its probability.
 
-    With `top` above 1 the most probable labels follow, each with its probability.
+    With `top` above 1 the most probable labels follow, each with its probability. JSON lines
+    become JSON lines with the keys y, probability and, with `top` above 1, alternatives.
     """
     sentences = read_unlabelled(tagger, path)
+    found = zip(tagger.predict(sentences), tagger.predict_marginals(sentences), strict=True)
     lines = []
-    for sentence, best, table in zip(
-        sentences, tagger.predict(sentences), tagger.predict_marginals(sentences), strict=True
-    ):
+    for sentence, (best, table) in zip(sentences, found, strict=True):
         place = {label: k for k, label in enumerate(tagger.classes_)}
-        for token, label, row in zip(sentence, best, table, strict=True):
-            cells = [*token, str(label), f"{row[place[label]]:.4f}"]
-            if top > 1:
-                for k in np.argsort(-row, kind="stable")[:top]:
-                    cells += [str(tagger.classes_[k]), f"{row[k]:.4f}"]
+        chances = [row[place[label]] for label, row in zip(best, table, strict=True)]
+        others = [_most_probable(tagger.classes_, row, top) for row in table] if top > 1 else None
+        if isinstance(sentence[0], dict):
+            line = {
+                "y": [str(label) for label in best],
+                "probability": np.round(chances, 6).tolist(),
+            }
+            lines.append(json.dumps(line if others is None else {**line, "alternatives": others}))
+            continue
+        for k, (token, label) in enumerate(zip(sentence, best, strict=True)):
+            cells = [*token, str(label), f"{chances[k]:.4f}"]
+            for name, chance in others[k] if others else ():
+                cells += [name, f"{chance:.4f}"]
             lines.append("\t".join(cells))
         lines.append("")
     return "\n".join(lines) + "\n"
+
+
+def _most_probable(classes: Any, row: Any, top: int) -> list[tuple[str, float]]:
+    order = np.argsort(-row, kind="stable")[:top]
+    return [(str(classes[k]), round(float(row[k]), 6)) for k in order]

@@ -157,7 +157,7 @@ class QuestionnairePairs(FeatureMap):
         """The features as an array (n_scored, n_features) where that is small, else None."""
         if self.n_scored * self.n_features > self.largest_matrix:
             return None
-        return self._rows(*self._all_ends)
+        return self.rows(*self._all_ends)
 
     def shortest_equivalent(self, theta: Floats) -> Floats:
         """The shortest weights that give perfect matchings the same probabilities as `theta`.
@@ -261,7 +261,7 @@ class QuestionnairePairs(FeatureMap):
         kernels.pair_counts(row, col, self._position, values, counts)
         return self._contracted(counts)
 
-    def _rows(self, row: Ints, col: Ints) -> Floats:
+    def rows(self, row: Ints, col: Ints) -> Floats:
         """The features of some pairs, shape (len(row), n_features)."""
         out = np.zeros((row.size, self.n_features))
         for q, levels in enumerate(self.levels):
@@ -344,7 +344,7 @@ class QuestionnairePairs(FeatureMap):
         gram = np.zeros(K) if K > LARGEST_GRAM else np.zeros((K, K))
         for e in range(0, some_row.size, 2048):
             i, j = some_row[e : e + 2048], some_col[e : e + 2048]
-            left_over = self._rows(i, j) - effects[i] - effects[j]
+            left_over = self.rows(i, j) - effects[i] - effects[j]
             gram += (left_over**2).sum(axis=0) if gram.ndim == 1 else left_over.T @ left_over
         return gram * (row.size / max(some_row.size, 1))
 

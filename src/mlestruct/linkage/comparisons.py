@@ -12,7 +12,7 @@ A comparison in which a side is missing has the features 0 and one more, "missin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,6 +69,19 @@ def guess_comparisons(left: Any, right: Any, columns: Sequence[str]) -> list[Com
         values = np.array([value.strip() for value in values if value.strip()], dtype=object)
         found.append(_guess(column, values))
     return found
+
+
+def choose_comparisons(
+    left: Any, right: Any, columns: Sequence[str], kinds: Mapping[str, str] | None = None
+) -> list[Comparison]:
+    """`guess_comparisons`, with kinds that are given in place of guesses."""
+    given = dict(kinds or {})
+    if unknown := sorted(set(given) - set(columns)):
+        raise ValueError(f"kinds: there is no column {unknown[0]!r} among {list(columns)}")
+    return [
+        Comparison(one.column, given[one.column]) if one.column in given else one
+        for one in guess_comparisons(left, right, columns)
+    ]
 
 
 def _guess(column: str, values: NDArray[Any]) -> Comparison:

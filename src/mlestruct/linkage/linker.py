@@ -13,10 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..features import DenseFeatures
 from ..models import BipartiteMatchingCRF, PairInput
-from ..models.base import CertifiedModel
-from ..models.model_selection import choose_alpha
+from ..models.tuned import TunedModel
 from .blocking import candidate_pairs
-from .comparisons import Comparison, guess_comparisons
+from .comparisons import Comparison, choose_comparisons
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -76,7 +75,7 @@ class Links:
         return pandas.DataFrame(rows)
 
 
-class RecordLinker(CertifiedModel):
+class RecordLinker(TunedModel):
     """One-to-one links between the records of two tables, learned from known ones.
 
     A conditional random field over matchings of candidate pairs in which records may stay
@@ -96,7 +95,9 @@ class RecordLinker(CertifiedModel):
     ----------
     comparisons_ : list of `Comparison`
     coef_, feature_names_in_ : weights of the features of a pair
+    coef_error_ : standard errors of the weights
     alpha_ : the penalty that was used
+    held_out_ : quality in cross-validation; None if alpha was given
     blocking_recall_ : share of the known links that are among the candidates
     """
 
@@ -138,14 +139,7 @@ class RecordLinker(CertifiedModel):
         """
         partner = read_links(known, left.index, right.index)
         columns = shared_columns(left, right, self.columns)
-        comparisons = guess_comparisons(left, right, columns)
-        kinds = dict(self.kinds or {})
-        if unknown := sorted(set(kinds) - set(columns)):
-            raise ValueError(f"kinds: there is no column {unknown[0]!r} among {columns}")
-        self.comparisons_ = [
-            Comparison(one.column, kinds[one.column]) if one.column in kinds else one
-            for one in comparisons
-        ]
+        self.comparisons_ = choose_comparisons(left, right, columns, self.kinds)
         rows, cols = self._candidates(left, right)
         labelled = np.flatnonzero(partner >= -1)
         linked = labelled[partner[labelled] >= 0]
@@ -156,28 +150,22 @@ class RecordLinker(CertifiedModel):
             pair in found for pair in zip(linked.tolist(), partner[linked].tolist(), strict=True)
         )
         self.blocking_recall_ = hits / linked.size
-        keys = np.unique(
-            np.concatenate([_keys(rows, cols, right), _keys(linked, partner[linked], right)])
-        )
-        rows, cols = keys // len(right), keys % len(right)
+        rows, cols = _with_known(rows, cols, partner, len(right))
         used = np.isin(rows, labelled)
         rows, cols = rows[used], cols[used]
         features = self._features(left, right, rows, cols)
         self.feature_names_in_ = np.array(self._feature_names(), dtype=object)
-        model = self._model(1.0)
-        if self.alpha == "auto":
-            self.alpha_ = self._choose_alpha(model, rows, cols, features, partner, labelled)
-        else:
-            self.alpha_ = float(self.alpha)
         x, y = _sample(rows, cols, features, partner, labelled)
-        self._adopt(model.set_params(alpha=self.alpha_).fit([x], [y]))
+        folds = (
+            self._folds(rows, cols, features, partner, labelled) if self.alpha == "auto" else None
+        )
+        self._fit_tuned(self._model(1.0), [x], [y], folds)
         return self
 
-    def _choose_alpha(
-        self, model: BipartiteMatchingCRF, rows: Ints, cols: Ints, features: Floats,
-        partner: Ints, labelled: Ints,
-    ) -> float:  # fmt: skip
-        """The alpha of largest held-out likelihood, over three folds of the labelled records."""
+    def _folds(
+        self, rows: Ints, cols: Ints, features: Floats, partner: Ints, labelled: Ints
+    ) -> tuple[list[PairInput], list[Ints]]:
+        """Three problems, of a third of the labelled records and their candidates each."""
         rng = np.random.default_rng(self.random_state)
         fold = rng.permutation(labelled.size) % 3
         parts = []
@@ -185,40 +173,35 @@ class RecordLinker(CertifiedModel):
             mine = labelled[fold == k]
             inside = np.isin(rows, mine)
             parts.append(_sample(rows[inside], cols[inside], features[inside], partner, mine))
-        return choose_alpha(model, [x for x, _ in parts], [y for _, y in parts]).alpha
+        return [x for x, _ in parts], [y for _, y in parts]
 
     # ------------------------------------------------------------------ linking
-    def link(self, left: Any, right: Any, precision: float | None = None) -> Links:
+    def link(
+        self, left: Any, right: Any, precision: float | None = None, known: Any = None
+    ) -> Links:
         """Probabilities of all candidate pairs of two tables, and the proposed one-to-one links.
 
-        With `precision` as many expected correct links are proposed as that expected precision
-        allows, by default the most probable set.
+        Parameters
+        ----------
+        left, right : DataFrames of text, indexed by ids; "" is missing
+        precision : propose as many expected correct links as this expected precision allows;
+            default: the most probable set
+        known : links that are given, as in `fit`; pairs among them that are no candidates become
+            some, and others get the probabilities that they have given these
         """
-        import pandas
-
         check_is_fitted(self, "coef_")
         shared_columns(left, right, [one.column for one in self.comparisons_])
         rows, cols = self._candidates(left, right)
+        given = None
+        if known is not None:
+            partner = read_links(known, left.index, right.index)
+            rows, cols = _with_known(rows, cols, partner, len(right))
+            given = [np.where(partner > -2, partner, np.nan)]
         x = _input(rows, cols, self._features(left, right, rows, cols), (len(left), len(right)))
         model = self._model(self.alpha_)
         model._reload(self.coef_, self.feature_names_in_.tolist(), None)
-        found = model.predict_links([x], precision=precision)[0]
-        chance = found["probability"].to_numpy()
-        pairs = pandas.DataFrame(
-            {
-                "left": left.index.to_numpy()[rows],
-                "right": right.index.to_numpy()[cols],
-                "probability": chance,
-                "proposed": found["linked"].to_numpy(),
-                "margin": _margins(rows, cols, chance),
-                "group": _groups(rows, cols, chance, len(left), len(right)),
-            }
-        )
-        single = [
-            pandas.Series(np.clip(1.0 - np.bincount(side, chance, len(table)), 0, 1), table.index)
-            for side, table in ((rows, left), (cols, right))
-        ]
-        return Links(pairs, single[0], single[1])
+        found = model.predict_links([x], precision=precision, known=given)[0]
+        return make_links(left, right, rows, cols, found)
 
     def contributions(self, left: Any, right: Any, pairs: Any) -> Any:
         """Weight times feature of some pairs of two tables, one column for each feature.
@@ -273,8 +256,8 @@ class RecordLinker(CertifiedModel):
     def _learned_names(self) -> tuple[list[str], dict[str, Any] | None]:
         layout = {
             "comparisons": [[one.column, one.kind, one.format] for one in self.comparisons_],
-            "alpha": self.alpha_,
             "blocking_recall": self.blocking_recall_,
+            **self._tuning(),
         }
         return self.feature_names_in_.tolist(), layout
 
@@ -282,7 +265,7 @@ class RecordLinker(CertifiedModel):
         stored = layout or {}
         self.coef_ = coef
         self.comparisons_ = [Comparison(*one) for one in stored["comparisons"]]
-        self.alpha_ = float(stored["alpha"])
+        self._reload_tuning(stored)
         self.blocking_recall_ = float(stored["blocking_recall"])
         self.feature_names_in_ = np.array(self._feature_names(), dtype=object)
 
@@ -306,27 +289,32 @@ def shared_columns(left: Any, right: Any, columns: Sequence[str] | None) -> list
     return list(columns)
 
 
-def read_links(known: Any, left: Any, right: Any) -> Ints:
-    """The place of each left record's partner; -1 has none, -2 is not known."""
+def read_links(known: Any, left: Any, right: Any, where: str = "known", first_row: int = 1) -> Ints:
+    """The place of each left record's partner; -1 has none, -2 is not known.
+
+    Messages name `where` and count rows from `first_row`.
+    """
     if known.shape[1] < 2:
-        raise ValueError(f"known: expected two columns of ids, got {list(known.columns)}")
+        raise ValueError(f"{where}: expected two columns of ids, got {list(known.columns)}")
     places = [{key: k for k, key in enumerate(side)} for side in (left, right)]
     partner = np.full(len(left), -2, dtype=np.int64)
     taken: dict[int, int] = {}
-    for number, (one, other) in enumerate(known.iloc[:, :2].itertuples(index=False), start=1):
+    for number, (one, other) in enumerate(
+        known.iloc[:, :2].itertuples(index=False), start=first_row
+    ):
         ends = []
         for side, key, names in (("left", one, places[0]), ("right", other, places[1])):
             if key != "" and key not in names:
-                raise ValueError(f"known, row {number}: the {side} table has no id {key!r}")
+                raise ValueError(f"{where}, row {number}: the {side} table has no id {key!r}")
             ends.append(names.get(key, -1))
         if ends[0] < 0:
             continue
         if partner[ends[0]] > -2:
-            raise ValueError(f"known, row {number}: left id {one!r} is listed twice")
+            raise ValueError(f"{where}, row {number}: left id {one!r} is listed twice")
         if ends[1] in taken:
             first = taken[ends[1]]
             raise ValueError(
-                f"known, row {number}: right id {other!r} has a partner in row {first}"
+                f"{where}, row {number}: right id {other!r} has a partner in row {first}"
             )
         if ends[1] >= 0:
             taken[ends[1]] = number
@@ -334,8 +322,12 @@ def read_links(known: Any, left: Any, right: Any) -> Ints:
     return partner
 
 
-def _keys(rows: Ints, cols: Ints, right: Any) -> Ints:
-    return rows * len(right) + cols
+def _with_known(rows: Ints, cols: Ints, partner: Ints, n_right: int) -> tuple[Ints, Ints]:
+    """Candidate pairs and known ones, sorted."""
+    linked = np.flatnonzero(partner >= 0)
+    keys = np.concatenate([rows * n_right + cols, linked * n_right + partner[linked]])
+    keys = np.unique(keys)
+    return keys // n_right, keys % n_right
 
 
 def _sample(
@@ -354,6 +346,28 @@ def _input(rows: Ints, cols: Ints, features: Floats, shape: tuple[int, int]) -> 
 
 
 # ---------------------------------------------------------------------- describing pairs
+def make_links(left: Any, right: Any, rows: Ints, cols: Ints, found: Any) -> Links:
+    """`Links` of candidate pairs from a frame with the columns probability and linked."""
+    import pandas
+
+    chance = found["probability"].to_numpy()
+    pairs = pandas.DataFrame(
+        {
+            "left": left.index.to_numpy()[rows],
+            "right": right.index.to_numpy()[cols],
+            "probability": chance,
+            "proposed": found["linked"].to_numpy(),
+            "margin": _margins(rows, cols, chance),
+            "group": _groups(rows, cols, chance, len(left), len(right)),
+        }
+    )
+    single = [
+        pandas.Series(np.clip(1.0 - np.bincount(side, chance, len(table)), 0, 1), table.index)
+        for side, table in ((rows, left), (cols, right))
+    ]
+    return Links(pairs, single[0], single[1])
+
+
 def _margins(rows: Ints, cols: Ints, chance: Floats) -> Floats:
     """The probability of each pair minus that of the best other one of either record."""
     rival = np.zeros(chance.size)

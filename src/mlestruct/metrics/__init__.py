@@ -18,7 +18,8 @@ nodes or pairs at once, where `score` is a mean over samples.
 
 from .event_auc import event_auc, shifted_event_auc
 from .expected_f1 import expected_f1_sets
-from .pair_reliability import pair_reliability
+from .held_out import HeldOut
+from .pair_reliability import pair_events, pair_reliability
 from .ranking import (
     PairROC,
     Rejection,
@@ -30,9 +31,10 @@ from .ranking import (
 )
 from .reliability import Reliability, reliability
 from .scorers import neg_calibration_error, neg_log_loss, pair_f1, token_accuracy
-from .state_reliability import state_reliability
+from .state_reliability import state_events, state_reliability
 
 __all__ = [
+    "HeldOut",
     "PairROC",
     "Rejection",
     "Reliability",
@@ -42,12 +44,14 @@ __all__ = [
     "neg_calibration_error",
     "neg_log_loss",
     "pair_auc",
+    "pair_events",
     "pair_f1",
     "pair_reliability",
     "pair_roc",
     "rank_of_partner",
     "reliability",
     "shifted_event_auc",
+    "state_events",
     "state_reliability",
     "token_accuracy",
     "top_candidates",

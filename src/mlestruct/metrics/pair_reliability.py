@@ -56,6 +56,19 @@ def pair_reliability(
     >>> found.count.tolist(), found.observed.tolist()
     ([2.0, 2.0], [0.0, 1.0])
     """
+    found = pair_events(tables, labels, bipartite=bipartite, events=events, drop_zeros=drop_zeros)
+    return compare_events(found, n_bins, strategy, confidence, "tables")
+
+
+def pair_events(
+    tables: Any,
+    labels: Any,
+    *,
+    bipartite: bool | None = None,
+    events: str = "pairs",
+    drop_zeros: bool = False,
+) -> list[Events]:
+    """The events of `pair_reliability`, one item or two of each sample."""
     if events not in EVENTS:
         raise ValueError(f"events: expected one of {', '.join(EVENTS)}, got {events!r}")
     found: list[Events] = []
@@ -66,7 +79,7 @@ def pair_reliability(
             found.append(_pair_events(table, pairs, drop_zeros))
         if events != "pairs":
             found.append(_single_events(table, pairs, label_name))
-    return compare_events(found, n_bins, strategy, confidence, "tables")
+    return found
 
 
 def _check_table(table: PairTable) -> None:

@@ -55,6 +55,20 @@ def state_reliability(
     >>> found.n, found.predicted.round(2).tolist(), found.observed.tolist()
     (2.0, [0.25, 0.85], [0.25, 0.5])
     """
+    found = state_events(tables, labels, classes, top=top, state=state, unknown=unknown)
+    return compare_events(found, n_bins, strategy, confidence, "labels")
+
+
+def state_events(
+    tables: Any,
+    labels: Any,
+    classes: Any = None,
+    *,
+    top: bool = False,
+    state: Any = None,
+    unknown: Any = None,
+) -> list[Events]:
+    """The events of `state_reliability`, an item for each sample."""
     if top and state is not None:
         raise ValueError("state: cannot be combined with top=True; give one of them")
     found: list[Events] = []
@@ -79,7 +93,7 @@ def state_reliability(
         else:
             happened = truth[:, None] == np.arange(len(states))
         found.append((rows.ravel(), happened.ravel(), np.ones(rows.size)))
-    return compare_events(found, n_bins, strategy, confidence, "labels")
+    return found
 
 
 def _number(state: Any, states: States) -> int:

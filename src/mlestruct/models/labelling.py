@@ -19,7 +19,7 @@ from ..features.columns import Columns
 from ..features.contract import FeatureMap
 from ..labels import UNKNOWN, States
 from ..learning.problem import Block, DualProblem
-from ..metrics import Reliability, state_reliability
+from ..metrics import Reliability, state_events, state_reliability
 from ..structures.contract import Vertex
 from .base import StructuredEstimator
 from .probabilities import block_samples
@@ -330,6 +330,13 @@ class LabellingEstimator(StructuredEstimator):
         tables = self.predict_marginals(samples, method=method)
         options = {"unknown": self._states.unknown, **options}
         return state_reliability(tables, labels, self.classes_, **options)
+
+    def held_out_events(self, X: Any, Y: Any) -> list[Any]:
+        """The events of `calibration`, per sample."""
+        samples = check_samples(X)
+        labels = check_same_length(samples, Y)
+        tables = self.predict_marginals(samples)
+        return state_events(tables, labels, self.classes_, unknown=self._states.unknown)
 
     # ------------------------------------------------------------------ scoring
     def score(self, X: Any, Y: Any) -> float:

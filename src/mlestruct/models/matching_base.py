@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..inference.link_sets import links_at_precision, links_of_largest_f1
 from ..labels import check_pairs, check_partners, read_pairs
 from ..learning.problem import Block
-from ..metrics import Reliability, pair_reliability, top_candidates
+from ..metrics import Reliability, pair_events, pair_reliability, top_candidates
 from .base import StructuredEstimator
 from .matching_blocks import (
     BipartiteBlocks,
@@ -298,13 +298,24 @@ class MatchingProbabilities(MatchingEstimator):
         `predict_marginals`, `options` are those of `mlestruct.metrics.pair_reliability`:
         n_bins, strategy, events, drop_zeros, confidence.
         """
+        tables, labels, sides = self._with_truth(X, Y, method)
+        return pair_reliability(tables, labels, bipartite=sides, **options)
+
+    def held_out_events(self, X: Any, Y: Any) -> list[Any]:
+        """The events of `calibration`: of all pairs that are possible, per sample."""
+        tables, labels, sides = self._with_truth(X, Y)
+        return pair_events(tables, labels, bipartite=sides, drop_zeros=True)
+
+    def _with_truth(
+        self, X: Any, Y: Any, method: str = "auto"
+    ) -> tuple[list[Any], list[Any], bool]:
+        """Probabilities of pairs, observed matchings, and whether there are two sides."""
         samples = check_samples(X)
         labels = check_same_length(samples, Y)
-        sides = isinstance(self, BipartiteBlocks)
         read = self._samples(samples)
         labels = [read_links(labels[m], x, f"Y[{m}]") for m, x in enumerate(read)]
         tables = self.predict_marginals(samples, method=method)
-        return pair_reliability(tables, labels, bipartite=sides, **options)
+        return tables, labels, isinstance(self, BipartiteBlocks)
 
     def approximate_log_likelihood(
         self, X: Any, Y: Any, tol: float = 1e-7, *, known: Any = None

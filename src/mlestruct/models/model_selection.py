@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.model_selection import KFold
 
+from ..metrics import HeldOut
+
 ALPHAS = tuple(10.0**k for k in range(-2, 4))
 
 
@@ -17,11 +19,13 @@ class AlphaChoice(NamedTuple):
     alpha : the best of the given ones
     log_likelihood : held out, per sample
     score : held out, the estimator's own (1 - Hamming loss)
+    held_out : calibration and ROC curve of the held-out probabilities
     """
 
     alpha: float
     log_likelihood: float
     score: float
+    held_out: HeldOut
 
 
 def choose_alpha(
@@ -38,11 +42,16 @@ def choose_alpha(
     folds = KFold(min(n_folds, len(X)), shuffle=True, random_state=random_state)
     order = sorted(alphas, reverse=True)
     found = np.zeros((len(order), 2))
+    paths = []
     for train, test in folds.split(np.arange(len(X))):
         seen, unseen = ([[side[m] for m in part] for side in (X, Y)] for part in (train, test))
-        for k, fitted in enumerate(estimator.fit_path(*seen, order).estimators):
+        path = estimator.fit_path(*seen, order).estimators
+        for k, fitted in enumerate(path):
+            vars(fitted).pop("_state")  # as large as the marginals of all samples
             found[k, 0] += fitted.approximate_log_likelihood(*unseen).sum()
             found[k, 1] += len(test) * fitted.score(*unseen)
+        paths.append((path, unseen))
     best = int(np.argmax(found[:, 0]))
-    log_likelihood, score = found[best] / len(X)
-    return AlphaChoice(order[best], float(log_likelihood), float(score))
+    log_likelihood, score = (found[best] / len(X)).tolist()
+    events = [one for path, unseen in paths for one in path[best].held_out_events(*unseen)]
+    return AlphaChoice(order[best], log_likelihood, score, HeldOut.of(score, events))

@@ -44,7 +44,14 @@ LEARNED: dict[str, type | tuple[type, ...]] = {
     "n_oracle_calls_": int,
     "solver_": str,
 }
-HOMES = ("mlestruct.models", "mlestruct.baselines", "mlestruct.linkage", "mlestruct.tagging")
+HOMES = (
+    "mlestruct.models",
+    "mlestruct.baselines",
+    "mlestruct.linkage",
+    "mlestruct.tagging",
+    "mlestruct.pairing",
+    "mlestruct.segmentation",
+)
 UNSAVED = ("callback", "verbose", "n_jobs", "random_state", "warm_start")
 
 Arrays = dict[str, NDArray[Any]]

@@ -1,6 +1,12 @@
 """Labels of words in sentences: from columns of text to features, and back."""
 
-from .conll import SentenceProblem, read_sentences
+from .sentences import SentenceProblem, read_json_lines, read_sentences
 from .tagger import SequenceTagger, token_features
 
-__all__ = ["SentenceProblem", "SequenceTagger", "read_sentences", "token_features"]
+__all__ = [
+    "SentenceProblem",
+    "SequenceTagger",
+    "read_json_lines",
+    "read_sentences",
+    "token_features",
+]

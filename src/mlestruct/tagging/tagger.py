@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,15 +11,16 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from ..models import ChainCRF
-from ..models.base import CertifiedModel
-from ..models.model_selection import choose_alpha
-from .conll import Token
+from ..models.tuned import TunedModel
+from .sentences import Token
 
 Floats = NDArray[np.float64]
-Sentence = Sequence[Token]
+Sentence = Sequence[Any]  # of tuples of columns, or of dictionaries of features
 
 
-def token_features(sentence: Sentence, window: int = 1, affix: int = 3) -> list[dict[str, Any]]:
+def token_features(
+    sentence: Sequence[Token], window: int = 1, affix: int = 3
+) -> list[dict[str, Any]]:
     """A dictionary of features for each token.
 
     The first column is the word: in lower case, its first and last letters up to `affix`, its form
@@ -51,7 +52,7 @@ def _columns(token: Token) -> list[str]:
     return [f"word={word.lower()}", f"form={form}", *extra]
 
 
-class SequenceTagger(CertifiedModel):
+class SequenceTagger(TunedModel):
     """Labels of the words of a sentence, with probabilities.
 
     Parameters
@@ -66,8 +67,8 @@ class SequenceTagger(CertifiedModel):
     ----------
     chain_ : the fitted `ChainCRF`
     alpha_ : the penalty that was used
-    held_out_score_ : share of right labels in cross-validation; NaN if alpha was given
-    n_columns_ : columns of a token
+    held_out_ : quality in cross-validation; None if alpha was given
+    n_columns_ : columns of a token; 0 where tokens are dictionaries of features
     """
 
     def __init__(
@@ -91,17 +92,15 @@ class SequenceTagger(CertifiedModel):
         self.verbose = verbose
 
     def fit(self, sentences: Sequence[Sentence], labels: Sequence[Sequence[str]]) -> SequenceTagger:
-        """Learn from sentences of tokens (tuples of columns, the word first) and their labels."""
-        self.n_columns_ = len(sentences[0][0])
+        """Learn from sentences and the labels of their tokens.
+
+        A token is a tuple of columns, the word first, or a dictionary of features that are taken
+        as they are.
+        """
+        first = sentences[0][0]
+        self.n_columns_ = 0 if isinstance(first, Mapping) else len(first)
         X, Y = self._features(sentences), [np.array(y) for y in labels]
-        chain = self._chain(1.0)
-        self.alpha_, self.held_out_score_ = self.alpha, float("nan")
-        if self.alpha == "auto":
-            choice = choose_alpha(chain, X, Y, random_state=self.random_state)
-            self.alpha_, self.held_out_score_ = choice.alpha, choice.score
-        self.alpha_ = float(self.alpha_)
-        self.chain_ = chain.set_params(alpha=self.alpha_).fit(X, Y)
-        self._adopt(self.chain_)
+        self.chain_ = self._fit_tuned(self._chain(1.0), X, Y)
         return self
 
     def predict(self, sentences: Sequence[Sentence]) -> list[NDArray[Any]]:
@@ -128,11 +127,18 @@ class SequenceTagger(CertifiedModel):
     def _features(self, sentences: Sequence[Sentence]) -> list[list[dict[str, Any]]]:
         for m, sentence in enumerate(sentences):
             for token in sentence:
-                if len(token) != self.n_columns_:
+                if isinstance(token, Mapping) != (self.n_columns_ == 0):
+                    raise ValueError(
+                        f"sentences[{m}]: tokens must be of the kind that was learned from: "
+                        f"{'columns' if self.n_columns_ else 'dictionaries of features'}"
+                    )
+                if self.n_columns_ and len(token) != self.n_columns_:
                     raise ValueError(
                         f"sentences[{m}]: a token has {len(token)} columns, expected "
                         f"{self.n_columns_}"
                     )
+        if self.n_columns_ == 0:
+            return [list(sentence) for sentence in sentences]
         return [token_features(sentence, self.window, self.affix) for sentence in sentences]
 
     def _chain(self, alpha: float) -> ChainCRF:
@@ -144,12 +150,11 @@ class SequenceTagger(CertifiedModel):
     # ------------------------------------------------------------------ files
     def _learned_names(self) -> tuple[list[str], dict[str, Any] | None]:
         names, layout = self.chain_._learned_names()
-        own = {"alpha": self.alpha_, "score": self.held_out_score_, "columns": self.n_columns_}
-        return names, {"chain": layout, **own}
+        return names, {"chain": layout, "columns": self.n_columns_, **self._tuning()}
 
     def _reload(self, coef: Floats, names: list[str], layout: dict[str, Any] | None) -> None:
         stored = layout or {}
-        self.alpha_, self.held_out_score_ = float(stored["alpha"]), float(stored["score"])
+        self._reload_tuning(stored)
         self.n_columns_ = int(stored["columns"])
         self.chain_ = self._chain(self.alpha_)
         self.chain_._reload(coef, names, stored["chain"])

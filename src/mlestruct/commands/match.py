@@ -1,0 +1,195 @@
+"""`mlestruct match`: partners within one group, or between two sides with capacities."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import numpy as np
+
+from ..models import load
+from ..pairing import GroupMatcher, Matches, SideMatcher
+from ..pairing.matches import read_pairs
+from .common import (
+    answer,
+    check_output,
+    exit_status,
+    fit_summary,
+    fit_words,
+    listed,
+    percent,
+    read_alpha,
+    read_kinds,
+    read_records,
+    shows_progress,
+)
+from .decisions import decide
+from .files import FileProblem, UsageProblem, read_table, write_table
+
+Matcher = GroupMatcher | SideMatcher
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the command; returns the exit status."""
+    _check(options)
+    tables = read_records(options.tables, options.id)
+    if options.pairs is None:
+        matcher, ends = _loaded(options), None
+    else:
+        pairs = read_table(options.pairs).apply(lambda column: column.str.strip())
+        ends = _places(pairs, options.pairs, tables)
+        settings = _settings(options)
+        try:
+            matcher = _learned(options, settings, tables, pairs)
+        except ValueError as error:
+            raise FileProblem(_placed(str(error), options)) from error
+    table = proposals(matcher, tables, options.accept, options.top, ends)
+    write_table(table, options.out)
+    summary = summarise(matcher, table)
+    model = options.model if options.pairs else None
+    answer(options, summary, describe(summary, options.accept), [options.out, model])
+    return exit_status(matcher, options)
+
+
+def _check(options: argparse.Namespace) -> None:
+    if options.pairs is None and options.model is None:
+        raise UsageProblem("--pairs or -m: give known pairs to learn from, or a model that has")
+    if len(options.tables) > 2:
+        raise UsageProblem(f"expected one table of people or two sides, got {len(options.tables)}")
+    if len(options.tables) == 2 and options.group:
+        raise UsageProblem("--group: only with one table")
+    if len(options.tables) == 1 and (options.capacity, options.left_capacity) != ("1", "1"):
+        raise UsageProblem("--capacity: only with two tables")
+    check_output(options, "matches")
+
+
+def read_ends(path: str | None, tables: list[Any]) -> Any:
+    """Places of both ends of known pairs; None without a file."""
+    if path is None:
+        return None
+    return _places(read_table(path).apply(lambda column: column.str.strip()), path, tables)
+
+
+def _places(pairs: Any, path: str, tables: list[Any]) -> Any:
+    right = tables[1].index if len(tables) > 1 else None
+    try:
+        return read_pairs(pairs, tables[0].index, right, path, first_row=2)
+    except ValueError as error:
+        raise FileProblem(str(error)) from None
+
+
+def _placed(message: str, options: argparse.Namespace) -> str:
+    """A message that names the files."""
+    if message.startswith("pairs:"):
+        return f"{options.pairs}:{message.removeprefix('pairs:')}"
+    return f"{', '.join(options.tables)}: {message}"
+
+
+def _loaded(options: argparse.Namespace) -> Matcher:
+    matcher = load(options.model)
+    if not isinstance(matcher, GroupMatcher | SideMatcher):
+        raise FileProblem(f"{options.model}: is a {type(matcher).__name__}, not of `match`")
+    return matcher
+
+
+def _settings(options: argparse.Namespace) -> dict[str, Any]:
+    return {
+        "columns": listed(options.columns),
+        "kinds": read_kinds(options.kind),
+        "singles": options.singles,
+        "alpha": read_alpha(options.alpha),
+        "random_state": options.seed,
+        "verbose": int(shows_progress(options)),
+    }
+
+
+def _learned(
+    options: argparse.Namespace, settings: dict[str, Any], tables: list[Any], pairs: Any
+) -> Matcher:
+    matcher: Matcher
+    if len(tables) == 1:
+        if options.group is not None and options.group not in tables[0].columns:
+            raise ValueError(f"there is no column {options.group!r}: {list(tables[0].columns)}")
+        matcher = GroupMatcher(group=options.group, **settings).fit(tables[0], pairs)
+    else:
+        capacity = {"capacity": options.capacity, "left_capacity": options.left_capacity}
+        matcher = SideMatcher(**capacity, **settings).fit(tables[0], tables[1], pairs)
+    if options.model:
+        matcher.save(options.model)
+    return matcher
+
+
+def check_tables(matcher: Matcher, tables: list[Any]) -> None:
+    """Raise unless there are as many tables as the model has sides."""
+    wanted = 1 if isinstance(matcher, GroupMatcher) else 2
+    if len(tables) != wanted:
+        raise UsageProblem(f"the model takes {wanted} table{'s'[: wanted - 1]}, got {len(tables)}")
+
+
+def find_matches(
+    matcher: Matcher, tables: list[Any], top: int, ends: Any = None
+) -> tuple[Matches | None, list[Any]]:
+    """Proposals for the records that are in no known pair, None if all are; and the tables."""
+    check_tables(matcher, tables)
+    ends = np.zeros((0, 2), dtype=np.int64) if ends is None else ends
+    try:
+        if isinstance(matcher, GroupMatcher):
+            (people,) = tables
+            people = people.drop(index=people.index[ends.ravel()])
+            return (matcher.match(people, top) if len(people) > 1 else None), [people]
+        left, right = tables
+        used = np.bincount(ends[:, 1], minlength=len(right))
+        left = left.drop(index=left.index[np.unique(ends[:, 0])])
+        return (matcher.match(left, right, top, used) if len(left) else None), [left, right]
+    except ValueError as error:
+        raise FileProblem(str(error)) from None
+
+
+def proposals(
+    matcher: Matcher, tables: list[Any], accept: float, top: int, ends: Any = None
+) -> Any:
+    """The table of answers for all records that are in no known pair."""
+    found, _ = find_matches(matcher, tables, max(top, 5), ends)
+    if found is None:
+        raise FileProblem(
+            "everyone has a partner already, so there is nobody to match: add people who are in "
+            "no pair, or save the model (-m) and use `mlestruct predict` on others"
+        )
+    table = decide(found, accept, top, word="pair")
+    return table.rename(columns={"left": "id", "right": "partner"})
+
+
+def summarise(matcher: Matcher, table: Any) -> dict[str, Any]:
+    """What happened, in numbers."""
+    counts = table["decision"].value_counts()
+    paired = table[table["partner"] != ""]
+    weights = sorted(matcher.named_coef().items(), key=lambda item: -abs(item[1]))
+    return {
+        "records": int(table["id"].nunique()),
+        "with_partner": int(paired["id"].nunique()),
+        "without_partner": int((table["partner"] == "").sum()),
+        "review": int(counts.get("review", 0)),
+        "expected_correct": float(paired["probability"].mean()) if len(paired) else None,
+        **fit_summary(matcher),
+        "strongest": [name for name, _ in weights[:3]],
+    }
+
+
+def describe(summary: dict[str, Any], accept: float) -> str:
+    """The summary in plain words, the result first."""
+    lines = [
+        f"{summary['with_partner']} of {summary['records']} have a proposed partner; "
+        f"{summary['review']} answers have a probability below {accept:g}."
+    ]
+    if summary["expected_correct"] is not None:
+        lines.append(
+            f"On average {percent(summary['expected_correct'])} of the proposed partners should be "
+            "those that people would choose themselves."
+        )
+    if summary["cross_validated_auc"] is not None:
+        lines.append(
+            f"In data left out of the learning, a pair ranks above one that is none in "
+            f"{percent(summary['cross_validated_auc'])} of the cases (50 % is chance)."
+        )
+    lines.append(f"What counts most: {', '.join(summary['strongest'])}.")
+    return "\n".join([*lines, fit_words(summary)])

@@ -1,0 +1,154 @@
+"""`mlestruct segment images masks`: learn labels of pixels; `mlestruct predict` applies them."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..segmentation import (
+    ImageSegmenter,
+    PictureProblem,
+    read_mask,
+    read_picture,
+    write_labels,
+    write_probability,
+)
+from ..segmentation.pictures import picture_size
+from .common import (
+    answer,
+    exit_status,
+    fit_summary,
+    fit_words,
+    percent,
+    read_alpha,
+    shows_progress,
+)
+from .files import STANDARD, FileProblem, UsageProblem
+
+PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the command; returns the exit status."""
+    if options.max_side < 2:
+        raise UsageProblem(f"--max-side: expected at least 2, got {options.max_side}")
+    segmenter = ImageSegmenter(
+        max_side=options.max_side, neighbours=options.neighbours, unknown=options.unknown,
+        alpha=read_alpha(options.alpha), random_state=options.seed,
+        verbose=int(shows_progress(options)),
+    )  # fmt: skip
+    try:
+        images, masks = _labelled(options.images, options.masks, options.max_side)
+        if options.alpha == "auto" and len(images) < 2:
+            raise UsageProblem("--alpha: auto needs at least 2 pictures; give a number")
+        segmenter.fit(images, masks)
+        summary: dict[str, Any] = {
+            "pictures": len(images),
+            "labels": [str(label) for label in segmenter.classes_],
+            "test_accuracy": None,
+            **fit_summary(segmenter),
+        }
+        if options.test:
+            summary["test_accuracy"] = _accuracy(segmenter, options)
+    except PictureProblem as error:
+        raise FileProblem(str(error)) from None
+    except UsageProblem:
+        raise
+    except ValueError as error:
+        raise FileProblem(f"{options.images}, {options.masks}: {error}") from error
+    segmenter.save(options.model)
+    answer(options, summary, describe(summary, options), [options.model])
+    return exit_status(segmenter, options)
+
+
+def _labelled(images: str, masks: str, max_side: int) -> tuple[list[Any], list[Any]]:
+    """Pictures and their masks, by the names of the files."""
+    by_name = {path.stem: path for path in pictures([masks])}
+    found, labels = [], []
+    for path in pictures([images]):
+        if path.stem not in by_name:
+            raise FileProblem(f"{path}: there is no mask {path.stem}.png in {masks}")
+        if picture_size(path) != picture_size(by_name[path.stem]):
+            height, width = picture_size(path)
+            raise FileProblem(
+                f"{by_name[path.stem]}: its size differs from that of the picture, "
+                f"{width} x {height}"
+            )
+        found.append(read_picture(path, max_side))
+        labels.append(read_mask(by_name[path.stem], found[-1].shape[:2]))
+    return found, labels
+
+
+def pictures(places: list[str]) -> list[Path]:
+    """The pictures in folders, by name, and those named themselves."""
+    found = []
+    for place in map(Path, places):
+        if place.is_dir():
+            inside = sorted(p for p in place.iterdir() if p.suffix.lower() in PICTURES)
+            if not inside:
+                raise FileProblem(f"{place}: has no pictures ({', '.join(PICTURES)})")
+            found += inside
+        elif place.is_file():
+            found.append(place)
+        else:
+            raise FileProblem(f"{place}: there is no such file or folder")
+    return found
+
+
+def _accuracy(segmenter: ImageSegmenter, options: argparse.Namespace) -> float:
+    """The share of labelled pixels of the test folders whose label is right."""
+    images, masks = options.test
+    found, truth = _labelled(images, masks, options.max_side)
+    right = [
+        (one == other)[other != options.unknown].ravel()
+        for one, other in zip(segmenter.predict(found), truth, strict=True)
+    ]
+    return float(np.concatenate(right).mean())
+
+
+def describe(summary: dict[str, Any], options: argparse.Namespace) -> str:
+    """The summary in plain words, the result first."""
+    lines = []
+    if summary["test_accuracy"] is not None:
+        lines.append(
+            f"{percent(summary['test_accuracy'])} of the pixels of {options.test[0]} right."
+        )
+    if summary["cross_validated_accuracy"] is not None:
+        share = percent(summary["cross_validated_accuracy"])
+        lines.append(f"{share} of the pixels right in pictures left out of the learning.")
+    lines.append(f"Learned {len(summary['labels'])} labels from {summary['pictures']} pictures.")
+    return "\n".join([*lines, fit_words(summary)])
+
+
+def label_pictures(
+    segmenter: ImageSegmenter, places: list[str], folder: str, top: int
+) -> list[str]:
+    """Write a mask and probabilities of each picture into a folder; returns their names.
+
+    NAME.png has the most probable labels, NAME-2.png the second ones and so on up to `top`, and
+    NAME-probability-LABEL.png the probability of a label, of the second one only if there are two.
+    """
+    if folder == STANDARD:
+        raise UsageProblem("-o: name a folder for the masks")
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    written = []
+    for path in pictures(places):
+        try:
+            image, size = read_picture(path, segmenter.max_side), picture_size(path)
+        except PictureProblem as error:
+            raise FileProblem(str(error)) from None
+        (best,), (table,) = segmenter.predict([image]), segmenter.predict_marginals([image])
+        target = Path(folder, path.stem)
+        write_labels(f"{target}.png", best, size)
+        order = np.argsort(-table, axis=2, kind="stable")
+        for k in range(1, min(top, table.shape[2])):
+            write_labels(f"{target}-{k + 1}.png", segmenter.classes_[order[:, :, k]], size)
+        shown = range(table.shape[2]) if table.shape[2] > 2 else (table.shape[2] - 1,)
+        for k in shown:
+            name = str(segmenter.classes_[k]).removeprefix("#")
+            write_probability(f"{target}-probability-{name}.png", table[:, :, k], size)
+        written.append(f"{target}.png")
+    return written

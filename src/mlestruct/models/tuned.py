@@ -1,0 +1,71 @@
+"""The base of models for files: alpha by cross-validation, held-out quality, standard errors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..metrics import HeldOut
+from .base import CertifiedModel, StructuredEstimator
+from .model_selection import ALPHAS, choose_alpha
+from .uncertainty import standard_errors
+
+Floats = NDArray[np.float64]
+
+
+class TunedModel(CertifiedModel):
+    """A model around an estimator, with a parameter `alpha` that may be "auto".
+
+    Attributes
+    ----------
+    alpha_ : the penalty that was used
+    held_out_ : `HeldOut`, from cross-validation; None if alpha was given
+    coef_error_ : standard errors of `coef_`; None where they are not known
+    """
+
+    alpha: float | str
+    random_state: Any
+
+    def _fit_tuned(
+        self,
+        estimator: StructuredEstimator,
+        X: Sequence[Any],
+        Y: Sequence[Any],
+        folds: tuple[Sequence[Any], Sequence[Any]] | None = None,
+        alphas: Sequence[float] = ALPHAS,
+    ) -> Any:
+        """Choose alpha, fit the estimator and take over what it learned.
+
+        `folds` are the samples of the cross-validation, by default X and Y; `alphas` those among
+        which it chooses.
+        """
+        self.held_out_: HeldOut | None = None
+        if self.alpha == "auto":
+            samples, outputs = folds or (X, Y)
+            choice = choose_alpha(
+                estimator, samples, outputs, alphas, random_state=self.random_state
+            )
+            self.alpha_, self.held_out_ = choice.alpha, choice.held_out
+        else:
+            self.alpha_ = float(self.alpha)
+        fitted = estimator.set_params(alpha=self.alpha_).fit(X, Y)
+        self._adopt(fitted)
+        self.coef_error_ = standard_errors(fitted, X)
+        return fitted
+
+    def _tuning(self) -> dict[str, Any]:
+        """What the layout of a model file says of this class, in plain types."""
+        return {
+            "alpha": self.alpha_,
+            "held_out": None if self.held_out_ is None else self.held_out_.to_dict(),
+            "errors": None if self.coef_error_ is None else self.coef_error_.tolist(),
+        }
+
+    def _reload_tuning(self, stored: dict[str, Any]) -> None:
+        held_out, errors = stored.get("held_out"), stored.get("errors")
+        self.alpha_ = float(stored["alpha"])
+        self.held_out_ = None if held_out is None else HeldOut(**held_out)
+        self.coef_error_ = None if errors is None else np.array(errors, dtype=np.float64)

@@ -1,0 +1,342 @@
+"""`SideMatcher`: pairs between two tables whose records have capacities: papers and reviewers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from ..linkage.comparisons import Comparison, choose_comparisons
+from ..models import BipartiteMatchingCRF, PairInput
+from ..models.tuned import TunedModel
+from .matches import Matches, best_pairs, check_capacities, read_pairs, split
+from .questions import Question, guess_questions, read_numbers
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+LARGEST = 100_000_000  # numbers of the array of features: 800 MB
+
+
+class SideMatcher(TunedModel):
+    """Pairs between the records of two tables, learned from known pairs.
+
+    Columns that both tables have are compared (`mlestruct.linkage.Comparison`). All others are
+    combined: a pair has a feature for each answer on the right, and for each two answers, one on
+    each side.
+
+    Parameters
+    ----------
+    columns : columns to use; default: all that look like a question
+    kinds : kinds of columns where they are not to be guessed: of those that both tables have
+        text, number, date or category, of others as in `guess_questions`
+    capacity : partners of a record of the right table at most: a number, or the column that has it
+    left_capacity : partners of a record of the left table, likewise
+    singles : True: left records may have fewer partners than that, and those of which no pair is
+        known had none. False: they get as many, and such records are not learned from.
+    alpha : penalty of the weights, or "auto": by cross-validated likelihood
+    rho, tol, max_time, n_jobs, verbose : as in `BipartiteMatchingCRF`
+    random_state : of the folds
+
+    Attributes
+    ----------
+    comparisons_ : list of `Comparison`, of columns that both tables have
+    questions_ : two lists of `Question`, of the other columns of each table
+    coef_, feature_names_in_, coef_error_, alpha_, held_out_ : as in `GroupMatcher`
+    """
+
+    def __init__(
+        self,
+        columns: Sequence[str] | None = None,
+        kinds: Mapping[str, str] | None = None,
+        capacity: int | str = 1,
+        left_capacity: int | str = 1,
+        singles: bool = False,
+        alpha: float | str = "auto",
+        rho: float = 0.95,
+        tol: float = 1e-3,
+        max_time: float | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = 0,
+        verbose: int = 0,
+    ):
+        self.columns = columns
+        self.kinds = kinds
+        self.capacity = capacity
+        self.left_capacity = left_capacity
+        self.singles = singles
+        self.alpha = alpha
+        self.rho = rho
+        self.tol = tol
+        self.max_time = max_time
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # ------------------------------------------------------------------ learning
+    def fit(self, left: Any, right: Any, pairs: Any) -> SideMatcher:
+        """Learn weights from known pairs.
+
+        Parameters
+        ----------
+        left, right : DataFrames of text, indexed by ids; "" is missing
+        pairs : DataFrame whose first two columns are an id of each table
+        """
+        ends = read_pairs(pairs, left.index, right.index)
+        rows, cols = self.capacities(left, right)
+        labelled = np.unique(ends[:, 0])
+        if labelled.size < 2:
+            raise ValueError(f"pairs: at least 2 left records are needed, got {labelled.size}")
+        used = np.bincount(ends[:, 0], minlength=len(left))
+        check_capacities(used[labelled], rows[labelled], left.index[labelled], not self.singles)
+        check_capacities(np.bincount(ends[:, 1], minlength=len(right)), cols, right.index, False)
+        if self.singles:
+            labelled = np.arange(len(left))
+        self._read_columns(left, right)
+        self.feature_names_in_ = np.array(self._feature_names(left, right), dtype=object)
+        features = self._features(left.iloc[labelled], right)
+        whole = self._sample(features, np.arange(labelled.size), labelled, ends, rows, cols)
+        folds = None
+        if self.alpha == "auto":
+            parts = split(labelled.size, 3, self.random_state)
+            found = [self._sample(features, part, labelled, ends, rows, cols) for part in parts]
+            folds = [x for x, _ in found], [y for _, y in found]
+        self._fit_tuned(self._model(1.0), [whole[0]], [whole[1]], folds)
+        return self
+
+    def _sample(
+        self, features: Floats, part: Ints, labelled: Ints, ends: Ints, rows: Ints, cols: Ints
+    ) -> tuple[PairInput, Ints]:
+        """The problem of some of the labelled left records and all right ones."""
+        own = labelled[part]
+        mine = ends[np.isin(ends[:, 0], own)]
+        links = np.stack([np.searchsorted(own, mine[:, 0]), mine[:, 1]], axis=1)
+        return self._input(features[part], rows[own], cols), self._label(links, own.size)
+
+    def _label(self, links: Ints, n_left: int) -> Ints:
+        """Pairs; partners of the left records where nothing has a capacity above 1."""
+        if self._several:
+            return links
+        partner = np.full(n_left, -1, dtype=np.int64)
+        partner[links[:, 0]] = links[:, 1]
+        return partner
+
+    def capacities(self, left: Any, right: Any) -> tuple[Ints, Ints]:
+        """Partners of each record of both tables, from a number or a column."""
+        found = []
+        for name, given, table in (
+            ("left_capacity", self.left_capacity, left),
+            ("capacity", self.capacity, right),
+        ):
+            if given in table.columns:
+                numbers = read_numbers(table[given].str.strip().tolist())
+                wrong = ~(np.isfinite(numbers) & (numbers >= 0) & (numbers == np.floor(numbers)))
+                if wrong.any():
+                    k = int(np.argmax(wrong))
+                    raise ValueError(
+                        f"column {given!r} of id {table.index[k]!r}: expected a whole number, got "
+                        f"{table[given].iloc[k]!r}"
+                    )
+                found.append(numbers.astype(np.int64))
+            elif str(given).isdigit() and int(given) > 0:
+                found.append(np.full(len(table), int(given), dtype=np.int64))
+            else:
+                raise ValueError(
+                    f"{name}: expected a positive number or one of the columns "
+                    f"{list(table.columns)}, got {given!r}"
+                )
+        return found[0], found[1]
+
+    @property
+    def _several(self) -> bool:
+        """Whether some record may have several partners, so that labels are pairs."""
+        return str(self.capacity) != "1" or str(self.left_capacity) != "1"
+
+    # ------------------------------------------------------------------ matching
+    def match(self, left: Any, right: Any, top: int = 5, used: Ints | None = None) -> Matches:
+        """Propose partners of the left records, each with the `top` most probable candidates.
+
+        `used` are partners that records of the right table have already, shape (n_right,).
+        """
+        import pandas
+
+        check_is_fitted(self, "coef_")
+        for side, table, names in zip(
+            ("left", "right"), (left, right), self._needed(), strict=True
+        ):
+            for name in names:
+                if name not in table.columns:
+                    raise ValueError(
+                        f"the {side} table has no column {name!r}; it has {list(table.columns)}"
+                    )
+        rows, cols = self.capacities(left, right)
+        model = self._model(self.alpha_)
+        layout = {"intercept": True} if self._intercept else None
+        model._reload(self.coef_, self.feature_names_in_.tolist(), layout)
+        remaining = cols if used is None else np.maximum(cols - used, 0)
+        x = self._input(self._features(left, right), rows, remaining)
+        table = np.asarray(model.predict_marginals([x])[0])
+        found = model.predict([x])[0]
+        if found.ndim == 1:
+            found = np.stack([np.flatnonzero(found >= 0), found[found >= 0]], axis=1)
+        alone = pandas.Series(np.clip(1.0 - table.sum(axis=1), 0.0, 1.0), left.index)
+        return Matches(best_pairs(left.index, right.index, table, found, top), alone)
+
+    def contributions(self, left: Any, right: Any, pairs: Any) -> Any:
+        """What each column adds to the scores of some pairs, one column for each.
+
+        Combinations of two columns count half for each of them.
+        """
+        import pandas
+
+        check_is_fitted(self, "coef_")
+        row, col = left.index.get_indexer(pairs["left"]), right.index.get_indexer(pairs["right"])
+        size = self.coef_.size - self._intercept
+        terms = self._features(left, right)[row, col] * self.coef_[:size]
+        found = {name: np.zeros(row.size) for name in self.columns_}
+        for k, owners in enumerate(self._owners()):
+            for name in owners:
+                found[name] += terms[:, k] / len(owners)
+        return pandas.DataFrame(found)
+
+    # ------------------------------------------------------------------ features
+    @property
+    def columns_(self) -> list[str]:
+        """All columns that count."""
+        names = [one.column for one in self.comparisons_]
+        return names + [q.column for side in self.questions_ for q in side]
+
+    def _needed(self) -> tuple[list[str], list[str]]:
+        shared = [one.column for one in self.comparisons_]
+        return tuple([*shared, *(q.column for q in side)] for side in self.questions_)  # type: ignore[return-value]
+
+    def _read_columns(self, left: Any, right: Any) -> None:
+        """Which columns are compared, which are combined, and how."""
+        kinds, wanted = dict(self.kinds or {}), self.columns
+        used = [name for name in (self.left_capacity, self.capacity) if isinstance(name, str)]
+        for name in (*(wanted or ()), *kinds):
+            if name not in left.columns and name not in right.columns:
+                raise ValueError(f"neither table has a column {name!r}")
+        tables = [
+            table.drop(columns=[n for n in used if n in table.columns]) for table in (left, right)
+        ]
+        names = [[n for n in t.columns if wanted is None or n in wanted] for t in tables]
+        shared = [name for name in names[0] if name in names[1]]
+        self.comparisons_ = choose_comparisons(
+            left, right, shared, {name: kind for name, kind in kinds.items() if name in shared}
+        )
+        self.questions_ = []
+        for table, own in zip(tables, names, strict=True):
+            rest = [name for name in own if name not in shared]
+            given = {name: kind for name, kind in kinds.items() if name in rest}
+            try:
+                found = guess_questions(table[rest], None, given) if rest else []
+            except ValueError:
+                if given:
+                    raise
+                found = []
+            self.questions_.append(found)
+        if not self.comparisons_ and not self.questions_[1]:
+            raise ValueError(
+                "nothing to learn from: the tables have no column in common, and no column of the "
+                "right one is a question"
+            )
+
+    def _indicators(self, table: Any, questions: list[Question]) -> Floats:
+        """0/1 of each answer to each question, shape (n, n_answers)."""
+        parts = []
+        for question in questions:
+            levels = question.encode(table[question.column])
+            parts.append((levels[:, None] == np.arange(len(question.labels))).astype(np.float64))
+        return np.hstack(parts) if parts else np.zeros((len(table), 0))
+
+    def _features(self, left: Any, right: Any) -> Floats:
+        """Features of all pairs, shape (n_left, n_right, n_features)."""
+        n, m, size = len(left), len(right), len(self._owners())
+        if n * m * size > LARGEST:
+            raise ValueError(
+                f"{n} x {m} pairs with {size} features are too many; use fewer columns, or "
+                "mlestruct link, which compares only candidate pairs"
+            )
+        out = np.empty((n, m, size))
+        rows, cols = np.repeat(np.arange(n), m), np.tile(np.arange(m), n)
+        at = 0
+        for one in self.comparisons_:
+            part = one.features(left[one.column], right[one.column], rows, cols)
+            out[:, :, at : at + part.shape[1]] = part.reshape(n, m, -1)
+            at += part.shape[1]
+        mine, other = (
+            self._indicators(table, questions)
+            for table, questions in zip((left, right), self.questions_, strict=True)
+        )
+        both = np.hstack([np.ones((n, 1)), mine])
+        out[:, :, at:] = (both[:, None, :, None] * other[None, :, None, :]).reshape(n, m, -1)
+        return out
+
+    def _answers(self) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+        """Column and answer of each indicator, on both sides."""
+        return tuple(  # type: ignore[return-value]
+            [(q.column, label) for q in side for label in q.labels] for side in self.questions_
+        )
+
+    def _owners(self) -> list[list[str]]:
+        """The columns of each feature."""
+        found = [[one.column] for one in self.comparisons_ for _ in one.feature_names]
+        mine, other = self._answers()
+        for column in [None, *(column for column, _ in mine)]:
+            found += [[name for name in (column, right) if name is not None] for right, _ in other]
+        return found
+
+    def _feature_names(self, left: Any = None, right: Any = None) -> list[str]:
+        names = [name for one in self.comparisons_ for name in one.feature_names]
+        mine, other = self._answers()
+        for own in [None, *mine]:
+            before = "" if own is None else f"{own[0]} {own[1]} and "
+            names += [f"{before}{column} {label}" for column, label in other]
+        return names
+
+    # ------------------------------------------------------------------ parts
+    def _input(self, features: Floats, rows: Ints, cols: Ints) -> PairInput:
+        capacity = (rows, cols) if self._several else None
+        return PairInput(features, capacity=capacity)
+
+    @property
+    def _intercept(self) -> bool:
+        return self.coef_.size > self.feature_names_in_.size
+
+    def _model(self, alpha: float) -> BipartiteMatchingCRF:
+        return BipartiteMatchingCRF(
+            alpha=alpha, rho=self.rho, perfect=False if self.singles else "rows", tol=self.tol,
+            max_time=self.max_time, n_jobs=self.n_jobs, verbose=self.verbose,
+            feature_names=self._feature_names(),
+        )  # fmt: skip
+
+    def named_coef(self) -> dict[str, float]:
+        """Learned weights by feature name."""
+        check_is_fitted(self, "coef_")
+        names = [*self.feature_names_in_.tolist(), *["pair"] * self._intercept]
+        return dict(zip(names, self.coef_.tolist(), strict=True))
+
+    # ------------------------------------------------------------------ files
+    def _learned_names(self) -> tuple[list[str], dict[str, Any] | None]:
+        layout = {
+            "comparisons": [[one.column, one.kind, one.format] for one in self.comparisons_],
+            "questions": [
+                [[q.column, q.kind, list(q.answers)] for q in side] for side in self.questions_
+            ],
+            **self._tuning(),
+        }
+        return self.feature_names_in_.tolist(), layout
+
+    def _reload(self, coef: Floats, names: list[str], layout: dict[str, Any] | None) -> None:
+        stored = layout or {}
+        self.coef_ = coef
+        self.comparisons_ = [Comparison(*one) for one in stored["comparisons"]]
+        self.questions_ = [
+            [Question(c, kind, tuple(a)) for c, kind, a in side] for side in stored["questions"]
+        ]
+        self.feature_names_in_ = np.array(self._feature_names(), dtype=object)
+        self._reload_tuning(stored)

@@ -1,0 +1,111 @@
+"""Pictures and masks as files: reading, shrinking, writing. Labels are text.
+
+The label of a pixel is its grey value ("255"), or its colour ("#ff0000") in a mask of colours.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+MOST_LABELS = 30  # different values of a mask at most
+
+
+class PictureProblem(ValueError):
+    """A picture cannot be used; the message names the file."""
+
+
+def read_picture(path: str | Path, max_side: int | None = None) -> NDArray[np.uint8]:
+    """Colours of a picture, shape (height, width, 3), shrunk to a longest side if it is larger."""
+    with _opened(path) as picture:
+        return np.asarray(_shrunk(picture.convert("RGB"), max_side, "BOX"))
+
+
+def read_mask(path: str | Path, size: tuple[int, int] | None = None) -> NDArray[Any]:
+    """Labels of the pixels of a mask, as text, at (height, width) `size` if it is given."""
+    with _opened(path) as picture:
+        if picture.mode in ("RGBA", "LA", "P"):
+            # Palettes stand for colours; a palette of greys is a mask of greys.
+            picture = picture.convert("RGB") if picture.mode != "LA" else picture.convert("L")
+        if size is not None:
+            picture = picture.resize((size[1], size[0]), _pillow().Resampling.NEAREST)
+        values = np.asarray(picture)
+    if values.dtype == bool:
+        values = 255 * values.astype(np.int64)
+    if values.ndim == 3:
+        grey = bool((values[..., :1] == values[..., :3]).all())
+        packed = values[..., :3].astype(np.int64) @ np.array([65536, 256, 1])
+        values = values[..., 0] if grey else packed
+    else:
+        grey = True
+    found = np.unique(values)
+    if found.size > MOST_LABELS:
+        raise PictureProblem(
+            f"{path}: {found.size} different values, expected at most {MOST_LABELS} labels. A JPEG "
+            "file blurs them: save masks as PNG"
+        )
+    names = np.array([str(v) if grey else f"#{v:06x}" for v in found.tolist()], dtype=object)
+    return names[np.searchsorted(found, values)]
+
+
+def write_labels(path: str | Path, labels: NDArray[Any], size: tuple[int, int]) -> None:
+    """A PNG file of labels, at (height, width) `size`."""
+    pillow = _pillow()
+    names = np.unique(labels.astype(str))
+    coloured = any(name.startswith("#") for name in names.tolist())
+    values = np.array([_colour(name) if coloured else int(name) for name in names.tolist()])
+    deep = np.uint16 if not coloured and values.max() > 255 else np.uint8
+    array = values[np.searchsorted(names, labels.astype(str))].astype(deep)
+    picture = pillow.fromarray(array)
+    picture.resize((size[1], size[0]), pillow.Resampling.NEAREST).save(path)
+
+
+def write_probability(path: str | Path, chance: Floats, size: tuple[int, int]) -> None:
+    """A grey PNG file: 0 is black, 1 is white."""
+    pillow = _pillow()
+    picture = pillow.fromarray(np.round(255 * np.clip(chance, 0.0, 1.0)).astype(np.uint8))
+    picture.resize((size[1], size[0]), pillow.Resampling.BILINEAR).save(path)
+
+
+def picture_size(path: str | Path) -> tuple[int, int]:
+    """Height and width."""
+    with _opened(path) as picture:
+        return picture.height, picture.width
+
+
+def _colour(name: str) -> tuple[int, int, int]:
+    value = int(name.removeprefix("#"), 16) if name.startswith("#") else 0x010101 * int(name)
+    return value >> 16, value >> 8 & 255, value & 255
+
+
+def _shrunk(picture: Any, max_side: int | None, method: str) -> Any:
+    longest = max(picture.size)
+    if max_side is None or longest <= max_side:
+        return picture
+    size = [max(1, round(side * max_side / longest)) for side in picture.size]
+    return picture.resize(size, getattr(_pillow().Resampling, method))
+
+
+def _opened(path: str | Path) -> Any:
+    pillow = _pillow()
+    if not Path(path).is_file():
+        raise PictureProblem(f"{path}: there is no such file")
+    try:
+        picture = pillow.open(path)
+        picture.load()
+    except (OSError, SyntaxError, ValueError, pillow.DecompressionBombError) as error:
+        raise PictureProblem(f"{path}: not a picture that can be read ({error})") from None
+    return picture
+
+
+def _pillow() -> Any:
+    try:
+        return import_module("PIL.Image")
+    except ImportError as error:
+        raise ImportError("pictures need Pillow: pip install 'mlestruct[images]'") from error

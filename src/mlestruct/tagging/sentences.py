@@ -1,0 +1,72 @@
+"""Sentences in files: a line per token, an empty line between sentences (CoNLL); JSON lines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+Token = tuple[str, ...]
+
+
+class SentenceProblem(ValueError):
+    """A line does not fit; the message names it."""
+
+
+def read_sentences(lines: Iterable[str], name: str) -> list[list[Token]]:
+    """Sentences of tokens, each a tuple of as many columns as the first one has.
+
+    Columns are separated by tabs or, where there is none, by spaces. Lines that begin with "# " and
+    -DOCSTART- lines are passed over.
+    """
+    sentences: list[list[Token]] = [[]]
+    width = 0
+    for number, line in enumerate(lines, start=1):
+        text = line.rstrip("\r\n").lstrip("\ufeff")
+        if not text.strip():
+            sentences.append([])
+            continue
+        if text.startswith(("# ", "-DOCSTART-")):
+            continue
+        token = tuple(text.split("\t") if "\t" in text else text.split())
+        width = width or len(token)
+        if len(token) != width:
+            raise SentenceProblem(
+                f"{name}, line {number}: {len(token)} columns, but the lines before have {width}"
+            )
+        sentences[-1].append(token)
+    found = [sentence for sentence in sentences if sentence]
+    if not found:
+        raise SentenceProblem(f"{name}: has no tokens")
+    return found
+
+
+def read_json_lines(lines: Iterable[str], name: str) -> tuple[list[Any], list[Any]]:
+    """Features and labels of sentences, one a line: {"x": [{"word": "the"}, ...], "y": [...]}.
+
+    x holds a dictionary for each token, as sklearn-crfsuite takes them. Labels are None where a
+    line has no y.
+    """
+    sentences: list[Any] = []
+    labels: list[Any] = []
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        where = f"{name}, line {number}"
+        try:
+            found = json.loads(line)
+        except ValueError as error:
+            raise SentenceProblem(f"{where}: not JSON ({error})") from None
+        tokens = found.get("x") if isinstance(found, dict) else None
+        if not isinstance(tokens, list) or not tokens:
+            raise SentenceProblem(f'{where}: expected an object with a list "x" of tokens')
+        if not all(isinstance(token, dict) for token in tokens):
+            raise SentenceProblem(f'{where}: tokens in "x" must be objects of features')
+        own = found.get("y")
+        if own is not None and (not isinstance(own, list) or len(own) != len(tokens)):
+            raise SentenceProblem(f'{where}: expected a list "y" of {len(tokens)} labels')
+        sentences.append(tokens)
+        labels.append(None if own is None else [str(label) for label in own])
+    if not sentences:
+        raise SentenceProblem(f"{name}: has no tokens")
+    return sentences, labels
