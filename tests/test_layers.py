@@ -30,6 +30,7 @@ BELOW = {
     "paper": MIDDLE | {"inference", "learning", "models", "baselines", "plotting"},
 }
 BELOW["paper"] |= {"report.markdown", "report.page"}
+BELOW["torch"] = MIDDLE | {"inference", "learning", "models"}
 BELOW["linkage"] = {"features", "models"}
 BELOW["tagging"] = {"models"}
 BELOW["segmentation"] = {"features", "models"}
