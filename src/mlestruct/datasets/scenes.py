@@ -1,4 +1,4 @@
-"""Generated landmark scenes: a rigid set of points turning before a camera.
+"""Generated landmark scenes: a rigid set of points, or a toy house, turning before a camera.
 
 A substitute for the CMU house and hotel sequences that needs no download: the same task (match the
 landmarks of two frames some way apart) with the same descriptors; the noise sets the difficulty.
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from .shape_context import descriptor_features, shape_context
 
@@ -58,6 +58,49 @@ class FramePairs:
         return self.X, self.Y, self.frames, self.left, self.right
 
 
+@dataclass(frozen=True)
+class Solid:
+    """An object to be drawn.
+
+    points : ndarray of shape (n, 3): to the right, upwards, away from the viewer
+    faces : of each face the points around it, counter-clockwise seen from outside
+    colours : of the faces
+    """
+
+    points: Floats
+    faces: tuple[tuple[int, ...], ...]
+    colours: tuple[str, ...]
+
+
+def toy_house() -> Solid:
+    """A house of 30 landmarks: corners of walls, roof, chimney, door and two windows."""
+    corners = [(-1, -0.8, -0.7), (1, -0.8, -0.7), (1, -0.8, 0.7), (-1, -0.8, 0.7)]
+    eaves = [(x, 0.1, z) for x, _, z in corners]
+    ridge = [(-1, 0.75, 0), (1, 0.75, 0)]
+    foot = [(0.35, 0.38, -0.4), (0.6, 0.38, -0.4), (0.6, 0.61, -0.15), (0.35, 0.61, -0.15)]
+    chimney = [(x, 1.0, z) for x, _, z in foot]
+    front = [_rectangle(-0.15, 0.2, -0.8, -0.2)]
+    front += [_rectangle(x, x + 0.35, -0.45, -0.1) for x in (-0.75, 0.45)]
+    points = [*corners, *eaves, *ridge, *foot, *chimney, *(at for one in front for at in one)]
+    walls = ((0, 1, 5, 4), (1, 2, 6, 9, 5), (2, 3, 7, 6), (3, 0, 4, 8, 7))
+    roof = ((4, 5, 9, 8), (6, 7, 8, 9))
+    sides = tuple((10 + k, 10 + (k + 1) % 4, 14 + (k + 1) % 4, 14 + k) for k in range(4))
+    openings = tuple(tuple(range(k, k + 4)) for k in (18, 22, 26))
+    return Solid(
+        np.array(points, dtype=np.float64),
+        (*walls, *roof, *sides, (14, 15, 16, 17), *openings),
+        (
+            *("#f4e6c8", "#e9d5ae") * 2, *["#cf7f5a"] * 2, *("#b5674a", "#a25a40") * 2, "#8a4a34",
+            "#8b6b4a", *["#b7dbe8"] * 2,
+        ),
+    )  # fmt: skip
+
+
+def _rectangle(left: float, right: float, low: float, high: float) -> list[tuple[float, ...]]:
+    """On the front wall."""
+    return [(left, low, -0.7), (right, low, -0.7), (right, high, -0.7), (left, high, -0.7)]
+
+
 def make_landmark_sequence(
     n_landmarks: int = 30,
     n_frames: int = 111,
@@ -65,24 +108,42 @@ def make_landmark_sequence(
     noise: float = 0.015,
     perspective: float = 0.15,
     random_state: int | None = None,
+    body: ArrayLike | None = None,
+    first_degrees: float = 0.0,
+    elevation: float = 0.0,
 ) -> LandmarkSequence:
-    """A random rigid 3-D point set turned about the vertical axis, seen by a pinhole camera.
+    """A rigid 3-D point set turned about the vertical axis, seen by a pinhole camera.
 
     Parameters
     ----------
+    n_landmarks : of a random point set
     noise : standard deviation of the labelling error, in units of the object's half width
     perspective : object half width over camera distance; 0 is an orthographic view
+    body : array of shape (n_landmarks, 3), optional: the points, such as `toy_house().points`;
+        random ones by default
+    first_degrees : the angle of the first frame
+    elevation : degrees by which the camera looks down
     """
     if n_landmarks < 2 or n_frames < 1:
         raise ValueError(f"need at least 2 landmarks and 1 frame, got {n_landmarks} and {n_frames}")
     rng = np.random.default_rng(random_state)
-    body = rng.uniform(-1.0, 1.0, size=(n_landmarks, 3)) * np.array([1.0, 0.8, 0.7])
+    if body is None:
+        points = rng.uniform(-1.0, 1.0, size=(n_landmarks, 3)) * np.array([1.0, 0.8, 0.7])
+    else:
+        points = np.asarray(body, dtype=np.float64)
+        if points.ndim != 2 or points.shape[1] != 3 or len(points) < 2:
+            raise ValueError(
+                f"body: expected shape (n, 3) with at least 2 points, got {points.shape}"
+            )
+    tilt = np.deg2rad(elevation)
     frames = []
     for frame in range(n_frames):
-        angle = np.deg2rad(degrees_per_frame * frame)
-        x = body[:, 0] * np.cos(angle) + body[:, 2] * np.sin(angle)
-        depth = body[:, 2] * np.cos(angle) - body[:, 0] * np.sin(angle)
-        seen = np.stack([x, body[:, 1]], axis=1) / (1.0 + perspective * depth)[:, None]
+        angle = np.deg2rad(first_degrees + degrees_per_frame * frame)
+        x = points[:, 0] * np.cos(angle) + points[:, 2] * np.sin(angle)
+        away = points[:, 2] * np.cos(angle) - points[:, 0] * np.sin(angle)
+        height = points[:, 1] * np.cos(tilt) + away * np.sin(tilt)
+        depth = away * np.cos(tilt) - points[:, 1] * np.sin(tilt)
+        seen = np.stack([x, height], axis=1) / (1.0 + perspective * depth)[:, None]
         frames.append(seen + noise * rng.normal(size=seen.shape))
     return LandmarkSequence(np.array(frames))
 

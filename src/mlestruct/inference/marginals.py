@@ -79,7 +79,7 @@ def marginals(
 
     Returns
     -------
-    Inference : tau, log_partition, certified gap, calls, seconds; `.table` for reading
+    Inference : tau, log_partition, certified gap, calls, seconds; `Inference.table` for reading
 
     Examples
     --------

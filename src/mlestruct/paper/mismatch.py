@@ -64,14 +64,13 @@ class Mismatch(Experiment):
             "the predicted matching, wrong pairs in red. Below: marginals of the most confident "
             "right point and of an uncertain wrong one; true partners are ringed."
         )
-        rows = list(numbers.items())
         title = "Marginals of right and wrong predictions, rho = 1"
         return Outcome(
             summary=[
                 f"{numbers['wrong']} of {numbers['landmarks']} test landmarks are matched wrongly."
             ],
             tables=[
-                Table("confidence", title, ["of test landmarks", ""], rows),
+                Table("confidence", title, ["of test landmarks", ""], list(numbers.items())),
                 algorithms_table(problem, found["algorithms"]),
             ],
             pictures=[Picture("mismatch", caption, _match_figure(shown), is_real(setting))],

@@ -64,7 +64,7 @@ class PerturbAndMap(Experiment):
             "trace_betas": [10.0, 0.25],
             "calls": calls[:7] if quick else calls,
             "betas": [0.1, 1.0, 10.0, 30.0] if quick else betas,
-            "many": 300 if quick else 2_000,
+            "many": 300 if quick else 10_000,
             "rhos": [1.0, 0.95, 0.5],
         }
 
@@ -134,17 +134,12 @@ def errors_by_calls(method: str, scores: Floats, exact: Floats, most: int, seed:
         errors[calls] = np.abs(tau - exact).max()
         return calls >= most
 
-    structure = matchings(scores)
+    options: dict[str, Any] = {"method": "perturb", "n_samples": most, "random_state": seed}
+    if method != PERTURB:
+        options = {"method": "fw", "variant": "plain", "step": STEPS[method], "tol": TOL}
+        options["max_iter"] = most
     with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
-        if method == PERTURB:
-            marginals(
-                structure, scores, "perturb", n_samples=most, random_state=seed, callback=watch
-            )
-        else:
-            marginals(
-                structure, scores, "fw", tol=TOL, max_iter=most, callback=watch, variant="plain",
-                step=STEPS[method],
-            )  # fmt: skip
+        marginals(matchings(scores), scores, callback=watch, **options)
     last = int(np.flatnonzero(np.isfinite(errors))[-1])
     errors[last:] = errors[last]
     return errors[1:]
@@ -159,9 +154,8 @@ def errors_at(setting: Setting, beta: float) -> dict[str, list[list[float]]]:
     for graph, scores in enumerate(graph_scores(setting, beta)):
         exact = exact_tau(scores)
         for name in METHODS:
-            most = setting["many"]
-            errors = errors_by_calls(name, scores, exact, most, graph)
-            kept = errors[np.array([*setting["calls"], most]) - 1]
+            errors = errors_by_calls(name, scores, exact, setting["many"], graph)
+            kept = errors[np.array([*setting["calls"], setting["many"]]) - 1]
             found.setdefault(name, []).append(kept.tolist())
         for rho in setting["rhos"]:
             tau = marginals(matchings(scores, rho), scores, tol=TOL).tau

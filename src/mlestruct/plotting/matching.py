@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..datasets import Solid
 from .style import new_figure, no_axes
 
 Floats = NDArray[np.float64]
@@ -15,6 +16,7 @@ Ints = NDArray[np.int64]
 RIGHT = "#4c78a8"
 WRONG = "#d62728"
 POINT = "#333333"
+HIDDEN = "#c9c3b8"
 
 
 def _placed(left: Floats, right: Floats) -> tuple[Floats, Floats]:
@@ -24,8 +26,52 @@ def _placed(left: Floats, right: Floats) -> tuple[Floats, Floats]:
     return left, moved
 
 
+def plot_drawings(
+    axes: Any, left: Floats, right: Floats, truth: Ints, solid: Solid | None = None
+) -> tuple[Floats, Floats]:
+    """Both point sets, as drawings of a solid object where it is given.
+
+    Parameters
+    ----------
+    axes : matplotlib axes
+    left, right : arrays of shape (n, 2)
+    truth : partner of every left point
+    solid : its points are the left ones
+
+    Returns
+    -------
+    where the points of both sides were drawn
+    """
+    a, b = _placed(left, right)
+    for points, order in ((a, np.arange(len(a))), (b, truth)):
+        if solid is not None:
+            _draw(axes, points[order], solid)
+        axes.scatter(points[:, 0], points[:, 1], s=12, color=POINT, zorder=3)
+    return a, b
+
+
+def _draw(axes: Any, points: Floats, solid: Solid) -> None:
+    """Faces that are turned away by their lines, then the others."""
+    for wanted in (False, True):
+        for face, colour in zip(solid.faces, solid.colours, strict=True):
+            x, y = points[list(face)].T
+            seen = bool(x @ np.roll(y, -1) > y @ np.roll(x, -1))  # counter-clockwise
+            if seen == wanted:
+                axes.fill(
+                    x, y, facecolor=colour if seen else "none",
+                    edgecolor=POINT if seen else HIDDEN, linewidth=1.3 if seen else 0.8,
+                    joinstyle="round", zorder=2 if seen else 1,
+                )  # fmt: skip
+
+
 def plot_assignment(
-    axes: Any, left: Floats, right: Floats, predicted: Ints, truth: Ints, title: str | None = None
+    axes: Any,
+    left: Floats,
+    right: Floats,
+    predicted: Ints,
+    truth: Ints,
+    title: str | None = None,
+    solid: Solid | None = None,
 ) -> None:
     """Predicted pairs as lines between the two point sets, wrong ones in red.
 
@@ -34,8 +80,9 @@ def plot_assignment(
     axes : matplotlib axes
     left, right : arrays of shape (n, 2)
     predicted, truth : partner of every left point
+    solid : drawn on both sides
     """
-    a, b = _placed(left, right)
+    a, b = plot_drawings(axes, left, right, truth, solid)
     wrong = predicted != truth
     for i in np.argsort(wrong):  # wrong ones on top
         j = predicted[i]
@@ -46,85 +93,101 @@ def plot_assignment(
             [a[i, 1], b[j, 1]],
             color=WRONG if wrong[i] else RIGHT,
             linewidth=1.6 if wrong[i] else 0.8,
-            alpha=0.95 if wrong[i] else 0.55,
+            alpha=0.95 if wrong[i] else 0.5,
             solid_capstyle="round",
+            zorder=4 if wrong[i] else 2.5,
         )
-    for points in (a, b):
-        axes.scatter(points[:, 0], points[:, 1], s=16, color=POINT, zorder=3)
     default = f"Predicted assignment: {int(wrong.sum())} of {len(truth)} wrong (red)"
     no_axes(axes, title if title is not None else default)
 
 
 def plot_marginals(
-    axes: Any, left: Floats, right: Floats, marginals: Floats, point: int, truth: int, title: str
+    axes: Any,
+    left: Floats,
+    right: Floats,
+    marginals: Floats,
+    point: int,
+    truth: Ints,
+    title: str,
+    solid: Solid | None = None,
 ) -> None:
     """The pseudo-marginals of one left point, drawn to all right points.
 
     Width and colour show the probability; the true partner is ringed.
     """
     from matplotlib import colormaps
-    from matplotlib.colors import PowerNorm
 
-    a, b = _placed(left, right)
-    norm = PowerNorm(0.5, vmin=0.0, vmax=1.0)
-    shade = colormaps["turbo"]
+    a, b = plot_drawings(axes, left, right, truth, solid)
+    shade = colormaps["viridis_r"]
     row = marginals[point]
     for j in np.argsort(row):
         p = float(row[j])
         axes.plot(
             [a[point, 0], b[j, 0]],
             [a[point, 1], b[j, 1]],
-            color=shade(0.08 + 0.84 * float(norm(p))),
-            linewidth=0.5 + 4.0 * p,
-            alpha=0.25 + 0.75 * min(1.0, 3.0 * p),
+            color=shade(0.25 + 0.6 * p),
+            linewidth=0.4 + 4.0 * p,
+            alpha=0.15 + 0.85 * min(1.0, 4.0 * p),
             solid_capstyle="round",
+            zorder=2.5,
         )
-    for points in (a, b):
-        axes.scatter(points[:, 0], points[:, 1], s=14, color=POINT, zorder=3)
+    ring = b[truth[point]]
     axes.scatter(*a[point], s=60, color=POINT, zorder=4)
-    axes.scatter(*b[truth], s=130, facecolors="none", edgecolors="black", linewidths=1.6, zorder=4)
+    axes.scatter(*ring, s=130, facecolors="none", edgecolors=WRONG, linewidths=1.8, zorder=4)
     _label(axes, b, row)
     no_axes(axes, title)
 
 
 def _label(axes: Any, at: Floats, row: Floats) -> None:
-    """The largest probabilities beside their points, on the left if there is one on the right."""
-    labelled = [j for j in np.argsort(row)[::-1][:3] if row[j] > 0.02]
-    near = np.array([0.12, 0.05]) * np.ptp(at, axis=0)  # where labels would overlap
+    """The largest probabilities beside their points, one below the other where these are close."""
+    labelled = [j for j in np.argsort(row)[::-1][:2] if row[j] > 0.02]
+    near = np.array([0.2, 0.08]) * np.ptp(at, axis=0)
+    crowded = len(labelled) == 2 and bool((np.abs(at[labelled[0]] - at[labelled[1]]) < near).all())
+    highest = max((float(at[j][1]) for j in labelled), default=0.0)
+    frame = {"boxstyle": "round,pad=0.1", "facecolor": "white", "alpha": 0.8, "linewidth": 0}
     for j in labelled:
-        beside = [at[k] - at[j] for k in labelled if k != j]
-        crowded = any(0.0 <= dx < near[0] and abs(dy) < near[1] for dx, dy in beside)
+        shift = 0 if not crowded else 7 if at[j][1] == highest else -9
         axes.annotate(
-            f"{row[j]:.2f}", at[j], textcoords="offset points", fontsize=8,
-            xytext=(-8 if crowded else 8, -3), ha="right" if crowded else "left",
+            f"{row[j]:.2f}", at[j], textcoords="offset points", fontsize=8.5,
+            xytext=(10, shift - 3), zorder=6, bbox=frame,
         )  # fmt: skip
 
 
 def plot_mismatch(
-    left: Floats, right: Floats, predicted: Ints, truth: Ints, marginals: Floats
+    left: Floats,
+    right: Floats,
+    predicted: Ints,
+    truth: Ints,
+    marginals: Floats,
+    solid: Solid | None = None,
 ) -> Any:
     """A figure of one matching: the assignment, a confident point and an uncertain one.
 
     The confident point is the right one with the highest probability; the uncertain one is the
     wrongly matched point whose second partner has the highest probability (or, if none is wrong,
-    the point with the lowest probability of its partner).
+    the point with the lowest probability of its partner). `solid` is drawn on both sides.
     """
     chosen = marginals[np.arange(len(truth)), predicted]
     wrong = predicted != truth
     confident = int(np.argmax(np.where(wrong, -1.0, chosen)))
     second = np.sort(marginals, axis=1)[:, -2]
     uncertain = int(np.argmax(wrong + second if wrong.any() else 1.0 - chosen))
-    figure = new_figure(9.0, 10.5)
-    axes = figure.subplots(3, 1)
-    plot_assignment(axes[0], left, right, predicted, truth)
-    plot_marginals(
-        axes[1], left, right, marginals, confident, int(truth[confident]),
-        f"A confident point: probability {chosen[confident]:.2f} on its partner (ringed)",
-    )  # fmt: skip
-    note = "wrongly matched" if wrong[uncertain] else "rightly matched"
-    plot_marginals(
-        axes[2], left, right, marginals, uncertain, int(truth[uncertain]),
-        f"An uncertain point, {note}: {marginals[uncertain, truth[uncertain]]:.2f} on its true "
-        f"partner (ringed), {chosen[uncertain]:.2f} on the predicted one",
-    )  # fmt: skip
+    note = "wrongly" if wrong[uncertain] else "rightly"
+    figure = new_figure(10.0, 7.4)
+    panels = figure.subplot_mosaic("AA;BC", height_ratios=(1.55, 1.0))
+    plot_assignment(panels["A"], left, right, predicted, truth, solid=solid)
+    for panel, point, title in (
+        (
+            "B",
+            confident,
+            f"Sure: probability {chosen[confident]:.2f} for the true partner (ringed)",
+        ),
+        (
+            "C",
+            uncertain,
+            f"Unsure, {note} matched: {marginals[uncertain, truth[uncertain]]:.2f} for the true "
+            f"partner,\n{chosen[uncertain]:.2f} for the predicted one",
+        ),
+    ):
+        plot_marginals(panels[panel], left, right, marginals, point, truth, title, solid)
     return figure
