@@ -26,7 +26,7 @@ BELOW = {
     "learning": MIDDLE,
     "models": MIDDLE | {"inference", "learning"},
     "baselines": MIDDLE | {"inference", "learning", "models"},
-    "plotting": {"metrics", "features.graphs"},
+    "plotting": {"metrics", "features.graphs", "datasets.scenes"},
     "paper": MIDDLE | {"inference", "learning", "models", "baselines", "plotting"},
 }
 BELOW["paper"] |= {"report.markdown", "report.page"}

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..datasets import Solid
 from .style import new_figure, no_axes
+
+if TYPE_CHECKING:
+    from ..datasets.scenes import Solid
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
