@@ -63,6 +63,11 @@ def save(estimator: Any, path: str | Path) -> None:
     arrays: Arrays = {}
     header = _header(estimator, arrays)
     arrays["coef"] = np.asarray(estimator.coef_)
+    write_archive(path, header, arrays)
+
+
+def write_archive(path: str | Path, header: dict[str, Any], arrays: Arrays) -> None:
+    """Write a header and arrays, whole or not at all."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr("header.json", json.dumps(header))
@@ -148,14 +153,7 @@ def load(path: str | Path, trusted: Sequence[str] = ()) -> Any:
         The file is damaged, not a model file, of a later version, or uses a function that is not
         trusted (`UntrustedImport`).
     """
-    with open(path, "rb") as file:
-        size = file.seek(0, io.SEEK_END)
-        try:
-            header, arrays = _read(file, size)
-        except Exception as error:  # zipfile, zlib, struct, json and NumPy raise many kinds
-            raise ModelFileError(
-                f"{path} is not a mlestruct model file, or a damaged one"
-            ) from error
+    header, arrays = read_archive(path)
     stored_format = header.get("format")
     if stored_format not in range(1, FORMAT + 1):
         raise ModelFileError(
@@ -170,6 +168,18 @@ def load(path: str | Path, trusted: Sequence[str] = ()) -> Any:
         raise ModelFileError(
             f"{path}: not a model that mlestruct {__version__} can have written: {error}"
         ) from error
+
+
+def read_archive(path: str | Path) -> tuple[dict[str, Any], Arrays]:
+    """The header and the arrays of a file, which may be hostile."""
+    with open(path, "rb") as file:
+        size = file.seek(0, io.SEEK_END)
+        try:
+            return _read(file, size)
+        except Exception as error:  # zipfile, zlib, struct, json and NumPy raise many kinds
+            raise ModelFileError(
+                f"{path} is not a mlestruct model file, or a damaged one"
+            ) from error
 
 
 def _read(file: Any, size: int) -> tuple[dict[str, Any], Arrays]:

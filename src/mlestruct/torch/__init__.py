@@ -23,13 +23,17 @@ from .losses import (
     MatchingNLLLoss,
     StructuredLoss,
 )
+from .neural_crf import NeuralCRF
+from .training import FallingTolerance
 
 __all__ = [
     "ChainNLLLoss",
+    "FallingTolerance",
     "GraphNLLLoss",
     "GridNLLLoss",
     "GroupMatchingNLLLoss",
     "MatchingNLLLoss",
+    "NeuralCRF",
     "Oracle",
     "StructuredLayer",
     "StructuredLoss",
