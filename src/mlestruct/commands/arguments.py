@@ -55,7 +55,7 @@ SHARED: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
             "type": float,
             "metavar": "P",
             "help": "propose as many links as this expected precision allows; default: the "
-            "likeliest set",
+            "links of largest expected F1",
         },
     ),
     "top": (

@@ -4,35 +4,88 @@ from __future__ import annotations
 
 import argparse
 import sys
+from typing import Any
 
 from .._files import write_whole
 from ..linkage import RecordLinker
 from ..models import load
+from ..pairing import GroupMatcher, SideMatcher
 from ..report.links import links_report
+from ..report.matches import matches_report
+from ..report.pictures import pictures_report
 from ..report.tags import tags_report
+from ..segmentation import ImageSegmenter, PictureProblem, read_picture
 from ..tagging import SequenceTagger
-from .files import FileProblem
-from .link import describe, link_files, summarise
+from . import link, match
+from .common import fit_summary, fit_words, read_records
+from .decisions import decide
+from .files import FileProblem, UsageProblem
+from .segment import pictures
 from .tag import read_unlabelled
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the command; returns the exit status."""
+    if not 0.0 < options.accept < 1.0:
+        raise UsageProblem(f"--accept: expected a probability, got {options.accept}")
     model = load(options.model)
-    if isinstance(model, RecordLinker):
-        links, table, left, right = link_files(model, options, None, 1)
-        summary = summarise(model, links, table)
-        text = links_report(model, links, left, right, describe(summary, options.accept))
-    elif isinstance(model, SequenceTagger):
-        sentences = [one for path in options.files for one in read_unlabelled(model, path)]
-        words = f"{sum(map(len, sentences))} words of {len(sentences)} sentences, labelled."
-        text = tags_report(model, sentences, words)
-    else:
-        raise FileProblem(
-            f"{options.model}: a {type(model).__name__}; `mlestruct report` takes models of "
-            "`mlestruct tag` and `mlestruct link`"
-        )
-    write_whole(options.out, text.encode())
-    if not options.quiet:
-        print(f"Written: {options.out}", file=sys.stderr)
-    return 0
+    for kind, make in PAGES.items():
+        if isinstance(model, kind):
+            write_whole(options.out, make(model, options).encode())
+            if not options.quiet:
+                print(f"Written: {options.out}", file=sys.stderr)
+            return 0
+    raise FileProblem(
+        f"{options.model}: a {type(model).__name__}; `mlestruct report` takes models of "
+        "`mlestruct link`, match, segment and tag"
+    )
+
+
+def _links(linker: RecordLinker, options: argparse.Namespace) -> str:
+    links, table, left, right = link.link_files(linker, options, None, 1)
+    doubted = None
+    if options.known:
+        known = link.read_known(options.known, left, right)
+        named = known.set_axis(["left", "right", *known.columns[2:]], axis=1)[["left", "right"]]
+        named = named[(named["left"] != "") & (named["right"] != "")]
+        alone = linker.link(left, right).pairs[["left", "right", "probability"]]
+        doubted = named.merge(alone, how="left").fillna({"probability": 0.0})
+    words = link.describe(link.summarise(linker, links, table), options.accept)
+    return links_report(linker, links, left, right, words, doubted)
+
+
+def _matches(matcher: GroupMatcher | SideMatcher, options: argparse.Namespace) -> str:
+    tables = read_records(options.files, options.id)
+    ends = match.read_ends(options.known, tables)
+    found, tables = match.find_matches(matcher, tables, 5, ends)
+    if found is None:
+        raise FileProblem(f"{options.known}: everyone has a partner already")
+    table = decide(found, options.accept, word="pair")
+    table = table.rename(columns={"left": "id", "right": "partner"})
+    words = match.describe(match.summarise(matcher, table), options.accept)
+    return matches_report(matcher, found, tables, words)
+
+
+def _pictures(segmenter: ImageSegmenter, options: argparse.Namespace) -> str:
+    paths = pictures(options.files)
+    try:
+        images = [read_picture(path, segmenter.max_side) for path in paths]
+    except PictureProblem as error:
+        raise FileProblem(str(error)) from None
+    words = f"{len(images)} pictures, labelled.\n{fit_words(fit_summary(segmenter))}"
+    return pictures_report(segmenter, images, [path.name for path in paths], words)
+
+
+def _tags(tagger: SequenceTagger, options: argparse.Namespace) -> str:
+    sentences = [one for path in options.files for one in read_unlabelled(tagger, path)]
+    words = f"{sum(map(len, sentences))} words of {len(sentences)} sentences, labelled."
+    return tags_report(tagger, sentences, f"{words}\n{fit_words(fit_summary(tagger))}")
+
+
+PAGES: dict[Any, Any] = {
+    RecordLinker: _links,
+    GroupMatcher: _matches,
+    SideMatcher: _matches,
+    ImageSegmenter: _pictures,
+    SequenceTagger: _tags,
+}

@@ -185,7 +185,7 @@ class RecordLinker(TunedModel):
         ----------
         left, right : DataFrames of text, indexed by ids; "" is missing
         precision : propose as many expected correct links as this expected precision allows;
-            default: the most probable set
+            default: the links of largest expected F1
         known : links that are given, as in `fit`; pairs among them that are no candidates become
             some, and others get the probabilities that they have given these
         """
@@ -200,7 +200,8 @@ class RecordLinker(TunedModel):
         x = _input(rows, cols, self._features(left, right, rows, cols), (len(left), len(right)))
         model = self._model(self.alpha_)
         model._reload(self.coef_, self.feature_names_in_.tolist(), None)
-        found = model.predict_links([x], precision=precision, known=given)[0]
+        choose = "f1" if precision is None else "map"
+        found = model.predict_links([x], choose, precision, known=given)[0]
         return make_links(left, right, rows, cols, found)
 
     def contributions(self, left: Any, right: Any, pairs: Any) -> Any:

@@ -6,6 +6,7 @@
   const list = document.getElementById("list");
   const detail = document.getElementById("detail");
   const percent = (p) => (100 * p).toFixed(p > 0.999 || p < 0.001 ? 2 : 1) + " %";
+  const signed = (x) => (x >= 0 ? "+" : "−") + Math.abs(x).toFixed(1);
 
   function element(tag, text, className) {
     const made = document.createElement(tag);
@@ -15,46 +16,61 @@
   }
 
   function answer(record) {
-    return record.best < 0 ? { text: "no partner", p: record.none }
-      : { text: record.candidates[record.best].id, p: record.candidates[record.best].p };
+    const names = record.candidates.filter((candidate) => candidate.best).map((candidate) => candidate.id);
+    return names.length ? names.join(", ") : "no partner";
   }
 
   function show(record, button) {
     for (const other of list.querySelectorAll("[aria-current]")) other.removeAttribute("aria-current");
     button.setAttribute("aria-current", "true");
     detail.replaceChildren();
-    const chosen = answer(record);
-    detail.append(element("h3", `${record.id} → ${chosen.text} (${percent(chosen.p)})`));
+    detail.append(element("h3", `${record.id} → ${answer(record)} (${percent(record.sure)})`));
     const own = element("p", undefined, "soft");
-    own.textContent = data.columns.map((name, k) => `${name}: ${record.cells[k] || "–"}`).join(" · ");
+    own.textContent = data.columns.map((name, k) => [name, record.cells[k]]).filter((pair) => pair[1])
+      .map((pair) => pair.join(": ")).join(" · ");
     detail.append(own, element("p", `No partner: ${percent(record.none)}`, "soft"));
     record.candidates.forEach((candidate, place) => detail.append(card(record, candidate, place)));
-    if (!record.candidates.length) detail.append(element("p", "No other record shares a rare word with it."));
+    if (!record.candidates.length) detail.append(element("p", "It has no candidates."));
   }
 
   function card(record, candidate, place) {
-    const box = element("section", undefined, "candidate" + (place === record.best ? " chosen" : ""));
-    const head = element("h3", candidate.id);
-    head.append(element("span", percent(candidate.p)));
+    const box = element("details", undefined, "candidate" + (candidate.best ? " chosen" : ""));
+    box.open = candidate.best || place === 0;
+    const head = element("summary");
+    const refused = !candidate.best && candidate.p < 0.01;
+    const mark = candidate.best ? " proposed" : refused ? " refused" : "";
+    head.append(element("b", candidate.id), element("span", mark, "soft"), element("span", percent(candidate.p), "p"));
     const bar = element("div", undefined, "bar");
     bar.style.width = 100 * candidate.p + "%";
-    const table = element("table");
-    const widest = Math.max(...candidate.terms.map(Math.abs), 1e-9);
-    data.columns.forEach((name, k) => {
-      const row = element("tr");
-      const cell = candidate.cells[k];
-      const same = cell && cell === record.cells[k];
-      row.append(element("th", name), element("td", cell || "–", cell ? (same ? "same" : "different") : "soft"));
-      const why = element("td");
-      const part = element("div", undefined, "bar" + (candidate.terms[k] < 0 ? " negative" : ""));
-      part.style.width = (100 * Math.abs(candidate.terms[k])) / widest + "%";
-      part.title = candidate.terms[k].toFixed(2);
-      why.append(part);
-      row.append(why, element("td", (candidate.terms[k] >= 0 ? "+" : "") + candidate.terms[k].toFixed(1), "number"));
-      table.append(row);
-    });
-    box.append(head, bar, table);
+    box.append(head, bar, waterfall(record, candidate));
     return box;
+  }
+
+  // What each column adds to the score, each bar beginning where the one before ends.
+  function waterfall(record, candidate) {
+    const steps = Math.abs(data.start) >= 0.05 ? [["before any column", null, "", data.start]] : [];
+    data.columns.forEach((name, k) => steps.push([name, record.cells[k], candidate.cells[k], candidate.terms[k]]));
+    let low = 0, high = 0, sum = 0;
+    for (const step of steps) { sum += step[3]; low = Math.min(low, sum); high = Math.max(high, sum); }
+    const table = element("table", undefined, "waterfall");
+    const width = Math.max(high - low, 1e-9);
+    const line = (name, mine, other, from, to, label) => {
+      const row = element("tr");
+      const same = other && mine === other;
+      row.append(element("th", name), element("td", other || (mine === null ? "" : "–"), other ? (same ? "same" : "different") : "soft"));
+      const why = element("td");
+      const part = element("div", undefined, "step" + (to < from ? " negative" : ""));
+      part.style.marginLeft = (100 * (Math.min(from, to) - low)) / width + "%";
+      part.style.width = (100 * Math.abs(to - from)) / width + "%";
+      why.append(part);
+      row.append(why, element("td", label, "number"));
+      table.append(row);
+    };
+    sum = 0;
+    for (const [name, mine, other, term] of steps) { line(name, mine, other, sum, sum + term, signed(term)); sum += term; }
+    line("score", null, "", 0, sum, signed(sum));
+    table.lastChild.className = "total";
+    return table;
   }
 
   function fill() {
@@ -66,15 +82,14 @@
     for (const record of found.slice(0, 200)) {
       const item = element("li");
       const button = element("button");
-      const chosen = answer(record);
       button.type = "button";
-      button.append(element("span", record.id), element("span", percent(chosen.p)));
+      button.append(element("span", record.id), element("span", percent(record.sure)));
       button.addEventListener("click", () => show(record, button));
       item.append(button);
       list.append(item);
     }
     document.getElementById("count").textContent =
-      found.length > 200 ? `${found.length} records, the first 200 are listed` : `${found.length} records`;
+      found.length > 200 ? `${found.length} ${data.words}s, the first 200 are listed` : `${found.length} ${data.words}s`;
     const first = list.querySelector("button");
     if (first) first.click(); else detail.replaceChildren(element("p", "Nothing found."));
   }

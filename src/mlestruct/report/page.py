@@ -35,6 +35,17 @@ def paragraph(text: str, kind: str = "") -> str:
     return f'<p class="{kind}">{escape(text)}</p>' if kind else f"<p>{escape(text)}</p>"
 
 
+def lead(words: str) -> str:
+    """Lines of a summary, the first one larger."""
+    lines = words.splitlines()
+    return "\n".join(paragraph(line, "" if k else "lead") for k, line in enumerate(lines))
+
+
+def text(value: str) -> str:
+    """Text that cannot be markup."""
+    return escape(value)
+
+
 def table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     """Numbers are set to the right."""
     body = []

@@ -11,18 +11,22 @@ import numpy as np
 from ..tagging import SequenceTagger
 from . import page as html
 from .figures import convergence
+from .learned import held_out, weights
 
 MOST_SENTENCES = 300
-STRONGEST = 40
+DOUBTFUL = 0.9  # labels below this probability are listed with the second best
 HUES = (210, 30, 145, 280, 0, 60, 180, 320, 100, 240)
 
 
 def tags_report(tagger: SequenceTagger, sentences: Sequence[Any], words: str = "") -> str:
     """A self-contained HTML page about sentences; `words` is a summary that comes first."""
-    lead = [
-        html.paragraph(line, "lead" if k == 0 else "") for k, line in enumerate(words.splitlines())
+    sections = [
+        html.lead(words),
+        coloured(tagger, sentences),
+        weights(tagger, meaning, "the label"),
+        held_out(tagger, "words right"),
+        convergence(tagger),
     ]
-    sections = [*lead, coloured(tagger, sentences), weights(tagger), convergence(tagger)]
     return html.page("Labels of words", sections)
 
 
@@ -37,19 +41,24 @@ def coloured(tagger: SequenceTagger, sentences: Sequence[Any]) -> str:
     ]
     lines = []
     for m in np.argsort(sure, kind="stable")[:MOST_SENTENCES]:
-        parts = []
+        parts, also = [], []
         for token, label, row in zip(sentences[m], labels[m], tables[m], strict=True):
             k = place[label]
             hue, doubt = HUES[k % len(HUES)], 1.0 - float(row[k])
             second = tagger.classes_[int(np.argsort(-row)[1])]
+            word = _word(token)
             title = f"{label} {100 * row[k]:.1f} %, {second} {100 * np.sort(row)[-2]:.1f} %"
+            if row[k] < DOUBTFUL:
+                also.append(f"{word}: {title}")
             style = f"background: hsl({hue} 70% 50% / .18); "
             style += f"border-bottom-color: rgb(220 60 0 / {doubt:.2f})"
             parts.append(
-                f'<span class="token" style="{style}" title="{escape(title)}">{escape(token[0])}'
+                f'<span class="token" style="{style}" title="{escape(title)}">{escape(word)}'
                 f"<small>{escape(str(label))} {100 * row[k]:.0f}</small></span>"
             )
         lines.append(f"<p>{''.join(parts)}</p>")
+        if also:
+            lines.append(html.paragraph("In doubt: " + "; ".join(also), "soft also"))
     note = "The most doubtful sentences come first. Below each word: its label and the probability "
     note += "in per cent; the orange line is the doubt."
     if len(sentences) > MOST_SENTENCES:
@@ -57,14 +66,17 @@ def coloured(tagger: SequenceTagger, sentences: Sequence[Any]) -> str:
     return html.section("Sentences", html.paragraph(note, "soft"), *lines)
 
 
-def weights(tagger: SequenceTagger) -> str:
-    """The strongest weights."""
-    rows = sorted(tagger.named_coef().items(), key=lambda item: -abs(item[1]))[:STRONGEST]
-    note = (
-        f"The {len(rows)} strongest of {tagger.coef_.size} weights: of a label and a feature, or "
-    )
-    note += "of a label and the next one."
-    shown = [(name, round(weight, 3)) for name, weight in rows]
-    return html.section(
-        "What counts", html.paragraph(note, "soft"), html.table(["weight of", "weight"], shown)
-    )
+def _word(token: Any) -> str:
+    """The word of a token; of features the value of "word", or the first text among them."""
+    if not isinstance(token, dict):
+        return str(token[0])
+    texts = [value for value in token.values() if isinstance(value, str)]
+    return str(token.get("word", texts[0] if texts else "·"))
+
+
+def meaning(name: str) -> str:
+    """A weight in plain words."""
+    if "->" in name:
+        return f"labels one after the other: {name.replace('->', ', ', 1)}"
+    label, _, feature = name.partition(":")
+    return f"label {label}: {feature}"

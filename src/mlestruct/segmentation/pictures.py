@@ -5,12 +5,12 @@ The label of a pixel is its grey value ("255"), or its colour ("#ff0000") in a m
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 Floats = NDArray[np.float64]
 
@@ -34,7 +34,7 @@ def read_mask(path: str | Path, size: tuple[int, int] | None = None) -> NDArray[
             # Palettes stand for colours; a palette of greys is a mask of greys.
             picture = picture.convert("RGB") if picture.mode != "LA" else picture.convert("L")
         if size is not None:
-            picture = picture.resize((size[1], size[0]), _pillow().Resampling.NEAREST)
+            picture = picture.resize((size[1], size[0]), Image.Resampling.NEAREST)
         values = np.asarray(picture)
     if values.dtype == bool:
         values = 255 * values.astype(np.int64)
@@ -56,21 +56,19 @@ def read_mask(path: str | Path, size: tuple[int, int] | None = None) -> NDArray[
 
 def write_labels(path: str | Path, labels: NDArray[Any], size: tuple[int, int]) -> None:
     """A PNG file of labels, at (height, width) `size`."""
-    pillow = _pillow()
     names = np.unique(labels.astype(str))
     coloured = any(name.startswith("#") for name in names.tolist())
     values = np.array([_colour(name) if coloured else int(name) for name in names.tolist()])
     deep = np.uint16 if not coloured and values.max() > 255 else np.uint8
     array = values[np.searchsorted(names, labels.astype(str))].astype(deep)
-    picture = pillow.fromarray(array)
-    picture.resize((size[1], size[0]), pillow.Resampling.NEAREST).save(path)
+    picture = Image.fromarray(array)
+    picture.resize((size[1], size[0]), Image.Resampling.NEAREST).save(path)
 
 
 def write_probability(path: str | Path, chance: Floats, size: tuple[int, int]) -> None:
     """A grey PNG file: 0 is black, 1 is white."""
-    pillow = _pillow()
-    picture = pillow.fromarray(np.round(255 * np.clip(chance, 0.0, 1.0)).astype(np.uint8))
-    picture.resize((size[1], size[0]), pillow.Resampling.BILINEAR).save(path)
+    picture = Image.fromarray(np.round(255 * np.clip(chance, 0.0, 1.0)).astype(np.uint8))
+    picture.resize((size[1], size[0]), Image.Resampling.BILINEAR).save(path)
 
 
 def picture_size(path: str | Path) -> tuple[int, int]:
@@ -89,23 +87,15 @@ def _shrunk(picture: Any, max_side: int | None, method: str) -> Any:
     if max_side is None or longest <= max_side:
         return picture
     size = [max(1, round(side * max_side / longest)) for side in picture.size]
-    return picture.resize(size, getattr(_pillow().Resampling, method))
+    return picture.resize(size, getattr(Image.Resampling, method))
 
 
 def _opened(path: str | Path) -> Any:
-    pillow = _pillow()
     if not Path(path).is_file():
         raise PictureProblem(f"{path}: there is no such file")
     try:
-        picture = pillow.open(path)
+        picture = Image.open(path)
         picture.load()
-    except (OSError, SyntaxError, ValueError, pillow.DecompressionBombError) as error:
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise PictureProblem(f"{path}: not a picture that can be read ({error})") from None
     return picture
-
-
-def _pillow() -> Any:
-    try:
-        return import_module("PIL.Image")
-    except ImportError as error:
-        raise ImportError("pictures need Pillow: pip install 'mlestruct[images]'") from error
