@@ -14,6 +14,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
+from sphinx.ext.autodoc.mock import mock
+
 import mlestruct
 
 HERE = Path(__file__).parent
@@ -43,18 +45,17 @@ myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3
 
 # ---------------------------------------------------------------------- reference
-MODULES = """
-mlestruct mlestruct.models mlestruct.linkage mlestruct.tagging mlestruct.inference mlestruct.metrics
-mlestruct.plotting mlestruct.baselines mlestruct.features mlestruct.labels mlestruct.datasets
-mlestruct.structures mlestruct.learning mlestruct.exceptions
-"""
+autodoc_mock_imports = [] if find_spec("torch") else ["torch"]  # which need not be installed
+MODULES = re.findall(r"^ +(mlestruct[\w.]*)$", (HERE / "api.rst").read_text(), re.MULTILINE)
 
 
 def public_names() -> dict[str, list[str]]:
     """The names that each module shows: all public ones that no module before it has shown."""
     seen: set[int] = set()
     shown: dict[str, list[str]] = {}
-    for module in map(import_module, MODULES.split()):
+    with mock(autodoc_mock_imports):
+        modules = [import_module(name) for name in MODULES]
+    for module in modules:
         names = getattr(module, "__all__", None) or [
             name for name, value in vars(module).items() if isinstance(value, type)
         ]

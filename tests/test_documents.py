@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mlestruct.cli import main
+
 ROOT = Path(__file__).parent.parent
 PAGES = sorted(ROOT.glob("docs/*.md"))
 DOCUMENTS = [ROOT / "README.md", *PAGES]
@@ -68,6 +70,9 @@ def check_matchings(names):
 def check_linkage(names):
     assert names["precision"] == pytest.approx(0.967, abs=0.01)  # as the page says
     assert names["recall"] == pytest.approx(0.983, abs=0.01)
+    files = ["left.csv", "right.csv", "--known", "known.csv", "-o", "links.csv"]
+    assert main(["link", *files, "--quiet"]) == 0
+    assert len(Path("links.csv").read_text().splitlines()) == 1 + len(names["left"])
     assert names["model"].converged_
 
 
@@ -218,6 +223,18 @@ def test_every_page_is_in_the_table_of_contents():
     trees = "\n".join(re.findall(r"```\{toctree\}\n(.*?)```", index, re.DOTALL))
     listed = {line.strip() for line in trees.splitlines()}
     assert not sorted({page.stem for page in PAGES} - listed - {"index"})
+
+
+def test_every_public_package_is_in_the_reference():
+    """Those that name what is public; `docs/conf.py` lists their names."""
+    packages = [
+        file.parent.name
+        for file in (ROOT / "src" / "mlestruct").glob("*/__init__.py")
+        if "__all__" in file.read_text(encoding="utf-8")
+    ]
+    listed = (ROOT / "docs" / "api.rst").read_text(encoding="utf-8").split()
+    assert packages
+    assert not sorted(name for name in packages if f"mlestruct.{name}" not in listed)
 
 
 def test_the_readme_is_short():

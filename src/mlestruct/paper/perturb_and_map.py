@@ -64,7 +64,7 @@ class PerturbAndMap(Experiment):
             "trace_betas": [10.0, 0.25],
             "calls": calls[:7] if quick else calls,
             "betas": [0.1, 1.0, 10.0, 30.0] if quick else betas,
-            "many": 300 if quick else 10_000,
+            "many": 300 if quick else 2_000,
             "rhos": [1.0, 0.95, 0.5],
         }
 
