@@ -6,11 +6,12 @@ from pathlib import Path
 import mlestruct
 
 PACKAGE = Path(mlestruct.__file__).parent
-ANYWHERE = {"_compile", "_deadline", "_files", "_lazy", "exceptions", "__version__"}
+ANYWHERE = {"_archive", "_compile", "_deadline", "_files", "_lazy", "exceptions", "__version__"}
 MIDDLE = {"structures", "features", "labels", "metrics", "datasets", "algorithms"}
 
 # What a package may import from; a dotted name is one module of a package.
 BELOW = {
+    "_archive": set(),
     "_compile": set(),
     "_deadline": set(),
     "_files": set(),

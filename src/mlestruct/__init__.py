@@ -17,8 +17,14 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from ._deadline import time_limit
-    from .exceptions import InfeasibleError, MissingCapability, ModelFileError, OutOfTimeError
-    from .learning import LBFGS, BlockFrankWolfe, BlockMarginals, FrankWolfe, Newton
+    from .exceptions import (
+        CheckpointError,
+        InfeasibleError,
+        MissingCapability,
+        ModelFileError,
+        OutOfTimeError,
+    )
+    from .learning import LBFGS, BlockFrankWolfe, BlockMarginals, Checkpoint, FrankWolfe, Newton
     from .models import (
         BipartiteMatchingCRF,
         ChainCRF,
@@ -42,6 +48,8 @@ __getattr__, __dir__, __all__ = attach(
         "BlockFrankWolfe": ".learning",
         "BlockMarginals": ".learning",
         "ChainCRF": ".models",
+        "Checkpoint": ".learning",
+        "CheckpointError": ".exceptions",
         "EdgeList": ".models",
         "FrankWolfe": ".learning",
         "GraphCRF": ".models",

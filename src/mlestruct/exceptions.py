@@ -34,5 +34,9 @@ class ModelFileError(ValueError):
     """A file cannot be loaded as a model: it is damaged, of another kind, or of a later version."""
 
 
+class CheckpointError(ValueError):
+    """A checkpoint is damaged or of another fit, or a fit cannot have one."""
+
+
 class UntrustedImport(ModelFileError):
     """A model file names a function that the caller of `load` has not declared as trusted."""

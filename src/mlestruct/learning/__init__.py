@@ -1,6 +1,7 @@
 """The convex dual problem and its solvers, which use only the contract of its blocks."""
 
 from .block_frank_wolfe import BlockFrankWolfe, BlockMarginals
+from .checkpoint import Checkpoint
 from .frank_wolfe import FrankWolfe
 from .lbfgs import LBFGS
 from .newton import Newton
@@ -13,6 +14,7 @@ __all__ = [
     "Block",
     "BlockFrankWolfe",
     "BlockMarginals",
+    "Checkpoint",
     "DualProblem",
     "DualState",
     "FrankWolfe",

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._deadline import check_time
-from ..exceptions import OutOfTimeError
+from ..exceptions import CheckpointError, OutOfTimeError
 from ..structures.contract import Marginals
 from .problem import DualProblem
 from .result import Each
@@ -52,6 +52,15 @@ class Evaluation:
     @property
     def gap(self) -> float:
         return self.dual - self.primal
+
+    @classmethod
+    def restored(cls, problem: DualProblem, known: dict[str, Any]) -> Evaluation:
+        """An evaluation from its attributes."""
+        at = cls(**known)
+        wanted = (len(problem.blocks), (problem.n_features,))
+        if (len(at.marginals), at.theta.shape) != wanted:
+            raise CheckpointError("checkpoint: an evaluation of another problem")
+        return at
 
 
 @dataclass
@@ -125,6 +134,8 @@ class Direction(Protocol):
 
     With an l1 penalty a direction has the signs of the pseudo-gradient `ascent`, or 0.
     """
+
+    last: tuple[Floats, Floats] | None  # theta and gradient at the last call, if they are used
 
     @property
     def pairs(self) -> Sequence[Pair]:

@@ -8,7 +8,7 @@ block-coordinate algorithm of the paper as printed.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -96,7 +96,8 @@ class BlockCoordinateDescent(ABC):
         self.check(problem)
         rng = random_state if random_state is not None else np.random.default_rng()
         monitor = Monitor(stopping, self.name)
-        state = start(problem, warm, self.start)
+        resumed = monitor.resume()
+        state = start(problem, warm, self.start, resumed)
         average = WeightedAverage(problem.n_features)
         n_blocks = len(problem.blocks)
         known: list[Any] = [None] * n_blocks  # of each block's oracle: prices, or its state
@@ -119,17 +120,36 @@ class BlockCoordinateDescent(ABC):
 
         def loop() -> DualState:
             guesses = [self.first_guess] * n_blocks
-            share = certify_at(0)
             t = sweep = idle = 0
             due = 1  # the pass of the next certificate
+            if resumed is None:
+                share = certify_at(0)
+            else:
+                t, sweep, idle, due, share = resumed["place"]
+                guesses, gaps[:], known[:] = resumed["guesses"], resumed["gaps"], resumed["known"]
+                average.restore(resumed["average"])
+                rng.bit_generator.state = resumed["rng"]
+                for own, vertices in zip(kept, resumed["kept"], strict=True):
+                    if own is not None:
+                        own.restore(vertices)
+            passed = resumed is not None  # checkpoints are written at the end of a pass
+
+            def checkpoint() -> dict[str, Any]:
+                return {
+                    "state": vars(state), "average": vars(average), "guesses": guesses,
+                    "gaps": gaps, "known": known, "place": (t, sweep, idle, due, share),
+                    "rng": rng.bit_generator.state,
+                    "kept": [[] if own is None else own.vertices() for own in kept],
+                }  # fmt: skip
 
             def find(m: int) -> LinearStep:
                 gap = np.inf if idle >= IDLE_PASSES else gaps[m]
                 return self._target(problem, state, m, known, gap, kept[m])
 
-            while sweep < stopping.max_iter and not monitor.stopped:
-                idle += 1
-                for chosen in batches(sampled(self.sampling, rng, n_blocks, gaps), self.batch):
+            while passed or (sweep < stopping.max_iter and not monitor.stopped):
+                idle += not passed
+                order = () if passed else sampled(self.sampling, rng, n_blocks, gaps)
+                for chosen in batches(order, self.batch):
                     wanted = [m for m in chosen if targets[m] is None]
                     for m, found in zip(wanted, list(each(find, wanted)), strict=True):
                         targets[m] = found
@@ -146,7 +166,10 @@ class BlockCoordinateDescent(ABC):
                     if monitor.out_of_time():
                         break
                 targets[:] = [None] * n_blocks
-                sweep += idle == 0
+                sweep += idle == 0 and not passed
+                passed = False
+                if not monitor.out_of_time():
+                    monitor.keep(checkpoint)
                 last = sweep == stopping.max_iter or monitor.out_of_time()
                 near = share * float(problem.weights @ gaps) <= monitor.tolerance
                 if sweep >= due or near or last:
@@ -394,7 +417,7 @@ def block_step(
     return float(eta)
 
 
-def batches(blocks: list[int], size: int) -> Iterator[list[int]]:
+def batches(blocks: Sequence[int], size: int) -> Iterator[list[int]]:
     """Runs of at most `size` blocks without repetitions: a block's target is used only once."""
     run: list[int] = []
     for m in blocks:

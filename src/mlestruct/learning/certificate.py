@@ -20,6 +20,7 @@ its minimum over w is a far better upper bound of the optimum than the best sing
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -145,6 +146,15 @@ class DualBundle:
         self._entropies, self._weights = np.zeros(size), np.zeros(size)
         self._gram = np.zeros((size, size))
         self._bound = np.inf
+
+    def restore(self, known: dict[str, Any]) -> None:
+        """Continue from the attributes of another bundle of the same problem."""
+        vars(self).update(known)
+
+    def state(self) -> dict[str, Any]:
+        """The attributes that change."""
+        names = ("count", "_residuals", "_entropies", "_weights", "_gram", "_bound")
+        return {name: getattr(self, name) for name in names}
 
     def add(self, residual: Floats, entropy: float) -> float:
         """Take r_k = target - e_k and h_k of one more evaluation; returns the best bound."""

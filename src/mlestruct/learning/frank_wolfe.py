@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Literal, Self
+from functools import partial
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,13 +77,23 @@ class FrankWolfe:
         """
         self.check(problem)
         monitor = Monitor(stopping, self.name)
-        state = start(problem, warm, self.start)
+        known = monitor.resume()
+        state = start(problem, warm, self.start, known)
         average = WeightedAverage(problem.n_features)
         prices: list[Floats | None] = [None] * len(problem.blocks)
+        first, first_eta = 0, 0.1
+        if known is not None:
+            first, first_eta, prices = known["t"], known["eta"], known["prices"]
+            average.restore(known["average"])
+
+        def checkpoint(t: int, eta: float) -> dict[str, Any]:
+            mutable = {"state": vars(state), "average": vars(average), "prices": prices}
+            return {**mutable, "t": t, "eta": eta}
 
         def loop() -> DualState:
-            eta = 0.1
-            for t in range(stopping.max_iter + 1):
+            eta = first_eta
+            for t in range(first, stopping.max_iter + 1):
+                monitor.keep(partial(checkpoint, t, eta))
                 final = t == stopping.max_iter or monitor.out_of_time()
                 near = np.inf if final else NEAR * monitor.tolerance
                 found, steps = certify(problem, state, prices, near, each)
@@ -175,8 +186,12 @@ class WeightedAverage:
 
     def __init__(self, size: int):
         self.value = np.zeros(size)
-        self._k = 0
+        self.count = 0
 
     def add(self, theta: Floats) -> None:
-        self.value += 2.0 / (self._k + 2.0) * (theta - self.value)
-        self._k += 1
+        self.value += 2.0 / (self.count + 2.0) * (theta - self.value)
+        self.count += 1
+
+    def restore(self, known: dict[str, Any]) -> None:
+        """Continue from the attributes of another one."""
+        self.value, self.count = known["value"], known["count"]

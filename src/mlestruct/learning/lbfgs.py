@@ -111,7 +111,7 @@ class LBFGSDirections:
 
     def __init__(self, problem: DualProblem, memory: int, pairs: Sequence[Pair] = ()):
         self.pairs: deque[Pair] = deque(pairs, maxlen=memory)
-        self._last: Evaluation | None = None
+        self.last: tuple[Floats, Floats] | None = None
         self._precondition = preconditioner(problem)
         self._penalty = problem.penalty
         self._first_scale = problem.penalty.l2 + moment_scale(problem)
@@ -120,9 +120,9 @@ class LBFGSDirections:
         self._axpy = get_blas_funcs("axpy", dtype=self._kind)
 
     def __call__(self, at: Evaluation) -> Floats:
-        if self._last is not None:
-            self._remember(self._last, at)
-        self._last = at
+        if self.last is not None:
+            self._remember(*self.last, at)
+        self.last = at.theta, at.gradient
         q: Vector = at.ascent.astype(self._kind)
         coefficients = []
         for s, y, product in reversed(self.pairs):
@@ -145,14 +145,14 @@ class LBFGSDirections:
         step = q.astype(np.float64, copy=False)
         return aligned(step, at.ascent / self._first_scale) if self._penalty.l1 else step
 
-    def _remember(self, last: Evaluation, at: Evaluation) -> None:
-        """Take the step from `last` to `at`, unless P is not concave along it."""
+    def _remember(self, theta: Floats, gradient: Floats, at: Evaluation) -> None:
+        """Take the step from `theta` to `at`, unless P is not concave along it."""
         if len(self.pairs) == self.pairs.maxlen:
             s, y, _ = self.pairs.popleft()
         else:
             s, y = np.empty((2, at.theta.size), dtype=self._kind)
-        s[:] = at.theta - last.theta
-        y[:] = last.gradient - at.gradient
+        s[:] = at.theta - theta
+        y[:] = gradient - at.gradient
         product = float(s @ y)
         if product > 1e-10 * float(np.linalg.norm(s) * np.linalg.norm(y)):
             self.pairs.append(Pair(s, y, product))

@@ -54,6 +54,15 @@ class WorkingSet:
         sizes = [vertex.indices.shape[0] for vertex in vertices]
         self._owner = np.repeat(np.arange(len(vertices)), sizes)
 
+    def restore(self, vertices: list[tuple[Vertex, Floats]]) -> None:
+        """Take the vertices of another set, in their order."""
+        for vertex, moments in vertices:
+            self.add(vertex, moments)
+
+    def vertices(self) -> list[tuple[Vertex, Floats]]:
+        """All vertices with their moments, the oldest first."""
+        return list(self._known.values())
+
     def best(self, direction: Floats) -> tuple[float, Vertex, Floats] | None:
         """The vertex of the largest score: (score, vertex, moments)."""
         if not self._known:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,12 +36,16 @@ def majorize(
     monitor: Monitor,
     current: PrimalState,
     each: Each,
+    known: dict[str, Any] | None = None,
 ) -> None:
     """Continue from `current`, which is updated along; records certificates in `monitor`.
 
-    `directions` makes the ascent directions of each surrogate.
+    `directions` makes the ascent directions of each surrogate; `known` is a checkpoint's state.
     """
     share = 1.0
+    if known is not None:
+        share = known["share"]
+        current.theta, current.warm = known["current"]
     surrogates = _surrogates(problem, share)
     offsets = [block.offset for block in problem.blocks]
     truth = Evaluator(problem, current.warm, each, monitor.out_of_time)
@@ -49,6 +54,8 @@ def majorize(
     calls = monitor.oracle_calls
     iteration = monitor.iterations
     stalled = 0
+    if known is not None:
+        theta, smooth_warm, offsets, stalled = known["place"]
     while iteration < monitor.stopping.max_iter:
         blocks = [
             replace(block, structure=block.structure if form is None else form.structure, offset=o)
@@ -80,6 +87,13 @@ def majorize(
             block.offset if form is None else _sum(block.offset, form.offset(found))
             for block, form, found in zip(problem.blocks, surrogates, at.marginals, strict=True)
         ]
+        place = theta, smooth_warm, offsets, stalled
+        monitor.keep(partial(_checkpoint, share, (current.theta, current.warm), place))
+
+
+def _checkpoint(share: float, current: tuple[Any, ...], place: tuple[Any, ...]) -> dict[str, Any]:
+    """What the rounds continue from."""
+    return {"surrogate": {"share": share, "current": current, "place": place}}
 
 
 def _sum(offset: Floats | None, tangent: Floats) -> Floats:

@@ -44,6 +44,7 @@ class NewtonDirections:
     """
 
     pairs: Sequence[Pair] = ()
+    last: tuple[Floats, Floats] | None = None
 
     def __init__(self, problem: DualProblem):
         self._problem = problem

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,15 +77,19 @@ class PrimalSolver:
         if warm is None:
             warm = PrimalState(np.zeros(problem.n_features), [None] * n_blocks)
         current = PrimalState(warm.theta.copy(), list(warm.warm))
+        known = monitor.resume() or {}
 
         def loop() -> PrimalState:
-            if cold:
+            if cold and not known:
                 self.warm_up(problem, current, monitor)
             evaluate = Evaluator(problem, current.warm, each, monitor.out_of_time)
             with contextlib.suppress(OutOfTimeError):
-                stopped = self._ascend(problem, evaluate, monitor, current)
+                stopped = False
+                if "surrogate" not in known:
+                    stopped = self._ascend(problem, evaluate, monitor, current, known.get("ascent"))
                 if not stopped and problem.has_surrogates:
-                    majorize(self.directions, problem, monitor, current, each)
+                    rest = known.get("surrogate")
+                    majorize(self.directions, problem, monitor, current, each, rest)
             return current
 
         with threaded_map(n_jobs, n_blocks) as each:
@@ -93,10 +99,17 @@ class PrimalSolver:
         return result
 
     def _ascend(
-        self, problem: DualProblem, evaluate: Evaluator, monitor: Monitor, current: PrimalState
+        self,
+        problem: DualProblem,
+        evaluate: Evaluator,
+        monitor: Monitor,
+        current: PrimalState,
+        known: dict[str, Any] | None = None,
     ) -> bool:
-        """Ascend until a stopping rule holds (True) or the ascent stalls (False)."""
+        """Ascend until a stopping rule holds (True) or the ascent stalls (False).
 
+        `known` is the state of a checkpoint.
+        """
         earlier = monitor.oracle_calls
         bundle = DualBundle(problem.n_features, problem.penalty)
         bundle.add(np.zeros(problem.n_features), 0.0)  # the observed output: its entropy is >= 0
@@ -113,16 +126,24 @@ class PrimalSolver:
             dual = min(at.dual, bundle.add(at.residual, entropy))
             return monitor.record(iteration, at.theta, dual=dual, primal=at.primal)
 
-        at = evaluate(current.theta, 1e-2)
-        evaluate.accept(at)
-        iteration = 0
-        if record(iteration, at):
-            return True
-        gaps = [monitor.gap]
-        sharpness, sharpened = [1.0], 0
+        sharpness, sharpened, iteration, first, last = [1.0], 0, 0, 0, None
+        if known is None:
+            at = evaluate(current.theta, 1e-2)
+            evaluate.accept(at)
+            if record(iteration, at):
+                return True
+            gaps = [monitor.gap]
+        else:
+            at = Evaluation.restored(problem, known["at"])
+            evaluate.accept(at)
+            current.theta, current.warm = at.theta, evaluate.warm
+            current.pairs = [Pair(*pair) for pair in known["pairs"]]
+            bundle.restore(known["bundle"])
+            sharpness, sharpened, iteration, first, last, gaps = known["place"]
         kinked = problem.has_surrogates  # then majorisation takes over where ascent stalls
-        for _ in range(3):  # a failed line search is repeated with more accurate marginals
+        for attempt in range(first, 3):  # a failed line search: again with sharper marginals
             direction = self.directions(problem, current.pairs)
+            direction.last, last = last, None
             current.pairs = direction.pairs
             steps = climb(
                 at,
@@ -144,6 +165,8 @@ class PrimalSolver:
                     sharpened = iteration
                 if kinked and self._stalled(gaps):
                     return False
+                place = sharpness, sharpened, iteration, attempt, direction.last, gaps
+                monitor.keep(partial(_checkpoint, at, current.pairs, bundle, place))
             if monitor.out_of_time():
                 return True
             if kinked:
@@ -162,3 +185,11 @@ class PrimalSolver:
         """Whether the gap did not halve in a window of iterations, as it happens at kinks."""
         window = STALL * self.patience
         return len(gaps) > window and gaps[-1] > 0.5 * gaps[-1 - window]
+
+
+def _checkpoint(
+    at: Evaluation, pairs: Sequence[Pair], bundle: DualBundle, place: tuple[Any, ...]
+) -> dict[str, Any]:
+    """What an ascent continues from."""
+    steps = [tuple(pair) for pair in pairs]
+    return {"ascent": {"at": vars(at), "pairs": steps, "bundle": bundle.state(), "place": place}}

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._deadline import check_time
+from ..exceptions import CheckpointError
 from ..features.contract import FeatureMap, as_feature_map
 from ..structures.contract import Decoding, Marginals, Structure, Vertex, as_structure
 from .penalty import ElasticNet
@@ -205,6 +206,19 @@ class DualState:
         state.refresh(problem)
         return state
 
+    @classmethod
+    def restored(cls, problem: DualProblem, known: dict[str, Any]) -> DualState:
+        """A state from its attributes."""
+        state = cls(**known)
+        sizes = [tau.shape for tau in state.tau]
+        if sizes != [(block.structure.n_coordinates,) for block in problem.blocks]:
+            raise CheckpointError("checkpoint: marginals of other output spaces")
+        for block, tau in zip(problem.blocks, state.tau, strict=True):
+            block.structure.entropy(
+                tau
+            )  # as a start does: threads of BLAS may change rho's rounding
+        return state
+
     def refresh(self, problem: DualProblem) -> None:
         """Recompute r and all entropies, removing accumulated rounding."""
         self.r = problem.weights @ (problem.observed_moments - self.moments)
@@ -216,11 +230,20 @@ class DualState:
         return float(problem.penalty.conjugate(self.r) - problem.weights @ self.entropies)
 
 
-def start(problem: DualProblem, warm: DualState | None, where: Start = "near") -> DualState:
+def start(
+    problem: DualProblem,
+    warm: DualState | None,
+    where: Start = "near",
+    known: dict[str, Any] | None = None,
+) -> DualState:
     """From the marginals of an earlier state, near the observed outputs, or in the interior.
+
+    `known` is the state of a checkpoint, which is continued as it is.
 
     Only the marginals are taken over: all else depends on the data, which may have changed.
     """
+    if known is not None:
+        return DualState.restored(problem, known["state"])
     if warm is not None:
         return DualState.at(problem, [tau.copy() for tau in warm.tau])
     if where == "uniform":

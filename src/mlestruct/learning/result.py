@@ -16,6 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from .._deadline import is_over, time_limit, under_current
 from ..exceptions import OutOfTimeError
+from .checkpoint import Checkpoint
 from .problem import DualProblem
 
 Floats = NDArray[np.float64]
@@ -108,6 +109,7 @@ class Stopping:
     max_time: float | None = None
     callback: Callback | None = None
     verbose: int = 0
+    checkpoint: Checkpoint | None = None
 
 
 class Monitor:
@@ -130,11 +132,12 @@ class Monitor:
         self.iterations = 0
         self.oracle_calls = 0
         self._start = time.perf_counter()
+        self._before = 0.0  # seconds of the runs that this one continues
         self._bar = _Bar(name) if stopping.verbose else None
 
     @property
     def seconds(self) -> float:
-        return time.perf_counter() - self._start
+        return self._before + time.perf_counter() - self._start
 
     @property
     def gap(self) -> float:
@@ -155,7 +158,7 @@ class Monitor:
 
     def out_of_time(self) -> bool:
         limit = self.stopping.max_time
-        return is_over() or (limit is not None and self.seconds >= limit)
+        return is_over() or (limit is not None and self.seconds - self._before >= limit)
 
     def record(
         self,
@@ -192,6 +195,36 @@ class Monitor:
             stop = bool(self.stopping.callback(progress)) or stop
         self.stopped = stop
         return stop
+
+    def resume(self) -> dict[str, Any] | None:
+        """The solver's state in the checkpoint, if there is one; bounds and history follow it."""
+        checkpoint = self.stopping.checkpoint
+        if checkpoint is None or checkpoint.state is None:
+            return None
+        state = dict(checkpoint.state)
+        known = state.pop("monitor")
+        self.history, self._before = History(**known["history"]), known["seconds"]
+        self.dual, self.primal, self.theta = known["dual"], known["primal"], known["theta"]
+        self.latest = known["latest"]
+        self.iterations, self.oracle_calls = known["iterations"], known["oracle_calls"]
+        return state
+
+    def keep(self, state: Callable[[], dict[str, Any]]) -> None:
+        """Write a checkpoint, if there is one and it is time; `state` is the solver's own."""
+        if self.stopping.checkpoint is not None:
+            self.stopping.checkpoint.keep(lambda: {"monitor": self._state(), **state()})
+
+    def _state(self) -> dict[str, Any]:
+        return {
+            "history": self.history.to_dict(),
+            "seconds": self.seconds,
+            "dual": self.dual,
+            "primal": self.primal,
+            "theta": self.theta,
+            "latest": self.latest,
+            "iterations": self.iterations,
+            "oracle_calls": self.oracle_calls,
+        }
 
     def result(self, theta: Floats, state: Any) -> Result:
         """What has been found, with `theta` as the weights."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import inspect
 import warnings
 from abc import ABCMeta, abstractmethod
@@ -22,10 +23,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from .._deadline import check_time, time_limit, under_current
+from ..exceptions import CheckpointError
 from ..features.columns import Columns
 from ..features.constant import ConstantFeature
 from ..features.contract import FeatureMap
 from ..features.transformed import TransformedFeatures
+from ..learning.checkpoint import Checkpoint, fingerprint
 from ..learning.partial_outputs import solve_partial
 from ..learning.problem import Block, DualProblem, merge_equal
 from ..learning.result import Result, Stopping
@@ -153,12 +156,23 @@ class StructuredEstimator(CertifiedModel):
         """Blocks of new samples, without observations."""
 
     # ------------------------------------------------------------------ fitting
-    def fit(self, X: Any, Y: Any, sample_weight: Any = None) -> Any:
+    def fit(
+        self,
+        X: Any,
+        Y: Any,
+        sample_weight: Any = None,
+        *,
+        checkpoint: str | Path | Checkpoint | None = None,
+    ) -> Any:
         """Learn `coef_` from samples X and their observed outputs Y.
 
         `sample_weight` has one weight per sample. Estimators of labellings also take an array in
         the shape of a sample's labels: 0 leaves a label out, connected parts of the others have
         one weight each.
+
+        `checkpoint` is a folder, or a `Checkpoint` of one: the state of the fit is written there
+        every 30 seconds, and the same call continues from it after an interruption, with the steps
+        that an unbroken fit makes.
 
         Returns
         -------
@@ -170,14 +184,15 @@ class StructuredEstimator(CertifiedModel):
             signature, state = getattr(self, "_state", (None, None))
             fits = self.warm_start and signature == _signature(solver.name, problem)
             budget = (self.generator(), self.n_threads())
+            stopping = self._resumed(problem, solver, checkpoint)
             if problem.has_partial:
                 first = self._first_theta(X, Y, sample_weight)
                 result, self.likelihood_path_ = solve_partial(
-                    problem, solver, self.stopping(), first, *budget, max_rounds=MAX_ROUNDS
+                    problem, solver, stopping, first, *budget, max_rounds=MAX_ROUNDS
                 )
             else:
                 warm = state if fits else None
-                result = solve(problem, solver, self.stopping(), warm, *budget)
+                result = solve(problem, solver, stopping, warm, *budget)
             if result.interrupted and _in_search():
                 raise KeyboardInterrupt
             self._state = (_signature(result.solver, problem), result.state)
@@ -324,6 +339,24 @@ class StructuredEstimator(CertifiedModel):
     def _max_time(self) -> float | None:
         return None if self.max_time is None else check_positive(self.max_time, "max_time")
 
+    def _resumed(self, problem: DualProblem, solver: Any, checkpoint: Any) -> Stopping:
+        """When a fit ends, and what it continues from."""
+        if checkpoint is None:
+            return self.stopping()
+        if problem.has_partial:
+            raise CheckpointError("checkpoint: fits to outputs that are known in part have none")
+        kept = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
+        kept.open(self._settings(problem, solver))
+        return replace(self.stopping(), checkpoint=kept)
+
+    def _settings(self, problem: DualProblem, solver: Any) -> dict[str, str]:
+        """What decides the steps of a fit: those of equal settings may continue each other."""
+        free = ("callback", "max_iter", "max_time", "n_jobs", "verbose", "warm_start", "solver")
+        parameters = self.get_params(deep=False).items()
+        found = {name: _described(value) for name, value in parameters if name not in free}
+        kind = type(self).__name__
+        return {"estimator": kind, "solver": repr(solver), "data": fingerprint(problem), **found}
+
     def generator(self) -> np.random.Generator:
         """A random number generator from `random_state`."""
         if isinstance(self.random_state, np.random.Generator):
@@ -422,6 +455,17 @@ def _unchanged_on_failure(estimator: BaseEstimator) -> Iterator[None]:
         vars(estimator).clear()
         vars(estimator).update(before)
         raise
+
+
+def _described(value: Any) -> str:
+    """A short text that differs where values do; other objects are told apart by their types."""
+    if isinstance(value, np.ndarray) and value.dtype.kind != "O":
+        return hashlib.blake2b(value.tobytes(), digest_size=16).hexdigest()
+    if isinstance(value, np.ndarray | list | tuple):
+        return f"[{', '.join(_described(part) for part in value)}]"
+    if value is None or isinstance(value, bool | int | float | str):
+        return repr(value)
+    return type(value).__name__
 
 
 def _in_search() -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..exceptions import TooLargeToCount
 from ..features.scores import ScoreFeatures
 from ..inference.sampling import sample
+from ..learning.checkpoint import Checkpoint
 from ..learning.problem import Block, DualProblem
 from ..learning.result import Progress
 from ..structures.contract import Vertex
@@ -139,7 +141,12 @@ class IsingMRF(BinaryEstimator):
 
     # ------------------------------------------------------------------ learning
     def fit(  # type: ignore[override]
-        self, Y: Any, stimuli: Any = None, sample_weight: Any = None
+        self,
+        Y: Any,
+        stimuli: Any = None,
+        sample_weight: Any = None,
+        *,
+        checkpoint: str | Path | Checkpoint | None = None,
     ) -> IsingMRF:
         """Learn from a matrix of 0 and 1.
 
@@ -149,8 +156,10 @@ class IsingMRF(BinaryEstimator):
         stimuli : array of shape (n_frames, n_stimuli), optional
             More variables, which prediction may leave unknown.
         sample_weight : array of shape (n_frames,), optional
+        checkpoint : folder or `Checkpoint`, optional
+            Where the state of the fit is kept, to continue from.
         """
-        super().fit(Y, stimuli, sample_weight)
+        super().fit(Y, stimuli, sample_weight, checkpoint=checkpoint)
         return self
 
     def build_problem(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from ..exceptions import TooLargeToCount
 from ..features.multi_label import MultiLabelFeatures
 from ..features.rows import DenseRows, FeatureRows, SparseRows
 from ..labels.label_sets import LabelSets
+from ..learning.checkpoint import Checkpoint
 from ..learning.problem import Block, DualProblem
 from ..learning.result import Progress
 from ..metrics import Reliability, reliability
@@ -177,15 +179,24 @@ class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
 
     # ------------------------------------------------------------------ learning
     def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, *, offset: Any = None
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        offset: Any = None,
+        checkpoint: str | Path | Checkpoint | None = None,
     ) -> MultiLabelCRF:
         """Learn from features X, (n_samples, n_features), and answers y, (n_samples, n_labels).
 
         offset : array of shape (n_samples, n_labels) or (n_labels,), optional
             Log-odds of the second class that are known beforehand: added to w_l . x + b_l and
             not learned. Methods for new samples take theirs.
+        checkpoint : folder or `Checkpoint`, optional
+            Where the state of the fit is kept, to continue from.
         """
-        super().fit(X if offset is None else WithOffset(X, offset), y, sample_weight)
+        given = X if offset is None else WithOffset(X, offset)
+        super().fit(given, y, sample_weight, checkpoint=checkpoint)
         return self
 
     def build_problem(

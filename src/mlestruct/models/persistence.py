@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from .. import __version__
+from .._archive import Arrays, arrays_of, members, packed, unpacked
 from .._files import write_whole
 from ..exceptions import ModelFileError, UntrustedImport
 from ..learning.result import COLUMNS, History
@@ -54,8 +54,6 @@ HOMES = (
 )
 UNSAVED = ("callback", "verbose", "n_jobs", "random_state", "warm_start")
 
-Arrays = dict[str, NDArray[Any]]
-
 
 # ---------------------------------------------------------------------- saving
 def save(estimator: Any, path: str | Path) -> None:
@@ -68,13 +66,7 @@ def save(estimator: Any, path: str | Path) -> None:
 
 def write_archive(path: str | Path, header: dict[str, Any], arrays: Arrays) -> None:
     """Write a header and arrays, whole or not at all."""
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w", zipfile.ZIP_STORED) as archive:
-        archive.writestr("header.json", json.dumps(header))
-        for name, array in arrays.items():
-            with archive.open(f"{name}.npy", "w") as member:
-                np.lib.format.write_array(member, array, allow_pickle=False)
-    write_whole(path, content.getvalue())
+    write_whole(path, packed(header, arrays))
 
 
 def _header(estimator: Any, arrays: Arrays) -> dict[str, Any]:
@@ -185,42 +177,16 @@ def read_archive(path: str | Path) -> tuple[dict[str, Any], Arrays]:
 def _read(file: Any, size: int) -> tuple[dict[str, Any], Arrays]:
     """The header and the arrays of a file of `size` bytes; no more memory than that is used."""
     with zipfile.ZipFile(file) as archive:
-        members = {info.filename: info for info in archive.infolist()}
-        early = "header.npy" in members
-        limit = size * FORMAT_1_RATIO if early else size
-        if sum(info.file_size for info in members.values()) > limit:
-            raise ValueError("members are larger than the file")
-        if not early and any(info.compress_type for info in members.values()):
-            raise ValueError("members are compressed")
-        contents = {name: archive.read(info) for name, info in members.items()}
-    arrays = {
-        name.removesuffix(".npy"): _array(content)
-        for name, content in contents.items()
-        if name.endswith(".npy")
-    }
-    text = str(arrays.pop("header")) if early else contents["header.json"].decode()
-    header = json.loads(text)
+        early = "header.npy" in archive.namelist()
+        contents = members(archive, size * FORMAT_1_RATIO) if early else {}
+    if early:
+        arrays = arrays_of(contents)
+        header = json.loads(str(arrays.pop("header")))
+    else:
+        header, arrays = unpacked(file)
     if not isinstance(header, dict):
         raise ValueError("the header is no object")
     return header, arrays
-
-
-def _array(content: bytes) -> NDArray[Any]:
-    """The array of a .npy file, whose size must be the one that its header promises."""
-    stream = io.BytesIO(content)
-    version = np.lib.format.read_magic(stream)
-    read = {
-        (1, 0): np.lib.format.read_array_header_1_0,
-        (2, 0): np.lib.format.read_array_header_2_0,
-    }[version]
-    shape, fortran, dtype = read(stream)
-    if (
-        dtype.hasobject
-        or dtype.itemsize * np.prod(shape, dtype=object) != len(content) - stream.tell()
-    ):
-        raise ValueError("an array of another size than its header says")
-    flat = np.frombuffer(content, dtype, offset=stream.tell())
-    return flat.reshape(shape, order="F" if fortran else "C").copy()
 
 
 def _rebuild(header: dict[str, Any], arrays: Arrays, trusted: Sequence[str]) -> Any:

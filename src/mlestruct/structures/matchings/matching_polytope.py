@@ -37,7 +37,7 @@ VIOLATION = 1e-9  # of an odd-set constraint that is overlooked
 
 
 @dataclass
-class _Warm:
+class WarmStart:
     """State of the local oracle, the odd sets met, and the last point of this polytope."""
 
     local: Any
@@ -133,12 +133,12 @@ class MatchingPolytope(LocalMatching):
         large to find these, Frank-Wolfe steps from MAP calls approach the optimum and may stop
         short of `tol`.
         """
-        known = warm if isinstance(warm, _Warm) else _Warm(None, OddSets(), self.interior())
+        known = warm if isinstance(warm, WarmStart) else WarmStart(None, OddSets(), self.interior())
         local = super().marginals(scores, known.local, tol)
         if self._is_consistent(local.tau):
-            return replace(local, warm=_Warm(local.warm, known.sets, local.tau))
+            return replace(local, warm=WarmStart(local.warm, known.sets, local.tau))
         if self._varying[0].n_nodes <= CUT_LIMIT:
-            state = _Warm(local.warm, known.sets, known.tau)
+            state = WarmStart(local.warm, known.sets, known.tau)
             found = self._marginals_with_sets(scores, state, tol)
             if warm is not None and not self._is_consistent(found.tau):
                 # The odd sets of the earlier scores do not fit these.
@@ -148,7 +148,7 @@ class MatchingPolytope(LocalMatching):
             return found
         start = known.tau + 1e-3 * (self.interior() - known.tau)
         tau, value, upper, steps = frank_wolfe_marginals(self, scores, start, tol, MAX_STEPS)
-        state = _Warm(local.warm, known.sets, tau)
+        state = WarmStart(local.warm, known.sets, tau)
         return Marginals(tau, value, min(upper, local.upper_bound), state, steps)
 
     def _from_vertices(self, scores: Floats, found: Marginals, tol: float) -> Marginals:
@@ -169,7 +169,7 @@ class MatchingPolytope(LocalMatching):
             "method='bp' maximises over the local polytope; use LocalMatching, or method='auto'"
         )
 
-    def _marginals_with_sets(self, scores: Floats, known: _Warm, tol: float) -> Marginals:
+    def _marginals_with_sets(self, scores: Floats, known: WarmStart, tol: float) -> Marginals:
         """Marginals by prices on odd sets, moved inwards where a set is still violated."""
         found = odd_set_dual.solve(
             super().marginals, self._violated, scores, known.sets, known.local, tol
@@ -188,7 +188,7 @@ class MatchingPolytope(LocalMatching):
             step = float(np.max(excess[over] / (excess + slack)[over], initial=0.0))
             tau = tau + step * (inside - tau)
         value = float(scores @ tau) + self.entropy(tau) - 2.0 * gained
-        state = _Warm(found.warm, found.sets, tau)
+        state = WarmStart(found.warm, found.sets, tau)
         return Marginals(tau, value, found.upper_bound, state, found.iterations)
 
     def _inside_of(self, sets: OddSets) -> Floats:

@@ -1,0 +1,189 @@
+"""Checkpoints: resumed fits make the steps of unbroken ones; files of other fits are refused."""
+
+import json
+import os
+import zipfile
+
+import numpy as np
+import pytest
+
+from mlestruct import (
+    LBFGS,
+    BipartiteMatchingCRF,
+    BlockFrankWolfe,
+    BlockMarginals,
+    ChainCRF,
+    Checkpoint,
+    CheckpointError,
+    FrankWolfe,
+    GraphCRF,
+    GridCRF,
+    MatchingCRF,
+    Newton,
+    StructuredCRF,
+)
+
+RNG = np.random.default_rng(0)
+PAIRS = [RNG.normal(size=(7, 7, 3)) for _ in range(6)]
+MATCHED = [RNG.permutation(7) for _ in range(6)]
+GROUPS = [pairs[:6, :6] + pairs[:6, :6].transpose(1, 0, 2) for pairs in PAIRS]
+PARTNERS = [np.array([1, 0, 3, 2, 5, 4])] * 6
+NODES = [RNG.normal(size=(9, 2)) for _ in range(6)]
+STATES = [RNG.integers(0, 3, 9) for _ in range(6)]
+RING = np.array([[k, (k + 1) % 9] for k in range(9)])
+GRAPHS = [(x, RING, np.ones((9, 1))) for x in NODES]
+IMAGES, COLOURS = [x.reshape(3, 3, 2) for x in NODES], [y.reshape(3, 3) % 2 for y in STATES]
+
+
+def signs(scores):
+    return (scores > 0).astype(int)
+
+
+CASES = {
+    "bcfw": (BipartiteMatchingCRF(solver="bcfw"), PAIRS, MATCHED),
+    "bcfw sampled by gaps": (
+        BipartiteMatchingCRF(solver=BlockFrankWolfe(sampling="gap", averaging=True)),
+        PAIRS, MATCHED,
+    ),
+    "working set": (
+        StructuredCRF(decode=signs, solver=BlockFrankWolfe(working_set=5, batch=2)),
+        NODES, [(x[:, 0] > 0.5).astype(int) for x in NODES],
+    ),
+    "bcfw of a graph": (GraphCRF(solver="bcfw"), GRAPHS, [y % 2 for y in STATES]),
+    "block marginals": (MatchingCRF(solver=BlockMarginals()), GROUPS, PARTNERS),
+    "fw": (BipartiteMatchingCRF(solver="fw"), PAIRS, MATCHED),
+    "fw averaged": (ChainCRF(solver=FrankWolfe(averaging=True)), NODES, STATES),
+    "newton": (BipartiteMatchingCRF(solver=Newton()), PAIRS, MATCHED),
+    "newton at rho 1": (BipartiteMatchingCRF(solver="newton", rho=1.0, alpha=1e-3), PAIRS, MATCHED),
+    "lbfgs": (MatchingCRF(solver="lbfgs"), GROUPS, PARTNERS),
+    "lbfgs, exact polytope": (MatchingCRF(solver="lbfgs", polytope="exact"), GROUPS, PARTNERS),
+    "lbfgs of chains": (ChainCRF(solver=LBFGS(memory=3)), NODES, STATES),
+    "lbfgs, l1": (ChainCRF(solver="lbfgs", l1_ratio=0.3), NODES, STATES),
+    "lbfgs of grids": (GridCRF(solver="lbfgs"), IMAGES, COLOURS),
+    "lbfgs at rho 1": (
+        BipartiteMatchingCRF(solver="lbfgs", rho=1.0, alpha=1e-3), PAIRS, MATCHED,
+    ),
+}  # fmt: skip
+
+
+class Killed(BaseException):
+    """As if the process had ended here."""
+
+
+def killed_after(writes, monkeypatch):
+    """Let the process end after some checkpoints, in the middle of the next one."""
+    left = [writes]
+    keep = Checkpoint.keep
+
+    def counted(self, make):
+        if left[0] == 0:
+            raise Killed
+        left[0] -= 1
+        keep(self, make)
+
+    monkeypatch.setattr(Checkpoint, "keep", counted)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("writes", [1, 4])
+@pytest.mark.parametrize("name", CASES)
+def test_a_resumed_fit_makes_the_steps_of_an_unbroken_one(name, writes, tmp_path, monkeypatch):
+    model, X, Y = CASES[name]
+    model.set_params(tol=1e-7, max_iter=30, random_state=0)
+    whole = model.fit(X, Y)
+    expected = whole.history_.to_dict(), whole.coef_.copy(), whole.duality_gap_
+    assert len(whole.history_) > 1
+    every = Checkpoint(tmp_path, every=0)
+    with monkeypatch.context() as patch:
+        killed_after(writes, patch)
+        try:
+            model.fit(X, Y, checkpoint=every)
+        except Killed:
+            assert every.path.exists()
+    resumed = model.fit(X, Y, checkpoint=tmp_path)
+    history = resumed.history_.to_dict()
+    for column in ("iteration", "oracle_calls", "dual", "primal", "gap"):
+        assert history[column] == expected[0][column]  # to the last bit
+    np.testing.assert_array_equal(resumed.coef_, expected[1])
+    assert resumed.duality_gap_ == expected[2]
+
+
+def test_another_fit_refuses_the_checkpoint(tmp_path):
+    model = BipartiteMatchingCRF(solver="bcfw", random_state=0, tol=1e-9, max_iter=3)
+    every = Checkpoint(tmp_path, every=0)
+    with pytest.warns(match="stopped after"):
+        model.fit(PAIRS, MATCHED, checkpoint=every)
+    for change in ({"alpha": 2.0}, {"rho": 0.6}, {"solver": "fw"}, {"tol": 1e-3}):
+        other = BipartiteMatchingCRF(**{**model.get_params(), **change})
+        with pytest.raises(CheckpointError, match=f"{next(iter(change))} is .* there and"):
+            other.fit(PAIRS, MATCHED, checkpoint=tmp_path)
+    changed = [PAIRS[0] + 1e-9, *PAIRS[1:]]
+    twice = [1, 1, 1, 1, 1, 2]
+    others = (changed, MATCHED, None), (PAIRS, MATCHED[::-1], None), (PAIRS, MATCHED, twice)
+    for X, Y, weights in others:
+        with pytest.raises(CheckpointError, match="belongs to another fit: data"):
+            model.fit(X, Y, weights, checkpoint=tmp_path)
+
+
+def test_damaged_files_are_refused(tmp_path):
+    model = ChainCRF(solver="lbfgs", tol=1e-9)
+    every = Checkpoint(tmp_path, every=0)
+    model.fit(NODES, STATES, checkpoint=every)
+    content = every.path.read_bytes()
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        damaged = bytearray(content)
+        damaged[rng.integers(len(content))] ^= 1 << int(rng.integers(8))
+        every.path.write_bytes(bytes(damaged))
+        try:
+            model.fit(NODES, STATES, checkpoint=tmp_path)
+        except CheckpointError:
+            continue  # else the bit is one that nobody reads, as that of a date
+        with zipfile.ZipFile(every.path) as archive:
+            assert archive.testzip() is None
+    every.path.write_bytes(b"not a checkpoint")
+    with pytest.raises(CheckpointError, match="remove it to start anew"):
+        model.fit(NODES, STATES, checkpoint=tmp_path)
+
+
+def test_other_kinds_of_objects_are_not_made(tmp_path):
+    every = Checkpoint(tmp_path)
+    for state in (
+        {"kind": "History", "fields": {}},
+        {"kind": "Vertex", "fields": {"x": 1}},
+        {"z": 1},
+    ):
+        with zipfile.ZipFile(every.path, "w") as archive:
+            header = {"format": 1, "settings": {}, "state": state}
+            archive.writestr("header.json", json.dumps(header))
+        with pytest.raises(CheckpointError, match="damaged"):
+            every.open({})
+
+
+def test_a_full_disk_is_reported_and_leaves_the_last_checkpoint(tmp_path, monkeypatch):
+    model = ChainCRF(solver="lbfgs", tol=1e-9, max_iter=5)
+    every = Checkpoint(tmp_path, every=0)
+    with pytest.warns(match="stopped after"):
+        model.fit(NODES, STATES, checkpoint=every)
+    before = every.path.read_bytes()
+
+    def full(descriptor):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        model.set_params(max_iter=9).fit(NODES, STATES, checkpoint=every)
+    assert every.path.read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoint.mlc"]
+
+
+def test_partial_outputs_have_no_checkpoints(tmp_path):
+    labels = [np.where(np.arange(9) == 0, -1, y) for y in STATES]
+    with pytest.raises(CheckpointError, match="known in part"):
+        ChainCRF(missing="marginalise").fit(NODES, labels, checkpoint=tmp_path)
+
+
+@pytest.mark.parametrize("every", [-1, np.nan, True])
+def test_intervals_are_seconds(every, tmp_path):
+    with pytest.raises(ValueError, match="every: expected seconds"):
+        Checkpoint(tmp_path, every=every)
