@@ -175,14 +175,15 @@ FINDINGS = {
 
 # ---------------------------------------------------------------------- what they mention
 def is_importable(name: str) -> bool:
-    """Whether a dotted name is a module, or an attribute of one."""
-    if name.startswith("mlestruct.torch") and importlib.util.find_spec("torch") is None:
-        return True  # needs PyTorch, which is not part of the test extra
+    """Whether a dotted name is a module, or an attribute of one; True if a package that it needs is
+    not installed."""
     parts = name.split(".")
     for k in range(len(parts), 0, -1):
         try:
             found = importlib.import_module(".".join(parts[:k]))
-        except ModuleNotFoundError:
+        except ModuleNotFoundError as error:
+            if (error.name or "").split(".")[0] != parts[0]:
+                return True
             continue
         for part in parts[k:]:
             if not hasattr(found, part):
