@@ -71,6 +71,7 @@ autosummary_context = {"public": public_names()}
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
+toc_object_entries_show_parents = "hide"
 
 
 # ---------------------------------------------------------------------- gallery
