@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import mlestruct
 from mlestruct.cli import main
 
 ROOT = Path(__file__).parent.parent
@@ -238,6 +239,13 @@ def test_every_public_package_is_in_the_reference():
     listed = (ROOT / "docs" / "api.rst").read_text(encoding="utf-8").split()
     assert packages
     assert not sorted(name for name in packages if f"mlestruct.{name}" not in listed)
+
+
+def test_all_files_tell_the_same_version():
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert re.search(r"^## (\S+)", changes, re.MULTILINE)[1] == mlestruct.__version__
+    assert f"version: {mlestruct.__version__}\n" in citation
 
 
 def test_the_readme_is_short():

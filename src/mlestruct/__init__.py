@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ._lazy import attach
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 if TYPE_CHECKING:
     from ._deadline import time_limit
