@@ -1,9 +1,8 @@
 """`MatchingBP`: maximum likelihood by belief propagation inside a gradient loop.
 
-Belief propagation for matchings (Huang and Jebara 2009), here for the reweighted entropy with
-rho in [1/2, 1]: its fixed points maximise <scores, tau> + H_rho(tau) over the local polytope, so
-beliefs are the gradient of log Z_rho. The classical double loop: messages to convergence, then one
-step of L-BFGS, starting the next messages from the last.
+Converged beliefs (`algorithms/matching/belief_propagation.py`) are the gradient of log Z_rho. The
+classical double loop: messages to convergence, then one step of L-BFGS, starting the next messages
+from the last.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ from ..learning.result import Each, Result, Stopping, threaded_map
 from ..models.base import StructuredEstimator
 from ..models.matching_blocks import pair_table
 from ..models.validation import check_count, check_positive
-from .block_messages import BlockMessages, presolved_part
 from .lbfgs import minimise
 from .learner import ProbabilisticLearner
 from .pair_batches import plain_matching
@@ -40,15 +38,15 @@ class MatchingBP(ProbabilisticLearner):
     Parameters
     ----------
     estimator : a BipartiteMatchingCRF, not fitted
-        Its output space and features are used, and its `alpha`, `rho` (one number; 1 has the
-        fastest sweeps), `tol` (stop when |gradient|^2 / (2 alpha), a bound of the suboptimality if
-        messages converged, is at most tol * max(1, |objective|)), `max_iter` (iterations of
-        L-BFGS), `max_time`, `callback`, `n_jobs`, `verbose`. Nodes have at most one partner.
+        Its output space and features are used, and its `alpha`, `rho` (1 has the fastest sweeps),
+        `tol` (stop when |gradient|^2 / (2 alpha), a bound of the suboptimality if messages
+        converged, is at most tol * max(1, |objective|)), `max_iter` (iterations of L-BFGS),
+        `max_time`, `callback`, `n_jobs`, `verbose`. Nodes have at most one partner.
     max_sweeps : int
         Sweeps over all messages of a sample, per gradient. A few (such as 10) give the truncated
         algorithm, whose gradients are inexact.
     bp_tol : float
-        A sample's messages have converged when no belief moves by more than this in a sweep.
+        A sample's messages have converged when no belief moves by more than this in four sweeps.
 
     Attributes
     ----------
@@ -134,6 +132,39 @@ class MatchingBP(ProbabilisticLearner):
         return [pair_table(sample, tau) for (_, sample), tau in zip(prepared, found, strict=True)]
 
 
+class BlockMessages:
+    """log Z_rho and beliefs of one block by message passing, each time from the last messages.
+
+    Attributes
+    ----------
+    warm : where the last call ended, None before the first
+    sweeps : int, over all calls
+    unconverged : int, calls that used up `max_sweeps`
+    converged : bool, of the last call
+    """
+
+    def __init__(self, block: Block, max_sweeps: int, tol: float):
+        self.block, self.max_sweeps, self.tol = block, max_sweeps, tol
+        self.warm: Any = None
+        self.sweeps = self.unconverged = 0
+        self.converged = True
+
+    def __call__(self, theta: Floats) -> tuple[float, Floats]:
+        """log Z_rho and the expected moments at theta."""
+        log_z, tau = self.beliefs(theta)
+        return log_z, self.block.features.moments(tau)
+
+    def beliefs(self, theta: Floats) -> tuple[float, Floats]:
+        """log Z_rho and the probability of every pair at theta."""
+        found = self.block.structure.belief_propagation(
+            self.block.scores(theta), 0.0, self.max_sweeps, self.tol, self.warm
+        )
+        self.warm, self.converged = found.warm, found.converged
+        self.sweeps += found.sweeps
+        self.unconverged += not found.converged
+        return found.log_partition, found.tau[: self.block.features.n_scored]
+
+
 @dataclass
 class BeliefState:
     """Where a fit ended."""
@@ -144,10 +175,10 @@ class BeliefState:
 
 @dataclass(frozen=True)
 class BeliefLBFGS:
-    """Maximises the likelihood of matchings of two sides under one rho.
+    """Maximises the likelihood of matchings of two sides.
 
     max_sweeps : int, over the messages of a block at every theta
-    bp_tol : float, messages have converged when no belief moves by more than this in a sweep
+    bp_tol : float, messages have converged when no belief moves by more than this in four sweeps
     """
 
     max_sweeps: int
@@ -157,18 +188,9 @@ class BeliefLBFGS:
 
     def messages(self, blocks: Sequence[Block]) -> list[BlockMessages]:
         """Fresh messages of every block; raises where there can be none."""
-        cores = {}
-        found = []
         for m, block in enumerate(blocks):
-            structure = plain_matching(block, m)
-            if id(structure) not in cores:
-                cores[id(structure)] = presolved_part(structure)
-            rho = np.unique(np.concatenate([structure.rho_rows, structure.rho_cols]))
-            if rho.size > 1:
-                raise ValueError(f"rho: messages need one number for all nodes, got {rho}")
-            core, limits = cores[id(structure)], (self.max_sweeps, self.bp_tol)
-            found.append(BlockMessages(block, core, float(rho[0]), *limits))
-        return found
+            plain_matching(block, m)
+        return [BlockMessages(block, self.max_sweeps, self.bp_tol) for block in blocks]
 
     def solve(
         self,
@@ -187,7 +209,7 @@ class BeliefLBFGS:
         if warm is not None:
             start = warm.theta.copy()
             for block, earlier in zip(blocks, warm.blocks, strict=True):
-                block.start_from(earlier)
+                block.warm = earlier.warm
         with threaded_map(n_jobs, len(blocks)) as each:
             loss = NegativeLogLikelihood(problem, blocks, each)
             result = minimise(problem, loss, stopping, self.name, start, n_jobs)

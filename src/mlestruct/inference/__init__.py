@@ -1,6 +1,5 @@
 """Public questions about a structure and scores: marginals, log Z, its bounds, samples."""
 
-from ..algorithms.matching.belief_propagation import belief_propagation
 from ..structures.contract import Bounds
 from .bounds import log_partition_bounds, tighten
 from .link_sets import LinkSet, links_at_precision, links_of_largest_f1
@@ -13,7 +12,6 @@ __all__ = [
     "Inference",
     "LinkSet",
     "Samples",
-    "belief_propagation",
     "links_at_precision",
     "links_of_largest_f1",
     "log_partition",

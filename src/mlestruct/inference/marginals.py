@@ -224,20 +224,21 @@ def _belief_propagation(
         "messages_converged": found.converged,
         "log_partition_of_messages": found.log_partition,
     }
-    if not found.excess <= 1e-9:  # sums are too far from 1 for a certificate
-        return Answer(
-            found.tau, found.log_partition, np.inf, APPROXIMATE, found.sweeps, False, report
-        )
-    value = float(scores @ found.tau) + structure.entropy(found.tau)
+    tau, excess = structure.feasible(found.tau)
+    value = float(scores @ tau) + structure.entropy(tau)
+    if not excess <= 1e-9:  # sums are too far from 1 for a certificate
+        if np.isfinite(found.log_partition):
+            value = found.log_partition
+        return Answer(tau, value, np.inf, APPROXIMATE, found.sweeps, False, report)
     # Moving the excess elsewhere changes the value by at most this; the entropy's slope is at
     # most 50 where marginals are at least the smallest float.
     largest = float(np.abs(scores).max(initial=0.0))
-    uncertain = found.excess * found.n_sums * (2.0 * largest + 50.0)
-    gap = _price_gap(structure, scores, found.tau, value) + 2.0 * uncertain
+    uncertain = excess * 2 * structure.n_nodes * (2.0 * largest + 50.0)
+    gap = _price_gap(structure, scores, tau, value) + 2.0 * uncertain
     value -= uncertain
     # Messages that stopped changing at a loose gap have not converged to the optimum.
     converged = found.converged and gap <= 1e-3 + _rounding(scores)
-    return Answer(found.tau, value, gap, APPROXIMATE, found.sweeps, bool(converged), report)
+    return Answer(tau, value, gap, APPROXIMATE, found.sweeps, bool(converged), report)
 
 
 def _price_gap(structure: Structure, scores: Floats, tau: Floats, value: float) -> float:

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from sklearn.decomposition import LatentDirichletAllocation
 
 from ..algorithms.frank_wolfe import Step, frank_wolfe_marginals
-from ..algorithms.matching.belief_propagation import belief_propagation
 from ..datasets.topics import make_topic_counts, topic_similarity
 from ..structures import BipartiteMatching
 
@@ -178,7 +177,7 @@ class MethodTimes:
         )[0]
 
     def beliefs(self, sweeps: int) -> Floats:
-        return belief_propagation(self.table, max_sweeps=sweeps, tol=0.0).beliefs
+        return self.structure.belief_propagation(self.scores, 0.0, sweeps, 0.0).tau
 
     def auto(self, tol: float) -> Floats:
         return np.asarray(self.structure.marginals(self.scores, None, tol).tau)

@@ -109,11 +109,12 @@ class Bounds:
 
 @dataclass(frozen=True)
 class BeliefMarginals:
-    """Fixed point of belief propagation, in the coordinates of a structure.
+    """Where belief propagation ended, in the coordinates of a structure.
 
+    tau : beliefs; their sums are exact at fixed points only
     log_partition : value of log Z_rho that the messages imply
     sweeps, change, converged : how far message passing came; `change` is the last of a belief
-    excess : by how much the worst of `n_sums` sums of `tau` misses what it must be
+    warm : a start for similar scores
     """
 
     tau: Floats
@@ -121,8 +122,7 @@ class BeliefMarginals:
     sweeps: int
     change: float
     converged: bool
-    excess: float
-    n_sums: int
+    warm: Any
 
 
 class ExactDistribution(Protocol):
@@ -282,10 +282,19 @@ class Structure:
         return None
 
     def belief_propagation(
-        self, scores: Floats, damping: float = 0.0, max_sweeps: int = 2000, tol: float = 1e-8
+        self,
+        scores: Floats,
+        damping: float = 0.0,
+        max_sweeps: int = 2000,
+        tol: float = 1e-8,
+        warm: Any = None,
     ) -> BeliefMarginals:
-        """Marginals by belief propagation, without a certificate (method="bp")."""
+        """Marginals by belief propagation, without a certificate (method="bp", `MatchingBP`)."""
         raise self.lacks("belief_propagation")
+
+    def feasible(self, tau: Floats) -> tuple[Floats, float]:
+        """Marginals near tau with exact sums, and by how much the worst misses 1 (method="bp")."""
+        raise self.lacks("feasible")
 
     # ------------------------------------------------------------------ related output spaces
     def with_rho(self, rho: Any) -> Structure:

@@ -1,449 +1,520 @@
-"""Kernels of belief propagation for bipartite matchings; messages are logarithms.
+"""Reweighted belief propagation on a `RowProblem`, in the linear domain.
 
-The sums of a node that may stay single ("free") contain exp(0) for that. Forbidden pairs have
-a score of -inf. With W the scores, r the messages of rows and s those of columns,
+With weights K = exp(w), messages of rows r and columns s, and rho_i of a row and rho_j of a column,
 
-    r_ij = -log sum_{k != j} exp(W_ik + rho s_ik - (1 - rho) r_ik)     (+ 1 inside if rows are free)
+    q_ij = K_ij s_ij^rho_j r_ij^(rho_i - 1),  T_i = single_i + sum_k q_ik,  r_ij = 1 / (T_i - q_ij),
 
-and the same with rows and columns exchanged. The log-odds of a belief are W + rho (r + s).
+and likewise for columns with sums C_j. At a fixed point t = q / T has exact row and column sums and
+is stationary with the prices rho_i (log T_i - 1) of rows and rho_j (log C_j - 1) of columns.
+Sums are kept as their largest term and the rest, so that any term can be left out without
+cancellation. The certificate solves the rows at the prices of the columns (`semidual`): its error
+is quadratic in that of the messages.
 """
 
-from math import exp, inf, isfinite, log, log1p, sqrt
+from math import exp, inf, log, sqrt
 
 import numpy as np
 
 from ..._compile import kernel
+from ._matrix_balancing_kernels import balance, round_sums
+from ._newton_kernels import column_excess, evaluate, feasibility_tolerance
+from ._semidual_kernels import semidual
 
-CHECK_EVERY = 4  # sweeps; comparing the beliefs costs about as much as a sweep
-
-
-@kernel
-def log_sum(q, free):
-    """log of the sum of exp(q_k), plus 1 if free."""
-    high = 0.0 if free else -inf
-    for k in range(q.shape[0]):
-        high = max(high, q[k])
-    total = exp(-high) if free else 0.0
-    for k in range(q.shape[0]):
-        total += exp(q[k] - high)
-    return high + log(total)
+AIM = 0.02  # errors of marginals go with the root of the gap: a few more sweeps cost little
+LEAST = 1e-280  # of a sum without one term: its reciprocal and products with it are finite
+SWEEPS, CHANGE, EARLY, LEFT, FACTOR, LOOK, TOL, MAX_SWEEPS, PACE = range(9)  # entries of `control`
+GO_ON, CERTIFY, LAST, FAILED, PAUSED = range(5)
 
 
 @kernel
-def exclude_each(q, free, out):
-    """out_j = log of the sum of exp(q_k) over k != j, plus 1 if free.
+def scale(rows, w, w_cols, x, y, weights, row_single, col_single):
+    """Weights exp(w - rho_i x_i - rho_j y_j) for given y, x being set to each row's maximum."""
+    ptr, col, n_cols = rows.ptr, rows.col, rows.rho_cols.shape[0]
+    for i in range(ptr.shape[0] - 1):
+        high = -inf
+        for e in range(ptr[i], ptr[i + 1]):
+            j = col[e]
+            high = max(high, w[e] if j == n_cols else w[e] - rows.col_rho[j] * y[j])
+        x[i] = high / rows.row_rho[i]
+        for e in range(ptr[i], ptr[i + 1]):
+            j = col[e]
+            if j == n_cols:
+                row_single[i] = exp(w[e] / rows.row_rho[i] - x[i])
+                weights[e] = 0.0
+            else:
+                weights[e] = exp(w[e] - rows.col_rho[j] * y[j] - high)
+    for j in range(n_cols):
+        if rows.rho_cols[j] > 0.0:
+            col_single[j] = exp(min(w_cols[j] / rows.col_rho[j] - y[j], 600.0))
 
-    The largest term is never subtracted from a sum that contains it.
+
+@kernel
+def column_maxima(rows, w, w_cols, y):
+    """y such that, after the rows' maxima are taken out, the largest weight of a column is 1."""
+    ptr, col, n_cols = rows.ptr, rows.col, rows.rho_cols.shape[0]
+    for j in range(n_cols):
+        y[j] = w_cols[j] if rows.rho_cols[j] > 0.0 else -inf
+    for i in range(ptr.shape[0] - 1):
+        high = -inf
+        for e in range(ptr[i], ptr[i + 1]):
+            high = max(high, w[e])
+        for e in range(ptr[i], ptr[i + 1]):
+            if col[e] < n_cols:
+                y[col[e]] = max(y[col[e]], w[e] - high)
+    for j in range(n_cols):
+        y[j] = y[j] / rows.col_rho[j] if y[j] > -inf else 0.0
+
+
+@kernel
+def power(x, p):
+    """x ** p for 0 <= p <= 1/2."""
+    if p == 0.0:
+        return 1.0
+    return sqrt(x) if p == 0.5 else exp(p * log(x))
+
+
+@kernel
+def power_near(x, p, known_x, known_power):
+    """x ** p, by a series where x is close to `known_x`, of which the power is known."""
+    d = x / known_x - 1.0
+    if abs(d) > 0.02 or p == 0.5:
+        return power(x, p)
+    series = 1.0 + 0.2 * (p - 4.0) * d  # the next term is below 1e-12
+    series = 1.0 + 0.25 * (p - 3.0) * d * series
+    series = 1.0 + (p - 2.0) * d / 3.0 * series
+    series = 1.0 + 0.5 * (p - 1.0) * d * series
+    return known_power * (1.0 + p * d * series)
+
+
+@kernel
+def set_series(p, series):
+    """Coefficients of the powers of x in (1 - x) ** p; 13 of them are exact to 1e-13 up to 0.1."""
+    series[0] = 1.0
+    for k in range(1, series.shape[0]):
+        series[k] = series[k - 1] * (k - 1.0 - p) / k
+
+
+@kernel
+def powers(share, base, without, p, series, out, start, stop):
+    """out = without ** p, which is base (1 - share) ** p, at entries from `start` to `stop`.
+
+    Powers of small shares are a series, which the compiler can vectorise, unlike exp and log.
     """
-    n = q.shape[0]
-    top = 0
-    for j in range(1, n):
-        if q[j] > q[top]:
-            top = j
-    high = q[top]
-    if free and high < 0.0:
-        total = 1.0
-        for j in range(n):
-            out[j] = exp(q[j])
-            total += out[j]
-        for j in range(n):
-            out[j] = log(total - out[j])
-        return
-    others = exp(-high) if free else 0.0
-    for j in range(n):
-        if j != top:
-            out[j] = exp(q[j] - high)
-            others += out[j]
-    for j in range(n):
-        if j != top:
-            out[j] = high + log(1.0 + (others - out[j]))
-    if others > 1e-250:
-        out[top] = high + log(others)
-    else:
-        q[top] = -inf
-        out[top] = log_sum(q, free)
-        q[top] = high
-
-
-@kernel
-def log_move(before, after):
-    """The change of a belief with these log-odds."""
-    return abs(1.0 / (1.0 + exp(-after)) - 1.0 / (1.0 + exp(-before)))
-
-
-@kernel
-def sweep_logs(scores, rho, free_rows, free_cols, r, s, damping, max_sweeps, tol):
-    """Sweeps over rows and then columns, r and s in place; returns (sweeps, change, converged).
-
-    Each message keeps `damping` of its old logarithm.
-    """
-    n_rows, n_cols = scores.shape
-    row = np.empty(n_cols)
-    row_without = np.empty(n_cols)
-    col = np.empty(n_rows)
-    col_without = np.empty(n_rows)
-    change = inf
-    for sweep in range(1, max_sweeps + 1):
-        check = sweep % CHECK_EVERY == 0 or sweep == max_sweeps
-        change = 0.0
-        for i in range(n_rows):
-            for j in range(n_cols):
-                row[j] = scores[i, j] + rho * s[i, j] - (1.0 - rho) * r[i, j]
-            exclude_each(row, free_rows[i], row_without)
-            if check:
-                for j in range(n_cols):
-                    odds = scores[i, j] + rho * s[i, j]
-                    change = max(
-                        change, log_move(odds + rho * r[i, j], odds - rho * row_without[j])
-                    )
-            for j in range(n_cols):
-                r[i, j] = damping * r[i, j] - (1.0 - damping) * row_without[j]
-        for j in range(n_cols):
-            for i in range(n_rows):
-                col[i] = scores[i, j] + rho * r[i, j] - (1.0 - rho) * s[i, j]
-            exclude_each(col, free_cols[j], col_without)
-            if check:
-                for i in range(n_rows):
-                    odds = scores[i, j] + rho * r[i, j]
-                    change = max(
-                        change, log_move(odds + rho * s[i, j], odds - rho * col_without[i])
-                    )
-            for i in range(n_rows):
-                s[i, j] = damping * s[i, j] - (1.0 - damping) * col_without[i]
-        if check and change <= tol:
-            return sweep, change, True
-    return max_sweeps, change, False
-
-
-@kernel
-def update(terms, without, total, rho, series, message, feedback):
-    """New exp(rho r) and exp(-(1 - rho) r) of one row, r = -log(without).
-
-    without = total (1 - share), and most shares are small: their powers are a short series, which
-    the compiler can vectorise, unlike `**`. For shares up to 0.1 its 13 terms are exact to 1e-13.
-    """
-    n = terms.shape[0]
-    if rho == 0.5:
-        for j in range(n):
-            feedback[j] = sqrt(without[j])
-            message[j] = 1.0 / feedback[j]
+    if p == 0.5:
+        for e in range(start, stop):
+            out[e] = sqrt(without[e])
         return
     s1, s2, s3, s4, s5, s6 = series[1], series[2], series[3], series[4], series[5], series[6]
     s7, s8, s9, s10, s11, s12 = series[7], series[8], series[9], series[10], series[11], series[12]
-    for j in range(n):
-        x = terms[j] / total[j]
-        p = s7 + x * (s8 + x * (s9 + x * (s10 + x * (s11 + x * s12))))
-        p = 1.0 + x * (s1 + x * (s2 + x * (s3 + x * (s4 + x * (s5 + x * (s6 + x * p))))))
-        message[j] = p * total[n + j]
-    for j in range(n):
-        if terms[j] > 0.1 * total[j]:
-            message[j] = without[j] ** -rho
-    for j in range(n):
-        feedback[j] = message[j] * without[j]
+    for e in range(start, stop):
+        x = share[e - start]
+        high = s7 + x * (s8 + x * (s9 + x * (s10 + x * (s11 + x * s12))))
+        high = s1 + x * (s2 + x * (s3 + x * (s4 + x * (s5 + x * (s6 + x * high)))))
+        out[e] = base[e - start] * (1.0 + x * high)
+    for e in range(start, stop):
+        if share[e - start] > 0.1:
+            out[e] = power(without[e], p)
 
 
 @kernel
-def largest_move(weights, other, before, after):
-    """The largest change of the beliefs of one row; inf if a message left the range of floats."""
-    largest = 0.0
-    for j in range(weights.shape[0]):
-        common = weights[j] * other[j]
-        odds_before = common * before[j]
-        odds_after = common * after[j]
-        move = abs(odds_after - odds_before) / ((1.0 + odds_after) * (1.0 + odds_before))
-        if not move < inf:
-            return inf
-        largest = max(largest, move)
-    return largest
+def messages_of(rows, t, least, edge, x, row_single):
+    """Messages at a fixed point with marginals t: r = 1 / (T (1 - t)), s = 1 / (1 - t).
 
-
-@kernel
-def sweep_products(weights, rho, row_slack, col_slack, r, r_back, s, s_back, max_sweeps, tol):
-    """`sweep_logs` on exponentials, without exp and log in the sweeps: several times faster.
-
-    r and s hold exp(rho message), r_back and s_back exp(-(1 - rho) message). A sum is stored as its
-    largest term and the rest, so that any term can be left out without cancellation. `row_slack`
-    and `col_slack` are the terms of single nodes, 0 where all are matched. Returns
-    (sweeps, change, converged, in_range); messages outside of the range of floats are meaningless.
+    1 - t is taken to be at least `least`. `edge` is that of `weighted_sweeps`.
     """
-    n_rows, n_cols = weights.shape
-    largest = np.empty(n_cols)
-    rest = np.empty(n_cols)
-    terms = np.empty(n_cols)
-    without = np.empty(n_cols)
-    old = np.empty(n_cols)
-    total = np.empty(2 * n_cols)  # sums, and then their powers
-    series = np.ones(13)  # of (1 - share)^-rho
-    for k in range(1, 13):
-        series[k] = series[k - 1] * (rho + k - 1.0) / k
-    change = inf
-    for sweep in range(1, max_sweeps + 1):
-        check = sweep % CHECK_EVERY == 0 or sweep == max_sweeps
-        change = 0.0
-        for j in range(n_cols):
-            largest[j] = 0.0
-            rest[j] = col_slack[j]
-        for i in range(n_rows):
-            row_largest = 0.0
-            row_rest = row_slack[i]
-            for j in range(n_cols):
-                terms[j] = weights[i, j] * s[i, j] * r_back[i, j]
-            for j in range(n_cols):
-                row_rest += min(terms[j], row_largest)
-                row_largest = max(terms[j], row_largest)
-            for j in range(n_cols):
-                part = row_rest - terms[j] + row_largest
-                without[j] = row_rest if terms[j] == row_largest else part
-            total[:n_cols] = row_rest + row_largest
-            total[n_cols:] = (row_rest + row_largest) ** -rho
-            if check:
-                old[:] = r[i]
-            update(terms, without, total, rho, series, r[i], r_back[i])
-            for j in range(n_cols):
-                term = weights[i, j] * r[i, j] * s_back[i, j]
-                rest[j] += min(term, largest[j])
-                largest[j] = max(term, largest[j])
-            if check:
-                change = max(change, largest_move(weights[i], s[i], old, r[i]))
-        for j in range(n_cols):
-            total[j] = rest[j] + largest[j]
-            total[n_cols + j] = total[j] ** -rho
-        for i in range(n_rows):
-            for j in range(n_cols):
-                terms[j] = weights[i, j] * r[i, j] * s_back[i, j]
-                part = rest[j] - terms[j] + largest[j]
-                without[j] = rest[j] if terms[j] == largest[j] else part
-            if check:
-                old[:] = s[i]
-            update(terms, without, total, rho, series, s[i], s_back[i])
-            if check:
-                change = max(change, largest_move(weights[i], r[i], old, s[i]))
-        if check and not change < inf:
-            return sweep, change, False, False
-        if check and change <= tol:
-            return sweep, change, True, True
-    return max_sweeps, change, False, True
+    weights, terms, row_factor, col_factor = edge[0], edge[1], edge[2], edge[3]
+    row_other, col_other = edge[4], edge[5]
+    ptr, col, n_cols = rows.ptr, rows.col, rows.rho_cols.shape[0]
+    for i in range(ptr.shape[0] - 1):
+        start, stop = ptr[i], ptr[i + 1]
+        k = start
+        for e in range(start, stop):
+            if t[e] > t[k]:
+                k = e
+        rest = 0.0
+        for e in range(start, stop):
+            if e != k:
+                rest += t[e]
+        total = row_single[i]
+        for e in range(start, stop):
+            j = col[e]
+            if j == n_cols:
+                continue
+            other = max(rest if e == k else 1.0 - t[e], least)
+            row_other[e] = other
+            col_other[e] = other
+            row_factor[e] = power(other, 1.0 - rows.row_rho[i])
+            col_factor[e] = power(other, 1.0 - rows.col_rho[j])
+            terms[e] = weights[e] * col_factor[e] / other
+            total += terms[e] * row_factor[e]
+        # The row's maximum in x is replaced by its sum, so that T is about 1.
+        x[i] += log(total)
+        row_single[i] /= total
+        shrink = exp(-rows.row_rho[i] * log(total))
+        for e in range(start, stop):
+            weights[e] *= shrink
+            terms[e] *= shrink
 
 
 @kernel
-def sweep_reciprocals(weights, row_slack, col_slack, r, s, max_sweeps, tol):
-    """`sweep_products` for rho = 1, where a message is one over the sum of the other terms."""
-    n_rows, n_cols = weights.shape
-    largest = np.empty(n_cols)
-    rest = np.empty(n_cols)
-    terms = np.empty(n_cols)
-    old = np.empty(n_cols)
-    change = inf
-    for sweep in range(1, max_sweeps + 1):
-        check = sweep % CHECK_EVERY == 0 or sweep == max_sweeps
-        change = 0.0
-        for j in range(n_cols):
-            largest[j] = 0.0
-            rest[j] = col_slack[j]
-        for i in range(n_rows):
-            row_largest = 0.0
-            row_rest = row_slack[i]
-            for j in range(n_cols):
-                terms[j] = weights[i, j] * s[i, j]
-            for j in range(n_cols):
-                row_rest += min(terms[j], row_largest)
-                row_largest = max(terms[j], row_largest)
-            for j in range(n_cols):
-                part = row_rest - terms[j] + row_largest
-                r[i, j] = 1.0 / (row_rest if terms[j] == row_largest else part)
-                term = weights[i, j] * r[i, j]
-                rest[j] += min(term, largest[j])
-                largest[j] = max(term, largest[j])
-        for i in range(n_rows):
-            if check:
-                old[:] = s[i]
-            for j in range(n_cols):
-                term = weights[i, j] * r[i, j]
-                part = rest[j] - term + largest[j]
-                s[i, j] = 1.0 / (rest[j] if term == largest[j] else part)
-            if check:  # r is a function of s, so the change of s suffices
-                change = max(change, largest_move(weights[i], r[i], old, s[i]))
-        if check and not change < inf:
-            return sweep, change, False, False
-        if check and change <= tol:
-            return sweep, change, True, True
-    return max_sweeps, change, False, True
+def start(rows, w, w_cols, warm, least, t, x, y, edge, row, column):
+    """Weights and the first messages: those of marginals t and log-sums y of columns if `warm`.
 
-
-@kernel
-def run_products(scores, rho, free_rows, free_cols, r, s, warm, max_sweeps, tol):
-    """`sweep_products` on shifted scores, whose exponentials are in range; r and s are logarithms.
-
-    Scores are shifted by row and column constants a and b, which messages absorb: r + a / rho and
-    s + b / rho belong to W - a - b. The sums of free nodes contain 1, so these are not shifted. r
-    and s are unchanged if in_range is False, and initially 0 unless `warm`.
+    `edge`, `row` and `column` are those of `weighted_sweeps`.
     """
-    limit = 300.0  # of initial log-messages, so that products of two stay in range
-    n_rows, n_cols = scores.shape
-    a = np.zeros(n_rows)
-    b = np.zeros(n_cols)
-    row_slack = np.zeros(n_rows)
-    col_slack = np.zeros(n_cols)
-    for i in range(n_rows):
-        if free_rows[i]:
-            row_slack[i] = 1.0
-        else:
-            a[i] = scores[i].max()
-    highest = np.full(n_cols, -inf)
-    for i in range(n_rows):
-        for j in range(n_cols):
-            highest[j] = max(highest[j], scores[i, j] - a[i])
-    for j in range(n_cols):
-        if free_cols[j]:
-            col_slack[j] = 1.0
-        else:
-            b[j] = highest[j]
-    weights = np.empty((n_rows, n_cols))
-    for i in range(n_rows):
-        for j in range(n_cols):
-            shifted = scores[i, j] - a[i] - b[j]
-            if shifted < -600.0 and scores[i, j] > -inf:
-                return 0, inf, False, False
-            weights[i, j] = exp(shifted)
-    messages = np.empty((4, n_rows, n_cols))
-    for i in range(n_rows):
-        start = min(max(a[i] / rho, -limit), limit)
-        messages[0, i] = exp(rho * start)
-        messages[1, i] = exp((rho - 1.0) * start)
-    for j in range(n_cols):
-        start = min(max(b[j] / rho, -limit), limit)
-        messages[2, :, j] = exp(rho * start)
-        messages[3, :, j] = exp((rho - 1.0) * start)
+    edge[:] = 1.0
+    row[0], row[1] = 0.0, 1.0
+    column[0], column[1] = 0.0, 1.0
     if warm:
-        for i in range(n_rows):
-            for j in range(n_cols):
-                start = min(max(r[i, j] + a[i] / rho, -limit), limit)
-                messages[0, i, j] = exp(rho * start)
-                messages[1, i, j] = exp((rho - 1.0) * start)
-                start = min(max(s[i, j] + b[j] / rho, -limit), limit)
-                messages[2, i, j] = exp(rho * start)
-                messages[3, i, j] = exp((rho - 1.0) * start)
-    if rho == 1.0:
-        sweeps, change, converged, in_range = sweep_reciprocals(
-            weights, row_slack, col_slack, messages[0], messages[2], max_sweeps, tol
-        )
+        scale(rows, w, w_cols, x, y, edge[0], row[0], column[0])
+        messages_of(rows, t, least, edge, x, row[0])
     else:
-        sweeps, change, converged, in_range = sweep_products(
-            weights, rho, row_slack, col_slack,
-            messages[0], messages[1], messages[2], messages[3], max_sweeps, tol,
-        )  # fmt: skip
-    if not in_range:
-        return sweeps, change, False, False
-    for i in range(n_rows):
-        for j in range(n_cols):
-            messages[0, i, j] = (log(messages[0, i, j]) - a[i]) / rho
-            messages[2, i, j] = (log(messages[2, i, j]) - b[j]) / rho
-            if not (isfinite(messages[0, i, j]) and isfinite(messages[2, i, j])):
-                return sweeps, change, False, False
-    r[:] = messages[0]
-    s[:] = messages[2]
-    return sweeps, change, converged, True
+        column_maxima(rows, w, w_cols, y)
+        scale(rows, w, w_cols, x, y, edge[0], row[0], column[0])
+        edge[1] = edge[0]
 
 
 @kernel
-def finish(scores, rho, free_rows, free_cols, r, s, beliefs):
-    """Fill the beliefs; returns log Z_rho as a function of the messages.
+def verdict(change, control):
+    """What to do after a sweep that changed all sums T and C by `change`, relative and squared.
 
-    With R and C the sums of rows and columns it is
-    sum rho log R + sum rho log C - (2 rho - 1) sum log(1 + odds of the belief).
-    The fixed points of the messages are its stationary points, so messages that are off by d
-    give a value that is off by d^2 only.
+    `control` holds the number of sweeps, the last change and that at half the present number of
+    sweeps; the gap that the changes suggest and what the last certificate multiplies it by; the
+    sweep of the next certificate, whatever is expected; the tolerance, the largest number of
+    sweeps, and that between two pauses. A sweep is the LAST where at this rate of convergence the
+    largest number would not be enough.
     """
-    n_rows, n_cols = scores.shape
-    row = np.empty(n_cols)
-    col = np.empty(n_rows)
-    value = 0.0
-    for i in range(n_rows):
-        for j in range(n_cols):
-            row[j] = scores[i, j] + rho * s[i, j] - (1.0 - rho) * r[i, j]
-            odds = scores[i, j] + rho * (r[i, j] + s[i, j])
-            if odds > 0.0:
-                small = exp(-odds)
-                beliefs[i, j] = 1.0 / (1.0 + small)
-                value -= (2.0 * rho - 1.0) * (odds + log1p(small))
+    if not change < inf:
+        return FAILED
+    control[SWEEPS] += 1.0
+    sweeps, most, tol = int(control[SWEEPS]), control[MAX_SWEEPS], control[TOL]
+    # Errors shrink by the factor `rate` per sweep: what is left of a price is the sum of all later
+    # changes, and the gap is about half the sum of their squares.
+    before = control[CHANGE]
+    rate = min(sqrt(change / before), 0.999) if before > 0.0 else 0.0
+    control[CHANGE] = change
+    control[LEFT] = 0.5 * change * (rate / (1.0 - rate)) ** 2
+    expected = control[FACTOR] * control[LEFT]
+    last = sweeps >= most
+    if sweeps >= 16 and (sweeps & (sweeps - 1)) == 0:
+        if sweeps >= 32 and expected > tol:
+            gain = log(max(control[EARLY] / change, 1.0)) / (0.5 * sweeps)
+            last = last or (most - sweeps) * gain < log(expected / tol)
+        control[EARLY] = change
+    if sweeps == control[LOOK]:
+        control[LOOK] *= 2.0
+    elif not last and (sweeps == 1 or expected > AIM * tol):
+        return PAUSED if sweeps % int(control[PACE]) == 0 else GO_ON
+    return LAST if last else CERTIFY
+
+
+@kernel
+def squared_change(before, after):
+    """The square of a relative change, finite unless one of the two is not."""
+    step = after / before - 1.0
+    return min(step * step, 1e250)
+
+
+@kernel
+def column_change(column):
+    """New sums C = largest + rest; the sum of the squares of their relative changes."""
+    col_sum, largest, rest = column[1], column[2], column[3]
+    change = 0.0
+    for j in range(col_sum.shape[0]):
+        change += squared_change(col_sum[j], largest[j] + rest[j])
+        col_sum[j] = largest[j] + rest[j]
+    return change
+
+
+@kernel
+def row_total(terms, start, stop, single):
+    """The sum of a row, `single` included, as its largest term and the rest."""
+    top = single
+    others = 0.0
+    for e in range(start, stop):
+        others += min(terms[e], top)
+        top = max(terms[e], top)
+    return top, others
+
+
+@kernel
+def plain_sweeps(rows, singles, complete, edge, row, column, control):
+    """Sweeps at rho = 1, each all messages of rows, then all of columns, until the `verdict`.
+
+    `singles` is 1 if the last entry of every row is that of staying single, else 0. `edge` holds
+    the weights K and, on entry and on return, the terms K s; `row` the weights of single rows and
+    the sums T; `column` those of columns, the sums C, and their largest terms and rests. Indices
+    are unsigned, which the compiler needs for vector instructions.
+    """
+    ptr, col = rows.ptr, rows.col
+    weights, terms = edge[0], edge[1]
+    row_single, row_sum = row[0], row[1]
+    col_single, largest, rest = column[0], column[2], column[3]
+    n = ptr.shape[0] - 1
+    while True:
+        change = 0.0
+        largest[:] = col_single
+        rest[:] = 0.0
+        for i in range(n):
+            start, stop = np.uint64(ptr[i]), np.uint64(ptr[i + 1] - singles)
+            top, others = row_total(terms, start, stop, row_single[i])
+            change += squared_change(row_sum[i], top + others)
+            row_sum[i] = top + others
+            for e in range(start, stop):
+                other = others - terms[e] + top
+                other = others if terms[e] == top else other
+                terms[e] = weights[e] / max(other, LEAST)
+            if complete:
+                for e in range(start, stop):
+                    rest[e - start] += min(terms[e], largest[e - start])
+                    largest[e - start] = max(terms[e], largest[e - start])
             else:
-                small = exp(odds)
-                beliefs[i, j] = small / (1.0 + small)
-                value -= (2.0 * rho - 1.0) * log1p(small)
-        value += rho * log_sum(row, free_rows[i])
+                for e in range(start, stop):
+                    j = col[e]
+                    rest[j] += min(terms[e], largest[j])
+                    largest[j] = max(terms[e], largest[j])
+        change += column_change(column)
+        for i in range(n):
+            start, stop = np.uint64(ptr[i]), np.uint64(ptr[i + 1] - singles)
+            if complete:
+                for e in range(start, stop):
+                    other = rest[e - start] - terms[e] + largest[e - start]
+                    other = rest[e - start] if terms[e] == largest[e - start] else other
+                    terms[e] = weights[e] / max(other, LEAST)
+            else:
+                for e in range(start, stop):
+                    j = col[e]
+                    other = rest[j] if terms[e] == largest[j] else rest[j] - terms[e] + largest[j]
+                    terms[e] = weights[e] / max(other, LEAST)
+        found = verdict(change, control)
+        if found != GO_ON:
+            return found
+
+
+@kernel
+def weighted_sweeps(rows, singles, complete, edge, row, column, control):
+    """`plain_sweeps` for any rho, terms being K s^rho_j.
+
+    `edge` also holds the factors r^(rho_i - 1) and s^(rho_j - 1), and the sums without the entry,
+    of which they are powers. Where all pairs of at least 16 columns are allowed, most terms are
+    a small part of their sum, and powers are series in that part.
+    """
+    ptr, col, row_rho, col_rho = rows.ptr, rows.col, rows.row_rho, rows.col_rho
+    weights, terms, row_factor, col_factor = edge[0], edge[1], edge[2], edge[3]
+    row_other, col_other = edge[4], edge[5]
+    row_single, row_sum = row[0], row[1]
+    col_single, col_sum, largest, rest = column[0], column[1], column[2], column[3]
+    n, n_cols = ptr.shape[0] - 1, largest.shape[0]
+    in_series = complete and n_cols >= 16 and (col_rho == col_rho[0]).all()
+    share, base = np.empty(n_cols), np.empty(n_cols)
+    col_power, row_series, col_series = np.empty(n_cols), np.empty(13), np.empty(13)
+    set_series(1.0 - col_rho[0], col_series)
+    while True:
+        change = 0.0
+        largest[:] = col_single
+        rest[:] = 0.0
+        for i in range(n):
+            start, stop = np.uint64(ptr[i]), np.uint64(ptr[i + 1] - singles)
+            for e in range(start, stop):
+                terms[e] *= row_factor[e]
+            top, others = row_total(terms, start, stop, row_single[i])
+            total = top + others
+            change += squared_change(row_sum[i], total)
+            row_sum[i] = total
+            p = 1.0 - row_rho[i]
+            if in_series:
+                for e in range(start, stop):
+                    other = others - terms[e] + top
+                    row_other[e] = max(others if terms[e] == top else other, LEAST)
+                    share[e - start] = terms[e] / total
+                if i == 0 or row_rho[i] != row_rho[i - 1]:
+                    set_series(p, row_series)
+                base[:] = power(total, p)
+                powers(share, base, row_other, p, row_series, row_factor, start, stop)
+                for e in range(start, stop):
+                    terms[e] = weights[e] * row_factor[e] / row_other[e] * col_factor[e]
+                    rest[e - start] += min(terms[e], largest[e - start])
+                    largest[e - start] = max(terms[e], largest[e - start])
+            else:
+                for e in range(start, stop):
+                    other = max(others if terms[e] == top else others - terms[e] + top, LEAST)
+                    row_factor[e] = power_near(other, p, row_other[e], row_factor[e])
+                    row_other[e] = other
+                    terms[e] = weights[e] * row_factor[e] / other * col_factor[e]
+                    j = col[e]
+                    rest[j] += min(terms[e], largest[j])
+                    largest[j] = max(terms[e], largest[j])
+        change += column_change(column)
+        if in_series:
+            for j in range(n_cols):
+                col_power[j] = power(col_sum[j], 1.0 - col_rho[0])
+        for i in range(n):
+            start, stop = np.uint64(ptr[i]), np.uint64(ptr[i + 1] - singles)
+            if in_series:
+                for e in range(start, stop):
+                    other = rest[e - start] - terms[e] + largest[e - start]
+                    other = rest[e - start] if terms[e] == largest[e - start] else other
+                    col_other[e] = max(other, LEAST)
+                    share[e - start] = terms[e] / col_sum[e - start]
+                p = 1.0 - col_rho[0]
+                powers(share, col_power, col_other, p, col_series, col_factor, start, stop)
+                for e in range(start, stop):
+                    terms[e] = weights[e] * col_factor[e] / col_other[e]
+            else:
+                for e in range(start, stop):
+                    j = col[e]
+                    other = rest[j] if terms[e] == largest[j] else rest[j] - terms[e] + largest[j]
+                    other = max(other, LEAST)
+                    p = 1.0 - col_rho[j]
+                    col_factor[e] = power_near(other, p, col_other[e], col_factor[e])
+                    col_other[e] = other
+                    terms[e] = weights[e] * col_factor[e] / other
+        found = verdict(change, control)
+        if found != GO_ON:
+            return found
+
+
+@kernel
+def beliefs(rows, edge, row_single, t):
+    """The rows' beliefs t = q / T at the present messages."""
+    ptr, n_cols = rows.ptr, rows.rho_cols.shape[0]
+    for i in range(ptr.shape[0] - 1):
+        start, stop = ptr[i], ptr[i + 1]
+        terms, factor, found = edge[1, start:stop], edge[2, start:stop], t[start:stop]
+        total = 0.0
+        for k in range(found.shape[0]):
+            found[k] = terms[k] * factor[k]
+        if stop > start and rows.col[stop - 1] == n_cols:
+            found[-1] = row_single[i]
+        for k in range(found.shape[0]):
+            total += found[k]
+        for k in range(found.shape[0]):
+            found[k] /= total
+
+
+@kernel
+def bethe_value(rows, singles, edge, row_single, col_single, x, y):
+    """log Z_rho as a function of the messages, those of rows being computed anew.
+
+    It is sum rho_i log T_i + sum rho_j log C_j - sum c log(1 + odds of the belief). Fixed points
+    are its stationary points, so messages that are off by d give a value that is off by d^2 only.
+    """
+    ptr, col, n_cols = rows.ptr, rows.col, rows.rho_cols.shape[0]
+    weights, terms, row_factor, col_factor, row_other = edge[0], edge[1], edge[2], edge[3], edge[4]
+    col_sum = col_single.copy()
+    value = 0.0
+    for i in range(ptr.shape[0] - 1):
+        start, stop = ptr[i], ptr[i + 1] - singles
+        top = row_single[i]
+        others = 0.0
+        for e in range(start, stop):
+            q = terms[e] * row_factor[e]
+            others += min(q, top)
+            top = max(q, top)
+        row_sum = row_single[i]
+        p = 1.0 - rows.row_rho[i]
+        product = 1.0  # of 1 + odds, whose logarithm is taken once for many entries
+        for e in range(start, stop):
+            q = terms[e] * row_factor[e]
+            other = max(others if q == top else others - q + top, LEAST)
+            factor = power_near(other, p, row_other[e], row_factor[e]) if p > 0.0 else 1.0
+            pair = terms[e] * factor
+            row_sum += pair
+            col_sum[col[e]] += weights[e] * factor / other * col_factor[e]
+            if pair > 1e200 * other:
+                value -= rows.c[e] * (log(pair) - log(other))
+            else:
+                product *= (pair + other) / other
+            if product > 1e100 or e + 1 == stop or rows.c[e + 1] != rows.c[e]:
+                value -= rows.c[e] * log(product)
+                product = 1.0
+        value += rows.row_rho[i] * (log(row_sum) + x[i])
     for j in range(n_cols):
-        for i in range(n_rows):
-            col[i] = scores[i, j] + rho * r[i, j] - (1.0 - rho) * s[i, j]
-        value += rho * log_sum(col, free_cols[j])
+        value += rows.col_rho[j] * (log(col_sum[j]) + y[j])
     return value
 
 
 @kernel
-def limit_odds(scores, rho, r, s):
-    """Adapt the messages of earlier scores as a start for new ones, in place.
+def propagate(rows, complete, w, w_cols, warm, damping, max_sweeps, tol, t, z, y):
+    """Sweeps until no belief moves by more than `tol` in four of them, without a certificate.
 
-    Where a belief is near 1, messages grow with every sweep. If the new scores make it smaller, the
-    messages would have to shrink again over many sweeps, at first without a change of any belief,
-    which looks like convergence. So the log-odds of such pairs are lowered to 8 (a belief of 1 -
-    3e-4), and the messages that they dominate are recomputed.
+    Writes the beliefs t and z of entries and single columns, and the log-sums y of columns; with
+    `warm`, t and y are those of similar scores. Every message of a column keeps `damping` of its
+    old logarithm. Returns (log_partition, sweeps, last change); log_partition is inf where
+    messages left the range of floats.
     """
-    most = 8.0
-    n_rows, n_cols = scores.shape
-    certain = np.full(n_rows, -1)
-    for i in range(n_rows):
-        top = 0
-        highest = -inf
-        for j in range(n_cols):
-            odds = scores[i, j] + rho * (r[i, j] + s[i, j])
-            if odds > highest:
-                top = j
-                highest = odds
-        if highest > most:
-            certain[i] = top
-            excess = (highest - most) / (2.0 * rho)
-            r[i, top] -= excess
-            s[i, top] -= excess
-    for i in range(n_rows):
-        top = certain[i]
-        if top < 0:
-            continue
-        to_rivals = (1.0 - rho) * r[i, top] - scores[i, top] - rho * s[i, top]
-        for j in range(n_cols):
-            if j != top:
-                r[i, j] = to_rivals
-        to_rivals = (1.0 - rho) * s[i, top] - scores[i, top] - rho * r[i, top]
-        for k in range(n_rows):
-            if k != i and certain[k] != top:
-                s[k, top] = to_rivals
+    n, n_cols = rows.ptr.shape[0] - 1, rows.rho_cols.shape[0]
+    plain = (rows.row_rho == 1.0).all() and (rows.col_rho == 1.0).all()
+    singles = 1 if n and rows.col[rows.ptr[1] - 1] == n_cols else 0
+    edge, row, column = np.empty((6, w.shape[0])), np.empty((2, n)), np.empty((4, n_cols))
+    x = np.empty(n)
+    # Messages grow with every sweep where a belief is near 1. If the new scores make it smaller,
+    # they shrink over many sweeps, at first without a change of any belief: hence the limit.
+    start(rows, w, w_cols, warm, 3e-4, t, x, y, edge, row, column)
+    before = edge[1:].copy() if damping > 0.0 else edge[1:1]
+    control = np.array([0.0, inf, inf, 0.0, 1.0, inf, 0.0, 0.0, 5.0])
+    beliefs(rows, edge, row[0], t)
+    moved = np.empty_like(t)
+    done = 0
+    change = inf
+    while done < max_sweeps and change > tol:
+        change = 0.0
+        for _ in range(4 if damping > 0.0 else 1):
+            if damping > 0.0:
+                before[:] = edge[1:]
+            control[SWEEPS] = 0.0
+            control[MAX_SWEEPS] = min(1 if damping > 0.0 else 4, max_sweeps - done)
+            if control[MAX_SWEEPS] == 0.0:
+                break
+            if plain:
+                found = plain_sweeps(rows, singles, complete, edge, row, column, control)
+            else:
+                found = weighted_sweeps(rows, singles, complete, edge, row, column, control)
+            if found == FAILED:
+                return inf, done, inf
+            done += int(control[SWEEPS])
+            if damping > 0.0:
+                edge[1:] = before**damping * edge[1:] ** (1.0 - damping)
+        beliefs(rows, edge, row[0], moved)
+        for e in range(t.shape[0]):
+            change = max(change, abs(moved[e] - t[e]))
+        t[:] = moved
+    value = bethe_value(rows, singles, edge, row[0], column[0], x, y)
+    for j in range(n_cols):
+        z[j] = column[0, j] / column[1, j] if rows.rho_cols[j] > 0.0 else 1.0
+        y[j] += log(max(column[1, j], LEAST))
+    return value, done, change
 
 
 @kernel
-def propagate(scores, rho, free_rows, free_cols, messages, warm, damping, max_sweeps, tol, beliefs):
-    """Belief propagation on one sample; `messages` (r, s) and `beliefs` are written in place.
+def certify(rows, complete, w, w_cols, edge, row, column, y, tol, t, z, prices, work):
+    """(value, upper bound) at the prices of the columns that follow from their sums.
 
-    `warm` tells whether the messages come from an earlier call; otherwise they are 0.
-    Returns (log_partition, sweeps, the last change of a belief, converged).
+    t and z become feasible: the rows' maximisers at these prices, with the columns' sums rounded.
+    The value is -inf where that fails. `work` has shape (2, n_entries).
     """
-    n_rows, n_cols = scores.shape
-    if n_rows == 1 and n_cols == 1 and not free_rows[0] and not free_cols[0]:
-        beliefs[0, 0] = 1.0  # one matching only, with infinite messages
-        return scores[0, 0], 0, 0.0, True
-    r = messages[0]
-    s = messages[1]
-    if warm:
-        limit_odds(scores, rho, r, s)
-    sweeps = 0
-    change = inf
-    converged = False
-    in_range = False
-    if damping == 0.0:
-        sweeps, change, converged, in_range = run_products(
-            scores, rho, free_rows, free_cols, r, s, warm, max_sweeps, tol
-        )
-    if not in_range:
-        more, change, converged = sweep_logs(
-            scores, rho, free_rows, free_cols, r, s, damping, max_sweeps, tol
-        )
-        sweeps += more
-    value = finish(scores, rho, free_rows, free_cols, r, s, beliefs)
-    return value, sweeps, change, converged
+    rho_cols, col_rho, col_sum = rows.rho_cols, rows.col_rho, column[1]
+    n_cols = rho_cols.shape[0]
+    for j in range(n_cols):
+        prices[j] = col_rho[j] * (log(max(col_sum[j], LEAST)) + y[j] - 1.0)
+    beliefs(rows, edge, row[0], work[0])
+    bound = semidual(rows, w, w_cols, prices, work[0], 0.1 * tol, t)
+    if not bound < inf:
+        return -inf, inf
+    for j in range(n_cols):
+        if rho_cols[j] > 0.0:
+            z[j] = exp(min((w_cols[j] - prices[j]) / rho_cols[j] - 1.0, 0.0))
+    worst = round_sums(rows, t, z, complete)
+    if worst > 1e-13:
+        balance(rows, t, z, 1e-13, 10)
+    largest = np.empty(rows.ptr.shape[0] - 1, np.int64)
+    value, size = evaluate(rows, w, w_cols, t, z, largest, work[0], work[1])
+    excess = np.empty(n_cols + 1)
+    column_excess(rows, t, z, largest, excess)
+    residual = 0.0
+    for j in range(n_cols):
+        residual += abs(excess[j]) * (1.0 + abs(prices[j]))
+    if not residual <= feasibility_tolerance(size):
+        return -inf, bound
+    value -= residual
+    return value, max(bound, value)

@@ -19,7 +19,7 @@ from ..._deadline import is_over, under_current, wait_for
 from . import newton
 from ._newton_kernels import LEAST_DAMPING
 from ._square_bethe_kernels import bethe_marginals
-from .certified_belief_propagation import propagate
+from .belief_propagation import certified_marginals
 from .newton import SMALL_LIMIT, Solution, first_damping
 from .row_problem import TINY, Part, RowProblem, split
 
@@ -198,7 +198,7 @@ def _propagate(
             t, z, prices = np.empty_like(w), np.ones(n_cols), np.zeros(n_cols + 1)
         else:
             t, z, prices = warm.t.copy(), warm.z.copy(), warm.prices.copy()
-        found = propagate(
+        found = certified_marginals(
             part.rows, part.is_complete, w, w_cols, warm is not None, tol, sweeps, t, z, prices
         )
     damping = LEAST_DAMPING if first_damping(part.rows) else 0.0

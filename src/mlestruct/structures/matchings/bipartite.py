@@ -27,7 +27,7 @@ from ...labels import check_partners
 from ..contract import BeliefMarginals, Bounds, Decoding, Marginals, Vertex
 from ..entropy import SeparableEntropy
 from ..graphs.bipartite import BipartiteGraph
-from .belief_propagation import presolved_beliefs
+from .belief_propagation import belief_marginals, feasible, presolved_beliefs
 from .concave_surrogate import MatchingSurrogate
 from .family import MatchingFamily
 from .node_values import check_rho
@@ -256,7 +256,7 @@ class BipartiteMatching(MatchingFamily):
     def direct_marginals(self, scores: Floats, warm: Any, tol: float) -> Marginals:
         """Marginals of scores of any spread, without reducing them."""
         core = self._presolved
-        constant = float(scores @ core.fixed)
+        constant = core.fixed_score(scores)
         found = core.oracle(
             core.entries(scores), core.columns(scores), self._start, warm, tol, self.n_jobs
         )
@@ -287,7 +287,7 @@ class BipartiteMatching(MatchingFamily):
         reduced = np.zeros_like(scores)
         reduced[core.source] = w - np.repeat(of_row, np.diff(rows.ptr))
         reduced[core.col_source[core.free]] = (core.columns(scores) - prices)[core.free]
-        return reduced, float(of_row.sum() + prices.sum() + scores @ core.fixed), taken
+        return reduced, float(of_row.sum() + prices.sum()) + core.fixed_score(scores), taken
 
     def repriced(self, warm: Any, prices: Floats | None) -> Any:
         """A solver's state for scores to which column prices are added."""
@@ -296,27 +296,32 @@ class BipartiteMatching(MatchingFamily):
         return replace(warm, prices=warm.prices + prices)
 
     def belief_propagation(
-        self, scores: Floats, damping: float = 0.0, max_sweeps: int = 2000, tol: float = 1e-8
+        self,
+        scores: Floats,
+        damping: float = 0.0,
+        max_sweeps: int = 2000,
+        tol: float = 1e-8,
+        warm: Any = None,
     ) -> BeliefMarginals:
         """The same marginals by belief propagation, without a certificate."""
         core = self._presolved
-        constant = float(scores @ core.fixed)
         if self.is_fixed:
             tau = core.coordinates(np.ones(core.source.shape[0]), np.ones(core.free.shape[0]))
-            return BeliefMarginals(tau, float(scores @ tau), 0, 0.0, True, 0.0, 0)
-        rho = np.concatenate([self.rho_rows, self.rho_cols])
-        t, z, report = presolved_beliefs(core, scores, rho, damping, max_sweeps, tol)
-        return replace(
-            report,
-            tau=core.coordinates(t, z),
-            log_partition=report.log_partition + constant,
-        )
+            return BeliefMarginals(tau, float(scores @ tau), 0, 0.0, True, None)
+        options = {"damping": damping, "max_sweeps": max_sweeps, "tol": tol}
+        found, constant = presolved_beliefs(self, core, scores, warm, options)
+        tau = core.coordinates(found.t, found.z)
+        return belief_marginals(tau, found, found.log_partition + constant)
+
+    def feasible(self, tau: Floats) -> tuple[Floats, float]:
+        """Marginals near tau with exact sums, and by how much the worst sum misses 1."""
+        t, z, excess = feasible(self._presolved, tau)
+        return self._presolved.coordinates(t, z), excess
 
     def price_bound(self, scores: Floats, prices: Floats, tau: Floats) -> float:
         """A proven upper bound of log Z_rho at any column prices; tau is where to look."""
-        return newton.price_bound(*self._semidual(scores, prices, tau)) + float(
-            scores @ self._presolved.fixed
-        )
+        bound = newton.price_bound(*self._semidual(scores, prices, tau))
+        return bound + self._presolved.fixed_score(scores)
 
     def improved_prices(self, scores: Floats, prices: Floats, tau: Floats) -> Floats:
         """Column prices after a Newton step on the bound."""

@@ -23,7 +23,7 @@ from ...algorithms.matching.swap_chain import swaps_pay
 from ...exceptions import InfeasibleError, MissingCapability
 from ..contract import BeliefMarginals, Bounds, Marginals
 from ..graphs.simple import SimpleGraph
-from .belief_propagation import presolved_beliefs
+from .belief_propagation import belief_marginals, feasible, presolved_beliefs
 from .bipartition_bound import bipartition_bound
 from .concave_surrogate import SAFE_RHO, MatchingSurrogate
 from .presolve import Layout, PresolvedMatching, presolve
@@ -213,7 +213,12 @@ class LocalMatching(MatchingSpace):
         """States of reduced problems are not kept."""
 
     def belief_propagation(
-        self, scores: Floats, damping: float = 0.0, max_sweeps: int = 2000, tol: float = 1e-8
+        self,
+        scores: Floats,
+        damping: float = 0.0,
+        max_sweeps: int = 2000,
+        tol: float = 1e-8,
+        warm: Any = None,
     ) -> BeliefMarginals:
         """Marginals over the local polytope by belief propagation on the double cover."""
         core = self._presolved if self.is_simple else None
@@ -222,16 +227,21 @@ class LocalMatching(MatchingSpace):
                 "method='bp' is for matchings in which all nodes or none may stay single, and no "
                 "capacity is above 1"
             )
-        constant = float(scores @ self.fixed)
         if self.is_fixed:
-            return BeliefMarginals(self.fixed.copy(), constant, 0, 0.0, True, 0.0, 0)
-        rho = self._edge_rho[self._varying[1]]
-        t, z, report = presolved_beliefs(core, scores, rho, damping, max_sweeps, tol)
-        return replace(
-            report,
-            tau=self._folded(core, t, z),
-            log_partition=0.5 * report.log_partition + constant,
-        )
+            tau = self.fixed.copy()
+            return BeliefMarginals(tau, float(scores @ tau), 0, 0.0, True, None)
+        options = {"damping": damping, "max_sweeps": max_sweeps, "tol": tol}
+        found, constant = presolved_beliefs(self, core, scores, warm, options)
+        tau = self._folded(core, found.t, found.z)
+        return belief_marginals(tau, found, 0.5 * found.log_partition + constant)
+
+    def feasible(self, tau: Floats) -> tuple[Floats, float]:
+        """Marginals near tau with exact sums, and by how much the worst sum misses 1."""
+        core = self._presolved
+        if core is None:
+            raise self.lacks("feasible")
+        t, z, excess = feasible(core, tau)
+        return self._folded(core, t, z), excess
 
     def interior(self) -> Floats:
         """A point with every coordinate that is not fixed strictly inside its range.

@@ -162,7 +162,12 @@ class MatchingPolytope(LocalMatching):
         return Marginals(tau, value, upper, found.warm, found.iterations + calls)
 
     def belief_propagation(
-        self, scores: Floats, damping: float = 0.0, max_sweeps: int = 2000, tol: float = 1e-8
+        self,
+        scores: Floats,
+        damping: float = 0.0,
+        max_sweeps: int = 2000,
+        tol: float = 1e-8,
+        warm: Any = None,
     ) -> BeliefMarginals:
         """Not available: belief propagation does not enforce odd-set constraints."""
         raise MissingCapability(

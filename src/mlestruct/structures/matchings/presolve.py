@@ -105,6 +105,10 @@ class PresolvedMatching:
     def fixed_ones(self) -> Ints:
         return np.flatnonzero(self.fixed)
 
+    def fixed_score(self, scores: Floats) -> float:
+        """Score of the pairs and single nodes of every admissible matching."""
+        return float(scores[self.fixed_ones].sum())
+
     @cached_property
     def first_edge(self) -> Ints:
         """Index of each row's first edge, on complete graphs."""
