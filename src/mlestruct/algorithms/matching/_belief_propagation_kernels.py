@@ -471,6 +471,7 @@ def propagate(rows, complete, w, w_cols, warm, damping, max_sweeps, tol, t, z, y
             else:
                 found = weighted_sweeps(rows, singles, complete, edge, row, column, control)
             if found == FAILED:
+                z[:] = 1.0
                 return inf, done, inf
             done += int(control[SWEEPS])
             if damping > 0.0:

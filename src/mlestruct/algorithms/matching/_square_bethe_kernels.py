@@ -14,11 +14,18 @@ program that is its tangent. log q >= 1 - 1/q replaces the logarithms in the val
 little smaller.
 """
 
-from math import exp, inf, log
+from math import exp, inf, log, sqrt
 
 import numpy as np
 
 from ..._compile import kernel
+from ._belief_propagation_kernels import (
+    CHANGE,
+    FAILED,
+    MAX_SWEEPS,
+    SWEEPS,
+    plain_sweeps,
+)
 from .row_problem import TINY
 
 FAR = 1.5  # value of 1 / q beyond which 1 - 1/q is too weak a bound of log q
@@ -55,46 +62,8 @@ def shifted_weights(w, n, rows, cols):
 
 
 @kernel
-def sweep(weights, s, terms, largest, rest, watch):
-    """One sweep of all messages, s in place; returns the largest relative change of s if `watch`.
-
-    A sum is stored as its largest term and the rest, so that any term can be left out without
-    cancellation. On return the columns' sums are largest + rest.
-    """
-    n = weights.shape[0]
-    largest[:] = 0.0
-    rest[:] = 0.0
-    for i in range(n):
-        row_largest = 0.0
-        row_rest = 0.0
-        for j in range(n):
-            terms[i, j] = weights[i, j] * s[i, j]
-        for j in range(n):
-            row_rest += min(terms[i, j], row_largest)
-            row_largest = max(terms[i, j], row_largest)
-        for j in range(n):
-            others = row_rest - terms[i, j] + row_largest
-            others = row_rest if terms[i, j] == row_largest else others
-            terms[i, j] = weights[i, j] / others
-        for j in range(n):
-            rest[j] += min(terms[i, j], largest[j])
-            largest[j] = max(terms[i, j], largest[j])
-    change = 0.0
-    for i in range(n):
-        for j in range(n):
-            others = rest[j] - terms[i, j] + largest[j]
-            terms[i, j] = rest[j] if terms[i, j] == largest[j] else others
-        if watch:
-            for j in range(n):
-                change = max(change, abs(s[i, j] * terms[i, j] - 1.0))
-        for j in range(n):
-            s[i, j] = 1.0 / terms[i, j]
-    return change
-
-
-@kernel
-def certify(weights, s, col_sums, t, terms):
-    """(value, upper bound) at t = K s / R rounded to exact sums; t is written.
+def certify(weights, products, col_sums, t, terms):
+    """(value, upper bound) at t = K s / R rounded to exact sums, from the products K s.
 
     Both are without the shifts of the weights. Where every row has a marginal above 1/2, these form
     a matching; at rho = 1 it can be the optimum, so its score is a candidate for the value.
@@ -105,11 +74,10 @@ def certify(weights, s, col_sums, t, terms):
     for i in range(n):
         total = 0.0
         for j in range(n):
-            terms[i, j] = weights[i, j] * s[i, j]
-            total += terms[i, j]
+            total += products[i, j]
         row_sums[i] = total
         for j in range(n):
-            terms[i, j] /= total
+            terms[i, j] = products[i, j] / total
         for j in range(n):
             filled[j] += terms[i, j]
     # Column sums above 1 are scaled down to 1; then a rank-one term adds what the sums lack.
@@ -190,50 +158,50 @@ def sharper_mean(weights, t, best, rest, row_sum, col_sums):
 
 
 @kernel
-def bethe_marginals(w, n, tol, max_sweeps, t, prices):
+def bethe_marginals(rows, w, tol, max_sweeps, t, prices):
     """Marginals at rho = 1 of n rows and n >= 2 columns, by sweeps and to a gap of `tol`.
 
     Writes t of shape (n * n,) and the columns' prices (n + 1,). Returns (value, upper bound,
     sweeps). Where messages leave the range of floats the value is -inf, and t and prices are
     meaningless. Sweeps end early if their rate of convergence will not reach `tol` in time.
     """
-    rows = np.empty(n)
-    cols = np.empty(n)
-    weights = shifted_weights(w, n, rows, cols)
+    n = rows.rho_cols.shape[0]
+    x, y = np.empty(n), np.empty(n)
+    edge, row, column = np.empty((2, n * n)), np.ones((2, n)), np.ones((4, n))
+    weights = shifted_weights(w, n, x, y)
     if weights[0, 0] == 0.0:
         return -inf, inf, 0
-    s = np.ones((n, n))
-    terms = np.empty((n, n))
-    largest = np.empty(n)
-    rest = np.empty(n)
+    edge[0] = weights.ravel()
+    edge[1] = edge[0]
+    row[0] = 0.0
+    column[0] = 0.0
+    control = np.array([0.0, inf, inf, 0.0, 1.0, inf, 0.0, 1.0, 5.0])
+    products, terms = edge[1].reshape((n, n)), np.empty((n, n))
     wanted = tol
     look = 4  # the sweep of the next certificate, which costs as much as two or three sweeps
     before = inf
     sweeps = 0
     while True:
-        sweeps += 1
-        watch = sweeps <= 4 or sweeps % 4 == 0 or sweeps >= max_sweeps
-        change = sweep(weights, s, terms, largest, rest, watch)
-        if not watch:
-            continue
-        if not change < inf:
+        control[SWEEPS] = 0.0
+        control[MAX_SWEEPS] = min(1 if sweeps < 4 else 4, max_sweeps - sweeps)
+        if plain_sweeps(rows, 0, True, edge, row, column, control) == FAILED:
             return -inf, inf, sweeps
+        sweeps += int(control[SWEEPS])
+        change = sqrt(2.0 * n * control[CHANGE])  # about the sum of all changes, as the gap is
         last = sweeps >= max_sweeps
         if sweeps == look:
-            if sweeps >= 32 and n * change > wanted:  # before, the rate is not asymptotic
+            if sweeps >= 32 and change > wanted:  # before, the rate is not asymptotic
                 rate = 2.0 * log(max(before / change, 1.0)) / sweeps  # over the second half
-                last = last or (max_sweeps - sweeps) * rate < log(n * change / wanted)
+                last = last or (max_sweeps - sweeps) * rate < log(change / wanted)
             before = change
-        if n * change <= wanted or sweeps == look or last:
+        if change <= wanted or sweeps == look or last:
             look = 2 * sweeps if sweeps == look else look
-            col_sums = largest + rest
-            value, bound = certify(weights, s, col_sums, t, terms)
-            if bound - value <= tol or last or n * change < 1e-14:
+            value, bound = certify(weights, products, column[1], t, terms)
+            if bound - value <= tol or last or change < 1e-14:
                 break
-            if n * change <= wanted:
+            if change <= wanted:
                 wanted *= 0.1
-    shift = 0.0
+    shift = x.sum() + y.sum()
     for j in range(n):
-        prices[j] = log(col_sums[j]) + cols[j]
-        shift += rows[j] + cols[j]
+        prices[j] = log(column[1, j]) + y[j]
     return value + shift, bound + shift, sweeps

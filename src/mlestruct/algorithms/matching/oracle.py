@@ -188,7 +188,7 @@ def _propagate(
     n_cols = w_cols.shape[0]
     if square:
         t, z, prices = np.empty_like(w), np.ones(n_cols), np.zeros(n_cols + 1)
-        problem = np.ascontiguousarray(w), n_cols, tol, sweeps, t, prices
+        problem = part.rows, np.ascontiguousarray(w), tol, sweeps, t, prices
         if n_cols > LARGE:
             found = wait_for("belief propagation", bethe_marginals, *problem)
         else:

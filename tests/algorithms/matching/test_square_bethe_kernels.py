@@ -125,7 +125,8 @@ def test_tolerances_are_reached(kind, tol):
 def test_sweeps_alone_certify_what_they_say(w):
     n = len(w)
     t, prices = np.empty(n * n), np.zeros(n + 1)
-    value, bound, sweeps = bethe_marginals(w.ravel().copy(), n, 1e-6, 300, t, prices)
+    rows = BipartiteMatching((n, n))._presolved.rows
+    value, bound, sweeps = bethe_marginals(rows, w.ravel().copy(), 1e-6, 300, t, prices)
     newton = Solved(w, 1e-8).newton
     slack = 1e-8 + 1e-11 * n * np.abs(w).max()
     assert sweeps <= 300
