@@ -81,6 +81,16 @@ class States:
             return cls._occurring(sorted(found), n_states, unknown)
         return cls(n_states, unknown)
 
+    @staticmethod
+    def occurring(labels: Sequence[Any], unknown: Any = None) -> NDArray[Any]:
+        """The distinct known labels of arrays of any shape, for `learn` of many such parts."""
+        found: dict[Any, None] = {}
+        for m, label in enumerate(labels):
+            array, hidden = _read(label, f"Y[{m}]", unknown)
+            _is_named(array, hidden, f"Y[{m}]")
+            found.update(dict.fromkeys(_distinct(array[~hidden])))
+        return np.array(list(found), dtype=object)
+
     @classmethod
     def _occurring(cls, found: list[Any], n_states: int | None, unknown: Any) -> States:
         """States of the labels that occur, in increasing order."""

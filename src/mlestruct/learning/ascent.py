@@ -83,7 +83,8 @@ class Evaluator:
         out_of_time: Callable[[], bool],
     ):
         self.problem = problem
-        sizes = np.array([block.structure.n_coordinates for block in problem.blocks], dtype=float)
+        sizes = np.array([block.size for block in problem.blocks])
+        self.n_calls = sum(block.n_observations for block in problem.blocks)
         self.shares = sizes / (problem.weights @ sizes)
         self.warm = warm
         self.each = each
@@ -107,13 +108,9 @@ class Evaluator:
             return problem.blocks[m].expect(theta, warm[m], tol * self.shares[m])
 
         answers = list(self.each(one, range(len(problem.blocks))))
-        self.calls += len(answers)
+        self.calls += self.n_calls
         marginals = [found for found, _ in answers]
-        expected = problem.weights[0] * answers[0][1]
-        for weight, (_, moments) in zip(problem.weights[1:], answers[1:], strict=True):
-            expected += weight * moments
-        lower = float(problem.weights @ [found.value for found in marginals])
-        upper = float(problem.weights @ [found.upper_bound for found in marginals])
+        expected, lower, upper = total_expectation(problem.weights, answers)
         r = problem.target - expected
         penalty = problem.penalty
         dual = penalty.conjugate(r) + problem.offset_score - lower + float(theta @ expected)
@@ -127,6 +124,18 @@ class Evaluator:
     def accept(self, at: Evaluation) -> None:
         """Start the next calls from the marginals of `at`."""
         self.warm = [found.warm for found in at.marginals]
+
+
+def total_expectation(
+    weights: Floats, answers: Sequence[tuple[Marginals, Floats]]
+) -> tuple[Floats, float, float]:
+    """Weighted sums of moments, values and upper bounds, always in the order of the blocks."""
+    expected = weights[0] * answers[0][1]
+    for weight, (_, moments) in zip(weights[1:], answers[1:], strict=True):
+        expected += weight * moments
+    lower = float(weights @ [found.value for found, _ in answers])
+    upper = float(weights @ [found.upper_bound for found, _ in answers])
+    return expected, lower, upper
 
 
 class Direction(Protocol):
@@ -178,7 +187,7 @@ def _line_search(
 
     A trial is repeated with a few more oracle calls while its bounds do not decide.
     """
-    eta = _first_length(at, step, evaluate.problem)
+    eta = _first_length(at, step, evaluate)
     penalty = evaluate.problem.penalty
     for _ in range(trials):
         theta = penalty.within_orthant(at.theta, at.ascent, at.theta + eta * step)
@@ -200,7 +209,7 @@ def _line_search(
     return None
 
 
-def _first_length(at: Evaluation, step: Floats, problem: DualProblem) -> float:
+def _first_length(at: Evaluation, step: Floats, evaluate: Evaluator) -> float:
     """The first length of a step.
 
     Where almost all marginals are 0 or 1 and the penalty is weak, the curvature is almost 0 and
@@ -208,7 +217,8 @@ def _first_length(at: Evaluation, step: Floats, problem: DualProblem) -> float:
     """
     if float(step @ step) <= float(at.theta @ at.theta):
         return 1.0
-    widest = max(block.features.score_range(step) for block in problem.blocks)
+    blocks = evaluate.problem.blocks
+    widest = max(evaluate.each(lambda block: block.features.score_range(step), blocks))
     return min(1.0, WIDEST / widest) if widest > 0.0 else 1.0
 
 
@@ -220,4 +230,5 @@ def aligned(step: Floats, ascent: Floats) -> Floats:
 
 def moment_scale(problem: DualProblem) -> float:
     """A rough bound of the likelihood's curvature from the observed moments."""
-    return float(problem.weights @ (problem.observed_moments**2).sum(axis=1)) + 1.0
+    known = zip(problem.blocks, problem.observed_moments, strict=True)
+    return float(problem.weights @ [b.observed_square(moments) for b, moments in known]) + 1.0

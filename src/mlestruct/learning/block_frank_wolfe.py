@@ -50,6 +50,8 @@ class BlockCoordinateDescent(ABC):
 
     def check(self, problem: DualProblem) -> None:
         """Needs nothing beyond the block contract."""
+        for block in problem.blocks:
+            block.structure.require("decode", f"solver={self.name!r}")
         check_option("start", self.start, ("near", "uniform"))
         check_option("sampling", self.sampling, ("permuted", "uniform", "gap"))
         if not self.batch >= 1:

@@ -60,6 +60,8 @@ class FrankWolfe:
 
     def check(self, problem: DualProblem) -> None:
         """Needs nothing beyond the block contract."""
+        for block in problem.blocks:
+            block.structure.require("decode", f"solver={self.name!r}")
         check_option("step", self.step, ("line_search", "fixed"))
         check_option("start", self.start, ("near", "uniform"))
 

@@ -24,8 +24,8 @@ from .ascent import (
     moment_scale,
 )
 from .primal import PrimalSolver
-from .problem import DualProblem
-from .result import Monitor, Stopping
+from .problem import Block, DualProblem
+from .result import Each, Monitor, Stopping
 
 Floats = NDArray[np.float64]
 Vector = NDArray[np.floating]  # in single or double precision
@@ -54,8 +54,10 @@ class LBFGS(PrimalSolver):
         """Looser than Newton's: the messages converge along with theta."""
         return max(0.05 * monitor.tolerance, 0.2 * monitor.gap)
 
-    def directions(self, problem: DualProblem, pairs: Sequence[Pair] = ()) -> Direction:
-        return LBFGSDirections(problem, self.memory, pairs)
+    def directions(
+        self, problem: DualProblem, pairs: Sequence[Pair] = (), each: Each = map
+    ) -> Direction:
+        return LBFGSDirections(problem, self.memory, pairs, each)
 
     def warm_up(self, problem: DualProblem, current: PrimalState, monitor: Monitor) -> None:
         """Solve a quarter of many large blocks first; start from its theta and curvature."""
@@ -109,10 +111,12 @@ class LBFGSDirections:
     they are kept in single precision, which suffices for a direction.
     """
 
-    def __init__(self, problem: DualProblem, memory: int, pairs: Sequence[Pair] = ()):
+    def __init__(
+        self, problem: DualProblem, memory: int, pairs: Sequence[Pair] = (), each: Each = map
+    ):
         self.pairs: deque[Pair] = deque(pairs, maxlen=memory)
         self.last: tuple[Floats, Floats] | None = None
-        self._precondition = preconditioner(problem)
+        self._precondition = preconditioner(problem, each)
         self._penalty = problem.penalty
         self._first_scale = problem.penalty.l2 + moment_scale(problem)
         large = 2 * memory * problem.n_features > PAIR_NUMBERS
@@ -204,7 +208,7 @@ class Preconditioner:
             start = here.stop
 
 
-def preconditioner(problem: DualProblem) -> Preconditioner | None:
+def preconditioner(problem: DualProblem, each: Each = map) -> Preconditioner | None:
     """A model of the curvature to start L-BFGS from; None where some features have no moments.
 
     The curvature is modelled by second moments of the features. Where the weights form copies of
@@ -213,9 +217,25 @@ def preconditioner(problem: DualProblem) -> Preconditioner | None:
     inverse needs a fraction of the evaluations. The segments are those of
     `FeatureMap.second_moments`.
     """
+    found = joined_second_moments(problem.blocks, each)
+    if found is None:
+        return None
+    exponent = DIAGONAL_EXPONENT if any(gram.ndim == 1 for gram, _ in found) else 1.0
+    segments = []
+    for gram, mean in found:
+        values, vectors = (gram, None) if gram.ndim == 1 else eigh(gram)
+        modelled = np.outer(mean, np.maximum(values, 0.0)) + problem.penalty.l2
+        segments.append(Segment(modelled, modelled**-exponent, vectors))
+    return Preconditioner(segments)
+
+
+def joined_second_moments(
+    blocks: Sequence[Block], each: Each = map
+) -> list[tuple[Floats, Floats]] | None:
+    """`FeatureMap.second_moments` of all blocks: sums of grams, means of scales."""
     totals: list[list[Floats]] = []
-    for block in problem.blocks:
-        found = block.features.second_moments()
+    every = each(lambda block: block.features.second_moments(), blocks)
+    for block, found in zip(blocks, every, strict=True):
         if found is None:
             return None
         for k, (gram, scales) in enumerate(found):
@@ -229,11 +249,4 @@ def preconditioner(problem: DualProblem) -> Preconditioner | None:
             totals[k][0] += block.weight * gram
             totals[k][1] += block.weight * size * scales
             totals[k][2] += block.weight * size
-    exponent = DIAGONAL_EXPONENT if any(gram.ndim == 1 for gram, _, _ in totals) else 1.0
-    segments = []
-    for gram, scales, sizes in totals:
-        mean = scales / max(float(sizes[0]), 1e-300)
-        values, vectors = (gram, None) if gram.ndim == 1 else eigh(gram)
-        modelled = np.outer(mean, np.maximum(values, 0.0)) + problem.penalty.l2
-        segments.append(Segment(modelled, modelled**-exponent, vectors))
-    return Preconditioner(segments)
+    return [(gram, scales / max(float(sizes[0]), 1e-300)) for gram, scales, sizes in totals]

@@ -10,28 +10,22 @@ problem.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..structures.contract import ConcaveSurrogate
 from .ascent import Direction, Evaluation, Evaluator, PrimalState, climb
-from .problem import DualProblem
+from .problem import DualProblem, Surrogate
 from .result import Each, Monitor
 
 Floats = NDArray[np.float64]
 
 
-def _surrogates(problem: DualProblem, share: float) -> list[ConcaveSurrogate | None]:
-    return [block.structure.concave_surrogate(share) for block in problem.blocks]
-
-
 def majorize(
-    directions: Callable[[DualProblem], Direction],
+    directions: Callable[..., Direction],
     problem: DualProblem,
     monitor: Monitor,
     current: PrimalState,
@@ -46,8 +40,8 @@ def majorize(
     if known is not None:
         share = known["share"]
         current.theta, current.warm = known["current"]
-    surrogates = _surrogates(problem, share)
-    offsets = [block.offset for block in problem.blocks]
+    surrogates = [block.surrogate(share) for block in problem.blocks]
+    offsets = [form.offset(None) for form in surrogates]
     truth = Evaluator(problem, current.warm, each, monitor.out_of_time)
     smooth_warm: list[Any] = [None] * len(surrogates)
     theta = current.theta if monitor.theta is None else monitor.theta
@@ -57,18 +51,15 @@ def majorize(
     if known is not None:
         theta, smooth_warm, offsets, stalled = known["place"]
     while iteration < monitor.stopping.max_iter:
-        blocks = [
-            replace(block, structure=block.structure if form is None else form.structure, offset=o)
-            for form, block, o in zip(surrogates, problem.blocks, offsets, strict=True)
-        ]
-        surrogate = problem.with_blocks(blocks)
+        forms = zip(surrogates, offsets, strict=True)
+        surrogate = problem.with_blocks([form.block(offset) for form, offset in forms])
         evaluate = Evaluator(surrogate, smooth_warm, each, monitor.out_of_time)
         at, steps = _minimise(directions, surrogate, evaluate, theta, monitor)
         iteration += max(steps, 1)
         theta, smooth_warm = at.theta, [found.warm for found in at.marginals]
         truth.warm = list(smooth_warm)
         exact = truth(theta, 0.02 * monitor.tolerance)
-        dual = min(exact.dual, _true_dual(problem, surrogates, at))
+        dual = min(exact.dual, _true_dual(problem, surrogates, at, each))
         current.theta, current.warm = theta, [found.warm for found in exact.marginals]
         calls += evaluate.calls + truth.calls
         truth.calls = 0
@@ -82,11 +73,8 @@ def majorize(
         if monitor.gap > 0.6 * before and share > 0.01:
             # Surrogates closer to the entropy converge in fewer rounds.
             share *= 0.5
-            surrogates = _surrogates(problem, share)
-        offsets = [
-            block.offset if form is None else _sum(block.offset, form.offset(found))
-            for block, form, found in zip(problem.blocks, surrogates, at.marginals, strict=True)
-        ]
+            surrogates = [block.surrogate(share) for block in problem.blocks]
+        offsets = list(each(lambda form, own: form.offset(own), surrogates, at.marginals))
         place = theta, smooth_warm, offsets, stalled
         monitor.keep(partial(_checkpoint, share, (current.theta, current.warm), place))
 
@@ -96,12 +84,8 @@ def _checkpoint(share: float, current: tuple[Any, ...], place: tuple[Any, ...]) 
     return {"surrogate": {"share": share, "current": current, "place": place}}
 
 
-def _sum(offset: Floats | None, tangent: Floats) -> Floats:
-    return tangent if offset is None else offset + tangent
-
-
 def _minimise(
-    directions: Callable[[DualProblem], Direction],
+    directions: Callable[..., Direction],
     surrogate: DualProblem,
     evaluate: Evaluator,
     theta: Floats,
@@ -117,7 +101,7 @@ def _minimise(
     for at in climb(
         start,
         evaluate,
-        directions(surrogate),
+        directions(surrogate, each=evaluate.each),
         lambda slope: max(0.05 * wanted, 0.01 * min(max(slope, 0.0), 100.0 * wanted)),
         monitor.out_of_time,
         trials,
@@ -131,18 +115,9 @@ def _minimise(
 
 
 def _true_dual(
-    problem: DualProblem, surrogates: list[ConcaveSurrogate | None], at: Evaluation
+    problem: DualProblem, surrogates: Sequence[Surrogate], at: Evaluation, each: Each
 ) -> float:
     """L of the true problem at the marginals of a surrogate's solution."""
-    moments = np.array(
-        [
-            block.moments(found.tau)
-            for block, found in zip(problem.blocks, at.marginals, strict=True)
-        ]
-    )
-    r = problem.target - problem.weights @ moments
-    total = problem.penalty.conjugate(r)
-    for block, form, found in zip(problem.blocks, surrogates, at.marginals, strict=True):
-        entropy = block.structure.entropy(found.tau) if form is None else form.entropy(found)
-        total += block.weight * (block.offset_gap(found.tau) - entropy)
-    return total
+    terms = list(each(lambda form, found: form.dual_terms(found), surrogates, at.marginals))
+    r = problem.target - problem.weights @ [moments for moments, _ in terms]
+    return problem.penalty.conjugate(r) + float(problem.weights @ [term for _, term in terms])

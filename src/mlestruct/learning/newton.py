@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from ..exceptions import MissingCapability
 from .ascent import Direction, Evaluation, Pair, aligned, moment_scale
 from .primal import PrimalSolver
 from .problem import DualProblem
+from .result import Each
 
 Floats = NDArray[np.float64]
 
@@ -26,15 +26,12 @@ class Newton(PrimalSolver):
     def check(self, problem: DualProblem) -> None:
         super().check(problem)
         for block in problem.blocks:
-            block.structure.require("feature_covariance", "solver='newton'")
-            if block.features.matrix is None:
-                raise MissingCapability(
-                    "solver='newton' needs features held as a dense matrix, which "
-                    f"{type(block.features).__name__} does not have. Use solver='lbfgs'."
-                )
+            block.check_covariance()
 
-    def directions(self, problem: DualProblem, pairs: Sequence[Pair] = ()) -> Direction:
-        return NewtonDirections(problem)
+    def directions(
+        self, problem: DualProblem, pairs: Sequence[Pair] = (), each: Each = map
+    ) -> Direction:
+        return NewtonDirections(problem, each)
 
 
 class NewtonDirections:
@@ -46,16 +43,16 @@ class NewtonDirections:
     pairs: Sequence[Pair] = ()
     last: tuple[Floats, Floats] | None = None
 
-    def __init__(self, problem: DualProblem):
-        self._problem = problem
+    def __init__(self, problem: DualProblem, each: Each = map):
+        self._problem, self._each = problem, each
 
     def __call__(self, at: Evaluation) -> Floats:
         problem = self._problem
         hessian = np.zeros((problem.n_features, problem.n_features))
-        for block, found in zip(problem.blocks, at.marginals, strict=True):
-            matrix = block.features.matrix
-            assert matrix is not None  # Newton.check has asked for it
-            hessian += block.weight * block.structure.feature_covariance(found, matrix)
+        blocks = problem.blocks
+        found = self._each(lambda m: blocks[m].covariance(at.marginals[m]), range(len(blocks)))
+        for block, covariance in zip(blocks, found, strict=True):
+            hessian += block.weight * covariance
         if not np.isfinite(hessian).all():
             return at.ascent / (problem.penalty.l2 + moment_scale(problem))
         if problem.penalty.l1:

@@ -28,7 +28,7 @@ from .ascent import (
 from .certificate import DualBundle
 from .majorize import majorize
 from .problem import DualProblem
-from .result import Monitor, Result, Stopping, run, threaded_map
+from .result import Each, Monitor, Result, Stopping, run, threaded_map
 
 Floats = NDArray[np.float64]
 
@@ -47,10 +47,12 @@ class PrimalSolver:
         for block in problem.blocks:
             block.structure.require("marginals", f"solver={self.name!r}")
 
-    def directions(self, problem: DualProblem, pairs: Sequence[Pair] = ()) -> Direction:
+    def directions(
+        self, problem: DualProblem, pairs: Sequence[Pair] = (), each: Each = map
+    ) -> Direction:
         """A function from evaluations, in the order they are accepted, to ascent directions.
 
-        `pairs` are steps of an earlier run that L-BFGS can start from.
+        `pairs` are steps of an earlier run that L-BFGS can start from; `each` maps over blocks.
         """
         raise NotImplementedError
 
@@ -142,7 +144,7 @@ class PrimalSolver:
             sharpness, sharpened, iteration, first, last, gaps = known["place"]
         kinked = problem.has_surrogates  # then majorisation takes over where ascent stalls
         for attempt in range(first, 3):  # a failed line search: again with sharper marginals
-            direction = self.directions(problem, current.pairs)
+            direction = self.directions(problem, current.pairs, evaluate.each)
             direction.last, last = last, None
             current.pairs = direction.pairs
             steps = climb(

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._deadline import check_time
-from ..exceptions import CheckpointError
+from ..exceptions import CheckpointError, MissingCapability
 from ..features.contract import FeatureMap, as_feature_map
 from ..structures.contract import Decoding, Marginals, Structure, Vertex, as_structure
 from .penalty import ElasticNet
@@ -103,6 +103,94 @@ class Block:
             return 0.0
         return self.observed.dot(self.offset) - float(self.offset @ tau)
 
+    # ------------------------------------------- what a `RemoteBlock` knows of many observations
+    @property
+    def waits(self) -> bool:
+        """Whether another process computes, so that a thread can wait for it."""
+        return False
+
+    @property
+    def n_observations(self) -> int:
+        """How many oracle calls `expect` makes."""
+        return 1
+
+    @property
+    def size(self) -> float:
+        """The number of coordinates, by which the allowed oracle gap is shared out."""
+        return float(self.structure.n_coordinates)
+
+    @property
+    def observed_moments(self) -> Floats:
+        """G' y."""
+        return self.moments_at(self.observed)
+
+    def observed_square(self, moments: Floats) -> float:
+        """|G' y|^2, from G' y."""
+        return float(moments @ moments)
+
+    @property
+    def offset_score(self) -> float:
+        """<o, y>."""
+        return 0.0 if self.offset is None else self.observed.dot(self.offset)
+
+    @property
+    def has_covariance(self) -> bool:
+        """Whether `covariance` is known and cheap enough for Newton."""
+        return self.structure.has_feature_covariance and self.features.matrix is not None
+
+    def check_covariance(self) -> None:
+        """Raise MissingCapability unless `covariance` is known."""
+        self.structure.require("feature_covariance", "solver='newton'")
+        if self.features.matrix is None:
+            raise MissingCapability(
+                "solver='newton' needs features held as a dense matrix, which "
+                f"{type(self.features).__name__} does not have. Use solver='lbfgs'."
+            )
+
+    def covariance(self, found: Marginals) -> Floats:
+        """Covariance (K, K) of the features under the marginals of `expect`."""
+        assert self.features.matrix is not None  # `check_covariance` has asked for it
+        return self.structure.feature_covariance(found, self.features.matrix)
+
+    @property
+    def has_surrogate(self) -> bool:
+        """Whether the entropy is not safely concave."""
+        return self.structure.concave_surrogate() is not None
+
+    def surrogate(self, share: float) -> Surrogate:
+        """The block with a safely concave entropy, and how it differs."""
+        return Surrogate(self, share)
+
+
+class Surrogate:
+    """A block with a concave minorant of its entropy: see `majorize`.
+
+    It is the block itself where its entropy is safely concave.
+    """
+
+    def __init__(self, block: Block, share: float):
+        self._block, self._form = block, block.structure.concave_surrogate(share)
+
+    def offset(self, found: Marginals | None) -> Any:
+        """What makes the entropy touch the true one at `found`; that of the block without it."""
+        block, form = self._block, self._form
+        if form is None or found is None:
+            return block.offset
+        slope = form.offset(found)
+        return slope if block.offset is None else block.offset + slope
+
+    def block(self, offset: Any) -> Block:
+        """The block with the surrogate's entropy."""
+        if self._form is None:
+            return self._block
+        return replace(self._block, structure=self._form.structure, offset=offset)
+
+    def dual_terms(self, found: Marginals) -> tuple[Floats, float]:
+        """G' tau, and <o, y - tau> - H(tau) with the true entropy, at a surrogate's marginals."""
+        block, form = self._block, self._form
+        entropy = block.structure.entropy(found.tau) if form is None else form.entropy(found)
+        return block.moments(found.tau), block.offset_gap(found.tau) - entropy
+
 
 class DualProblem:
     """All blocks and the penalty.
@@ -121,7 +209,7 @@ class DualProblem:
         self.blocks = _adapted(blocks)
         self.n_features = sizes.pop()
         self.weights = np.array([block.weight for block in blocks], dtype=np.float64)
-        self.observed_moments = np.array([b.moments_at(b.observed) for b in self.blocks])
+        self.observed_moments = np.array([b.observed_moments for b in self.blocks])
         self.target = self.weights @ self.observed_moments
         self.offset_score = _offset_score(self.blocks)
 
@@ -148,7 +236,7 @@ class DualProblem:
         other = copy.copy(self)
         pairs = zip(self.blocks, observed, strict=True)
         other.blocks = [replace(block, observed=vertex) for block, vertex in pairs]
-        other.observed_moments = np.array([b.moments_at(b.observed) for b in other.blocks])
+        other.observed_moments = np.array([b.observed_moments for b in other.blocks])
         other.target = other.weights @ other.observed_moments
         other.offset_score = _offset_score(other.blocks)
         return other
@@ -161,7 +249,12 @@ class DualProblem:
     @property
     def has_surrogates(self) -> bool:
         """Whether the entropy of some block is not safely concave."""
-        return any(block.structure.concave_surrogate() is not None for block in self.blocks)
+        return any(block.has_surrogate for block in self.blocks)
+
+    @property
+    def n_waiting(self) -> int:
+        """How many blocks other processes compute, so that as many threads may wait for them."""
+        return sum(block.waits for block in self.blocks)
 
     def theta(self, r: Floats) -> Floats:
         """theta(tau) = grad R*(r)."""
@@ -186,7 +279,7 @@ def _adapted(blocks: Sequence[Block]) -> list[Block]:
 
 def _offset_score(blocks: Sequence[Block]) -> float:
     """sum_m w_m <o_m, y_m>."""
-    return float(sum(b.weight * b.observed.dot(b.offset) for b in blocks if b.offset is not None))
+    return float(sum(b.weight * b.offset_score for b in blocks))
 
 
 @dataclass

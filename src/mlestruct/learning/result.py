@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 from .._deadline import is_over, time_limit, under_current
 from ..exceptions import OutOfTimeError
 from .checkpoint import Checkpoint
-from .problem import DualProblem
+from .problem import Block, DualProblem
 
 Floats = NDArray[np.float64]
 
@@ -330,7 +330,7 @@ def run(
     state = None
     with time_limit(monitor.stopping.max_time) as deadline:
         try:
-            with blas_threads(problem, n_jobs):
+            with blas_threads(problem.blocks, n_jobs):
                 state = loop()
         except OutOfTimeError:
             pass
@@ -349,12 +349,12 @@ def nothing_learned(problem: DualProblem, solver: str, interrupted: bool) -> Res
     return monitor.result(np.zeros(problem.n_features), None)
 
 
-def blas_threads(problem: DualProblem, n_jobs: int | None) -> AbstractContextManager[Any]:
+def blas_threads(blocks: Sequence[Block], n_jobs: int | None) -> AbstractContextManager[Any]:
     """One BLAS thread where blocks are small or run in parallel themselves.
 
     Products of small matrices gain nothing from threads and lose much when cores are shared.
     """
-    matrices = [block.features.matrix for block in problem.blocks]
+    matrices = [block.features.matrix for block in blocks]
     largest = max((matrix.size for matrix in matrices if matrix is not None), default=0)
     if largest >= 2_000_000 and (n_jobs or 1) == 1:
         return nullcontext()

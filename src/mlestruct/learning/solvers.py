@@ -62,9 +62,7 @@ def _automatic(problem: DualProblem) -> Solver:
     blocks = problem.blocks
     if not all(_has_good_marginals(b.structure) for b in blocks):
         return BlockFrankWolfe(working_set=100, batch=8)  # each vertex keeps its moments, too
-    hessian = problem.n_features <= NEWTON_LIMIT and all(
-        b.structure.has_feature_covariance and b.features.matrix is not None for b in blocks
-    )
+    hessian = problem.n_features <= NEWTON_LIMIT and all(b.has_covariance for b in blocks)
     return Newton() if hessian else LBFGS()
 
 

@@ -34,7 +34,16 @@ from ..learning.problem import Block, DualProblem, merge_equal
 from ..learning.result import Result, Stopping
 from ..learning.solvers import check_alphas, make_solver, regularization_path, solve
 from . import persistence
-from .scaling import check_scales, has_constant, joined_columns, standardizing, warn_constant
+from .partitioned import (
+    gathered,
+    is_partitioned,
+    local_copy,
+    over_partitions,
+    partitions_of,
+    read_problem,
+    wants_constant,
+)
+from .scaling import check_scales, joined_columns, standardizing, warn_constant
 from .validation import (
     check_count,
     check_names,
@@ -120,6 +129,10 @@ class CertifiedModel(BaseEstimator, metaclass=ABCMeta):
         self.history_ = model.history_
         self.solver_ = model.solver_
 
+    def to_local(self) -> Any:
+        """A copy with what was learned, which refers to nothing else: no samples, no cluster."""
+        return local_copy(self)
+
     def _full_coef(self, theta: Floats) -> Floats:
         """All weights, from those that a solver has found."""
         return theta
@@ -144,6 +157,8 @@ class StructuredEstimator(CertifiedModel):
     standardize: bool = False  # of estimators without this parameter
     _intercept: bool = False  # whether the last feature is a constant that was added
     _transform: sparse.csr_array | None = None  # from weights of standardised features to coef_
+    _in_partition: bool = False  # whether other samples are elsewhere
+    _agreement: Any = None  # what this partition has in common with them
 
     @abstractmethod
     def _blocks(
@@ -174,6 +189,9 @@ class StructuredEstimator(CertifiedModel):
         every 30 seconds, and the same call continues from it after an interruption, with the steps
         that an unbroken fit makes.
 
+        X and Y may come in partitions: Dask bags, or lists of Delayed, of Futures, or of
+        `mlestruct.partitions.Lazy` calls. Samples then stay where they are.
+
         Returns
         -------
         self
@@ -183,7 +201,7 @@ class StructuredEstimator(CertifiedModel):
             solver = make_solver(self.solver, problem)
             signature, state = getattr(self, "_state", (None, None))
             fits = self.warm_start and signature == _signature(solver.name, problem)
-            budget = (self.generator(), self.n_threads())
+            budget = (self.generator(), max(self.n_threads(), problem.n_waiting))
             stopping = self._resumed(problem, solver, checkpoint)
             if problem.has_partial:
                 first = self._first_theta(X, Y, sample_weight)
@@ -214,7 +232,7 @@ class StructuredEstimator(CertifiedModel):
         path = RegularizationPath([], [])
         for alpha, result in regularization_path(
             problem, alphas, make_solver(self.solver, problem), self.stopping(),
-            self.generator(), self.n_threads(),
+            self.generator(), max(self.n_threads(), problem.n_waiting),
         ):  # fmt: skip
             fitted = copy.copy(reader).set_params(alpha=alpha)
             fitted._keep(result, self.tol)
@@ -233,6 +251,29 @@ class StructuredEstimator(CertifiedModel):
         """
         alpha = check_positive(self.alpha, "alpha")
         check_positive(self.tol, "tol")
+        l1_ratio = check_ratio(self.l1_ratio)
+        parts = None if separate else partitions_of(X, Y, sample_weight)
+        if parts is not None:
+            problem, columns = read_problem(self, *parts, alpha, l1_ratio)
+        else:
+            blocks = self.training_blocks(X, Y, sample_weight, separate)
+            columns = self.column_statistics(blocks)
+            self.choose_intercept(columns)
+            if self._intercept:
+                blocks = self.with_constants(blocks)
+                columns = self.column_statistics(blocks)
+            transform = self.learn_transform(columns, type(blocks[0].features).__name__)
+            blocks = self.transformed(blocks, transform)
+            blocks = blocks if separate else merge_equal(blocks)
+            problem = DualProblem(blocks, alpha, l1_ratio)
+        self._learn_names(problem)
+        self._check_scales(columns)
+        return problem
+
+    def training_blocks(
+        self, X: Any, Y: Any, sample_weight: Any = None, separate: bool = False
+    ) -> list[Block]:
+        """Blocks of validated samples, before constants and scales."""
         samples = check_samples(X)
         labels = check_same_length(samples, Y)
         samples, labels, weights = self._weighted(samples, labels, sample_weight)
@@ -246,23 +287,36 @@ class StructuredEstimator(CertifiedModel):
         blocks = [block for block in blocks if block.weight > 0]
         if separate and any(block.partial is not None for block in blocks):
             raise ValueError("Y: this learner takes outputs that are known whole")
-        columns = self._columns(blocks)
-        self._intercept = self._wants_intercept() and not (columns and has_constant(columns[0]))
-        if self._intercept:
-            blocks = _with_features(blocks, self._with_constant)
-            columns = self._columns(blocks)
-        blocks = self._standardized(blocks, columns)
-        blocks = blocks if separate else merge_equal(blocks)
-        problem = DualProblem(blocks, alpha, check_ratio(self.l1_ratio))
-        self._learn_names(problem)
-        self._check_scales(columns)
-        return problem
+        return blocks
+
+    # ------------------------------------------------------------------ samples in partitions
+    def reader(self) -> Any:
+        """An estimator with the same parameters that reads samples elsewhere."""
+        return clone(self).set_params(callback=None, random_state=None)
+
+    def survey(self, X: Any, Y: Any) -> Any:
+        """What the samples of a partition have that all partitions must agree on."""
+        return None
+
+    def agreement(self, surveys: Sequence[Any]) -> Any:
+        """What all partitions use, from their surveys."""
+        return None
+
+    def agree(self, agreement: Any) -> None:
+        """Read samples with what all partitions have agreed on."""
+        self._agreement = agreement
+        self._in_partition = True
+
+    def learned(self) -> dict[str, Any]:
+        """The attributes that reading samples has set."""
+        own = {*self.get_params(deep=False), "_agreement", "_in_partition", "_intercept"}
+        return {name: value for name, value in vars(self).items() if name not in own}
 
     def _weighted(
         self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any
     ) -> tuple[Sequence[Any], Sequence[Any], Floats]:
         """Samples, their labels and the weight of each."""
-        return X, Y, check_weights(sample_weight, len(X))
+        return X, Y, check_weights(sample_weight, len(X), all_zero=self._in_partition)
 
     def _first_theta(self, X: Any, Y: Any, sample_weight: Any) -> Floats | None:
         """Where learning from partial outputs starts; None: from outputs that are known whole."""
@@ -277,7 +331,16 @@ class StructuredEstimator(CertifiedModel):
         """The same features and a constant."""
         return ConstantFeature(features)
 
-    def _columns(self, blocks: Sequence[Block]) -> list[Columns]:
+    def choose_intercept(self, columns: Sequence[Columns]) -> None:
+        """Decide on a constant, from the statistics of the features."""
+        self._intercept = self._wants_intercept() and wants_constant(columns)
+
+    def with_constants(self, blocks: list[Block]) -> list[Block]:
+        """The same blocks with a constant among their features."""
+        self._intercept = True
+        return _with_features(blocks, self._with_constant)
+
+    def column_statistics(self, blocks: Sequence[Block]) -> list[Columns]:
         """Statistics of the features by kinds of weights; none where they are costly."""
         found = [(block.features.columns(), block.weight) for block in blocks]
         known = [(columns, weight) for columns, weight in found if columns is not None]
@@ -287,18 +350,23 @@ class StructuredEstimator(CertifiedModel):
         """T with coef_ = T (weights of standardised features)."""
         return standardizing(columns[0], self._intercept)
 
-    def _standardized(self, blocks: list[Block], columns: Sequence[Columns]) -> list[Block]:
-        """Blocks over standardised features, if these are wanted."""
+    def learn_transform(self, columns: Sequence[Columns], kind: str) -> sparse.csr_array | None:
+        """What standardises features of a kind, if that is wanted."""
         self._transform = None
         if not self.standardize:
-            return blocks
+            return None
         if not columns:
-            kind = type(blocks[0].features).__name__
             raise ValueError(
                 f"standardize=True: mean and scale of the features of {kind} would take an array "
                 "of all of them; standardise what they are made of"
             )
-        transform = self._transform = self._transformation(columns)
+        self._transform = self._transformation(columns)
+        return self._transform
+
+    def transformed(self, blocks: list[Block], transform: sparse.csr_array | None) -> list[Block]:
+        """The same blocks over standardised features."""
+        if transform is None:
+            return blocks
         return _with_features(blocks, lambda features: TransformedFeatures(features, transform))
 
     def _check_scales(self, columns: Sequence[Columns]) -> None:
@@ -408,6 +476,7 @@ class StructuredEstimator(CertifiedModel):
                 own = list(names)[:n_features]
                 check_names(self.feature_names_in_.tolist(), own, f"X[{m}]", "fit")
 
+    @over_partitions
     def predict(self, X: Any) -> list[Any]:
         """The most probable output (MAP) of each sample."""
 
@@ -418,6 +487,15 @@ class StructuredEstimator(CertifiedModel):
 
     def score(self, X: Any, Y: Any) -> float:
         """1 - mean Hamming loss per sample."""
+        found = self._losses(X, Y=Y)
+        losses = gathered(found) if is_partitioned(found) else found
+        if not losses:
+            raise ValueError("Y: no label is known, there is nothing to compare with")
+        return 1.0 - float(np.mean(losses))
+
+    @over_partitions
+    def _losses(self, X: Any, Y: Any) -> Any:
+        """Of each sample the share of its output that is predicted wrong."""
         samples = check_samples(X)
         labels = check_same_length(samples, Y)
         losses = []
@@ -425,7 +503,7 @@ class StructuredEstimator(CertifiedModel):
             if np.shape(label) != np.shape(found):
                 raise ValueError(f"Y[{m}]: expected shape {np.shape(found)}, got {np.shape(label)}")
             losses.append(float(np.mean(found != np.asarray(label))))
-        return 1.0 - float(np.mean(losses))
+        return losses
 
     def named_coef(self) -> dict[str, float]:
         """Learned weights by feature name."""

@@ -13,13 +13,14 @@ from threadpoolctl import threadpool_limits
 
 from ..features.columns import Columns
 from ..features.contract import FeatureMap
-from ..features.dictionaries import Vocabulary
-from ..labels import UNKNOWN, States
+from ..features.dictionaries import Vocabulary, describes_tokens
+from ..labels import UNKNOWN
 from ..learning.problem import Block
 from ..learning.result import Progress
 from ..structures.sequences import Sequences
 from .labelling import LabellingEstimator, observed_in
 from .node_input import NodeInput, split_offsets
+from .partitioned import over_partitions
 from .probabilities import certified_marginals, exact_log_likelihood, seeded
 from .tokens import Forest, Piece, Tokens, check_labels, cut, forest, node_tables, read_sequences
 from .validation import (
@@ -190,11 +191,11 @@ class ChainCRF(LabellingEstimator):
         for name, value in options.items():
             if value not in ("all", "observed"):
                 raise ValueError(f"{name}: expected 'all' or 'observed', got {value!r}")
-        vocabulary = Vocabulary()
+        vocabulary = Vocabulary(self._agreement["names"] if self._in_partition else ())
         observed_only = self.state_features == "observed"
         X, offsets = split_offsets(X)
         samples = read_sequences(X, vocabulary, learn=True, keep_zeros=observed_only)
-        states = States.learn(Y, self.n_states, self.unknown)
+        states = self._learn_states(Y)
         samples = _with_offsets(samples, offsets, len(states))
         labels = check_labels(samples, Y, states)
         if self._marginalises() and "observed" in options.values():
@@ -221,7 +222,7 @@ class ChainCRF(LabellingEstimator):
             if "observed" in options.values():
                 occurring.append(found.features.occurring(labelling, found.chains.tails))
             forests.append((found, labelling, weights[group[0]]))
-        if not forests:
+        if not forests and not self._in_partition:
             raise ValueError("Y: no sample of positive weight has a known label")
         self._kept = self._weights_in(occurring) if occurring else None
         out = []
@@ -230,6 +231,22 @@ class ChainCRF(LabellingEstimator):
                 found = found._replace(features=found.features.restricted(self._kept))
             out.append(observed_in(found.block(weight), labelling))
         return out
+
+    def survey(self, X: Any, Y: Any) -> Any:
+        """The labels and the names of features that occur."""
+        if "observed" in (self.state_features, self.transitions):
+            raise ValueError(
+                "state_features='observed' and transitions='observed' are for samples in one place"
+            )
+        vocabulary = Vocabulary()
+        samples, _ = split_offsets(X)
+        if describes_tokens(samples[0]):
+            vocabulary.read(samples, learn=True)
+        return {**super().survey(X, Y), "names": list(vocabulary.columns)}
+
+    def agreement(self, surveys: Sequence[Any]) -> Any:
+        names = dict.fromkeys(name for found in surveys for name in found["names"])
+        return {**super().agreement(surveys), "names": list(names)}
 
     def _pieces(self, tokens: Tokens, states: Ints) -> list[Piece]:
         """What is learned from a sequence: all of it, or the pieces that have labels."""
@@ -369,6 +386,7 @@ class ChainCRF(LabellingEstimator):
                 out[k::n_groups] = found
         return out
 
+    @over_partitions
     def predict(self, X: Any, *, known: Any = None) -> list[NDArray[Any]]:
         """The most probable labels (MAP) of each sample, arrays of shape (T,).
 
@@ -399,6 +417,7 @@ class ChainCRF(LabellingEstimator):
     def _shapes(self, X: Any) -> list[tuple[int, ...]]:
         return [(tokens.length,) for tokens in self._read(X)]
 
+    @over_partitions
     def predict_marginals(
         self,
         X: Any,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -22,6 +23,7 @@ from ..learning.problem import Block, DualProblem
 from ..metrics import Reliability, state_events, state_reliability
 from ..structures.contract import Vertex
 from .base import StructuredEstimator
+from .partitioned import over_partitions
 from .probabilities import block_samples
 from .scaling import joined_columns, standardizing
 from .validation import check_node_weights, check_same_length, check_samples, check_weights
@@ -121,6 +123,21 @@ class LabellingEstimator(StructuredEstimator):
         names += [f"{a}->{b}{suffix}" for a in states for b in states for suffix in suffixes]
         return dict(zip(names, self.coef_.tolist(), strict=True))
 
+    # ------------------------------------------------------------------ samples in partitions
+    def survey(self, X: Any, Y: Any) -> Any:
+        """The labels that occur."""
+        return {"labels": States.occurring(check_same_length(check_samples(X), Y), self.unknown)}
+
+    def agreement(self, surveys: Sequence[Any]) -> Any:
+        return {"states": self._learn_states([found["labels"] for found in surveys])}
+
+    def _learn_states(self, Y: Sequence[Any]) -> States:
+        """The states of observed labels, or those that all partitions have agreed on."""
+        if self._in_partition:
+            states: States = copy.copy(self._agreement["states"])
+            return states
+        return States.learn(Y, self.n_states, self.unknown)
+
     # ------------------------------------------------------------------ constants and scales
     def _wants_intercept(self) -> bool:
         return bool(self.fit_intercept)
@@ -129,7 +146,7 @@ class LabellingEstimator(StructuredEstimator):
         constant: FeatureMap = features.with_constant()
         return constant
 
-    def _columns(self, blocks: Sequence[Block]) -> list[Columns]:
+    def column_statistics(self, blocks: Sequence[Block]) -> list[Columns]:
         kinds = ("nodes", "edges")
         return [
             joined_columns((getattr(b.features, kind).columns(), b.weight) for b in blocks)
@@ -179,7 +196,7 @@ class LabellingEstimator(StructuredEstimator):
         if not parts:
             raise ValueError("sample_weight: all are 0")
         samples, labels, weights = (list(column) for column in zip(*parts, strict=True))
-        return samples, labels, check_weights(weights, len(weights))
+        return samples, labels, check_weights(weights, len(weights), all_zero=self._in_partition)
 
     def _check_parts(self, x: Any, weights: Floats, where: str) -> None:
         """Raise if neighbours have different positive weights."""
@@ -341,6 +358,10 @@ class LabellingEstimator(StructuredEstimator):
     # ------------------------------------------------------------------ scoring
     def score(self, X: Any, Y: Any) -> float:
         """1 - mean Hamming loss per sample, over what is labelled."""
+        return super().score(X, Y)
+
+    @over_partitions
+    def _losses(self, X: Any, Y: Any) -> Any:
         samples = check_samples(X)
         labels = check_same_length(samples, Y)
         losses = []
@@ -350,9 +371,7 @@ class LabellingEstimator(StructuredEstimator):
             if known.any():
                 states = self._states.encode(found, "found")
                 losses.append(float(np.mean(states[known] != truth[known])))
-        if not losses:
-            raise ValueError("Y: no label is known, there is nothing to compare with")
-        return 1.0 - float(np.mean(losses))
+        return losses
 
 
 def observed_in(block: Block, states: Ints, known: Ints | None = None) -> Block:

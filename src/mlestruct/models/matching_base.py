@@ -26,6 +26,7 @@ from .matching_blocks import (
     read_links,
 )
 from .pairs import PairSample
+from .partitioned import over_partitions
 from .probabilities import (
     approximate_value,
     block_samples,
@@ -67,6 +68,7 @@ class MatchingEstimator(MatchingBlocks, StructuredEstimator):
         check_is_fitted(self, "coef_")
         return float(self.coef_[-1]) if self._intercept else 0.0
 
+    @over_partitions
     def predict(self, X: Any, *, known: Any = None) -> list[Any]:
         """The most probable matching (MAP) of each sample.
 
@@ -96,6 +98,10 @@ class MatchingEstimator(MatchingBlocks, StructuredEstimator):
         Pairs (capacities above 1) are compared as sets: twice the number of common pairs over
         that of all.
         """
+        return super().score(X, Y)
+
+    @over_partitions
+    def _losses(self, X: Any, Y: Any) -> Any:
         samples = check_samples(X)
         labels = check_same_length(samples, Y)
         losses = []
@@ -107,7 +113,7 @@ class MatchingEstimator(MatchingBlocks, StructuredEstimator):
             else:
                 truth = check_partners(label, *sample.sides, False, f"Y[{m}]")
                 losses.append(float(np.mean(found != truth)))
-        return 1.0 - float(np.mean(losses))
+        return losses
 
     def _pair_loss(self, found: Ints, label: Any, sample: PairSample, where: str) -> float:
         truth = check_pairs(label, *sample.sides, where)
@@ -171,6 +177,7 @@ def _tie_seed(block: Block, scores: Floats) -> int:
 class MatchingProbabilities(MatchingEstimator):
     """Estimators that are conditional random fields."""
 
+    @over_partitions
     def predict_marginals(
         self, X: Any, tol: float = 1e-7, method: str = "auto", *, known: Any = None, **options: Any
     ) -> list[Any]:
@@ -196,6 +203,7 @@ class MatchingProbabilities(MatchingEstimator):
         """`predict_marginals` under the name that scikit-learn has for it."""
         return self.predict_marginals(X, **options)
 
+    @over_partitions
     def predict_links(
         self,
         X: Any,

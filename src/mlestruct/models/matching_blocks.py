@@ -47,6 +47,7 @@ class MatchingBlocks:
     n_jobs: int | None = None
     fit_intercept: bool
     _intercept: bool = False
+    _in_partition: bool = False
 
     @abstractmethod
     def _read(self, x: Any, where: str) -> PairSample:
@@ -155,7 +156,7 @@ class MatchingBlocks:
             blocks.append(
                 replace(self._observed(block, sample, Y[m], f"Y[{m}]"), weight=weights[m])
             )
-        if all(block.structure.is_fixed for block in blocks):
+        if not self._in_partition and all(block.structure.is_fixed for block in blocks):
             raise ValueError(
                 "X: every sample allows only one matching (too few nodes, or all pairs fixed by "
                 "masks), so there is nothing to learn"

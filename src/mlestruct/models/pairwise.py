@@ -23,6 +23,7 @@ from ..structures.labellings.pairwise import Pairwise
 from ..structures.rho import Reweighting, reweighting
 from .labelling import LabellingEstimator, observed_in
 from .node_input import NodeInput, Offset, read_offset, split_offsets
+from .partitioned import over_partitions
 from .probabilities import (
     approximate_value,
     certified_marginals,
@@ -169,7 +170,7 @@ class PairwiseEstimator(LabellingEstimator):
     ) -> list[Block]:
         X, offsets = split_offsets(X)
         samples = self._read(X)
-        states = States.learn(Y, self.n_states, self.unknown)
+        states = self._learn_states(Y)
         samples = _with_offsets(samples, offsets, len(states))
         labels = [self._encode(states, sample, Y[m], m) for m, sample in enumerate(samples)]
         sizes = (samples[0].nodes.n_features, samples[0].n_edge_features)
@@ -195,7 +196,7 @@ class PairwiseEstimator(LabellingEstimator):
                 UserWarning,
                 stacklevel=4,
             )
-        if not parts:
+        if not parts and not self._in_partition:
             raise ValueError("Y: no sample of positive weight has a known label")
         blocks = self._make_blocks(parts, len(states), places)
         self._restore(
@@ -237,6 +238,7 @@ class PairwiseEstimator(LabellingEstimator):
         return [x[0] if isinstance(x, tuple | list) else x for x in X]
 
     # ------------------------------------------------------------------ prediction
+    @over_partitions
     def predict(self, X: Any, return_gap: bool = False, *, known: Any = None) -> Any:
         """The most probable labelling of each sample, as far as it can be found.
 
@@ -278,6 +280,7 @@ class PairwiseEstimator(LabellingEstimator):
         samples = X if isinstance(X[0], GraphSample) else self._fitting(X)
         return [sample.shape for sample in samples]
 
+    @over_partitions
     def predict_marginals(
         self,
         X: Any,

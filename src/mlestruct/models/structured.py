@@ -18,6 +18,7 @@ from ..metrics import Reliability, reliability
 from ..structures.contract import Vertex
 from ..structures.decoder import DecoderSpace
 from .base import StructuredEstimator
+from .partitioned import over_partitions
 from .probabilities import (
     approximate_value,
     block_samples,
@@ -172,13 +173,16 @@ class StructuredCRF(StructuredEstimator):
                 block.structure.require_output(vertex, f"Y[{m}]")
             known.add(key)
         spaces.prepare()
-        if all(block.structure.is_fixed for block in blocks):
+        if not self._in_partition and all(block.structure.is_fixed for block in blocks):
             raise ValueError("X: every sample has only one possible output, nothing can be learned")
         self._kept = spaces
         return [
             Block(block.structure, block.features, vertex, weight)
             for block, vertex, weight in zip(blocks, observed, weights.tolist(), strict=True)
         ]
+
+    def learned(self) -> dict[str, Any]:
+        return {name: value for name, value in super().learned().items() if name != "_kept"}
 
     def _prepare(self, X: Sequence[Any]) -> list[Block]:
         kept = getattr(self, "_kept", None)
@@ -220,8 +224,9 @@ class StructuredCRF(StructuredEstimator):
     # ------------------------------------------------------------------ fitting
     def _keep(self, result: Result, tol: float) -> None:
         super()._keep(result, tol)
-        self.n_oracle_calls_ += self._kept.n_preparing_calls
-        self.certified_ = self._kept.certified
+        kept = getattr(self, "_kept", None) or self._spaces()  # others are with the partitions
+        self.n_oracle_calls_ += kept.n_preparing_calls
+        self.certified_ = kept.certified
         if not self.certified_:
             warnings.warn(
                 "StructuredCRF: decode is not exact and returned no upper bound, so duality_gap_ "
@@ -231,6 +236,7 @@ class StructuredCRF(StructuredEstimator):
             )
 
     # ------------------------------------------------------------------ prediction
+    @over_partitions
     def predict(self, X: Any) -> list[Any]:
         """The most probable output (MAP) of each sample."""
         return self._each(
@@ -238,6 +244,7 @@ class StructuredCRF(StructuredEstimator):
             self._new_blocks(X),
         )
 
+    @over_partitions
     def predict_marginals(
         self, X: Any, tol: float = 1e-3, method: str = "auto", **options: Any
     ) -> list[Floats]:

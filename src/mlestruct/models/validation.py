@@ -65,14 +65,17 @@ def check_count(value: Any, name: str) -> int:
     return int(value)
 
 
-def check_weights(sample_weight: Any, n_samples: int) -> NDArray[np.float64]:
-    """Sample weights as a positive array; ones by default."""
+def check_weights(
+    sample_weight: Any, n_samples: int, *, all_zero: bool = False
+) -> NDArray[np.float64]:
+    """Sample weights as a positive array, or `all_zero`; ones by default."""
     if sample_weight is None:
         return np.ones(n_samples)
     weights = np.asarray(sample_weight, dtype=np.float64)
     if weights.shape != (n_samples,):
         raise ValueError(f"sample_weight: expected shape ({n_samples},), got {weights.shape}")
-    if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.sum() > 0):
+    valid = np.isfinite(weights).all() and (weights >= 0).all()
+    if not (valid and (all_zero or weights.sum() > 0)):
         raise ValueError("sample_weight must be finite, non-negative and not all zero")
     return weights
 
