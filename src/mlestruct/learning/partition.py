@@ -52,6 +52,7 @@ class Facts:
     capabilities: frozenset[str]
     has_bound: bool
     prefers_decoding: bool
+    has_matrix: bool
     has_covariance: bool
     has_surrogate: bool
     has_partial: bool
@@ -111,6 +112,7 @@ class Partition:
             ),
             has_bound=all(block.structure.has_bound for block in blocks),
             prefers_decoding=any(block.structure.prefers_decoding for block in blocks),
+            has_matrix=all(block.features.matrix is not None for block in blocks),
             has_covariance=all(block.has_covariance for block in blocks),
             has_surrogate=any(block.has_surrogate for block in blocks),
             has_partial=any(block.partial is not None for block in blocks),
@@ -348,9 +350,10 @@ class RemoteBlock(Block):
         return self._facts.has_covariance
 
     def check_covariance(self) -> None:
-        if not self._facts.has_covariance:
+        self.structure.require("feature_covariance", "solver='newton'")
+        if not self._facts.has_matrix:
             raise MissingCapability(
-                "solver='newton' needs covariances of the features, which the samples of a "
+                "solver='newton' needs features held as a dense matrix, which the samples of a "
                 "partition do not have. Use solver='lbfgs'."
             )
 

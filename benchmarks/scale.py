@@ -1,0 +1,237 @@
+"""How the cost of a fit grows, on threads, on Dask workers, and beyond memory.
+
+    python -m benchmarks.scale table               # one process, two threads, two Dask workers
+    python -m benchmarks.scale pairs --pairs 1e7   # candidate pairs of records on two Dask workers
+    python -m benchmarks.scale memory              # in this process, within a bound on memory
+    python -m benchmarks.scale growth              # in samples, nodes, features, pairs
+
+Partitions are tables of records with about eight candidate partners each, six features of a pair
+(`benchmarks.linkage`), generated where they are needed; four records in five have a true partner.
+A matching is learned to a certified relative gap of 1e-3. Kernels are compiled before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import pickle
+import resource
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any
+
+from benchmarks.linkage import candidates, sample
+from mlestruct import BipartiteMatchingCRF
+from mlestruct.partitions import DaskBackend, Lazy, LocalBackend
+from mlestruct.partitions.backend import Partitioned
+from mlestruct.partitions.host import Reader
+
+
+def table_of_records(
+    seed: int, n_records: int, n_features: int = 6, degree: int = 7
+) -> tuple[list[Any], list[Any]]:
+    """The candidate pairs of two tables of records, and the true partners."""
+    row, col, features, partner = candidates(n_records, n_records, degree, n_features, seed)
+    return [sample(row, col, features, (n_records, n_records))], [partner]
+
+
+def partitions(
+    n_partitions: int, n_records: int, n_features: int = 6, degree: int = 7
+) -> tuple[list[Lazy], list[Lazy]]:
+    """Partitions of one pair of tables each."""
+    arguments = [(seed, n_records, n_features, degree) for seed in range(n_partitions)]
+    both = [[Lazy(table_of_records, own, part) for own in arguments] for part in range(2)]
+    return both[0], both[1]
+
+
+class Counted(Partitioned):
+    """A partition that counts the calls of rounds and the bytes they exchange."""
+
+    def __init__(self, part: Partitioned, totals: dict[str, int]):
+        super().__init__(part.source, part.reader)
+        self._part, self._totals, self.waits = part, totals, part.waits
+
+    def __call__(self, method: str, *arguments: Any) -> Any:
+        found = self._part(method, *arguments)
+        if method == "answer":
+            self._totals["calls"] += 1
+            self._totals["bytes"] += len(pickle.dumps(arguments)) + len(pickle.dumps(found))
+        return found
+
+    def step(self, method: str, *arguments: Any) -> Any:
+        return self._part.step(method, *arguments)
+
+
+class CountingBackend(DaskBackend):
+    """Dask workers, with the bytes of every call counted."""
+
+    def __init__(self, client: Any, **options: Any):
+        super().__init__(client, **options)
+        self.totals = {"calls": 0, "bytes": 0}
+
+    def open(self, sources: Any, reader: Reader) -> list[Partitioned]:
+        opened = super().open(sources, reader)
+        return [Counted(part, self.totals) for part in opened]
+
+
+def peak_memory() -> float:
+    """Of this process so far, in MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0
+
+
+def fitted(model: BipartiteMatchingCRF, X: Any, Y: Any) -> tuple[BipartiteMatchingCRF, float]:
+    """The fit and its wall seconds."""
+    start = time.perf_counter()
+    model.fit(X, Y)
+    return model, time.perf_counter() - start
+
+
+def new_cluster(n_workers: int) -> Any:
+    """A client of workers with one thread each, whose kernels are compiled."""
+    from distributed import Client, LocalCluster
+
+    cluster = LocalCluster(
+        n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=None
+    )
+    client = Client(cluster)
+    client.run(warm_up)
+    return client
+
+
+def warm_up() -> None:
+    """Compile, or read from the cache, what the fits use."""
+    for solver in ("newton", "lbfgs"):
+        BipartiteMatchingCRF(perfect=False, solver=solver).fit(*table_of_records(0, 50))
+
+
+def show(name: str, model: BipartiteMatchingCRF, seconds: float, rest: str = "") -> None:
+    print(
+        f"{name:<28}{seconds:>9.2f} s{model.n_iter_:>5} iterations  objective "
+        f"{model.objective_:.10f}  gap {model.duality_gap_:.2e}{rest}",
+        flush=True,
+    )
+
+
+def table(n_partitions: int = 8, n_records: int = 2_500) -> None:
+    """The same fit in one process, on two threads and on two Dask workers."""
+    warm_up()
+    X, Y = partitions(n_partitions, n_records)
+    loaded = [[item for part in own for item in part.load()] for own in (X, Y)]
+    pairs = sum(x.features.n_scored for x in loaded[0])
+    print(f"{n_partitions} partitions, {pairs:,} candidate pairs, 6 features")
+    for name, n_jobs in (("lists, one thread", 1), ("lists, two threads", 2)):
+        show(name, *fitted(BipartiteMatchingCRF(perfect=False, n_jobs=n_jobs), *loaded))
+    with LocalBackend():
+        show("partitions, one process", *fitted(BipartiteMatchingCRF(perfect=False), X, Y))
+    client = new_cluster(2)
+    for solver in ("newton", "lbfgs"):
+        with LocalBackend():
+            here, _ = fitted(BipartiteMatchingCRF(perfect=False, solver=solver), X, Y)
+        with CountingBackend(client) as backend:
+            model = BipartiteMatchingCRF(perfect=False, solver=solver)
+            model, seconds = fitted(model, X, Y)
+        rounds = backend.totals["calls"] / n_partitions
+        same = model.objective_ == here.objective_ and bool((model.coef_ == here.coef_).all())
+        per_round = backend.totals["bytes"] / rounds
+        show(
+            f"two Dask workers, {solver}", model, seconds,
+            f"\n{'':<28}{rounds:.0f} rounds, {seconds / rounds * 1e3:.0f} ms and {per_round:,.0f} "
+            f"bytes a round; the bits of one process: {same}",
+        )  # fmt: skip
+    client.shutdown()
+
+
+def pairs(n_pairs: float, n_partitions: int = 80) -> None:
+    """Many candidate pairs on two Dask workers."""
+    client = new_cluster(2)
+    n_records = int(n_pairs / n_partitions / 7.3)
+    X, Y = partitions(n_partitions, n_records)
+    counts = client.gather(
+        [client.submit(n_candidates, p, n_records, pure=False) for p in range(n_partitions)]
+    )
+    with CountingBackend(client, time_limit=3600.0) as backend:
+        model, seconds = fitted(BipartiteMatchingCRF(perfect=False), X, Y)
+    memory = client.run(peak_memory).values()
+    rounds = backend.totals["calls"] / n_partitions
+    show(f"{sum(counts):,} pairs", model, seconds)
+    print(
+        f"{n_partitions} partitions, {rounds:.0f} rounds, "
+        f"{backend.totals['bytes'] / rounds:,.0f} bytes a round; peak memory of the workers "
+        f"{', '.join(f'{own:,.0f}' for own in memory)} MB, of the driver {peak_memory():,.0f} MB"
+    )
+    client.shutdown()
+
+
+def n_candidates(seed: int, n_records: int) -> int:
+    return int(candidates(n_records, n_records, 7, 6, seed)[0].size)
+
+
+def memory(n_partitions: int = 16, n_records: int = 4_000) -> None:
+    """The same fit within bounds on memory, each in a process of its own."""
+    import multiprocessing
+
+    context = multiprocessing.get_context("spawn")
+    for bound in (None, 100, 25):
+        process = context.Process(target=_within, args=(bound, n_partitions, n_records))
+        process.start()
+        process.join()
+
+
+def _within(bound: int | None, n_partitions: int, n_records: int) -> None:
+    warm_up()
+    before = peak_memory()
+    X, Y = partitions(n_partitions, n_records)
+    with tempfile.TemporaryDirectory() as folder:
+        states = None if bound is None else folder
+        with LocalBackend(None if bound is None else bound * 10**6, states):
+            model, seconds = fitted(BipartiteMatchingCRF(perfect=False), X, Y)
+    name = "all in memory" if bound is None else f"memory={bound} MB, states on disk"
+    show(name, model, seconds, f"  peak {before:.0f} + {peak_memory() - before:.0f} MB")
+
+
+def growth() -> None:
+    """CPU seconds where one of the sizes doubles."""
+    warm_up()
+
+    def measure(name: str, sizes: tuple[int, ...], make: Callable[[int], Any]) -> None:
+        for size in sizes:
+            X, Y = make(size)
+            n_pairs = sum(x.features.n_scored for x in X)
+            start = time.process_time()
+            model = BipartiteMatchingCRF(perfect=False).fit(X, Y)
+            spent = time.process_time() - start
+            print(
+                f"{name:<12}{size:>8}{n_pairs:>12,} pairs{spent:>9.2f} CPU s"
+                f"{1e6 * spent / n_pairs:>8.1f} us a pair{model.n_iter_:>5} iterations",
+                flush=True,
+            )
+
+    def many(count: int) -> tuple[list[Any], list[Any]]:
+        found = [table_of_records(seed, 500) for seed in range(count)]
+        return [x for X, _ in found for x in X], [y for _, Y in found for y in Y]
+
+    measure("samples", (8, 16, 32, 64), many)
+    measure("records", (4_000, 8_000, 16_000, 32_000), lambda n: table_of_records(0, n))
+    measure("features", (6, 12, 24, 48), lambda k: table_of_records(0, 8_000, k))
+    measure("candidates", (4, 8, 16, 32), lambda d: table_of_records(0, 8_000, 6, d))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("what", choices=("table", "pairs", "memory", "growth"))
+    parser.add_argument("--pairs", type=float, default=1e6, help="number of candidate pairs")
+    parser.add_argument("--partitions", type=int, help="number of partitions")
+    parser.add_argument("--records", type=int, default=2_500, help="records of a partition")
+    given = parser.parse_args()
+    if given.what == "table":
+        table(given.partitions or 8, given.records)
+    elif given.what == "pairs":
+        pairs(given.pairs, given.partitions or 80)
+    elif given.what == "memory":
+        memory(given.partitions or 16, given.records)
+    else:
+        growth()
+
+
+if __name__ == "__main__":
+    main()
