@@ -319,6 +319,10 @@ class RemoteBlock(Block):
             object.__setattr__(self, name, value)
 
     @property
+    def is_remote(self) -> bool:
+        return True
+
+    @property
     def waits(self) -> bool:
         return self._connection.waits
 

@@ -105,6 +105,11 @@ class Block:
 
     # ------------------------------------------- what a `RemoteBlock` knows of many observations
     @property
+    def is_remote(self) -> bool:
+        """Whether the observations, and the states of their oracles, are elsewhere."""
+        return False
+
+    @property
     def waits(self) -> bool:
         """Whether another process computes, so that a thread can wait for it."""
         return False
