@@ -21,6 +21,7 @@ from .backend import Backend, Partitioned
 from .host import Host, Reader
 from .sources import Lazy, Source, is_dask, is_delayed
 
+LONGEST_PAUSE = 0.05  # seconds between looks at whether there is an answer
 POLL = 1.0  # seconds between looks at whether a worker is still there
 BALANCE = 5.0  # seconds between looks at whether workers were added
 
@@ -159,8 +160,7 @@ class _DaskPartition(Partitioned):
             try:
                 if self._actor is None:
                     self._build(avoid)
-                pending = self._actor.ask_within(seconds_left(), method, *arguments)
-                return self._wait(pending.result)
+                return self._wait(self._actor.ask_within(seconds_left(), method, *arguments))
             except (WorkerLost, OSError, TimeoutError) as error:
                 reason, self._actor = error, None
                 avoid.add(self._worker)
@@ -199,18 +199,22 @@ class _DaskPartition(Partitioned):
             pure=False,
             workers=[self._worker],
         )
-        self._actor = self._wait(made.result)
+        self._actor = self._wait(made)
 
-    def _wait(self, result: Callable[..., Any]) -> Any:
+    def _wait(self, pending: Any) -> Any:
         """The result, unless the worker goes or the time is up."""
         limit, started = self._placement.time_limit, time.monotonic()
-        while True:
-            left = limit - (time.monotonic() - started)
-            try:
-                return result(timeout=max(min(POLL, left), 1e-3))
-            except TimeoutError:
-                check_time(f"partition {self._number}")
-                if not self._placement.is_alive(self._worker):
-                    raise WorkerLost(f"{self._worker} is gone") from None
-                if left <= 0:
-                    raise TimeoutError(f"no answer within {limit:g} s") from None
+        looked, pause = started, 1e-4
+        while not pending.done():
+            time.sleep(pause)
+            pause = min(1.5 * pause, LONGEST_PAUSE)
+            now = time.monotonic()
+            if now - looked < min(POLL, limit):
+                continue
+            looked = now
+            check_time(f"partition {self._number}")
+            if not self._placement.is_alive(self._worker):
+                raise WorkerLost(f"{self._worker} is gone")
+            if now - started > limit:
+                raise TimeoutError(f"no answer within {limit:g} s")
+        return pending.result()
