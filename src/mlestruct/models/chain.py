@@ -15,6 +15,7 @@ from ..features.columns import Columns
 from ..features.contract import FeatureMap
 from ..features.dictionaries import Vocabulary, describes_tokens
 from ..labels import UNKNOWN
+from ..learning.block_frank_wolfe import BlockCoordinateDescent
 from ..learning.problem import Block
 from ..learning.result import Progress
 from ..structures.sequences import Sequences
@@ -308,8 +309,8 @@ class ChainCRF(LabellingEstimator):
         The likelihood of chains side by side is the sum of theirs, so large blocks save the work of
         handling small ones. Block-coordinate solvers use a block per sample.
         """
-        by_block = ("bcfw", "block_marginals")
-        one_each = separate or getattr(self.solver, "name", self.solver) in by_block
+        by_block = isinstance(self.solver, BlockCoordinateDescent)
+        one_each = separate or by_block or self.solver in ("bcfw", "block_marginals")
         n_threads = self.n_threads()
         n_shares = 1 if n_threads == 1 else 2 * n_threads
         groups: dict[tuple[float, int], list[int]] = {}

@@ -25,8 +25,6 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 ROUNDING = 1e-6  # by which integer programs return values that are not quite 0 or 1
-WITNESS_NUMBERS = 200_000  # of outputs that every answer is compared with: .1 ms a call
-BOUND_CALLS = 1000  # of the decoder, for bounds of log Z
 
 
 class Entropy(Protocol):
@@ -144,7 +142,8 @@ class DecoderSpace(Structure):
             np.random.default_rng(0),  # the same point in every process
             self.decodes_exactly,
         )
-        kept = max(1, WITNESS_NUMBERS // self.n_coordinates)
+        # Comparing every answer with that many numbers takes .1 ms.
+        kept = max(1, 200_000 // self.n_coordinates)
         self._witnesses = outputs[:kept].astype(np.float64)
         mean: Floats = outputs.mean(axis=0)
         return mean
@@ -305,7 +304,7 @@ def bounds_by_decoding(
     outputs = _Bounding(space, entropy)
     outputs.decode(scores)
     start = space.interior()
-    upper = frank_wolfe_marginals(outputs, scores, start, tol, BOUND_CALLS, blended=True)[2]
+    upper = frank_wolfe_marginals(outputs, scores, start, tol, 1000, blended=True)[2]
     seen = [vertex for vertex in outputs.found.values() if (vertex.values == 1.0).all()]
     lower = float(logsumexp([vertex.dot(scores) for vertex in seen])) if seen else -np.inf
     if not space.has_bound:

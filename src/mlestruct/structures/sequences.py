@@ -31,7 +31,6 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 PART = 1024  # nodes worked on at a time: what they need stays in the processor's cache
-PART_NUMBERS = 4_000_000  # entries of edge tables that may exist at a time
 
 
 class Part(NamedTuple):
@@ -202,7 +201,8 @@ class Sequences(LabellingFamily):
     # ------------------------------------------------------------------ inference from features
     def _parts(self, numbers_per_node: int) -> Iterator[Part]:
         """The sequences, some at a time."""
-        size = max(1, min(PART, PART_NUMBERS // numbers_per_node))
+        # Edge tables of a part have at most four million entries.
+        size = max(1, min(PART, 4_000_000 // numbers_per_node))
         at = 0
         while at < self.n_sequences:
             node = self.starts[at]

@@ -20,7 +20,6 @@ from ._matrix_balancing_kernels import balance, round_sums
 from ._newton_kernels import column_excess, evaluate, feasibility_tolerance
 from ._semidual_kernels import semidual
 
-AIM = 0.02  # errors of marginals go with the root of the gap: a few more sweeps cost little
 LEAST = 1e-280  # of a sum without one term: its reciprocal and products with it are finite
 SWEEPS, CHANGE, EARLY, LEFT, FACTOR, LOOK, TOL, MAX_SWEEPS, PACE = range(9)  # entries of `control`
 GO_ON, CERTIFY, LAST, FAILED, PAUSED = range(5)
@@ -203,7 +202,8 @@ def verdict(change, control):
         control[EARLY] = change
     if sweeps == control[LOOK]:
         control[LOOK] *= 2.0
-    elif not last and (sweeps == 1 or expected > AIM * tol):
+    # Errors of marginals go with the root of the gap: a few more sweeps than for it cost little.
+    elif not last and (sweeps == 1 or expected > 0.02 * tol):
         return PAUSED if sweeps % int(control[PACE]) == 0 else GO_ON
     return LAST if last else CERTIFY
 

@@ -27,7 +27,6 @@ from .row_problem import RowProblem
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-FACTOR_LIMIT = 2500  # columns of a dense factor of 50 MB, which takes about a second
 SPARSE_LIMIT = 1e9  # multiplications of a sparse factor, which take about a second
 
 
@@ -122,7 +121,8 @@ class PriceSystem:
 
     @cached_property
     def _is_complete(self) -> bool:
-        return bool(self.rows.rho_cols.shape[0] <= FACTOR_LIMIT and is_complete(self.rows))
+        # A dense factor of 2,500 columns has 50 MB and takes about a second.
+        return bool(self.rows.rho_cols.shape[0] <= 2500 and is_complete(self.rows))
 
     @cached_property
     def _order(self) -> Ints | None:

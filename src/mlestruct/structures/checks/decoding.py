@@ -16,10 +16,7 @@ from .report import StructureReport
 
 Floats = NDArray[np.float64]
 
-SLOW = 1.0  # seconds of a first call
-SLOWER = 10.0  # times a later one: what is left then is not the problem itself
 AGAIN = 16  # scores that are asked for a second time
-MOST_UNITS = 100  # coordinates that are asked for one by one
 ROUNDING = 1e-9  # of the sum of absolute scores, in comparisons
 
 
@@ -135,7 +132,7 @@ def directions(n: int, rng: np.random.Generator) -> list[tuple[str, Floats]]:
         ("scores of 1e9", 1e9 * rng.normal(size=n)),
         ("scores of 1e-9", 1e-9 * rng.normal(size=n)),
     ]
-    for k in rng.permutation(n)[:MOST_UNITS].tolist():
+    for k in rng.permutation(n)[:100].tolist():
         unit = np.zeros(n)
         unit[k] = 1.0
         found += [(f"1 at coordinate {k}, else 0", unit), (f"-1 at coordinate {k}, else 0", -unit)]
@@ -232,7 +229,8 @@ def _infinities(probe: Prober) -> None:
 
 def _first_call(probe: Prober) -> None:
     first, later = probe.seconds[0], float(np.median(probe.seconds[1:] or [0.0]))
-    if first > SLOW and first > SLOWER * later:
+    # What is left after a tenth is not the problem itself.
+    if first > 1.0 and first > 10.0 * later:
         probe.report.add(
             "first call",
             f"the first call took {first:.1f} s, later ones {later:.2g} s; load or compile what it "

@@ -10,11 +10,7 @@ from .decoding import ROUNDING, Prober
 
 Floats = NDArray[np.float64]
 
-CHORDS = 40
 NEAR_VERTEX = 1e-4  # weight of the interior point near a vertex
-DIFFERENCE = 1e-5  # step of finite differences, along chords
-TOLERANCE = 1e-4  # of slopes; differences are accurate to about 1e-8 inside
-CURVATURE = 1e-7  # of the size of H, by which a middle may fall below the mean of the ends
 
 
 def check_interior(probe: Prober, structure: Structure) -> Floats | None:
@@ -84,7 +80,7 @@ def check_entropy(
     report = probe.report
     report.checks += ["gradient", "concave"]
     table = probe.outputs_found()
-    for trial in range(CHORDS):
+    for trial in range(40):
         ends = [_mixture(table, point, trial, rng) for _ in range(2)]
         try:
             with np.errstate(all="ignore"):
@@ -114,11 +110,12 @@ def _check_gradient(probe: Prober, structure: Structure, tau: Floats, chord: Flo
         k = int(np.flatnonzero(varies & ~np.isfinite(slope))[0])
         probe.report.add("gradient", f"is {slope[k]} for coordinate {k} at {tau[k]:.4g}")
         return
-    step = DIFFERENCE * float(np.minimum(tau, 1.0 - tau)[varies].min(initial=1.0))
+    step = 1e-5 * float(np.minimum(tau, 1.0 - tau)[varies].min(initial=1.0))
     high, low = structure.entropy(tau + step * chord), structure.entropy(tau - step * chord)
     found, given = (high - low) / (2.0 * step), float(slope[varies] @ chord[varies])
     noise = 1e-14 * (1.0 + abs(high)) / step
-    if not abs(found - given) <= TOLERANCE * (1.0 + abs(found)) + noise:
+    # Differences are accurate to about 1e-8 inside.
+    if not abs(found - given) <= 1e-4 * (1.0 + abs(found)) + noise:
         probe.report.add(
             "gradient",
             f"along a direction inside the polytope the entropy changes by {found:.6g} per unit, "
@@ -130,7 +127,7 @@ def _check_concavity(probe: Prober, structure: Structure, one: Floats, other: Fl
     ends = structure.entropy(one), structure.entropy(other)
     middle = structure.entropy(0.5 * (one + other))
     least = 0.5 * (ends[0] + ends[1])
-    if not middle >= least - CURVATURE * (1.0 + abs(least)):
+    if not middle >= least - 1e-7 * (1.0 + abs(least)):
         probe.report.add(
             "concave",
             f"the entropy is {middle:.6g} halfway between two points where its mean is "

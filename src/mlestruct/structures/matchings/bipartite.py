@@ -37,8 +37,6 @@ from .reduced_scores import cap_bound, is_wide, reduced_marginals
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-COVARIANCE_LIMIT = 1200  # columns of a complete graph
-
 
 class BipartiteMatching(MatchingFamily):
     """Output space of matchings between `graph.n_rows` rows and `graph.n_cols` columns.
@@ -358,7 +356,7 @@ class BipartiteMatching(MatchingFamily):
     def has_feature_covariance(self) -> bool:
         """Whether `feature_covariance` is cheap enough for Newton."""
         graph = self._presolved.edges
-        limit = COVARIANCE_LIMIT if graph.is_complete else newton.SMALL_LIMIT
+        limit = 1200 if graph.is_complete else newton.SMALL_LIMIT
         return graph.n_cols <= limit
 
     def feature_covariance(self, found: Marginals, features: Floats) -> Floats:

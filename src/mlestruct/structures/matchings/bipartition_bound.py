@@ -25,9 +25,6 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-STARTS = 8  # of the search for a cut, side by side
-DENSE = 0.1  # share of nonzero couplings from which a full matrix is faster
-
 
 def bipartition_bound(
     structure: LocalMatching, scores: Floats, tol: float = 1e-6, n_improve: int = 60
@@ -86,7 +83,8 @@ def _sides(structure: LocalMatching, scores: Floats, partner: Ints, n_improve: i
         (np.concatenate([value, value]), (np.concatenate([i, j]), np.concatenate([j, i]))),
         shape=(size, size),
     ).tocsr()
-    if coupling.nnz > DENSE * size**2:
+    # From a tenth of nonzero couplings on, a full matrix is faster.
+    if coupling.nnz > 0.1 * size**2:
         coupling = coupling.toarray()
     return (sign * _best_signs(coupling, n_improve)[unit]) > 0.0
 
@@ -105,7 +103,8 @@ def _best_signs(coupling: Any, n_improve: int) -> Floats:
     """
     rng = np.random.default_rng(0)
     size = coupling.shape[0]
-    signs = np.where(rng.random((size, STARTS)) < 0.5, 1.0, -1.0)
+    # Eight searches side by side.
+    signs = np.where(rng.random((size, 8)) < 0.5, 1.0, -1.0)
     signs[:, 0] = 1.0
     field = coupling @ signs
     value = (signs * field).sum(axis=0)

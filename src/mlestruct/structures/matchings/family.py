@@ -27,8 +27,6 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-TIE = 1e-12  # relative to the largest score: scores that differ by less count as equal in `predict`
-
 
 @lru_cache(maxsize=8)
 def _tie_noise(n_pairs: int) -> Floats:
@@ -73,7 +71,8 @@ class MatchingFamily(MatchingStructure):
         start = seed % max(self.n_scored, 1)
         noise = _tie_noise(self.n_scored)[start : start + self.n_scored]
         broken = scores.copy()
-        broken[: self.n_scored] -= TIE * (largest or 1.0) * noise
+        # Scores that differ by less count as equal.
+        broken[: self.n_scored] -= 1e-12 * (largest or 1.0) * noise
         return broken
 
     def given(self, known: Any) -> Structure:

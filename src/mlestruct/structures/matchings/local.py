@@ -34,8 +34,6 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 MAX_STEPS = 300  # of Frank-Wolfe, where there is no better oracle
-POLISHING = 1  # Newton steps on the prices of a decoder, for a certificate
-COVER_LIMIT = 25  # nodes up to which Newton on the double cover is faster than the edge dual
 
 
 class LocalMatching(MatchingSpace):
@@ -60,9 +58,9 @@ class LocalMatching(MatchingSpace):
 
     @cached_property
     def _is_tiny(self) -> bool:
-        """Whether the double cover is faster than the edge dual."""
+        """Whether the double cover is faster than the edge dual: up to 25 nodes."""
         graph = self._varying[0]
-        return self._has_cover and graph.n_edges > 0 and graph.n_nodes <= COVER_LIMIT
+        return self._has_cover and graph.n_edges > 0 and graph.n_nodes <= 25
 
     @cached_property
     def _passes_messages(self) -> bool:
@@ -264,7 +262,7 @@ class LocalMatching(MatchingSpace):
     def price_bound(self, scores: Floats, prices: Floats, tau: Floats) -> float:
         """A proven upper bound of log Z_rho at any prices of the varying nodes, near tau."""
         found = edge_dual.solve(
-            self._problem, self._edges(scores), self._singles(scores), prices, 1e-7, POLISHING
+            self._problem, self._edges(scores), self._singles(scores), prices, 1e-7, 1
         )
         bound = found.upper_bound
         core = self._presolved if found.failed and self._is_small else None

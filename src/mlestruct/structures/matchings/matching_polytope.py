@@ -32,7 +32,6 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 MAX_STEPS = 100  # of Frank-Wolfe, where the local optimum is not a mixture of matchings
-FEW_NODES = 60  # up to which mixtures of matchings are tried where prices of odd sets fail
 VIOLATION = 1e-9  # of an odd-set constraint that is overlooked
 
 
@@ -143,7 +142,8 @@ class MatchingPolytope(LocalMatching):
             if warm is not None and not self._is_consistent(found.tau):
                 # The odd sets of the earlier scores do not fit these.
                 return self.marginals(scores, None, tol)
-            if warm is None and found.gap > tol and self._varying[0].n_nodes <= FEW_NODES:
+            # Mixtures of few matchings are cheap where there are few nodes.
+            if warm is None and found.gap > tol and self._varying[0].n_nodes <= 60:
                 return self._from_vertices(scores, found, tol)
             return found
         start = known.tau + 1e-3 * (self.interior() - known.tau)
