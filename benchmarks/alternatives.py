@@ -15,6 +15,8 @@ import numpy as np
 
 from mlestruct.algorithms.elimination import frontier_order, minimum_fill_order
 from mlestruct.algorithms.matching import edge_dual, newton
+from mlestruct.algorithms.matching._square_bethe_kernels import bethe_marginals
+from mlestruct.algorithms.matching.belief_propagation import certified_marginals
 from mlestruct.algorithms.matching.swap_chain import sample_by_swaps
 from mlestruct.algorithms.matching.worm_chain import sample_by_worms
 from mlestruct.algorithms.pairwise.separators import links_of, plan_of, widest_table
@@ -86,6 +88,27 @@ def double_cover() -> None:
             for space in (BipartiteMatching((n, n), rho), LocalMatching(group, rho))
         )
         print(f"  n = {n}, rho = {rho}: {1e3 * one:.2f} {1e3 * two:.2f}   ratio {two / one:.1f}")
+
+
+def square_certificates() -> None:
+    """Marginals of n x n assignments at rho = 1, with the certificate of squares and of all."""
+    rng = np.random.default_rng(0)
+    print("assignments at rho = 1, ms: certificate of squares / by the semi-dual")
+    for n in (10, 30, 100):
+        rows = BipartiteMatching((n, n))._presolved.rows
+        tables = [2.0 * rng.normal(size=n * n) for _ in range(10)]
+
+        def square(rows: Any = rows, tables: Any = tables, n: int = n) -> None:
+            for w in tables:
+                bethe_marginals(rows, w, 1e-6, 3000, np.empty(n * n), np.zeros(n + 1))
+
+        def any_problem(rows: Any = rows, tables: Any = tables, n: int = n) -> None:
+            for w in tables:
+                t, z, prices = np.empty(n * n), np.ones(n), np.zeros(n + 1)
+                certified_marginals(rows, True, w, np.zeros(n), False, 1e-6, 3000, t, z, prices)
+
+        one, two = cpu(square, 10) / len(tables), cpu(any_problem, 10) / len(tables)
+        print(f"  n = {n}: {1e3 * one:.3f} {1e3 * two:.3f}   ratio {two / one:.1f}")
 
 
 def elimination_orders() -> None:
@@ -196,6 +219,7 @@ def edge_dual_and_cover() -> None:
 def main() -> None:
     markov_chains()
     double_cover()
+    square_certificates()
     edge_dual_and_cover()
     elimination_orders()
     spanning_trees()
