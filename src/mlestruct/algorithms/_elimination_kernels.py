@@ -11,11 +11,12 @@ operations on slices, which take 2 s more to compile.
 
 import numpy as np
 
-from .._compile import kernel
+from .._compile import kernel, shared
 
 SIZE_SCALE = 64  # sizes are logarithms to base 2, as integers in units of 1/64
 
 
+@shared
 @kernel
 def find_components(ptr, node, component, side, is_bipartite):
     """Number the connected components of nodes with edges (others: -1) and two-colour them."""
@@ -44,6 +45,7 @@ def find_components(ptr, node, component, side, is_bipartite):
     return n_components
 
 
+@shared
 @kernel
 def members_of_components(component, n_components):
     """(members, first): component c has the nodes members[first[c]:first[c + 1]], rising."""
@@ -77,6 +79,7 @@ def farthest(ptr, node, start, queue, seen, mark):
     return queue[filled - 1]
 
 
+@shared
 @kernel
 def starting_nodes(ptr, node, members, max_starts, seen, mark):
     """Nodes of a component to start from: evenly spaced ones, and two ends of a long component.
@@ -94,6 +97,7 @@ def starting_nodes(ptr, node, members, max_starts, seen, mark):
     return starts
 
 
+@shared
 @kernel
 def frontier_order_from(start, ptr, node, members, bits, max_bits, size, place, growth, order):
     """Order of a component from `start`: next comes the node that makes the front grow least.

@@ -115,7 +115,10 @@ def descend_prices(start, edge, end, score, need, exact, single, price, sweeps, 
     Where an interval of prices is optimal the node gets its midpoint.
     """
     n = price.shape[0]
-    gain = np.empty(np.max(start[1:] - start[:-1]))
+    most = 0
+    for v in range(n):
+        most = max(most, start[v + 1] - start[v])
+    gain = np.empty(most)
     for _ in range(sweeps):
         largest = 0.0
         for v in range(n):

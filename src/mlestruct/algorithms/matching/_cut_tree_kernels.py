@@ -54,7 +54,9 @@ def cut_tree(capacity, tree):
     residual = np.empty_like(capacity)
     for s in range(1, n):
         t = tree[s]
-        residual[:] = capacity
+        for i in range(n):
+            for j in range(n):
+                residual[i, j] = capacity[i, j]
         source_side(residual, s, t, parent, queue)
         for i in range(n):
             if i != s and parent[i] >= 0 and tree[i] == t:

@@ -14,7 +14,7 @@ from math import exp, inf
 
 import numpy as np
 
-from ..._compile import kernel, summing_kernel
+from ..._compile import kernel, shared, summing_kernel
 
 EXPOSED = -1
 HALF = -2
@@ -160,6 +160,7 @@ def neighbours(n, ptr, col, scores, chosen):
     return start, node, weight
 
 
+@shared
 @kernel
 def break_cycle(j, mate, cycle):
     """Match the nodes of j's half cycle along it, all but j."""

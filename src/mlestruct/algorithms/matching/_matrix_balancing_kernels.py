@@ -2,10 +2,11 @@
 
 import numpy as np
 
-from ..._compile import kernel
+from ..._compile import kernel, shared
 from .row_problem import TINY
 
 
+@shared
 @kernel
 def balance(rows, t, z, tol, max_sweeps):
     """Scale t and z in place (Sinkhorn); returns the largest error of a column sum.
@@ -41,6 +42,7 @@ def balance(rows, t, z, tol, max_sweeps):
     return worst
 
 
+@shared
 @kernel
 def round_sums(rows, t, z, is_complete):
     """Round nearly exact sums to exact ones; returns the largest error that remains.

@@ -13,7 +13,7 @@ from math import exp, inf, log
 
 import numpy as np
 
-from ..._compile import kernel, merged_kernel
+from ..._compile import kernel, merged_kernel, shared
 from ._schur_kernels import apply_rows, cholesky, cholesky_solve, factor_rows, rank_one, schur
 from ._semidual_kernels import log_complement
 from .row_problem import TINY
@@ -36,6 +36,7 @@ def feasibility_tolerance(size):
     return max(1e-9, 1e-11 * size)
 
 
+@shared
 @kernel
 def evaluate(rows, w, w_cols, t, z, largest, log_t, log_om):
     """Objective at (t, z) and the sum of its absolute terms; fills largest, log t and log(1 - t).
@@ -86,6 +87,7 @@ def evaluate(rows, w, w_cols, t, z, largest, log_t, log_om):
     return value, size
 
 
+@shared
 @kernel
 def column_excess(rows, t, z, largest, excess):
     """Column sums minus 1, with the relative accuracy of the entries that are not near 1.

@@ -9,7 +9,7 @@ from math import inf, sqrt
 
 import numpy as np
 
-from ..._compile import kernel, summing_kernel
+from ..._compile import kernel, shared, summing_kernel
 from .row_problem import TINY
 
 
@@ -73,6 +73,7 @@ def apply_rows(rows, h, spread, den, largest, g, prices, out):
         out[k] = -moved
 
 
+@shared
 @kernel
 def is_complete(rows):
     """Whether every row has an entry in every column."""
@@ -84,6 +85,7 @@ def is_complete(rows):
     return rows.ptr[n] == n * (n_cols + singles)
 
 
+@shared
 @summing_kernel
 def schur(rows, h, spread, den, largest, z, matrix):
     """Lower triangle of E C E' + diag(z / rho): curvature of the semi-dual in the prices.
@@ -138,6 +140,7 @@ def schur(rows, h, spread, den, largest, z, matrix):
             matrix[j, j] += z[j] / rows.rho_cols[j]
 
 
+@shared
 @summing_kernel
 def cholesky(matrix, scale):
     """Factor the Jacobi-scaled lower triangle in place.
@@ -173,6 +176,7 @@ def cholesky(matrix, scale):
             row_i[j] = s / root
 
 
+@shared
 @kernel
 def cholesky_solve(matrix, scale, b, x):
     """Solve with the factor of `cholesky`; b and x have shape (m,)."""

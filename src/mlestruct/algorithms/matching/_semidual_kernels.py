@@ -8,7 +8,7 @@ from math import exp, inf, log, log1p, sqrt
 
 import numpy as np
 
-from ..._compile import kernel, summing_kernel
+from ..._compile import kernel, shared, summing_kernel
 from .._logarithm_kernels import LOG_2, fast_log
 from .row_problem import TINY
 
@@ -255,6 +255,7 @@ def solve_row(rows, w, prices, start, stop, k, complement, tol, s, log_t, t):
     return value + max(largest - mean, 0.0)
 
 
+@shared
 @kernel
 def semidual(rows, w, w_cols, prices, hint, tol, t):
     """D(prices) >= log Z_rho for any prices of shape (n_cols + 1,), the last being 0.

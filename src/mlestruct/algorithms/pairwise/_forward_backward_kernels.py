@@ -149,7 +149,8 @@ def log_forward(first, last, first_edge, scores, tables, step, forward):
     shifts = 0.0
     for t in range(first, last + 1):
         here = forward[t - first]
-        here[:] = scores[t]
+        for k in range(n_states):
+            here[k] = scores[t, k]
         if t > first:
             table = tables[(first_edge + t - 1 - first) * step]
             before = forward[t - 1 - first]

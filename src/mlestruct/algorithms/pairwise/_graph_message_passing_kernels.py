@@ -173,7 +173,10 @@ def bound_and_beliefs(
                 belief[x] = beliefs[i, x] + residual[i, x] / slack[i]
             total += slack[i] * log_sum_exp(belief)
         else:
-            total += residual[i].max()
+            largest = residual[i, 0]
+            for x in range(1, n_states):
+                largest = max(largest, residual[i, x])
+            total += largest
     return total
 
 
@@ -236,7 +239,9 @@ def feasible_point(
                 for y in range(n_states):
                     add_to[x, y] += own[x, y]
         else:
-            tables[places[e]] = own
+            for x in range(n_states):
+                for y in range(n_states):
+                    tables[places[e], x, y] = own[x, y]
     return total
 
 

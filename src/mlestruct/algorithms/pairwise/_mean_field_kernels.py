@@ -75,7 +75,8 @@ def propagate(ptr, edge, tail, head, score, coupling, to_tail, to_head, logits, 
                 else:
                     cavity = total - to_head[e]
                     to_tail[e] = softplus(cavity + coupling[e]) - softplus(cavity)
-    logits[:] = score
+    for i in range(n):
+        logits[i] = score[i]
     for e in range(tail.shape[0]):
         logits[tail[e]] += to_tail[e]
         logits[head[e]] += to_head[e]
