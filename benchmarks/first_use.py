@@ -157,13 +157,13 @@ class Compiling(Listener):
             self.seconds += time.process_time() - self.started
 
 
-def run_row(name: str) -> None:
-    """Print CPU seconds of this process from its start, those of compiling, and the kernels."""
+def compile_row(name: str) -> tuple[float, float, int]:
+    """CPU seconds of this process from its start, those of compiling, and the kernels."""
     warnings.simplefilter("ignore")
     compiling = Compiling()
     with install_listener("numba:compile", compiling):
         ROWS[name]()
-    print(json.dumps([time.process_time(), compiling.seconds, compiling.kernels]))
+    return time.process_time(), compiling.seconds, compiling.kernels
 
 
 def in_fresh_process(name: str, checkout: Path, cache: str) -> tuple[float, float, int]:
@@ -203,7 +203,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--row", choices=ROWS, help=argparse.SUPPRESS)  # the work of one process
     options = parser.parse_args(arguments)
     if options.row:
-        run_row(options.row)
+        print(json.dumps(compile_row(options.row)))
         return
     print(f"{'CPU seconds':<20}{'first':>8}{'compiling':>11}{'kernels':>9}{'second':>10}", end="")
     print(f"{'compiling':>11}")
