@@ -230,3 +230,11 @@ def test_constant_features_warn():
     with warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)
         GraphCRF().fit([(np.ones((6, 1)), RING, np.arange(6.0)[:, None])] * 2, Y)
+
+
+def test_a_feature_dominates_a_single_other_one():
+    rng = np.random.default_rng(0)
+    Y = [rng.integers(2, size=6) for _ in range(4)]
+    X = [rng.normal(size=(6, 2)) * [1e6, 1.0] for _ in Y]
+    with pytest.warns(UserWarning, match="'x0' is as large as .* half of the others are at most"):
+        ChainCRF(max_time=1.0).fit(X, Y)

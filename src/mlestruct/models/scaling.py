@@ -58,11 +58,11 @@ def check_scales(columns: Columns, names: Sequence[str], standardize: bool) -> b
     if varying.size > 1 and not standardize:
         sizes = columns.largest[varying]
         k = int(np.argmax(sizes))
-        usual = float(np.median(sizes))
+        usual = float(np.median(np.delete(sizes, k)))
         if sizes[k] > DOMINANT * usual:
             warnings.warn(
                 f"X: feature {names[int(varying[k])]!r} is as large as {sizes[k]:.3g}, half of the "
-                f"features are at most {usual:.3g}. One alpha penalises all weights, so scales "
+                f"others are at most {usual:.3g}. One alpha penalises all weights, so scales "
                 "matter: use standardize=True",
                 UserWarning,
                 stacklevel=6,
