@@ -8,6 +8,7 @@ import pytest
 
 from mlestruct.cli import main
 from mlestruct.datasets import make_people
+from mlestruct.linkage import RecordLinker
 
 
 @pytest.fixture
@@ -128,7 +129,7 @@ def test_malformed_tables(folder, capsys, name):
     ("content", "message"),
     [
         (b"", "left.csv: is empty"),
-        (b"id,name\n1,M\xfcller\n", "left.csv: not UTF-8 at byte"),
+        (b"id,name\n1,M\xfcller\n", "left.csv, row 2, cell 2: not UTF-8 at byte 11"),
         (b"id,name,name\n1,a,b\n", "left.csv: column 'name' occurs twice"),
         (b"id,name\n1,a\n2,b,c\n", "left.csv: .*line 3"),
         (b"id,name\n1,a,b\n2,b,c\n", "left.csv: rows have more cells"),
@@ -177,3 +178,39 @@ def test_output_is_safe_to_open_in_a_spreadsheet(folder):
         text = cells[[c for c in cells.columns if cells[c].str.contains("[a-z]").any()]]
         assert not text.map(lambda cell: cell.startswith(("=", "+", "-", "@"))).any(axis=None)
         assert text.map(lambda cell: cell.startswith("'@")).any(axis=None)
+
+
+def test_parquet_and_standard_input(folder, capsys, monkeypatch):
+    pytest.importorskip("pyarrow")
+    pd.read_csv("right.csv", dtype=str, keep_default_na=False).to_parquet("right.parquet")
+    text = (folder / "left.csv").read_bytes()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text)))
+    known = ["--known", "known.csv", "--alpha", "0.1", "--quiet"]
+    assert main(["link", "-", "right.parquet", *known, "-o", "links.parquet"]) == 0
+    assert main([*LINK, "--quiet", "-o", "links.csv"]) == 0
+    found, wanted = pd.read_parquet("links.parquet"), pd.read_csv("links.csv", dtype=str)
+    assert found["left"].tolist() == wanted["left"].tolist()
+    assert found["decision"].tolist() == wanted["decision"].tolist()
+    assert main(["link", "-", "-", *known]) == 2
+
+
+def test_strict_wants_a_certificate(folder, capsys, monkeypatch):
+    def stopped(self, model):
+        adopt(self, model)
+        self.converged_ = False
+
+    adopt = RecordLinker._adopt
+    monkeypatch.setattr(RecordLinker, "_adopt", stopped)
+    assert main([*LINK, "-o", "links.csv", "--strict"]) == 3
+    assert "NOT certified" in capsys.readouterr().err
+    assert main([*LINK, "-o", "links.csv", "--quiet"]) == 0
+
+
+def test_records_known_to_have_no_partner_are_asked_for(folder, capsys):
+    assert main([*LINK, "-o", "links.csv"]) == 0
+    assert "No record was known to have no partner" in capsys.readouterr().err
+    rewrite("known.csv", lambda f: pd.concat([f, pd.DataFrame({"left": ["a119"], "right": [""]})]))
+    assert main([*LINK, "-o", "links.csv"]) == 0
+    assert "No record was known" not in capsys.readouterr().err
+    links = pd.read_csv("links.csv", dtype=str, keep_default_na=False).set_index("left")
+    assert links.loc["a119", ["right", "decision"]].tolist() == ["", "known"]

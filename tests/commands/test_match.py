@@ -133,7 +133,7 @@ def change(name, function):
     ("file", "function", "message"),
     [
         ("pairs.csv", lambda f: pd.concat([f, f[:1]]), "pairs.csv, row 22: the pair of row 2"),
-        ("pairs.csv", lambda f: f.assign(id_b="2020-00"), "paired with itself|partners, it should"),
+        ("pairs.csv", lambda f: f.assign(id_b="2020-00"), r"row \d: id .* (?:partner|itself)"),
         ("pairs.csv", lambda f: f.replace("2020-03", "x"), r"pairs.csv, row \d+, .*no id 'x'"),
         ("pairs.csv", lambda f: f[["id_a"]], "pairs.csv: expected two columns"),
         ("pairs.csv", lambda f: f[:1], "pairs.csv: at least 2 pairs"),

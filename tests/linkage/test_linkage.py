@@ -57,6 +57,11 @@ def test_every_record_has_at_most_its_number_of_neighbours_and_those_of_others()
     assert more.size > rows.size
 
 
+def test_counting_counts_the_candidates():
+    left, right, _ = make_people(150, random_state=1)
+    assert count_candidates(left, right) == candidate_pairs(left, right)[0].size
+
+
 def test_slices_do_not_change_the_candidates(monkeypatch):
     left, right, _ = make_people(150, random_state=1)
     whole = candidate_pairs(left, right)

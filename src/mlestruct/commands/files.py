@@ -70,10 +70,8 @@ def read_table(path: str) -> Any:
         raise FileProblem(f"{name}: there is no such file") from None
     except IsADirectoryError:
         raise FileProblem(f"{name}: is a folder, expected a CSV file") from None
-    except UnicodeDecodeError as error:
-        raise FileProblem(
-            f"{name}: not UTF-8 at byte {error.start}; save it as UTF-8 (or convert it with iconv)"
-        ) from None
+    except UnicodeDecodeError:
+        raise FileProblem(_not_utf8(path, name)) from None
     except pandas.errors.EmptyDataError:
         raise FileProblem(f"{name}: is empty") from None
     except (pandas.errors.ParserError, ValueError, ImportError) as error:
@@ -81,6 +79,22 @@ def read_table(path: str) -> Any:
     if not path.endswith(PARQUET) and not isinstance(frame.index, pandas.RangeIndex):
         raise FileProblem(f"{name}: rows have more cells than the header has columns")
     return _checked(frame.reset_index(drop=True), name)
+
+
+def _not_utf8(path: str, name: str) -> str:
+    """Where a file is not UTF-8: row and cell, as an editor shows them."""
+    advice = "save it as UTF-8 (or convert it with iconv)"
+    if path == STANDARD:
+        return f"{name}: not UTF-8; {advice}"
+    content = Path(path).read_bytes()
+    try:
+        content.decode()
+    except UnicodeDecodeError as error:
+        before = content[: error.start]
+        row = before.count(b"\n") + 1
+        cell = before[before.rfind(b"\n") + 1 :].count(b",") + 1
+        return f"{name}, row {row}, cell {cell}: not UTF-8 at byte {error.start}; {advice}"
+    return f"{name}: not UTF-8; {advice}"
 
 
 def _checked(frame: Any, name: str) -> Any:

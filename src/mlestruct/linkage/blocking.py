@@ -35,44 +35,67 @@ def candidate_pairs(
     neighbours : candidates of each record of either table at most, by common words
     most_shared : words that are in more records than this say little and are left out
     """
-    found = list(_slices(left, right, block, neighbours, most_shared))
-    pairs = np.unique(np.concatenate(found), axis=0)
-    return pairs[:, 0], pairs[:, 1]
+    keys = _Keys(len(right))
+    for rows, cols in _slices(left, right, block, neighbours, most_shared):
+        keys.add(rows, cols)
+    return keys.pairs()
 
 
 def count_candidates(
     left: Any, right: Any, block: Sequence[str] = (), neighbours: int = 10, most_shared: int = 200
 ) -> int:
-    """The number of candidate pairs, without keeping more than a slice of them.
+    """The number of candidate pairs, of which no more than a slice is kept at a time."""
+    slices = _slices(left, right, block, neighbours, most_shared)
+    return sum(rows.size for rows, _ in slices)
 
-    By common words a pair that only the right record has among its candidates counts, too.
-    """
-    if not block:
-        return candidate_pairs(left, right, (), neighbours, most_shared)[0].size
-    return sum(
-        len(np.unique(pairs, axis=0)) for pairs in _slices(left, right, block, neighbours, 0)
-    )
+
+class _Keys:
+    """Pairs row * n_right + col in one array that grows, so that they are in memory once."""
+
+    def __init__(self, n_right: int):
+        self._n_right = n_right
+        self._keys = np.empty(0, dtype=np.int64)
+
+    def add(self, rows: Ints, cols: Ints) -> None:
+        size = self._keys.size
+        self._keys.resize(size + rows.size, refcheck=False)
+        np.multiply(rows, self._n_right, out=self._keys[size:])
+        self._keys[size:] += cols
+
+    def pairs(self) -> tuple[Ints, Ints]:
+        rows = self._keys // max(self._n_right, 1)
+        self._keys %= max(self._n_right, 1)
+        return rows, self._keys
 
 
 def _slices(
     left: Any, right: Any, block: Sequence[str], neighbours: int, most_shared: int
-) -> Iterator[Ints]:
-    """Arrays of pairs (left row, right row); with `block` each left row is in one slice only."""
+) -> Iterator[tuple[Ints, Ints]]:
+    """Rows and columns of pairs, sorted and different, of some left records after the others."""
     if block:
         tokens = [_whole_values(left, right, column) for column in block]
         rows = sparse.hstack([one for one, _ in tokens], format="csr")
         columns = sparse.hstack([other for _, other in tokens], format="csr")
         for start in range(0, rows.shape[0], SLICE):
-            common = (rows[start : start + SLICE] @ columns.T).tocoo()
-            yield np.stack([common.row + start, common.col], axis=1).astype(np.int64)
+            yield _sorted_pairs((rows[start : start + SLICE] @ columns.T).tocsr(), start)
         return
     rows, columns = _weighted_words(left, right, most_shared)
-    for one, other, swap in ((rows, columns, False), (columns, rows, True)):
-        for start in range(0, one.shape[0], SLICE):
-            common = (one[start : start + SLICE] @ other.T).tocsr()
-            pairs = np.stack(_largest(common, neighbours), axis=1)
-            pairs[:, 0] += start
-            yield pairs[:, ::-1] if swap else pairs
+    chosen = [  # of the right records: which left ones they have among their candidates
+        _largest((columns[start : start + SLICE] @ rows.T).tocsr(), neighbours)
+        for start in range(0, columns.shape[0], SLICE)
+    ]
+    theirs = sparse.vstack(chosen, format="csr").T.tocsr()
+    for start in range(0, rows.shape[0], SLICE):
+        part = slice(start, start + SLICE)
+        own = _largest((rows[part] @ columns.T).tocsr(), neighbours)
+        yield _sorted_pairs(own + theirs[part], start)
+
+
+def _sorted_pairs(weights: Any, start: int) -> tuple[Ints, Ints]:
+    """Places of the entries of a sparse matrix, row by row; its first row is number `start`."""
+    weights.sort_indices()
+    row = np.repeat(np.arange(start, start + weights.shape[0]), np.diff(weights.indptr))
+    return row.astype(np.int64), weights.indices.astype(np.int64)
 
 
 def _whole_values(left: Any, right: Any, column: str) -> tuple[Any, Any]:
@@ -121,10 +144,11 @@ def _indicators(sides: Sequence[Sequence[Any]]) -> tuple[Any, Any]:
     return rows, columns
 
 
-def _largest(weights: Any, count: int) -> tuple[Ints, Ints]:
-    """Rows and columns of the `count` largest entries of each row of a sparse matrix."""
+def _largest(weights: Any, count: int) -> Any:
+    """A sparse matrix of ones at the `count` largest entries of each row of another one."""
     row = np.repeat(np.arange(weights.shape[0]), np.diff(weights.indptr))
     order = np.lexsort((weights.indices, -weights.data, row))
     rank = np.arange(row.size) - weights.indptr[row]
     kept = order[rank < count]  # sorting by row leaves each row's entries in its own places
-    return row[kept].astype(np.int64), weights.indices[kept].astype(np.int64)
+    places = (row[kept], weights.indices[kept])
+    return sparse.csr_array((np.ones(kept.size, dtype=np.int8), places), shape=weights.shape)

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..features import QuestionnairePairs
 from ..models import MatchingCRF
 from ..models.tuned import TunedModel
-from .matches import Matches, best_pairs, check_capacities, read_pairs, split
+from .matches import Matches, best_pairs, read_pairs, split
 from .questions import Question, guess_questions
 
 Floats = NDArray[np.float64]
@@ -103,8 +103,6 @@ class GroupMatcher(TunedModel):
         return self
 
     def _check_ends(self, people: Any, ends: Ints) -> None:
-        used = np.bincount(ends.ravel(), minlength=len(people))
-        check_capacities(used, np.ones(len(people), dtype=np.int64), people.index, least=False)
         if self.group:
             groups = people[self.group].to_numpy()
             apart = groups[ends[:, 0]] != groups[ends[:, 1]]

@@ -82,6 +82,7 @@ def read_pairs(
     sides = (left, left if right is None else right)
     places = [{key: k for k, key in enumerate(side)} for side in sides]
     found: dict[tuple[int, int], int] = {}
+    taken: dict[Any, int] = {}  # in one group, the row of each one's partner
     for row, ends in enumerate(pairs.iloc[:, :2].itertuples(index=False), start=first_row):
         if "" in ends:
             continue
@@ -97,6 +98,11 @@ def read_pairs(
             i, j = min(i, j), max(i, j)
         if (i, j) in found:
             raise ValueError(f"{where}, row {row}: the pair of row {found[i, j]} again")
+        for key in ends if right is None else ():
+            if taken.setdefault(key, row) != row:
+                raise ValueError(
+                    f"{where}, row {row}: id {key!r} has a partner in row {taken[key]} already"
+                )
         found[i, j] = row
     return np.array(list(found), dtype=np.int64).reshape(-1, 2)
 

@@ -17,14 +17,14 @@
 
   function answer(record) {
     const names = record.candidates.filter((candidate) => candidate.best).map((candidate) => candidate.id);
-    return names.length ? names.join(", ") : "no partner";
+    return names.length ? names.join(", ") : record.none < 0.5 && record.candidates.length ? "undecided" : "no partner";
   }
 
   function show(record, button) {
     for (const other of list.querySelectorAll("[aria-current]")) other.removeAttribute("aria-current");
     button.setAttribute("aria-current", "true");
     detail.replaceChildren();
-    detail.append(element("h3", `${record.id} → ${answer(record)} (${percent(record.sure)})`));
+    detail.append(element("h3", `${record.id} → ${answer(record)}${answer(record) === "undecided" ? "" : ` (${percent(record.sure)})`}`));
     const own = element("p", undefined, "soft");
     own.textContent = data.columns.map((name, k) => [name, record.cells[k]]).filter((pair) => pair[1])
       .map((pair) => pair.join(": ")).join(" · ");
