@@ -323,8 +323,8 @@ def main() -> None:
         tasks = [make(seed, options.quick) for seed in range(1 if options.quick else options.seeds)]
         pairs = np.mean([task.rows.size for task in tasks])
         print(
-            f"\n{name}: {len(tasks[0].left)} x {len(tasks[0].right)} records, {pairs:.0f} candidate "
-            f"pairs, {len(tasks[0].labelled)} labelled; means of {len(tasks)} seeds"
+            f"\n{name}: {len(tasks[0].left)} x {len(tasks[0].right)} records, {pairs:.0f} "
+            f"candidate pairs, {len(tasks[0].labelled)} labelled; means of {len(tasks)} seeds"
         )
         print("| method | precision | recall | F1 | log loss | ECE | CPU s |")
         print("|---|---:|---:|---:|---:|---:|---:|")
