@@ -6,6 +6,7 @@ import json
 import pandas as pd
 import pytest
 
+import mlestruct
 from mlestruct.cli import main
 from mlestruct.datasets import make_people
 from mlestruct.linkage import RecordLinker
@@ -212,5 +213,7 @@ def test_records_known_to_have_no_partner_are_asked_for(folder, capsys):
     rewrite("known.csv", lambda f: pd.concat([f, pd.DataFrame({"left": ["a119"], "right": [""]})]))
     assert main([*LINK, "-o", "links.csv"]) == 0
     assert "No record was known" not in capsys.readouterr().err
+    assert main([*LINK, "-o", "links.csv", "-m", "model.mls", "--quiet"]) == 0
+    assert mlestruct.load("model.mls").learned_singles_
     links = pd.read_csv("links.csv", dtype=str, keep_default_na=False).set_index("left")
     assert links.loc["a119", ["right", "decision"]].tolist() == ["", "known"]

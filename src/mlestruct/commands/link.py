@@ -155,7 +155,7 @@ def summarise(linker: RecordLinker, links: Links, table: Any) -> dict[str, Any]:
         "expected_precision": float(accepted["probability"].mean()) if len(accepted) else None,
         "expected_recall": float(accepted["probability"].sum()) / total if total > 0 else None,
         "blocking_recall": linker.blocking_recall_,
-        "known_singles": linker.known_singles_,
+        "learned_singles": linker.learned_singles_,
         **fit_summary(linker),
         "strongest": [name for name, _ in weights if name != "link"][:3],
     }
@@ -175,7 +175,7 @@ def describe(summary: dict[str, Any], accept: float) -> str:
         f"{summary['right_records']} records were compared; "
         f"{percent(summary['blocking_recall'])} of the known links are among them."
     )
-    if not summary["known_singles"]:
+    if not summary["learned_singles"]:
         lines.append(
             "No record was known to have no partner, so the model expects one for every record: "
             "list some left ids with an empty cell beside them."

@@ -98,8 +98,8 @@ class RecordLinker(TunedModel):
     coef_error_ : standard errors of the weights
     alpha_ : the penalty that was used
     held_out_ : quality in cross-validation; None if alpha was given
-    known_singles_ : records that were known to have no partner; without any, the model has seen no
-        record that stays single and gives that hardly any probability
+    learned_singles_ : whether some records were known to have no partner; if none, the model has
+        seen no record that stays single and gives that hardly any probability
     blocking_recall_ : share of the known links that are among the candidates
     """
 
@@ -145,7 +145,7 @@ class RecordLinker(TunedModel):
         rows, cols = self._candidates(left, right)
         labelled = np.flatnonzero(partner >= -1)
         linked = labelled[partner[labelled] >= 0]
-        self.known_singles_ = int(labelled.size - linked.size)
+        self.learned_singles_ = bool(labelled.size > linked.size)
         if linked.size < 2:
             raise ValueError(f"known: at least 2 links are needed to learn from, got {linked.size}")
         found = set(zip(rows.tolist(), cols.tolist(), strict=True))
@@ -263,7 +263,7 @@ class RecordLinker(TunedModel):
         layout = {
             "comparisons": [[one.column, one.kind, one.format] for one in self.comparisons_],
             "blocking_recall": self.blocking_recall_,
-            "known_singles": self.known_singles_,
+            "learned_singles": self.learned_singles_,
             **self._tuning(),
         }
         return self.feature_names_in_.tolist(), layout
@@ -274,7 +274,7 @@ class RecordLinker(TunedModel):
         self.comparisons_ = [Comparison(*one) for one in stored["comparisons"]]
         self._reload_tuning(stored)
         self.blocking_recall_ = float(stored["blocking_recall"])
-        self.known_singles_ = int(stored.get("known_singles", 0))
+        self.learned_singles_ = bool(stored.get("learned_singles", False))
         self.feature_names_in_ = np.array(self._feature_names(), dtype=object)
 
 
