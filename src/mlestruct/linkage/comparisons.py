@@ -92,7 +92,7 @@ def _guess(column: str, values: NDArray[Any]) -> Comparison:
     if values.size and len(set(values)) <= min(MOST_CATEGORIES, values.size / 4):
         return Comparison(column, "category")
     codes = sum(value.isdigit() and (value[0] == "0" or len(value) > 6) for value in values)
-    is_number = values.size and np.isfinite(_numbers(values)).sum() >= enough
+    is_number = values.size and np.isfinite(read_numbers(values)).sum() >= enough
     if is_number and codes < 0.05 * values.size:  # telephone numbers are no quantities
         return Comparison(column, "number")
     return Comparison(column, "text")
@@ -134,7 +134,7 @@ def _text(
 def _number(
     comparison: Comparison, one: Any, other: Any, rows: Ints, cols: Ints, rarity: Any
 ) -> list[Floats]:
-    first, second = _numbers(one), _numbers(other)
+    first, second = read_numbers(one), read_numbers(other)
     known = np.concatenate([first, second])
     known = known[np.isfinite(known)]
     scale = np.median(np.abs(known - np.median(known))) if known.size else 0.0
@@ -180,7 +180,7 @@ NAMES = {
 
 
 # ---------------------------------------------------------------------- reading values
-def _numbers(values: NDArray[Any]) -> Floats:
+def read_numbers(values: Sequence[str] | NDArray[Any]) -> Floats:
     """Numbers, NaN where a value is none."""
     out = np.full(len(values), np.nan)
     for k, value in enumerate(values):

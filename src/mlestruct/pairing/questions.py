@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..linkage.comparisons import read_numbers
+
 Floats = NDArray[np.float64]
 
 KINDS = ("ordinal", "category", "number")
@@ -126,14 +128,3 @@ def _canonical(text: str) -> str:
     """The same for "1", "1.0" and "01"; words in lower case."""
     number = read_numbers([text])[0]
     return text.strip().lower() if np.isnan(number) else f"{number:g}"
-
-
-def read_numbers(values: Sequence[str]) -> Floats:
-    """Numbers, NaN where a value is none."""
-    out = np.full(len(values), np.nan)
-    for k, value in enumerate(values):
-        try:
-            out[k] = float(value)
-        except ValueError:
-            continue
-    return np.where(np.isfinite(out), out, np.nan)

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from ..linkage.comparisons import Comparison, choose_comparisons
+from ..linkage.comparisons import Comparison, choose_comparisons, read_numbers
 from ..models import BipartiteMatchingCRF, PairInput
 from ..models.tuned import TunedModel
 from .matches import Matches, best_pairs, check_capacities, read_pairs, split
-from .questions import Question, guess_questions, read_numbers
+from .questions import Question, guess_questions
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -96,7 +96,7 @@ class SideMatcher(TunedModel):
         if self.singles:
             labelled = np.arange(len(left))
         self._read_columns(left, right)
-        self.feature_names_in_ = np.array(self._feature_names(left, right), dtype=object)
+        self.feature_names_in_ = np.array(self._feature_names(), dtype=object)
         features = self._features(left.iloc[labelled], right)
         whole = self._sample(features, np.arange(labelled.size), labelled, ends, rows, cols)
         folds = None
@@ -290,7 +290,7 @@ class SideMatcher(TunedModel):
             found += [[name for name in (column, right) if name is not None] for right, _ in other]
         return found
 
-    def _feature_names(self, left: Any = None, right: Any = None) -> list[str]:
+    def _feature_names(self) -> list[str]:
         names = [name for one in self.comparisons_ for name in one.feature_names]
         mine, other = self._answers()
         for own in [None, *mine]:
