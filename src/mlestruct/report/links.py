@@ -14,7 +14,7 @@ from .explorer import explorer
 from .figures import convergence
 from .learned import held_out, weights
 
-MOST_GROUPS = 20
+MOST_GROUPS, MOST_PAIRS = 20, 12
 MEANINGS = {
     "similarity": "{} is similar (fully)",
     "common words": "{} has words in common (all)",
@@ -85,15 +85,17 @@ def contested(links: Links) -> str:
     )
     rows = []
     for group in groups[::-1][:MOST_GROUPS]:
-        for row in group.sort_values("probability", ascending=False).itertuples(index=False):
+        doubt = (group["probability"] - 0.5).abs()
+        shown = group.loc[doubt.sort_values(kind="stable").index[:MOST_PAIRS]]
+        for row in shown.sort_values("probability", ascending=False).itertuples(index=False):
             mark = "proposed" if row.proposed else ""
             rows.append((int(row.group), row.left, row.right, row.probability, row.margin, mark))
     if not rows:
         return html.section("Who competes", html.paragraph("No two pairs compete for a record."))
-    shown = min(len(groups), MOST_GROUPS)
     note = (
-        f"{len(groups)} groups of records compete for each other; the {shown} most doubtful. The "
-        "margin is the distance from the best other pair of either record."
+        f"{len(groups)} groups of records compete for each other; the most doubtful ones and up to "
+        f"{MOST_PAIRS} pairs of each. The margin is the distance from the best other pair of "
+        "either record."
     )
     columns = ["group", "left", "right", "probability", "margin", ""]
     return html.section("Who competes", html.paragraph(note), html.table(columns, rows))

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from ..features import edge_feature_names
 from ..segmentation import ImageSegmenter
 from . import page as html
 from .figures import convergence
@@ -26,7 +27,7 @@ def pictures_report(
     sections = [
         html.lead(words),
         overlays(segmenter, images, names),
-        weights(segmenter, meaning, "the label"),
+        weights(segmenter, meaning, "this"),
         held_out(segmenter, "pixels right"),
         convergence(segmenter),
     ]
@@ -34,11 +35,16 @@ def pictures_report(
 
 
 def meaning(name: str) -> str:
-    """A feature in plain words."""
-    if "->" in name:
-        return f"neighbours with the labels {name.replace('->', ' and ', 1)}"
-    label, _, feature = name.partition(":")
-    return f"label {label}, per unit of {feature}"
+    """A feature in plain words: "1:red", or "0->1:right:3" of an edge."""
+    if "->" not in name:
+        label, _, feature = name.partition(":")
+        return f"label {label}, per unit of {feature}"
+    labels, _, rest = name.partition(":")
+    direction, _, number = rest.partition(":")
+    contrast = edge_feature_names()[int(number)] if number else "constant"
+    where = "" if contrast == "constant" else f" where {contrast}"
+    words = direction.replace("_", " ")
+    return f"a pixel and the one {words} of it labelled {labels.replace('->', ' and ')}{where}"
 
 
 def overlays(segmenter: ImageSegmenter, images: Sequence[Any], names: Sequence[str]) -> str:

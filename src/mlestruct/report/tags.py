@@ -23,7 +23,7 @@ def tags_report(tagger: SequenceTagger, sentences: Sequence[Any], words: str = "
     sections = [
         html.lead(words),
         coloured(tagger, sentences),
-        weights(tagger, meaning, "the label"),
+        weights(tagger, meaning, "this"),
         held_out(tagger, "words right"),
         convergence(tagger),
     ]
