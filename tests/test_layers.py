@@ -33,7 +33,7 @@ BELOW = {
 }
 BELOW["paper"] |= {"report.markdown", "report.page"}
 BELOW["torch"] = MIDDLE | {"inference", "learning", "models"}
-BELOW["linkage"] = {"features", "models"}
+BELOW["linkage"] = {"features", "models", "partitions"}
 BELOW["tagging"] = {"models"}
 BELOW["segmentation"] = {"features", "models"}
 BELOW["pairing"] = {"features", "linkage", "models"}

@@ -97,6 +97,8 @@ def sample_of_blocks(problem: DualProblem) -> list[int]:
     fused = all(block.structure.offers("expectation") for block in blocks)
     if not fused or size < LARGE_PROBLEM or count < SMALLEST_SAMPLE:
         return []
+    if any(block.is_remote for block in blocks):  # a part of them keeps only some workers busy
+        return []
     return np.linspace(0, len(blocks) - 1, count).astype(int).tolist()
 
 

@@ -258,9 +258,12 @@ class RemoteSpace(Structure):
     def lacks(self, capability: str, needed_by: str = "") -> MissingCapability:
         if capability in CAPABILITIES:
             return super().lacks(capability, needed_by)
+        remedy = "use solver='auto', 'newton' or 'lbfgs'"
+        if not self.offers("marginals"):
+            remedy = "pass the samples in one list, as they have no marginal oracle"
         return MissingCapability(
             f"{needed_by or capability} works on the marginals of single samples, which stay with "
-            "their partition; use solver='auto', 'newton', 'lbfgs' or 'cocoa'"
+            f"their partition; {remedy}"
         )
 
     @property

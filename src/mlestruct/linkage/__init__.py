@@ -3,6 +3,7 @@
 from .blocking import candidate_pairs, count_candidates
 from .comparisons import Comparison, guess_comparisons
 from .linker import Links, RecordLinker
+from .pair_files import pair_partitions, split_pairs
 
 __all__ = [
     "Comparison",
@@ -11,4 +12,6 @@ __all__ = [
     "candidate_pairs",
     "count_candidates",
     "guess_comparisons",
+    "pair_partitions",
+    "split_pairs",
 ]
