@@ -91,7 +91,7 @@ def new_cluster(n_workers: int) -> Any:
     from distributed import Client, LocalCluster
 
     cluster = LocalCluster(
-        n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=None
+        n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=":0"
     )
     client = Client(cluster)
     client.run(warm_up)

@@ -35,7 +35,7 @@ def delayed_partitions(n):
 @pytest.fixture(scope="module")
 def threads():
     """Two workers in this process: quick to start."""
-    options = {"processes": False, "dashboard_address": None, "threads_per_worker": 1}
+    options = {"processes": False, "dashboard_address": ":0", "threads_per_worker": 1}
     with (
         distributed.LocalCluster(n_workers=2, **options) as cluster,
         distributed.Client(cluster) as client,
@@ -112,7 +112,7 @@ def test_workers_that_die_and_come_do_not_change_the_optimum():
     X, Y = delayed_partitions(4)
     samples, labels = ([x for seed in range(4) for x in some(seed)[k]] for k in range(2))
     expected = BipartiteMatchingCRF(solver="lbfgs", tol=1e-6).fit(samples, labels)
-    options = {"processes": True, "dashboard_address": None, "threads_per_worker": 1}
+    options = {"processes": True, "dashboard_address": ":0", "threads_per_worker": 1}
     with (
         distributed.LocalCluster(n_workers=2, **options) as cluster,
         distributed.Client(cluster) as client,
