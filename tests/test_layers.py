@@ -6,7 +6,16 @@ from pathlib import Path
 import mlestruct
 
 PACKAGE = Path(mlestruct.__file__).parent
-ANYWHERE = {"_archive", "_compile", "_deadline", "_files", "_lazy", "exceptions", "__version__"}
+ANYWHERE = {
+    "_archive",
+    "_compile",
+    "_deadline",
+    "_files",
+    "_lazy",
+    "_memory",
+    "exceptions",
+    "__version__",
+}
 MIDDLE = {"structures", "features", "labels", "metrics", "datasets", "algorithms"}
 
 # What a package may import from; a dotted name is one module of a package.
@@ -16,6 +25,7 @@ BELOW = {
     "_deadline": set(),
     "_files": set(),
     "_lazy": set(),
+    "_memory": set(),
     "exceptions": set(),
     "algorithms": set(),
     "labels": set(),

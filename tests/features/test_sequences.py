@@ -70,7 +70,9 @@ def test_expectation_part_by_part_equals_marginals(kind, part, size, monkeypatch
     likelihood = chains.encode(labels).dot(scores) - exact.value
     each = chains.log_likelihoods(features, theta, labels)
     assert each.sum() == pytest.approx(likelihood, rel=1e-9)
-    assert chains.expectation(features, theta, np.zeros(chains.n_coordinates)) is None
+    same, again = chains.expectation(features, theta, np.zeros(chains.n_coordinates))
+    assert same.value == pytest.approx(found.value, rel=1e-12)
+    np.testing.assert_allclose(again, moments, atol=1e-9)
 
 
 @pytest.mark.parametrize("kind", KINDS)

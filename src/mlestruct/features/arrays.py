@@ -26,13 +26,26 @@ def check_feature_names(names: Sequence[str] | None, n_features: int) -> list[st
     return list(names)
 
 
+def as_floats(values: ArrayLike) -> Floats:
+    """An array of doubles; complex numbers, which NumPy cuts to their real parts, are refused."""
+    array = np.asarray(values)
+    check_real(array.dtype)
+    return np.asarray(array, dtype=np.float64)
+
+
+def check_real(kind: np.dtype) -> None:
+    """Raise where numbers are complex."""
+    if kind.kind == "c":
+        raise ValueError(f"expected real numbers, got dtype {kind}")
+
+
 class DenseFeatures(FeatureMap):
     """G as an array of shape (n_scored, n_features), with names of the features if given."""
 
     matrix: Floats
 
     def __init__(self, matrix: ArrayLike, feature_names: Sequence[str] | None = None):
-        self.matrix = np.ascontiguousarray(matrix, dtype=np.float64)
+        self.matrix = np.ascontiguousarray(as_floats(matrix))
         if self.matrix.ndim != 2:
             raise ValueError(f"matrix: expected 2 dimensions, got shape {self.matrix.shape}")
         self.n_scored, self.n_features = self.matrix.shape
@@ -68,6 +81,7 @@ class SparseFeatures(FeatureMap):
     ):
         if not sparse.issparse(matrix):
             raise TypeError(f"matrix: expected a SciPy sparse matrix, got {type(matrix).__name__}")
+        check_real(matrix.dtype)
         self._rows = sparse.csr_array(matrix, dtype=np.float64)
         self._columns = self._rows.T.tocsr()  # the adjoint as rows: both products stream
         self.n_scored, self.n_features = self._rows.shape

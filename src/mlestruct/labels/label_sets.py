@@ -74,6 +74,8 @@ def _table(Y: Any, name: str) -> NDArray[Any]:
     if issparse(Y):
         Y = Y.toarray()
     table = np.asarray(Y)
+    if table.dtype.kind == "c":
+        raise ValueError(f"{name}: expected labels, got complex numbers")
     if table.ndim not in (1, 2) or table.shape[-1] == 0:
         raise ValueError(f"{name}: expected shape (n_samples, n_labels), got {table.shape}")
     return table[:, None] if table.ndim == 1 else table

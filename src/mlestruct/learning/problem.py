@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._deadline import check_time
+from .._memory import check_memory
 from ..exceptions import CheckpointError, MissingCapability
 from ..features.contract import FeatureMap, as_feature_map
 from ..structures.contract import Decoding, Marginals, Structure, Vertex, as_structure
@@ -213,6 +214,8 @@ class DualProblem:
             raise ValueError(f"blocks have different numbers of features: {sorted(sizes)}")
         self.blocks = _adapted(blocks)
         self.n_features = sizes.pop()
+        rows = f"moments of {len(blocks)} blocks with {self.n_features} features"
+        check_memory(float(len(blocks)) * self.n_features, rows)
         self.weights = np.array([block.weight for block in blocks], dtype=np.float64)
         self.observed_moments = np.array([b.observed_moments for b in self.blocks])
         self.target = self.weights @ self.observed_moments
@@ -344,6 +347,8 @@ def start(
         return DualState.restored(problem, known["state"])
     if warm is not None:
         return DualState.at(problem, [tau.copy() for tau in warm.tau])
+    size = sum(float(block.structure.n_coordinates) for block in problem.blocks)
+    check_memory(3.0 * size, "marginals of all samples")  # observed, interior and current ones
     if where == "uniform":
         return DualState.at(problem, [b.structure.interior().copy() for b in problem.blocks])
     return start_near_observed(problem)

@@ -112,6 +112,17 @@ class Stopping:
     checkpoint: Checkpoint | None = None
 
 
+def certified_gap(dual: float, primal: float) -> float:
+    """The distance of two bounds, at least what is known of their rounding.
+
+    Where the lower one is above the upper one, rounding is at least their difference.
+    """
+    gap = dual - primal
+    if not np.isfinite(gap) or gap < -1e-6 * (1.0 + abs(dual)):
+        return np.inf  # contradicting bounds are no certificate
+    return max(abs(gap), float(np.finfo(float).eps) * max(abs(dual), abs(primal)))
+
+
 class Monitor:
     """Keeps the best bounds and the theta that attains the best primal value.
 
@@ -141,10 +152,7 @@ class Monitor:
 
     @property
     def gap(self) -> float:
-        gap = self.dual - self.primal
-        if gap < -1e-6 * (1.0 + abs(self.dual)):
-            return np.inf  # contradicting bounds are no certificate
-        return max(gap, 0.0)
+        return certified_gap(self.dual, self.primal)
 
     def forget_bounds(self) -> None:
         """Discard the bounds, for problems whose values do not bound each other."""
@@ -311,7 +319,7 @@ class Result:
     def use(self, theta: Floats, primal: float) -> None:
         """Return `theta` instead, with its own lower bound of P."""
         self.theta, self.primal = theta, primal
-        self.gap = max(self.objective - primal, 0.0)
+        self.gap = certified_gap(self.objective, primal)
         self.converged = self.gap <= self.tolerance
 
 

@@ -47,6 +47,7 @@ from .scaling import check_scales, joined_columns, standardizing, warn_constant
 from .validation import (
     check_count,
     check_names,
+    check_options,
     check_positive,
     check_ratio,
     check_same_length,
@@ -196,6 +197,7 @@ class StructuredEstimator(CertifiedModel):
         -------
         self
         """
+        check_options(self.get_params(deep=False))
         with _unchanged_on_failure(self), time_limit(self._max_time()):
             problem = self.build_problem(X, Y, sample_weight)
             solver = make_solver(self.solver, problem)
@@ -433,7 +435,10 @@ class StructuredEstimator(CertifiedModel):
         """A random number generator from `random_state`."""
         if isinstance(self.random_state, np.random.Generator):
             return self.random_state
-        state = check_random_state(self.random_state)
+        try:
+            state = check_random_state(self.random_state)
+        except ValueError as error:
+            raise ValueError(f"random_state: {error}") from None
         return np.random.default_rng(state.randint(np.iinfo(np.int32).max))
 
     def n_threads(self) -> int:

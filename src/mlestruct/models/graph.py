@@ -234,6 +234,8 @@ def read_rows(features: Any, where: str) -> FeatureRows:
     if isinstance(features, FeatureRows):
         return features
     if sparse.issparse(features):
+        if features.dtype.kind not in "fiub":
+            raise ValueError(f"{where}: expected numbers, got dtype {features.dtype}")
         check_finite(features.data, where)
         return SparseRows(features)
     array = np.asarray(features)

@@ -21,6 +21,7 @@ from ..features import (
     SparseFeatures,
     as_feature_map,
 )
+from ..features.arrays import as_floats
 from ..features.contract import is_feature_map
 from ..structures import BipartiteGraph, SimpleGraph
 from .pair_frames import PairFrame, read_columns, read_frame
@@ -201,7 +202,7 @@ def read_sample(x: Any, where: str, group: bool = False) -> PairSample:
 
 def _feature_array(x: Any, where: str) -> Floats:
     try:
-        table = np.asarray(x, dtype=np.float64)
+        table = as_floats(x)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{where}: cannot be read as an array of numbers ({error})") from None
     if table.ndim != 3:
@@ -219,7 +220,7 @@ def _numbers(values: Any, what: str, where: str) -> Floats:
     if sparse.issparse(values):
         raise TypeError(f"{where}: {what} must be a dense array, got a sparse matrix")
     try:
-        return np.asarray(values, dtype=np.float64)
+        return as_floats(values)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{where}: {what} must hold numbers ({error})") from None
 

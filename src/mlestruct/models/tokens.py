@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from ..features.arrays import as_floats
 from ..features.dictionaries import Vocabulary, describes_tokens
 from ..features.sequences import SequenceFeatures
 from ..labels import UNKNOWN, States
@@ -212,7 +213,7 @@ def _split(x: Any, where: str) -> tuple[Any, Any]:
 def _edge_features(given: Any, length: int, where: str) -> Floats | None:
     if given is None:
         return None
-    edges = np.asarray(given, dtype=np.float64)
+    edges = as_floats(given)
     if edges.ndim != 2 or edges.shape[0] != length - 1 or edges.shape[1] == 0:
         raise ValueError(
             f"{where}: expected edge features of shape ({length - 1}, D) for {length} tokens, "
@@ -238,13 +239,15 @@ def _named_tables(
 def _table(x: Any, where: str) -> NDArray[Any] | TableRows:
     if sparse.issparse(x):
         whole = sparse.csr_array(x)
+        if whole.dtype.kind == "c":
+            raise ValueError(f"{where}: expected real numbers, got dtype {whole.dtype}")
         _check_finite(whole.data, where)
         table: NDArray[Any] | TableRows = TableRows(whole, 0, whole.shape[0])
     else:
         try:
             table = np.asarray(x)
             if table.dtype.kind not in "biuf":
-                table = table.astype(np.float64)
+                table = as_floats(table)
         except (TypeError, ValueError) as error:
             raise ValueError(f"{where}: cannot be read as an array of numbers ({error})") from None
         if table.ndim != 2:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from ..features import FeatureMap
+from ..features.arrays import as_floats
 
 
 def check_samples(X: Any, name: str = "X") -> Sequence[Any]:
@@ -65,24 +66,58 @@ def check_count(value: Any, name: str) -> int:
     return int(value)
 
 
+def check_options(parameters: Mapping[str, Any]) -> None:
+    """Raise where a parameter that all estimators share has a value of another kind."""
+    for name in ("fit_intercept", "standardize", "warm_start"):
+        if not isinstance(parameters.get(name, False), bool | np.bool_):
+            raise TypeError(f"{name} must be True or False, got {parameters[name]!r}")
+    if isinstance(parameters.get("rho"), bool):
+        raise TypeError(f"rho must be a number, got {parameters['rho']!r}")
+    verbose = parameters.get("verbose", 0)
+    if not isinstance(verbose, int | np.integer | np.bool_) or verbose < 0:
+        raise ValueError(f"verbose must be an integer of at least 0, got {verbose!r}")
+    callback = parameters.get("callback")
+    if callback is not None and not callable(callback):
+        raise TypeError(f"callback must be callable, got {callback!r}")
+    _check_feature_names(parameters.get("feature_names"))
+
+
+def _check_feature_names(names: Any) -> None:
+    if names is None:
+        return
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        raise TypeError(f"feature_names must be a sequence of strings, got {names!r}")
+    if len(set(names)) != len(names):
+        raise ValueError("feature_names: all names must be different")
+
+
 def check_weights(
     sample_weight: Any, n_samples: int, *, all_zero: bool = False
 ) -> NDArray[np.float64]:
     """Sample weights as a positive array, or `all_zero`; ones by default."""
     if sample_weight is None:
         return np.ones(n_samples)
-    weights = np.asarray(sample_weight, dtype=np.float64)
+    weights = _numbers(sample_weight, "sample_weight")
     if weights.shape != (n_samples,):
         raise ValueError(f"sample_weight: expected shape ({n_samples},), got {weights.shape}")
     valid = np.isfinite(weights).all() and (weights >= 0).all()
     if not (valid and (all_zero or weights.sum() > 0)):
         raise ValueError("sample_weight must be finite, non-negative and not all zero")
+    if weights.max() > 1e100:
+        raise ValueError(f"sample_weight: as large as {weights.max():g}, so that squares overflow")
     return weights
+
+
+def _numbers(values: Any, name: str) -> NDArray[np.float64]:
+    try:
+        return as_floats(values)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name}: cannot be read as an array of numbers ({error})") from None
 
 
 def check_node_weights(weights: Any, shape: tuple[int, ...], name: str) -> NDArray[np.float64]:
     """Weights of the nodes of one sample, in the shape of its labels."""
-    array = np.asarray(weights, dtype=np.float64)
+    array = _numbers(weights, name)
     if array.shape != shape:
         raise ValueError(f"{name}: expected a number or shape {shape}, got {array.shape}")
     if not (np.isfinite(array).all() and (array >= 0).all()):
@@ -141,6 +176,6 @@ def count_threads(n_jobs: int | None) -> int:
     """n_jobs as in scikit-learn: None is 1, -1 all cores."""
     if n_jobs is None:
         return 1
-    if not isinstance(n_jobs, int | np.integer) or n_jobs == 0:
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or n_jobs == 0:
         raise ValueError(f"n_jobs must be None or a non-zero integer, got {n_jobs!r}")
     return int(n_jobs) if n_jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + int(n_jobs))

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._deadline import check_time
+from .._memory import check_memory
 from ..algorithms.pairwise.forward_backward import forward_backward, sample_sequences, viterbi
 from ..exceptions import InfeasibleError, MissingCapability
 from ..features.contract import FeatureMap, FeatureStream
@@ -128,6 +129,7 @@ class Sequences(LabellingFamily):
 
     def interior(self) -> Floats:
         """All labellings equally probable."""
+        check_memory(self.n_coordinates, f"marginals of {self.n_nodes} nodes and their edges")
         tau = np.empty(self.n_coordinates)
         tau[: self._first_edge] = 1.0 / self.n_states
         tau[self._first_edge :] = 1.0 / self.n_states**2

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components, maximum_bipartite_matching
 
+from ..._memory import check_memory
 from ...exceptions import InfeasibleError
 
 Ints = NDArray[np.int64]
@@ -32,6 +33,7 @@ class BipartiteGraph:
     @classmethod
     def complete(cls, n_rows: int, n_cols: int) -> BipartiteGraph:
         """Every pair allowed."""
+        check_memory(float(n_rows) * n_cols, f"all {n_rows} x {n_cols} pairs")
         ptr = np.arange(n_rows + 1, dtype=np.int64) * n_cols
         return cls(n_rows, n_cols, ptr, np.tile(np.arange(n_cols, dtype=np.int64), n_rows))
 

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
+from ..._memory import check_memory
 from .bipartite import BipartiteGraph
 
 Ints = NDArray[np.int64]
@@ -32,6 +33,7 @@ class SimpleGraph:
     @classmethod
     def complete(cls, n_nodes: int) -> SimpleGraph:
         """Every pair allowed."""
+        check_memory(0.5 * n_nodes * (n_nodes - 1.0), f"all pairs of {n_nodes} nodes")
         counts = np.arange(n_nodes - 1, -1, -1, dtype=np.int64)
         ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         first = np.arange(n_nodes, dtype=np.int64) + 1
