@@ -361,7 +361,7 @@ class StructuredLoss(NLLLoss):
     ----------
     structure : an output space, one of `mlestruct.structures` or your own
         Where it has only a decoder, marginals come from Frank-Wolfe (`DecoderSpace`).
-    reduction, tol, n_jobs : as in `NLLLoss`
+    reduction, tol, n_jobs : as in `NLLLoss`; n_jobs=1 for a decoder that threads cannot share
     max_iter : calls of a decoder for one sample, where there is nothing better
 
     Examples

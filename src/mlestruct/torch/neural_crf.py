@@ -130,32 +130,31 @@ class NeuralCRF(BaseEstimator):
     def _train(self, X: Any, Y: Any, train: Ints, held: Ints, rng: np.random.Generator) -> None:
         self.module_, self.loss_ = copy.deepcopy(self.module), copy.deepcopy(self.loss)
         self.loss_.reduction = "none"
-        make = self.optimizer or self._adam
-        steps = make(self.module_.parameters())
+        steps = (self.optimizer or self._adam)(self.module_.parameters())
         tolerance = FallingTolerance(self.loss_, self.first_tol)
         bar = ProgressBar(self.max_epochs) if self.verbose else None
+        kept, best, started = copy.deepcopy(self.module_.state_dict()), np.inf, time.perf_counter()
         self.history_: list[dict[str, float]] = []
-        best, kept, started = np.inf, copy.deepcopy(self.module_.state_dict()), time.perf_counter()
         self.n_epochs_ = 0
         try:
             for epoch in range(1, self.max_epochs + 1):
                 row = {"epoch": float(epoch), "tol": self.loss_.tol}
                 row["loss"], row["gap"] = self._epoch(X, Y, rng.permutation(train), steps)
                 tolerance.step()
-                reached = row["loss"]
                 if held.size:
                     with tolerance.final():
-                        row["validation_loss"] = reached = float(self._losses(X, Y, held).mean())
+                        row["validation_loss"] = float(self._losses(X, Y, held).mean())
                 row["seconds"] = time.perf_counter() - started
                 self.history_.append(row)
+                if bar is not None:
+                    bar.show(row)
+                reached = row.get("validation_loss", row["loss"])
                 if not np.isfinite(reached):
                     raise FloatingPointError(f"the loss of epoch {epoch} is {reached}")
                 if reached < best or not held.size:
                     best, self.n_epochs_ = reached, epoch
                     kept = copy.deepcopy(self.module_.state_dict())
-                if bar is not None:
-                    bar.show(row)
-                if held.size and epoch - self.n_epochs_ >= self.patience:
+                elif epoch - self.n_epochs_ >= self.patience:
                     break
         except KeyboardInterrupt:
             warnings.warn(
