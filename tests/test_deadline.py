@@ -65,6 +65,15 @@ def test_waiting_ends_at_the_deadline():
     assert cancelled.is_set()
 
 
+@pytest.fixture
+def heeds_ctrl_c():
+    """As in a terminal: shells let what runs in the background ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heeds_ctrl_c")
 def test_waiting_answers_ctrl_c():
     cancelled = threading.Event()
     threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()

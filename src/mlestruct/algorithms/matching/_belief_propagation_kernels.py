@@ -15,7 +15,7 @@ from math import exp, inf, log, sqrt
 
 import numpy as np
 
-from ..._compile import kernel
+from ..._compile import kernel, shared
 from ._matrix_balancing_kernels import balance, round_sums
 from ._newton_kernels import column_excess, evaluate, feasibility_tolerance
 from ._semidual_kernels import semidual
@@ -155,6 +155,7 @@ def messages_of(rows, t, least, edge, x, row_single):
             terms[e] *= shrink
 
 
+@shared
 @kernel
 def start(rows, w, w_cols, warm, least, t, x, y, edge, row, column):
     """Weights and the first messages: those of marginals t and log-sums y of columns if `warm`.
@@ -237,6 +238,7 @@ def row_total(terms, start, stop, single):
     return top, others
 
 
+@shared
 @kernel
 def plain_sweeps(rows, singles, complete, edge, row, column, control):
     """Sweeps at rho = 1, each all messages of rows, then all of columns, until the `verdict`.
@@ -291,6 +293,7 @@ def plain_sweeps(rows, singles, complete, edge, row, column, control):
             return found
 
 
+@shared
 @kernel
 def weighted_sweeps(rows, singles, complete, edge, row, column, control):
     """`plain_sweeps` for any rho, terms being K s^rho_j.
