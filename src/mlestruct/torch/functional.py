@@ -24,7 +24,7 @@ from torch import Tensor
 from .batching import Oracle
 from .labellings import Chain, Graph, GridLabelling
 from .matchings import GroupMatching, Matching
-from .structured import Structured
+from .structured import Spaces, Structured
 
 Keys = Sequence[Hashable] | None
 
@@ -235,7 +235,7 @@ def chain_decode(
 def structured_nll_loss(
     scores: Tensor | Sequence[Tensor],
     target: Any,
-    structure: Any,
+    structure: Spaces,
     *,
     reduction: str = "mean",
     oracle: Oracle | None = None,
@@ -247,7 +247,7 @@ def structured_nll_loss(
 
 def structured_marginals(
     scores: Tensor | Sequence[Tensor],
-    structure: Any,
+    structure: Spaces,
     *,
     oracle: Oracle | None = None,
     keys: Keys = None,
@@ -257,7 +257,7 @@ def structured_marginals(
 
 
 def structured_decode(
-    scores: Tensor | Sequence[Tensor], structure: Any, *, oracle: Oracle | None = None
+    scores: Tensor | Sequence[Tensor], structure: Spaces, *, oracle: Oracle | None = None
 ) -> list[Any]:
     """The best outputs, as `structure.label` has them."""
     return Structured(scores, structure).decode(oracle)

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from . import functional as F  # noqa: N812
 from .batching import Oracle
 from .problem import check_reduction
+from .structured import Spaces
 
 Keys = Sequence[Hashable] | None
 
@@ -377,7 +378,7 @@ class StructuredLoss(NLLLoss):
 
     def __init__(
         self,
-        structure: Any,
+        structure: Spaces,
         reduction: str = "mean",
         *,
         tol: float = 1e-6,
@@ -392,7 +393,7 @@ class StructuredLoss(NLLLoss):
         self,
         scores: Tensor | Sequence[Tensor],
         target: Any,
-        structure: Any = None,
+        structure: Spaces | None = None,
         *,
         keys: Keys = None,
     ) -> Tensor:
@@ -410,13 +411,19 @@ class StructuredLoss(NLLLoss):
         return F.structured_nll_loss(scores, target, spaces, **self._loss_settings(keys))
 
     def marginals(
-        self, scores: Tensor | Sequence[Tensor], structure: Any = None, *, keys: Keys = None
+        self,
+        scores: Tensor | Sequence[Tensor],
+        structure: Spaces | None = None,
+        *,
+        keys: Keys = None,
     ) -> Any:
         """Marginals in the shape of the scores; differentiable."""
         spaces = self.structure if structure is None else structure
         return F.structured_marginals(scores, spaces, oracle=self.oracle, keys=keys)
 
-    def decode(self, scores: Tensor | Sequence[Tensor], structure: Any = None) -> list[Any]:
+    def decode(
+        self, scores: Tensor | Sequence[Tensor], structure: Spaces | None = None
+    ) -> list[Any]:
         """The best outputs, as `structure.label` has them."""
         spaces = self.structure if structure is None else structure
         return F.structured_decode(scores, spaces, oracle=self.oracle)

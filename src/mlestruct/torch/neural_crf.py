@@ -21,6 +21,7 @@ from ..metrics import Reliability, pair_reliability, reliability, state_reliabil
 from .losses import GraphNLLLoss, GroupMatchingNLLLoss, MatchingNLLLoss, NLLLoss, StructuredLoss
 from .persistence import load_weights, save_weights
 from .problem import IGNORED
+from .structured import spaces_of
 from .training import FallingTolerance, ProgressBar
 
 Floats = NDArray[np.float64]
@@ -267,8 +268,11 @@ class NeuralCRF(BaseEstimator):
             sides = isinstance(self.loss_, MatchingNLLLoss)
             return pair_reliability(tables, list(Y), bipartite=sides, **options)
         if isinstance(self.loss_, StructuredLoss):
-            space = self.loss_.structure
-            happened = [space.encode(y).dense(t.size) for t, y in zip(tables, Y, strict=True)]
+            spaces = spaces_of(self.loss_.structure, len(tables))
+            happened = [
+                space.encode(y).dense(table.size)
+                for space, table, y in zip(spaces, tables, Y, strict=True)
+            ]
             return reliability(np.concatenate(tables), np.concatenate(happened), **options)
         return state_reliability(tables, list(Y), unknown=IGNORED, **options)
 

@@ -9,9 +9,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..structures.contract import LabellingStructure, Structure, as_structure
+from ..structures.contract import LabellingStructure, Structure, StructureLike, as_structure
 from .batching import Batch, Observed
 from .problem import IGNORED, Problem, exact, read_tensor, require_finite
+
+Spaces = (
+    StructureLike | list[StructureLike] | tuple[StructureLike, ...]
+)  # of all samples, or one each
+
+
+def spaces_of(structure: Spaces, n_samples: int) -> list[Structure]:
+    """The output space of each sample."""
+    if not isinstance(structure, list | tuple):
+        return [as_structure(structure)] * n_samples
+    if len(structure) != n_samples:
+        raise ValueError(f"structure: expected one or {n_samples}, got {len(structure)}")
+    return [as_structure(space) for space in structure]
 
 
 class Structured(Problem):
@@ -26,15 +39,12 @@ class Structured(Problem):
 
     batch: Batch
 
-    def __init__(self, scores: Tensor | Sequence[Tensor], structure: Any):
+    def __init__(self, scores: Tensor | Sequence[Tensor], structure: Spaces):
         self._stacked = isinstance(scores, Tensor)
         if self._stacked:
             read_tensor(scores, "scores", "(B, n_coordinates)", 2)
         rows = list(scores)
-        given = list(structure) if isinstance(structure, list | tuple) else [structure] * len(rows)
-        if len(given) != len(rows):
-            raise ValueError(f"structure: expected one or {len(rows)}, got {len(given)}")
-        spaces = [as_structure(space) for space in given]
+        spaces = spaces_of(structure, len(rows))
         parts = [
             _padded(own, space, b) for b, (own, space) in enumerate(zip(rows, spaces, strict=True))
         ]
