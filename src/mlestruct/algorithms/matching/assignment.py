@@ -1,8 +1,8 @@
 """MAP decoding for bipartite matchings: the assignment problem, in scores to be maximised.
 
-SciPy solves small dense problems without dual variables; the shortest-augmenting-path kernels solve
-all others, return the dual variables (prices of the columns) and reuse them. Sparse graphs stay
-sparse.
+SciPy solves small dense problems from scratch, without dual variables; the shortest-augmenting-path
+kernels solve all others, return the dual variables (prices of the columns) and reuse them. Sparse
+graphs stay sparse.
 """
 
 from __future__ import annotations
@@ -20,16 +20,15 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 LARGE = 500_000  # pairs whose assignment may take seconds
-SCIPY_LIMIT = 60  # nodes on a side, above which the kernels are faster
+SCIPY_LIMIT = 60  # nodes on a side, above which the kernels are faster, even without prices
 
 
 @dataclass(frozen=True)
 class Assignment:
-    """row_to_col (-1: single) and prices p with score[i, j] <= u[i] + p[j], u being row_prices."""
+    """row_to_col (-1: single) and prices p: matched rows have their largest score[i, j] - p[j]."""
 
     row_to_col: Ints
     prices: Floats | None
-    row_prices: Floats | None = None
 
 
 def assign_scipy(scores: Floats) -> Assignment:
@@ -66,12 +65,7 @@ def assign(
         wait_for("assignment", assign_dense, *problem)
     else:
         assign_dense(*problem)
-    prices = -v if col_single is None else col_single - v
-    matched = row_to_col >= 0
-    row_prices = np.zeros(n) if row_single is None else row_single.copy()
-    rows = np.flatnonzero(matched)
-    row_prices[rows] = scores[rows, row_to_col[rows]] - prices[row_to_col[rows]]
-    return Assignment(row_to_col, prices, row_prices)
+    return Assignment(row_to_col, -v if col_single is None else col_single - v)
 
 
 def assign_edges(
@@ -83,8 +77,8 @@ def assign_edges(
     row_single: Floats | None = None,
     col_single: Floats | None = None,
     warm: Floats | None = None,
-) -> tuple[Ints, Floats, Floats]:
-    """The same on the edges of a CSR graph; returns (edge per row or -1, prices, row_prices)."""
+) -> tuple[Ints, Floats]:
+    """The same on the edges of a CSR graph; returns (edge per row or -1, prices)."""
     n = ptr.shape[0] - 1
     cost = -scores if col_single is None else col_single[col] - scores
     exact = row_single is None and col_single is None and n == n_cols
@@ -100,8 +94,4 @@ def assign_edges(
         assign_sparse(*problem)
     if (choice == -2).any():
         raise RuntimeError(f"row {int(np.argmax(choice == -2))} cannot be assigned")
-    prices = -v if col_single is None else col_single - v
-    row_prices = np.zeros(n) if row_single is None else row_single.copy()
-    rows = np.flatnonzero(choice >= 0)
-    row_prices[rows] = scores[choice[rows]] - prices[col[choice[rows]]]
-    return choice, prices, row_prices
+    return choice, -v if col_single is None else col_single - v

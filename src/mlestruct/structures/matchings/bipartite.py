@@ -149,7 +149,7 @@ class BipartiteMatching(MatchingFamily):
         """A matching of the largest total score.
 
         `prices=True` also returns the dual prices of the core's columns; `warm` are prices of an
-        earlier call.
+        earlier call, from which small assignments too are solved faster than from scratch.
         """
         core, graph = self._presolved, self._presolved.edges
         n, m = graph.n_rows, graph.n_cols
@@ -159,7 +159,8 @@ class BipartiteMatching(MatchingFamily):
         found = None
         if graph.is_complete and n and m:
             table = edge_scores.reshape(n, m)
-            if not prices and row_single is None and n <= assignment.SCIPY_LIMIT:
+            from_scratch = warm is None or col_single is not None
+            if from_scratch and not prices and row_single is None and n <= assignment.SCIPY_LIMIT:
                 if col_single is not None:
                     table = table - col_single
                 chosen = assignment.assign_scipy(table).row_to_col
@@ -172,7 +173,7 @@ class BipartiteMatching(MatchingFamily):
             if row_single is not None:
                 edge[chosen < 0] = -1
         else:
-            edge, found, _ = assignment.assign_edges(
+            edge, found = assignment.assign_edges(
                 graph.ptr, graph.col, edge_scores, m,
                 row_single=row_single, col_single=col_single, warm=warm,
             )  # fmt: skip
