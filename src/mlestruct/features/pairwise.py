@@ -15,6 +15,7 @@ from typing import Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from ._edge_kernels import gather_rows, spread_rows
 from .constant import ConstantColumn
 from .contract import FeatureMap
 from .rows import FeatureRows, RowGroups
@@ -24,7 +25,7 @@ Ints = NDArray[np.int64]
 
 
 class LabelGraph(Protocol):
-    """A graph with edges tail[e] - head[e]; `grid_shape` if it is a 4-connected grid."""
+    """A graph with edges tail[e] - head[e]."""
 
     @property
     def n_nodes(self) -> int: ...
@@ -34,8 +35,6 @@ class LabelGraph(Protocol):
     def tail(self) -> NDArray[np.int32]: ...
     @property
     def head(self) -> NDArray[np.int32]: ...
-    @property
-    def grid_shape(self) -> tuple[int, int] | None: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,33 +153,13 @@ class BinaryFeatures(PairwiseFeatures):
             flipped = self.merged.flipped
             found[flipped, :2] = found[flipped, 1::-1]
             found = _summed(found, self.merged.edge, self.graph.n_edges)
-        shape = self.graph.grid_shape
-        if shape is None:
-            out[:n] += np.bincount(self.graph.tail, found[:, 0], n)
-            out[:n] += np.bincount(self.graph.head, found[:, 1], n)
-        else:
-            across, along = _by_direction(found, shape)
-            pixels = out[:n].reshape(shape)
-            pixels[:, :-1] += across[..., 0]
-            pixels[:, 1:] += across[..., 1]
-            pixels[:-1] += along[..., 0]
-            pixels[1:] += along[..., 1]
-        out[n:] = found[:, 2]
+        spread_rows(self.graph.tail, self.graph.head, found, out)
         return out
 
     def moments(self, tau: Floats) -> Floats:
         n = self.graph.n_nodes
         values = np.empty((self.graph.n_edges, 3))
-        shape = self.graph.grid_shape
-        if shape is None:
-            values[:, 0] = tau[self.graph.tail]
-            values[:, 1] = tau[self.graph.head]
-        else:
-            across, along = _by_direction(values, shape)
-            pixels = tau[:n].reshape(shape)
-            across[..., 0], across[..., 1] = pixels[:, :-1], pixels[:, 1:]
-            along[..., 0], along[..., 1] = pixels[:-1], pixels[1:]
-        values[:, 2] = tau[n:]
+        gather_rows(self.graph.tail, self.graph.head, tau, values)
         if self.merged is not None:
             values = values[self.merged.edge]
             flipped = self.merged.flipped
@@ -269,13 +248,3 @@ class StateFeatures(PairwiseFeatures):
 def _summed(rows: Floats, group: Ints, n_groups: int) -> Floats:
     """Sums of rows that belong to the same group."""
     return np.stack([np.bincount(group, column, n_groups) for column in rows.T], axis=1)
-
-
-def _by_direction(rows: Floats, shape: tuple[int, int]) -> tuple[Floats, Floats]:
-    """Views of the rows of horizontal and of vertical edges of a grid, in image layout."""
-    height, width = shape
-    split = height * (width - 1)
-    return (
-        rows[:split].reshape(height, width - 1, rows.shape[1]),
-        rows[split:].reshape(height - 1, width, rows.shape[1]),
-    )

@@ -241,7 +241,8 @@ class ConstantRows(FeatureRows):
         return self._n
 
     def scores(self, weights: Floats) -> Floats:
-        return np.broadcast_to(weights[0], (self._n, *weights.shape[1:])).astype(np.float64)
+        same = np.broadcast_to(weights[0], (self._n, *weights.shape[1:]))
+        return same.astype(np.float64, order="C")
 
     def moments(self, values: Floats) -> Floats:
         return values.sum(axis=0, keepdims=True)

@@ -62,8 +62,7 @@ class Conditioned(Structure):
         point = self.fixed
         if vertex is not None and self.part is not None:
             point = self.restore(vertex.dense(self.part.n_coordinates))
-        indices = np.flatnonzero(point)
-        return Vertex(indices, point[indices])
+        return Vertex.of(point)
 
     # ------------------------------------------------------------------ outputs
     @property

@@ -42,6 +42,12 @@ class Vertex:
     indices: Ints
     values: Floats
 
+    @classmethod
+    def of(cls, point: Floats) -> Vertex:
+        """A point given as an array of shape (n_coordinates,); inverse of `dense`."""
+        indices = np.flatnonzero(point != 0.0)
+        return cls(indices, point.take(indices))
+
     def dense(self, n_coordinates: int) -> Floats:
         """The same point as an array of shape (n_coordinates,)."""
         tau = np.zeros(n_coordinates)

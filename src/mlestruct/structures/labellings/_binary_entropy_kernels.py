@@ -124,8 +124,9 @@ def line_search(
     fallen to rtol times its value at 0.
     """
     visited = visited_entries(tau, target, tail, head, rho, counting)
-    rest = vanishing_sums(visited, sums)
-    first = slope_and_curvature(visited, rest, linear, quadratic, 0.0)[0]
+    weighted_log, mass, slope_at_zero = sums_at_zero(visited, sums)
+    rest = (weighted_log, mass)
+    first = linear + slope_at_zero
     if first >= 0.0:
         return 0.0
     low = 0.0
@@ -182,14 +183,17 @@ def visited_entries(tau, target, tail, head, rho, counting):
 
 
 @summing_kernel
-def vanishing_sums(visited, sums):
-    """Sums of w p log p and of w p over the entries that are not visited."""
+def sums_at_zero(visited, sums):
+    """Sums of w p log p and of w p over the entries that are not visited; the slope of -H."""
     weighted_log, mass = sums[0], sums[1]
-    p, _, weight = visited
-    for q in range(p.shape[0]):
-        weighted_log -= weight[q] * p[q] * fast_log(p[q])
-        mass -= weight[q] * p[q]
-    return weighted_log, mass
+    slope = 0.0
+    start, direction, weight = visited
+    for q in range(start.shape[0]):
+        x = weight[q] * fast_log(start[q])
+        weighted_log -= start[q] * x
+        mass -= weight[q] * start[q]
+        slope += direction[q] * x
+    return weighted_log, mass, slope - weighted_log
 
 
 @summing_kernel

@@ -58,7 +58,7 @@ class BinaryPairwise(PairwiseSpace):
         """A half-integral vertex of the local polytope, by QPBO."""
         n = self.graph.n_nodes
         nodes, edges, value = self._decoder.solve(scores[:n], scores[n:])
-        return Decoding(_sparse(np.concatenate([nodes, edges])), value)
+        return Decoding(Vertex.of(np.concatenate([nodes, edges])), value)
 
     def decode_integral(self, scores: Floats) -> Decoding:
         """The decided nodes of the vertex, the others improved greedily; bounded by its score."""
@@ -72,7 +72,7 @@ class BinaryPairwise(PairwiseSpace):
         """The vertex of a labelling, shape (n_nodes,)."""
         states = check_states(label, self.graph.n_nodes, 2)
         on = np.concatenate([states, self.graph.both(states)])
-        return _sparse(on.astype(np.float64))
+        return Vertex.of(on.astype(np.float64))
 
     def label(self, vertex: Vertex) -> Ints:
         """The labelling of a vertex; a node at one half gets state 0."""
@@ -214,8 +214,3 @@ class BinaryEntropy:
         """tau <- (1 - eta) tau + eta vertex, in place."""
         n_nodes = tau.shape[0] - self._ends[0].shape[0]
         kernels.move_towards(tau, vertex.dense(tau.shape[0]), eta, *self._ends, n_nodes)
-
-
-def _sparse(point: Floats) -> Vertex:
-    indices = np.flatnonzero(point)
-    return Vertex(indices, point[indices])
