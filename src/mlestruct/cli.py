@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -27,13 +28,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.print_help()
         return 2
     try:
-        return int(options.run(options))
+        status = int(options.run(options))
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:  # the reader, such as head, has all it wants
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at exit
+        return 0
     except (KeyboardInterrupt, Interrupted):
         print("\ninterrupted", file=sys.stderr)
         if options.command == "reproduce":
             again = "it again without --fresh" if options.fresh else "the same command again"
             print(f"run {again} to go on where it stopped", file=sys.stderr)
         return 130
+    except FileNotFoundError as error:
+        print(f"mlestruct: {error.filename}: there is no such file or folder", file=sys.stderr)
+        return 1
     except (OSError, ImportError, ReproductionError, FileProblem, ModelFileError) as error:
         print(f"mlestruct: {error}", file=sys.stderr)
         return 2 if isinstance(error, UsageProblem) else 1

@@ -2,12 +2,17 @@
 
 import io
 import json
+import subprocess
+import sys
+from subprocess import PIPE
 
+import numpy as np
 import pandas as pd
 import pytest
 
 import mlestruct
 from mlestruct.cli import main
+from mlestruct.commands.files import clean_ids, read_table
 from mlestruct.datasets import make_people
 from mlestruct.linkage import RecordLinker
 
@@ -22,6 +27,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
+RESULTS = ("links.csv", "again.csv")
 LINK = ["link", "left.csv", "right.csv", "--known", "known.csv", "--alpha", "0.1"]
 
 
@@ -29,7 +35,7 @@ def test_files_in_files_out(folder, capsys):
     assert main([*LINK, "-o", "links.csv", "--review", "review.csv", "-m", "model.mls"]) == 0
     spoken = capsys.readouterr()
     assert spoken.out == ""
-    assert "new links, 60 known ones" in spoken.err.splitlines()[0]
+    assert "; 60 were known." in spoken.err.splitlines()[0]
     assert "certified" in spoken.err
     left = pd.read_csv("left.csv", dtype=str)
     links = pd.read_csv("links.csv", dtype=str, keep_default_na=False)
@@ -179,6 +185,18 @@ def test_output_is_safe_to_open_in_a_spreadsheet(folder):
         text = cells[[c for c in cells.columns if cells[c].str.contains("[a-z]").any()]]
         assert not text.map(lambda cell: cell.startswith(("=", "+", "-", "@"))).any(axis=None)
         assert text.map(lambda cell: cell.startswith("'@")).any(axis=None)
+    assert main(["link", "left.csv", "right.csv", "--known", "links.csv", "-o", "again.csv"]) == 0
+    found, again = (pd.read_csv(name, dtype=str, keep_default_na=False) for name in RESULTS)
+    assert found[["left", "right"]].equals(again[["left", "right"]])
+    assert set(again["decision"]) == {"known"}
+
+
+@pytest.mark.parametrize(
+    ("written", "read"), [("'=a", "=a"), (" '-1 ", "-1"), ("'@x", "@x"), ("'+1", "+1"),
+                          ("'a", "'a"), ("''=a", "''=a"), ("=a", "=a"), ("'", "'"), ("", "")],
+)  # fmt: skip
+def test_the_quote_before_a_formula_is_no_part_of_an_id(written, read):
+    assert clean_ids(pd.Series([written])).tolist() == [read]
 
 
 def test_parquet_and_standard_input(folder, capsys, monkeypatch):
@@ -193,6 +211,35 @@ def test_parquet_and_standard_input(folder, capsys, monkeypatch):
     assert found["left"].tolist() == wanted["left"].tolist()
     assert found["decision"].tolist() == wanted["decision"].tolist()
     assert main(["link", "-", "-", *known]) == 2
+
+
+def test_parquet_columns_of_whole_numbers_and_dates_are_read_as_csv_writes_them(tmp_path):
+    pytest.importorskip("pyarrow")
+    frame = pd.DataFrame(
+        {
+            "id": [12.0, np.nan],
+            "size": [1.5, 2.0],
+            "born": pd.to_datetime(["1990-02-03", None]),
+            "member": [True, False],
+            "count": [3, 4],
+        }
+    )
+    frame.to_parquet(tmp_path / "a.parquet")
+    frame.convert_dtypes().to_parquet(tmp_path / "b.parquet")
+    for name in ("a.parquet", "b.parquet"):
+        found = read_table(str(tmp_path / name))
+        assert found.iloc[0].tolist() == ["12", "1.5", "1990-02-03", "True", "3"]
+        assert found.iloc[1].tolist() == ["", "2.0", "", "False", "4"]
+
+
+def test_a_closed_pipe_is_no_error(folder):
+    program = "import sys; from mlestruct.cli import main; sys.exit(main(sys.argv[1:]))"
+    with subprocess.Popen(
+        [sys.executable, "-c", program, *LINK, "--quiet"], stdout=PIPE, stderr=PIPE
+    ) as process:
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 0
 
 
 def test_strict_wants_a_certificate(folder, capsys, monkeypatch):

@@ -44,9 +44,9 @@ SHARED: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
         ("--accept",),
         {
             "type": float,
-            "default": 0.9,
             "metavar": "P",
-            "help": "answers below this probability are left to a person (default 0.9)",
+            "help": "answers below this probability are left to a person (default: 0.9 for links, "
+            "0 for pairs)",
         },
     ),
     "precision": (

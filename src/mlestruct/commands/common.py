@@ -39,10 +39,16 @@ def listed(text: str | None) -> list[str] | None:
     return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
 
 
+def read_accept(options: argparse.Namespace, default: float) -> float:
+    """The probability below which answers are left to a person."""
+    accept = default if options.accept is None else float(options.accept)
+    if not 0.0 <= accept < 1.0:
+        raise UsageProblem(f"--accept: expected a probability below 1, got {accept:g}")
+    return accept
+
+
 def check_output(options: argparse.Namespace, what: str) -> None:
-    """Raise where options of output or decisions cannot be met."""
-    if not 0.0 < options.accept < 1.0:
-        raise UsageProblem(f"--accept: expected a probability, got {options.accept}")
+    """Raise where options of output cannot be met."""
     if options.top < 1:
         raise UsageProblem(f"--top: expected at least 1, got {options.top}")
     if options.json and options.out == STANDARD:

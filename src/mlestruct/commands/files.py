@@ -58,8 +58,7 @@ def read_table(path: str) -> Any:
     name = "standard input" if path == STANDARD else path
     try:
         if path.endswith(PARQUET):
-            frame = pandas.read_parquet(path)
-            frame = frame.astype(object).where(frame.notna(), "").astype(str)
+            frame = _as_text(pandas.read_parquet(path))
         else:
             source = sys.stdin.buffer if path == STANDARD else path
             frame = pandas.read_csv(
@@ -79,6 +78,17 @@ def read_table(path: str) -> Any:
     if not path.endswith(PARQUET) and not isinstance(frame.index, pandas.RangeIndex):
         raise FileProblem(f"{name}: rows have more cells than the header has columns")
     return _checked(frame.reset_index(drop=True), name)
+
+
+def _as_text(frame: Any) -> Any:
+    """Typed columns as the text that a CSV file would have; "" where a cell is missing."""
+    whole = [
+        column
+        for column in frame.select_dtypes("float")
+        if (frame[column].dropna() % 1 == 0).all()  # integers with gaps, such as ids
+    ]
+    text = frame.astype(dict.fromkeys(whole, "Int64")).astype(str)
+    return text.where(frame.notna(), "")
 
 
 def _not_utf8(path: str, name: str) -> str:
@@ -110,6 +120,21 @@ def _checked(frame: Any, name: str) -> Any:
     return frame
 
 
+def clean_ids(column: Any) -> Any:
+    """Ids without spaces around them and without the quote that `write_table` puts before some."""
+    ids = column.str.strip()
+    quoted = ids.str.startswith(tuple(f"'{sign}" for sign in FORMULA))
+    return ids.where(~quoted, ids.str[1:])
+
+
+def read_id_pairs(path: str) -> Any:
+    """A table whose first two columns are ids."""
+    pairs = read_table(path)
+    for column in pairs.columns[:2]:
+        pairs[column] = clean_ids(pairs[column])
+    return pairs
+
+
 def index_by_id(frame: Any, name: str, column: str | None) -> Any:
     """The table indexed by the ids in `column`; default: the first one that is called like one."""
     if column is None:
@@ -122,7 +147,7 @@ def index_by_id(frame: Any, name: str, column: str | None) -> Any:
         column = found[0]
     if column not in frame.columns:
         raise FileProblem(f"{name}: has no column {column!r}; it has {', '.join(frame.columns)}")
-    ids = frame[column].str.strip()
+    ids = clean_ids(frame[column])
     empty = ids == ""
     if empty.any():
         raise FileProblem(f"{name}, row {int(empty.argmax()) + 2}, column {column!r}: no id")

@@ -16,18 +16,22 @@ from .common import (
     fit_words,
     listed,
     percent,
+    read_accept,
     read_alpha,
     read_kinds,
     read_records,
     shows_progress,
 )
 from .decisions import decide
-from .files import FileProblem, UsageProblem, read_table, write_table
+from .files import FileProblem, UsageProblem, read_id_pairs, write_table
+
+ACCEPT = 0.9  # links below this probability are for a person to judge, unless options say other
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the command; returns the exit status."""
     _check(options)
+    accept = read_accept(options, ACCEPT)
     left, right = read_records([options.left, options.right], options.id)
     if options.dry_run:
         return _count(options, left, right)
@@ -35,15 +39,13 @@ def run(options: argparse.Namespace) -> int:
     linker = _linker(options, left, right, known)
     links = linker.link(left, right, options.precision, known)
     given = () if known is None else known.iloc[:, 0]
-    table = decide(links, options.accept, options.top, given)
+    table = decide(links, accept, options.top, given)
     write_table(table, options.out)
     if options.review:
-        write_table(_review(links, table, left, right, options.accept), options.review)
+        write_table(_review(links, table, left, right, accept), options.review)
     summary = summarise(linker, links, table)
     model = options.model if options.known else None
-    answer(
-        options, summary, describe(summary, options.accept), [options.out, options.review, model]
-    )
+    answer(options, summary, describe(summary, accept), [options.out, options.review, model])
     return exit_status(linker, options)
 
 
@@ -78,7 +80,7 @@ def read_known(path: str | None, left: Any, right: Any) -> Any:
     """The table of known links, checked; None without one."""
     if path is None:
         return None
-    known = read_table(path).apply(lambda column: column.str.strip())
+    known = read_id_pairs(path)
     try:
         read_links(known, left.index, right.index, path, first_row=2)
     except ValueError as error:
@@ -92,6 +94,7 @@ def link_files(
     """Links of two files by a model, the table of answers, and both tables."""
     if len(options.files) != 2:
         raise UsageProblem(f"expected two tables, left and right, got {len(options.files)}")
+    accept = read_accept(options, ACCEPT)
     left, right = read_records(options.files, options.id)
     known = read_known(options.known, left, right)
     try:
@@ -99,7 +102,7 @@ def link_files(
     except ValueError as error:
         raise FileProblem(f"{', '.join(options.files)}: {error}") from None
     given = () if known is None else known.iloc[:, 0]
-    return links, decide(links, options.accept, top, given), left, right
+    return links, decide(links, accept, top, given), left, right
 
 
 def _linker(options: argparse.Namespace, left: Any, right: Any, known: Any) -> RecordLinker:
@@ -164,9 +167,9 @@ def summarise(linker: RecordLinker, links: Links, table: Any) -> dict[str, Any]:
 def describe(summary: dict[str, Any], accept: float) -> str:
     """The summary in plain words, the result first."""
     lines = [
-        f"{summary['link']} new links, {summary['known']} known ones, {summary['no_partner']} "
-        f"records without a partner, {summary['review']} left to you (probability below "
-        f"{accept:g}), {summary['not_compared']} without a candidate."
+        f"{summary['link']} new links, {summary['no_partner']} records without a partner, "
+        f"{summary['review']} left to you (probability below {accept:g}), "
+        f"{summary['not_compared']} without a candidate; {summary['known']} were known."
     ]
     if summary["link"]:
         lines.append(f"Of the new links {percent(summary['expected_precision'])} should be right.")

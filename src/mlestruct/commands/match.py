@@ -18,36 +18,40 @@ from .common import (
     fit_words,
     listed,
     percent,
+    read_accept,
     read_alpha,
     read_kinds,
     read_records,
     shows_progress,
 )
 from .decisions import decide
-from .files import FileProblem, UsageProblem, read_table, write_table
+from .files import FileProblem, UsageProblem, read_id_pairs, write_table
 
 Matcher = GroupMatcher | SideMatcher
+
+ACCEPT = 0.0  # every proposal is one to take: in large groups even good partners are improbable
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the command; returns the exit status."""
     _check(options)
+    accept = read_accept(options, ACCEPT)
     tables = read_records(options.tables, options.id)
     if options.pairs is None:
         matcher, ends = _loaded(options), None
     else:
-        pairs = read_table(options.pairs).apply(lambda column: column.str.strip())
+        pairs = read_id_pairs(options.pairs)
         ends = _places(pairs, options.pairs, tables)
         settings = _settings(options)
         try:
             matcher = _learned(options, settings, tables, pairs)
         except ValueError as error:
             raise FileProblem(_placed(str(error), options)) from error
-    table = proposals(matcher, tables, options.accept, options.top, ends)
+    table = proposals(matcher, tables, accept, options.top, ends)
     write_table(table, options.out)
     summary = summarise(matcher, table)
     model = options.model if options.pairs else None
-    answer(options, summary, describe(summary, options.accept), [options.out, model])
+    answer(options, summary, describe(summary, accept), [options.out, model])
     return exit_status(matcher, options)
 
 
@@ -67,7 +71,7 @@ def read_ends(path: str | None, tables: list[Any]) -> Any:
     """Places of both ends of known pairs; None without a file."""
     if path is None:
         return None
-    return _places(read_table(path).apply(lambda column: column.str.strip()), path, tables)
+    return _places(read_id_pairs(path), path, tables)
 
 
 def _places(pairs: Any, path: str, tables: list[Any]) -> Any:
@@ -177,10 +181,10 @@ def summarise(matcher: Matcher, table: Any) -> dict[str, Any]:
 
 def describe(summary: dict[str, Any], accept: float) -> str:
     """The summary in plain words, the result first."""
-    lines = [
-        f"{summary['with_partner']} of {summary['records']} have a proposed partner; "
-        f"{summary['review']} answers have a probability below {accept:g}."
-    ]
+    first = f"{summary['with_partner']} of {summary['records']} have a proposed partner"
+    if accept > 0.0:
+        first += f"; {summary['review']} answers have a probability below {accept:g}"
+    lines = [f"{first}."]
     if summary["expected_correct"] is not None:
         lines.append(
             f"On average {percent(summary['expected_correct'])} of the proposed partners should be "

@@ -11,9 +11,10 @@ from ..models import load
 from ..pairing import GroupMatcher, SideMatcher
 from ..segmentation import ImageSegmenter
 from ..tagging import SequenceTagger
-from .common import read_records
+from .common import read_accept, read_records
 from .files import STANDARD, FileProblem, UsageProblem, write_table
 from .link import check_precision, link_files
+from .match import ACCEPT as MATCH_ACCEPT
 from .match import proposals, read_ends
 from .segment import label_pictures
 from .tag import tag_file
@@ -37,7 +38,8 @@ def run(options: argparse.Namespace) -> int:
     elif isinstance(model, GroupMatcher | SideMatcher):
         tables = read_records(options.files, options.id)
         ends = read_ends(options.known, tables)
-        write_table(proposals(model, tables, options.accept, options.top, ends), options.out)
+        accept = read_accept(options, MATCH_ACCEPT)
+        write_table(proposals(model, tables, accept, options.top, ends), options.out)
     elif isinstance(model, ImageSegmenter):
         label_pictures(model, options.files, options.out, options.top)
     else:

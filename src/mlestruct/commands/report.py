@@ -17,17 +17,15 @@ from ..report.tags import tags_report
 from ..segmentation import ImageSegmenter, PictureProblem, read_picture
 from ..tagging import SequenceTagger
 from . import link, match
-from .common import fit_summary, fit_words, read_records
+from .common import fit_summary, fit_words, read_accept, read_records
 from .decisions import decide
-from .files import FileProblem, UsageProblem
+from .files import FileProblem
 from .segment import pictures
 from .tag import read_unlabelled
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the command; returns the exit status."""
-    if not 0.0 < options.accept < 1.0:
-        raise UsageProblem(f"--accept: expected a probability, got {options.accept}")
     model = load(options.model)
     for kind, make in PAGES.items():
         if isinstance(model, kind):
@@ -50,19 +48,20 @@ def _links(linker: RecordLinker, options: argparse.Namespace) -> str:
         named = named[(named["left"] != "") & (named["right"] != "")]
         alone = linker.link(left, right).pairs[["left", "right", "probability"]]
         doubted = named.merge(alone, how="left").fillna({"probability": 0.0})
-    words = link.describe(link.summarise(linker, links, table), options.accept)
+    words = link.describe(link.summarise(linker, links, table), read_accept(options, link.ACCEPT))
     return links_report(linker, links, left, right, words, doubted)
 
 
 def _matches(matcher: GroupMatcher | SideMatcher, options: argparse.Namespace) -> str:
+    accept = read_accept(options, match.ACCEPT)
     tables = read_records(options.files, options.id)
     ends = match.read_ends(options.known, tables)
     found, tables = match.find_matches(matcher, tables, 5, ends)
     if found is None:
         raise FileProblem(f"{options.known}: everyone has a partner already")
-    table = decide(found, options.accept, word="pair")
+    table = decide(found, accept, word="pair")
     table = table.rename(columns={"left": "id", "right": "partner"})
-    words = match.describe(match.summarise(matcher, table), options.accept)
+    words = match.describe(match.summarise(matcher, table), accept)
     return matches_report(matcher, found, tables, words)
 
 

@@ -57,7 +57,8 @@
     const line = (name, mine, other, from, to, label) => {
       const row = element("tr");
       const same = other && mine === other;
-      row.append(element("th", name), element("td", other || (mine === null ? "" : "–"), other ? (same ? "same" : "different") : "soft"));
+      row.append(element("th", name.replaceAll("_", "_\u200b")),  // may break there
+        element("td", other || (mine === null ? "" : "–"), other ? (same ? "same" : "different") : "soft"));
       const why = element("td");
       const part = element("div", undefined, "step" + (to < from ? " negative" : ""));
       part.style.marginLeft = (100 * (Math.min(from, to) - low)) / width + "%";
