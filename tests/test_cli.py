@@ -57,3 +57,9 @@ def test_unknown_names_are_attribute_errors():
     assert "BipartiteMatchingCRF" in dir(mlestruct)
     with pytest.raises(AttributeError, match="Nonsense"):
         mlestruct.Nonsense  # noqa: B018
+
+
+def test_missing_files_are_named(tmp_path, capsys):
+    missing = str(tmp_path / "model.mls")
+    assert main(["predict", missing, "words.tsv"]) == 1
+    assert capsys.readouterr().err == f"mlestruct: {missing}: there is no such file or folder\n"

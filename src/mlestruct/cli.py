@@ -40,11 +40,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             again = "it again without --fresh" if options.fresh else "the same command again"
             print(f"run {again} to go on where it stopped", file=sys.stderr)
         return 130
-    except FileNotFoundError as error:
-        print(f"mlestruct: {error.filename}: there is no such file or folder", file=sys.stderr)
-        return 1
     except (OSError, ImportError, ReproductionError, FileProblem, ModelFileError) as error:
-        print(f"mlestruct: {error}", file=sys.stderr)
+        said: object = error
+        if isinstance(error, FileNotFoundError) and error.filename is not None:  # the system's own
+            said = f"{error.filename}: there is no such file or folder"
+        print(f"mlestruct: {said}", file=sys.stderr)
         return 2 if isinstance(error, UsageProblem) else 1
 
 
