@@ -217,9 +217,8 @@ def objective_claims(results: Results) -> list[Claim]:
         Claim(
             "Algorithm 1 needs a single run and has an upper bound of its duality gap as a "
             "by-product",
-            None if gap is None else gap >= results.suboptimality(PAPER) > 0.0,
-            f"certified {gap or np.nan:.3g}, weights {results.suboptimality(PAPER):.3g} from the "
-            "optimum",
+            None if gap is None else gap >= paper_end > 0.0,
+            f"certified {gap or np.nan:.3g}, L(tau) {paper_end:.3g} from the optimum",
         ),
         Claim(
             f"Algorithm 1 converges in less time than domke40 ({HOURS} h against {RIVAL_HOURS} h)",
