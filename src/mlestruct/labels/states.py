@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 import warnings
 from collections.abc import Sequence
@@ -144,17 +145,17 @@ class States:
             raise ValueError(
                 f"{where}: expected {_kind(self.named)} like the classes, found {_kind(kind)}"
             )
-        states = np.full(array.shape, UNKNOWN)
-        seen = array[~hidden]
-        if self.named:
-            states[~hidden] = [self._number.get(value, OTHER) for value in seen.tolist()]
-        elif self._counted and array.dtype != object:
+        if self._counted and array.dtype != object:
             states = np.where((array >= 0) & (array < len(self)), array, OTHER)
             states[hidden] = UNKNOWN
         else:
-            at = np.searchsorted(self.classes, seen.astype(np.int64))
-            at[at == len(self)] = 0
-            states[~hidden] = np.where(self.classes[at] == seen, at, OTHER)
+            states, seen = np.full(array.shape, UNKNOWN), array[~hidden]
+            if self.named:
+                states[~hidden] = [self._number.get(value, OTHER) for value in seen.tolist()]
+            else:
+                at = np.searchsorted(self.classes, seen.astype(np.int64))
+                at[at == len(self)] = 0
+                states[~hidden] = np.where(self.classes[at] == seen, at, OTHER)
         wrong = states == OTHER
         if wrong.any() and not allow_others:
             first = tuple(int(k) for k in np.argwhere(wrong)[0])
@@ -265,9 +266,12 @@ def _read(label: Any, where: str, unknown: Any) -> tuple[NDArray[Any], Bools]:
 
 
 def _read_numbers(array: NDArray[Any], where: str, unknown: Any) -> tuple[Ints, Bools]:
-    hidden = np.zeros(array.shape, dtype=np.bool_)
-    if isinstance(unknown, numbers.Real):
-        hidden = np.isnan(array) if np.isnan(float(unknown)) else np.asarray(array == unknown)
+    if not isinstance(unknown, numbers.Real):
+        hidden = np.zeros(array.shape, dtype=np.bool_)
+    elif math.isnan(unknown):
+        hidden = np.isnan(array)
+    else:
+        hidden = np.asarray(array == unknown)
     if array.dtype.kind == "f":
         bad = ~hidden & ~((np.abs(array) < 2.0**53) & (array == np.round(array)))
         if bad.any():

@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from .._deadline import is_over, time_limit, under_current
 from ..exceptions import OutOfTimeError
@@ -366,7 +367,18 @@ def blas_threads(blocks: Sequence[Block], n_jobs: int | None) -> AbstractContext
     largest = max((matrix.size for matrix in matrices if matrix is not None), default=0)
     if largest >= 2_000_000 and (n_jobs or 1) == 1:
         return nullcontext()
-    return threadpool_limits(limits=1, user_api="blas")
+    return one_blas_thread()
+
+
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """Products of a few hundred rows at a time gain nothing from threads and can lose a lot."""
+    return _loaded_libraries().limit(limits=1, user_api="blas")
+
+
+@cache
+def _loaded_libraries() -> ThreadpoolController:
+    """Looking for the libraries of a process takes longer than many a fit: it is done once."""
+    return ThreadpoolController()
 
 
 Each = Callable[..., Iterable[Any]]

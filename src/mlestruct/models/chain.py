@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import threadpool_limits
 
 from ..features.columns import Columns
 from ..features.contract import FeatureMap
@@ -17,7 +16,7 @@ from ..features.dictionaries import Vocabulary, describes_tokens
 from ..labels import UNKNOWN
 from ..learning.block_frank_wolfe import BlockCoordinateDescent
 from ..learning.problem import Block
-from ..learning.result import Progress
+from ..learning.result import Progress, one_blas_thread
 from ..structures.sequences import Sequences
 from .labelling import LabellingEstimator, observed_in
 from .node_input import NodeInput, split_offsets
@@ -34,11 +33,6 @@ from .validation import (
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-
-
-def one_blas_thread() -> Any:
-    """Products of a few hundred rows at a time gain nothing from threads and can lose a lot."""
-    return threadpool_limits(limits=1, user_api="blas")
 
 
 class ChainCRF(LabellingEstimator):

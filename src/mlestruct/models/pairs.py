@@ -235,6 +235,8 @@ def _check_square(shape: tuple[int, ...], where: str) -> None:
 
 def _check_finite(values: Floats, where: str, places: Any = None) -> None:
     """Raise unless all features are finite; `places` turns a row of them into a pair."""
+    if values.min(initial=0.0) >= -LARGEST and values.max(initial=0.0) <= LARGEST:
+        return  # which NaN never is
     if not np.isfinite(values).all():
         at = tuple(int(k) for k in np.argwhere(~np.isfinite(values))[0])
         pair = at if places is None else (*(int(k[at[0]]) for k in places), *at[1:])
@@ -242,8 +244,7 @@ def _check_finite(values: Floats, where: str, places: Any = None) -> None:
             f"{where}: found {values[at]} at {pair}; features must be finite (a pair whose "
             "features are all -inf is forbidden)"
         )
-    if values.size and np.abs(values).max() > LARGEST:
-        raise ValueError(f"{where}: features of size {np.abs(values).max():.1g}; rescale them")
+    raise ValueError(f"{where}: features of size {np.abs(values).max():.1g}; rescale them")
 
 
 def _check_symmetric(values: Floats, graph: SimpleGraph, what: str, where: str) -> None:
@@ -374,6 +375,8 @@ def _row_features(
 
 def _without_forbidden(mask: Any, table: Floats, group: bool) -> Any:
     """The mask without pairs whose features are all -inf."""
+    if table.min(initial=0.0) > -np.inf:
+        return mask
     forbidden = np.asarray(np.isneginf(table).all(axis=2))
     if group:
         np.fill_diagonal(forbidden, False)
@@ -424,8 +427,13 @@ def _graph_of_mask(mask: Any, group: bool, where: str) -> Graph:
 
 def _dense_features(graph: Graph, table: Floats, where: str) -> FeatureMap:
     """The features of the pairs of `graph` from an array (n_rows, n_cols, n_features)."""
-    rows = table[graph.row, graph.col]
-    _check_finite(rows, where, (graph.row, graph.col))
+    places = graph.row, graph.col
+    if isinstance(graph, BipartiteGraph) and graph.is_complete:
+        # No copy, unless kernels would have to be compiled for read-only arrays.
+        rows = np.require(table.reshape(graph.n_edges, -1), requirements="CW")
+    else:
+        rows = table[places]
+    _check_finite(rows, where, places)
     if isinstance(graph, SimpleGraph):
         _check_symmetric(table, graph, "features", where)
     return DenseFeatures(rows)
