@@ -430,7 +430,7 @@ def _dense_features(graph: Graph, table: Floats, where: str) -> FeatureMap:
     places = graph.row, graph.col
     if isinstance(graph, BipartiteGraph) and graph.is_complete:
         # No copy, unless kernels would have to be compiled for read-only arrays.
-        rows = np.require(table.reshape(graph.n_edges, -1), requirements="CW")
+        rows = np.require(table.reshape(graph.n_edges, -1), requirements=["C", "W"])
     else:
         rows = table[places]
     _check_finite(rows, where, places)
