@@ -194,10 +194,9 @@ class BlockCoordinateDescent(ABC):
         there = block.moments_at(towards.vertex) if towards.moments is None else towards.moments
         if kept is not None and towards.decoded:
             kept.add(towards.vertex, there)
-        penalty = problem.penalty
-        slope, square = products(penalty.soft(state.r), here, there)
-        linear = -block.weight * slope / penalty.l2
-        quadratic = block.weight**2 * square / penalty.l2
+        slope, square = products(problem.penalty.soft(state.r), here, there)
+        scale = block.weight / problem.penalty.l2
+        linear, quadratic = -scale * slope, scale * block.weight * square
         eta = self._length(problem, block, tau, towards, linear, quadratic, guesses[m], t)
         guesses[m] = min(max(eta, self.shortest_guess), self.longest_guess)
         if eta > 0.0:

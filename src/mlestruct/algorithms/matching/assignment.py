@@ -7,7 +7,7 @@ graphs stay sparse.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +23,7 @@ LARGE = 500_000  # pairs whose assignment may take seconds
 SCIPY_LIMIT = 60  # nodes on a side, above which the kernels are faster, even without prices
 
 
-@dataclass(frozen=True)
-class Assignment:
+class Assignment(NamedTuple):
     """row_to_col (-1: single) and prices p: matched rows have their largest score[i, j] - p[j]."""
 
     row_to_col: Ints
