@@ -148,7 +148,7 @@ def main() -> None:
         for k, checkout in enumerate((options.other, here)):
             for name, value in run(checkout, sys.executable, options.only).items():
                 best[k][name] = min(value, best[k].get(name, value))
-    print(f"{"CPU s":42s} {'other':>9s} {'here':>9s} {'ratio':>6s}")
+    print(f"{'CPU s':42s} {'other':>9s} {'here':>9s} {'ratio':>6s}")
     for name in best[1]:
         other, own = best[0][name], best[1][name]
         print(f"{name:42s} {other:9.4f} {own:9.4f} {own / other:6.2f}")
