@@ -16,14 +16,10 @@ def write_whole(path: str | Path, content: bytes) -> None:
     gives. The content goes to a file without a name first where the system has such files (Linux),
     so that a process that is killed leaves nothing behind.
     """
-    target = Path(path).resolve()
-    if not target.parent.is_dir():
-        raise FileNotFoundError(f"cannot write {target}: folder {target.parent} does not exist")
-    if target.exists() and not target.is_file():
-        raise OSError(f"cannot write {target}: it exists and is not a regular file")
+    target = check_target(path)
     named = target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
-    descriptor, nameless = _open_new(named)
     try:
+        descriptor, nameless = _open_new(named)
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
             file.flush()
@@ -34,9 +30,23 @@ def write_whole(path: str | Path, content: bytes) -> None:
                 # An absolute path needs no src_dir_fd, but only with one the link is followed.
                 os.link(f"/proc/self/fd/{descriptor}", named, src_dir_fd=descriptor)
         os.replace(named, target)
-    except BaseException:
+    except BaseException as error:
         named.unlink(missing_ok=True)
+        if isinstance(error, OSError):  # the system names the file for a moment, or none
+            raise type(error)(f"cannot write {target}: {error.strerror}") from error
         raise
+
+
+def check_target(path: str | Path) -> Path:
+    """The file that `write_whole` replaces or makes; raises where it plainly cannot."""
+    target = Path(path).resolve()
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"cannot write {target}: folder {target.parent} does not exist")
+    if not os.access(target.parent, os.W_OK):
+        raise PermissionError(f"cannot write {target}: folder {target.parent} is not writable")
+    if target.exists() and not target.is_file():
+        raise OSError(f"cannot write {target}: it exists and is not a regular file")
+    return target
 
 
 def _open_new(named: Path) -> tuple[int, bool]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ._files import check_target
 from .datasets import FramePairs, frame_pairs, make_landmark_sequence, split_in_three, toy_house
 from .models import BipartiteMatchingCRF
 from .plotting import plot_mismatch
@@ -88,13 +89,4 @@ def check_writable(picture: Path) -> None:
     """Fail before the work rather than after it."""
     if picture.suffix.lower() not in (".png", ".pdf", ".svg", ".jpg"):
         raise FileNotFoundError(f"--out: expected a .png, .pdf, .svg or .jpg file, got {picture}")
-    folder = picture.parent
-    if not folder.is_dir():
-        raise FileNotFoundError(f"--out: folder {folder} does not exist")
-    try:
-        with picture.open("ab"):
-            pass
-    except OSError as error:
-        raise PermissionError(f"--out: cannot write {picture} ({error.strerror})") from error
-    if picture.stat().st_size == 0:
-        picture.unlink()
+    check_target(picture)

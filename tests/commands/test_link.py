@@ -1,5 +1,6 @@
 """`mlestruct link`: from files to files."""
 
+import errno
 import io
 import json
 import subprocess
@@ -12,7 +13,7 @@ import pytest
 
 import mlestruct
 from mlestruct.cli import main
-from mlestruct.commands.files import clean_ids, read_table
+from mlestruct.commands.files import clean_ids, read_table, write_table
 from mlestruct.datasets import make_people
 from mlestruct.linkage import RecordLinker
 
@@ -264,3 +265,44 @@ def test_records_known_to_have_no_partner_are_asked_for(folder, capsys):
     assert mlestruct.load("model.mls").learned_singles_
     links = pd.read_csv("links.csv", dtype=str, keep_default_na=False).set_index("left")
     assert links.loc["a119", ["right", "decision"]].tolist() == ["", "known"]
+
+
+@pytest.mark.parametrize(
+    ("outputs", "message"),
+    [
+        (["-o", "nowhere/links.csv"], "nowhere does not exist"),
+        (["-o", "links.csv", "-m", "nowhere/model.mls"], "nowhere does not exist"),
+        (["-o", "links.csv", "--review", "links.csv"], "--review: links.csv is the file of -o"),
+        (["-o", "links.csv", "-m", "./links.csv"], "-m: ./links.csv is the file of -o, too"),
+        (["-o", "left.csv"], "-o: left.csv is an input, too; name another file"),
+        (["-o", "."], "is not a regular file"),
+    ],
+)
+def test_outputs_are_checked_before_any_work(folder, capsys, monkeypatch, outputs, message):
+    monkeypatch.setattr(RecordLinker, "fit", None)
+    assert main([*LINK, *outputs]) == (2 if message.startswith("-") else 1)
+    assert message in capsys.readouterr().err
+
+
+def test_an_interrupted_write_leaves_the_old_table(folder, monkeypatch):
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    (folder / "links.csv").write_text("old")
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match=r"cannot write .*links.csv: No space left on device"):
+        write_table(pd.DataFrame({"a": ["1"]}), "links.csv")
+    assert (folder / "links.csv").read_text() == "old"
+    assert not list(folder.glob(".*"))
+
+
+def test_standard_output_is_utf_8_in_every_locale(monkeypatch):
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr("sys.stdout", stream)
+    write_table(pd.DataFrame({"name": ["Zoë"]}), "-")
+    assert stream.buffer.getvalue().decode() == "name\nZoë\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="devices of POSIX")
+def test_tables_go_to_devices():
+    write_table(pd.DataFrame({"name": ["a"]}), "/dev/null")

@@ -123,3 +123,30 @@ def test_usage(folder, capsys):
     assert main(["predict", "model.mls", "images"]) == 2
     assert "name a folder" in capsys.readouterr().err
     assert main(["predict", "model.mls", "nowhere", "-o", "out"]) == 1
+
+
+def test_labels_replace_no_picture_and_no_other_labels(folder, capsys):
+    assert main([*SEGMENT, "--quiet"]) == 0
+    before = (folder / "images" / "1.png").read_bytes()
+    assert main(["predict", "model.mls", "images", "-o", "images"]) == 2
+    assert "images/0.png, to be written for images/0.png" in capsys.readouterr().err
+    assert (folder / "images" / "1.png").read_bytes() == before
+    Image.open("images/1.png").save("images/1.bmp")
+    assert main(["predict", "model.mls", "images", "-o", "out"]) == 2
+    assert "for images/1.png, would replace a file of images/1.bmp" in capsys.readouterr().err
+    (folder / "images" / "1.bmp").unlink()
+    Image.open("images/1.png").save("images/1-2.png")
+    assert main(["predict", "model.mls", "images", "-o", "out", "--top", "2"]) == 2
+    assert main(["predict", "model.mls", "images", "-o", "out", "--quiet"]) == 0
+
+
+def test_a_wrong_test_folder_costs_no_model(folder, capsys):
+    assert main([*SEGMENT, "--test", "images", "nowhere"]) == 1
+    assert capsys.readouterr().err == "mlestruct: nowhere: there is no such file or folder\n"
+    assert (folder / "model.mls").exists()
+
+
+def test_two_masks_of_one_name_are_refused(folder, capsys):
+    Image.open("masks/1.png").save("masks/1.bmp")
+    assert main(SEGMENT) == 1
+    assert "masks/1.png: masks/1.bmp is a mask of the same name" in capsys.readouterr().err

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from .._files import check_target, write_whole
+
 PARQUET = (".parquet", ".pq")
 STANDARD = "-"  # standard input or output
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # spreadsheets run cells that begin with these
@@ -165,15 +167,50 @@ def index_by_id(frame: Any, name: str, column: str | None) -> Any:
 def write_table(frame: Any, path: str) -> None:
     """CSV (or Parquet, by the file's name); text that a spreadsheet would run gets a quote."""
     if path.endswith(PARQUET):
-        frame.to_parquet(path, index=False)
+        write_output(frame.to_parquet(index=False), path)
         return
     safe = frame.copy()
     for column in safe.columns:
         if safe[column].dtype.kind not in "fiub":
             safe[column] = [_harmless(value) for value in safe[column]]
     safe.columns = [_harmless(column) for column in safe.columns]
-    target = sys.stdout if path == STANDARD else Path(path)
-    safe.to_csv(target, index=False, float_format="%.6g", lineterminator="\n")
+    text = safe.to_csv(index=False, float_format="%.6g", lineterminator="\n")
+    write_output(text.encode(), path)
+
+
+def write_output(content: bytes, path: str) -> None:
+    """Write a file, whole or not at all, or to standard output, a device or a pipe."""
+    if path == STANDARD:
+        sys.stdout.buffer.write(content)
+    elif _is_stream(path):
+        with open(path, "wb") as file:
+            file.write(content)
+    else:
+        write_whole(path, content)
+
+
+def check_files(inputs: Iterable[str | None], **outputs: str | None) -> None:
+    """Raise before any work where an output cannot be written, or would replace another file.
+
+    Parameters
+    ----------
+    inputs : files that are read; None and "-" are passed over
+    outputs : files to write, by the name of their option
+    """
+    taken = {Path(path).resolve(): "an input" for path in inputs if path and path != STANDARD}
+    for option, path in outputs.items():
+        if path is None or path == STANDARD or _is_stream(path):
+            continue
+        flag = f"-{option}" if len(option) == 1 else f"--{option}"
+        target = check_target(path)
+        if target in taken:
+            raise UsageProblem(f"{flag}: {path} is {taken[target]}, too; name another file")
+        taken[target] = f"the file of {flag}"
+
+
+def _is_stream(path: str) -> bool:
+    """Whether a path is a device or a pipe, such as /dev/null."""
+    return Path(path).exists() and not Path(path).is_file() and not Path(path).is_dir()
 
 
 def _harmless(value: Any) -> Any:

@@ -23,7 +23,7 @@ from .common import (
     shows_progress,
 )
 from .decisions import decide
-from .files import FileProblem, UsageProblem, read_id_pairs, write_table
+from .files import FileProblem, UsageProblem, check_files, read_id_pairs, write_table
 
 ACCEPT = 0.9  # links below this probability are for a person to judge, unless options say other
 
@@ -32,6 +32,9 @@ def run(options: argparse.Namespace) -> int:
     """Run the command; returns the exit status."""
     _check(options)
     accept = read_accept(options, ACCEPT)
+    model = options.model if options.known else None
+    inputs = [options.left, options.right, options.known, None if model else options.model]
+    check_files(inputs, o=options.out, review=options.review, m=model)
     left, right = read_records([options.left, options.right], options.id)
     if options.dry_run:
         return _count(options, left, right)
@@ -44,7 +47,6 @@ def run(options: argparse.Namespace) -> int:
     if options.review:
         write_table(_review(links, table, left, right, accept), options.review)
     summary = summarise(linker, links, table)
-    model = options.model if options.known else None
     answer(options, summary, describe(summary, accept), [options.out, options.review, model])
     return exit_status(linker, options)
 

@@ -25,7 +25,7 @@ from .common import (
     shows_progress,
 )
 from .decisions import decide
-from .files import FileProblem, UsageProblem, read_id_pairs, write_table
+from .files import FileProblem, UsageProblem, check_files, read_id_pairs, write_table
 
 Matcher = GroupMatcher | SideMatcher
 
@@ -36,6 +36,9 @@ def run(options: argparse.Namespace) -> int:
     """Run the command; returns the exit status."""
     _check(options)
     accept = read_accept(options, ACCEPT)
+    model = options.model if options.pairs else None
+    inputs = [*options.tables, options.pairs, None if model else options.model]
+    check_files(inputs, o=options.out, m=model)
     tables = read_records(options.tables, options.id)
     if options.pairs is None:
         matcher, ends = _loaded(options), None
@@ -50,7 +53,6 @@ def run(options: argparse.Namespace) -> int:
     table = proposals(matcher, tables, accept, options.top, ends)
     write_table(table, options.out)
     summary = summarise(matcher, table)
-    model = options.model if options.pairs else None
     answer(options, summary, describe(summary, accept), [options.out, model])
     return exit_status(matcher, options)
 

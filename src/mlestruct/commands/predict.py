@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 import sys
 
-from .._files import write_whole
 from ..linkage import RecordLinker
 from ..models import load
 from ..pairing import GroupMatcher, SideMatcher
 from ..segmentation import ImageSegmenter
 from ..tagging import SequenceTagger
 from .common import read_accept, read_records
-from .files import STANDARD, FileProblem, UsageProblem, write_table
+from .files import STANDARD, FileProblem, UsageProblem, check_files, write_output, write_table
 from .link import check_precision, link_files
 from .match import ACCEPT as MATCH_ACCEPT
 from .match import proposals, read_ends
@@ -26,12 +25,11 @@ def run(options: argparse.Namespace) -> int:
         raise UsageProblem(f"--top: expected at least 1, got {options.top}")
     check_precision(options)
     model = load(options.model)
+    if not isinstance(model, ImageSegmenter):  # which writes into a folder
+        check_files([options.model, *options.files, options.known], o=options.out)
     if isinstance(model, SequenceTagger):
         text = "".join(tag_file(model, path, options.top) for path in options.files)
-        if options.out == STANDARD:
-            sys.stdout.write(text)
-        else:
-            write_whole(options.out, text.encode())
+        write_output(text.encode(), options.out)
     elif isinstance(model, RecordLinker):
         _, table, _, _ = link_files(model, options, options.precision, options.top)
         write_table(table, options.out)

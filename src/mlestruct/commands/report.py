@@ -6,7 +6,6 @@ import argparse
 import sys
 from typing import Any
 
-from .._files import write_whole
 from ..linkage import RecordLinker
 from ..models import load
 from ..pairing import GroupMatcher, SideMatcher
@@ -19,18 +18,19 @@ from ..tagging import SequenceTagger
 from . import link, match
 from .common import fit_summary, fit_words, read_accept, read_records
 from .decisions import decide
-from .files import FileProblem
+from .files import STANDARD, FileProblem, check_files, write_output
 from .segment import pictures
 from .tag import read_unlabelled
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the command; returns the exit status."""
+    check_files([options.model, *options.files, options.known], o=options.out)
     model = load(options.model)
     for kind, make in PAGES.items():
         if isinstance(model, kind):
-            write_whole(options.out, make(model, options).encode())
-            if not options.quiet:
+            write_output(make(model, options).encode(), options.out)
+            if not options.quiet and options.out != STANDARD:
                 print(f"Written: {options.out}", file=sys.stderr)
             return 0
     raise FileProblem(

@@ -26,7 +26,7 @@ from .common import (
     read_alpha,
     shows_progress,
 )
-from .files import STANDARD, FileProblem, UsageProblem
+from .files import STANDARD, FileProblem, UsageProblem, check_files
 
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 
@@ -35,6 +35,7 @@ def run(options: argparse.Namespace) -> int:
     """Run the command; returns the exit status."""
     if options.max_side < 2:
         raise UsageProblem(f"--max-side: expected at least 2, got {options.max_side}")
+    check_files([], m=options.model)
     segmenter = ImageSegmenter(
         max_side=options.max_side, neighbours=options.neighbours, unknown=options.unknown,
         alpha=read_alpha(options.alpha), random_state=options.seed,
@@ -45,6 +46,7 @@ def run(options: argparse.Namespace) -> int:
         if options.alpha == "auto" and len(images) < 2:
             raise UsageProblem("--alpha: auto needs at least 2 pictures; give a number")
         segmenter.fit(images, masks)
+        segmenter.save(options.model)
         summary: dict[str, Any] = {
             "pictures": len(images),
             "labels": [str(label) for label in segmenter.classes_],
@@ -55,18 +57,20 @@ def run(options: argparse.Namespace) -> int:
             summary["test_accuracy"] = _accuracy(segmenter, options)
     except PictureProblem as error:
         raise FileProblem(str(error)) from None
-    except UsageProblem:
+    except FileProblem:
         raise
     except ValueError as error:
         raise FileProblem(f"{options.images}, {options.masks}: {error}") from error
-    segmenter.save(options.model)
     answer(options, summary, describe(summary, options), [options.model])
     return exit_status(segmenter, options)
 
 
 def _labelled(images: str, masks: str, max_side: int) -> tuple[list[Any], list[Any]]:
     """Pictures and their masks, by the names of the files."""
-    by_name = {path.stem: path for path in pictures([masks])}
+    by_name: dict[str, Path] = {}
+    for path in pictures([masks]):
+        if by_name.setdefault(path.stem, path) != path:
+            raise FileProblem(f"{path}: {by_name[path.stem]} is a mask of the same name")
     found, labels = [], []
     for path in pictures([images]):
         if path.stem not in by_name:
@@ -123,19 +127,20 @@ def describe(summary: dict[str, Any], options: argparse.Namespace) -> str:
     return "\n".join([*lines, fit_words(summary)])
 
 
-def label_pictures(
-    segmenter: ImageSegmenter, places: list[str], folder: str, top: int
-) -> list[str]:
-    """Write a mask and probabilities of each picture into a folder; returns their names.
+def label_pictures(segmenter: ImageSegmenter, places: list[str], folder: str, top: int) -> None:
+    """Write a mask and probabilities of each picture into a folder.
 
     NAME.png has the most probable labels, NAME-2.png the second ones and so on up to `top`, and
     NAME-probability-LABEL.png the probability of a label, of the second one only if there are two.
     """
     if folder == STANDARD:
         raise UsageProblem("-o: name a folder for the masks")
+    paths, names = pictures(places), [str(c).removeprefix("#") for c in segmenter.classes_]
+    shown = range(0 if len(names) > 2 else 1, len(names))
+    further = [f"-{k + 1}" for k in range(1, min(top, len(names)))]
+    _check_targets(paths, folder, ["", *further, *(f"-probability-{names[k]}" for k in shown)])
     Path(folder).mkdir(parents=True, exist_ok=True)
-    written = []
-    for path in pictures(places):
+    for path in paths:
         try:
             image, size = read_picture(path, segmenter.max_side), picture_size(path)
         except PictureProblem as error:
@@ -144,11 +149,19 @@ def label_pictures(
         target = Path(folder, path.stem)
         write_labels(f"{target}.png", best, size)
         order = np.argsort(-table, axis=2, kind="stable")
-        for k in range(1, min(top, table.shape[2])):
-            write_labels(f"{target}-{k + 1}.png", segmenter.classes_[order[:, :, k]], size)
-        shown = range(table.shape[2]) if table.shape[2] > 2 else (table.shape[2] - 1,)
+        for k, end in enumerate(further, start=1):
+            write_labels(f"{target}{end}.png", segmenter.classes_[order[:, :, k]], size)
         for k in shown:
-            name = str(segmenter.classes_[k]).removeprefix("#")
-            write_probability(f"{target}-probability-{name}.png", table[:, :, k], size)
-        written.append(f"{target}.png")
-    return written
+            write_probability(f"{target}-probability-{names[k]}.png", table[:, :, k], size)
+
+
+def _check_targets(paths: list[Path], folder: str, endings: list[str]) -> None:
+    """Raise where what is written for a picture would replace a picture or what belongs to one."""
+    taken = {path.resolve(): path for path in paths}
+    for path in paths:
+        for target in (Path(folder, f"{path.stem}{end}.png") for end in endings):
+            if other := taken.get(target.resolve()):
+                raise UsageProblem(
+                    f"-o: {target}, to be written for {path}, would replace a file of {other}"
+                )
+            taken[target.resolve()] = path

@@ -18,13 +18,14 @@ from .common import (
     read_alpha,
     shows_progress,
 )
-from .files import STANDARD, FileProblem, open_text
+from .files import STANDARD, FileProblem, check_files, open_text
 
 JSON_LINES = (".jsonl", ".ndjson")
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the command; returns the exit status."""
+    check_files([options.train, options.test], m=options.model)
     sentences, labels = _labelled(options.train)
     tagger = SequenceTagger(
         window=options.window, alpha=read_alpha(options.alpha), random_state=options.seed,
