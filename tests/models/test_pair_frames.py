@@ -190,6 +190,10 @@ def test_rows_of_features_follow_the_mask(form, kind):
     np.testing.assert_allclose(model.coef_, crf.fit([arrays], [partner]).coef_, atol=1e-4)
     if kind == "frame":
         assert list(model.named_coef()) == list(pairs.columns)
+    offset = rng.normal(size=row.size)  # in the order of the rows
+    model.coef_ = np.zeros_like(model.coef_)
+    scores = model.pair_scores([PairInput(features, mask=mask, offset=offset)])[0]
+    np.testing.assert_array_equal(scores.toarray()[row, col], offset)
 
 
 def test_odd_frames_are_told():

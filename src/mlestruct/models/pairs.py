@@ -27,6 +27,7 @@ from ..structures import BipartiteGraph, SimpleGraph
 from .pair_frames import PairFrame, read_columns, read_frame
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 Graph = BipartiteGraph | SimpleGraph
 
 LARGEST = 1e50  # features beyond this overflow when squared and summed
@@ -40,8 +41,8 @@ class PairInput:
     ----------
     features : array of shape (n_rows, n_cols, n_features); or of the allowed pairs in row-major
         order (in one group: pairs with row < column) a feature map, an array, data frame or SciPy
-        sparse matrix of shape (n_allowed, n_features). Where the mask is in COO format, rows of
-        an array belong to its entries, in their order.
+        sparse matrix of shape (n_allowed, n_features). Where the mask of two sides is in COO
+        format, rows of an array (and of `offset`) belong to its entries, in their order.
     mask : (n_rows, n_cols) booleans or a SciPy sparse matrix; pairs where it is zero are forbidden
     offset : (n_rows, n_cols) or (n_allowed,), added to the scores and not learned; -inf forbids
     shape : (n_rows, n_cols), needed only if neither features nor mask determine it
@@ -295,8 +296,9 @@ def _read_edge_list(x: EdgeList, where: str) -> PairSample:
 
 
 def _read_pair_input(x: PairInput, where: str, group: bool) -> PairSample:
+    order = None if group else _entry_order(x.mask, where)
     given = (
-        as_feature_map(x.features) if is_feature_map(x.features) else _pair_rows(x, where, group)
+        as_feature_map(x.features) if is_feature_map(x.features) else _pair_rows(x, order, where)
     )
     table = _feature_array(x.features, where) if given is None else None
     if table is not None:
@@ -323,6 +325,8 @@ def _read_pair_input(x: PairInput, where: str, group: bool) -> PairSample:
             raise ValueError(
                 f"{where}: offset has shape {offset.shape}, expected {shape} or ({graph.n_edges},)"
             )
+        elif order is not None:
+            offset = offset[order]
     if given is not None:
         features = _features_on(graph, given, where)
     elif table is not None:
@@ -330,24 +334,28 @@ def _read_pair_input(x: PairInput, where: str, group: bool) -> PairSample:
     return PairSample(graph, features, offset, sparse.issparse(x.mask), x.capacity, x.frame)
 
 
-def _pair_rows(x: PairInput, where: str, group: bool) -> FeatureMap | None:
+def _entry_order(mask: Any, where: str) -> Ints | None:
+    """Places of the pairs, in row-major order, among the entries of a mask in COO format."""
+    if not (sparse.issparse(mask) and mask.format == "coo"):
+        return None
+    ends = [np.asarray(k)[np.asarray(mask.data) != 0] for k in (mask.row, mask.col)]
+    order = np.lexsort(ends[::-1])
+    again = (np.diff(ends[0][order]) == 0) & (np.diff(ends[1][order]) == 0)
+    if again.any():
+        e = order[int(np.argmax(again))]
+        raise ValueError(f"{where}: mask has the pair ({ends[0][e]}, {ends[1][e]}) twice")
+    return order
+
+
+def _pair_rows(x: PairInput, order: Ints | None, where: str) -> FeatureMap | None:
     """The map of features with one row per allowed pair; None if they have another form."""
     if x.mask is None:
         return None
     features = x.features if sparse.issparse(x.features) else np.asarray(x.features)
     if features.ndim != 2:
         return None
-    order = None
-    if sparse.issparse(x.mask) and x.mask.format == "coo" and not group:
-        ends = [np.asarray(k)[np.asarray(x.mask.data) != 0] for k in (x.mask.row, x.mask.col)]
-        order = np.lexsort(ends[::-1])
-        again = (np.diff(ends[0][order]) == 0) & (np.diff(ends[1][order]) == 0)
-        if again.any():
-            e = order[int(np.argmax(again))]
-            raise ValueError(f"{where}: mask has the pair ({ends[0][e]}, {ends[1][e]}) twice")
-        size = order.size
-    else:
-        size = np.shape(x.features)[0]  # compared with the number of pairs once these are known
+    # Without an order compared with the number of pairs once these are known.
+    size = features.shape[0] if order is None else order.size
     return _row_features(x.features, size, where, None, order)
 
 
