@@ -583,6 +583,9 @@ def test_breaking_ties_costs_nothing_and_is_repeatable():
     for x, found in zip(X, model.predict(X), strict=True):
         rows, cols = linear_sum_assignment(x[..., 0], maximize=True)
         assert x[np.arange(7), found, 0].sum() == x[rows, cols, 0].sum()
+    for found, links in zip(model.predict(X), model.predict_links(X), strict=True):
+        linked = links[links["linked"]]
+        np.testing.assert_array_equal(linked["column"], found[linked["row"]])
 
 
 @pytest.mark.parametrize("rho", [0.7, np.full(4, 0.6)])

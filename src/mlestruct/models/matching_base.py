@@ -81,16 +81,15 @@ class MatchingEstimator(MatchingBlocks, StructuredEstimator):
         list of int arrays: the partner of every node (of every row where there are two sides),
         -1 for single; with capacities above 1 the pairs, shape (n_pairs, 2)
         """
-
         prepared = self._fitting(X, self.rho, known)
+        return self._each(lambda pair: self._label(self._best(pair[0]), pair[1]), prepared)
 
-        def one(pair: tuple[Block, PairSample]) -> Ints:
-            block, sample = pair
-            scores = block.scores(self.coef_)
-            scores = block.structure.break_ties(scores, _tie_seed(block, scores))
-            return self._label(block.structure.best_label(scores), sample)
-
-        return self._each(one, prepared)
+    def _best(self, block: Block) -> Any:
+        """The most probable matching as the block's structure has it; ties are broken at random."""
+        scores = block.scores(self.coef_)
+        return block.structure.best_label(
+            block.structure.break_ties(scores, _tie_seed(block, scores))
+        )
 
     def score(self, X: Any, Y: Any) -> float:
         """1 - mean Hamming loss per sample: the share of nodes with the right partner.
@@ -250,8 +249,8 @@ class MatchingProbabilities(MatchingEstimator):
             (block, sample), tau = prepared[m], found[m]
             probability = np.clip(tau[: sample.graph.n_edges], 0.0, 1.0)
             if precision is None and choose == "map":
-                vertex = block.structure.decode_integral(block.scores(self.coef_)).vertex
-                edges = vertex.indices[vertex.indices < probability.size]
+                indices = block.structure.encode(self._best(block)).indices
+                edges = indices[indices < probability.size]
             else:
                 space = loose._structure(sample, 0.5, m)
                 if precision is None:
