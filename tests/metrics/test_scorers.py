@@ -6,7 +6,14 @@ import pytest
 from sklearn.metrics import accuracy_score, f1_score, log_loss
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
-from mlestruct import BipartiteMatchingCRF, ChainCRF, GridCRF, MatchingCRF, PairInput
+from mlestruct import (
+    BipartiteMatchingCRF,
+    ChainCRF,
+    GridCRF,
+    MatchingCRF,
+    MultiLabelCRF,
+    PairInput,
+)
 from mlestruct.baselines import StructuredPerceptron
 from mlestruct.metrics import neg_calibration_error, neg_log_loss, pair_f1, token_accuracy
 
@@ -66,6 +73,18 @@ def test_images():
     flat = np.concatenate([y.ravel() for y in Y])
     table = np.concatenate([tau.reshape(-1, 2) for tau in model.predict_proba(X)])
     assert neg_log_loss(model, X, Y) == pytest.approx(-log_loss(flat, table), rel=1e-6)
+
+
+def test_label_sets():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    Y = (X + rng.normal(size=(60, 3)) > 0).astype(int)
+    model = MultiLabelCRF().fit(X, Y)
+    expected = log_loss(Y.ravel(), model.predict_proba(X).ravel())
+    assert neg_log_loss(model, X, Y) == pytest.approx(-expected)
+    assert np.isfinite(cross_val_score(MultiLabelCRF(), X, Y, cv=2, scoring=neg_log_loss)).all()
+    with pytest.raises(TypeError, match="token_accuracy: is for labellings, MultiLabelCRF"):
+        token_accuracy(model, X, Y)
 
 
 def test_pairs():

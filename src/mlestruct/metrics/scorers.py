@@ -17,6 +17,9 @@ EPSILON = float(np.finfo(np.float64).eps)
 def token_accuracy(estimator: Any, X: Any, Y: Any) -> float:
     """The share of right labels among all tokens, pixels or nodes whose label is known."""
     states = _states(estimator)
+    if states is None:
+        kind = type(estimator).__name__
+        raise TypeError(f"token_accuracy: is for labellings, {kind} has none; use its score")
     found = [states.encode(y, "predict(X)") for y in estimator.predict(X)]
     truth = _known_states(states, Y, [y.shape for y in found])
     right = [(y == t)[t != UNKNOWN] for y, t in zip(found, truth, strict=True)]
@@ -27,17 +30,18 @@ def neg_log_loss(estimator: Any, X: Any, Y: Any) -> float:
     """Minus the mean of -log(probability of what was observed), at most 36 each.
 
     Of labellings the label of every token, pixel or node that is known; of matchings whether each
-    allowed pair is one.
+    allowed pair is one; else whether each label or coordinate is 1.
     """
-    if not hasattr(estimator, "classes_"):
+    states = _states(estimator)
+    if states is None:
         return -float(estimator.calibration(X, Y).log_loss)
     tables = [np.asarray(table) for table in estimator.predict_marginals(X)]
-    truth = _known_states(_states(estimator), Y, [table.shape[:-1] for table in tables])
+    truth = _known_states(states, Y, [table.shape[:-1] for table in tables])
     found = []
     for table, t in zip(tables, truth, strict=True):
-        flat, states = table.reshape(-1, table.shape[-1]), t.ravel()
-        rows = np.flatnonzero(states != UNKNOWN)
-        at = states[rows]
+        flat, own = table.reshape(-1, table.shape[-1]), t.ravel()
+        rows = np.flatnonzero(own != UNKNOWN)
+        at = own[rows]
         seen = (at >= 0) & (at < flat.shape[1])  # a label that was not there in training: 0
         found.append(np.where(seen, flat[rows, np.where(seen, at, 0)], 0.0))
     return float(np.mean(np.log(np.maximum(np.concatenate(found), EPSILON))))
@@ -54,9 +58,9 @@ def neg_calibration_error(estimator: Any, X: Any, Y: Any) -> float:
     return -float(estimator.calibration(X, Y).ece)
 
 
-def _states(estimator: Any) -> States:
-    """The states of an estimator, or of the one that a learner has fitted."""
-    return getattr(estimator, "estimator_", estimator)._states
+def _states(estimator: Any) -> States | None:
+    """The states of an estimator of labellings, or of one that a learner has fitted; else None."""
+    return getattr(getattr(estimator, "estimator_", estimator), "_states", None)
 
 
 def _known_states(states: States, Y: Any, shapes: list[tuple[int, ...]]) -> list[Any]:
