@@ -176,6 +176,9 @@ def test_likelihood_given_earlier_frames(inference):
         np.testing.assert_allclose(lower, truth, atol=1e-9)
     lagged = {tuple(pair) for pair in model.edges_.tolist()}
     assert not lagged & {(3, 4), (3, 5), (4, 5)}
+    listed = clone(model).set_params(rho=[0.3] * len(model.edges_)).fit(Y)  # a list, not an array
+    array = clone(model).set_params(rho=np.full(len(model.edges_), 0.3)).fit(Y)
+    assert listed.score(Y) == array.score(Y)
 
 
 # ---------------------------------------------------------------------------- as an estimator
@@ -213,6 +216,8 @@ def test_odd_tables(table):
 def test_bad_parameters(options, message):
     with pytest.raises(ValueError, match=message):
         IsingMRF(**options).fit(np.eye(3))
+    with pytest.raises(ValueError, match=r"sample_weight must be .* not all zero"):
+        IsingMRF(graph="full", time_span=2).fit(np.eye(3), sample_weight=[1.0, 0.0, 0.0])
 
 
 def test_another_number_of_neurons():

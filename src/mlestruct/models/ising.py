@@ -176,6 +176,7 @@ class IsingMRF(BinaryEstimator):
         self.n_features_in_ = frames.shape[1]
         table = self.variables_.table(frames, stimuli)
         weights = check_weights(sample_weight, frames.shape[0])[span - 1 :]
+        check_weights(weights, weights.size)  # not all 0: the first frames have no row of their own
         states, counts = distinct(table, weights)
         pairs = np.argwhere(np.triu(self.variables_.allowed))
         graph = self._choose_graph(states, counts, pairs, lambda: self._select(states, counts))
@@ -337,7 +338,7 @@ class IsingMRF(BinaryEstimator):
         tail, head = self.edges_.T
         kept = now[tail] & now[head]
         graph = PairwiseGraph(int(now.sum()), number[self.edges_[kept]])
-        rho = self.rho if isinstance(self.rho, str) or np.ndim(self.rho) == 0 else self.rho[kept]
+        rho = self.rho if np.ndim(self.rho) == 0 else np.asarray(self.rho)[kept]
         model = RepeatedBinary(graph, rho, self.inference)
         fields = self.fields_[now] + table[:, ~now] @ self.coupling_matrix()[~now][:, now]
         couplings = self.couplings_[kept][None]
