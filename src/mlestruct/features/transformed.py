@@ -57,17 +57,20 @@ class TransformedFeatures(FeatureMap):
         inner = self.inner.second_moments()
         if inner is None:
             return None
-        found, start = [], 0
+        found, row, col = [], 0, 0
         for gram, scales in inner:
-            size = gram.shape[0]
-            here = slice(start, start + size)  # rows of weights are transformed alike
-            part = self.transform[here, here]
+            # T is the Kronecker product of which rows of weights are the same and one part for each
+            size, rows = gram.shape[0], slice(row, row + gram.shape[0] * scales.shape[0])
+            last = int(self.transform[rows].indices.max(initial=-1)) + 1
+            part = self.transform[row : row + size, col : col + size]
             if gram.ndim == 2:
                 gram = np.asarray(part.T @ (part.T @ gram.T).T)
             else:
                 gram = gram * part.diagonal() ** 2
-            found.append((gram, scales))
-            start += size * scales.shape[0]
+            same = self.transform[rows.start : rows.stop : size, col:last:size] != 0.0
+            # The indicator of several states has no larger variance than 1/4 either.
+            found.append((gram, np.minimum(same.T @ scales, max(scales.max(), 0.25))))
+            row, col = rows.stop, last
         return found
 
     def shared_tables(self, theta: Floats) -> tuple[Floats, Floats, tuple[int, ...]] | None:

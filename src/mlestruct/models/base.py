@@ -157,7 +157,7 @@ class StructuredEstimator(CertifiedModel):
 
     standardize: bool = False  # of estimators without this parameter
     _intercept: bool = False  # whether the last feature is a constant that was added
-    _transform: sparse.csr_array | None = None  # from weights of standardised features to coef_
+    _transform: sparse.csr_array | None = None  # from the solver's weights to coef_
     _in_partition: bool = False  # whether other samples are elsewhere
     _agreement: Any = None  # what this partition has in common with them
 
@@ -352,21 +352,26 @@ class StructuredEstimator(CertifiedModel):
         """T with coef_ = T (weights of standardised features)."""
         return standardizing(columns[0], self._intercept)
 
+    def _tying(self, columns: Sequence[Columns]) -> sparse.csr_array | None:
+        """T with coef_ = T theta where several weights are one; None where each is its own."""
+        return None
+
     def learn_transform(self, columns: Sequence[Columns], kind: str) -> sparse.csr_array | None:
-        """What standardises features of a kind, if that is wanted."""
-        self._transform = None
+        """What ties weights and standardises features of a kind, if that is wanted."""
+        self._transform = tying = self._tying(columns)
         if not self.standardize:
-            return None
+            return tying
         if not columns:
             raise ValueError(
                 f"standardize=True: mean and scale of the features of {kind} would take an array "
                 "of all of them; standardise what they are made of"
             )
-        self._transform = self._transformation(columns)
+        scaling = self._transformation(columns)
+        self._transform = scaling if tying is None else scaling @ tying
         return self._transform
 
     def transformed(self, blocks: list[Block], transform: sparse.csr_array | None) -> list[Block]:
-        """The same blocks over standardised features."""
+        """The same blocks over the solver's weights."""
         if transform is None:
             return blocks
         return _with_features(blocks, lambda features: TransformedFeatures(features, transform))

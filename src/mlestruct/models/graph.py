@@ -39,6 +39,10 @@ class GraphCRF(PairwiseEstimator):
         listed edge (of edges listed several times the first counts) and applies to every sample, a
         float applies to every edge; outside the spanning-tree polytope a warning says that
         concavity and bounds are lost.
+    edge_weights : "full", "symmetric" or "potts"
+        Whether each pair of states has weights of its own ("full"), those of (s, t) and (t, s) are
+        the same, or there is one for all pairs of equal states and 0 for all others (Potts): fewer
+        weights to learn where samples are few or states many. `edge_coef_` has all of them.
     solver : "auto", "lbfgs", "block_marginals", "bcfw", "fw", or a solver object
         "fw" and "bcfw" need only MAP decoding; `learning.BlockFrankWolfe.paper()` is the
         algorithm as printed in the paper.
@@ -96,7 +100,8 @@ class GraphCRF(PairwiseEstimator):
     (n_nodes, C), (n_edges, 2) and (n_edges, D), as in PyStruct's EdgeFeatureGraphCRF. Node
     features may be SciPy sparse or a data frame. Without edge_features (None, or a pair) the only
     edge feature is the constant 1. Edges are ordered pairs: a -> b and b -> a are different weights
-    unless you list edges in both directions; edges listed several times add up.
+    unless `edge_weights` ties them or you list edges in both directions; edges listed several
+    times add up.
 
     In place of edges there may be a symmetric SciPy adjacency matrix, whose values do not matter
     (edges are its entries above the diagonal, row by row), or a networkx graph: nodes in its order,
@@ -143,6 +148,7 @@ class GraphCRF(PairwiseEstimator):
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
+        edge_weights: str = "full",
     ):
         self.alpha = alpha
         self.rho = rho
@@ -162,6 +168,7 @@ class GraphCRF(PairwiseEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+        self.edge_weights = edge_weights
 
     def _read(self, X: Sequence[Any]) -> list[GraphSample]:
         known: dict[int, tuple[PairwiseGraph, MergedEdges | None]] = {}

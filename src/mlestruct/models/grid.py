@@ -36,6 +36,10 @@ class GridCRF(PairwiseEstimator):
     neighbours : 4 or 8
     per_direction : bool
         Whether edges of different directions have weights of their own.
+    edge_weights : "full", "symmetric" or "potts"
+        Whether each pair of states has weights of its own ("full"), those of (s, t) and (t, s) are
+        the same, or there is one for all pairs of equal states and 0 for all others (Potts): fewer
+        weights to learn where samples are few or states many. `edge_coef_` has all of them.
     solver : "auto", "lbfgs", "block_marginals", "bcfw", "fw", or a solver object
         "fw" and "bcfw" need only MAP decoding; `learning.BlockFrankWolfe.paper()` is the
         algorithm as printed in the paper.
@@ -140,6 +144,7 @@ class GridCRF(PairwiseEstimator):
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
+        edge_weights: str = "full",
     ):
         self.alpha = alpha
         self.rho = rho
@@ -161,6 +166,7 @@ class GridCRF(PairwiseEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+        self.edge_weights = edge_weights
 
     def _read(self, X: Sequence[Any]) -> list[GraphSample]:
         if self.neighbours not in (4, 8):

@@ -232,7 +232,12 @@ class LabellingEstimator(StructuredEstimator):
 
     def _inverse_coef(self, coef: Floats) -> Floats:
         """Weights of a solver from `coef_`; inverse of `_full_coef`."""
-        return coef if self._transform is None else spsolve(self._transform.tocsc(), coef)
+        if self._transform is None:
+            return coef
+        transform = self._transform.tocsc()
+        if transform.shape[0] > transform.shape[1]:  # of tied weights
+            transform, coef = transform.T @ transform, transform.T @ coef
+        return spsolve(transform.tocsc(), coef)
 
     def _given(self, blocks: Sequence[Block], X: Any, known: Any) -> list[Block]:
         """Blocks of which some states are known; `known` is shaped as Y, or None."""

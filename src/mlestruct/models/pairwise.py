@@ -10,8 +10,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
+from ..features.columns import Columns
 from ..features.pairwise import BinaryFeatures, MergedEdges, StateFeatures
 from ..features.rows import FeatureRows
 from ..labels import UNKNOWN, States
@@ -114,6 +116,7 @@ class PairwiseEstimator(LabellingEstimator):
     """Base of the estimators over graphs; subclasses read samples and say what rho is."""
 
     rho: Any
+    edge_weights: str
 
     @abstractmethod
     def _read(self, X: Sequence[Any]) -> list[GraphSample]:
@@ -134,6 +137,26 @@ class PairwiseEstimator(LabellingEstimator):
             return reweighting(sample.graph, rho)
         except ValueError as error:
             raise ValueError(f"X[{m}]: {error}") from None
+
+    def _tying(self, columns: Sequence[Columns]) -> sparse.csr_array | None:
+        n = len(self.classes_)
+        tail, head = np.divmod(np.arange(n * n), n)
+        if self.edge_weights == "full":
+            return None
+        if self.edge_weights == "symmetric":
+            group = np.minimum(tail, head) * n + np.maximum(tail, head)
+        elif self.edge_weights == "potts":
+            group = np.where(tail == head, 0, -1)
+        else:
+            raise ValueError(
+                f"edge_weights: expected 'full', 'symmetric' or 'potts', got {self.edge_weights!r}"
+            )
+        kept = np.flatnonzero(group >= 0)
+        tie = np.unique(group[kept], return_inverse=True)[1]
+        ties = sparse.csr_array((np.ones(kept.size), (kept, tie)), shape=(n * n, tie.max() + 1))
+        nodes = sparse.eye_array(n * columns[0].total.size)
+        edges = sparse.kron(ties, sparse.eye_array(columns[1].total.size))
+        return sparse.csr_array(sparse.block_diag([nodes, edges]))
 
     # ------------------------------------------------------------------ blocks
     def _make_blocks(

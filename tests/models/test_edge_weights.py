@@ -1,0 +1,122 @@
+"""Tied weights of edges: optima against enumeration, and what they share with other options."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from mlestruct import GraphCRF, GridCRF, load
+from mlestruct.baselines import StructuredSVM
+
+TREE = np.array([[0, 1], [1, 2], [3, 1]])
+ALPHA = 0.7
+
+
+def samples(n_states, seed=0, n_samples=12):
+    rng = np.random.default_rng(seed)
+    Y = [rng.integers(n_states, size=4) for _ in range(n_samples)]
+    for y in Y[::2]:
+        y[1:3] = y[0]
+    X = [(rng.normal(size=(4, 2)) + y[:, None], TREE, rng.normal(size=(3, 2))) for y in Y]
+    return X, Y
+
+
+def edge_table(kind, weights, n_states):
+    """(L, L, D) from the free weights of each kind."""
+    table = np.zeros((n_states, n_states, 2))
+    if kind == "potts":
+        table[np.arange(n_states), np.arange(n_states)] = weights.reshape(1, 2)
+        return table
+    upper = np.triu_indices(n_states)
+    table[upper] = weights.reshape(-1, 2)
+    table[upper[::-1]] = weights.reshape(-1, 2)
+    return table
+
+
+def enumerated_optimum(kind, X, Y, n_states):
+    """The best penalised log-likelihood, summed over all labellings, by another optimiser."""
+    labellings = np.array(list(product(range(n_states), repeat=4)))
+    n_nodes = n_states * 3  # two features and the constant
+    n_edges = 2 if kind == "potts" else n_states * (n_states + 1)
+
+    def loss(theta):
+        nodes = theta[:n_nodes].reshape(n_states, 3)
+        table = edge_table(kind, theta[n_nodes:], n_states)
+        total = 0.5 * ALPHA * theta @ theta
+        for (u, edges, v), y in zip(X, Y, strict=True):
+            unary = u @ nodes[:, :2].T + nodes[:, 2]
+            scores = unary[np.arange(4), labellings].sum(axis=1)
+            for (i, j), own in zip(edges, v, strict=True):
+                scores += table[labellings[:, i], labellings[:, j]] @ own
+            at = int(np.flatnonzero((labellings == y).all(axis=1))[0])
+            total += np.logaddexp.reduce(scores) - scores[at]
+        return total
+
+    found = minimize(loss, np.zeros(n_nodes + n_edges), method="BFGS", options={"gtol": 1e-6})
+    return -found.fun, found.x[:n_nodes], edge_table(kind, found.x[n_nodes:], n_states)
+
+
+@pytest.mark.parametrize("n_states", [2, 3])
+@pytest.mark.parametrize("kind", ["symmetric", "potts"])
+def test_the_optimum_is_that_of_enumeration(kind, n_states):
+    X, Y = samples(n_states)
+    options = {"n_states": n_states, "tol": 1e-9}
+    model = GraphCRF(ALPHA, edge_weights=kind, **options).fit(X, Y)
+    best, nodes, table = enumerated_optimum(kind, X, Y, n_states)
+    assert model.objective_ == pytest.approx(best, abs=1e-6)
+    found = np.column_stack([model.node_coef_, model.intercept_]).ravel()
+    np.testing.assert_allclose(found, nodes, atol=1e-3)
+    np.testing.assert_allclose(model.edge_coef_, table, atol=1e-3)
+
+
+def test_only_map_calls_reach_the_same_optimum():
+    X, Y = samples(3)
+    best = GraphCRF(10.0, edge_weights="potts", tol=1e-6).fit(X, Y)
+    slow = GraphCRF(10.0, edge_weights="potts", solver="bcfw", tol=1e-3, random_state=0).fit(X, Y)
+    assert slow.objective_ >= best.objective_ - best.duality_gap_
+    assert slow.objective_ - slow.duality_gap_ <= best.objective_
+
+
+@pytest.mark.parametrize("standardize", [False, True])
+def test_tied_weights_of_standardised_features_and_partial_labels(standardize):
+    X, Y = samples(3)
+    X = [(u, edges, v * [1.0, 20.0]) for u, edges, v in X]
+    hidden = [np.where(np.arange(4) == m % 4, -1, y) for m, y in enumerate(Y)]
+    model = GraphCRF(
+        1.0, edge_weights="symmetric", standardize=standardize, unknown=-1, missing="marginalise"
+    ).fit(X, hidden)
+    table = model.edge_coef_
+    np.testing.assert_allclose(table, table.transpose(1, 0, 2), atol=1e-12)
+    assert np.all(np.diff(model.likelihood_path_) >= -1e-6)
+
+
+def test_grids_models_files_and_directions(tmp_path):
+    rng = np.random.default_rng(0)
+    Y = [np.kron(rng.integers(3, size=(3, 3)), np.ones((3, 3), int)) for _ in range(6)]
+    X = [np.eye(3)[y] + rng.normal(size=(9, 9, 3)) for y in Y]
+    model = GridCRF(1.0, n_states=3, per_direction=True, edge_weights="potts").fit(X, Y)
+    assert model.converged_
+    assert model.edge_coef_.shape == (3, 3, 2)
+    off = ~np.eye(3, dtype=bool)
+    assert not model.edge_coef_[off].any()
+    np.testing.assert_array_equal(model.edge_coef_[0, 0], model.edge_coef_[2, 2])
+    assert (model.edge_coef_[0, 0] > 0).all()
+    model.save(tmp_path / "potts.mls")
+    again = load(tmp_path / "potts.mls")
+    assert again.edge_weights == "potts"
+    np.testing.assert_array_equal(again.predict(X)[0], model.predict(X)[0])
+
+
+def test_the_hinge_loss_has_tied_weights_too():
+    X, Y = samples(3)
+    svm = StructuredSVM(GraphCRF(1.0, edge_weights="symmetric", random_state=0)).fit(X, Y)
+    table = svm.estimator_.edge_coef_
+    np.testing.assert_allclose(table, table.transpose(1, 0, 2), atol=1e-12)
+    assert svm.score(X, Y) > 0.4
+
+
+def test_other_kinds_are_refused():
+    X, Y = samples(2)
+    with pytest.raises(ValueError, match="edge_weights: expected 'full', 'symmetric' or 'potts'"):
+        GraphCRF(edge_weights="tied").fit(X, Y)
