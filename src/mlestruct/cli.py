@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from . import __version__
-from .exceptions import ModelFileError
+from .exceptions import FileProblem
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit status."""
-    from .commands.files import FileProblem, UsageProblem
+    from .commands.files import UsageProblem
     from .paper.contract import ReproductionError
     from .paper.runner import Interrupted
 
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             again = "it again without --fresh" if options.fresh else "the same command again"
             print(f"run {again} to go on where it stopped", file=sys.stderr)
         return 130
-    except (OSError, ImportError, ReproductionError, FileProblem, ModelFileError) as error:
+    except (OSError, ImportError, ReproductionError, FileProblem) as error:
         said: object = error
         if isinstance(error, FileNotFoundError) and error.filename is not None:  # the system's own
             said = f"{error.filename}: there is no such file or folder"
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    from .commands.arguments import COMMANDS
+    from .commands.arguments import COMMANDS, seed
     from .paper.command import add_arguments
 
     parser = argparse.ArgumentParser(
@@ -67,7 +67,7 @@ def make_parser() -> argparse.ArgumentParser:
     demo.add_argument(
         "--out", type=Path, default=Path("mlestruct-demo.png"), help="the picture to write"
     )
-    demo.add_argument("--seed", type=int, default=0, help="of the generated scenes")
+    demo.add_argument("--seed", type=seed, default=0, help="of the generated scenes")
     demo.add_argument("--quiet", action="store_true", help="no progress bars")
     demo.set_defaults(run=_demo)
     for command in COMMANDS:

@@ -30,7 +30,11 @@ class MissingCapability(TypeError):
     """A solver or a question needs something that a structure or feature map does not offer."""
 
 
-class ModelFileError(ValueError):
+class FileProblem(ValueError):
+    """A file cannot be used; the message names the file and the place."""
+
+
+class ModelFileError(FileProblem):
     """A file cannot be loaded as a model: it is damaged, of another kind, or of a later version."""
 
 

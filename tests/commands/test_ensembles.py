@@ -71,3 +71,8 @@ def test_errors_name_the_file(contents, options, message, file, capsys):
 def test_options_out_of_range(option, file, capsys):
     assert main(["ensembles", file, *option]) == 2
     assert option[0] in capsys.readouterr().err
+
+
+def test_what_select_chooses_is_not_given(file, capsys):
+    assert main(["ensembles", file, "--select", "--density", "0.1"]) == 2
+    assert "--density: --select chooses it" in capsys.readouterr().err

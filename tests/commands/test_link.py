@@ -30,6 +30,8 @@ def folder(tmp_path, monkeypatch):
 
 RESULTS = ("links.csv", "again.csv")
 LINK = ["link", "left.csv", "right.csv", "--known", "known.csv", "--alpha", "0.1"]
+MODEL = ["link", "left.csv", "right.csv", "-m", "model.mls"]
+COUNT = ["link", "left.csv", "right.csv", "--dry-run"]
 
 
 def test_files_in_files_out(folder, capsys):
@@ -165,6 +167,10 @@ def test_malformed_links(folder, capsys):
         ([*LINK, "--alpha", "big"], "--alpha: expected a number or auto"),
         ([*LINK, "--kind", "town=city"], "kind of column 'town'"),
         (["link", "left.csv", "right.csv", "-m", "known.csv"], "not a mlestruct model file"),
+        ([*MODEL, "--neighbours", "3"], "--neighbours: only with --known"),
+        ([*MODEL, "--alpha", "3"], "--alpha: only with --known; a model has its own"),
+        ([*COUNT, "--columns", "x"], "left.csv, right.csv: the left table has no column 'x'"),
+        ([*COUNT, "--block", "x"], "left.csv, right.csv: the left table has no column 'x'"),
     ],
 )  # fmt: skip
 def test_usage(folder, capsys, arguments, message):
@@ -306,3 +312,18 @@ def test_standard_output_is_utf_8_in_every_locale(monkeypatch):
 @pytest.mark.skipif(sys.platform == "win32", reason="devices of POSIX")
 def test_tables_go_to_devices():
     write_table(pd.DataFrame({"name": ["a"]}), "/dev/null")
+
+
+def test_tables_without_a_column_of_the_model_are_named(folder, capsys):
+    assert main([*LINK, "-o", "links.csv", "-m", "model.mls", "--quiet"]) == 0
+    rewrite("right.csv", lambda frame: frame.drop(columns="town"))
+    assert main(["link", "left.csv", "right.csv", "-m", "model.mls"]) == 1
+    assert "left.csv, right.csv: the right table has no column 'town'" in capsys.readouterr().err
+
+
+def test_seeds_are_not_negative(folder, capsys):
+    for command in (LINK, ["demo"]):
+        with pytest.raises(SystemExit) as stopped:
+            main([*command, "--seed", "-1"])
+        assert stopped.value.code == 2
+        assert "argument --seed: invalid seed value: '-1'" in capsys.readouterr().err

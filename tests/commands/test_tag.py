@@ -145,3 +145,12 @@ def test_malformed_json_lines(folder, capsys, text, message):
     (folder / "train.jsonl").write_text(text)
     assert main(["tag", "train.jsonl", "-m", "model.mls", "--alpha", "1"]) == 1
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--known", "--accept", "--precision", "--id"])
+def test_options_that_would_do_nothing_are_refused(folder, capsys, option):
+    assert main(["tag", "train.tsv", "-m", "tagger.mls", "--alpha", "1", "--quiet"]) == 0
+    assert main(["predict", "tagger.mls", "train.tsv", option, "0.5"]) == 2
+    assert f"{option}: only for models of link" in capsys.readouterr().err
+    if option != "--precision":
+        assert main(["report", "tagger.mls", "train.tsv", option, "0.5"]) == 2

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import mlestruct
-from mlestruct.tagging import SentenceProblem, SequenceTagger, read_sentences, token_features
+from mlestruct.exceptions import FileProblem
+from mlestruct.tagging import SequenceTagger, read_sentences, token_features
 
 SENTENCES = [[("the", "D"), ("Dog", "N")], [("a", "D"), ("Cat", "N"), ("sat", "V")]] * 5
 LABELS = [["O", "ANIMAL"], ["O", "ANIMAL", "O"]] * 5
@@ -41,5 +42,5 @@ def test_columns_are_separated_by_tabs_or_spaces():
     found = read_sentences(text.splitlines(keepends=True), "file")
     assert found == [[("New York", "X"), ("is", "O")], [("big", "O")]]
     assert read_sentences(["a  b"], "file") == [[("a", "b")]]
-    with pytest.raises(SentenceProblem, match="file, line 3: 1 columns"):
+    with pytest.raises(FileProblem, match="file, line 3: 1 columns"):
         read_sentences(["a b", "", "c"], "file")

@@ -7,6 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+
+def seed(text: str) -> int:
+    """The value of --seed."""
+    if int(text) < 0:
+        raise ValueError
+    return int(text)
+
+
 # Options that mean the same in every command that has them.
 SHARED: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "known": (("--known",), {"metavar": "FILE", "help": "known links, to learn from"}),
@@ -62,7 +70,7 @@ SHARED: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
         ("--top",),
         {"type": int, "default": 1, "metavar": "K", "help": "the K most probable answers each"},
     ),
-    "seed": (("--seed",), {"type": int, "default": 0, "help": "of random choices (default 0)"}),
+    "seed": (("--seed",), {"type": seed, "default": 0, "help": "of random choices (default 0)"}),
     "strict": (("--strict",), {"action": "store_true", "help": "status 3 unless certified"}),
     "json": (("--json",), {"action": "store_true", "help": "a summary as JSON on stdout"}),
     "quiet": (("--quiet",), {"action": "store_true", "help": "nothing on stderr but errors"}),

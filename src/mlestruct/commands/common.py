@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..models.tuned import TunedModel
+from .arguments import COMMANDS
 from .files import STANDARD, UsageProblem, index_by_id, read_table
 
 NOT_CERTIFIED = 3
@@ -53,6 +54,15 @@ def check_output(options: argparse.Namespace, what: str) -> None:
         raise UsageProblem(f"--top: expected at least 1, got {options.top}")
     if options.json and options.out == STANDARD:
         raise UsageProblem(f"--json: name a file for the {what} with -o")
+
+
+def refuse(options: argparse.Namespace, names: Sequence[str], why: str) -> None:
+    """Raise where one of these options is given: it would do nothing."""
+    parser = argparse.ArgumentParser()
+    next(one for one in COMMANDS if one.name == options.command).add(parser)
+    for name in names:
+        if vars(options)[name] != parser.get_default(name):
+            raise UsageProblem(f"--{name.replace('_', '-')}: {why}")
 
 
 def shows_progress(options: argparse.Namespace) -> bool:

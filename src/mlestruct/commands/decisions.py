@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -10,9 +9,7 @@ import numpy as np
 from .files import pandas_module
 
 
-def decide(
-    found: Any, accept: float, top: int = 1, known: Collection[Any] = (), word: str = "link"
-) -> Any:
+def decide(found: Any, accept: float, top: int = 1, known: Any = None, word: str = "link") -> Any:
     """A row for every left record and partner, or one that says that it has none.
 
     Parameters
@@ -20,7 +17,7 @@ def decide(
     found : `Links` or `Matches`
     accept : answers below this probability are for a person to decide, "review"
     top : with more than 1, that many candidates and their probabilities in further columns
-    known : left records whose answer is not a prediction
+    known : table of links that are known; those of its first column are no predictions
     word : the decision to accept a partner
     """
     pandas = pandas_module()
@@ -33,7 +30,8 @@ def decide(
     chance = np.where(linked, best["probability"], alone).astype(float)
     decision = np.where(chance < accept, "review", np.where(linked, word, "no partner"))
     decision = np.where(best.index.isin(pairs["left"]), decision, "not compared")
-    decision = np.where(best.index.isin(set(known)), "known", decision)
+    if known is not None:
+        decision = np.where(best.index.isin(known.iloc[:, 0]), "known", decision)
     table = pandas.DataFrame(
         {
             "left": best.index,

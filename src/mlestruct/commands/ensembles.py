@@ -13,8 +13,8 @@ from typing import Any
 from ..datasets import SpikeData, read_spikes
 from ..models import Ensembles, IsingMRF, find_ensembles, select_ising
 from ..plotting import plot_couplings, plot_raster, plot_stimulus_roc
-from .common import exit_status
-from .files import FileProblem, UsageProblem
+from .common import exit_status, refuse
+from .files import FileProblem, UsageProblem, naming
 
 SHOWN_FRAMES = 400  # of the raster
 
@@ -36,14 +36,12 @@ def run(options: argparse.Namespace) -> int:
         f"{data.name}: {data.spikes.shape[0]} frames of {data.spikes.shape[1]} neurons, "
         f"{data.stimuli.shape[1]} stimuli",
     )
-    try:
+    with naming(options.file):
         settings = _settings(options, data, folder)
         found = find_ensembles(
             data.spikes, data.stimuli, settings, n_shuffles=options.shuffles, fdr=options.fdr,
             n_jobs=options.jobs, random_state=options.seed,
         )  # fmt: skip
-    except ValueError as error:
-        raise FileProblem(f"{options.file}: {error}") from None
     _write(found, data, folder)
     _say(options, found.report())
     _say(
@@ -66,6 +64,8 @@ def _check(options: argparse.Namespace) -> None:
     ):
         if not fits:
             raise UsageProblem(f"{name}: {value} is out of range")
+    if options.select:
+        refuse(options, ("alpha", "density"), "--select chooses it")
 
 
 def summary(found: Ensembles) -> dict[str, Any]:

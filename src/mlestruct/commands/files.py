@@ -10,14 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from .._files import check_target, write_whole
+from ..exceptions import FileProblem
 
 PARQUET = (".parquet", ".pq")
 STANDARD = "-"  # standard input or output
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # spreadsheets run cells that begin with these
-
-
-class FileProblem(ValueError):
-    """A file cannot be used; the message names the file and the place."""
 
 
 class UsageProblem(FileProblem):
@@ -31,6 +28,17 @@ def pandas_module() -> Any:
     except ImportError as error:
         raise ImportError("tables need pandas: pip install 'mlestruct[link]'") from error
     return pandas
+
+
+@contextmanager
+def naming(*paths: str | None) -> Iterator[None]:
+    """What is wrong with the data of some files is a problem of these files."""
+    try:
+        yield
+    except FileProblem:
+        raise
+    except ValueError as error:
+        raise FileProblem(f"{', '.join(filter(None, paths))}: {error}") from error
 
 
 @contextmanager

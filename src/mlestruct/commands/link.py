@@ -20,10 +20,11 @@ from .common import (
     read_alpha,
     read_kinds,
     read_records,
+    refuse,
     shows_progress,
 )
 from .decisions import decide
-from .files import FileProblem, UsageProblem, check_files, read_id_pairs, write_table
+from .files import FileProblem, UsageProblem, check_files, naming, read_id_pairs, write_table
 
 ACCEPT = 0.9  # links below this probability are for a person to judge, unless options say other
 
@@ -39,10 +40,10 @@ def run(options: argparse.Namespace) -> int:
     if options.dry_run:
         return _count(options, left, right)
     known = read_known(options.known, left, right)
-    linker = _linker(options, left, right, known)
-    links = linker.link(left, right, options.precision, known)
-    given = () if known is None else known.iloc[:, 0]
-    table = decide(links, accept, options.top, given)
+    with naming(options.left, options.right, options.known):
+        linker = _linker(options, left, right, known)
+        links = linker.link(left, right, options.precision, known)
+    table = decide(links, accept, options.top, known)
     write_table(table, options.out)
     if options.review:
         write_table(_review(links, table, left, right, accept), options.review)
@@ -58,9 +59,8 @@ def _check(options: argparse.Namespace) -> None:
     if options.neighbours < 1:
         raise UsageProblem(f"--neighbours: expected at least 1, got {options.neighbours}")
     if options.known is None and not options.dry_run:
-        own = {"--columns": options.columns, "--kind": options.kind, "--block": options.block}
-        for name in (name for name, value in own.items() if value):
-            raise UsageProblem(f"{name}: only with --known; a model has its own")
+        learning = ("columns", "kind", "block", "neighbours", "alpha")
+        refuse(options, learning, "only with --known; a model has its own")
     check_precision(options)
 
 
@@ -70,9 +70,10 @@ def check_precision(options: argparse.Namespace) -> None:
 
 
 def _count(options: argparse.Namespace, left: Any, right: Any) -> int:
-    columns = shared_columns(left, right, listed(options.columns))
     block = listed(options.block) or []
-    used = [*columns, *(name for name in block if name not in columns)]
+    with naming(options.left, options.right):
+        columns = shared_columns(left, right, listed(options.columns))
+        used = shared_columns(left, right, [*dict.fromkeys([*columns, *block])])
     count = count_candidates(left[used], right[used], block, options.neighbours)
     print(f"{count} candidate pairs of {len(left)} x {len(right)} records")
     return 0
@@ -99,12 +100,9 @@ def link_files(
     accept = read_accept(options, ACCEPT)
     left, right = read_records(options.files, options.id)
     known = read_known(options.known, left, right)
-    try:
+    with naming(*options.files):
         links = linker.link(left, right, precision, known)
-    except ValueError as error:
-        raise FileProblem(f"{', '.join(options.files)}: {error}") from None
-    given = () if known is None else known.iloc[:, 0]
-    return links, decide(links, accept, top, given), left, right
+    return links, decide(links, accept, top, known), left, right
 
 
 def _linker(options: argparse.Namespace, left: Any, right: Any, known: Any) -> RecordLinker:
@@ -120,10 +118,7 @@ def _linker(options: argparse.Namespace, left: Any, right: Any, known: Any) -> R
         alpha=read_alpha(options.alpha), random_state=options.seed,
         verbose=int(shows_progress(options)),
     )  # fmt: skip
-    try:
-        linker.fit(left, right, known)
-    except ValueError as error:
-        raise FileProblem(f"{options.left}, {options.right}, {options.known}: {error}") from error
+    linker.fit(left, right, known)
     if options.model:
         linker.save(options.model)
     return linker

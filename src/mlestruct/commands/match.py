@@ -22,10 +22,11 @@ from .common import (
     read_alpha,
     read_kinds,
     read_records,
+    refuse,
     shows_progress,
 )
 from .decisions import decide
-from .files import FileProblem, UsageProblem, check_files, read_id_pairs, write_table
+from .files import FileProblem, UsageProblem, check_files, naming, read_id_pairs, write_table
 
 Matcher = GroupMatcher | SideMatcher
 
@@ -45,12 +46,10 @@ def run(options: argparse.Namespace) -> int:
     else:
         pairs = read_id_pairs(options.pairs)
         ends = _places(pairs, options.pairs, tables)
-        settings = _settings(options)
-        try:
-            matcher = _learned(options, settings, tables, pairs)
-        except ValueError as error:
-            raise FileProblem(_placed(str(error), options)) from error
-    table = proposals(matcher, tables, accept, options.top, ends)
+        with naming(*options.tables, options.pairs):
+            matcher = _learned(options, tables, pairs)
+    with naming(*options.tables):
+        table = proposals(matcher, tables, accept, options.top, ends)
     write_table(table, options.out)
     summary = summarise(matcher, table)
     answer(options, summary, describe(summary, accept), [options.out, model])
@@ -62,10 +61,13 @@ def _check(options: argparse.Namespace) -> None:
         raise UsageProblem("--pairs or -m: give known pairs to learn from, or a model that has")
     if len(options.tables) > 2:
         raise UsageProblem(f"expected one table of people or two sides, got {len(options.tables)}")
-    if len(options.tables) == 2 and options.group:
-        raise UsageProblem("--group: only with one table")
-    if len(options.tables) == 1 and (options.capacity, options.left_capacity) != ("1", "1"):
-        raise UsageProblem("--capacity: only with two tables")
+    if options.pairs is None:
+        learning = ("columns", "kind", "group", "capacity", "left_capacity", "singles", "alpha")
+        refuse(options, learning, "only with --pairs; a model has its own")
+    elif len(options.tables) == 2:
+        refuse(options, ("group",), "only with one table")
+    else:
+        refuse(options, ("capacity", "left_capacity"), "only with two tables")
     check_output(options, "matches")
 
 
@@ -84,13 +86,6 @@ def _places(pairs: Any, path: str, tables: list[Any]) -> Any:
         raise FileProblem(str(error)) from None
 
 
-def _placed(message: str, options: argparse.Namespace) -> str:
-    """A message that names the files."""
-    if message.startswith("pairs:"):
-        return f"{options.pairs}:{message.removeprefix('pairs:')}"
-    return f"{', '.join(options.tables)}: {message}"
-
-
 def _loaded(options: argparse.Namespace) -> Matcher:
     matcher = load(options.model)
     if not isinstance(matcher, GroupMatcher | SideMatcher):
@@ -98,8 +93,8 @@ def _loaded(options: argparse.Namespace) -> Matcher:
     return matcher
 
 
-def _settings(options: argparse.Namespace) -> dict[str, Any]:
-    return {
+def _learned(options: argparse.Namespace, tables: list[Any], pairs: Any) -> Matcher:
+    settings: dict[str, Any] = {
         "columns": listed(options.columns),
         "kinds": read_kinds(options.kind),
         "singles": options.singles,
@@ -107,15 +102,8 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
         "random_state": options.seed,
         "verbose": int(shows_progress(options)),
     }
-
-
-def _learned(
-    options: argparse.Namespace, settings: dict[str, Any], tables: list[Any], pairs: Any
-) -> Matcher:
     matcher: Matcher
     if len(tables) == 1:
-        if options.group is not None and options.group not in tables[0].columns:
-            raise ValueError(f"there is no column {options.group!r}: {list(tables[0].columns)}")
         matcher = GroupMatcher(group=options.group, **settings).fit(tables[0], pairs)
     else:
         capacity = {"capacity": options.capacity, "left_capacity": options.left_capacity}
@@ -138,17 +126,14 @@ def find_matches(
     """Proposals for the records that are in no known pair, None if all are; and the tables."""
     check_tables(matcher, tables)
     ends = np.zeros((0, 2), dtype=np.int64) if ends is None else ends
-    try:
-        if isinstance(matcher, GroupMatcher):
-            (people,) = tables
-            people = people.drop(index=people.index[ends.ravel()])
-            return (matcher.match(people, top) if len(people) > 1 else None), [people]
-        left, right = tables
-        used = np.bincount(ends[:, 1], minlength=len(right))
-        left = left.drop(index=left.index[np.unique(ends[:, 0])])
-        return (matcher.match(left, right, top, used) if len(left) else None), [left, right]
-    except ValueError as error:
-        raise FileProblem(str(error)) from None
+    if isinstance(matcher, GroupMatcher):
+        (people,) = tables
+        people = people.drop(index=people.index[ends.ravel()])
+        return (matcher.match(people, top) if len(people) > 1 else None), [people]
+    left, right = tables
+    used = np.bincount(ends[:, 1], minlength=len(right))
+    left = left.drop(index=left.index[np.unique(ends[:, 0])])
+    return (matcher.match(left, right, top, used) if len(left) else None), [left, right]
 
 
 def proposals(

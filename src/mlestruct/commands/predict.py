@@ -10,8 +10,16 @@ from ..models import load
 from ..pairing import GroupMatcher, SideMatcher
 from ..segmentation import ImageSegmenter
 from ..tagging import SequenceTagger
-from .common import read_accept, read_records
-from .files import STANDARD, FileProblem, UsageProblem, check_files, write_output, write_table
+from .common import read_accept, read_records, refuse
+from .files import (
+    STANDARD,
+    FileProblem,
+    UsageProblem,
+    check_files,
+    naming,
+    write_output,
+    write_table,
+)
 from .link import check_precision, link_files
 from .match import ACCEPT as MATCH_ACCEPT
 from .match import proposals, read_ends
@@ -27,6 +35,10 @@ def run(options: argparse.Namespace) -> int:
     model = load(options.model)
     if not isinstance(model, ImageSegmenter):  # which writes into a folder
         check_files([options.model, *options.files, options.known], o=options.out)
+    if isinstance(model, SequenceTagger | ImageSegmenter):
+        refuse(options, ("known", "accept", "id"), "only for models of link and match")
+    if not isinstance(model, RecordLinker):
+        refuse(options, ("precision",), "only for models of link")
     if isinstance(model, SequenceTagger):
         text = "".join(tag_file(model, path, options.top) for path in options.files)
         write_output(text.encode(), options.out)
@@ -37,7 +49,9 @@ def run(options: argparse.Namespace) -> int:
         tables = read_records(options.files, options.id)
         ends = read_ends(options.known, tables)
         accept = read_accept(options, MATCH_ACCEPT)
-        write_table(proposals(model, tables, accept, options.top, ends), options.out)
+        with naming(*options.files):
+            table = proposals(model, tables, accept, options.top, ends)
+        write_table(table, options.out)
     elif isinstance(model, ImageSegmenter):
         label_pictures(model, options.files, options.out, options.top)
     else:

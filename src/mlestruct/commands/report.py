@@ -13,12 +13,12 @@ from ..report.links import links_report
 from ..report.matches import matches_report
 from ..report.pictures import pictures_report
 from ..report.tags import tags_report
-from ..segmentation import ImageSegmenter, PictureProblem, read_picture
+from ..segmentation import ImageSegmenter, read_picture
 from ..tagging import SequenceTagger
 from . import link, match
-from .common import fit_summary, fit_words, read_accept, read_records
+from .common import fit_summary, fit_words, read_accept, read_records, refuse
 from .decisions import decide
-from .files import STANDARD, FileProblem, check_files, write_output
+from .files import STANDARD, FileProblem, check_files, naming, write_output
 from .segment import pictures
 from .tag import read_unlabelled
 
@@ -27,6 +27,8 @@ def run(options: argparse.Namespace) -> int:
     """Run the command; returns the exit status."""
     check_files([options.model, *options.files, options.known], o=options.out)
     model = load(options.model)
+    if isinstance(model, SequenceTagger | ImageSegmenter):
+        refuse(options, ("known", "accept", "id"), "only for models of link and match")
     for kind, make in PAGES.items():
         if isinstance(model, kind):
             write_output(make(model, options).encode(), options.out)
@@ -56,7 +58,8 @@ def _matches(matcher: GroupMatcher | SideMatcher, options: argparse.Namespace) -
     accept = read_accept(options, match.ACCEPT)
     tables = read_records(options.files, options.id)
     ends = match.read_ends(options.known, tables)
-    found, tables = match.find_matches(matcher, tables, 5, ends)
+    with naming(*options.files):
+        found, tables = match.find_matches(matcher, tables, 5, ends)
     if found is None:
         raise FileProblem(f"{options.known}: everyone has a partner already")
     table = decide(found, accept, word="pair")
@@ -67,10 +70,7 @@ def _matches(matcher: GroupMatcher | SideMatcher, options: argparse.Namespace) -
 
 def _pictures(segmenter: ImageSegmenter, options: argparse.Namespace) -> str:
     paths = pictures(options.files)
-    try:
-        images = [read_picture(path, segmenter.max_side) for path in paths]
-    except PictureProblem as error:
-        raise FileProblem(str(error)) from None
+    images = [read_picture(path, segmenter.max_side) for path in paths]
     words = f"{len(images)} pictures, labelled.\n{fit_words(fit_summary(segmenter))}"
     return pictures_report(segmenter, images, [path.name for path in paths], words)
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from ..segmentation import (
     ImageSegmenter,
-    PictureProblem,
     read_mask,
     read_picture,
     write_labels,
@@ -26,7 +25,7 @@ from .common import (
     read_alpha,
     shows_progress,
 )
-from .files import STANDARD, FileProblem, UsageProblem, check_files
+from .files import STANDARD, FileProblem, UsageProblem, check_files, naming
 
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 
@@ -41,26 +40,18 @@ def run(options: argparse.Namespace) -> int:
         alpha=read_alpha(options.alpha), random_state=options.seed,
         verbose=int(shows_progress(options)),
     )  # fmt: skip
-    try:
+    with naming(options.images, options.masks):
         images, masks = _labelled(options.images, options.masks, options.max_side)
         if options.alpha == "auto" and len(images) < 2:
             raise UsageProblem("--alpha: auto needs at least 2 pictures; give a number")
         segmenter.fit(images, masks)
-        segmenter.save(options.model)
-        summary: dict[str, Any] = {
-            "pictures": len(images),
-            "labels": [str(label) for label in segmenter.classes_],
-            "test_accuracy": None,
-            **fit_summary(segmenter),
-        }
-        if options.test:
-            summary["test_accuracy"] = _accuracy(segmenter, options)
-    except PictureProblem as error:
-        raise FileProblem(str(error)) from None
-    except FileProblem:
-        raise
-    except ValueError as error:
-        raise FileProblem(f"{options.images}, {options.masks}: {error}") from error
+    segmenter.save(options.model)
+    summary: dict[str, Any] = {
+        "pictures": len(images),
+        "labels": [str(label) for label in segmenter.classes_],
+        "test_accuracy": _accuracy(segmenter, options) if options.test else None,
+        **fit_summary(segmenter),
+    }
     answer(options, summary, describe(summary, options), [options.model])
     return exit_status(segmenter, options)
 
@@ -141,10 +132,7 @@ def label_pictures(segmenter: ImageSegmenter, places: list[str], folder: str, to
     _check_targets(paths, folder, ["", *further, *(f"-probability-{names[k]}" for k in shown)])
     Path(folder).mkdir(parents=True, exist_ok=True)
     for path in paths:
-        try:
-            image, size = read_picture(path, segmenter.max_side), picture_size(path)
-        except PictureProblem as error:
-            raise FileProblem(str(error)) from None
+        image, size = read_picture(path, segmenter.max_side), picture_size(path)
         (best,), (table,) = segmenter.predict([image]), segmenter.predict_marginals([image])
         target = Path(folder, path.stem)
         write_labels(f"{target}.png", best, size)

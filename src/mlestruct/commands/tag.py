@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..tagging import SentenceProblem, SequenceTagger, read_json_lines, read_sentences
+from ..tagging import SequenceTagger, read_json_lines, read_sentences
 from .common import (
     answer,
     exit_status,
@@ -18,7 +18,7 @@ from .common import (
     read_alpha,
     shows_progress,
 )
-from .files import STANDARD, FileProblem, check_files, open_text
+from .files import STANDARD, FileProblem, check_files, naming, open_text
 
 JSON_LINES = (".jsonl", ".ndjson")
 
@@ -31,10 +31,8 @@ def run(options: argparse.Namespace) -> int:
         window=options.window, alpha=read_alpha(options.alpha), random_state=options.seed,
         verbose=int(shows_progress(options)),
     )  # fmt: skip
-    try:
+    with naming(options.train):
         tagger.fit(sentences, labels)
-    except ValueError as error:
-        raise FileProblem(f"{options.train}: {error}") from error
     tagger.save(options.model)
     summary: dict[str, Any] = {
         "sentences": len(sentences),
@@ -49,21 +47,14 @@ def run(options: argparse.Namespace) -> int:
 
 def read_file(path: str) -> list[Any]:
     """Sentences in columns, of a file or of standard input."""
-    name = "standard input" if path == STANDARD else path
-    try:
-        with open_text(path) as lines:
-            return read_sentences(lines, name)
-    except SentenceProblem as error:
-        raise FileProblem(str(error)) from None
+    with open_text(path) as lines:
+        return read_sentences(lines, "standard input" if path == STANDARD else path)
 
 
 def _features(path: str) -> tuple[list[Any], list[Any]]:
     """Sentences of features and their labels, where there are some."""
-    try:
-        with open_text(path) as lines:
-            return read_json_lines(lines, path)
-    except SentenceProblem as error:
-        raise FileProblem(str(error)) from None
+    with open_text(path) as lines:
+        return read_json_lines(lines, path)
 
 
 def _labelled(path: str) -> tuple[list[Any], list[list[str]]]:

@@ -80,6 +80,7 @@ class GroupMatcher(TunedModel):
         people : DataFrame of text, indexed by ids; "" is missing
         pairs : DataFrame whose first two columns are ids of people of the same group
         """
+        groups = self._groups(people)
         ends = read_pairs(pairs, people.index)
         self._check_ends(people, ends)
         questions = people.drop(columns=[self.group] if self.group else [])
@@ -87,7 +88,7 @@ class GroupMatcher(TunedModel):
         self.feature_names_in_ = np.array(self._feature_names(), dtype=object)
         partner = np.full(len(people), -1, dtype=np.int64)
         partner[ends[:, 0]], partner[ends[:, 1]] = ends[:, 1], ends[:, 0]
-        labelled = [own for own in self._groups(people) if (partner[own] >= 0).any()]
+        labelled = [own for own in groups if (partner[own] >= 0).any()]
         if not self.singles:
             labelled = [own[partner[own] >= 0] for own in labelled]
         if sum(own.size for own in labelled) < 4:
@@ -127,7 +128,9 @@ class GroupMatcher(TunedModel):
         if self.group is None:
             return [np.arange(len(people))]
         if self.group not in people.columns:
-            raise ValueError(f"there is no column {self.group!r} among {list(people.columns)}")
+            raise ValueError(
+                f"group: there is no column {self.group!r} among {list(people.columns)}"
+            )
         values = people[self.group].to_numpy()
         return [np.flatnonzero(values == value) for value in dict.fromkeys(values.tolist())]
 

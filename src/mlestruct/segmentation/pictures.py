@@ -12,13 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from ..exceptions import FileProblem
+
 Floats = NDArray[np.float64]
 
 MOST_LABELS = 30  # different values of a mask at most
-
-
-class PictureProblem(ValueError):
-    """A picture cannot be used; the message names the file."""
 
 
 def read_picture(path: str | Path, max_side: int | None = None) -> NDArray[np.uint8]:
@@ -46,7 +44,7 @@ def read_mask(path: str | Path, size: tuple[int, int] | None = None) -> NDArray[
         grey = True
     found = np.unique(values)
     if found.size > MOST_LABELS:
-        raise PictureProblem(
+        raise FileProblem(
             f"{path}: {found.size} different values, expected at most {MOST_LABELS} labels. A JPEG "
             "file blurs them: save masks as PNG"
         )
@@ -92,10 +90,10 @@ def _shrunk(picture: Any, max_side: int | None, method: str) -> Any:
 
 def _opened(path: str | Path) -> Any:
     if not Path(path).is_file():
-        raise PictureProblem(f"{path}: there is no such file")
+        raise FileProblem(f"{path}: there is no such file")
     try:
         picture = Image.open(path)
         picture.load()
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise PictureProblem(f"{path}: not a picture that can be read ({error})") from None
+        raise FileProblem(f"{path}: not a picture that can be read ({error})") from None
     return picture

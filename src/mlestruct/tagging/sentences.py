@@ -6,11 +6,9 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from ..exceptions import FileProblem
+
 Token = tuple[str, ...]
-
-
-class SentenceProblem(ValueError):
-    """A line does not fit; the message names it."""
 
 
 def read_sentences(lines: Iterable[str], name: str) -> list[list[Token]]:
@@ -31,13 +29,13 @@ def read_sentences(lines: Iterable[str], name: str) -> list[list[Token]]:
         token = tuple(text.split("\t") if "\t" in text else text.split())
         width = width or len(token)
         if len(token) != width:
-            raise SentenceProblem(
+            raise FileProblem(
                 f"{name}, line {number}: {len(token)} columns, but the lines before have {width}"
             )
         sentences[-1].append(token)
     found = [sentence for sentence in sentences if sentence]
     if not found:
-        raise SentenceProblem(f"{name}: has no tokens")
+        raise FileProblem(f"{name}: has no tokens")
     return found
 
 
@@ -56,17 +54,17 @@ def read_json_lines(lines: Iterable[str], name: str) -> tuple[list[Any], list[An
         try:
             found = json.loads(line)
         except ValueError as error:
-            raise SentenceProblem(f"{where}: not JSON ({error})") from None
+            raise FileProblem(f"{where}: not JSON ({error})") from None
         tokens = found.get("x") if isinstance(found, dict) else None
         if not isinstance(tokens, list) or not tokens:
-            raise SentenceProblem(f'{where}: expected an object with a list "x" of tokens')
+            raise FileProblem(f'{where}: expected an object with a list "x" of tokens')
         if not all(isinstance(token, dict) for token in tokens):
-            raise SentenceProblem(f'{where}: tokens in "x" must be objects of features')
+            raise FileProblem(f'{where}: tokens in "x" must be objects of features')
         own = found.get("y")
         if own is not None and (not isinstance(own, list) or len(own) != len(tokens)):
-            raise SentenceProblem(f'{where}: expected a list "y" of {len(tokens)} labels')
+            raise FileProblem(f'{where}: expected a list "y" of {len(tokens)} labels')
         sentences.append(tokens)
         labels.append(None if own is None else [str(label) for label in own])
     if not sentences:
-        raise SentenceProblem(f"{name}: has no tokens")
+        raise FileProblem(f"{name}: has no tokens")
     return sentences, labels
