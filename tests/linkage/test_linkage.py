@@ -1,5 +1,8 @@
 """Record linkage: candidates and comparisons against plain loops, links against the truth."""
 
+from datetime import date
+from itertools import product
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -220,22 +223,63 @@ def test_contributions_sum_to_the_score(linked):
 @pytest.mark.parametrize(
     ("known", "message"),
     [
-        (["a0 b0", "a0 b1"], "row 2: left id 'a0' is listed twice"),
-        (["a0 b0", "a1 b0"], "row 2: right id 'b0' has a partner in row 1"),
+        (["a0 b0", "a0 b1"], "row 2: left id 'a0' is that of row 1"),
+        (["a0 b0", "a1 b0"], "row 2: right id 'b0' is that of row 1"),
+        (["a0 b0", " b0"], "row 2: right id 'b0' is that of row 1"),
         (["a0 b9"], "row 1: the right table has no id 'b9'"),
         (["z b0"], "row 1: the left table has no id 'z'"),
     ],
 )
 def test_contradicting_links_are_refused(known, message):
-    table = pd.DataFrame([pair.split() for pair in known], columns=["left", "right"])
+    table = pd.DataFrame([pair.split(" ") for pair in known], columns=["left", "right"])
     with pytest.raises(ValueError, match=message):
         read_links(table, pd.Index(["a0", "a1"]), pd.Index(["b0", "b1"]))
 
 
 def test_known_sides_without_partner():
     table = pd.DataFrame({"left": ["a0", "", "a1"], "right": ["", "b1", "b0"]})
-    found = read_links(table, pd.Index(["a0", "a1", "a2"]), pd.Index(["b0", "b1"]))
-    np.testing.assert_array_equal(found, [-1, 0, -2])
+    partner, alone = read_links(table, pd.Index(["a0", "a1", "a2"]), pd.Index(["b0", "b1"]))
+    np.testing.assert_array_equal(partner, [-1, 0, -2])
+    np.testing.assert_array_equal(alone, [False, True])
+
+
+def test_right_records_known_to_have_no_partner_get_none(linked):
+    left, right, _, _, linker, found = linked
+    one = found.proposed["right"].iloc[0]
+    given = linker.link(left, right, known=pd.DataFrame({"left": [""], "right": [one]}))
+    assert one not in given.pairs["right"].tolist()
+    assert given.single_right[one] == 1.0
+
+
+def test_tables_without_candidate_pairs(linked):
+    left, right, _, _, linker, _ = linked
+    found = linker.link(left.iloc[:3].map(lambda cell: ""), right)
+    assert len(found.pairs) == 0
+    assert found.single_left.tolist() == [1.0, 1.0, 1.0]
+
+
+def test_given_dates_have_the_format_of_most_values_and_given_kinds_some_value():
+    days = [
+        date(1980, 1, 31),
+        date(1980, 1, 2),
+        date(1979, 2, 1),
+        date(1980, 2, 1),
+        date(1700, 3, 3),
+    ]
+    table = pd.DataFrame({"born": [f"{one:%d.%m.%Y}" for one in days]})
+    (found,) = guess_comparisons(table, table, ["born"], {"born": "date"})
+    assert (found.kind, found.format) == ("date", "%d.%m.%Y")
+    rows, cols = (places.ravel() for places in np.indices((5, 5)))
+    features = found.features(table["born"], table["born"], rows, cols)
+    for k, (one, other) in enumerate(product(days, days)):
+        swapped = one.year == other.year and (one.month, one.day) == (other.day, other.month)
+        close = np.exp(-abs((one - other).days) / 365)
+        wanted = [close, one == other, one.year == other.year, swapped and one != other, 0]
+        np.testing.assert_allclose(features[k], np.array(wanted, dtype=float))
+    for kind in ("date", "number"):
+        words = pd.DataFrame({"born": ["", "spring"]})
+        with pytest.raises(ValueError, match=f"'born' is a {kind}: 'spring'"):
+            guess_comparisons(words, words, ["born"], {"born": kind})
 
 
 def test_bad_parameters_are_named():
@@ -246,6 +290,10 @@ def test_bad_parameters_are_named():
         RecordLinker(kinds={"phone": "text"}).fit(left, right, links)
     with pytest.raises(ValueError, match="kind of column 'town'"):
         RecordLinker(kinds={"town": "city"}).fit(left, right, links)
+    with pytest.raises(ValueError, match="columns: expected at least one"):
+        RecordLinker(columns=[]).fit(left, right, links)
+    twice = RecordLinker(columns=["town", "town"], alpha=1.0).fit(left, right, links)
+    assert [one.column for one in twice.comparisons_] == ["town"]
     with pytest.raises(ValueError, match="at least 2 links"):
         RecordLinker().fit(left, right, links.iloc[:1])
     with pytest.raises(ValueError, match="no column in common"):

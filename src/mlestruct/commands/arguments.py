@@ -211,8 +211,8 @@ example:
   mlestruct link left.csv right.csv -m model.mls -o links.csv
 
 left.csv and right.csv have a column of ids and columns of the same names that are compared.
-known.csv has two columns, an id of each table: pairs that are known to be the same, and left ids
-with an empty cell beside them that are known to have no partner. A few hundred are enough.
+known.csv has two columns, an id of each table: pairs that are known to be the same, and ids of
+either table with an empty cell beside them that have no partner. A few hundred are enough.
 Kinds of columns (--kind): text, number, date, category.
 """,
         add_link,

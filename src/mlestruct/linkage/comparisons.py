@@ -61,27 +61,36 @@ class Comparison:
         return np.column_stack([*(np.where(missing, 0.0, part) for part in parts), missing])
 
 
-def guess_comparisons(left: Any, right: Any, columns: Sequence[str]) -> list[Comparison]:
-    """The kind of each column from its values: a date, number or category if nearly all are."""
+def guess_comparisons(
+    left: Any, right: Any, columns: Sequence[str], kinds: Mapping[str, str] | None = None
+) -> list[Comparison]:
+    """The kind of each column from its values: a date, number or category if nearly all are.
+
+    `kinds` are given where the guess is wrong: {"phone": "text"}.
+    """
+    given = dict(kinds or {})
+    if unknown := sorted(set(given) - set(columns)):
+        raise ValueError(f"kinds: there is no column {unknown[0]!r} among {list(columns)}")
     found = []
     for column in columns:
         values = np.concatenate([left[column].to_numpy(), right[column].to_numpy()])
         values = np.array([value.strip() for value in values if value.strip()], dtype=object)
-        found.append(_guess(column, values))
+        kind = given.get(column)
+        found.append(_guess(column, values) if kind is None else _of_kind(column, kind, values))
     return found
 
 
-def choose_comparisons(
-    left: Any, right: Any, columns: Sequence[str], kinds: Mapping[str, str] | None = None
-) -> list[Comparison]:
-    """`guess_comparisons`, with kinds that are given in place of guesses."""
-    given = dict(kinds or {})
-    if unknown := sorted(set(given) - set(columns)):
-        raise ValueError(f"kinds: there is no column {unknown[0]!r} among {list(columns)}")
-    return [
-        Comparison(one.column, given[one.column]) if one.column in given else one
-        for one in guess_comparisons(left, right, columns)
-    ]
+def _of_kind(column: str, kind: str, values: NDArray[Any]) -> Comparison:
+    """A comparison of a given kind, which some value must have; dates in the format of most."""
+    if kind == "date":
+        readable = [int(np.isfinite(_days(values, pattern)).sum()) for pattern in DATE_FORMATS]
+        chosen = Comparison(column, kind, DATE_FORMATS[int(np.argmax(readable))])
+    else:
+        readable = [int(np.isfinite(read_numbers(values)).sum())] if kind == "number" else [1]
+        chosen = Comparison(column, kind)
+    if values.size and not max(readable):
+        raise ValueError(f"kinds: no value of column {column!r} is a {kind}: {values[0]!r}, ...")
+    return chosen
 
 
 def _guess(column: str, values: NDArray[Any]) -> Comparison:
@@ -147,13 +156,13 @@ def _date(
     comparison: Comparison, one: Any, other: Any, rows: Ints, cols: Ints, rarity: Any
 ) -> list[Floats]:
     pattern = comparison.format or DATE_FORMATS[0]
-    first, second = _days(one, pattern)[rows], _days(other, pattern)[cols]
-    apart = np.abs(first - second) / 365.0
+    first, second = _days(one, pattern), _days(other, pattern)
+    apart = np.abs(first[rows] - second[cols]) / 365.0
     close = np.exp(-np.where(np.isfinite(apart), apart, np.inf))
-    parts = [np.array([_year_month_day(day) for day in side]) for side in (first, second)]
-    same_year = (parts[0][:, 0] == parts[1][:, 0]) & np.isfinite(apart)
-    swapped = same_year & (parts[0][:, 1] == parts[1][:, 2]) & (parts[0][:, 2] == parts[1][:, 1])
-    swapped &= parts[0][:, 1] != parts[0][:, 2]
+    (year, month, day), (years, months, days) = _calendar(first), _calendar(second)
+    same_year = (year[rows] == years[cols]) & np.isfinite(apart)
+    swapped = same_year & (month[rows] == days[cols]) & (day[rows] == months[cols])
+    swapped &= (month != day)[rows]
     equal = _equal(one, other, rows, cols)
     return [close, equal, same_year.astype(np.float64), swapped.astype(np.float64)]
 
@@ -200,11 +209,12 @@ def _days(values: NDArray[Any], pattern: str) -> Floats:
     return np.where(np.isnat(days), np.nan, days.astype(np.int64).astype(np.float64))
 
 
-def _year_month_day(day: float) -> tuple[int, int, int]:
-    if not np.isfinite(day):
-        return (-1, -1, -1)
-    date = np.datetime64(int(day), "D").item()
-    return (date.year, date.month, date.day)
+def _calendar(days: Floats) -> tuple[Ints, Ints, Ints]:
+    """Year, month and day of days since 1970; of those that are NaN any."""
+    date = np.nan_to_num(days).astype("datetime64[D]")
+    month = date.astype("datetime64[M]")
+    year = date.astype("datetime64[Y]").astype(np.int64)
+    return year, month.astype(np.int64) % 12 + 1, (date - month).astype(np.int64) + 1
 
 
 def _rapidfuzz() -> tuple[Any, Any, Any]:

@@ -15,7 +15,7 @@ from ..features import DenseFeatures
 from ..models import BipartiteMatchingCRF, PairInput
 from ..models.tuned import TunedModel
 from .blocking import candidate_pairs
-from .comparisons import Comparison, choose_comparisons
+from .comparisons import Comparison, guess_comparisons
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -139,9 +139,9 @@ class RecordLinker(TunedModel):
         known : DataFrame of two columns, an id of each table; "" on one side: no partner there.
             Left records that are not listed are not learned from.
         """
-        partner = read_links(known, left.index, right.index)
+        partner, _ = read_links(known, left.index, right.index)
         columns = shared_columns(left, right, self.columns)
-        self.comparisons_ = choose_comparisons(left, right, columns, self.kinds)
+        self.comparisons_ = guess_comparisons(left, right, columns, self.kinds)
         rows, cols = self._candidates(left, right)
         labelled = np.flatnonzero(partner >= -1)
         linked = labelled[partner[labelled] >= 0]
@@ -197,8 +197,8 @@ class RecordLinker(TunedModel):
         rows, cols = self._candidates(left, right)
         given = None
         if known is not None:
-            partner = read_links(known, left.index, right.index)
-            rows, cols = _with_known(rows, cols, partner, len(right))
+            partner, alone = read_links(known, left.index, right.index)
+            rows, cols = _with_known(rows[~alone[cols]], cols[~alone[cols]], partner, len(right))
             given = [np.where(partner > -2, partner, np.nan)]
         x = _input(rows, cols, self._features(left, right, rows, cols), (len(left), len(right)))
         model = self._model(self.alpha_)
@@ -288,46 +288,47 @@ def shared_columns(left: Any, right: Any, columns: Sequence[str] | None) -> list
                 f"the tables have no column in common: {list(left.columns)} and "
                 f"{list(right.columns)}"
             )
+    elif not columns:
+        raise ValueError("columns: expected at least one, got none")
     for name in columns:
         for side, table in (("left", left), ("right", right)):
             if name not in table.columns:
                 raise ValueError(
                     f"the {side} table has no column {name!r}; it has {list(table.columns)}"
                 )
-    return list(columns)
+    return list(dict.fromkeys(columns))
 
 
-def read_links(known: Any, left: Any, right: Any, where: str = "known", first_row: int = 1) -> Ints:
-    """The place of each left record's partner; -1 has none, -2 is not known.
+def read_links(
+    known: Any, left: Any, right: Any, where: str = "known", first_row: int = 1
+) -> tuple[Ints, NDArray[np.bool_]]:
+    """The place of each left record's partner, and which right records are known to have none.
 
-    Messages name `where` and count rows from `first_row`.
+    Of left records -1 has no partner, -2 is not known. Messages name `where` and count rows from
+    `first_row`.
     """
     if known.shape[1] < 2:
         raise ValueError(f"{where}: expected two columns of ids, got {list(known.columns)}")
     places = [{key: k for k, key in enumerate(side)} for side in (left, right)]
     partner = np.full(len(left), -2, dtype=np.int64)
-    taken: dict[int, int] = {}
-    for number, (one, other) in enumerate(
-        known.iloc[:, :2].itertuples(index=False), start=first_row
-    ):
-        ends = []
-        for side, key, names in (("left", one, places[0]), ("right", other, places[1])):
-            if key != "" and key not in names:
-                raise ValueError(f"{where}, row {number}: the {side} table has no id {key!r}")
-            ends.append(names.get(key, -1))
-        if ends[0] < 0:
-            continue
-        if partner[ends[0]] > -2:
-            raise ValueError(f"{where}, row {number}: left id {one!r} is listed twice")
-        if ends[1] in taken:
-            first = taken[ends[1]]
-            raise ValueError(
-                f"{where}, row {number}: right id {other!r} has a partner in row {first}"
-            )
-        if ends[1] >= 0:
-            taken[ends[1]] = number
-        partner[ends[0]] = ends[1]
-    return partner
+    alone = np.zeros(len(right), dtype=bool)
+    listed: tuple[dict[Any, int], dict[Any, int]] = ({}, {})  # the row of each id
+    for row, ids in enumerate(known.iloc[:, :2].itertuples(index=False), start=first_row):
+        ends = [-1, -1]
+        for k, key in enumerate(ids):
+            side = ("left", "right")[k]
+            if key == "":
+                continue
+            if key not in places[k]:
+                raise ValueError(f"{where}, row {row}: the {side} table has no id {key!r}")
+            if (first := listed[k].setdefault(key, row)) != row:
+                raise ValueError(f"{where}, row {row}: {side} id {key!r} is that of row {first}")
+            ends[k] = places[k][key]
+        if ends[0] >= 0:
+            partner[ends[0]] = ends[1]
+        elif ends[1] >= 0:
+            alone[ends[1]] = True
+    return partner, alone
 
 
 def _with_known(rows: Ints, cols: Ints, partner: Ints, n_right: int) -> tuple[Ints, Ints]:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from ..linkage.comparisons import Comparison, choose_comparisons, read_numbers
+from ..linkage.comparisons import Comparison, guess_comparisons, read_numbers
 from ..models import BipartiteMatchingCRF, PairInput
 from ..models.tuned import TunedModel
 from .matches import Matches, best_pairs, check_capacities, read_pairs, split
@@ -225,7 +225,7 @@ class SideMatcher(TunedModel):
         ]
         names = [[n for n in t.columns if wanted is None or n in wanted] for t in tables]
         shared = [name for name in names[0] if name in names[1]]
-        self.comparisons_ = choose_comparisons(
+        self.comparisons_ = guess_comparisons(
             left, right, shared, {name: kind for name, kind in kinds.items() if name in shared}
         )
         self.questions_ = []
