@@ -18,7 +18,7 @@ from mlestruct.learning import (
     Stopping,
     merge_equal,
 )
-from mlestruct.learning.block_frank_wolfe import batches
+from mlestruct.learning.block_steps import batches
 from mlestruct.learning.linear_step import WorkingSet
 from mlestruct.structures import BinaryPairwise, BipartiteMatching, Vertex
 

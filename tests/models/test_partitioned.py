@@ -164,8 +164,8 @@ def test_errors_name_the_argument_and_the_partition():
     nan = Lazy(lambda: [np.full((5, 5, 3), np.nan)] * 3, ())
     with pytest.raises(ValueError, match=r"partition 1: X\[0\]"):
         BipartiteMatchingCRF().fit([X[0], nan], Y[:2])
-    with pytest.raises(MissingCapability, match="stay with their partition"):
-        BipartiteMatchingCRF(solver="bcfw").fit(X, Y)
+    with pytest.raises(MissingCapability, match="partitions use solver='bcfw'"):
+        BipartiteMatchingCRF(solver="fw").fit(X, Y)
     with pytest.raises(CheckpointError, match="samples in partitions have none"):
         BipartiteMatchingCRF().fit(X, Y, checkpoint="unused")
     with pytest.raises(ValueError, match="samples in one place"):

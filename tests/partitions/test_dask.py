@@ -11,7 +11,7 @@ dask = pytest.importorskip("dask")
 bag = pytest.importorskip("dask.bag")
 distributed = pytest.importorskip("distributed")
 
-from mlestruct import BipartiteMatchingCRF  # noqa: E402
+from mlestruct import BipartiteMatchingCRF, StructuredCRF  # noqa: E402
 from mlestruct.partitions import DaskBackend, Lazy, LocalBackend  # noqa: E402
 from mlestruct.partitions.dask import PartitionTimeout  # noqa: E402
 
@@ -65,6 +65,28 @@ def test_delayed_bags_futures_and_lists_give_the_same_bits(threads):
         np.testing.assert_array_equal(flat, answers)
     assert found[1].score(X, Y) == pytest.approx(expected.score(samples, labels))
     assert found[1].score(*futures) == found[1].score(X, Y)
+
+
+def outputs(scores):
+    return (scores > 0).astype(int)
+
+
+def coordinates(seed):
+    rng = np.random.default_rng(seed)
+    X = [rng.normal(size=(6, 2)) for _ in range(4)]
+    return X, [(x[:, 0] + rng.normal(size=6) > 0).astype(int) for x in X]
+
+
+def test_block_steps_give_the_same_bits_whatever_is_slower(threads):
+    X, Y = ([Lazy(coordinates, (seed,), k) for seed in range(3)] for k in range(2))
+    found = []
+    for backend in (LocalBackend(), DaskBackend(threads)):
+        with backend:
+            model = StructuredCRF(decode=outputs, random_state=0).fit(X, Y)
+        found.append((model.solver_, model.coef_.tolist(), model.history_.dual))
+        assert model.converged_
+    assert found[0] == found[1]
+    assert found[0][0] == "bcfw"
 
 
 def test_without_a_client_partitions_of_dask_are_computed_here():

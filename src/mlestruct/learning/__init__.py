@@ -2,10 +2,11 @@
 
 from .block_frank_wolfe import BlockFrankWolfe, BlockMarginals
 from .checkpoint import Checkpoint
+from .dual_state import DualState, start_near_observed
 from .frank_wolfe import FrankWolfe
 from .lbfgs import LBFGS
 from .newton import Newton
-from .problem import Block, DualProblem, DualState, merge_equal, start_near_observed
+from .problem import Block, DualProblem, merge_equal
 from .result import History, Progress, Result, Stopping
 from .solvers import make_solver
 

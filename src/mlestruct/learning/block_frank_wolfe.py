@@ -7,46 +7,38 @@ block-coordinate algorithm of the paper as printed.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, Literal, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._compile import kernel
 from .._deadline import check_time
-from ..algorithms.frank_wolfe import MAX_STEP, RTOL
+from ..algorithms.frank_wolfe import MAX_STEP
+from ..exceptions import MissingCapability
 from ..structures.contract import Marginals, Vertex
-from .certificate import NEAR, certify
+from .block_steps import BlockRules, BlockSteps, Sampling, block_step
+from .certificate import NEAR, Certificate, certify
+from .dual_state import DualState, Start, start
 from .frank_wolfe import WeightedAverage, check_option, finished
 from .linear_step import LinearStep, WorkingSet, linear_step
-from .problem import Block, DualProblem, DualState, Start, start
+from .partitioned_passes import PartitionedPasses
+from .problem import Block, DualProblem
 from .result import Each, Monitor, Result, Stopping, run, threaded_map
 
 Floats = NDArray[np.float64]
-Sampling = Literal["permuted", "uniform", "gap"]
 
 CERTIFICATE_PASSES = 20  # at most between certificates, each of which costs a pass of MAP calls
-IDLE_PASSES = 100  # in a row that need no oracle call; then every block makes one
 ACCURACY = 0.1  # requested gap of the marginal oracle, relative to the block's duality gap
 
 
-class BlockCoordinateDescent(ABC):
+class BlockCoordinateDescent(BlockRules):
     """The loop that both solvers share; they differ in the target of a step."""
 
-    name: str
-    sampling: Sampling
     averaging: bool = False
-    working_set: int = 0
-    batch: int = 1
     start: Start = "near"
     return_last: bool = False
-    first_guess = 0.05  # of a block's step length; later ones are its last one, within limits
-    shortest_guess, longest_guess = 1e-6, 1.0
-    tracks_entropies = False  # whether steps need each block's entropy between certificates
-    reuses_targets = True  # whether a certificate's answers are the targets of the next pass
 
     def check(self, problem: DualProblem) -> None:
         """Needs nothing beyond the block contract."""
@@ -56,33 +48,14 @@ class BlockCoordinateDescent(ABC):
         check_option("sampling", self.sampling, ("permuted", "uniform", "gap"))
         if not self.batch >= 1:
             raise ValueError(f"batch: expected at least 1, got {self.batch!r}")
-
-    @abstractmethod
-    def _certify(
-        self, problem: DualProblem, state: DualState, warm: list[Any], monitor: Monitor,
-        iteration: int, average: Floats | None, final: bool, each: Each,
-    ) -> list[LinearStep]:  # fmt: skip
-        """Record certified bounds at theta(tau), one oracle call per block; where blocks move."""
-
-    @abstractmethod
-    def _target(
-        self, problem: DualProblem, state: DualState, m: int, warm: list[Any], gap: float,
-        kept: WorkingSet | None,
-    ) -> LinearStep:  # fmt: skip
-        """Where block m moves; at most one oracle call."""
-
-    def _length(
-        self, problem: DualProblem, block: Block, tau: Floats, towards: LinearStep,
-        linear: float, quadratic: float, guess: float, t: int,
-    ) -> float:  # fmt: skip
-        """The step length of step t."""
-        return block_step(block, tau, towards, linear, quadratic, guess)
+        if self.averaging and problem.is_remote:
+            raise MissingCapability("averaging=True takes samples in one place, not in partitions")
 
     def solve(
         self,
         problem: DualProblem,
         stopping: Stopping,
-        warm: DualState | None = None,
+        warm: Any = None,
         random_state: np.random.Generator | None = None,
         n_jobs: int | None = None,
     ) -> Result:
@@ -93,137 +66,136 @@ class BlockCoordinateDescent(ABC):
         of blocks run on `n_jobs` threads, on which the result does not depend. The answers for a
         certificate are the targets of the pass that follows, which makes no calls: each block is
         still where the certificate found it, and a line search along the direction decreases L at
-        the current theta.
+        the current theta. Partitions make their passes at the same time (`PartitionedPasses`).
         """
         self.check(problem)
         rng = random_state if random_state is not None else np.random.default_rng()
         monitor = Monitor(stopping, self.name)
         resumed = monitor.resume()
-        state = start(problem, warm, self.start, resumed)
         average = WeightedAverage(problem.n_features)
-        n_blocks = len(problem.blocks)
-        known: list[Any] = [None] * n_blocks  # of each block's oracle: prices, or its state
-        size = self.working_set
-        kept = [WorkingSet(size) if size else None for _ in range(n_blocks)]
+        n_calls = sum(block.n_observations for block in problem.blocks)
 
-        gaps = np.zeros(n_blocks)
-        targets: list[LinearStep | None] = [None] * n_blocks
-
-        def certify_at(sweep: int) -> float:
-            """The part of the sum of the blocks' gaps that the certified gap is."""
-            mean = average.value.copy() if self.averaging and sweep else None
-            final = sweep == stopping.max_iter or monitor.out_of_time()
-            monitor.oracle_calls += n_blocks
-            found = self._certify(problem, state, known, monitor, sweep, mean, final, each)
-            gaps[:] = [step.gap for step in found]
-            if self.reuses_targets:
-                targets[:] = found
-            return min(monitor.gap / max(float(problem.weights @ gaps), 1e-300), 1.0)
-
-        def loop() -> DualState:
-            guesses = [self.first_guess] * n_blocks
-            t = sweep = idle = 0
-            due = 1  # the pass of the next certificate
+        def loop() -> Any:
+            sweep, due = 0, 1  # the pass of the next certificate
             if resumed is None:
                 share = certify_at(0)
             else:
-                t, sweep, idle, due, share = resumed["place"]
-                guesses, gaps[:], known[:] = resumed["guesses"], resumed["gaps"], resumed["known"]
+                sweep, due, share = resumed["place"]
                 average.restore(resumed["average"])
-                rng.bit_generator.state = resumed["rng"]
-                for own, vertices in zip(kept, resumed["kept"], strict=True):
-                    if own is not None:
-                        own.restore(vertices)
             passed = resumed is not None  # checkpoints are written at the end of a pass
 
             def checkpoint() -> dict[str, Any]:
-                return {
-                    "state": vars(state), "average": vars(average), "guesses": guesses,
-                    "gaps": gaps, "known": known, "place": (t, sweep, idle, due, share),
-                    "rng": rng.bit_generator.state,
-                    "kept": [[] if own is None else own.vertices() for own in kept],
-                }  # fmt: skip
-
-            def find(m: int) -> LinearStep:
-                gap = np.inf if idle >= IDLE_PASSES else gaps[m]
-                return self._target(problem, state, m, known, gap, kept[m])
+                place = sweep, due, share
+                return {"place": place, "average": vars(average), "passes": passes.checkpoint()}
 
             while passed or (sweep < stopping.max_iter and not monitor.stopped):
-                idle += not passed
-                order = () if passed else sampled(self.sampling, rng, n_blocks, gaps)
-                for chosen in batches(order, self.batch):
-                    wanted = [m for m in chosen if targets[m] is None]
-                    for m, found in zip(wanted, list(each(find, wanted)), strict=True):
-                        targets[m] = found
-                        monitor.oracle_calls += found.decoded
-                    for m in chosen:
-                        towards, targets[m] = targets[m], None
-                        assert towards is not None
-                        t += 1
-                        if towards.decoded:
-                            gaps[m], idle = towards.gap, 0
-                        self._step(problem, state, m, t, towards, guesses, kept[m])
-                        if self.averaging:
-                            average.add(problem.theta(state.r))
-                    if monitor.out_of_time():
-                        break
-                targets[:] = [None] * n_blocks
-                sweep += idle == 0 and not passed
+                if not passed:
+                    decoded, calls = passes.sweep()
+                    monitor.oracle_calls += calls
+                    sweep += decoded
                 passed = False
                 if not monitor.out_of_time():
                     monitor.keep(checkpoint)
                 last = sweep == stopping.max_iter or monitor.out_of_time()
-                near = share * float(problem.weights @ gaps) <= monitor.tolerance
+                near = share * passes.gap <= monitor.tolerance
                 if sweep >= due or near or last:
                     # Not by the clock, so that results repeat.
                     due = sweep + min(2 * sweep, CERTIFICATE_PASSES)
-                    state.refresh(problem)
                     share = certify_at(sweep)
-            return state
+            return passes.state
 
-        with threaded_map(n_jobs, n_blocks) as each:
-            result = run(problem, monitor, loop, lambda: problem.theta(state.r), n_jobs)
-        return finished(result, problem, state, monitor, average, self.averaging, self.return_last)
+        def certify_at(sweep: int) -> float:
+            """The part of the sum of the blocks' gaps that the certified gap is."""
+            final = sweep == stopping.max_iter or monitor.out_of_time()
+            monitor.oracle_calls += n_calls
+            found = passes.certify(monitor.tolerance, final)
+            theta = problem.theta(passes.r)
+            monitor.record(
+                sweep,
+                theta,
+                dual=found.dual(problem, passes.r),
+                primal=found.primal(problem, theta),
+                fw_gap=found.fw_gap,
+                average=average.value.copy() if self.averaging and sweep else None,
+            )
+            return min(monitor.gap / max(passes.gap, 1e-300), 1.0)
 
-    def _step(
-        self, problem: DualProblem, state: DualState, m: int, t: int,
-        towards: LinearStep, guesses: list[float], kept: WorkingSet | None,
-    ) -> None:  # fmt: skip
-        """One step of block m."""
-        block, tau, here = problem.blocks[m], state.tau[m], state.moments[m]
-        there = block.moments_at(towards.vertex) if towards.moments is None else towards.moments
-        if kept is not None and towards.decoded:
-            kept.add(towards.vertex, there)
-        slope, square = products(problem.penalty.soft(state.r), here, there)
-        scale = block.weight / problem.penalty.l2
-        linear, quadratic = -scale * slope, scale * block.weight * square
-        eta = self._length(problem, block, tau, towards, linear, quadratic, guesses[m], t)
-        guesses[m] = min(max(eta, self.shortest_guess), self.longest_guess)
-        if eta > 0.0:
-            block.structure.stepping_entropy.move(tau, towards.vertex, eta)
-            advance(state.r, here, there, eta, block.weight)
-            if self.tracks_entropies:
-                state.entropies[m] = block.structure.entropy(tau) - block.offset_gap(tau)
+        def stepped() -> None:
+            if self.averaging:
+                average.add(problem.theta(passes.r))
+
+        known = None if resumed is None else resumed["passes"]
+        with threaded_map(n_jobs, len(problem.blocks)) as each:
+            passes: Passes
+            if problem.is_remote:
+                passes = PartitionedPasses(self, problem, rng, each, self.start, warm)
+            else:
+                own = start(problem, warm, self.start, known)
+                steps = BlockSteps(self, problem, own, rng)
+                passes = _Passes(steps, problem, each, stepped, monitor.out_of_time, known)
+            result = run(problem, monitor, loop, lambda: problem.theta(passes.r), n_jobs)
+        return finished(
+            result, problem, passes.state, monitor, average, self.averaging, self.return_last
+        )
 
 
-@kernel
-def products(r: Floats, here: Floats, there: Floats) -> tuple[float, float]:
-    """<r, there - here> and |there - here|^2."""
-    slope = square = 0.0
-    for k in range(r.shape[0]):
-        d = there[k] - here[k]
-        slope += r[k] * d
-        square += d * d
-    return slope, square
+class Passes(Protocol):
+    """Where blocks are, and what the loop asks of them.
+
+    state : the argument `warm` with which a solver continues
+    """
+
+    @property
+    def state(self) -> Any: ...
+
+    @property
+    def r(self) -> Floats: ...
+
+    @property
+    def gap(self) -> float:
+        """The sum of the blocks' gaps, as far as they are known."""
+
+    def certify(self, tolerance: float, final: bool) -> Certificate: ...
+
+    def sweep(self) -> tuple[bool, int]:
+        """A pass over all blocks: whether it has used a new oracle call, and how many it made."""
+
+    def checkpoint(self) -> dict[str, Any]: ...
 
 
-@kernel
-def advance(r: Floats, here: Floats, there: Floats, eta: float, weight: float) -> None:
-    """A block's moments after a step of length eta, and r, in place."""
-    for k in range(r.shape[0]):
-        d = eta * (there[k] - here[k])
-        here[k] += d
-        r[k] -= weight * d
+class _Passes:
+    """All blocks in this process."""
+
+    def __init__(
+        self, steps: BlockSteps, problem: DualProblem, each: Each, stepped: Callable[[], None],
+        out_of_time: Callable[[], bool], known: dict[str, Any] | None,
+    ):  # fmt: skip
+        self._steps, self._problem, self._each = steps, problem, each
+        self._stepped, self._out_of_time = stepped, out_of_time
+        self.checkpoint = steps.checkpoint
+        if known is not None:
+            steps.restore(known)
+
+    @property
+    def state(self) -> DualState:
+        return self._steps.state
+
+    @property
+    def r(self) -> Floats:
+        return self._steps.state.r
+
+    @property
+    def gap(self) -> float:
+        return self._steps.gap(self._problem)
+
+    def certify(self, tolerance: float, final: bool) -> Certificate:
+        self._steps.state.refresh(self._problem)
+        return self._steps.certify(self._problem, tolerance, final, self._each)
+
+    def sweep(self) -> tuple[bool, int]:
+        arguments = self._problem, self._each, self._stepped, self._out_of_time
+        calls = self._steps.sweep(*arguments)
+        return self._steps.idle == 0, calls
 
 
 @dataclass(frozen=True)
@@ -284,35 +256,29 @@ class BlockFrankWolfe(BlockCoordinateDescent):
     def check(self, problem: DualProblem) -> None:
         super().check(problem)
         check_option("step", self.step, ("line_search", "fixed"))
+        if self.step == "fixed" and problem.is_remote:
+            raise MissingCapability(
+                "step='fixed' takes samples in one place, not in partitions; use 'line_search'"
+            )
 
-    def _certify(
-        self, problem: DualProblem, state: DualState, warm: list[Any], monitor: Monitor,
-        iteration: int, average: Floats | None, final: bool, each: Each,
-    ) -> list[LinearStep]:  # fmt: skip
-        near = np.inf if final else NEAR * monitor.tolerance
-        found, steps = certify(problem, state, warm, near, each)
-        monitor.record(
-            iteration,
-            problem.theta(state.r),
-            dual=found.dual,
-            primal=found.primal,
-            fw_gap=found.fw_gap,
-            average=average,
-        )
-        return steps
+    def bounds(
+        self, problem: DualProblem, state: DualState, known: list[Any],
+        tolerance: float, final: bool, each: Each,
+    ) -> tuple[Certificate, list[LinearStep]]:  # fmt: skip
+        return certify(problem, state, known, np.inf if final else NEAR * tolerance, each)
 
-    def _target(
-        self, problem: DualProblem, state: DualState, m: int, warm: list[Any], gap: float,
+    def target(
+        self, problem: DualProblem, state: DualState, m: int, known: list[Any], gap: float,
         kept: WorkingSet | None,
     ) -> LinearStep:  # fmt: skip
         """The MAP vertex at scores G theta + grad H(tau)."""
         theta = problem.theta(state.r)
-        found = linear_step(problem, state, m, theta, warm[m], False, kept, 0.25 * gap)
+        found = linear_step(problem, state, m, theta, known[m], False, kept, 0.25 * gap)
         if found.prices is not None:
-            warm[m] = found.prices
+            known[m] = found.prices
         return found
 
-    def _length(
+    def length(
         self, problem: DualProblem, block: Block, tau: Floats, towards: LinearStep,
         linear: float, quadratic: float, guess: float, t: int,
     ) -> float:  # fmt: skip
@@ -348,92 +314,42 @@ class BlockMarginals(BlockCoordinateDescent):
         for block in problem.blocks:
             block.structure.require("marginals", f"solver={self.name!r}")
 
-    def _certify(
-        self, problem: DualProblem, state: DualState, warm: list[Any], monitor: Monitor,
-        iteration: int, average: Floats | None, final: bool, each: Each,
-    ) -> list[LinearStep]:  # fmt: skip
+    def bounds(
+        self, problem: DualProblem, state: DualState, known: list[Any],
+        tolerance: float, final: bool, each: Each,
+    ) -> tuple[Certificate, list[LinearStep]]:  # fmt: skip
         theta = problem.theta(state.r)
-        accuracy = ACCURACY * monitor.tolerance / len(problem.blocks)
+        accuracy = ACCURACY * tolerance / len(problem.blocks)
         steps, log_partition = [], 0.0
         for m, block in enumerate(problem.blocks):
-            step, found = self._towards_marginals(problem, state, m, theta, warm, accuracy)
+            step, found = self._towards_marginals(problem, state, m, theta, known, accuracy)
             steps.append(step)
             log_partition += block.weight * found.upper_bound
-        monitor.record(
-            iteration,
-            theta,
-            dual=state.dual(problem),
-            primal=problem.primal(theta, log_partition),
-        )
-        return steps
+        entropy = float(problem.weights @ state.entropies)
+        return Certificate(entropy, log_partition, np.nan), steps
 
-    def _target(
-        self, problem: DualProblem, state: DualState, m: int, warm: list[Any], gap: float,
+    def target(
+        self, problem: DualProblem, state: DualState, m: int, known: list[Any], gap: float,
         kept: WorkingSet | None,
     ) -> LinearStep:  # fmt: skip
         """The marginals at scores G theta."""
         theta = problem.theta(state.r)
         accuracy = ACCURACY * max(gap, 1e-12)
-        return self._towards_marginals(problem, state, m, theta, warm, accuracy)[0]
+        return self._towards_marginals(problem, state, m, theta, known, accuracy)[0]
 
     @staticmethod
     def _towards_marginals(
         problem: DualProblem, state: DualState, m: int, theta: Floats,
-        warm: list[Any], accuracy: float,
+        known: list[Any], accuracy: float,
     ) -> tuple[LinearStep, Marginals]:  # fmt: skip
         """The step; its gap is A(scores) - <scores, tau_m> - H(tau_m), from above."""
         check_time("a pass of marginals")
         block, tau = problem.blocks[m], state.tau[m]
         scores = block.scores(theta)
-        found = block.structure.marginals(scores, warm[m], accuracy)
-        warm[m] = found.warm
+        found = block.structure.marginals(scores, known[m], accuracy)
+        known[m] = found.warm
         entropy = state.entropies[m] + block.offset_gap(tau)
         gap = found.upper_bound - float(scores @ tau) - entropy
         sums = block.structure.stepping_entropy.add_gradient(tau, scores)[1]
         vertex = Vertex(np.arange(tau.shape[0]), found.tau)
         return LinearStep(vertex, gap, scores, None, sums, block.moments(found.tau)), found
-
-
-def block_step(
-    block: Block,
-    tau: Floats,
-    towards: LinearStep,
-    linear: float,
-    quadratic: float,
-    guess: float,
-) -> float:
-    """The step towards a vertex that minimises L, up to RTOL of the slope at 0.
-
-    With a = G'(s - tau) and r = sum w G'(y - tau) the quadratic part of L(tau + eta (s - tau)) is
-    known from two inner products, `linear` and `quadratic`, already divided by alpha (with an l1
-    penalty it is bounded by them); only the entropy is evaluated per trial. The step is capped
-    below 1 because a vertex has infinite entropy gradient.
-    """
-    weight, vertex = block.weight, towards.vertex
-    if block.offset is not None:
-        linear -= weight * (vertex.dot(block.offset) - float(block.offset @ tau))
-    eta = block.structure.stepping_entropy.line_search(
-        tau, vertex, towards.sums, linear / weight, quadratic / weight, guess, MAX_STEP, RTOL
-    )
-    return float(eta)
-
-
-def batches(blocks: Sequence[int], size: int) -> Iterator[list[int]]:
-    """Runs of at most `size` blocks without repetitions: a block's target is used only once."""
-    run: list[int] = []
-    for m in blocks:
-        if len(run) == size or m in run:
-            yield run
-            run = []
-        run.append(m)
-    yield run
-
-
-def sampled(sampling: str, rng: np.random.Generator, n_blocks: int, gaps: Floats) -> list[int]:
-    """Blocks of the next pass."""
-    if sampling == "permuted":
-        return rng.permutation(n_blocks).tolist()
-    if sampling == "uniform":
-        return rng.integers(n_blocks, size=n_blocks).tolist()
-    weights = np.maximum(gaps, 0.0) + 1e-12 + 1e-3 * np.mean(np.abs(gaps))
-    return rng.choice(n_blocks, size=n_blocks, p=weights / weights.sum()).tolist()

@@ -27,9 +27,10 @@ from numpy.typing import NDArray
 
 from .._compile import kernel
 from .._deadline import check_time
+from .dual_state import DualState
 from .linear_step import LinearStep, linear_step
 from .penalty import ElasticNet
-from .problem import DualProblem, DualState
+from .problem import DualProblem
 from .result import Each
 
 Floats = NDArray[np.float64]
@@ -62,14 +63,26 @@ def certify_theta(problem: DualProblem, state: DualState, theta: Floats, tol: fl
     return problem.primal(theta, log_partition)
 
 
-@dataclass
+@dataclass(frozen=True)
 class Certificate:
-    """Bounds at one state: L(tau), a lower bound of P(theta(tau)), and the Frank-Wolfe gap."""
+    """What MAP calls at one state prove of some blocks; those of all blocks are sums.
 
-    dual: float
-    primal: float
+    entropy : sum_m w_m (H_m(tau_m) + <o_m, tau_m - y_m>)
+    log_partition : an upper bound of sum_m w_m A_m
+    fw_gap : the Frank-Wolfe gap; NaN where a solver has none
+    """
+
+    entropy: float
+    log_partition: float
     fw_gap: float
-    block_gaps: Floats
+
+    def dual(self, problem: DualProblem, r: Floats) -> float:
+        """L(tau)."""
+        return float(problem.penalty.conjugate(r) - self.entropy)
+
+    def primal(self, problem: DualProblem, theta: Floats) -> float:
+        """A lower bound of P at the theta of the MAP calls."""
+        return problem.primal(theta, self.log_partition)
 
 
 def certify(
@@ -94,45 +107,45 @@ def certify(
         )
     )
     prices[:] = [step.prices for step in steps]
-    gaps = np.array([step.gap for step in steps])
-    dual = state.dual(problem)
-    primal = _primal_bound(problem, state, prices, theta, steps)
-    if dual - primal <= near and np.isfinite(primal):
+    upper = _log_partition(problem, state, prices, steps)
+    attained = [_attained(problem, state, m, step) for m, step in enumerate(steps)]
+    if upper - float(problem.weights @ attained) <= near and all(p is not None for p in prices):
         for m, (block, step) in enumerate(zip(problem.blocks, steps, strict=True)):
             check_time("a certificate")
             known = prices[m]
-            assert known is not None  # as primal is finite
+            assert known is not None
             prices[m] = block.structure.improved_prices(step.scores, known, state.tau[m])
-        primal = max(primal, _primal_bound(problem, state, prices, theta, steps))
-    return Certificate(dual, primal, float(problem.weights @ gaps), gaps), steps
+        upper = min(upper, _log_partition(problem, state, prices, steps))
+    fw_gap = float(problem.weights @ [step.gap for step in steps])
+    return Certificate(float(problem.weights @ state.entropies), upper, fw_gap), steps
 
 
-def _primal_bound(
-    problem: DualProblem,
-    state: DualState,
-    prices: list[Floats | None],
-    theta: Floats,
-    steps: list[LinearStep],
+def _log_partition(
+    problem: DualProblem, state: DualState, prices: list[Floats | None], steps: list[LinearStep]
 ) -> float:
-    """P(theta) from below, by the smaller of two bounds of each block's A; -inf without prices."""
-    log_partition = 0.0
+    """sum_m w_m A_m from above, by the smaller of two bounds of each block's A."""
+    total = 0.0
     for m, (block, step) in enumerate(zip(problem.blocks, steps, strict=True)):
-        if prices[m] is None:
-            return -np.inf
-        log_partition += block.weight * _upper_bound(problem, state, m, step, prices[m])
-    return problem.primal(theta, log_partition)
+        total += block.weight * _upper_bound(problem, state, m, step, prices[m])
+    return total
+
+
+def _attained(problem: DualProblem, state: DualState, m: int, step: LinearStep) -> float:
+    """<scores, tau> + H(tau) of a block."""
+    tau = state.tau[m]
+    entropy: float = state.entropies[m] + problem.blocks[m].offset_gap(tau)
+    return float(step.scores @ tau) + entropy
 
 
 def _upper_bound(
     problem: DualProblem, state: DualState, m: int, step: LinearStep, prices: Floats | None
 ) -> float:
     """A of a block from above: by concavity the value at tau plus the gap, or the price bound."""
-    block, tau = problem.blocks[m], state.tau[m]
-    attained = float(step.scores @ tau) + state.entropies[m] + block.offset_gap(tau)
-    bound = attained + max(step.gap, 0.0)
+    bound = _attained(problem, state, m, step) + max(step.gap, 0.0)
     if prices is None:
         return bound
-    return min(bound, block.structure.price_bound(step.scores, prices, tau))
+    structure = problem.blocks[m].structure
+    return min(bound, structure.price_bound(step.scores, prices, state.tau[m]))
 
 
 class DualBundle:

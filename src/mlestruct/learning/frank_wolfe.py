@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from .._deadline import check_time, time_limit
 from ..algorithms.frank_wolfe import MAX_STEP, minimise_by_slope
-from ..exceptions import OutOfTimeError
+from ..exceptions import MissingCapability, OutOfTimeError
 from .certificate import NEAR, certify, certify_theta
-from .problem import DualProblem, DualState, Start, start
+from .dual_state import DualState, Start, start
+from .problem import DualProblem
 from .result import Monitor, Result, Stopping, run, threaded_map
 
 Floats = NDArray[np.float64]
@@ -62,6 +63,11 @@ class FrankWolfe:
         """Needs nothing beyond the block contract."""
         for block in problem.blocks:
             block.structure.require("decode", f"solver={self.name!r}")
+        if problem.is_remote:
+            raise MissingCapability(
+                "solver='fw' takes samples in one place, as all of them make one step together; in "
+                "partitions use solver='bcfw'"
+            )
         check_option("step", self.step, ("line_search", "fixed"))
         check_option("start", self.start, ("near", "uniform"))
 
@@ -106,8 +112,8 @@ class FrankWolfe:
                 stop = monitor.record(
                     t,
                     theta,
-                    dual=found.dual,
-                    primal=found.primal,
+                    dual=found.dual(problem, state.r),
+                    primal=found.primal(problem, theta),
                     fw_gap=found.fw_gap,
                     average=average.value.copy() if self.averaging and t > 0 else None,
                 )
@@ -158,7 +164,7 @@ def _common_step(
 
 
 def finished(
-    result: Result, problem: DualProblem, state: DualState, monitor: Monitor,
+    result: Result, problem: DualProblem, state: Any, monitor: Monitor,
     average: WeightedAverage, averaging: bool, return_last: bool,
 ) -> Result:  # fmt: skip
     """The result with its state, and with the theta that the solver is to return."""

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from .._deadline import check_time
 from ..structures.contract import Vertex
-from .problem import DualProblem, DualState
+from .dual_state import DualState
+from .problem import DualProblem
 
 Floats = NDArray[np.float64]
 

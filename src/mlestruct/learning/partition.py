@@ -1,37 +1,37 @@
-"""Many observations that a solver sees as one block, because they are elsewhere.
+"""Blocks and the states of their oracles where the samples are.
 
-A `Partition` holds blocks and the states of their oracles where the samples are: on another
-machine, in another process, or in a file. A `RemoteBlock` is the solver's view of it. A round sends
-theta and returns the sums of moments, values and bounds; with Newton also a (K, K) covariance.
-States of oracles never travel: the solver holds a `Token` of each, and what it no longer holds is
-dropped where it is.
+On another machine, in another process, or in a file. A `RemoteBlock` (`remote.py`) is the solver's
+view of a partition. A round sends theta and returns the sums of moments, values and bounds; with
+Newton also a (K, K) covariance. Block-coordinate solvers make passes over the blocks of every
+partition at the same time (`partitioned_passes.py`).
 """
 
 from __future__ import annotations
 
 import hashlib
-import weakref
-from collections.abc import Iterable, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import count
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..exceptions import MissingCapability
-from ..features.contract import FeatureMap
-from ..structures.contract import ConcaveSurrogate, Marginals, Structure, Vertex
+from ..structures.contract import Marginals
 from .ascent import total_expectation
+from .block_steps import BlockRules, BlockSteps
+from .certificate import Certificate
+from .dual_state import MIXTURES, DualState, Mixtures
 from .lbfgs import joined_second_moments
-from .problem import Block, Surrogate
-from .result import blas_threads, threaded_map
+from .penalty import ElasticNet
+from .problem import Block, DualProblem, Surrogate
+from .result import Each, blas_threads, threaded_map
 
 Floats = NDArray[np.float64]
-States = MutableMapping[int, list[Marginals]]
+States = MutableMapping[int, Any]
+"""What next calls start from: marginals of all blocks, or their `BlockSteps`."""
 
-NOTHING = Vertex(np.zeros(0, dtype=np.int64), np.zeros(0))
-CAPABILITIES = ("marginals", "feature_covariance", "expectation")
+CAPABILITIES = ("decode", "marginals", "feature_covariance", "expectation")
 
 
 @dataclass(frozen=True)
@@ -79,6 +79,42 @@ class Tangent:
     at: int | None
 
 
+@dataclass(frozen=True)
+class Descent:
+    """Block steps of one solver in a partition, which starts them if it does not know them.
+
+    number : under which the partition keeps them
+    share : of the interior point in the start
+    warm : the number of steps from whose marginals to start instead
+    """
+
+    rules: BlockRules
+    penalty: ElasticNet
+    number: int
+    seed: int
+    share: float
+    warm: int | None
+
+
+@dataclass(frozen=True)
+class Point:
+    """Sums over the blocks of a partition at their tau: w G'tau and w (H + <o, tau - y>)."""
+
+    moments: Floats
+    entropy: float
+
+
+@dataclass(frozen=True)
+class Swept:
+    """A pass over the blocks of a partition; see `Passes` for `decoded`, `calls` and `gap`."""
+
+    before: Point
+    after: Point
+    decoded: bool
+    calls: int
+    gap: float
+
+
 class Partition:
     """Blocks and the states of their oracles, kept under the numbers that the solver gives them."""
 
@@ -92,6 +128,7 @@ class Partition:
         self._states: States = {} if states is None else states
         self._surrogates: tuple[float, list[Surrogate]] = (np.nan, [])
         self._tangents: dict[int, list[Block]] = {}
+        self._problem: DualProblem | None = None
 
     def facts(self) -> Facts:
         """Sums and capabilities of all blocks."""
@@ -141,11 +178,17 @@ class Partition:
         def one(m: int) -> tuple[Marginals, Floats]:
             return blocks[m].expect(theta, warm[m], tol * self._shares[m])
 
-        with threaded_map(self._n_jobs, len(blocks)) as each, blas_threads(blocks, self._n_jobs):
+        with self._threads() as each:
             answers = list(each(one, range(len(blocks))))
         self._states[name] = [found for found, _ in answers]
         moments, value, upper = total_expectation(self._weights, answers)
         return Expectation(value, upper, moments, sum(found.iterations for found, _ in answers))
+
+    @contextmanager
+    def _threads(self) -> Iterator[Each]:
+        blocks, n_jobs = self._blocks, self._n_jobs
+        with threaded_map(n_jobs, len(blocks)) as each, blas_threads(blocks, n_jobs):
+            yield each
 
     def covariance(self, name: int) -> Floats | None:
         """Covariance of the features under the marginals `name`; None if these were lost."""
@@ -178,6 +221,71 @@ class Partition:
         moments = _weighted_sum(self._weights, [own for own, _ in terms])
         return moments, float(self._weights @ [term for _, term in terms])
 
+    # ------------------------------------------------------------------ block steps
+    def mixtures(self, penalty: ElasticNet) -> tuple[Floats, list[float]]:
+        """What `best_mixture` needs of a start between observed outputs and the interior."""
+        known = Mixtures(self._problem_of(penalty))
+        return known.residual, [known.terms(share) for share in MIXTURES]
+
+    def certify(
+        self, descent: Descent, r: Floats, tolerance: float, final: bool
+    ) -> tuple[Certificate, float, Point]:
+        """Bounds at theta(r), the sum of the blocks' gaps, and where they are."""
+        problem, steps = self._steps(descent, r)
+        with self._threads() as each:
+            found = steps.certify(problem, tolerance, final, each)
+        self._states[descent.number] = steps
+        return found, steps.gap(problem), _point(problem, steps.state)
+
+    def sweep(self, descent: Descent, r: Floats) -> Swept:
+        """One pass from r on, as if all other partitions stood still."""
+        problem, steps = self._steps(descent, r)
+        state = steps.state
+        before = _point(problem, state)
+        steps.before = [tau.copy() for tau in state.tau], state.moments.copy()
+        with self._threads() as each:
+            calls = steps.sweep(problem, each, lambda: None, lambda: False)
+        state.refresh_entropies(problem)
+        self._states[descent.number] = steps
+        after = _point(problem, state)
+        return Swept(before, after, steps.idle == 0, calls, steps.gap(problem))
+
+    def settle(self, descent: Descent, step: float) -> Point:
+        """Take only a part of the last pass."""
+        problem, steps = self._steps(descent, None)
+        if steps.before is not None and step < 1.0:
+            state, (marginals, moments) = steps.state, steps.before
+            for old, tau in zip(marginals, state.tau, strict=True):
+                tau += (1.0 - step) * (old - tau)
+            state.moments += (1.0 - step) * (moments - state.moments)
+            state.refresh_entropies(problem)
+        steps.before = None
+        self._states[descent.number] = steps
+        return _point(problem, steps.state)
+
+    def _steps(self, descent: Descent, r: Floats | None) -> tuple[DualProblem, BlockSteps]:
+        """Steps that were lost with a worker begin again."""
+        problem = self._problem_of(descent.penalty)
+        steps: BlockSteps | None = self._states.get(descent.number)
+        if steps is None:
+            warm = None if descent.warm is None else self._states.get(descent.warm)
+            if warm is None:
+                state = Mixtures(problem).state(descent.share)
+            else:
+                state = DualState.at(problem, [tau.copy() for tau in warm.state.tau])
+            rng = np.random.default_rng(descent.seed)
+            steps = BlockSteps(descent.rules, problem, state, rng)
+        if r is not None:
+            steps.state.r = r.copy()
+        return problem, steps
+
+    def _problem_of(self, penalty: ElasticNet) -> DualProblem:
+        if self._problem is None:
+            self._problem = DualProblem(self._blocks, penalty.alpha, penalty.l1_ratio)
+        elif self._problem.penalty != penalty:
+            self._problem = self._problem.with_alpha(penalty.alpha)
+        return self._problem
+
     def _surrogates_of(self, share: float) -> list[Surrogate]:
         if self._surrogates[0] != share:
             self._surrogates = share, [block.surrogate(share) for block in self._blocks]
@@ -194,6 +302,11 @@ class Partition:
         return self._tangents[tangent.key]
 
 
+def _point(problem: DualProblem, state: DualState) -> Point:
+    moments = problem.weights @ state.moments
+    return Point(moments, float(problem.weights @ state.entropies))
+
+
 def _weighted_sum(weights: Floats, parts: Sequence[Floats]) -> Floats:
     """sum_m w_m part_m, in the order of the blocks."""
     total = np.zeros(0) if not parts else weights[0] * parts[0]
@@ -204,218 +317,3 @@ def _weighted_sum(weights: Floats, parts: Sequence[Floats]) -> Floats:
 
 def _offset_score(weights: Floats, blocks: Sequence[Block]) -> float:
     return float(weights @ [block.offset_score for block in blocks])
-
-
-class Token:
-    """A number of something that a partition keeps for the solver, as long as this object lives."""
-
-    def __init__(self, number: int, owner: list[int]):
-        self.number, self.owner = number, owner
-        weakref.finalize(self, owner.append, number).atexit = False
-
-
-class Ask(Protocol):
-    """Calls a method of a `Partition`, wherever it is; `waits` if another process computes."""
-
-    waits: bool
-
-    def __call__(self, method: str, *arguments: Any) -> Any: ...
-
-
-class Connection:
-    """The solver's end: numbers what a partition is to keep, and tells it what to drop."""
-
-    def __init__(self, ask: Ask):
-        self.waits = ask.waits
-        self._ask = ask
-        self._numbers = count(1)
-        self._dropped: list[int] = []
-
-    def token(self) -> Token:
-        return Token(next(self._numbers), self._dropped)
-
-    def number(self, warm: Any) -> int | None:
-        """The number of a state, if this partition keeps it."""
-        ours = isinstance(warm, Token) and warm.owner is self._dropped
-        return warm.number if ours else None
-
-    def __call__(self, method: str, *arguments: Any) -> Any:
-        dropped = self._dropped[:]
-        del self._dropped[: len(dropped)]
-        return self._ask("answer", dropped, method, *arguments)
-
-
-class RemoteSpace(Structure):
-    """The product of the output spaces of a partition; the solver asks only what it offers."""
-
-    def __init__(self, facts: Facts):
-        self._facts = facts
-        self.n_coordinates = max(int(facts.size), 1)
-
-    def offers(self, capability: str) -> bool:
-        return capability in self._facts.capabilities
-
-    def lacks(self, capability: str, needed_by: str = "") -> MissingCapability:
-        if capability in CAPABILITIES:
-            return super().lacks(capability, needed_by)
-        remedy = "use solver='auto', 'newton' or 'lbfgs'"
-        if not self.offers("marginals"):
-            remedy = "pass the samples in one list, as they have no marginal oracle"
-        return MissingCapability(
-            f"{needed_by or capability} works on the marginals of single samples, which stay with "
-            f"their partition; {remedy}"
-        )
-
-    @property
-    def has_bound(self) -> bool:
-        return self._facts.has_bound
-
-    @property
-    def prefers_decoding(self) -> bool:
-        return self._facts.prefers_decoding
-
-    @property
-    def has_feature_covariance(self) -> bool:
-        return self._facts.has_covariance
-
-    @property
-    def fingerprint(self) -> str:
-        return self._facts.fingerprint
-
-    def concave_surrogate(self, share: float = 1.0) -> ConcaveSurrogate | None:
-        raise self.lacks("concave_surrogate")
-
-
-class RemoteFeatures(FeatureMap):
-    """What solvers ask of the features of a partition."""
-
-    def __init__(self, connection: Connection, facts: Facts):
-        self._connection = connection
-        self._second: list[Any] = []
-        self.n_features, self.n_scored = facts.n_features, max(int(facts.size), 1)
-        self.feature_names = facts.feature_names
-
-    def score_range(self, theta: Floats) -> float:
-        return float(self._connection("score_range", theta))
-
-    def second_moments(self) -> list[tuple[Floats, Floats]] | None:
-        if not self._second:
-            self._second.append(self._connection("second_moments"))
-        found: list[tuple[Floats, Floats]] | None = self._second[0]
-        return found
-
-
-class RemoteBlock(Block):
-    """The blocks of one partition, or surrogates of them, seen as one block of weight 1."""
-
-    _connection: Connection
-    _facts: Facts
-    _tangent: tuple[Tangent, Any] | None
-    _offset: float
-
-    def __init__(self, connection: Connection, facts: Facts):
-        super().__init__(RemoteSpace(facts), RemoteFeatures(connection, facts), NOTHING)
-        self._set(_connection=connection, _facts=facts, _tangent=None, _offset=facts.offset_score)
-
-    def _set(self, **members: Any) -> None:
-        for name, value in members.items():
-            object.__setattr__(self, name, value)
-
-    @property
-    def is_remote(self) -> bool:
-        return True
-
-    @property
-    def waits(self) -> bool:
-        return self._connection.waits
-
-    @property
-    def n_observations(self) -> int:
-        return self._facts.n_blocks
-
-    @property
-    def size(self) -> float:
-        return self._facts.size
-
-    @property
-    def observed_moments(self) -> Floats:
-        return self._facts.observed
-
-    def observed_square(self, moments: Floats) -> float:
-        return self._facts.squares
-
-    @property
-    def offset_score(self) -> float:
-        return self._offset
-
-    @property
-    def has_surrogate(self) -> bool:
-        return self._facts.has_surrogate
-
-    @property
-    def has_covariance(self) -> bool:
-        return self._facts.has_covariance
-
-    def check_covariance(self) -> None:
-        self.structure.require("feature_covariance", "solver='newton'")
-        if not self._facts.has_matrix:
-            raise MissingCapability(
-                "solver='newton' needs features held as a dense matrix, which the samples of a "
-                "partition do not have. Use solver='lbfgs'."
-            )
-
-    def expect(self, theta: Floats, warm: Any, tol: float) -> tuple[Marginals, Floats]:
-        token = self._connection.token()
-        tangent = None if self._tangent is None else self._tangent[0]
-        start = self._connection.number(warm)
-        found = self._connection("expect", theta, tol, start, token.number, tangent)
-        kept = Marginals(np.zeros(0), found.value, found.upper_bound, token, found.iterations)
-        return kept, found.moments
-
-    def covariance(self, found: Marginals) -> Floats:
-        covariance: Floats | None = self._connection("covariance", found.warm.number)
-        if covariance is None:  # lost with a worker: the directions do without, once
-            return np.full((self._facts.n_features, self._facts.n_features), np.nan)
-        return covariance
-
-    def surrogate(self, share: float) -> Surrogate:
-        return RemoteSurrogate(self, share)
-
-
-class RemoteSurrogate(Surrogate):
-    """Surrogates of the blocks of a partition."""
-
-    def __init__(self, block: RemoteBlock, share: float):
-        self._remote, self._share = block, share
-
-    def offset(self, found: Marginals | None) -> Any:
-        """The tangent, its score, and what must outlive it: it may have to be made again."""
-        connection = self._remote._connection
-        if not self._remote.has_surrogate:
-            return None
-        token = connection.token()
-        at = None if found is None else connection.number(found.warm)
-        tangent = Tangent(token.number, self._share, at)
-        return tangent, connection("tangent", tangent), (token, found)
-
-    def block(self, offset: Any) -> Block:
-        if offset is None:
-            return self._remote
-        tangent, score, kept = offset
-        block = RemoteBlock(self._remote._connection, self._remote._facts)
-        block._set(_tangent=(tangent, kept), _offset=score)
-        return block
-
-    def dual_terms(self, found: Marginals) -> tuple[Floats, float]:
-        remote = self._remote
-        terms = remote._connection("dual_terms", self._share, found.warm.number)
-        if terms is None:  # lost with a worker: no bound from this point
-            return np.zeros(remote._facts.n_features), np.inf
-        moments, term = terms
-        return moments, term
-
-
-def remote_blocks(asks: Sequence[Ask], facts: Sequence[Facts]) -> list[RemoteBlock]:
-    """One block for each partition that has observations."""
-    pairs = zip(asks, facts, strict=True)
-    return [RemoteBlock(Connection(ask), own) for ask, own in pairs if own.n_blocks]

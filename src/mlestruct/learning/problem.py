@@ -17,20 +17,18 @@ import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._deadline import check_time
 from .._memory import check_memory
-from ..exceptions import CheckpointError, MissingCapability
+from ..exceptions import MissingCapability
 from ..features.contract import FeatureMap, as_feature_map
 from ..structures.contract import Decoding, Marginals, Structure, Vertex, as_structure
 from .penalty import ElasticNet
 
 Floats = NDArray[np.float64]
-Start = Literal["near", "uniform"]
 
 
 @dataclass(frozen=True)
@@ -260,6 +258,11 @@ class DualProblem:
         return any(block.has_surrogate for block in self.blocks)
 
     @property
+    def is_remote(self) -> bool:
+        """Whether the samples are in partitions."""
+        return any(block.is_remote for block in self.blocks)
+
+    @property
     def n_waiting(self) -> int:
         """How many blocks other processes compute, so that as many threads may wait for them."""
         return sum(block.waits for block in self.blocks)
@@ -288,106 +291,6 @@ def _adapted(blocks: Sequence[Block]) -> list[Block]:
 def _offset_score(blocks: Sequence[Block]) -> float:
     """sum_m w_m <o_m, y_m>."""
     return float(sum(b.weight * b.offset_score for b in blocks))
-
-
-@dataclass
-class DualState:
-    """State of the Frank-Wolfe solvers: each block's tau and moments, and r."""
-
-    tau: list[Floats]
-    moments: Floats  # (n_blocks, n_features)
-    entropies: Floats  # H_m(tau_m) + <o_m, tau_m - y_m>, (n_blocks,)
-    r: Floats
-
-    @classmethod
-    def at(cls, problem: DualProblem, tau: list[Floats]) -> DualState:
-        """The state of given marginals; everything else follows from them."""
-        moments = np.array([b.moments(t) for b, t in zip(problem.blocks, tau, strict=True)])
-        state = cls(tau, moments, np.zeros(len(tau)), np.zeros(problem.n_features))
-        state.refresh(problem)
-        return state
-
-    @classmethod
-    def restored(cls, problem: DualProblem, known: dict[str, Any]) -> DualState:
-        """A state from its attributes."""
-        state = cls(**known)
-        sizes = [tau.shape for tau in state.tau]
-        if sizes != [(block.structure.n_coordinates,) for block in problem.blocks]:
-            raise CheckpointError("checkpoint: marginals of other output spaces")
-        for block, tau in zip(problem.blocks, state.tau, strict=True):
-            block.structure.entropy(
-                tau
-            )  # as a start does: threads of BLAS may change rho's rounding
-        return state
-
-    def refresh(self, problem: DualProblem) -> None:
-        """Recompute r and all entropies, removing accumulated rounding."""
-        self.r = problem.weights @ (problem.observed_moments - self.moments)
-        for m, (block, tau) in enumerate(zip(problem.blocks, self.tau, strict=True)):
-            self.entropies[m] = block.structure.entropy(tau) - block.offset_gap(tau)
-
-    def dual(self, problem: DualProblem) -> float:
-        """L(tau)."""
-        return float(problem.penalty.conjugate(self.r) - problem.weights @ self.entropies)
-
-
-def start(
-    problem: DualProblem,
-    warm: DualState | None,
-    where: Start = "near",
-    known: dict[str, Any] | None = None,
-) -> DualState:
-    """From the marginals of an earlier state, near the observed outputs, or in the interior.
-
-    `known` is the state of a checkpoint, which is continued as it is.
-
-    Only the marginals are taken over: all else depends on the data, which may have changed.
-    """
-    if known is not None:
-        return DualState.restored(problem, known["state"])
-    if warm is not None:
-        return DualState.at(problem, [tau.copy() for tau in warm.tau])
-    size = sum(float(block.structure.n_coordinates) for block in problem.blocks)
-    check_memory(3.0 * size, "marginals of all samples")  # observed, interior and current ones
-    if where == "uniform":
-        return DualState.at(problem, [b.structure.interior().copy() for b in problem.blocks])
-    return start_near_observed(problem)
-
-
-def start_near_observed(problem: DualProblem) -> DualState:
-    """tau = (1 - eps) y + eps * interior with the eps of a coarse grid that minimises L.
-
-    A uniform start is many times worse where marginals are peaked: |r|, and so theta, is very
-    large there.
-    """
-    blocks = problem.blocks
-    interior = [b.structure.interior() for b in blocks]
-    observed = [b.observed.dense(b.structure.n_coordinates) for b in blocks]
-    inside = np.array([b.moments(t) for b, t in zip(blocks, interior, strict=True)])
-    full = problem.weights @ (problem.observed_moments - inside)
-
-    def objective(eps: float) -> float:
-        check_time("the start near the observed outputs")
-        total = problem.penalty.conjugate(eps * full)
-        for block, y, t in zip(blocks, observed, interior, strict=True):
-            point = y + eps * (t - y)
-            gap = block.offset_gap(point)
-            total += block.weight * (gap - block.structure.entropy(point))
-        return total
-
-    grid = np.concatenate([10.0 ** np.arange(-8.0, -0.5, 0.5), [0.6, 0.9, 1.0]])
-    # L is convex along the segment: descend from the middle.
-    at = int(np.searchsorted(grid, 1e-2))
-    best = objective(grid[at])
-    for direction in (-1, 1):
-        while 0 <= at + direction < len(grid):
-            following = objective(grid[at + direction])
-            if following >= best:
-                break
-            best, at = following, at + direction
-    eps = grid[at]
-    tau = [y + eps * (t - y) for y, t in zip(observed, interior, strict=True)]
-    return DualState.at(problem, tau)
 
 
 def merge_equal(blocks: Sequence[Block]) -> list[Block]:

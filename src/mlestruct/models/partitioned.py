@@ -14,8 +14,9 @@ from itertools import chain
 from typing import Any, TypeVar, cast
 
 from ..features.columns import Columns
-from ..learning.partition import Facts, RemoteBlock, remote_blocks
+from ..learning.partition import Facts
 from ..learning.problem import DualProblem
+from ..learning.remote import RemoteBlock, remote_blocks
 from ..partitions.backend import Backend, LocalBackend, Partitioned, active_backend
 from ..partitions.dask import DaskBackend
 from ..partitions.host import Reading

@@ -206,8 +206,7 @@ class TracedBlockFrankWolfe(BlockFrankWolfe):
             pass
         return averages
 
-    def _step(self, problem: DualProblem, state: Any, m: int, t: int, *rest: Any) -> None:
-        super()._step(problem, state, m, t, *rest)
+    def stepped(self, state: Any, t: int) -> None:
         self.tracers[-1](state, t)
 
 
