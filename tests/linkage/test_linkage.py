@@ -298,3 +298,26 @@ def test_bad_parameters_are_named():
         RecordLinker().fit(left, right, links.iloc[:1])
     with pytest.raises(ValueError, match="no column in common"):
         RecordLinker().fit(left[["town"]], right[["birth"]], links)
+
+
+def test_typed_tables_are_linked_as_their_text():
+    left, right, links = make_people(60, random_state=0)
+    known = links.iloc[:30]
+    tables = [left.assign(size=range(60)), right.assign(size=range(60))]
+    typed = [table.replace("", None).set_axis(range(60)) for table in tables]
+    numbers = pd.DataFrame(
+        {
+            "left": left.index.get_indexer(known["left"]),
+            "right": right.index.get_indexer(known["right"]),
+        }
+    )
+    numbers.loc[30] = [np.nan, right.index.get_loc(links["right"].iloc[40])]
+    plain = RecordLinker(alpha=1.0).fit(*(table.astype(str) for table in tables), known)
+    found = RecordLinker(alpha=1.0).fit(*typed, numbers)
+    np.testing.assert_array_equal(found.coef_, plain.coef_)
+    pairs = found.link(*typed).pairs
+    np.testing.assert_array_equal(pairs["probability"], plain.link(*tables).pairs["probability"])
+    with pytest.raises(ValueError, match="right: id 5 occurs twice"):
+        found.link(typed[0], typed[1].set_axis([5, *range(59)]))
+    with pytest.raises(ValueError, match="left: column 'size' occurs twice"):
+        found.link(typed[0][["size", "size"]], typed[1])

@@ -11,6 +11,7 @@ from typing import Any
 
 from .._files import check_target, write_whole
 from ..exceptions import FileProblem
+from ..linkage.records import as_text
 
 PARQUET = (".parquet", ".pq")
 STANDARD = "-"  # standard input or output
@@ -68,7 +69,7 @@ def read_table(path: str) -> Any:
     name = "standard input" if path == STANDARD else path
     try:
         if path.endswith(PARQUET):
-            frame = _as_text(pandas.read_parquet(path))
+            frame = as_text(pandas.read_parquet(path))
         else:
             source = sys.stdin.buffer if path == STANDARD else path
             frame = pandas.read_csv(
@@ -88,17 +89,6 @@ def read_table(path: str) -> Any:
     if not path.endswith(PARQUET) and not isinstance(frame.index, pandas.RangeIndex):
         raise FileProblem(f"{name}: rows have more cells than the header has columns")
     return _checked(frame.reset_index(drop=True), name)
-
-
-def _as_text(frame: Any) -> Any:
-    """Typed columns as the text that a CSV file would have; "" where a cell is missing."""
-    whole = [
-        column
-        for column in frame.select_dtypes("float")
-        if (frame[column].dropna() % 1 == 0).all()  # integers with gaps, such as ids
-    ]
-    text = frame.astype(dict.fromkeys(whole, "Int64")).astype(str)
-    return text.where(frame.notna(), "")
 
 
 def _not_utf8(path: str, name: str) -> str:

@@ -16,6 +16,7 @@ from ..models import BipartiteMatchingCRF, PairInput
 from ..models.tuned import TunedModel
 from .blocking import candidate_pairs
 from .comparisons import Comparison, guess_comparisons
+from .records import as_records, id_pairs
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -135,10 +136,11 @@ class RecordLinker(TunedModel):
 
         Parameters
         ----------
-        left, right : DataFrames of text, indexed by ids; "" is missing
-        known : DataFrame of two columns, an id of each table; "" on one side: no partner there.
+        left, right : DataFrames, indexed by ids; "" is missing, too
+        known : DataFrame of two columns, an id of each table; none on one side: no partner there.
             Left records that are not listed are not learned from.
         """
+        left, right = as_records(left, "left"), as_records(right, "right")
         partner, _ = read_links(known, left.index, right.index)
         columns = shared_columns(left, right, self.columns)
         self.comparisons_ = guess_comparisons(left, right, columns, self.kinds)
@@ -186,13 +188,14 @@ class RecordLinker(TunedModel):
 
         Parameters
         ----------
-        left, right : DataFrames of text, indexed by ids; "" is missing
+        left, right : DataFrames as in `fit`
         precision : propose as many expected correct links as this expected precision allows;
             default: the links of largest expected F1
         known : links that are given, as in `fit`; pairs among them that are no candidates become
             some, and others get the probabilities that they have given these
         """
         check_is_fitted(self, "coef_")
+        left, right = as_records(left, "left"), as_records(right, "right")
         shared_columns(left, right, [one.column for one in self.comparisons_])
         rows, cols = self._candidates(left, right)
         given = None
@@ -219,6 +222,7 @@ class RecordLinker(TunedModel):
         import pandas
 
         check_is_fitted(self, "coef_")
+        left, right = as_records(left, "left"), as_records(right, "right")
         rows, cols = left.index.get_indexer(pairs["left"]), right.index.get_indexer(pairs["right"])
         if rows.size and min(rows.min(), cols.min()) < 0:
             raise ValueError("pairs: an id is not among those of the tables")
@@ -307,13 +311,11 @@ def read_links(
     Of left records -1 has no partner, -2 is not known. Messages name `where` and count rows from
     `first_row`.
     """
-    if known.shape[1] < 2:
-        raise ValueError(f"{where}: expected two columns of ids, got {list(known.columns)}")
     places = [{key: k for k, key in enumerate(side)} for side in (left, right)]
     partner = np.full(len(left), -2, dtype=np.int64)
     alone = np.zeros(len(right), dtype=bool)
     listed: tuple[dict[Any, int], dict[Any, int]] = ({}, {})  # the row of each id
-    for row, ids in enumerate(known.iloc[:, :2].itertuples(index=False), start=first_row):
+    for row, ids in enumerate(id_pairs(known, where), start=first_row):
         ends = [-1, -1]
         for k, key in enumerate(ids):
             side = ("left", "right")[k]

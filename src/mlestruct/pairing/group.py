@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from ..features import QuestionnairePairs
+from ..linkage.records import as_records
 from ..models import MatchingCRF
 from ..models.tuned import TunedModel
 from .matches import Matches, best_pairs, read_pairs, split
@@ -77,9 +78,10 @@ class GroupMatcher(TunedModel):
 
         Parameters
         ----------
-        people : DataFrame of text, indexed by ids; "" is missing
+        people : DataFrame, indexed by ids; "" is missing, too
         pairs : DataFrame whose first two columns are ids of people of the same group
         """
+        people = as_records(people, "people")
         groups = self._groups(people)
         ends = read_pairs(pairs, people.index)
         self._check_ends(people, ends)
@@ -132,6 +134,9 @@ class GroupMatcher(TunedModel):
                 f"group: there is no column {self.group!r} among {list(people.columns)}"
             )
         values = people[self.group].to_numpy()
+        if "" in values:
+            one = people.index[values == ""].tolist()[0]
+            raise ValueError(f"group: id {one!r} has none in {self.group!r}")
         return [np.flatnonzero(values == value) for value in dict.fromkeys(values.tolist())]
 
     def _sample(self, people: Any, partner: Ints, own: Ints) -> tuple[QuestionnairePairs, Ints]:
@@ -149,6 +154,7 @@ class GroupMatcher(TunedModel):
         import pandas
 
         check_is_fitted(self, "coef_")
+        people = as_records(people, "people")
         for question in self.questions_:
             if question.column not in people.columns:
                 raise ValueError(
@@ -184,6 +190,7 @@ class GroupMatcher(TunedModel):
         import pandas
 
         check_is_fitted(self, "coef_")
+        people = as_records(people, "people")
         row, col = (people.index.get_indexer(pairs[side]) for side in ("left", "right"))
         size = self.coef_.size - self._intercept
         terms = self._pairs(people).rows(row, col) * self.coef_[:size]

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..linkage.records import id_pairs
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -77,13 +79,11 @@ def read_pairs(
 
     `right` is None where both are ids of one group. Messages count rows from `first_row`.
     """
-    if pairs.shape[1] < 2:
-        raise ValueError(f"{where}: expected two columns of ids, got {list(pairs.columns)}")
     sides = (left, left if right is None else right)
     places = [{key: k for k, key in enumerate(side)} for side in sides]
     found: dict[tuple[int, int], int] = {}
     taken: dict[Any, int] = {}  # in one group, the row of each one's partner
-    for row, ends in enumerate(pairs.iloc[:, :2].itertuples(index=False), start=first_row):
+    for row, ends in enumerate(id_pairs(pairs, where), start=first_row):
         if "" in ends:
             continue
         for k, key in enumerate(ends):

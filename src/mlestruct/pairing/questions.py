@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..linkage.comparisons import read_numbers
+from ..linkage.records import as_records
 
 Floats = NDArray[np.float64]
 
@@ -46,19 +47,18 @@ class Question:
 
     def encode(self, values: Sequence[str]) -> Floats:
         """Levels from 0; NaN where there is no answer, or none that was known before."""
-        cells = [value.strip() for value in values]
         if self.kind == "number":
-            numbers = read_numbers(cells)
+            numbers = read_numbers(values)
             place = np.searchsorted([float(limit) for limit in self.answers], numbers, "right")
             return np.where(np.isnan(numbers), np.nan, place)
         places = {_canonical(answer): k for k, answer in enumerate(self.answers)}
-        return np.array([places.get(_canonical(cell), np.nan) for cell in cells], dtype=np.float64)
+        return np.array([places.get(_canonical(cell), np.nan) for cell in values], dtype=np.float64)
 
 
 def guess_questions(
     table: Any, columns: Sequence[str] | None = None, kinds: Mapping[str, str] | None = None
 ) -> list[Question]:
-    """Questions of a table of text, by what its answers look like.
+    """Questions of a table, by what its answers look like.
 
     Numbers of few different values are ordered answers, others are cut into five classes; a few
     different words are categories. A column of many different words (names, remarks) is no
@@ -69,14 +69,15 @@ def guess_questions(
     columns : those to use; default: all
     kinds : where the guess is wrong: {"rooms": "category", "noise": "ordinal:low;medium;high"}
     """
-    given = dict(kinds or {})
+    table, given = as_records(table, "table"), dict(kinds or {})
     chosen = list(table.columns) if columns is None else list(columns)
     for name in (*chosen, *given):
         if name not in table.columns:
             raise ValueError(f"there is no column {name!r} among {list(table.columns)}")
     found = []
     for name in chosen:
-        values = sorted({value.strip() for value in table[name]} - {""})
+        spelled = {_canonical(cell): cell for cell in sorted(set(table[name]) - {""}, reverse=True)}
+        values = sorted(spelled.values())
         question = _question(name, values, table[name], given.get(name))
         if question is not None and len(question.answers) > (question.kind != "number"):
             found.append(question)
@@ -115,16 +116,21 @@ def _question(name: str, values: list[str], cells: Any, kind: str | None) -> Que
             f"{kind}:low;medium;high"
         )
     if kind == "number":
-        known = read_numbers([cell.strip() for cell in cells])
+        known = read_numbers(cells)
         parts = np.quantile(known[np.isfinite(known)], np.linspace(0, 1, CLASSES + 1)[1:-1])
         limits = np.unique(parts[parts > np.nanmin(known)])
-        return Question(name, kind, tuple(f"{limit:.6g}" for limit in limits))
+        return Question(name, kind, tuple(map(_shortest, limits)))
     if are_numbers:
-        values = [f"{number:g}" for number in np.unique(numbers)]
+        values = [_shortest(number) for number in np.unique(numbers)]
     return Question(name, kind, tuple(values))
 
 
 def _canonical(text: str) -> str:
     """The same for "1", "1.0" and "01"; words in lower case."""
     number = read_numbers([text])[0]
-    return text.strip().lower() if np.isnan(number) else f"{number:g}"
+    return text.strip().lower() if np.isnan(number) else _shortest(number)
+
+
+def _shortest(number: float) -> str:
+    """The text of a number, of at most 15 digits, which tell any two apart."""
+    return f"{number:.15g}"

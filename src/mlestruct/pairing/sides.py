@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from ..linkage.comparisons import Comparison, guess_comparisons, read_numbers
+from ..linkage.records import as_records
 from ..models import BipartiteMatchingCRF, PairInput
 from ..models.tuned import TunedModel
 from .matches import Matches, best_pairs, check_capacities, read_pairs, split
@@ -82,9 +83,10 @@ class SideMatcher(TunedModel):
 
         Parameters
         ----------
-        left, right : DataFrames of text, indexed by ids; "" is missing
+        left, right : DataFrames, indexed by ids; "" is missing, too
         pairs : DataFrame whose first two columns are an id of each table
         """
+        left, right = as_records(left, "left"), as_records(right, "right")
         ends = read_pairs(pairs, left.index, right.index)
         rows, cols = self.capacities(left, right)
         labelled = np.unique(ends[:, 0])
@@ -132,7 +134,7 @@ class SideMatcher(TunedModel):
             ("capacity", self.capacity, right),
         ):
             if given in table.columns:
-                numbers = read_numbers(table[given].str.strip().tolist())
+                numbers = read_numbers(table[given].tolist())
                 wrong = ~(np.isfinite(numbers) & (numbers >= 0) & (numbers == np.floor(numbers)))
                 if wrong.any():
                     k = int(np.argmax(wrong))
@@ -164,6 +166,7 @@ class SideMatcher(TunedModel):
         import pandas
 
         check_is_fitted(self, "coef_")
+        left, right = as_records(left, "left"), as_records(right, "right")
         for side, table, names in zip(
             ("left", "right"), (left, right), self._needed(), strict=True
         ):
@@ -193,6 +196,7 @@ class SideMatcher(TunedModel):
         import pandas
 
         check_is_fitted(self, "coef_")
+        left, right = as_records(left, "left"), as_records(right, "right")
         row, col = left.index.get_indexer(pairs["left"]), right.index.get_indexer(pairs["right"])
         size = self.coef_.size - self._intercept
         terms = self._features(left, right)[row, col] * self.coef_[:size]

@@ -1,0 +1,42 @@
+"""Records: tables of any types as text, indexed by ids that are all different."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def as_records(table: Any, name: str) -> Any:
+    """A table as text without spaces around it; raises unless ids and columns are different.
+
+    Parameters
+    ----------
+    table : DataFrame, indexed by ids
+    name : of the table, in messages
+    """
+    for what, found in (("id", table.index), ("column", table.columns)):
+        if found.hasnans:
+            raise ValueError(f"{name}: {what} number {found.isna().argmax()} is missing")
+        if not found.is_unique:
+            twice = found[found.duplicated()].tolist()[0]
+            raise ValueError(f"{name}: {what} {twice!r} occurs twice")
+    return as_text(table).apply(lambda column: column.str.strip())
+
+
+def as_text(table: Any) -> Any:
+    """Columns of any types as the text that a CSV file would have; "" where a cell is missing."""
+    whole = [
+        column
+        for column in table.select_dtypes("float")
+        if (table[column].dropna() % 1 == 0).all()  # integers with gaps, such as ids
+        and table[column].abs().max() < 2.0**53
+    ]
+    text = table.astype(dict.fromkeys(whole, "Int64")).astype(str)
+    return text.where(table.notna(), "")
+
+
+def id_pairs(table: Any, where: str) -> list[tuple[Any, Any]]:
+    """The ids in the first two columns of a table; "" where one is missing."""
+    if table.shape[1] < 2:
+        raise ValueError(f"{where}: expected two columns of ids, got {list(table.columns)}")
+    ids = table.iloc[:, :2].astype(object)
+    return list(ids.where(ids.notna(), "").itertuples(index=False, name=None))

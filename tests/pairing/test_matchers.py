@@ -1,0 +1,52 @@
+"""Matchers on tables as they come: typed columns, missing cells, ids of any type."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mlestruct.pairing import GroupMatcher, SideMatcher
+
+
+@pytest.fixture
+def group():
+    rng = np.random.default_rng(0)
+    people = pd.DataFrame(
+        {"year": [2020] * 8 + [2021] * 6, "noise": rng.integers(1, 4, 14).astype(float)},
+        index=100 + np.arange(14),
+    )
+    people.loc[103, "noise"] = np.nan
+    return people, pd.DataFrame({"a": [100, 102, 104, 106], "b": [101, 103, 105, 107]})
+
+
+def test_typed_tables_are_matched_as_their_text(group):
+    people, pairs = group
+    text = people.astype("Int64").astype(str).where(people.notna(), "")
+    text = text.map(lambda cell: f" {cell}").set_axis(people.index.astype(str))
+    typed, plain = GroupMatcher("year", alpha=1.0), GroupMatcher("year", alpha=1.0)
+    typed.fit(people, pairs)
+    plain.fit(text, pairs.astype(str))
+    np.testing.assert_array_equal(typed.coef_, plain.coef_)
+    found, wanted = typed.match(people).pairs, plain.match(text).pairs
+    assert found["left"].astype(str).tolist() == wanted["left"].tolist()
+    np.testing.assert_array_equal(found["probability"], wanted["probability"])
+
+
+def test_tables_that_cannot_be_matched_are_named(group):
+    people, pairs = group
+    with pytest.raises(ValueError, match="people: id 100 occurs twice"):
+        GroupMatcher().fit(people.set_axis([100, *people.index[:-1]]), pairs)
+    with pytest.raises(ValueError, match="group: there is no column 'term'"):
+        GroupMatcher("term").fit(people, pairs)
+    with pytest.raises(ValueError, match="group: id 108 has none in 'year'"):
+        GroupMatcher("year").fit(
+            people.assign(year=people["year"].where(people.index != 108)), pairs
+        )
+
+
+def test_two_typed_sides():
+    papers = pd.DataFrame({"topic": [1, 2, 1, 2, 1]})
+    people = pd.DataFrame({"topic": [1, 2, None], "load": [3, 2.0, 1]}, index=[7, 8, 9])
+    pairs = pd.DataFrame({"paper": [0, 1, 2, 3], "reviewer": [7, 8, 7, 8]})
+    matcher = SideMatcher(capacity="load", alpha=1.0).fit(papers, people, pairs)
+    found = matcher.match(papers, people).pairs.query("proposed")
+    assert found["right"].tolist()[:2] == [7, 8]
