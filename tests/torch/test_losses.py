@@ -370,6 +370,11 @@ def test_empty_samples_and_batches():
     one = MatchingNLLLoss()(scores[:1], torch.tensor([[0, 1, 2]]))
     more = MatchingNLLLoss()(scores, torch.tensor([[0, 1, 2], [-100] * 3]))
     assert torch.equal(one, more)  # the mean is over samples of which something is known
+    none, table = torch.zeros(0, 2, 2, dtype=torch.long), torch.zeros(3, 3)
+    assert GridNLLLoss()(torch.zeros(0, 2, 2, 3), table, none).item() == 0.0
+    assert GridNLLLoss().marginals(torch.zeros(0, 2, 2, 3), table).shape == (0, 2, 2, 3)
+    graph = torch.zeros(0, 3), table, none[:, 0, 0], torch.zeros(2, 0, dtype=torch.long)
+    assert GraphNLLLoss()(*graph).item() == 0.0
 
 
 def test_forbidden_pairs_and_states():
@@ -384,6 +389,9 @@ def test_forbidden_pairs_and_states():
     assert scores.grad[0, 0, 1] == 0
     with pytest.raises(ValueError, match="target"):
         loss(scores, torch.tensor([[1, -1, -1]]))
+    for family, target in ((loss, [[0, -1]]), (GroupMatchingNLLLoss(), [[1, 0]])):
+        with pytest.raises(ValueError, match=r"target\[0\]: has a pair, but scores forbid all"):
+            family(torch.full((1, 2, 2), -torch.inf), target)
     transitions = torch.tensor([[0.0, -torch.inf], [0.0, 0.0]])
     chain = ChainNLLLoss()
     assert chain(

@@ -158,6 +158,11 @@ def test_other_families(family):
     assert model.history_[-1]["loss"] < model.history_[0]["loss"]
     assert model.score(X, Y) > 0.7
     assert 0.0 <= model.calibration(X, Y).ece < 0.2
+    if family != "subsets":
+        nothing = np.full_like(Y[0], -100)
+        assert model.score(X, [nothing, *Y[1:]]) == model.score(X[1:], Y[1:])
+        with pytest.raises(ValueError, match="no label is known"):
+            model.score(X[:1], [nothing])
 
 
 def test_files_hold_weights_only(tmp_path):

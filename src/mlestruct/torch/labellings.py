@@ -95,7 +95,7 @@ class _Labellings(Problem):
     def _observe(self, states: Ints) -> tuple[list[Observed], Tensor]:
         """From the states of all nodes, -1 where they are ignored."""
         observed: list[Observed] = []
-        own = np.split(states, np.cumsum(self._n_nodes)[:-1])
+        own = _split(states, self._n_nodes)
         for space, known in zip(self.batch.spaces, own, strict=True):
             if space is None or (known < 0).all():
                 observed.append(None)
@@ -144,7 +144,7 @@ class Graph(_Labellings):
         counts = np.bincount(graph_of_node)
         first = np.cumsum(counts) - counts
         n_edges = np.bincount(graph_of_node[pairs[:, 0]], minlength=counts.shape[0])
-        own = np.split(pairs, np.cumsum(n_edges)[:-1])
+        own = _split(pairs, n_edges)
         spaces = [
             graph_space(int(n), (ends - start).tobytes(), n_states, rho) if n else None
             for n, ends, start in zip(counts, own, first, strict=True)
@@ -339,6 +339,11 @@ def _pixels(mask: Bools, n_states: int, rho: Any) -> tuple[Structure | None, Int
     else:
         space = masked_grid_space(int(mask.sum()), pairs.tobytes(), n_states, rho)
     return space, pairs, places
+
+
+def _split(values: Ints, sizes: Any) -> list[Ints]:
+    """Consecutive parts of these sizes; none for no sizes."""
+    return np.split(values, np.cumsum(sizes))[:-1]
 
 
 def _contiguous(flags: Any) -> bool:

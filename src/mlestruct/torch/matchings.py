@@ -85,10 +85,12 @@ class _Matchings(Problem):
         values = read_integers(target, "target", self._shape[:2])
         partners = [self._partners(b, values[b]) for b in range(len(self.batch))]
         counts = torch.tensor([bool((partner != IGNORED).any()) for partner in partners])
-        return [
-            _observed(space, partner)
-            for space, partner in zip(self.batch.spaces, partners, strict=True)
-        ], counts
+        observed = []
+        for b, (space, partner) in enumerate(zip(self.batch.spaces, partners, strict=True)):
+            if space is None and (partner >= 0).any():
+                raise ValueError(f"target[{b}]: has a pair, but scores forbid all of them")
+            observed.append(_observed(space, partner))
+        return observed, counts
 
     def _partners(self, b: int, target: Ints) -> Ints:
         """Partners of a sample's own rows, numbered within its own columns."""

@@ -255,7 +255,10 @@ class NeuralCRF(BaseEstimator):
         shares = []
         for found, label in zip(self.predict(X), Y, strict=True):
             known = np.asarray(label) != IGNORED
-            shares.append(np.mean((np.asarray(found) == np.asarray(label))[known]))
+            if known.any():
+                shares.append(np.mean((np.asarray(found) == np.asarray(label))[known]))
+        if not shares:
+            raise ValueError("Y: no label is known, there is nothing to compare with")
         return float(np.mean(shares))
 
     def calibration(self, X: Sequence[Any], Y: Sequence[Any], **options: Any) -> Reliability:
