@@ -13,11 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...algorithms.pairwise.binary_junction_tree import (
-    FREE,
-    BinaryJunctionTree,
-    SampleMarginals,
-)
+from ...algorithms.pairwise.binary_junction_tree import BinaryJunctionTree, SampleMarginals
 from ...exceptions import TooLargeToCount
 from ..contract import Decoding, Marginals, Structure
 from ..exact_inference import ExactInference
@@ -84,25 +80,29 @@ class RepeatedBinary:
 
     def approximate(self, n_samples: int) -> BinaryPairwise:
         """The output space of some samples under the reweighted entropy."""
-        graph = self.graph
+        graph, own = self.graph, self.reweighting
         if n_samples == 1:
-            return BinaryPairwise(graph, self.reweighting)
+            return BinaryPairwise(graph, own)
         ends = np.stack([graph.tail, graph.head], axis=1).astype(np.int64)
         shifts = graph.n_nodes * np.arange(n_samples)
         pairs = (shifts[:, None, None] + ends).reshape(-1, 2)
-        return self.part(
-            shifts.size * graph.n_nodes, pairs, np.tile(np.arange(len(ends)), n_samples)
-        )
+        copies = PairwiseGraph(n_samples * graph.n_nodes, pairs)
+        split = [
+            None if share is None else np.tile(share, n_samples)
+            for share in (own.into_tail, own.into_head)
+        ]
+        return BinaryPairwise(copies, Reweighting(copies, np.tile(own.rho, n_samples), *split))
 
-    def part(self, n_nodes: int, pairs: Ints, edge: Ints) -> BinaryPairwise:
-        """A part of copies of the graph; `edge` is the place of each pair in the graph.
-
-        Parts of spanning forests are forests, so rho remains in their polytope.
-        """
-        graph, own = PairwiseGraph(n_nodes, pairs), self.reweighting
-        into = (own.into_tail, own.into_head)
-        split = [None if share is None else share[edge] for share in into]
-        return BinaryPairwise(graph, Reweighting(graph, own.rho[edge], split[0], split[1]))
+    def query(
+        self, fields: Floats, couplings: Floats, known: Ints | None = None
+    ) -> tuple[Structure, Floats]:
+        """The reweighted space of samples given what is known, and scores of its coordinates."""
+        n = fields.shape[0]
+        space = self.space(n).approximate
+        if known is not None:
+            space = space.given(known.ravel())
+        every = np.broadcast_to(couplings, (n, self.graph.n_edges))
+        return space, np.concatenate([fields.ravel(), every.ravel()])
 
     # ------------------------------------------------------------------ questions
     def marginals(
@@ -121,15 +121,13 @@ class RepeatedBinary:
         """
         if self.tree is not None:
             return self.tree.marginals(fields, couplings, known)
-        nodes, edges = [], []
-        for part in chunks(fields.shape[0]):
-            query = self._conditioned(fields, couplings, known, part)
-            wanted = tol * max(query.structure.n_nodes, 1)
-            found = query.expand(query.structure.marginals(query.scores, None, wanted).tau)
-            nodes.append(found[0])
-            edges.append(found[1])
+        space, scores = self.query(fields, couplings, known)
+        tau = space.marginals(scores, None, tol * space.n_nodes).tau
+        nodes, edges = tau[: fields.size], tau[fields.size :]
         unknown = np.full(fields.shape[0], np.nan)
-        return SampleMarginals(unknown, np.concatenate(nodes), np.concatenate(edges))
+        return SampleMarginals(
+            unknown, nodes.reshape(fields.shape), edges.reshape(-1, self.graph.n_edges)
+        )
 
     def best(
         self, fields: Floats, couplings: Floats, known: Ints | None = None
@@ -140,20 +138,9 @@ class RepeatedBinary:
         """
         if self.tree is not None:
             return self.tree.best(fields, couplings, known)
-        found = []
-        for part in chunks(fields.shape[0]):
-            query = self._conditioned(fields, couplings, known, part)
-            states = query.known.copy()
-            states[states == FREE] = query.structure.best_label(query.scores)
-            found.append(states)
-        states = np.concatenate(found)
+        space, scores = self.query(fields, couplings, known)
+        states = space.best_label(scores).reshape(fields.shape)
         return states, self.scores_of(states, fields, couplings)
-
-    def _conditioned(
-        self, fields: Floats, couplings: Floats, known: Ints | None, part: slice
-    ) -> Conditioned:
-        own = couplings if couplings.shape[0] == 1 else couplings[part]
-        return Conditioned(self, fields[part], own, None if known is None else known[part])
 
     def scores_of(self, states: Any, fields: Floats, couplings: Floats) -> Floats:
         """Total score of given states, shape (n_samples,)."""
@@ -171,68 +158,13 @@ class RepeatedBinary:
         if self.tree is not None:
             log_z = self.tree.marginals(fields, couplings, known).log_partition
             return log_z, log_z.copy()
-        if known is not None:
-            return self._bounds_given(fields, couplings, tol, known)
-        single, wanted = self.approximate(1), tol * self.graph.n_nodes
-        shape = (fields.shape[0], self.graph.n_edges)
-        scores = np.concatenate([fields, np.broadcast_to(couplings, shape)], axis=1)
-        found = [single.log_partition_bounds(row, wanted) for row in scores]
-        return np.array([b.lower for b in found]), np.array([b.upper for b in found])
-
-    def _bounds_given(
-        self, fields: Floats, couplings: Floats, tol: float, known: Ints
-    ) -> tuple[Floats, Floats]:
-        score = self.scores_of(np.maximum(known, 0), fields, couplings)
-        low, high = np.empty((2, fields.shape[0]))
+        found = []
         for m in range(fields.shape[0]):
-            rest = self._conditioned(fields, couplings, known, slice(m, m + 1))
-            low[m] = high[m] = 0.0
-            if rest.structure.n_nodes:
-                found = rest.structure.log_partition_bounds(rest.scores, tol * self.graph.n_nodes)
-                low[m], high[m] = found.lower, found.upper
-        return score + low, score + high
-
-
-class Conditioned:
-    """Copies of a graph without the nodes whose states are known.
-
-    Attributes
-    ----------
-    structure : BinaryPairwise over the unknown nodes of all samples
-    scores : their scores, with what known neighbours add
-    known : ndarray of shape (n_samples, n_nodes), -1 where unknown
-    """
-
-    def __init__(
-        self, model: RepeatedBinary, fields: Floats, couplings: Floats, known: Ints | None
-    ):
-        graph, n = model.graph, fields.shape[0]
-        self._tail, self._head = graph.tail.astype(np.int64), graph.head.astype(np.int64)
-        couplings = np.broadcast_to(couplings, (n, graph.n_edges))
-        if known is None:
-            self.known, self._kept = np.full(fields.shape, FREE), np.full(couplings.shape, True)
-            self.structure = model.approximate(n)
-            self.scores = np.concatenate([fields.ravel(), couplings.ravel()])
-            return
-        self.known = known
-        free, on = known == FREE, known == 1
-        added = fields.copy()
-        for here, there in ((self._tail, self._head), (self._head, self._tail)):
-            np.add.at(added.T, here, (couplings * on[:, there]).T)
-        self._kept = free[:, self._tail] & free[:, self._head]
-        number = np.cumsum(free.ravel()).reshape(free.shape) - 1
-        sample, edge = np.nonzero(self._kept)
-        pairs = np.stack([number[sample, self._tail[edge]], number[sample, self._head[edge]]], 1)
-        self.structure = model.part(int(free.sum()), pairs, edge)
-        self.scores = np.concatenate([added[free], couplings[self._kept]])
-
-    def expand(self, tau: Floats) -> tuple[Floats, Floats]:
-        """Marginals of all nodes and edges from those of the unknown ones."""
-        nodes, n = self.known.astype(np.float64), self.structure.n_nodes
-        nodes[self.known == FREE] = tau[:n]
-        edges = nodes[:, self._tail] * nodes[:, self._head]  # where an end is known
-        edges[self._kept] = tau[n:]
-        return nodes, edges
+            one = slice(m, m + 1)
+            own = couplings if couplings.shape[0] == 1 else couplings[one]
+            space, scores = self.query(fields[one], own, None if known is None else known[one])
+            found.append(space.log_partition_bounds(scores, tol * self.graph.n_nodes))
+        return np.array([b.lower for b in found]), np.array([b.upper for b in found])
 
 
 class ExactRepeated(ExactInference):
