@@ -106,6 +106,8 @@ def test_marginals_given_some_variables():
     for m, row in enumerate(known):
         np.testing.assert_allclose(found[m], enumerated(model, row).nodes, atol=1e-9)
     np.testing.assert_allclose(model.predict_marginals(), found[:1])
+    far = np.abs(model.predict_marginals(known, method="perturb", random_state=0) - found)
+    assert 0.0 < far.max() < 0.2
     unknown = np.where(known < 0, np.nan, known)
     np.testing.assert_array_equal(model.predict_marginals(unknown), found)
     with pytest.raises(ValueError, match=r"known\[0, 0\] is 3"):

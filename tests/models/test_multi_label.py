@@ -167,7 +167,7 @@ def test_probabilities_and_sets_agree_with_enumeration(fitted):
 
 
 def test_known_answers(fitted):
-    model, X, _ = fitted
+    model, X, Y = fitted
     known = np.tile([1, -1, 0, -1], (len(X), 1))
     proba, joint = model.predict_proba(X, known), model.predict_joint(X, k=9, known=known)
     for m in range(0, len(X), 10):
@@ -178,6 +178,15 @@ def test_known_answers(fitted):
         assert joint.probabilities[m, :4].sum() == pytest.approx(1.0)
         assert (joint.probabilities[m, 4:] == 0).all()
     np.testing.assert_array_equal(model.predict(X, known)[:, [0, 2]], known[:, [0, 2]])
+    others = clone(model).set_params(inference="reweighted", graph="tree").fit(X, Y)
+    exact = clone(others).set_params(inference="exact").fit(X, Y)
+    for own in (None, known):  # on a tree all are exact but perturb-and-MAP
+        expected = exact.predict_marginals(X, own, method="exact")
+        for method in ("exact", "fw", "oracle", "perturb"):
+            far = np.abs(others.predict_marginals(X, own, method=method) - expected)
+            assert far.max() < (0.2 if method == "perturb" else 2e-3)
+    with pytest.raises(ValueError, match="method: expected one of"):
+        model.predict_proba(X, method="guess")
     with pytest.raises(ValueError, match="known has 3 rows"):
         model.predict_proba(X, known[:3])
     with pytest.raises(ValueError, match=r"known\[0, 0\] is 5"):

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..inference.marginals import marginals
 from ..structures.graphs.pairwise import PairwiseGraph
 from ..structures.labellings.repeated import RepeatedBinary
 from .base import StructuredEstimator
 from .label_graph import chow_liu_tree, read_graph
+from .probabilities import seeded
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -51,6 +53,26 @@ class BinaryEstimator(StructuredEstimator):
         self._model = RepeatedBinary(graph, self.rho, self.inference)
         self.edges_ = np.stack([graph.tail, graph.head], axis=1).astype(np.int64)
         self.is_exact_ = self._model.tree is not None
+
+    def _node_marginals(
+        self,
+        fields: Floats,
+        couplings: Floats,
+        known: Ints | None,
+        tol: float,
+        method: str,
+        options: dict[str, Any],
+    ) -> Floats:
+        """P(variable = 1) in all samples, shape (n_samples, n_variables)."""
+        own = method == "auto" or (method == "exact" and self._model.tree is not None)
+        if own and not options:
+            found = self._model.marginals(fields, couplings, known, tol).nodes
+        else:
+            space, scores = self._model.query(fields, couplings, known)
+            options = seeded(options, method, self.random_state)
+            answer = marginals(space, scores, method, tol=tol * space.n_nodes, **options)
+            found = answer.tau[: fields.size].reshape(fields.shape)
+        return np.clip(found, 0.0, 1.0)
 
     def _bounds_of(
         self,

@@ -266,12 +266,15 @@ class IsingMRF(BinaryEstimator):
         check_is_fitted(self, "coef_")
         return self.variables_.table(*read_frames(Y, stimuli, self.variables_))
 
-    def predict_marginals(self, known: Any = None, tol: float = 1e-6) -> Floats:
+    def predict_marginals(
+        self, known: Any = None, tol: float = 1e-6, method: str = "auto", **options: Any
+    ) -> Floats:
         """P(variable = 1) given some of them, shape (n_rows, n_variables).
 
         known : array of shape (n_rows, n_variables), optional
             States that are given, -1 elsewhere; by default nothing is known, and there is one row.
         tol : gap to which reweighted marginals are solved, per variable
+        method, options : of `mlestruct.inference.marginals`; "auto" is what `inference` says
         """
         check_is_fitted(self, "coef_")
         n = len(self.variables_)
@@ -281,9 +284,9 @@ class IsingMRF(BinaryEstimator):
 
         def one(part: slice) -> Floats:
             fields = np.broadcast_to(self.fields_, (part.stop - part.start, n))
-            return self._model.marginals(fields, couplings, states[part], tol).nodes
+            return self._node_marginals(fields, couplings, states[part], tol, method, options)
 
-        return np.clip(np.concatenate(self._each(one, chunks(states.shape[0]))), 0.0, 1.0)
+        return np.concatenate(self._each(one, chunks(states.shape[0])))
 
     def _known(self, known: Any) -> Ints:
         """States of all variables in every row, -1 where they are not known."""

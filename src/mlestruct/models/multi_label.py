@@ -404,40 +404,47 @@ class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
             found = self._each(lambda p: self._model.best(p.fields, p.couplings, p.known)[0], parts)
             states = np.concatenate(found)
         else:
-            p = self._probabilities(X, known, 1e-6, offset)
+            p = self._probabilities(X, known, offset)
             f1 = self.decision == "f1"
             states = expected_f1_sets(p) if f1 else (p > self.threshold).astype(np.int64)
         return self._label_sets.decode(states)
 
     def predict_proba(
-        self, X: Any, known: Any = None, tol: float = 1e-6, *, offset: Any = None
+        self,
+        X: Any,
+        known: Any = None,
+        tol: float = 1e-6,
+        method: str = "auto",
+        *,
+        offset: Any = None,
+        **options: Any,
     ) -> Floats:
         """P(second class) of every label, shape (n_samples, n_labels).
 
         known, offset : as in `predict`; probabilities are those given the known answers
         tol : gap to which reweighted marginals are solved, per label
+        method, options : of `mlestruct.inference.marginals`; "auto" is what `inference` says
 
         A model of one label, fitted to y of shape (n_samples,), gives those of both classes.
         """
-        p = self._probabilities(X, known, tol, offset)
+        p = self._probabilities(X, known, offset, tol, method, options)
         return np.concatenate([1.0 - p, p], axis=1) if self._label_sets.flat else p
 
-    def _probabilities(self, X: Any, known: Any, tol: float, offset: Any = None) -> Floats:
+    predict_marginals = predict_proba
+
+    def _probabilities(
+        self,
+        X: Any,
+        known: Any,
+        offset: Any,
+        tol: float = 1e-6,
+        method: str = "auto",
+        options: dict[str, Any] | None = None,
+    ) -> Floats:
         """P(second class), shape (n_samples, n_labels)."""
         parts = self._parts(X, known, offset)
-        tol = check_positive(tol, "tol")
-
-        def one(part: Part) -> Floats:
-            return self._model.marginals(part.fields, part.couplings, part.known, tol).nodes
-
-        found = self._each(one, parts)
-        return np.clip(np.concatenate(found), 0.0, 1.0)
-
-    def predict_marginals(
-        self, X: Any, known: Any = None, tol: float = 1e-6, *, offset: Any = None
-    ) -> Floats:
-        """The same as `predict_proba`."""
-        return self.predict_proba(X, known, tol, offset=offset)
+        chosen = check_positive(tol, "tol"), method, options or {}
+        return np.concatenate(self._each(lambda p: self._node_marginals(*p, *chosen), parts))
 
     def predict_joint(
         self, X: Any, k: int = 5, known: Any = None, *, offset: Any = None
@@ -538,7 +545,7 @@ class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
         `options` are those of `mlestruct.metrics.reliability`: n_bins, strategy, confidence.
         """
         states = self._label_sets.encode(Y)
-        p = self._probabilities(X, None, 1e-6, offset)
+        p = self._probabilities(X, None, offset)
         return reliability(p.ravel(), states.ravel(), **options)
 
 
