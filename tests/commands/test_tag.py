@@ -1,5 +1,6 @@
 """`mlestruct tag` and `mlestruct predict`: sentences in columns."""
 
+import io
 import json
 from itertools import chain
 
@@ -137,7 +138,7 @@ def test_features_as_json_lines(folder, capsys):
         ('{"y": []}', "line 1: expected an object with a list"),
         ('{"x": ["a"], "y": ["b"]}', "line 1: tokens in"),
         ('{"x": [{"a": 1}], "y": []}', 'line 1: expected a list "y" of 1 labels'),
-        ('{"x": [{"a": 1}]}', "train.jsonl, line 1: has no labels"),
+        ('{"x": [{"a": 1}]}', "train.jsonl: sentence 1 has no labels"),
         ("", "train.jsonl: has no tokens"),
     ],
 )
@@ -154,3 +155,16 @@ def test_options_that_would_do_nothing_are_refused(folder, capsys, option):
     assert f"{option}: only for models of link" in capsys.readouterr().err
     if option != "--precision":
         assert main(["report", "tagger.mls", "train.tsv", option, "0.5"]) == 2
+
+
+def test_standard_input_is_read_once(folder, capsys, monkeypatch):
+    text = (folder / "train.tsv").read_bytes()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text)))
+    assert main(["tag", "-", "-m", "model.mls", "--alpha", "1", "--test", "-"]) == 1
+    assert capsys.readouterr().err == "mlestruct: standard input: has no tokens\n"
+
+
+def test_json_lines_may_begin_with_a_byte_order_mark(folder):
+    line = '{"x": [{"a": 1}, {"b": 1}], "y": ["A", "B"]}\n'
+    (folder / "train.jsonl").write_text(line, encoding="utf-8-sig")
+    assert main(["tag", "train.jsonl", "-m", "model.mls", "--alpha", "1", "--quiet"]) == 0

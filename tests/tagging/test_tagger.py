@@ -44,3 +44,21 @@ def test_columns_are_separated_by_tabs_or_spaces():
     assert read_sentences(["a  b"], "file") == [[("a", "b")]]
     with pytest.raises(FileProblem, match="file, line 3: 1 columns"):
         read_sentences(["a b", "", "c"], "file")
+
+
+def test_a_hash_may_be_a_word():
+    text = "# newdoc\nPay VB O\n# # B-NP\n# of another form here\n5 CD I-NP\n\n# sent 2\nA DT O\n"
+    found = read_sentences(text.splitlines(), "file")
+    words = [[token[0] for token in sentence] for sentence in found]
+    assert words == [["Pay", "#", "5"], ["A"]]
+    found = read_sentences(["a b\tX", "# comment", "#\tY", "c\tX "], "file")
+    assert found == [[("a b", "X"), ("#", "Y"), ("c", "X")]]
+
+
+def test_what_cannot_be_learned_from_is_named():
+    with pytest.raises(ValueError, match="sentences: expected at least one"):
+        SequenceTagger().fit([], [])
+    with pytest.raises(ValueError, match="sentences: expected at least one, and tokens in each"):
+        SequenceTagger().fit([[("a",)], []], [["X"], []])
+    with pytest.raises(ValueError, match="window: expected at least 0, got -1"):
+        SequenceTagger(window=-1).fit([[("a",)]], [["X"]])

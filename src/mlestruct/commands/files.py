@@ -48,9 +48,9 @@ def open_text(path: str) -> Iterator[Iterable[str]]:
     name = "standard input" if path == STANDARD else path
     try:
         if path == STANDARD:
-            yield io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8")
+            yield io.TextIOWrapper(io.BytesIO(sys.stdin.buffer.read()), encoding="utf-8-sig")
         else:
-            with open(path, encoding="utf-8") as file:
+            with open(path, encoding="utf-8-sig") as file:
                 yield file
     except FileNotFoundError:
         raise FileProblem(f"{name}: there is no such file") from None

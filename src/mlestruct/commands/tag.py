@@ -62,7 +62,7 @@ def _labelled(path: str) -> tuple[list[Any], list[list[str]]]:
     if path.endswith(JSON_LINES):
         tokens, labels = _features(path)
         if None in labels:
-            raise FileProblem(f'{path}, line {labels.index(None) + 1}: has no labels "y"')
+            raise FileProblem(f'{path}: sentence {labels.index(None) + 1} has no labels "y"')
         return tokens, labels
     found = read_file(path)
     if len(found[0][0]) < 2:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import Image, ImageOps
 
 from ..exceptions import FileProblem
 
@@ -22,7 +22,9 @@ MOST_LABELS = 30  # different values of a mask at most
 def read_picture(path: str | Path, max_side: int | None = None) -> NDArray[np.uint8]:
     """Colours of a picture, shape (height, width, 3), shrunk to a longest side if it is larger."""
     with _opened(path) as picture:
-        return np.asarray(_shrunk(picture.convert("RGB"), max_side, "BOX"))
+        if picture.mode.startswith(("I", "F")):  # would be cut to white
+            raise FileProblem(f"{path}: more than 8 bits a pixel; save it with 8 bits a colour")
+        return np.asarray(_shrunk(picture.convert("RGB"), max_side))
 
 
 def read_mask(path: str | Path, size: tuple[int, int] | None = None) -> NDArray[Any]:
@@ -34,6 +36,8 @@ def read_mask(path: str | Path, size: tuple[int, int] | None = None) -> NDArray[
         if size is not None:
             picture = picture.resize((size[1], size[0]), Image.Resampling.NEAREST)
         values = np.asarray(picture)
+    if values.dtype.kind == "f":
+        raise FileProblem(f"{path}: labels are not whole numbers; save masks as PNG")
     if values.dtype == bool:
         values = 255 * values.astype(np.int64)
     if values.ndim == 3:
@@ -80,20 +84,19 @@ def _colour(name: str) -> tuple[int, int, int]:
     return value >> 16, value >> 8 & 255, value & 255
 
 
-def _shrunk(picture: Any, max_side: int | None, method: str) -> Any:
+def _shrunk(picture: Any, max_side: int | None) -> Any:
     longest = max(picture.size)
     if max_side is None or longest <= max_side:
         return picture
     size = [max(1, round(side * max_side / longest)) for side in picture.size]
-    return picture.resize(size, getattr(Image.Resampling, method))
+    return picture.resize(size, Image.Resampling.BOX)
 
 
 def _opened(path: str | Path) -> Any:
     if not Path(path).is_file():
         raise FileProblem(f"{path}: there is no such file")
     try:
-        picture = Image.open(path)
-        picture.load()
+        picture = ImageOps.exif_transpose(Image.open(path))  # as cameras want it to be seen
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise FileProblem(f"{path}: not a picture that can be read ({error})") from None
     return picture

@@ -14,20 +14,21 @@ Token = tuple[str, ...]
 def read_sentences(lines: Iterable[str], name: str) -> list[list[Token]]:
     """Sentences of tokens, each a tuple of as many columns as the first one has.
 
-    Columns are separated by tabs or, where there is none, by spaces. Lines that begin with "# " and
-    -DOCSTART- lines are passed over.
+    Columns are separated by tabs or, where there is none, by spaces. -DOCSTART- lines are passed
+    over, and so are comments: lines that begin with "# ", before a sentence or with other columns.
     """
     sentences: list[list[Token]] = [[]]
-    width = 0
+    width, tabs = 0, False
     for number, line in enumerate(lines, start=1):
         text = line.rstrip("\r\n").lstrip("\ufeff")
         if not text.strip():
             sentences.append([])
             continue
-        if text.startswith(("# ", "-DOCSTART-")):
+        token = tuple(cell.strip() for cell in text.split("\t" if "\t" in text else None))
+        like_before = sentences[-1] and (len(token), "\t" in text) == (width, tabs)
+        if text.startswith("-DOCSTART-") or (text.startswith("# ") and not like_before):
             continue
-        token = tuple(text.split("\t") if "\t" in text else text.split())
-        width = width or len(token)
+        width, tabs = width or len(token), "\t" in text
         if len(token) != width:
             raise FileProblem(
                 f"{name}, line {number}: {len(token)} columns, but the lines before have {width}"

@@ -97,6 +97,10 @@ class SequenceTagger(TunedModel):
         A token is a tuple of columns, the word first, or a dictionary of features that are taken
         as they are.
         """
+        if self.window < 0:
+            raise ValueError(f"window: expected at least 0, got {self.window}")
+        if not all(len(sentence) for sentence in sentences) or not len(sentences):
+            raise ValueError("sentences: expected at least one, and tokens in each")
         first = sentences[0][0]
         self.n_columns_ = 0 if isinstance(first, Mapping) else len(first)
         X, Y = self._features(sentences), [np.array(y) for y in labels]
