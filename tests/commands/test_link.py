@@ -13,7 +13,7 @@ import pytest
 
 import mlestruct
 from mlestruct.cli import main
-from mlestruct.commands.files import clean_ids, read_table, write_table
+from mlestruct.commands.files import clean_ids, index_by_id, read_table, write_table
 from mlestruct.datasets import make_people
 from mlestruct.linkage import RecordLinker
 
@@ -142,7 +142,11 @@ def test_malformed_tables(folder, capsys, name):
         (b"id,name\n1,M\xfcller\n", "left.csv, row 2, cell 2: not UTF-8 at byte 11"),
         (b"id,name,name\n1,a,b\n", "left.csv: column 'name' occurs twice"),
         (b"id,name\n1,a\n2,b,c\n", "left.csv: .*line 3"),
-        (b"id,name\n1,a,b\n2,b,c\n", "left.csv: rows have more cells"),
+        (b"id,name\n1,a,b\n2,b,c\n", "left.csv: .*Expected 2 fields in line 2, saw 3"),
+        (b"id;name\n1;a\n", "left.csv: one column, .id;name.; separate them by commas"),
+        (b"id,name\n1,a\n\n,\n1,b\n", "left.csv, row 5, column .id.: id .1. is that of row 2"),
+        (b"id,name\n1,a\n\n,b\n", "left.csv, row 4, column .id.: no id"),
+        (b"id,name\n,\n\n", "left.csv: has a header but no rows"),
     ],
 )
 def test_malformed_bytes(folder, capsys, content, message):
@@ -327,3 +331,27 @@ def test_seeds_are_not_negative(folder, capsys):
             main([*command, "--seed", "-1"])
         assert stopped.value.code == 2
         assert "argument --seed: invalid seed value: '-1'" in capsys.readouterr().err
+
+
+def test_headers_are_taken_as_they_are(tmp_path):
+    (tmp_path / "a.csv").write_text(",house_id,x,x.1,ID,\n0,7,a,b,1,\n\n1,7,c,d,2,\n,,,,,\n")
+    table = index_by_id(read_table(str(tmp_path / "a.csv")), "a.csv", None)
+    assert table.columns.tolist() == ["house_id", "x", "x.1"]  # not those without a name
+    assert table.index.tolist() == ["1", "2"]
+    assert table.to_numpy().tolist() == [["7", "a", "b"], ["7", "c", "d"]]
+
+
+def test_rows_of_links_are_counted_with_empty_ones(folder, capsys):
+    (folder / "known.csv").write_text("left,right\na0,b0\n\n,\na1,b1\nnobody,b2\n")
+    assert main([*LINK, "-o", "links.csv"]) == 1
+    assert "known.csv, row 6: the left table has no id 'nobody'" in capsys.readouterr().err
+
+
+def test_the_index_of_a_parquet_file_may_have_the_ids(tmp_path):
+    pytest.importorskip("pyarrow")
+    frame = pd.DataFrame({"size": [1e300, 2.0]}, index=pd.Index([7, 8], name="id"))
+    frame.to_parquet(tmp_path / "a.parquet")
+    assert read_table(str(tmp_path / "a.parquet")).to_numpy().tolist() == [
+        ["7", "1e+300"],
+        ["8", "2.0"],
+    ]

@@ -61,21 +61,24 @@ def open_text(path: str) -> Iterator[Iterable[str]]:
 
 
 def read_table(path: str) -> Any:
-    """A DataFrame of text, "" where a cell is missing.
+    """A DataFrame of text, "" where a cell is missing; columns without a name are left out.
 
-    Rows in messages are those that an editor shows: the header is row 1.
+    Empty rows stay, so that rows in messages are those that an editor shows: the header is row 1.
     """
     pandas = pandas_module()
     name = "standard input" if path == STANDARD else path
     try:
         if path.endswith(PARQUET):
-            frame = as_text(pandas.read_parquet(path))
+            frame = pandas.read_parquet(path)
+            has_ids = frame.index.names != [None]
+            frame = as_text(frame.reset_index(drop=not has_ids))
         else:
             source = sys.stdin.buffer if path == STANDARD else path
-            frame = pandas.read_csv(
-                source, dtype=str, keep_default_na=False, na_filter=False, encoding="utf-8-sig",
-                skipinitialspace=True,
+            cells = pandas.read_csv(
+                source, header=None, dtype=str, keep_default_na=False, na_filter=False,
+                encoding="utf-8-sig", skipinitialspace=True, skip_blank_lines=False,
             )  # fmt: skip
+            frame = cells.iloc[1:].set_axis(cells.iloc[0], axis=1).reset_index(drop=True)
     except FileNotFoundError:
         raise FileProblem(f"{name}: there is no such file") from None
     except IsADirectoryError:
@@ -83,12 +86,10 @@ def read_table(path: str) -> Any:
     except UnicodeDecodeError:
         raise FileProblem(_not_utf8(path, name)) from None
     except pandas.errors.EmptyDataError:
-        raise FileProblem(f"{name}: is empty") from None
+        raise FileProblem(f"{name}: is empty, or begins with an empty line") from None
     except (pandas.errors.ParserError, ValueError, ImportError) as error:
-        raise FileProblem(f"{name}: {error}") from None
-    if not path.endswith(PARQUET) and not isinstance(frame.index, pandas.RangeIndex):
-        raise FileProblem(f"{name}: rows have more cells than the header has columns")
-    return _checked(frame.reset_index(drop=True), name)
+        raise FileProblem(f"{name}: {str(error).strip()}") from None
+    return _checked(frame, name)
 
 
 def _not_utf8(path: str, name: str) -> str:
@@ -109,13 +110,14 @@ def _not_utf8(path: str, name: str) -> str:
 
 def _checked(frame: Any, name: str) -> Any:
     """Columns have different names, and there are rows."""
-    columns = [str(column).strip() for column in frame.columns]
-    for k, column in enumerate(columns):
-        original, dot, number = column.rpartition(".")
-        if dot and number.isdigit() and original in columns[:k]:  # pandas renames repetitions
-            raise FileProblem(f"{name}: column {original!r} occurs twice in the header")
-    frame.columns = columns
-    if not len(frame):
+    frame.columns = [str(column).strip() for column in frame.columns]
+    if len(frame.columns) == 1 and {";", "\t"} & set(frame.columns[0]):
+        raise FileProblem(f"{name}: one column, {frame.columns[0]!r}; separate them by commas")
+    frame = frame.loc[:, frame.columns != ""]
+    if not frame.columns.is_unique:
+        twice = frame.columns[frame.columns.duplicated()][0]
+        raise FileProblem(f"{name}: column {twice!r} occurs twice in the header")
+    if (frame == "").all(axis=None):
         raise FileProblem(f"{name}: has a header but no rows")
     return frame
 
@@ -136,9 +138,13 @@ def read_id_pairs(path: str) -> Any:
 
 
 def index_by_id(frame: Any, name: str, column: str | None) -> Any:
-    """The table indexed by the ids in `column`; default: the first one that is called like one."""
+    """The table indexed by ids, without empty rows.
+
+    The ids are in `column`; default: "id", or the first that ends in "_id".
+    """
     if column is None:
-        found = [c for c in frame.columns if c.lower() == "id" or c.lower().endswith("_id")]
+        found = [c for c in frame.columns if c.lower() == "id"]
+        found += [c for c in frame.columns if c.lower().endswith("_id")]
         if not found:
             raise FileProblem(
                 f"{name}: no column is called 'id' or '..._id'; name one with --id: "
@@ -147,17 +153,17 @@ def index_by_id(frame: Any, name: str, column: str | None) -> Any:
         column = found[0]
     if column not in frame.columns:
         raise FileProblem(f"{name}: has no column {column!r}; it has {', '.join(frame.columns)}")
+    frame = frame[(frame != "").any(axis=1)]
     ids = clean_ids(frame[column])
     empty = ids == ""
     if empty.any():
-        raise FileProblem(f"{name}, row {int(empty.argmax()) + 2}, column {column!r}: no id")
+        raise FileProblem(f"{name}, row {empty.idxmax() + 2}, column {column!r}: no id")
     repeated = ids.duplicated()
     if repeated.any():
-        row = int(repeated.argmax())
-        first = int((ids == ids.iloc[row]).argmax())
+        row = repeated.idxmax()
+        first = (ids == ids[row]).idxmax()
         raise FileProblem(
-            f"{name}, row {row + 2}, column {column!r}: id {ids.iloc[row]!r} is that of row "
-            f"{first + 2}"
+            f"{name}, row {row + 2}, column {column!r}: id {ids[row]!r} is that of row {first + 2}"
         )
     return frame.drop(columns=column).set_axis(ids.rename("id"), axis=0)
 
