@@ -32,6 +32,7 @@ from mlestruct.structures import (
     BipartiteMatching,
     LocalMatching,
     MissingCapability,
+    Pairwise,
     PairwiseGraph,
     Sequences,
 )
@@ -187,17 +188,16 @@ def test_reasons_name_the_bound():
     assert "trees" in reasons(triangle)[1]
 
 
-def test_outside_the_tree_polytope_there_is_no_upper_bound_but_a_tightened_one():
+@pytest.mark.parametrize("n_states", [2, 3])
+def test_bounds_hold_for_rho_outside_the_tree_polytope(n_states):
     graph = PairwiseGraph(3, [(0, 1), (1, 2), (0, 2)])
     with pytest.warns(UserWarning, match="spanning-tree"):
-        structure = BinaryPairwise(graph, 1.0)
-    scores = np.array([0.3, -0.2, 0.1, 1.0, -1.0, 0.5])
+        structure = BinaryPairwise(graph, 1.0) if n_states == 2 else Pairwise(graph, 3, 1.0)
+    scores = np.random.default_rng(0).normal(size=structure.n_coordinates)
     exact = marginals(structure, scores, "exact").log_partition
-    open_ended = log_partition_bounds(structure, scores)
-    assert open_ended.upper == np.inf
-    assert "rho" in open_ended.upper_reason
-    bounds = log_partition_bounds(structure, scores, tighten_rho=True)
-    assert bounds.lower <= exact <= bounds.upper < np.inf
+    for tighten_rho in (False, True):
+        bounds = log_partition_bounds(structure, scores, tighten_rho=tighten_rho)
+        assert bounds.lower <= exact <= bounds.upper < np.inf
 
 
 def test_forbidden_pairs_narrow_the_model():

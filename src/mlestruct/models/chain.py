@@ -21,7 +21,7 @@ from ..structures.sequences import Sequences
 from .labelling import LabellingEstimator, observed_in
 from .node_input import NodeInput, split_offsets
 from .partitioned import over_partitions
-from .probabilities import certified_marginals, exact_log_likelihood, seeded
+from .probabilities import exact_log_likelihood
 from .tokens import Forest, Piece, Tokens, check_labels, cut, forest, node_tables, read_sequences
 from .validation import (
     check_columns,
@@ -362,8 +362,8 @@ class ChainCRF(LabellingEstimator):
         found = forest(pieces, len(self.classes_))
         return found._replace(features=found.features.with_constant()) if self._intercept else found
 
-    def _prepare(self, X: Sequence[Any]) -> list[Block]:
-        return [self._forest([tokens]).block() for tokens in self._read(X)]
+    def _shaped(self, X: Any) -> list[tuple[Block, tuple[int, ...]]]:
+        return [(self._forest([tokens]).block(), (tokens.length,)) for tokens in self._read(X)]
 
     def _per_sample(self, X: Any, function: Callable[[Forest], NDArray[Any]]) -> list[NDArray[Any]]:
         """Results of `function` on the tokens of each sample; samples are handled together."""
@@ -389,8 +389,7 @@ class ChainCRF(LabellingEstimator):
         None for a whole sample; all others are predicted given these.
         """
         if known is not None:
-            samples = check_samples(X)
-            blocks = self._given(self._prepare(samples), samples, known)
+            blocks = [block for block, _ in self._given(X, known)]
             found = self._each(lambda b: b.structure.best_label(b.scores(self.coef_)), blocks)
             return [self._states.decode(states) for states in found]
         found = self._per_sample(
@@ -408,9 +407,6 @@ class ChainCRF(LabellingEstimator):
             return scores + found.chains.score_tables(found.offset)[0]
 
         return self._per_sample(X, node_scores)
-
-    def _shapes(self, X: Any) -> list[tuple[int, ...]]:
-        return [(tokens.length,) for tokens in self._read(X)]
 
     @over_partitions
     def predict_marginals(
@@ -443,13 +439,7 @@ class ChainCRF(LabellingEstimator):
             return self._per_sample(
                 X, lambda f: f.chains.state_probabilities(f.features, self.coef_, f.offset)
             )
-        options = seeded(options, method, self.random_state)
-        samples = check_samples(X)
-        blocks = self._given(self._prepare(samples), samples, known)
-        found = certified_marginals(blocks, self.coef_, tol, method, options, self._each)
-        return [
-            block.structure.marginal_table(tau) for block, tau in zip(blocks, found, strict=True)
-        ]
+        return self._marginals(X, tol, method, known, options)
 
     def approximate_log_likelihood(
         self, X: Any, Y: Any, tol: float = 1e-6, *, known: Any = None

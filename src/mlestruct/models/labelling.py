@@ -24,7 +24,7 @@ from ..metrics import Reliability, state_events, state_reliability
 from ..structures.contract import Vertex
 from .base import StructuredEstimator
 from .partitioned import over_partitions
-from .probabilities import block_samples
+from .probabilities import block_samples, certified_marginals, seeded
 from .scaling import joined_columns, standardizing
 from .validation import check_node_weights, check_same_length, check_samples, check_weights
 
@@ -239,20 +239,39 @@ class LabellingEstimator(StructuredEstimator):
             transform, coef = transform.T @ transform, transform.T @ coef
         return spsolve(transform.tocsc(), coef)
 
-    def _given(self, blocks: Sequence[Block], X: Any, known: Any) -> list[Block]:
-        """Blocks of which some states are known; `known` is shaped as Y, or None."""
+    @abstractmethod
+    def _shaped(self, X: Any) -> list[tuple[Block, tuple[int, ...]]]:
+        """Blocks of new samples, checked against what was fitted, and the shapes of labels."""
+
+    def _prepare(self, X: Sequence[Any]) -> list[Block]:
+        return [block for block, _ in self._shaped(X)]
+
+    def _given(self, X: Any, known: Any) -> list[tuple[Block, tuple[int, ...]]]:
+        """`_shaped` where some states are known; `known` is shaped as Y, or None."""
+        prepared = self._shaped(X)
         if known is None:
-            return list(blocks)
-        labels = check_same_length(blocks, known, "known")
+            return prepared
+        labels = check_same_length(prepared, known, "known")
         out = []
-        for m, (block, label, shape) in enumerate(
-            zip(blocks, labels, self._shapes(X), strict=True)
-        ):
-            if label is not None:
-                states = self._states.encode(label, f"known[{m}]", shape).ravel()
+        for m, (block, shape) in enumerate(prepared):
+            if labels[m] is not None:
+                states = self._states.encode(labels[m], f"known[{m}]", shape).ravel()
                 block = replace(block, structure=block.structure.given(states))
-            out.append(block)
+            out.append((block, shape))
         return out
+
+    def _marginals(
+        self, X: Any, tol: float, method: str, known: Any, options: dict[str, Any]
+    ) -> list[Floats]:
+        """Probabilities of states, arrays of shape (*shape of labels, n_states)."""
+        prepared = self._given(X, known)
+        options = seeded(options, method, self.random_state)
+        blocks = [block for block, _ in prepared]
+        found = certified_marginals(blocks, self.coef_, tol, method, options, self._each)
+        return [
+            block.structure.marginal_table(tau).reshape(*shape, -1)
+            for (block, shape), tau in zip(prepared, found, strict=True)
+        ]
 
     def _observations(
         self, Y: Any, known: Any, shapes: Sequence[tuple[int, ...]]
@@ -297,10 +316,6 @@ class LabellingEstimator(StructuredEstimator):
         list of arrays of shape (*shape of labels, n_states)
         """
 
-    @abstractmethod
-    def _shapes(self, X: Any) -> list[tuple[int, ...]]:
-        """The shape of each sample's labels; raises unless samples fit what was learned."""
-
     def sample(
         self,
         X: Any,
@@ -323,21 +338,14 @@ class LabellingEstimator(StructuredEstimator):
         -------
         list of arrays of shape (n_samples, *shape of labels)
         """
-        check_is_fitted(self, "coef_")
-        samples = check_samples(X)
-        shapes = self._shapes(samples)
+        prepared = self._given(X, known)
+        blocks = [block for block, _ in prepared]
         found = block_samples(
-            self._given(self._prepare(samples), samples, known),
-            self.coef_,
-            n_samples,
-            method,
-            random_state,
-            options,
-            self._each,
+            blocks, self.coef_, n_samples, method, random_state, options, self._each
         )
         return [
             self._states.decode(drawn.labels.reshape(n_samples, *shape))
-            for drawn, shape in zip(found, shapes, strict=True)
+            for drawn, (_, shape) in zip(found, prepared, strict=True)
         ]
 
     def calibration(self, X: Any, Y: Any, method: str = "auto", **options: Any) -> Reliability:

@@ -26,13 +26,7 @@ from ..structures.rho import Reweighting, reweighting
 from .labelling import LabellingEstimator, observed_in
 from .node_input import NodeInput, Offset, read_offset, split_offsets
 from .partitioned import over_partitions
-from .probabilities import (
-    approximate_value,
-    certified_marginals,
-    exact_log_likelihood,
-    likelihood_bounds,
-    seeded,
-)
+from .probabilities import approximate_value, exact_log_likelihood, likelihood_bounds
 from .validation import (
     check_columns,
     check_positive,
@@ -243,8 +237,10 @@ class PairwiseEstimator(LabellingEstimator):
         graph = self._read(split_offsets([x])[0])[0].graph
         return graph.tail.astype(np.int64), graph.head.astype(np.int64)
 
-    def _prepare(self, X: Sequence[Any]) -> list[Block]:
-        return self._make_blocks(self._fitting(X), len(self._states))
+    def _shaped(self, X: Any) -> list[tuple[Block, tuple[int, ...]]]:
+        samples = self._fitting(X)
+        blocks = self._make_blocks(samples, len(self._states))
+        return [(block, sample.shape) for block, sample in zip(blocks, samples, strict=True)]
 
     def _fitting(self, X: Any) -> list[GraphSample]:
         """New samples, checked against what was fitted."""
@@ -276,16 +272,14 @@ class PairwiseEstimator(LabellingEstimator):
         gaps : ndarray of shape (n_samples,), only with `return_gap`
             No labelling's log-probability exceeds that of the one returned by more than this.
         """
-        samples = self._fitting(X)
 
-        def one(pair: tuple[GraphSample, Block]) -> tuple[Any, float]:
-            sample, block = pair
+        def one(pair: tuple[Block, tuple[int, ...]]) -> tuple[Any, float]:
+            block, shape = pair
             found = block.structure.decode_integral(block.scores(self.coef_))
             label = block.structure.label(found.vertex)
-            return self._states.decode(label.reshape(sample.shape)), found.gap
+            return self._states.decode(label.reshape(shape)), found.gap
 
-        blocks = self._given(self._make_blocks(samples, len(self._states)), samples, known)
-        answers = self._each(one, zip(samples, blocks, strict=True))
+        answers = self._each(one, self._given(X, known))
         labels = [label for label, _ in answers]
         return (labels, np.array([gap for _, gap in answers])) if return_gap else labels
 
@@ -298,10 +292,6 @@ class PairwiseEstimator(LabellingEstimator):
                 scores += sample.offset.nodes
             out.append(scores.reshape(*sample.shape, -1))
         return out
-
-    def _shapes(self, X: Any) -> list[tuple[int, ...]]:
-        samples = X if isinstance(X[0], GraphSample) else self._fitting(X)
-        return [sample.shape for sample in samples]
 
     @over_partitions
     def predict_marginals(
@@ -321,22 +311,15 @@ class PairwiseEstimator(LabellingEstimator):
         `mlestruct.inference.marginals`: "auto", "fw" (from MAP calls alone), "perturb" or, where
         the treewidth is small, "exact"; `options` are those of the method.
         """
-        samples = self._fitting(X)
-        options = seeded(options, method, self.random_state)
-        blocks = self._given(self._make_blocks(samples, len(self._states)), samples, known)
-        found = certified_marginals(blocks, self.coef_, tol, method, options, self._each)
-        return [
-            block.structure.marginal_table(tau).reshape(*sample.shape, -1)
-            for block, sample, tau in zip(blocks, samples, found, strict=True)
-        ]
+        return self._marginals(X, tol, method, known, options)
 
     def log_likelihood_bounds(
         self, X: Any, Y: Any, tol: float = 1e-6, *, known: Any = None
     ) -> tuple[Floats, Floats]:
         """Proven bounds of the exact log p(y | x; coef_) of each sample, given `known` labels.
 
-        The lower one rests on log Z_rho >= log Z, so it is -inf where rho lies outside the
-        spanning-tree polytope. The upper one on log Z >= the value of independent nodes, of the
+        The lower one rests on log Z_rho >= log Z for rho in the spanning-tree polytope ("auto"
+        where the model's is not). The upper one on log Z >= the value of independent nodes, of the
         best labelling found, or where all edges attract (two states) the Bethe value. On chains
         and trees both are exact. See `mlestruct.inference.log_partition_bounds`.
         Nodes without a label are left out or summed over, as `missing` says; `known` is as in

@@ -158,7 +158,7 @@ class DecoderSpace(Structure):
         return np.asarray((self._interior > 0.0) & (self._interior < 1.0))
 
     @cached_property
-    def _entropy(self) -> Any:
+    def _entropy(self) -> Entropy:
         entropy = self._given_entropy
         if entropy is None:
             entropy = coordinate_entropy(self.n_coordinates)
@@ -312,10 +312,11 @@ def bounds_by_decoding(
     return Bounds(lower, upper, "outputs found", reason)
 
 
-def as_entropy(entropy: Any) -> Any:
+def as_entropy(entropy: Any) -> Entropy | None:
     """An `Entropy` from what a user may give; None for the default."""
     if entropy is None or (callable(entropy) and callable(getattr(entropy, "gradient", None))):
-        return entropy
+        given: Entropy | None = entropy
+        return given
     if isinstance(entropy, tuple) and len(entropy) == 2 and all(map(callable, entropy)):
         return EntropyPair(*entropy)
     raise TypeError(

@@ -85,19 +85,19 @@ class FactorGraph(Structure):
         self.polytope = FactorPolytope(sizes, groups)
         self.n_coordinates = self.polytope.size
         degree = np.bincount([i for group in groups for i in group], minlength=len(sizes))
-        self._cover = np.array([1.0 / max(degree[i] for i in group) for group in groups])
-        weights = self._cover if counting is None else counting
-        self.counting = np.broadcast_to(np.asarray(weights, dtype=np.float64), (len(groups),))
-        rest = self._rest(self.counting) if variables is None else variables
+        cover = [1.0 / max(degree[i] for i in group) for group in groups]
+        weights = np.asarray(cover if counting is None else counting, dtype=np.float64)
+        self.counting = np.broadcast_to(weights, (len(groups),))
+        rest = self._rest() if variables is None else variables
         self.variables = np.broadcast_to(np.asarray(rest, dtype=np.float64), (len(sizes),))
         self.fingerprint = (
             f"factors {sizes} {groups} {self.counting.tolist()} {self.variables.tolist()}"
         )
 
-    def _rest(self, counting: Floats) -> Floats:
+    def _rest(self) -> Floats:
         """What is missing at each variable for it to be counted once."""
         out = np.ones(self.n_nodes)
-        for group, weight in zip(self.polytope.factors, counting.tolist(), strict=True):
+        for group, weight in zip(self.polytope.factors, self.counting.tolist(), strict=True):
             out[list(group)] -= weight
         return np.where(np.abs(out) < 1e-12, 0.0, out)
 
@@ -129,14 +129,11 @@ class FactorGraph(Structure):
         return [tau[group] for group in self.polytope.states]
 
     # ------------------------------------------------------------------ entropy
-    def _separable(self, counting: Floats, variables: Floats) -> SeparableEntropy:
-        groups = [*self.polytope.states, *(table.ravel() for table in self.polytope.tables)]
-        weights = np.concatenate([variables, counting])
-        return factor_entropy(self.n_coordinates, groups, weights)
-
     @cached_property
     def stepping_entropy(self) -> SeparableEntropy:
-        return self._separable(self.counting, self.variables)
+        groups = [*self.polytope.states, *(table.ravel() for table in self.polytope.tables)]
+        weights = np.concatenate([self.variables, self.counting])
+        return factor_entropy(self.n_coordinates, groups, weights)
 
     def entropy(self, tau: Floats) -> float:
         """H(tau)."""
@@ -210,8 +207,13 @@ class FactorGraph(Structure):
 
     def log_partition_bounds(self, scores: Floats, tol: float) -> Bounds:
         """Labellings found on the way from below; a cover by factors from above (Shearer)."""
-        cover = self._separable(self._cover, self._rest(self._cover))
-        return bounds_by_decoding(self, scores, tol, cover, "cover by factors")
+        cover = self._cover
+        return bounds_by_decoding(cover, scores, tol, cover.stepping_entropy, "cover by factors")
+
+    @cached_property
+    def _cover(self) -> FactorGraph:
+        """The same outputs with the default counting numbers, whatever they are here."""
+        return FactorGraph(self.polytope.n_states, self.polytope.factors)
 
 
 class CountedLabellings:

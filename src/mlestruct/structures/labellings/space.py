@@ -124,17 +124,15 @@ class PairwiseSpace(LabellingFamily):
         return tighten(self, scores, max_iter, tol, callback)
 
     def log_partition_bounds(self, scores: Floats, tol: float) -> Bounds:
-        """Spanning trees bound log Z from above; forests are exact."""
+        """Spanning trees bound log Z from above, whatever rho is; forests are exact."""
         structure: PairwiseSpace = self
         forest = self.graph.is_forest
-        if forest and not (self.reweighting.rho == 1.0).all():
+        if not self.has_bound or (forest and not (self.reweighting.rho == 1.0).all()):
             structure = self.with_rho("auto")
         found = structure.marginals(scores, None, tol)
         if forest:
             return Bounds(found.value, found.upper_bound, "exact", "exact")
         lower, reason = structure._lower_bound(scores, found.tau, tol)
-        if not structure.has_bound:
-            return Bounds(lower, np.inf, reason, "none: rho is not in the tree polytope")
         return Bounds(lower, found.upper_bound, reason, "spanning trees")
 
     def _lower_bound(self, scores: Floats, tau: Floats, tol: float) -> tuple[float, str]:
