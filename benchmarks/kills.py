@@ -16,13 +16,19 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
 
 from mlestruct import BipartiteMatchingCRF, ChainCRF, Checkpoint, GridCRF
+from mlestruct.partitions import LocalBackend
 
-SOLVERS = ("bcfw", "fw", "lbfgs", "newton", "lbfgs of chains", "lbfgs of grids")
+PARTITIONS = 3
+SOLVERS = (
+    "bcfw", "fw", "lbfgs", "newton", "lbfgs of chains", "lbfgs of grids",
+    "bcfw in partitions", "newton in partitions",
+)  # fmt: skip
 
 
 def fitted(solver: str, folder: str | None) -> tuple[np.ndarray, list[float]]:
@@ -40,8 +46,10 @@ def fitted(solver: str, folder: str | None) -> tuple[np.ndarray, list[float]]:
     else:
         X = [rng.normal(size=(12, 12, 4)) for _ in range(30)]
         Y = [rng.permutation(12) for _ in X]
-        model = BipartiteMatchingCRF(solver=solver, alpha=0.1, **budget)
-    model.fit(X, Y, checkpoint=None if folder is None else Checkpoint(folder, every=0))
+        model = BipartiteMatchingCRF(solver=solver.split()[0], alpha=0.1, **budget)
+    parts = LocalBackend(n_partitions=PARTITIONS) if "partitions" in solver else nullcontext()
+    with parts:
+        model.fit(X, Y, checkpoint=None if folder is None else Checkpoint(folder, every=0))
     return model.coef_, model.history_.dual
 
 
@@ -95,7 +103,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 kills += 1
             coef, dual = fitted(solver, folder)
             equal += np.array_equal(coef, truth[solver][0]) and dual == truth[solver][1]
-            left += sum(path.name != "checkpoint.mlc" for path in Path(folder).iterdir())
+            files = 1 + PARTITIONS * ("partitions" in solver)  # the state of each partition
+            left += len(list(Path(folder).iterdir())) - files
     print(f"{kills} kills of {fits} fits: {equal} ended with the weights and the history of an")
     print(f"unbroken fit, to the last bit; {fits - equal} did not; files left behind: {left}")
     return int(equal != fits)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import zipfile
 
 import numpy as np
@@ -22,6 +23,7 @@ from mlestruct import (
     Newton,
     StructuredCRF,
 )
+from mlestruct.partitions import LocalBackend
 
 RNG = np.random.default_rng(0)
 PAIRS = [RNG.normal(size=(7, 7, 3)) for _ in range(6)]
@@ -88,7 +90,21 @@ def killed_after(writes, monkeypatch):
 @pytest.mark.parametrize("writes", [1, 4])
 @pytest.mark.parametrize("name", CASES)
 def test_a_resumed_fit_makes_the_steps_of_an_unbroken_one(name, writes, tmp_path, monkeypatch):
-    model, X, Y = CASES[name]
+    check_resumed(*CASES[name], writes, tmp_path, monkeypatch)
+
+
+PARTITIONED = sorted(CASES.keys() - {"bcfw sampled by gaps", "fw", "fw averaged"})
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("writes", [1, 4])
+@pytest.mark.parametrize("name", PARTITIONED)
+def test_a_resumed_fit_over_partitions_does_so_too(name, writes, tmp_path, monkeypatch):
+    with LocalBackend(n_partitions=3):
+        check_resumed(*CASES[name], writes, tmp_path, monkeypatch)
+
+
+def check_resumed(model, X, Y, writes, tmp_path, monkeypatch):
     model.set_params(tol=1e-7, max_iter=30, random_state=0)
     whole = model.fit(X, Y)
     expected = whole.history_.to_dict(), whole.coef_.copy(), whole.duality_gap_
@@ -154,10 +170,10 @@ def test_other_kinds_of_objects_are_not_made(tmp_path):
         {"z": 1},
     ):
         with zipfile.ZipFile(every.path, "w") as archive:
-            header = {"format": 1, "settings": {}, "state": state}
+            header = {"format": 1, "settings": {}, "elsewhere": {}, "state": state}
             archive.writestr("header.json", json.dumps(header))
         with pytest.raises(CheckpointError, match="damaged"):
-            every.open({})
+            every.open({}, [])
 
 
 def test_a_full_disk_is_reported_and_leaves_the_last_checkpoint(tmp_path, monkeypatch):
@@ -187,3 +203,61 @@ def test_partial_outputs_have_no_checkpoints(tmp_path):
 def test_intervals_are_seconds(every, tmp_path):
     with pytest.raises(ValueError, match="every: expected seconds"):
         Checkpoint(tmp_path, every=every)
+
+
+@pytest.fixture
+def partitioned(tmp_path):
+    """A fit over three partitions with a checkpoint, and the files of these."""
+    model = BipartiteMatchingCRF(solver="newton", tol=1e-9, max_iter=2)
+    with pytest.warns(match="stopped after"), LocalBackend(n_partitions=3):
+        model.fit(PAIRS, MATCHED, checkpoint=Checkpoint(tmp_path, every=0))
+    return model, sorted(tmp_path.glob("*.states.mlc"))
+
+
+def test_states_of_partitions_are_files_of_their_own(partitioned, tmp_path):
+    model, states = partitioned
+    assert len(states) == 3
+    unfinished = tmp_path / "0-0.states.mlc"
+    unfinished.write_bytes(b"of a write that was killed")
+    with LocalBackend(n_partitions=3):
+        model.set_params(max_iter=50).fit(PAIRS, MATCHED, checkpoint=tmp_path)
+    assert model.converged_
+    assert not unfinished.exists()
+    assert len(list(tmp_path.iterdir())) == 4
+
+
+def test_a_state_that_is_gone_or_damaged_is_told(partitioned, tmp_path):
+    model, states = partitioned
+    states[1].write_bytes(states[1].read_bytes()[:-100])
+    for _ in range(2):
+        with (
+            LocalBackend(n_partitions=3),
+            pytest.raises(CheckpointError, match="is not there, or damaged"),
+        ):
+            model.fit(PAIRS, MATCHED, checkpoint=tmp_path)
+        states[1].unlink(missing_ok=True)
+
+
+def test_other_partitions_are_another_fit(partitioned, tmp_path):
+    model, _ = partitioned
+    swapped = [*PAIRS[1:], PAIRS[0]]
+    for X, n_partitions in ((PAIRS, 2), (swapped, 3)):
+        with (
+            LocalBackend(n_partitions=n_partitions),
+            pytest.raises(CheckpointError, match="belongs to another fit"),
+        ):
+            model.fit(X, MATCHED, checkpoint=tmp_path)
+    with pytest.raises(CheckpointError, match="belongs to another fit"):
+        model.fit(PAIRS, MATCHED, checkpoint=tmp_path)
+
+
+def test_a_folder_that_workers_do_not_share_is_told(tmp_path):
+    def gone(progress):
+        shutil.rmtree(tmp_path, ignore_errors=True)
+
+    model = BipartiteMatchingCRF(callback=gone)
+    with (
+        LocalBackend(n_partitions=2),
+        pytest.raises(CheckpointError, match="name a folder that all workers share"),
+    ):
+        model.fit(PAIRS, MATCHED, checkpoint=Checkpoint(tmp_path, every=0))

@@ -14,7 +14,7 @@ from mlestruct import (
     MatchingCRF,
     StructuredCRF,
 )
-from mlestruct.exceptions import CheckpointError, MissingCapability
+from mlestruct.exceptions import MissingCapability
 from mlestruct.partitions import Lazy, LocalBackend, lazy_partitions
 from mlestruct.structures import BipartiteMatching
 
@@ -166,7 +166,5 @@ def test_errors_name_the_argument_and_the_partition():
         BipartiteMatchingCRF().fit([X[0], nan], Y[:2])
     with pytest.raises(MissingCapability, match="partitions use solver='bcfw'"):
         BipartiteMatchingCRF(solver="fw").fit(X, Y)
-    with pytest.raises(CheckpointError, match="samples in partitions have none"):
-        BipartiteMatchingCRF().fit(X, Y, checkpoint="unused")
     with pytest.raises(ValueError, match="samples in one place"):
         ChainCRF(state_features="observed").fit(X, Y)

@@ -128,7 +128,7 @@ class BlockCoordinateDescent(BlockRules):
         with threaded_map(n_jobs, len(problem.blocks)) as each:
             passes: Passes
             if problem.is_remote:
-                passes = PartitionedPasses(self, problem, rng, each, self.start, warm)
+                passes = PartitionedPasses(self, problem, rng, each, self.start, warm, known)
             else:
                 own = start(problem, warm, self.start, known)
                 steps = BlockSteps(self, problem, own, rng)

@@ -3,13 +3,18 @@
 A folder holds one file, `checkpoint.mlc`: arrays and one JSON text, nothing executable. Its header
 says of which fit it is; a fit to other data or with other settings refuses it. All that decides
 what a solver does next is in it, so that a resumed run makes the same steps as an unbroken one.
+States that are elsewhere, with the samples of a partition, are written there, to files of their own
+in the same folder.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Callable, Mapping
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -24,14 +29,30 @@ from ..algorithms.matching.odd_set_dual import OddSets
 from ..exceptions import CheckpointError
 from ..structures.contract import Marginals, Vertex
 from ..structures.matchings.matching_polytope import WarmStart
-from .problem import DualProblem
+from .problem import Block, DualProblem, Tangent
 
 FORMAT = 1
+STATES = ".states.mlc"  # of names of files
 KINDS: dict[str, type] = {
-    kind.__name__: kind for kind in (EdgeSolution, Marginals, OddSets, Solution, Vertex, WarmStart)
+    kind.__name__: kind
+    for kind in (EdgeSolution, Marginals, OddSets, Solution, Tangent, Vertex, WarmStart)
 }
 
 State = dict[str, Any]
+
+
+class Elsewhere(ABC):
+    """A state that is not in this process. Those of checkpoints are made by `Block.load`.
+
+    place, number : the block, and which of its states
+    """
+
+    place: int
+    number: int
+
+    @abstractmethod
+    def save(self, path: Path) -> bool:
+        """Have it written to a file; False if it is not known any more."""
 
 
 class Checkpoint:
@@ -55,21 +76,17 @@ class Checkpoint:
     def path(self) -> Path:
         return self.folder / "checkpoint.mlc"
 
-    def open(self, settings: Mapping[str, str]) -> None:
+    def open(self, settings: Mapping[str, str], blocks: Sequence[Block]) -> None:
         """Read the state of an interrupted fit with the same settings, if there is one."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self._settings, self.state = dict(settings), None
         if not self.path.exists():
             return
-        try:
-            with self.path.open("rb") as file:
-                header, arrays = unpacked(file)
+        damaged = f"{self.path} is not a checkpoint, or a damaged one; remove it to start anew"
+        with _errors_as(damaged), self.path.open("rb") as file:
+            header, arrays = unpacked(file)
             found, version = dict(header["settings"]), header["format"]
-            state = _decoded(header["state"], arrays)
-        except Exception as error:  # zipfile, json and NumPy raise many kinds
-            raise CheckpointError(
-                f"{self.path} is not a checkpoint, or a damaged one; remove it to start anew"
-            ) from error
+            named = dict(header["elsewhere"])
         if version != FORMAT:
             raise CheckpointError(f"{self.path}: format {version!r}, expected {FORMAT}")
         for name in sorted(found.keys() | self._settings.keys()):
@@ -78,17 +95,41 @@ class Checkpoint:
                     f"{self.path} belongs to another fit: {name} is {found.get(name)} there and "
                     f"{self._settings.get(name)} here; name another folder, or remove it"
                 )
-        self.state = state
+        self._remove_others(set(named.values()))
+        with _errors_as(damaged):
+            self.state = _decoded(header["state"], arrays, _Loaded(self.folder, named, blocks))
 
     def keep(self, make: Callable[[], State]) -> None:
         """Write the state that `make` returns, if it is time."""
         if perf_counter() - self._written < self.every:
             return
-        arrays: Arrays = {}
-        state = _encoded(make(), arrays)
+        arrays, elsewhere = Arrays(), dict[str, Elsewhere]()
+        state = _encoded(make(), arrays, elsewhere)
         header = {"format": FORMAT, "settings": self._settings, "state": state}
+        named = header["elsewhere"] = self._saved(elsewhere)
         write_whole(self.path, packed(header, arrays))
+        self._remove_others(set(named.values()))
         self._written = perf_counter()
+
+    def _saved(self, elsewhere: Mapping[str, Elsewhere]) -> dict[str, str]:
+        """The names of the files to which states are written; they are new."""
+        named, moment = {}, uuid.uuid4().hex
+        for key, state in elsewhere.items():
+            path = self.folder.resolve() / f"{moment}-{key}{STATES}"
+            if state.save(path):
+                named[key] = path.name
+                if not path.exists():
+                    raise CheckpointError(
+                        f"checkpoint: a worker has written {path}, which is not here; name a "
+                        "folder that all workers share"
+                    )
+        return named
+
+    def _remove_others(self, named: Collection[str]) -> None:
+        """Remove states of earlier checkpoints, and of those that were never finished."""
+        for path in self.folder.glob(f"*{STATES}"):
+            if path.name not in named:
+                path.unlink(missing_ok=True)
 
 
 def fingerprint(problem: DualProblem) -> str:
@@ -96,15 +137,56 @@ def fingerprint(problem: DualProblem) -> str:
     digest = hashlib.blake2b(digest_size=16)
     theta = np.random.default_rng(0).normal(size=problem.n_features)
     for block in problem.blocks:
-        scores = block.scores(theta)
-        for array in (scores, block.observed.indices, block.observed.values):
-            digest.update(np.ascontiguousarray(array).tobytes())
-        digest.update(f"{block.weight!r} {type(block.structure).__name__}".encode())
+        digest.update(block.digest(theta))
     return digest.hexdigest()
 
 
-def _encoded(value: Any, arrays: Arrays) -> Any:
+def write_state(path: Path, state: Any) -> None:
+    """Write a state that is here to a file of its own."""
+    arrays = Arrays()
+    write_whole(path, packed(_encoded(state, arrays, {}), arrays))
+
+
+def read_state(path: Path) -> Any:
+    """The state that `write_state` has written."""
+    damaged = f"{path} is not there, or damaged; remove {path.parent} to start anew"
+    with _errors_as(damaged), path.open("rb") as file:
+        return _decoded(*unpacked(file), None)
+
+
+@contextmanager
+def _errors_as(message: str) -> Iterator[None]:
+    """What damaged files raise, as a CheckpointError."""
+    try:
+        yield
+    except CheckpointError:
+        raise
+    except Exception as error:  # zipfile, json and NumPy raise many kinds
+        raise CheckpointError(message) from error
+
+
+class _Loaded:
+    """States elsewhere, made known there again, each once."""
+
+    def __init__(self, folder: Path, named: Mapping[str, str], blocks: Sequence[Block]):
+        self._folder, self._named, self._blocks = folder.resolve(), named, blocks
+        self._known: dict[str, Any] = {}
+
+    def __call__(self, place: int, number: int) -> Any:
+        key = f"{place}-{number}"
+        if key not in self._known:
+            name = self._named.get(key)
+            path = None if name is None else self._folder / name
+            self._known[key] = self._blocks[place].load(number, path)
+        return self._known[key]
+
+
+def _encoded(value: Any, arrays: Arrays, elsewhere: dict[str, Elsewhere]) -> Any:
     """Plain types and names of arrays."""
+
+    def inner(part: Any) -> Any:
+        return _encoded(part, arrays, elsewhere)
+
     if value is None or isinstance(value, bool | str | int | float):
         return value
     if isinstance(value, np.bool_ | np.integer | np.floating):
@@ -114,31 +196,37 @@ def _encoded(value: Any, arrays: Arrays) -> Any:
         arrays[name] = value
         return {"array": name}
     if isinstance(value, list):
-        return [_encoded(part, arrays) for part in value]
+        return [inner(part) for part in value]
     if isinstance(value, tuple):
-        return {"tuple": [_encoded(part, arrays) for part in value]}
+        return {"tuple": [inner(part) for part in value]}
     if isinstance(value, dict):
-        return {"dict": {str(key): _encoded(part, arrays) for key, part in value.items()}}
+        return {"dict": {str(key): inner(part) for key, part in value.items()}}
+    if isinstance(value, Elsewhere):
+        elsewhere[f"{value.place}-{value.number}"] = value
+        return {"elsewhere": [value.place, value.number]}
     if type(value) in KINDS.values():
         fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
-        parts = {name: _encoded(part, arrays) for name, part in fields.items()}
+        parts = {name: inner(part) for name, part in fields.items()}
         return {"kind": type(value).__name__, "fields": parts}
     raise CheckpointError(
         f"checkpoint: the state of an oracle is a {type(value).__name__}, which no file can hold"
     )
 
 
-def _decoded(value: Any, arrays: Arrays) -> Any:
+def _decoded(value: Any, arrays: Arrays, elsewhere: Callable[[int, int], Any] | None) -> Any:
+    def inner(part: Any) -> Any:
+        return _decoded(part, arrays, elsewhere)
+
     if isinstance(value, list):
-        return [_decoded(part, arrays) for part in value]
+        return [inner(part) for part in value]
     if not isinstance(value, dict):
         return value
     if "array" in value:
         return arrays[value["array"]]
     if "tuple" in value:
-        return tuple(_decoded(part, arrays) for part in value["tuple"])
+        return tuple(inner(part) for part in value["tuple"])
     if "dict" in value:
-        return {name: _decoded(part, arrays) for name, part in value["dict"].items()}
-    return KINDS[value["kind"]](
-        **{name: _decoded(part, arrays) for name, part in value["fields"].items()}
-    )
+        return {name: inner(part) for name, part in value["dict"].items()}
+    if "elsewhere" in value and elsewhere is not None:
+        return elsewhere(*value["elsewhere"])
+    return KINDS[value["kind"]](**{name: inner(part) for name, part in value["fields"].items()})

@@ -12,19 +12,22 @@ import hashlib
 from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..exceptions import CheckpointError
 from ..structures.contract import Marginals
 from .ascent import total_expectation
 from .block_steps import BlockRules, BlockSteps
 from .certificate import Certificate
+from .checkpoint import read_state, write_state
 from .dual_state import MIXTURES, DualState, Mixtures
 from .lbfgs import joined_second_moments
 from .penalty import ElasticNet
-from .problem import Block, DualProblem, Surrogate
+from .problem import Block, DualProblem, Surrogate, Tangent
 from .result import Each, blas_threads, threaded_map
 
 Floats = NDArray[np.float64]
@@ -68,15 +71,6 @@ class Expectation:
     upper_bound: float
     moments: Floats
     iterations: int
-
-
-@dataclass(frozen=True)
-class Tangent:
-    """Which problem a request is about: surrogates touching the entropy at marginals `at`."""
-
-    key: int
-    share: float
-    at: int | None
 
 
 @dataclass(frozen=True)
@@ -221,6 +215,30 @@ class Partition:
         moments = _weighted_sum(self._weights, [own for own, _ in terms])
         return moments, float(self._weights @ [term for _, term in terms])
 
+    # ------------------------------------------------------------------ checkpoints
+    def digest(self, theta: Floats) -> bytes:
+        """A hash of the data of all blocks, other than that of the blocks alone."""
+        joined = b"".join(block.digest(theta) for block in self._blocks)
+        return hashlib.blake2b(joined, digest_size=16).digest()
+
+    def save(self, number: int, path: Path) -> bool:
+        """Write what is kept under a number to a file, if there is something."""
+        known = self._states.get(number)
+        if known is None:
+            return False
+        try:
+            write_state(path, known.checkpoint() if isinstance(known, BlockSteps) else known)
+        except OSError as error:
+            raise CheckpointError(
+                f"checkpoint: a partition cannot write to {path.parent} ({error}); name a folder "
+                "that all workers share"
+            ) from error
+        return True
+
+    def load(self, number: int, path: Path) -> None:
+        """Take what `save` has written."""
+        self._states[number] = read_state(path)
+
     # ------------------------------------------------------------------ block steps
     def mixtures(self, penalty: ElasticNet) -> tuple[Floats, list[float]]:
         """What `best_mixture` needs of a start between observed outputs and the interior."""
@@ -266,7 +284,11 @@ class Partition:
     def _steps(self, descent: Descent, r: Floats | None) -> tuple[DualProblem, BlockSteps]:
         """Steps that were lost with a worker begin again."""
         problem = self._problem_of(descent.penalty)
-        steps: BlockSteps | None = self._states.get(descent.number)
+        steps = self._states.get(descent.number)
+        if isinstance(steps, dict):  # of a checkpoint
+            state, rng = DualState.restored(problem, steps["state"]), np.random.default_rng(0)
+            saved, steps = steps, BlockSteps(descent.rules, problem, state, rng)
+            steps.restore(saved)
         if steps is None:
             warm = None if descent.warm is None else self._states.get(descent.warm)
             if warm is None:

@@ -41,22 +41,25 @@ class PartitionedPasses:
 
     def __init__(
         self, rules: BlockRules, problem: DualProblem, rng: np.random.Generator, each: Each,
-        where: Start, warm: tuple[list[Token], float] | None,
+        where: Start, warm: tuple[list[Token], float] | None, known: dict[str, Any] | None,
     ):  # fmt: skip
         self._problem, self._each = problem, each
         self._blocks = [block for block in problem.blocks if isinstance(block, RemoteBlock)]
         sizes = np.array([block.n_observations for block in self._blocks])
         self._shares = (sizes / sizes.sum()).tolist()
-        tokens = [block.connection.token() for block in self._blocks]
-        share = 1.0 if where == "uniform" else self._best_mixture() if warm is None else warm[1]
-        self.state = tokens, share
-        earlier: list[Token | None] = [None] * len(tokens) if warm is None else [*warm[0]]
-        seeds = rng.integers(2**63, size=len(tokens)).tolist()
+        earlier: list[Token | None] = [None] * sizes.size if warm is None else [*warm[0]]
+        if known is None:
+            tokens = [block.connection.token() for block in self._blocks]
+            share = 1.0 if where == "uniform" else self._best_mixture() if warm is None else warm[1]
+            seeds = rng.integers(2**63, size=sizes.size).tolist()
+            self.gap = np.inf
+        else:
+            (tokens, share), seeds, self.gap = known["state"], known["seeds"], known["gap"]
+        self.state, self._seeds = (tokens, share), seeds
         self._descents = [
             Descent(rules, problem.penalty, token.number, seed, share, block.connection.number(old))
             for block, token, seed, old in zip(self._blocks, tokens, seeds, earlier, strict=True)
         ]
-        self.gap = np.inf
         self._take(self._all("settle", [1.0] * len(tokens)))
 
     def _all(self, method: str, *arguments: Sequence[Any]) -> list[Any]:
@@ -113,4 +116,5 @@ class PartitionedPasses:
         return any(own.decoded for own in swept), sum(own.calls for own in swept)
 
     def checkpoint(self) -> dict[str, Any]:
-        raise NotImplementedError
+        """What continues the passes; the partitions keep the rest."""
+        return {"state": self.state, "seeds": self._seeds, "gap": self.gap}

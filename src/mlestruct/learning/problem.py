@@ -14,16 +14,18 @@ optimum.
 from __future__ import annotations
 
 import copy
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._memory import check_memory
-from ..exceptions import MissingCapability
+from ..exceptions import CheckpointError, MissingCapability
 from ..features.contract import FeatureMap, as_feature_map
 from ..structures.contract import Decoding, Marginals, Structure, Vertex, as_structure
 from .penalty import ElasticNet
@@ -137,6 +139,18 @@ class Block:
         """<o, y>."""
         return 0.0 if self.offset is None else self.observed.dot(self.offset)
 
+    def digest(self, theta: Floats) -> bytes:
+        """A hash of the data: features, by their scores, observed output, weight."""
+        digest = hashlib.blake2b(digest_size=16)
+        for array in (self.scores(theta), self.observed.indices, self.observed.values):
+            digest.update(np.ascontiguousarray(array).tobytes())
+        digest.update(f"{self.weight!r} {type(self.structure).__name__}".encode())
+        return digest.digest()
+
+    def load(self, number: int, path: Path | None) -> Any:
+        """The token of a state that was saved to a file, for blocks whose states are elsewhere."""
+        raise CheckpointError("checkpoint: is of samples in partitions")
+
     @property
     def has_covariance(self) -> bool:
         """Whether `covariance` is known and cheap enough for Newton."""
@@ -194,6 +208,15 @@ class Surrogate:
         block, form = self._block, self._form
         entropy = block.structure.entropy(found.tau) if form is None else form.entropy(found)
         return block.moments(found.tau), block.offset_gap(found.tau) - entropy
+
+
+@dataclass(frozen=True)
+class Tangent:
+    """Which problem a request is about: surrogates touching the entropy at marginals `at`."""
+
+    key: int
+    share: float
+    at: int | None
 
 
 class DualProblem:

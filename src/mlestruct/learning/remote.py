@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
-from itertools import count
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,20 +17,33 @@ from numpy.typing import NDArray
 from ..exceptions import MissingCapability
 from ..features.contract import FeatureMap
 from ..structures.contract import ConcaveSurrogate, Marginals, Structure, Vertex
-from .partition import CAPABILITIES, Facts, Tangent
-from .problem import Block, Surrogate
+from .checkpoint import Elsewhere
+from .partition import CAPABILITIES, Facts
+from .problem import Block, Surrogate, Tangent
 
 Floats = NDArray[np.float64]
 
 NOTHING = Vertex(np.zeros(0, dtype=np.int64), np.zeros(0))
 
 
-class Token:
-    """A number of something that a partition keeps for the solver, as long as this object lives."""
+class Token(Elsewhere):
+    """A number of something that a partition keeps for the solver, as long as this object lives.
 
-    def __init__(self, number: int, owner: list[int]):
-        self.number, self.owner = number, owner
-        weakref.finalize(self, owner.append, number).atexit = False
+    It does not keep the partition alive.
+    """
+
+    def __init__(self, number: int, owner: Connection):
+        self.number, self.place = number, owner.place
+        self._owner = weakref.ref(owner)
+        weakref.finalize(self, owner.dropped.append, number).atexit = False
+
+    def save(self, path: Path) -> bool:
+        owner = self._owner()
+        return owner is not None and bool(owner("save", self.number, path))
+
+    def belongs_to(self, connection: Connection) -> bool:
+        """Whether the number is one of this connection."""
+        return self._owner() is connection
 
 
 class Ask(Protocol):
@@ -44,23 +57,26 @@ class Ask(Protocol):
 class Connection:
     """The solver's end: numbers what a partition is to keep, and tells it what to drop."""
 
-    def __init__(self, ask: Ask):
-        self.waits = ask.waits
+    def __init__(self, ask: Ask, place: int):
+        self.waits, self.place = ask.waits, place
         self._ask = ask
-        self._numbers = count(1)
-        self._dropped: list[int] = []
+        self._last = 0
+        self.dropped: list[int] = []
 
-    def token(self) -> Token:
-        return Token(next(self._numbers), self._dropped)
+    def token(self, number: int | None = None) -> Token:
+        """A new number, or one of a checkpoint."""
+        found = self._last + 1 if number is None else number
+        self._last = max(self._last, found)
+        return Token(found, self)
 
     def number(self, warm: Any) -> int | None:
         """The number of a state, if this partition keeps it."""
-        ours = isinstance(warm, Token) and warm.owner is self._dropped
+        ours = isinstance(warm, Token) and warm.belongs_to(self)
         return warm.number if ours else None
 
     def __call__(self, method: str, *arguments: Any) -> Any:
-        dropped = self._dropped[:]
-        del self._dropped[: len(dropped)]
+        dropped = self.dropped[:]
+        del self.dropped[: len(dropped)]
         return self._ask("answer", dropped, method, *arguments)
 
 
@@ -180,6 +196,16 @@ class RemoteBlock(Block):
                 "partition do not have. Use solver='lbfgs'."
             )
 
+    def digest(self, theta: Floats) -> bytes:
+        digest: bytes = self.connection("digest", theta)
+        return digest
+
+    def load(self, number: int, path: Path | None) -> Token:
+        token = self.connection.token(number)
+        if path is not None:
+            self.connection("load", number, path)
+        return token
+
     def expect(self, theta: Floats, warm: Any, tol: float) -> tuple[Marginals, Floats]:
         token = self.connection.token()
         tangent = None if self._tangent is None else self._tangent[0]
@@ -233,5 +259,5 @@ class RemoteSurrogate(Surrogate):
 
 def remote_blocks(asks: Sequence[Ask], facts: Sequence[Facts]) -> list[RemoteBlock]:
     """One block for each partition that has observations."""
-    pairs = zip(asks, facts, strict=True)
-    return [RemoteBlock(Connection(ask), own) for ask, own in pairs if own.n_blocks]
+    filled = [(ask, own) for ask, own in zip(asks, facts, strict=True) if own.n_blocks]
+    return [RemoteBlock(Connection(ask, p), own) for p, (ask, own) in enumerate(filled)]

@@ -420,12 +420,8 @@ class StructuredEstimator(CertifiedModel):
             return self.stopping()
         if problem.has_partial:
             raise CheckpointError("checkpoint: fits to outputs that are known in part have none")
-        if any(block.is_remote for block in problem.blocks):
-            raise CheckpointError(
-                "checkpoint: fits to samples in partitions have none, as their states stay there"
-            )
         kept = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
-        kept.open(self._settings(problem, solver))
+        kept.open(self._settings(problem, solver), problem.blocks)
         return replace(self.stopping(), checkpoint=kept)
 
     def _settings(self, problem: DualProblem, solver: Any) -> dict[str, str]:
