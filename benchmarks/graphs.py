@@ -2,6 +2,7 @@
 
     python -m benchmarks.graphs                            # 1,000 to 100,000 nodes, two minutes
     python -m benchmarks.graphs --other /path/to/checkout  # another checkout beside it, small sizes
+    python -m benchmarks.record graphs                     # the tables of docs/benchmarks.md
 
 Two kinds of graphs with about three edges a node: *geometric* ones join points of a square that are
 close, *random* ones join every node to random others and have no small separators. Labels come from
@@ -33,6 +34,7 @@ from scipy.spatial import cKDTree
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
+from benchmarks.record import show
 from mlestruct import GraphCRF
 
 Floats = NDArray[np.float64]
@@ -43,6 +45,7 @@ SIZES = (1_000, 3_000, 10_000, 30_000, 100_000)
 COUPLING = {"geometric": 0.35, "random": 0.15}  # weak enough that both states stay frequent
 NOISE = 1.5  # standard deviation, labels being 1 apart
 ROUNDS = 30  # of Gibbs sampling
+SIDES = {"": "CRF", "_alone": "alone", "_around": "with sums"}
 OTHER_LIMIT = 3_000  # nodes; before rho came from trees, 20,000 took minutes and gigabytes
 
 
@@ -130,7 +133,8 @@ def features_around(features: Floats, edges: Ints) -> Floats:
 
 def run(checkout: Path, kind: str, n: int) -> dict[str, float]:
     """A row, measured in a process of its own with the package of a checkout."""
-    environment = {**os.environ, "PYTHONPATH": str(checkout / "src")}
+    paths = [str(checkout / "src"), str(Path(__file__).parents[1])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     environment |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     command = [sys.executable, __file__, "--row", kind, str(n)]
     for _ in range(2):  # the first process may have had to compile
@@ -141,23 +145,6 @@ def run(checkout: Path, kind: str, n: int) -> dict[str, float]:
         if n > 1000:
             break
     return row
-
-
-def show_times(row: dict[str, float]) -> str:
-    return (
-        f"{row['nodes']:8.0f} {row['edges']:8.0f} {row['fit']:8.3f} {row['gap']:8.1e} "
-        f"{1e6 * row['fit'] / row['edges']:8.1f} {row['predict']:8.3f} {row['marginals']:9.3f} "
-        f"{row['memory']:7.0f}"
-    )
-
-
-def show_quality(row: dict[str, float]) -> str:
-    cells = [f"{row['nodes']:8.0f}"]
-    for fit, suffix in (("fit", ""), ("fit_alone", "_alone"), ("fit_around", "_around")):
-        cells.append(
-            f"{row[fit]:9.3f} {row['error' + suffix]:6.3f} {row['log_loss' + suffix]:6.3f}"
-        )
-    return "  ".join(cells)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -171,34 +158,42 @@ def main(arguments: list[str] | None = None) -> int:
     if options.row:
         print(json.dumps(measure(options.row[0], int(options.row[1]))))
         return 0
-    here, converged = Path(__file__).parents[1], True
+    here, rows = Path(__file__).parents[1], {}
     for kind in options.kinds:
-        rows = [run(here, kind, n) for n in options.sizes]
-        converged &= all(row["gap"] <= 1e-3 for row in rows)
-        print(f"\n{kind} graphs: CPU s, MB")
-        print("   nodes    edges      fit      gap  us/edge  predict marginals  memory")
-        for row in rows:
-            print(show_times(row))
-        if len(rows) > 1:
-            first, last = rows[0], rows[-1]
+        rows |= {(kind, n): run(here, kind, n) for n in options.sizes}
+        first, last = (rows[kind, n] for n in (options.sizes[0], options.sizes[-1]))
+        if first is not last:
             growth = np.log(last["fit"] / first["fit"]) / np.log(last["edges"] / first["edges"])
-            print(f"the time of a fit grows as edges to the power {growth:.2f}")
-        if options.other:
-            print("\n   nodes  CPU s of fit, predict, marginals: other, here, ratio")
-            for row in rows:
-                if row["nodes"] <= options.other_limit:
-                    other = run(options.other, kind, int(row["nodes"]))
-                    cells = [
-                        f"{other[key]:8.3f} {row[key]:8.3f} {row[key] / other[key]:6.3f}"
-                        for key in ("fit", "predict", "marginals")
-                    ]
-                    print(f"{row['nodes']:8.0f}  " + "  ".join(cells))
-        print(
-            "\n          GraphCRF                  logistic                  with neighbours' sums"
-        )
-        print("   nodes    fit s  error   loss      fit s  error   loss      fit s  error   loss")
-        for row in rows:
-            print(show_quality(row))
+            print(f"{kind}: the time of a fit grows as edges to the power {growth:.2f}")
+    converged = all(row["gap"] <= 1e-3 for row in rows.values())
+    columns = {key: key for key in ("nodes", "edges", "gap")} | {
+        "CPU s of fit": "fit", "`predict`": "predict", "`predict_marginals`": "marginals",
+        "MB": "memory",
+    }  # fmt: skip
+    show(
+        "`GraphCRF` by the size of the graph, fitted to a relative gap of 1e-3",
+        ["graph", *columns],
+        [[kind, *(row[key] for key in columns.values())] for (kind, _), row in rows.items()],
+    )
+    quality = [f"{what}{side}" for what in ("error", "log_loss") for side in SIDES]
+    show(
+        "Error and log loss on a second graph; logistic regression on the features of the node "
+        "alone, and with their sums over its neighbours",
+        ["graph", "nodes", *(f"{what}, {who}" for what in ("error", "log loss") for who in
+         SIDES.values()), "CPU s of regression"],
+        [[kind, n, *(row[key] for key in quality), row["fit_around"]]
+         for (kind, n), row in rows.items()],
+    )  # fmt: skip
+    if options.other:
+        print("\n   nodes  CPU s of fit, predict, marginals: other, here, ratio")
+        for (kind, n), row in rows.items():
+            if n <= options.other_limit:
+                other = run(options.other, kind, n)
+                cells = [
+                    f"{other[key]:8.3f} {row[key]:8.3f} {row[key] / other[key]:6.3f}"
+                    for key in ("fit", "predict", "marginals")
+                ]
+                print(f"{n:8.0f}  " + "  ".join(cells))
     print("\ngraphs: " + ("pass" if converged else "FAIL, a gap is above 1e-3"))
     return 0 if converged else 1
 

@@ -3,6 +3,7 @@
     python -m benchmarks.linkage                              # 10^4, 10^5 and 10^6 candidate pairs
     python -m benchmarks.linkage --quick                      # 10^4 only
     python -m benchmarks.linkage --other /path/to/checkout    # another commit beside it
+    python -m benchmarks.record linkage                       # the table of docs/benchmarks.md
 
 Two tables of n records, about eight candidate partners each, six features of a pair; four records
 in five have a true partner. A matching of the candidates is learned to a certified relative gap of
@@ -30,6 +31,7 @@ from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
+from benchmarks.record import show
 from mlestruct import BipartiteMatchingCRF, PairInput
 from mlestruct.features import DenseFeatures
 
@@ -43,6 +45,10 @@ SIZES = {  # rows, columns, candidates of a row, features
     "1.6e5": (20_000, 20_000, 8, 6),
     "1e6": (125_000, 125_000, 7, 6),
 }
+COLUMNS = {
+    "pairs": "pairs", "CPU s of fit": "fit", "marginals": "marginals", "best matching": "predict",
+    "log loss": "loss", "F1": "f1", "MB": "memory",
+}  # fmt: skip
 
 
 def candidates(
@@ -139,7 +145,8 @@ def _result(
 
 def measure(what: str, size: str, checkout: Path) -> dict[str, float]:
     """One row, in a process of its own with the given checkout."""
-    environment = {**os.environ, "PYTHONPATH": f"{checkout / 'src'}", "OMP_NUM_THREADS": "1"}
+    paths = os.pathsep.join([str(checkout / "src"), str(Path(__file__).parents[1])])
+    environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
     code = Path(__file__).read_text() + f"\nprint(json.dumps({what}({size!r})))\n"
     code = code.replace('if __name__ == "__main__":\n    main()\n', "")
     done = subprocess.run(
@@ -151,12 +158,12 @@ def measure(what: str, size: str, checkout: Path) -> dict[str, float]:
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Record linkage with candidate pairs")
     parser.add_argument("--quick", action="store_true", help="10^4 pairs only")
     parser.add_argument("--other", type=Path, help="another checkout to compare with")
     parser.add_argument("--sizes", help=f"comma-separated, of {', '.join(SIZES)}")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     here = Path(__file__).parents[1]
     sizes = options.sizes.split(",") if options.sizes else ["1e4"] if options.quick else list(SIZES)
     unknown = [size for size in sizes if size not in SIZES]
@@ -165,15 +172,14 @@ def main() -> None:
     sides = [("structured", "matching CRF", here), ("pairwise", "logistic + assignment", here)]
     if options.other:
         sides.insert(1, ("structured", "matching CRF, other", options.other))
-    print(f"{'pairs':>9s}  {'':22s} {'fit s':>8s} {'us/pair':>8s} {'marg. s':>8s} {'pred. s':>8s} "
-          f"{'log loss':>8s} {'F1':>6s} {'MB':>6s}")  # fmt: skip
+    rows = []
     for size in sizes:
         for what, name, checkout in sides:
             row = measure(what, size, checkout)
-            print(f"{row['pairs']:9.0f}  {name:22s} {row['fit']:8.2f} "
-                  f"{1e6 * row['fit'] / row['pairs']:8.2f} {row['marginals']:8.2f} "
-                  f"{row['predict']:8.2f} {row['loss']:8.4f} {row['f1']:6.3f} {row['memory']:6.0f}",
-                  flush=True)  # fmt: skip
+            rows.append([name, *(row[key] for key in COLUMNS.values())])
+            print(f"{name}, {row['pairs']} pairs: fitted in {row['fit']:.2f} CPU s", flush=True)
+    show("Candidate pairs of two tables, fitted to a certified relative gap of 1e-3; probabilities "
+         "and the best matching of a second data set", ["", *COLUMNS], rows)  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.record import show
 from mlestruct.algorithms.pairwise.linear_program import LocalPolytope
 from mlestruct.algorithms.pairwise.max_sum import MaxSum
 from mlestruct.structures import BinaryPairwise, Pairwise, grid
@@ -112,24 +113,23 @@ def speed(checkouts: list[Path], size: int, repeat: int, states: list[int]) -> b
     for checkout in checkouts:
         first, rows = run(checkout, size, repeat, states)
         print(f"\n{checkout}: first fit and prediction of 3 states in a process {first:.1f} CPU s")
-        print(
-            f"{'':6s} {'side':>5s} {'states':>6s} {'fit':>8s} {'calls':>6s} {'per call':>9s} "
-            f"{'per entry':>9s} {'predict':>8s} {'per entry':>9s} {'accuracy':>8s}"
-        )
-        binary = {}
+        binary, table = {}, []
         for kind, side, s, fit, calls, predict, accuracy in rows:
-            binary.setdefault(kind, (fit, predict))
-            fit_ratio, predict_ratio = (
-                spent / two / (s * s / 4.0)
-                for spent, two in zip((fit, predict), binary[kind], strict=True)
-            )
-            print(
-                f"{kind:6s} {side:5d} {s:6d} {fit:8.2f} {calls:6d} {1e3 * fit / calls:6.1f} ms "
-                f"{fit_ratio:9.2f} {predict:8.3f} {predict_ratio:9.2f} {accuracy:8.4f}",
-                flush=True,
-            )
+            two = binary.setdefault(kind, (fit, predict))
+            ratios = [
+                spent / of / (s * s / 4.0) for spent, of in zip((fit, predict), two, strict=True)
+            ]
+            cells = (fit, calls, 1e3 * fit / calls, ratios[0], predict, ratios[1], accuracy)
+            table.append([kind, side * side, s, *cells])
             if checkout == checkouts[-1]:
-                passed &= max(fit_ratio, predict_ratio) <= LIMIT
+                passed &= max(ratios) <= LIMIT
+        show(
+            f"{'This' if checkout == checkouts[-1] else 'The other'} checkout, CPU seconds; "
+            "per entry: the time for an entry of an edge's table beside that of two states",
+            ["", "nodes", "states", "fit", "calls", "ms a call", "per entry", "`predict`",
+             "per entry", "accuracy"],
+            table,
+        )  # fmt: skip
     return passed
 
 

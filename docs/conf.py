@@ -93,6 +93,7 @@ sphinx_gallery_conf = {
     "examples_dirs": [str(EXAMPLES)],
     "gallery_dirs": ["gallery"],
     "filename_pattern": f"/({runnable})$",
+    "within_subsection_order": "gallery_order.place",
     "remove_config_comments": True,
     "download_all_examples": False,
     "show_memory": False,

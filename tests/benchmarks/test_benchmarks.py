@@ -78,7 +78,7 @@ def test_graphs_of_growing_size_beside_logistic_regression_and_another_checkout(
     root = str(Path(graphs.__file__).parents[1])
     assert graphs.main(["--sizes", "60", "120", "--kinds", "random", "--other", root]) == 0
     printed = capsys.readouterr().out
-    for part in ("random graphs", "grows as edges to the power", "ratio", "logistic", "pass"):
+    for part in ("| random |", "grows as edges to the power", "ratio", "logistic", "pass"):
         assert part in printed
 
 
