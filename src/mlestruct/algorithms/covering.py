@@ -10,9 +10,6 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-NOISE = 0.2  # of all coordinates together, below the least weight of one that is sought
-LEAST, MOST = 0.5, 1.0  # weights of coordinates that are sought
-
 
 def covering_outputs(
     maximise: Callable[[Floats], Bools],
@@ -54,5 +51,6 @@ def covering_outputs(
 
 
 def _direction(sought: Bools, sign: float, rng: np.random.Generator) -> Floats:
-    noise = rng.uniform(-NOISE, NOISE, size=sought.shape[0]) / sought.shape[0]
-    return noise + sign * sought * rng.uniform(LEAST, MOST, size=sought.shape[0])
+    # The noise of all coordinates together is below the weight of any that is sought.
+    noise = rng.uniform(-0.2, 0.2, size=sought.shape[0]) / sought.shape[0]
+    return noise + sign * sought * rng.uniform(0.5, 1.0, size=sought.shape[0])

@@ -21,11 +21,10 @@ from scipy.special import logsumexp
 
 from ..exceptions import TooLargeToCount
 from .pairwise.linear_program import PolytopeProgram, equality_program
+from .pairwise.separators import LARGEST_TABLE
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-LARGEST_TABLE = 2**22  # joint states of all variables, 32 MB
 
 
 class FactorPolytope(PolytopeProgram):

@@ -20,8 +20,6 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-TINY = 1e-12  # of the largest weight: SciPy takes weights of 0 for missing edges
-
 
 class Dual(NamedTuple):
     """The faces on both sides of every edge, (n_edges,) each, and the number of faces."""
@@ -85,7 +83,8 @@ def best_cut(dual: Dual, scores: Floats) -> Bools:
     keys = (low * dual.n_faces + high)[order]
     kept = order[np.concatenate([[True], keys[1:] != keys[:-1]])]  # the lightest of parallel edges
     kept = kept[low[kept] != high[kept]]
-    cost = np.maximum(weight[kept], TINY * max(float(weight.max()), 1e-290))
+    # SciPy takes weights of 0 for missing edges.
+    cost = np.maximum(weight[kept], 1e-12 * max(float(weight.max()), 1e-290))
     shape = (dual.n_faces, dual.n_faces)
     graph = csr_array((cost, (low[kept], high[kept])), shape=shape)
     edge_at = csr_array((kept + 1, (low[kept], high[kept])), shape=shape)

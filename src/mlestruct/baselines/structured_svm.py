@@ -22,8 +22,6 @@ from .learner import RegularizedLearner
 
 Floats = NDArray[np.float64]
 
-CERTIFICATE_PASSES = 10  # at most between certificates, each of which costs a pass
-
 
 class StructuredSVM(RegularizedLearner):
     """Maximum-margin learning of structured outputs, by MAP decoding alone.
@@ -153,7 +151,8 @@ class _Descent:
             near = gap <= monitor.tolerance and not self.averaging
             final = iteration == stopping.max_iter or monitor.out_of_time()
             if near or final or iteration >= due:
-                due = iteration + min(max(iteration // 2, 1), CERTIFICATE_PASSES)
+                # A certificate costs a pass: later ones are further apart, up to ten passes.
+                due = iteration + min(max(iteration // 2, 1), 10)
                 if self.certify(iteration):
                     return
 

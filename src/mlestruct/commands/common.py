@@ -12,8 +12,6 @@ from ..models.tuned import TunedModel
 from .arguments import COMMANDS
 from .files import STANDARD, UsageProblem, index_by_id, read_table
 
-NOT_CERTIFIED = 3
-
 
 # ---------------------------------------------------------------------- options
 def read_alpha(text: str) -> float | str:
@@ -40,8 +38,8 @@ def listed(text: str | None) -> list[str] | None:
     return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
 
 
-def read_accept(options: argparse.Namespace, default: float) -> float:
-    """The probability below which answers are left to a person."""
+def read_accept(options: argparse.Namespace, default: float = 0.0) -> float:
+    """The probability below which answers are left to a person; at 0, none are."""
     accept = default if options.accept is None else float(options.accept)
     if not 0.0 <= accept < 1.0:
         raise UsageProblem(f"--accept: expected a probability below 1, got {accept:g}")
@@ -72,7 +70,7 @@ def shows_progress(options: argparse.Namespace) -> bool:
 
 def exit_status(model: Any, options: argparse.Namespace) -> int:
     """0, or 3 where --strict asks for a certificate that the fit does not have."""
-    return NOT_CERTIFIED if options.strict and not model.converged_ else 0
+    return 3 if options.strict and not model.converged_ else 0
 
 
 def read_records(paths: Sequence[str], column: str | None) -> list[Any]:

@@ -16,8 +16,6 @@ from ..plotting import plot_couplings, plot_raster, plot_stimulus_roc
 from .common import exit_status, refuse
 from .files import FileProblem, UsageProblem, naming
 
-SHOWN_FRAMES = 400  # of the raster
-
 
 def run(options: argparse.Namespace) -> int:
     """Run the command; returns the exit status."""
@@ -112,8 +110,7 @@ def _write(found: Ensembles, data: SpikeData, folder: Path) -> None:
     )  # fmt: skip
     first = model.time_span - 1
     guessed, shown = model.predict_stimuli(data.spikes), data.stimuli[first:]
-    part = slice(0, SHOWN_FRAMES)
-    plot_raster(data.spikes[first:], shown, guessed, part, path=folder / "raster.png")
+    plot_raster(data.spikes[first:], shown, guessed, slice(0, 400), path=folder / "raster.png")
     plot_stimulus_roc(guessed, shown, path=folder / "roc.png")
 
 

@@ -30,13 +30,11 @@ from .files import FileProblem, UsageProblem, check_files, naming, read_id_pairs
 
 Matcher = GroupMatcher | SideMatcher
 
-ACCEPT = 0.0  # every proposal is one to take: in large groups even good partners are improbable
-
 
 def run(options: argparse.Namespace) -> int:
     """Run the command; returns the exit status."""
     _check(options)
-    accept = read_accept(options, ACCEPT)
+    accept = read_accept(options)  # in large groups even good partners are improbable
     model = options.model if options.pairs else None
     inputs = [*options.tables, options.pairs, None if model else options.model]
     check_files(inputs, o=options.out, m=model)

@@ -21,7 +21,6 @@ from .files import (
     write_table,
 )
 from .link import check_precision, link_files
-from .match import ACCEPT as MATCH_ACCEPT
 from .match import proposals, read_ends
 from .segment import label_pictures
 from .tag import tag_file
@@ -48,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
     elif isinstance(model, GroupMatcher | SideMatcher):
         tables = read_records(options.files, options.id)
         ends = read_ends(options.known, tables)
-        accept = read_accept(options, MATCH_ACCEPT)
+        accept = read_accept(options)
         with naming(*options.files):
             table = proposals(model, tables, accept, options.top, ends)
         write_table(table, options.out)

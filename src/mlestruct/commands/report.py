@@ -55,7 +55,7 @@ def _links(linker: RecordLinker, options: argparse.Namespace) -> str:
 
 
 def _matches(matcher: GroupMatcher | SideMatcher, options: argparse.Namespace) -> str:
-    accept = read_accept(options, match.ACCEPT)
+    accept = read_accept(options)
     tables = read_records(options.files, options.id)
     ends = match.read_ends(options.known, tables)
     with naming(*options.files):

@@ -35,7 +35,6 @@ def solve_partial(
     theta: Floats | None,
     random_state: np.random.Generator,
     n_jobs: int | None,
-    max_rounds: int,
 ) -> tuple[Result, list[float]]:
     """Rounds from `theta` on until one gains no more than the tolerance of its certificate.
 
@@ -48,7 +47,7 @@ def solve_partial(
     best: Result | None = None
     started, state, values = time.perf_counter(), None, [-np.inf]
     tol = max(stopping.tol, COARSE)
-    for _ in range(max_rounds):
+    for _ in range(50):  # each is a fit
         complete = problem.with_observed(found.observed)
         spent = time.perf_counter() - started
         left = None if stopping.max_time is None else max(stopping.max_time - spent, 1e-3)

@@ -23,7 +23,6 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 KINDS = ("text", "number", "date", "category")
-MOST_CATEGORIES = 30  # different values of a category at most
 DATE_FORMATS = ("%Y-%m-%d", "%Y%m%d", "%d/%m/%Y", "%d.%m.%Y", "%m/%d/%Y")
 
 
@@ -98,7 +97,7 @@ def _guess(column: str, values: NDArray[Any]) -> Comparison:
     for pattern in DATE_FORMATS:
         if values.size and np.isfinite(_days(values, pattern)).sum() >= enough:
             return Comparison(column, "date", pattern)
-    if values.size and len(set(values)) <= min(MOST_CATEGORIES, values.size / 4):
+    if values.size and len(set(values)) <= min(30, values.size / 4):  # few, and often the same
         return Comparison(column, "category")
     codes = sum(value.isdigit() and (value[0] == "0" or len(value) > 6) for value in values)
     is_number = values.size and np.isfinite(read_numbers(values)).sum() >= enough

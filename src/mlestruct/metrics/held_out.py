@@ -11,8 +11,6 @@ from sklearn.metrics import auc, roc_curve
 
 from .reliability import Events, compare_events
 
-MOST_POINTS = 100  # of a stored ROC curve
-
 
 @dataclass(frozen=True)
 class HeldOut:
@@ -67,6 +65,7 @@ def _curve(samples: Sequence[Events]) -> tuple[float | None, list[float], list[f
         return None, [], []
     false, true, _ = roc_curve(happened[counted], values[counted], sample_weight=weight[counted])
     area = float(auc(false, true))
-    along = np.linspace(0.0, 2.0, MOST_POINTS)  # evenly along the curve, whose ends are kept
+    # A hundred points are stored, evenly along the curve, whose ends are kept.
+    along = np.linspace(0.0, 2.0, 100)
     kept = np.unique(np.searchsorted(false + true, along).clip(0, false.size - 1))
     return area, false[kept].tolist(), true[kept].tolist()

@@ -60,7 +60,6 @@ from .validation import (
 Floats = NDArray[np.float64]
 S = TypeVar("S")
 
-MAX_ROUNDS = 50  # of learning from partial outputs; each is a fit
 T = TypeVar("T")
 
 
@@ -208,7 +207,7 @@ class StructuredEstimator(CertifiedModel):
             if problem.has_partial:
                 first = self._first_theta(X, Y, sample_weight)
                 result, self.likelihood_path_ = solve_partial(
-                    problem, solver, stopping, first, *budget, max_rounds=MAX_ROUNDS
+                    problem, solver, stopping, first, *budget
                 )
             else:
                 warm = state if fits else None

@@ -34,7 +34,6 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 SHUFFLES = ("circular", "frames", "exchange")
-EXCHANGES_PER_SPIKE = 5  # enough for the exchanged recording to forget the given one
 
 
 @dataclass(frozen=True)
@@ -216,7 +215,7 @@ def _exchanged(frames: Ints, rng: np.random.Generator) -> Ints:
     """Keep row and column sums: exchange the frames of two spikes where that makes no double."""
     found = frames.copy()
     time, neuron = np.nonzero(found)
-    for _ in range(EXCHANGES_PER_SPIKE):
+    for _ in range(5):  # after so many exchanges of every spike little is left of the given order
         order = rng.permutation(time.size)
         for a, b in zip(order[::2].tolist(), order[1::2].tolist(), strict=False):
             s, t, i, j = time[a], time[b], neuron[a], neuron[b]

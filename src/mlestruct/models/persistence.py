@@ -35,7 +35,6 @@ from ..structures.entropy import SeparableEntropy
 from .import_paths import import_path, import_trusted, is_function
 
 FORMAT = 2
-FORMAT_1_RATIO = 1_000  # format 1 was compressed; deflate reaches about this at best
 LEARNED: dict[str, type | tuple[type, ...]] = {
     "objective_": float,
     "duality_gap_": float,
@@ -178,7 +177,8 @@ def _read(file: Any, size: int) -> tuple[dict[str, Any], Arrays]:
     """The header and the arrays of a file of `size` bytes; no more memory than that is used."""
     with zipfile.ZipFile(file) as archive:
         early = "header.npy" in archive.namelist()
-        contents = members(archive, size * FORMAT_1_RATIO) if early else {}
+        # Format 1 was compressed, by deflate to a thousandth at best.
+        contents = members(archive, 1_000 * size) if early else {}
     if early:
         arrays = arrays_of(contents)
         header = json.loads(str(arrays.pop("header")))

@@ -13,8 +13,6 @@ from ..features.columns import Columns
 
 Floats = NDArray[np.float64]
 
-DOMINANT = 100.0  # one alpha penalises a weight 10,000 times as much, relative to its effect
-
 
 def joined_columns(parts: Iterable[tuple[Columns, float]]) -> Columns:
     """Statistics of all parts, each with a weight."""
@@ -59,7 +57,8 @@ def check_scales(columns: Columns, names: Sequence[str], standardize: bool) -> b
         sizes = columns.largest[varying]
         k = int(np.argmax(sizes))
         usual = float(np.median(np.delete(sizes, k)))
-        if sizes[k] > DOMINANT * usual:
+        # One alpha then penalises a weight 10,000 times as much, relative to its effect.
+        if sizes[k] > 100.0 * usual:
             warnings.warn(
                 f"X: feature {names[int(varying[k])]!r} is as large as {sizes[k]:.3g}, half of the "
                 f"others are at most {usual:.3g}. One alpha penalises all weights, so scales "

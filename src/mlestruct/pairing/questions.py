@@ -16,9 +16,7 @@ from ..linkage.records import as_records
 Floats = NDArray[np.float64]
 
 KINDS = ("ordinal", "category", "number")
-MOST_LEVELS = 10  # different numbers of an ordered answer at most; more are measurements
-MOST_CATEGORIES = 12
-CLASSES = 5  # of about equally many people, into which measurements are cut
+MOST_ANSWERS = 12  # different ones, as of months; more numbers are measurements, more words names
 
 
 @dataclass(frozen=True)
@@ -105,8 +103,8 @@ def _question(name: str, values: list[str], cells: Any, kind: str | None) -> Que
     are_numbers = bool(values) and bool(np.isfinite(numbers).all())
     if not kind:
         if are_numbers:
-            kind = "ordinal" if np.unique(numbers).size <= MOST_LEVELS else "number"
-        elif len(values) <= MOST_CATEGORIES:
+            kind = "ordinal" if np.unique(numbers).size <= MOST_ANSWERS else "number"
+        elif len(values) <= MOST_ANSWERS:
             kind = "category"
         else:
             return None
@@ -117,7 +115,7 @@ def _question(name: str, values: list[str], cells: Any, kind: str | None) -> Que
         )
     if kind == "number":
         known = read_numbers(cells)
-        parts = np.quantile(known[np.isfinite(known)], np.linspace(0, 1, CLASSES + 1)[1:-1])
+        parts = np.quantile(known[np.isfinite(known)], (0.2, 0.4, 0.6, 0.8))
         limits = np.unique(parts[parts > np.nanmin(known)])
         return Question(name, kind, tuple(map(_shortest, limits)))
     if are_numbers:

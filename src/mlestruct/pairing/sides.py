@@ -19,8 +19,6 @@ from .questions import Question, guess_questions
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-LARGEST = 100_000_000  # numbers of the array of features: 800 MB
-
 
 class SideMatcher(TunedModel):
     """Pairs between the records of two tables, learned from known pairs.
@@ -260,7 +258,7 @@ class SideMatcher(TunedModel):
     def _features(self, left: Any, right: Any) -> Floats:
         """Features of all pairs, shape (n_left, n_right, n_features)."""
         n, m, size = len(left), len(right), len(self._owners())
-        if n * m * size > LARGEST:
+        if n * m * size > 100_000_000:  # 800 MB
             raise ValueError(
                 f"{n} x {m} pairs with {size} features are too many; use fewer columns, or "
                 "mlestruct link, which compares only candidate pairs"

@@ -69,7 +69,6 @@ PUBLISHED_BY_GAP = {
 }
 COLUMN_OF = {"FW": PAPER, "lin.+l.": HINGE}  # of ours that a published one is compared with
 
-RHO_GAP = 50  # of the table by rho
 PUBLISHED_BY_RHO = {0.5: 0.013, 0.6: 0.013, 0.7: 0.017, 0.8: 0.017, 0.9: 0.020, 1.0: 0.017}
 
 
@@ -369,7 +368,7 @@ class RhoTable(Experiment):
     solvers = FITTED.format("")
 
     def setting(self, quick: bool) -> Setting:
-        gap = 8 if quick else RHO_GAP
+        gap = 8 if quick else 50
         setting = common_setting(quick, ["house"])
         if is_real(setting):
             setting |= {"sequences": ["house", SCENE_NAME], "scene": dict(SCENE)}

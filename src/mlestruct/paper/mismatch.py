@@ -28,7 +28,6 @@ from .landmarks import (
 )
 from .parts import Part, Setting, grid, part_name
 
-SHOWN_THIRD = 2
 SECOND = 0.05  # the least marginal of a second partner that counts
 
 
@@ -93,7 +92,7 @@ def landmark_confidence(setting: Setting, gap: int) -> dict[str, Any]:
     found = tuned_losses(setting, name, gap, name_of(setting["rho"]), inspect)
     return {
         "points": [point for one in found["inspected"] for point in one["points"]],
-        "shown": found["inspected"][SHOWN_THIRD]["shown"],
+        "shown": found["inspected"][-1]["shown"],
         "unconverged": found["unconverged"],
     }
 
@@ -109,7 +108,7 @@ def _inspect(
     losses = [float(np.mean(p != y)) for p, y in zip(predicted, truth, strict=True)]
     k = int(np.argsort(losses, kind="stable")[int(0.75 * len(losses))])  # the upper quartile
     shown = None
-    if third == SHOWN_THIRD:
+    if third == 2:  # the last
         pairs = load_pairs(setting, name, gap)
         index = 3 * k + third
         shown = {

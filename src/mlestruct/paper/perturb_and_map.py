@@ -37,7 +37,6 @@ Errors = dict[str, Floats]
 """By method, of shape (n_graphs, n_calls) or (n_graphs, n_betas)."""
 
 TOL = 1e-9  # gap of log Z_rho
-SUBSTANTIAL = 0.5  # of the other's error, at most
 FIXED, SEARCH, PERTURB = "FW, fixed steps", "FW, line search", "perturb-and-MAP"
 STEPS = {FIXED: "fixed", SEARCH: "line_search"}
 METHODS = (*STEPS, PERTURB)
@@ -182,7 +181,7 @@ def claims(setting: Setting, traces: Mapping[float, Errors], limits: Errors) -> 
         there = np.append(best_means(errors), 0.0) <= goal
         needed[beta] = [*calls, np.inf][int(np.argmax(there))], goal
     ours, theirs = best_means(limits), means(limits[PERTURB])
-    less = [beta for beta, a, b in zip(betas, ours, theirs, strict=True) if a > SUBSTANTIAL * b]
+    less = [beta for beta, a, b in zip(betas, ours, theirs, strict=True) if a > 0.5 * b]
     growth = [row[np.argmax(betas)] / row[np.argmin(betas)] for row in (ours, theirs)]
     better = int((means(limits[optimum_name(0.95)]) < theirs).sum())
     at = ", ".join(

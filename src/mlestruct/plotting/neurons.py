@@ -11,8 +11,6 @@ from numpy.typing import ArrayLike
 from ..metrics.event_auc import event_auc
 from .style import COLOURS, DASHES, GREY, clean_axes, new_figure, no_axes
 
-WIDEST = 4.0  # line width of the strongest coupling
-
 
 def plot_couplings(
     edges: ArrayLike,
@@ -62,7 +60,7 @@ def plot_couplings(
     ax.add_collection(
         LineCollection(
             [places[pair] for pair in pairs[order]],
-            linewidths=0.2 + WIDEST * np.abs(strengths[order]) / largest,
+            linewidths=0.2 + 4.0 * np.abs(strengths[order]) / largest,
             colors=[COLOURS[0] if value > 0 else COLOURS[1] for value in strengths[order]],
             alpha=0.45,
         )

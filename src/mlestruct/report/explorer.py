@@ -9,7 +9,6 @@ import numpy as np
 from . import page as html
 
 MOST_RECORDS = 3_000  # the most doubtful ones: a page of a few megabytes
-MOST_CANDIDATES = 5
 
 
 def explorer(
@@ -55,7 +54,7 @@ def explorer(
 def _records(found: Any, left: Any, right: Any, terms: Any) -> tuple[list[Any], list[str]]:
     """The records of the left table, most doubtful first, with their best candidates."""
     pairs = found.pairs.sort_values("probability", ascending=False, kind="stable")
-    pairs = pairs[(pairs.groupby("left").cumcount() < MOST_CANDIDATES) | pairs["proposed"]]
+    pairs = pairs[(pairs.groupby("left").cumcount() < 5) | pairs["proposed"]]
     sure = found.single_left.copy()
     proposed = pairs[pairs["proposed"]].groupby("left")["probability"].min()
     sure[proposed.index] = proposed

@@ -12,7 +12,6 @@ from ..models.tuned import TunedModel
 from . import page as html
 from .figures import ACCENT, INK, axes, figure
 
-STRONGEST = 40
 SURE = 1.96  # standard errors: 95 % of a normal distribution
 
 
@@ -20,7 +19,7 @@ def weights(model: TunedModel, meaning: Callable[[str], str], what: str = "a pai
     """The strongest weights, with their errors and what they mean for `what`."""
     names, coef = zip(*model.named_coef().items(), strict=True)
     errors = model.coef_error_
-    order = np.argsort(-np.abs(coef), kind="stable")[:STRONGEST]
+    order = np.argsort(-np.abs(coef), kind="stable")[:40]
     rows = []
     for k in order:
         error = None if errors is None else float(errors[k])

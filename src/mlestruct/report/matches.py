@@ -10,8 +10,6 @@ from .explorer import explorer
 from .figures import convergence
 from .learned import held_out, weights
 
-LEAST = 20
-
 
 def matches_report(
     matcher: GroupMatcher | SideMatcher, found: Matches, tables: list[Any], words: str = ""
@@ -48,7 +46,7 @@ def meaning(name: str) -> str:
 def look_again(found: Matches) -> str:
     """Proposed pairs to which the model gives least, compared with the best for either side."""
     pairs = found.pairs[found.pairs["proposed"]].sort_values("margin", kind="stable")
-    shown = pairs.drop_duplicates("margin").head(LEAST)
+    shown = pairs.drop_duplicates("margin").head(20)
     note = (
         "Proposed pairs that are farthest behind the best other one of either side: the whole "
         "proposal is the most probable one, these two alone would choose differently."

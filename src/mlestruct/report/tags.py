@@ -14,7 +14,6 @@ from .figures import convergence
 from .learned import held_out, weights
 
 MOST_SENTENCES = 300
-DOUBTFUL = 0.9  # labels below this probability are listed with the second best
 HUES = (210, 30, 145, 280, 0, 60, 180, 320, 100, 240)
 
 
@@ -48,7 +47,7 @@ def coloured(tagger: SequenceTagger, sentences: Sequence[Any]) -> str:
             second = tagger.classes_[int(np.argsort(-row)[1])]
             word = _word(token)
             title = f"{label} {100 * row[k]:.1f} %, {second} {100 * np.sort(row)[-2]:.1f} %"
-            if row[k] < DOUBTFUL:
+            if row[k] < 0.9:  # the second best is shown by pointing at the word, too
                 also.append(f"{word}: {title}")
             style = f"background: hsl({hue} 70% 50% / .18); "
             style += f"border-bottom-color: rgb(220 60 0 / {doubt:.2f})"

@@ -24,8 +24,6 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-ROUNDING = 1e-6  # by which integer programs return values that are not quite 0 or 1
-
 
 class Entropy(Protocol):
     """A concave entropy of marginals and its gradient."""
@@ -346,7 +344,8 @@ def read_output(
     if values.shape != (n_coordinates,):
         raise ValueError(f"{form}, got shape {values.shape}")
     output = values > 0.5
-    wrong = ~(np.abs(values - output.astype(np.float64)) <= ROUNDING)
+    # Integer programs return values that are not quite 0 or 1.
+    wrong = ~(np.abs(values - output.astype(np.float64)) <= 1e-6)
     if wrong.any():
         k = int(np.argmax(wrong))
         raise ValueError(f"{form}, got {values[k]} at coordinate {k}")

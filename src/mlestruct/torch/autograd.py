@@ -23,7 +23,6 @@ from .batching import Keys, Oracle
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-STEP = 1e-3  # largest change of a score; its cube and the oracle's errors over it are both small
 TIGHT = 1e-14  # gap per node of the perturbed answers, as far as rounding allows
 
 
@@ -85,6 +84,7 @@ def hessian_product(
     """Hessian of log Z_rho of every sample times `direction`, shape (n_coordinates,)."""
     largest = np.zeros(int(samples.max(initial=-1)) + 1)
     np.maximum.at(largest, samples, np.abs(direction))
-    scale = STEP / np.where(largest > 0.0, largest, 1.0)[samples]
+    # The largest change of a score: its cube and the oracle's errors over it are both small.
+    scale = 1e-3 / np.where(largest > 0.0, largest, 1.0)[samples]
     above, below = near(scores + scale * direction), near(scores - scale * direction)
     return (above - below) / (2.0 * scale)

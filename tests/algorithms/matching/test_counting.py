@@ -449,7 +449,7 @@ def test_layouts_are_remembered_but_not_all(monkeypatch):
     other = CountedMatchings(*graph, scores_for(graph, 1))
     assert one._states is other._states
     assert CountedMatchings(*graph, scores_for(graph), free=True)._states is not one._states
-    monkeypatch.setattr(counting, "CACHED_TRANSITIONS", one._states.to.size)
+    monkeypatch.setattr(layouts, "_limit", one._states.to.size)
     CountedMatchings(*bipartite(5), scores_for(bipartite(5)))
     assert sum(kept.states.to.size for kept in layouts._kept.values()) == layouts._size
     assert layouts._size <= one._states.to.size

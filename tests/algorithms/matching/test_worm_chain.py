@@ -13,7 +13,7 @@ from scipy.stats import chisquare
 from sklearn.exceptions import ConvergenceWarning
 
 from mlestruct.algorithms.matching import _worm_chain_kernels as kernels
-from mlestruct.algorithms.matching.swap_chain import CONCENTRATED, concentration, sample_by_swaps
+from mlestruct.algorithms.matching.swap_chain import concentration, sample_by_swaps, swaps_pay
 from mlestruct.algorithms.matching.worm_chain import _WormChain, sample_by_worms
 from mlestruct.exceptions import InfeasibleError
 from mlestruct.structures import BipartiteMatching
@@ -402,7 +402,7 @@ def test_one_node_takes_its_pick(shape, scale):
     """The only row's column is a softmax of its scores, less what the column gets if single."""
     structure = BipartiteMatching(shape)
     scores = scale * rng(1).normal(size=structure.n_coordinates)
-    assert (concentration((scores[:40] - scores[40:])[None]) < CONCENTRATED) == (scale < 1)
+    assert swaps_pay(41, (scores[:40] - scores[40:])[None]) == (scale < 1)
     states = structure.markov_chain_samples(scores, 1500, rng(2)).states
     chosen = states if shape[0] == 1 else (states == 0).argmax(axis=1)[:, None]
     p = np.exp(scores[:40] - scores[40:])

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from labellings import loopy
 
-from mlestruct.algorithms.pairwise import _graph_message_passing_kernels as kernels
+from mlestruct.algorithms.pairwise import graph_message_passing
 from mlestruct.features.pairwise import StateFeatures
 from mlestruct.features.rows import ConstantRows, DenseRows, RowGroups
 from mlestruct.structures import Pairwise, PairwiseGraph
@@ -44,7 +44,7 @@ def test_both_ranges_have_the_same_messages(drawn, scale):
     scores = scale * rng.normal(size=space.size)
     found = structure_of(space).marginals(scores, None, 0.0, 3)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernels, "WIDE", -1.0)  # in the oracle: all edges in the log domain
+        patch.setattr(graph_message_passing, "WIDE", -1.0)  # all edges in the log domain
         other = structure_of(space).marginals(scores, None, 0.0, 3)
     assert found.upper_bound == pytest.approx(other.upper_bound, abs=1e-8 * scale)
     cut = space.n_nodes * space.n_states  # tables are scaled from other starts

@@ -29,7 +29,6 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 MAX_TRANSITIONS = 1 << 25  # of 8 bytes each; building these takes a few seconds
-CACHED_TRANSITIONS = 1 << 24  # of all state graphs that are kept for the next call
 
 
 class CountedMatchings:
@@ -151,9 +150,10 @@ class _Layout:
 
 
 class _Layouts:
-    """A cache of layouts, least recently used first, up to CACHED_TRANSITIONS in all."""
+    """A cache of layouts, least recently used first, of so many transitions in all."""
 
-    def __init__(self) -> None:
+    def __init__(self, limit: int = MAX_TRANSITIONS // 2) -> None:
+        self._limit = limit
         self._kept: OrderedDict[Any, _Layout] = OrderedDict()
         self._size = 0
         self._lock = Lock()
@@ -173,7 +173,7 @@ class _Layouts:
             if key not in self._kept:
                 self._kept[key] = layout
                 self._size += layout.states.to.size
-            while self._size > CACHED_TRANSITIONS:
+            while self._size > self._limit:
                 self._size -= self._kept.popitem(last=False)[1].states.to.size
         return layout
 

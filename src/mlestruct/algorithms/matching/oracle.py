@@ -27,8 +27,6 @@ Floats = NDArray[np.float64]
 Start = Callable[[], tuple[Floats, Floats]]
 
 PART_ROWS = 500  # components of fewer rows share a part: a call for each would cost more
-LARGE = 300  # rows of a square problem whose sweeps may take seconds
-SWEEPS = 3000  # of belief propagation at most; it ends earlier if these will not be enough
 
 
 @dataclass(frozen=True)
@@ -146,7 +144,8 @@ def _one(
         found = newton.solve(rows, w, w_cols, start(), warm, tol)
         found.stalled = stalled
         return found
-    first = _propagate(part, w, w_cols, warm, SWEEPS, tol, square)
+    # It ends earlier where so many sweeps will not be enough.
+    first = _propagate(part, w, w_cols, warm, 3000, tol, square)
     if first.upper_bound - first.value <= tol or (is_over() and np.isfinite(first.value)):
         return first
     components = split(rows, 1)
@@ -189,10 +188,8 @@ def _propagate(
     if square:
         t, z, prices = np.empty_like(w), np.ones(n_cols), np.zeros(n_cols + 1)
         problem = part.rows, np.ascontiguousarray(w), tol, sweeps, t, prices
-        if n_cols > LARGE:
-            found = wait_for("belief propagation", bethe_marginals, *problem)
-        else:
-            found = bethe_marginals(*problem)
+        longest = 2e-9 * sweeps * w.shape[0]
+        found = wait_for("belief propagation", bethe_marginals, *problem, seconds=longest)
     else:
         if warm is None:
             t, z, prices = np.empty_like(w), np.ones(n_cols), np.zeros(n_cols + 1)

@@ -15,7 +15,6 @@ from . import _swap_chain_kernels as kernels
 
 Floats = NDArray[np.float64]
 
-CONCENTRATED = 1.5  # concentration of scores above which worm updates mix faster than swaps
 Ints = NDArray[np.int64]
 
 
@@ -179,7 +178,7 @@ def swaps_pay(n_nodes: int, table: Floats) -> bool:
 
     They do in all but small graphs while scores are not concentrated.
     """
-    return n_nodes > 30 and concentration(table) <= CONCENTRATED
+    return n_nodes > 30 and concentration(table) <= 1.5
 
 
 def concentration(table: Floats) -> float:

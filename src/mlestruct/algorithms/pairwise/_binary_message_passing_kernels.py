@@ -17,11 +17,8 @@ from math import exp, log, sqrt
 
 from ..._compile import kernel
 
-WIDE = 150.0
-LARGEST_FIELD = (
-    350.0  # of which odds are computed: farther ones change no digit of a narrow message
-)
-CERTAIN = 92.0  # largest field of a feasible point: no marginal is below 1e-40
+WIDE = 150.0  # products of a few exponentials of this and their reciprocals are finite
+LARGEST_FIELD = 350.0  # of which odds are computed: larger ones change no digit of a message
 
 
 @kernel
@@ -117,7 +114,7 @@ def feasible_point(tail, head, rho, counting, scores, couplings, fields, entropi
     n = scores.shape[0]
     total = 0.0
     for i in range(n):
-        field = min(max(fields[i], -CERTAIN), CERTAIN)
+        field = min(max(fields[i], -92.0), 92.0)  # no marginal is below 1e-40
         fields[i] = field
         one = 1.0 / (1.0 + exp(-field))
         tau[i] = one

@@ -8,7 +8,7 @@ logarithm. The belief of a node and its cavity for a half-edge are
 and the node sends over that edge  sum_x table_e(x, y) c_p(x) / sum_x c_p(x), where table_e is
 exp(score_e / rho_e), relative to its largest entry and with the tail's state first. So a message
 takes a logarithm for every state, a node an exponential. Where score_e / rho_e has a range above
-WIDE the products might underflow: messages are sums of logarithms, and m_p is not used.
+`WIDE` the products might underflow: messages are sums of logarithms, and m_p is not used.
 
 Half-edges ptr[i]:ptr[i + 1] are those of node i, by the number of the neighbour, which is larger
 than i from later[i] on. mate[p] is the same edge at the neighbour, half[p] the edge, plus the
@@ -22,8 +22,6 @@ import numpy as np
 from ..._compile import inlined_kernel, kernel
 from .._logarithm_kernels import fast_log
 from ._log_domain_kernels import log_sum_exp
-
-WIDE = 150.0
 
 
 @inlined_kernel

@@ -22,9 +22,6 @@ from .separators import elimination_order, links_of, plan_of, require_small
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-LANES = 8  # samples at a time
-LANE_ENTRIES = 2**19  # of all separators and lanes: 4 MB a table
-LINEAR_RANGE = 600.0  # sum of |scores|, up to which exp and sums of all labellings are finite
 FREE = -1  # state of a node that is not known
 
 
@@ -115,7 +112,7 @@ class BinaryJunctionTree:
         n, n_edges = fields.shape[0], self.tail.shape[0]
         found = SampleMarginals(np.empty(n), np.empty((n, self.n_nodes)), np.empty((n, n_edges)))
         total = np.abs(fields).sum(axis=1) + np.abs(couplings).sum(axis=1)
-        wide = total > LINEAR_RANGE
+        wide = total > 600.0  # else exponentials and their sums over all labellings are finite
         for part in self._parts(~wide):
             self._linear(found, part, fields, couplings, known)
         for m in np.flatnonzero(wide).tolist():
@@ -165,8 +162,8 @@ class BinaryJunctionTree:
 
     # ------------------------------------------------------------------ some samples
     def _parts(self, chosen: NDArray[np.bool_]) -> Iterator[Ints]:
-        """Indices of the chosen samples, as many at a time as tables have lanes for."""
-        lanes = max(1, min(LANES, LANE_ENTRIES // self.n_entries))
+        """Indices of the chosen samples, eight at a time where their tables take up to 4 MB."""
+        lanes = max(1, min(8, 2**19 // self.n_entries))
         where = np.flatnonzero(chosen)
         for start in range(0, where.size, lanes):
             yield where[start : start + lanes]

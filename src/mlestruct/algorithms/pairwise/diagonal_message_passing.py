@@ -19,11 +19,6 @@ Chain = tuple[
     Floats, Floats, Floats, Floats, Floats
 ]  # tables of both axes, messages, beliefs, norms
 
-# With ranges up to these, products of exponentials of a node's score, four messages and a
-# marginal of 1e-40 are in the range of floating-point numbers.
-WIDEST_NODES = 200.0
-WIDEST_EDGES = 40.0
-
 
 class DiagonalLayout:
     """A 4-connected grid by diagonals; see `_diagonal_message_passing_kernels`.
@@ -114,7 +109,9 @@ class DiagonalOracle:
         layout, (n, n_states) = self._layout, nodes.shape
         peak = nodes.max(axis=1, keepdims=True)
         weights, constant = self._weights(tables, shared)
-        if weights is None or float((peak - nodes).max()) > WIDEST_NODES:
+        # With these ranges of nodes and edges, products of exponentials of a node's score, four
+        # messages and a marginal of 1e-40 are in the range of floating-point numbers.
+        if weights is None or float((peak - nodes).max()) > 200.0:
             return None
         constant += float(peak.sum())
         odds = np.exp((nodes - peak)[layout.pixels].T, order="C")
@@ -157,7 +154,7 @@ class DiagonalOracle:
         for scores, size in zip(self._layout.arrange(tables, shared), sizes, strict=True):
             peak = scores.max(axis=(0, 1))
             scores = scores - peak
-            if scores.min(initial=0.0) < -WIDEST_EDGES:
+            if scores.min(initial=0.0) < -40.0:
                 return None, 0.0
             constant += float(peak.sum()) * (size if peak.size == 1 else 1)
             weights.append(np.exp(2.0 * scores))

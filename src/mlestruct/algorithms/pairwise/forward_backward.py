@@ -22,9 +22,6 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-LARGE = 200_000_000  # products of a pass that may take a second
-
-
 class SequenceMarginals(NamedTuple):
     """Answer of `forward_backward`.
 
@@ -148,11 +145,8 @@ def sample_sequences(
 
 
 def _call(kernel: Callable[..., None], starts: Ints, first: Floats, *rest: Any) -> None:
-    """A kernel, on a thread of its own where it may take seconds."""
-    if int(starts[-1]) * first.shape[-1] ** 2 > LARGE:
-        wait_for("a pass over sequences", kernel, starts, first, *rest)
-    else:
-        kernel(starts, first, *rest)
+    n_products = float(starts[-1]) * first.shape[-1] ** 2
+    wait_for("a pass over sequences", kernel, starts, first, *rest, seconds=5e-9 * n_products)
 
 
 def _step(tables: Floats) -> int:

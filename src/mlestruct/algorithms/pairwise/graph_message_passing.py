@@ -14,6 +14,7 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 from ..._deadline import is_over
 from ..edge_lists import half_edges
 from . import _graph_message_passing_kernels as kernels
+from ._binary_message_passing_kernels import WIDE
 from .schedule import first_sweeps, only_rounding_left, pass_in_time, sweeps_needed
 from .tables import TableMarginals
 
@@ -156,7 +157,7 @@ class ReweightedOracle(ReweightedGraph):
         peak, span = flat.max(axis=1), np.ptp(flat, axis=1)
         weights = (tables - peak[:, None, None])[group] / self.rho[:, None, None]
         np.exp(weights, out=weights)
-        is_wide = span[group] / self.rho > kernels.WIDE
+        is_wide = span[group] / self.rho > WIDE
         wide, constant = is_wide[self.edge], float(peak[group[~is_wide]].sum())
         logs, messages = self._first_messages(warm, wide, n_states)
         model = (wide, nodes, tables, group, weights, logs, messages)
@@ -195,7 +196,7 @@ class ReweightedOracle(ReweightedGraph):
             return self.first_logs(None, n_states), np.ones((wide.shape[0], n_states))
         logs = self.first_logs(warm, n_states)
         logs -= logs.max(axis=1, keepdims=True)
-        linear = np.maximum(logs, -kernels.WIDE)
+        linear = np.maximum(logs, -WIDE)
         return np.where(wide[:, None], logs, linear), np.exp(linear)
 
 

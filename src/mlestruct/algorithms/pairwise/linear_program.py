@@ -22,9 +22,6 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-LARGE = 10_000  # variables of a program that may take seconds
-
-
 class PolytopeProgram:
     """Linear programs over one polytope whose scores change from call to call.
 
@@ -60,7 +57,7 @@ class PolytopeProgram:
             limit = self._highs.getRunTime() + max_time if max_time < np.inf else highspy.kHighsInf
             self._highs.setOptionValue("time_limit", limit)
             self._highs.changeColsCost(self.size, self._columns, given / -scale)
-            if self.size > LARGE:
+            if self.size > 10_000:  # it may take seconds
                 self._run_watched()
             else:
                 self._highs.run()

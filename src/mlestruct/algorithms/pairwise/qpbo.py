@@ -26,7 +26,6 @@ from ._qpbo_kernels import (
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-LARGE = 100_000  # edges from which on a maximum flow may take seconds
 PATIENCE = 100  # augmentations per node and edge before capacities are rounded; 1 is typical
 
 
@@ -92,10 +91,7 @@ class QPBO:
             PATIENCE * (self.n_nodes + self.n_edges), count,
             work.label, work.link, work.ring, work.orphans, work.queued,
         )  # fmt: skip
-        if self.n_edges > LARGE:
-            wait_for("maximum flow", maximum_flow, *problem)
-        else:
-            maximum_flow(*problem)
+        wait_for("maximum flow", maximum_flow, *problem, seconds=5e-6 * self.n_edges)
         x, xi = np.empty(self.n_nodes), np.empty(self.n_edges)
         np.take(_VALUES if (w < 0).any() else _INTEGRAL, work.label, out=x)
         self._buffers.append(work)

@@ -12,7 +12,7 @@ from ..elimination import frontier_order, minimum_fill_order
 
 Ints = NDArray[np.int64]
 
-LARGEST_TABLE = 2**22  # entries of one table
+LARGEST_TABLE = 2**22  # entries of one table: 32 MB
 LARGEST_TOTAL = 2**25  # entries of all tables: 256 MB
 
 

@@ -25,12 +25,8 @@ from . import _spanning_tree_kernels as kernels
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-# Sum of squared column sizes of the factor, per edge, up to which resistances are computed. That is
-# about 10 microseconds an edge, a small part of a fit, and admits images and most planar graphs.
-COST_PER_EDGE = 1e4
 # Nodes up to which a dense inverse takes no longer than a sparse elimination; nothing is compiled.
 SMALL = 100
-LARGE = 50_000  # edges from which on a packing of trees may take seconds
 
 
 @dataclass(frozen=True)
@@ -49,8 +45,12 @@ class TreeWeights:
 
 
 def tree_weights(n_nodes: int, tail: Ints, head: Ints) -> TreeWeights:
-    """`tree_probabilities` where elimination is cheap, otherwise `even_trees`."""
-    found = _probabilities(n_nodes, tail, head, COST_PER_EDGE * len(tail))
+    """`tree_probabilities` where elimination is cheap, otherwise `even_trees`.
+
+    Cheap is about 10 microseconds an edge, a small part of a fit: 10,000 as the sum of squared
+    column sizes of the factor, which admits images and most planar graphs.
+    """
+    found = _probabilities(n_nodes, tail, head, 1e4 * len(tail))
     return even_trees(n_nodes, tail, head) if found is None else found
 
 
@@ -93,10 +93,8 @@ def even_trees(n_nodes: int, tail: Ints, head: Ints, n_trees: int = 32) -> TreeW
     # In the order of a list of edges the first trees would be stars or long paths.
     order = np.random.default_rng(0).permutation(len(tail))
     problem = n_nodes, tail[order], head[order], n_trees, into[0], into[1]
-    if len(tail) > LARGE:
-        count = wait_for("spanning trees", kernels.even_forests, *problem)
-    else:
-        count = kernels.even_forests(*problem)
+    seconds = 1e-5 * len(tail)
+    count = wait_for("spanning trees", kernels.even_forests, *problem, seconds=seconds)
     into_tail, into_head = np.empty_like(into)
     into_tail[order], into_head[order] = into / count
     return TreeWeights(into_tail + into_head, into_tail, into_head)

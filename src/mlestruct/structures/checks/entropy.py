@@ -10,8 +10,6 @@ from .decoding import ROUNDING, Prober
 
 Floats = NDArray[np.float64]
 
-NEAR_VERTEX = 1e-4  # weight of the interior point near a vertex
-
 
 def check_interior(probe: Prober, structure: Structure) -> Floats | None:
     """The interior point, if it is one."""
@@ -94,8 +92,8 @@ def check_entropy(
 def _mixture(table: Floats, point: Floats, trial: int, rng: np.random.Generator) -> Floats:
     """A point inside: near the interior point, in between, or near a vertex."""
     weights = rng.dirichlet(np.full(table.shape[0], 1.0 if trial % 2 else 0.2))
-    inside = (0.5, 0.1, NEAR_VERTEX)[trial % 3]
-    if inside == NEAR_VERTEX:
+    inside, at_vertex = ((0.5, False), (0.1, False), (1e-4, True))[trial % 3]
+    if at_vertex:
         weights = np.eye(table.shape[0])[rng.integers(table.shape[0])]
     return inside * point + (1.0 - inside) * (weights @ table)
 

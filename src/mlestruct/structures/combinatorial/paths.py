@@ -10,14 +10,13 @@ from scipy.special import xlogy
 
 from ...algorithms.dag_paths import PathGraph
 from ...exceptions import InfeasibleError
+from .._entropy_kernels import FLOOR
 from ..contract import Bounds
 from ..decoder import DecoderSpace
 from .counted import CountedOutputs
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-FLOOR = 1e-300  # of a marginal, in logarithms
 
 
 class PathEntropy:

@@ -24,7 +24,6 @@ from .binary import BinaryPairwise
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-EXACT_ENTRIES = 2**20  # of the tables for one sample, that "auto" allows: 20 nodes, all coupled
 INFERENCE = ("auto", "exact", "reweighted")
 CHUNK = 256  # samples of one block or one call of message passing, so that threads share them out
 
@@ -61,7 +60,8 @@ class RepeatedBinary:
             if inference == "exact":
                 raise
             return None
-        return tree if inference == "exact" or tree.n_entries <= EXACT_ENTRIES else None
+        # Of the tables for one sample "auto" allows those of 20 nodes, all coupled.
+        return tree if inference == "exact" or tree.n_entries <= 2**20 else None
 
     # ------------------------------------------------------------------ output spaces
     @cached_property
