@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from ..metrics import HeldOut
 from .base import CertifiedModel, StructuredEstimator
+from .labelling import LabellingEstimator
 from .model_selection import ALPHAS, choose_alpha
 from .uncertainty import standard_errors
 
@@ -69,3 +71,56 @@ class TunedModel(CertifiedModel):
         self.alpha_ = float(stored["alpha"])
         self.held_out_ = None if held_out is None else HeldOut(**held_out)
         self.coef_error_ = None if errors is None else np.array(errors, dtype=np.float64)
+
+
+class TunedLabelling(TunedModel):
+    """A model of labels: an estimator of labellings over features of its own making.
+
+    Attributes
+    ----------
+    estimator_ : the fitted estimator
+    """
+
+    estimator_: LabellingEstimator
+    _stored_as: ClassVar[str]  # name of the estimator's layout in model files
+
+    def _estimator(self, alpha: float) -> LabellingEstimator:
+        """The estimator, not fitted."""
+        raise NotImplementedError
+
+    def _features(self, samples: Sequence[Any]) -> list[Any]:
+        """Samples as the estimator takes them."""
+        raise NotImplementedError
+
+    def predict(self, samples: Sequence[Any]) -> list[NDArray[Any]]:
+        """The most probable labels of each sample, an array like it."""
+        check_is_fitted(self, "estimator_")
+        return self.estimator_.predict(self._features(samples))
+
+    def predict_marginals(self, samples: Sequence[Any]) -> list[Floats]:
+        """Probabilities of all labels, which are the last axis, in each part of a sample."""
+        check_is_fitted(self, "estimator_")
+        found: list[Floats] = self.estimator_.predict_marginals(self._features(samples))
+        return found
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The labels, in the order of the last axis of `predict_marginals`."""
+        return self.estimator_.classes_
+
+    def named_coef(self) -> dict[str, float]:
+        """Learned weights by name."""
+        check_is_fitted(self, "estimator_")
+        return self.estimator_.named_coef()
+
+    # ------------------------------------------------------------------ files
+    def _learned_names(self) -> tuple[list[str], dict[str, Any] | None]:
+        names, layout = self.estimator_._learned_names()
+        return names, {self._stored_as: layout, **self._tuning()}
+
+    def _reload(self, coef: Floats, names: list[str], layout: dict[str, Any] | None) -> None:
+        stored = layout or {}
+        self._reload_tuning(stored)
+        self.estimator_ = self._estimator(self.alpha_)
+        self.estimator_._reload(coef, names, stored[self._stored_as])
+        self.coef_ = coef

@@ -5,18 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
-
 from ..features import edge_features, node_feature_names, node_features
 from ..models import GridCRF
-from ..models.tuned import TunedModel
-
-Floats = NDArray[np.float64]
+from ..models.tuned import TunedLabelling
 
 
-class ImageSegmenter(TunedModel):
+class ImageSegmenter(TunedLabelling):
     """Labels of the pixels of pictures, with probabilities, learned from masks.
 
     Parameters
@@ -31,10 +25,12 @@ class ImageSegmenter(TunedModel):
 
     Attributes
     ----------
-    grid_ : the fitted `GridCRF`
+    estimator_ : the fitted `GridCRF`
     alpha_ : the penalty that was used
     held_out_ : quality in cross-validation; None if alpha was given
     """
+
+    _stored_as = "grid"
 
     def __init__(
         self,
@@ -61,35 +57,20 @@ class ImageSegmenter(TunedModel):
         self.verbose = verbose
 
     def fit(self, images: Sequence[Any], masks: Sequence[Any]) -> ImageSegmenter:
-        """Learn from pictures (height, width, 3), bytes or from 0 to 1, and masks of text."""
+        """Learn from pictures (height, width, 3), bytes or from 0 to 1, and masks of text.
+
+        `predict` and `predict_marginals` then take pictures and return arrays (height, width) and
+        (height, width, n_labels).
+        """
         if len(images) != len(masks):
             raise ValueError(f"masks: expected {len(images)}, one per picture, got {len(masks)}")
         # Pixels are many and alike: weaker penalties take long and predict no better.
         alphas = (1.0, 10.0, 100.0, 1000.0)
         features = self._features(images)
-        self.grid_ = self._fit_tuned(self._grid(1.0), features, list(masks), alphas=alphas)
+        self.estimator_ = self._fit_tuned(
+            self._estimator(1.0), features, list(masks), alphas=alphas
+        )
         return self
-
-    def predict(self, images: Sequence[Any]) -> list[NDArray[Any]]:
-        """The most probable labels of each picture, arrays (height, width)."""
-        check_is_fitted(self, "grid_")
-        return self.grid_.predict(self._features(images))
-
-    def predict_marginals(self, images: Sequence[Any]) -> list[Floats]:
-        """Probabilities of all labels of each pixel, arrays (height, width, n_labels)."""
-        check_is_fitted(self, "grid_")
-        found: list[Floats] = self.grid_.predict_marginals(self._features(images))
-        return found
-
-    @property
-    def classes_(self) -> NDArray[Any]:
-        """The labels, in the order of the last axis of `predict_marginals`."""
-        return self.grid_.classes_
-
-    def named_coef(self) -> dict[str, float]:
-        """Learned weights by name."""
-        check_is_fitted(self, "grid_")
-        return self.grid_.named_coef()
 
     def _features(self, images: Sequence[Any]) -> list[Any]:
         return [
@@ -97,21 +78,9 @@ class ImageSegmenter(TunedModel):
             for image in images
         ]
 
-    def _grid(self, alpha: float) -> GridCRF:
+    def _estimator(self, alpha: float) -> GridCRF:
         return GridCRF(
             alpha=alpha, neighbours=self.neighbours, unknown=self.unknown, tol=self.tol,
             max_time=self.max_time, n_jobs=self.n_jobs, verbose=self.verbose,
             feature_names=node_feature_names(hog=self.hog),
         )  # fmt: skip
-
-    # ------------------------------------------------------------------ files
-    def _learned_names(self) -> tuple[list[str], dict[str, Any] | None]:
-        names, layout = self.grid_._learned_names()
-        return names, {"grid": layout, **self._tuning()}
-
-    def _reload(self, coef: Floats, names: list[str], layout: dict[str, Any] | None) -> None:
-        stored = layout or {}
-        self._reload_tuning(stored)
-        self.grid_ = self._grid(self.alpha_)
-        self.grid_._reload(coef, names, stored["grid"])
-        self.coef_ = coef

@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from ..models import ChainCRF
-from ..models.tuned import TunedModel
+from ..models.tuned import TunedLabelling
 from .sentences import Token
 
 Floats = NDArray[np.float64]
@@ -52,7 +51,7 @@ def _columns(token: Token) -> list[str]:
     return [f"word={word.lower()}", f"form={form}", *extra]
 
 
-class SequenceTagger(TunedModel):
+class SequenceTagger(TunedLabelling):
     """Labels of the words of a sentence, with probabilities.
 
     Parameters
@@ -65,11 +64,13 @@ class SequenceTagger(TunedModel):
 
     Attributes
     ----------
-    chain_ : the fitted `ChainCRF`
+    estimator_ : the fitted `ChainCRF`
     alpha_ : the penalty that was used
     held_out_ : quality in cross-validation; None if alpha was given
     n_columns_ : columns of a token; 0 where tokens are dictionaries of features
     """
+
+    _stored_as = "chain"
 
     def __init__(
         self,
@@ -95,7 +96,8 @@ class SequenceTagger(TunedModel):
         """Learn from sentences and the labels of their tokens.
 
         A token is a tuple of columns, the word first, or a dictionary of features that are taken
-        as they are.
+        as they are. `predict` and `predict_marginals` then take sentences and return labels
+        (n_tokens,) and probabilities (n_tokens, n_labels).
         """
         if self.window < 0:
             raise ValueError(f"window: expected at least 0, got {self.window}")
@@ -104,29 +106,8 @@ class SequenceTagger(TunedModel):
         first = sentences[0][0]
         self.n_columns_ = 0 if isinstance(first, Mapping) else len(first)
         X, Y = self._features(sentences), [np.array(y) for y in labels]
-        self.chain_ = self._fit_tuned(self._chain(1.0), X, Y)
+        self.estimator_ = self._fit_tuned(self._estimator(1.0), X, Y)
         return self
-
-    def predict(self, sentences: Sequence[Sentence]) -> list[NDArray[Any]]:
-        """The most probable labels of each sentence."""
-        check_is_fitted(self, "chain_")
-        return self.chain_.predict(self._features(sentences))
-
-    def predict_marginals(self, sentences: Sequence[Sentence]) -> list[Floats]:
-        """Probabilities of all labels of each token, arrays (n_tokens, n_labels)."""
-        check_is_fitted(self, "chain_")
-        found: list[Floats] = self.chain_.predict_marginals(self._features(sentences))
-        return found
-
-    @property
-    def classes_(self) -> NDArray[Any]:
-        """The labels, in the order of the columns of `predict_marginals`."""
-        return self.chain_.classes_
-
-    def named_coef(self) -> dict[str, float]:
-        """Learned weights by name."""
-        check_is_fitted(self, "chain_")
-        return self.chain_.named_coef()
 
     def _features(self, sentences: Sequence[Sentence]) -> list[list[dict[str, Any]]]:
         for m, sentence in enumerate(sentences):
@@ -145,7 +126,7 @@ class SequenceTagger(TunedModel):
             return [list(sentence) for sentence in sentences]
         return [token_features(sentence, self.window, self.affix) for sentence in sentences]
 
-    def _chain(self, alpha: float) -> ChainCRF:
+    def _estimator(self, alpha: float) -> ChainCRF:
         return ChainCRF(
             alpha=alpha, tol=self.tol, max_time=self.max_time, n_jobs=self.n_jobs,
             verbose=self.verbose, state_features="observed",
@@ -153,13 +134,9 @@ class SequenceTagger(TunedModel):
 
     # ------------------------------------------------------------------ files
     def _learned_names(self) -> tuple[list[str], dict[str, Any] | None]:
-        names, layout = self.chain_._learned_names()
-        return names, {"chain": layout, "columns": self.n_columns_, **self._tuning()}
+        names, layout = super()._learned_names()
+        return names, {**(layout or {}), "columns": self.n_columns_}
 
     def _reload(self, coef: Floats, names: list[str], layout: dict[str, Any] | None) -> None:
-        stored = layout or {}
-        self._reload_tuning(stored)
-        self.n_columns_ = int(stored["columns"])
-        self.chain_ = self._chain(self.alpha_)
-        self.chain_._reload(coef, names, stored["chain"])
-        self.coef_ = coef
+        super()._reload(coef, names, layout)
+        self.n_columns_ = int((layout or {})["columns"])
