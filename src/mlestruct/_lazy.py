@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
@@ -17,7 +18,9 @@ def attach(
 
     def load(name: str) -> Any:
         if name in homes:
-            return getattr(import_module(homes[name], package), name)
+            found = getattr(import_module(homes[name], package), name)
+            setattr(sys.modules[package], name, found)  # for the next time
+            return found
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     names = sorted(homes)

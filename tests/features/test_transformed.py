@@ -6,8 +6,8 @@ from scipy import sparse
 
 from mlestruct.features import DenseFeatures, Levels
 from mlestruct.features.arrays import SparseFeatures
-from mlestruct.features.columns import Columns
 from mlestruct.features.constant import ConstantColumn, ConstantFeature
+from mlestruct.features.contract import Columns
 from mlestruct.features.rows import ConstantRows, DenseRows, RowGroups, SparseRows
 from mlestruct.features.sequences import SequenceFeatures
 from mlestruct.features.transformed import TransformedFeatures

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from .columns import Columns
-from .contract import FeatureMap, PairGraph
+from .contract import Columns, FeatureMap, PairGraph
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

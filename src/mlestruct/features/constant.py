@@ -7,8 +7,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from .columns import Columns
-from .contract import FeatureMap
+from .contract import Columns, FeatureMap
 from .rows import FeatureRows
 
 Floats = NDArray[np.float64]

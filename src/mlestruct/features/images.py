@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib import import_module
 from itertools import product
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -128,22 +127,6 @@ def edge_feature_names(*, thresholds: Sequence[ArrayLike] | None = None) -> list
     names += [f"colour > {t:.4g}" for t in np.asarray(colour)]
     names += [f"sobel > {t:.4g}" for t in np.asarray(sobel)]
     return names
-
-
-def pixel_values(image: Any, where: str) -> NDArray[Any]:
-    """A PIL image or an array (H, W) as an array of features (H, W, C); other arrays as they are.
-
-    Bytes of both are divided by 255. Arrays (H, W, C) hold features of any meaning.
-    """
-    mode = getattr(image, "mode", None)  # of PIL's images
-    if mode is not None and mode not in ("1", "L", "LA", "RGB", "RGBA", "I;16", "I", "F"):
-        raise ValueError(f"{where}: a PIL image of mode {mode!r}; convert it, .convert('RGB')")
-    array = np.asarray(image)
-    if mode is None and array.ndim != 2:
-        return array
-    if array.dtype == np.uint8:
-        array = array.astype(np.float32) / np.float32(255.0)
-    return array[:, :, None] if array.ndim == 2 else array
 
 
 def _checked(image: ArrayLike) -> Floats:

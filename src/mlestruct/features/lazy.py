@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from .columns import Columns
-from .contract import FeatureMap, PairGraph
+from .contract import Columns, FeatureMap, PairGraph
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -21,7 +21,7 @@ from ._level_kernels import (
     level_sum_rows,
     level_sums,
 )
-from .columns import Columns
+from .contract import Columns
 from .rows import FeatureRows
 
 Floats = NDArray[np.float64]

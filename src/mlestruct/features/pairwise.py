@@ -15,7 +15,7 @@ from typing import Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ._edge_kernels import gather_rows, spread_rows
+from ._row_kernels import gather_rows, spread_rows
 from .constant import ConstantColumn
 from .contract import FeatureMap
 from .rows import FeatureRows, RowGroups

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from . import _row_kernels as kernels
-from .columns import Columns
+from .contract import Columns
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -24,26 +24,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._deadline import check_time, time_limit, under_current
 from ..exceptions import CheckpointError
-from ..features.columns import Columns
 from ..features.constant import ConstantFeature
-from ..features.contract import FeatureMap
+from ..features.contract import Columns, FeatureMap
 from ..features.transformed import TransformedFeatures
 from ..learning.checkpoint import Checkpoint, fingerprint
 from ..learning.partial_outputs import solve_partial
 from ..learning.problem import Block, DualProblem, merge_equal
 from ..learning.result import Result, Stopping
 from ..learning.solvers import check_alphas, make_solver, regularization_path, solve
+from ..partitions.sources import are_elsewhere, is_partitioned
 from . import persistence
-from .partitioned import (
-    gathered,
-    is_partitioned,
-    local_copy,
-    over_partitions,
-    partitions_of,
-    read_problem,
-    wants_constant,
-)
-from .scaling import check_scales, joined_columns, standardizing, warn_constant
+from .partitioned import gathered, local_copy, over_partitions, partitions_of, read_problem
+from .scaling import check_scales, standardizing, warn_constant
 from .validation import (
     check_count,
     check_names,
@@ -253,8 +245,8 @@ class StructuredEstimator(CertifiedModel):
         alpha = check_positive(self.alpha, "alpha")
         check_positive(self.tol, "tol")
         l1_ratio = check_ratio(self.l1_ratio)
-        parts = None if separate else partitions_of(X, Y, sample_weight)
-        if parts is not None:
+        if are_elsewhere(X) and not separate:
+            parts = partitions_of(X, Y, sample_weight)
             problem, columns = read_problem(self, *parts, alpha, l1_ratio)
         else:
             blocks = self.training_blocks(X, Y, sample_weight, separate)
@@ -334,7 +326,8 @@ class StructuredEstimator(CertifiedModel):
 
     def choose_intercept(self, columns: Sequence[Columns]) -> None:
         """Decide on a constant, from the statistics of the features."""
-        self._intercept = self._wants_intercept() and wants_constant(columns)
+        is_there = bool(columns) and columns[0].has_constant
+        self._intercept = self._wants_intercept() and not is_there
 
     def with_constants(self, blocks: list[Block]) -> list[Block]:
         """The same blocks with a constant among their features."""
@@ -345,7 +338,7 @@ class StructuredEstimator(CertifiedModel):
         """Statistics of the features by kinds of weights; none where they are costly."""
         found = [(block.features.columns(), block.weight) for block in blocks]
         known = [(columns, weight) for columns, weight in found if columns is not None]
-        return [joined_columns(known)] if len(known) == len(found) else []
+        return [Columns.weighted(known)] if len(known) == len(found) else []
 
     def _transformation(self, columns: Sequence[Columns]) -> sparse.csr_array:
         """T with coef_ = T (weights of standardised features)."""

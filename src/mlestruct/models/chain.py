@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from ..features.columns import Columns
-from ..features.contract import FeatureMap
+from ..features.contract import Columns, FeatureMap
 from ..features.dictionaries import Vocabulary, describes_tokens
 from ..labels import UNKNOWN
 from ..learning.block_frank_wolfe import BlockCoordinateDescent

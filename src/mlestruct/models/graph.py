@@ -14,8 +14,8 @@ from ..features.pairwise import MergedEdges
 from ..features.rows import ConstantRows, DenseRows, FeatureRows, SparseRows
 from ..learning.result import Progress
 from ..structures.graphs.pairwise import PairwiseGraph, check_edges
-from .pairs import LARGEST
 from .pairwise import GraphSample, PairwiseEstimator
+from .validation import check_finite
 
 Ints = NDArray[np.int64]
 
@@ -252,15 +252,3 @@ def read_rows(features: Any, where: str) -> FeatureRows:
         raise ValueError(f"{where}: expected 2 dimensions, got shape {array.shape}")
     check_finite(array, where)
     return DenseRows(array)
-
-
-def check_finite(array: NDArray[Any], where: str) -> None:
-    """Raise if a feature is NaN, infinite or absurdly large."""
-    if array.size and array.dtype.kind == "f":
-        # One pass: NaN and infinity survive minimum and maximum.
-        least, most = float(array.min()), float(array.max())
-        if not (least >= -LARGEST and most <= LARGEST):
-            bad = int((~(np.abs(array) <= LARGEST)).sum())
-            raise ValueError(
-                f"{where}: {bad} of {array.size} are NaN, infinite or beyond {LARGEST:g}"
-            )

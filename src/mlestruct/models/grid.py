@@ -6,13 +6,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ..features.images import pixel_values
 from ..features.rows import ConstantRows, DenseRows, FeatureRows, RowGroups
 from ..learning.result import Progress
 from ..structures.graphs.pairwise import Grid, grid
-from .graph import check_finite, read_rows
+from .graph import read_rows
 from .pairwise import GraphSample, PairwiseEstimator
+from .validation import check_finite
 
 DIRECTIONS = ("right", "down", "down_right", "down_left")
 
@@ -191,7 +192,7 @@ class GridCRF(PairwiseEstimator):
                     f"got {len(x)} parts"
                 )
             pixels, edge_features = x
-        array = pixel_values(pixels, where)
+        array = _pixel_values(pixels, where)
         if array.dtype.kind not in "fiub":
             raise ValueError(f"{where}: expected numbers, got dtype {array.dtype}")
         if array.ndim != 3 or array.size == 0:
@@ -264,3 +265,19 @@ class GridCRF(PairwiseEstimator):
 def _widths(sample: GraphSample) -> list[int]:
     """Numbers of edge features of the directions."""
     return [group.n_features for group in sample.edges.groups]  # type: ignore[attr-defined]
+
+
+def _pixel_values(image: Any, where: str) -> NDArray[Any]:
+    """A PIL image or an array (H, W) as an array of features (H, W, C); other arrays as they are.
+
+    Bytes of both are divided by 255. Arrays (H, W, C) hold features of any meaning.
+    """
+    mode = getattr(image, "mode", None)  # of PIL's images
+    if mode is not None and mode not in ("1", "L", "LA", "RGB", "RGBA", "I;16", "I", "F"):
+        raise ValueError(f"{where}: a PIL image of mode {mode!r}; convert it, .convert('RGB')")
+    array = np.asarray(image)
+    if mode is None and array.ndim != 2:
+        return array
+    if array.dtype == np.uint8:
+        array = array.astype(np.float32) / np.float32(255.0)
+    return array[:, :, None] if array.ndim == 2 else array

@@ -16,8 +16,7 @@ from scipy.sparse.linalg import spsolve
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from ..features.columns import Columns
-from ..features.contract import FeatureMap
+from ..features.contract import Columns, FeatureMap
 from ..labels import UNKNOWN, States
 from ..learning.problem import Block, DualProblem
 from ..metrics import Reliability, state_events, state_reliability
@@ -25,7 +24,7 @@ from ..structures.contract import Vertex
 from .base import StructuredEstimator
 from .partitioned import over_partitions
 from .probabilities import block_samples, certified_marginals, seeded
-from .scaling import joined_columns, standardizing
+from .scaling import standardizing
 from .validation import check_node_weights, check_same_length, check_samples, check_weights
 
 Floats = NDArray[np.float64]
@@ -149,7 +148,7 @@ class LabellingEstimator(StructuredEstimator):
     def column_statistics(self, blocks: Sequence[Block]) -> list[Columns]:
         kinds = ("nodes", "edges")
         return [
-            joined_columns((getattr(b.features, kind).columns(), b.weight) for b in blocks)
+            Columns.weighted((getattr(b.features, kind).columns(), b.weight) for b in blocks)
             for kind in kinds
         ]
 

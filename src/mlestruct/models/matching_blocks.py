@@ -366,6 +366,8 @@ def _join(values: Floats, known: Floats, where: str) -> Floats:
 
 def is_named(label: Any, sample: PairSample) -> bool:
     """Whether a label consists of links between ids, or marks candidate pairs of a frame."""
+    if sample.frame is None and isinstance(label, np.ndarray):
+        return False  # partners, or pairs of positions
     return names_pairs(label) or (sample.frame is not None and is_boolean(label))
 
 

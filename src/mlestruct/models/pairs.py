@@ -25,12 +25,11 @@ from ..features.arrays import as_floats
 from ..features.contract import is_feature_map
 from ..structures import BipartiteGraph, SimpleGraph
 from .pair_frames import PairFrame, read_columns, read_frame
+from .validation import check_finite
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Graph = BipartiteGraph | SimpleGraph
-
-LARGEST = 1e50  # features beyond this overflow when squared and summed
 
 
 @dataclass(frozen=True)
@@ -234,20 +233,6 @@ def _check_square(shape: tuple[int, ...], where: str) -> None:
         )
 
 
-def _check_finite(values: Floats, where: str, places: Any = None) -> None:
-    """Raise unless all features are finite; `places` turns a row of them into a pair."""
-    if values.min(initial=0.0) >= -LARGEST and values.max(initial=0.0) <= LARGEST:
-        return  # which NaN never is
-    if not np.isfinite(values).all():
-        at = tuple(int(k) for k in np.argwhere(~np.isfinite(values))[0])
-        pair = at if places is None else (*(int(k[at[0]]) for k in places), *at[1:])
-        raise ValueError(
-            f"{where}: found {values[at]} at {pair}; features must be finite (a pair whose "
-            "features are all -inf is forbidden)"
-        )
-    raise ValueError(f"{where}: features of size {np.abs(values).max():.1g}; rescale them")
-
-
 def _check_symmetric(values: Floats, graph: SimpleGraph, what: str, where: str) -> None:
     """Raise unless both directions of every pair say the same."""
     there, back = values[graph.row, graph.col], values[graph.col, graph.row]
@@ -377,7 +362,7 @@ def _row_features(
             raise ValueError(f"{where}: features contain NaN or infinity")
         return SparseFeatures(sparse.csr_array(given)[rows], names)
     values = _numbers(given, "features", where)
-    _check_finite(values, where, ends)
+    check_finite(values, where, ends)
     return DenseFeatures(values[rows], names)
 
 
@@ -441,7 +426,7 @@ def _dense_features(graph: Graph, table: Floats, where: str) -> FeatureMap:
         rows = np.require(table.reshape(graph.n_edges, -1), requirements=["C", "W"])
     else:
         rows = table[places]
-    _check_finite(rows, where, places)
+    check_finite(rows, where, places)
     if isinstance(graph, SimpleGraph):
         _check_symmetric(table, graph, "features", where)
     return DenseFeatures(rows)

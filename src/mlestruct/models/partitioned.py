@@ -13,14 +13,15 @@ from functools import reduce, wraps
 from itertools import chain
 from typing import Any, TypeVar, cast
 
-from ..features.columns import Columns
+from ..features.contract import Columns
 from ..learning.partition import Facts
 from ..learning.problem import DualProblem
 from ..learning.remote import RemoteBlock, remote_blocks
-from ..partitions.backend import Backend, LocalBackend, Partitioned, active_backend
+from ..partitions.backend import Backend, LocalBackend, Partitioned
 from ..partitions.dask import DaskBackend
 from ..partitions.host import Reading
 from ..partitions.sources import (
+    ACTIVE,
     Lazy,
     Source,
     is_bag,
@@ -33,20 +34,17 @@ from ..partitions.sources import (
     read_sources,
     split_sources,
 )
-from .scaling import has_constant
 from .validation import check_names, check_same_length, check_samples
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def partitions_of(X: Any, Y: Any, sample_weight: Any) -> tuple[Backend, list[Source]] | None:
-    """The backend and the partitions of a fit; None where all samples are here, to be used here."""
-    backend = active_backend()
-    if is_partitioned(X):
+def partitions_of(X: Any, Y: Any, sample_weight: Any) -> tuple[Backend, list[Source]]:
+    """The backend and the partitions of a fit to samples that are elsewhere."""
+    backend = ACTIVE.get()
+    if backend is None or is_partitioned(X):
         sources = read_sources(X, Y, sample_weight)
         return backend or _default_backend(sources), sources
-    if backend is None:
-        return None
     samples = check_samples(X)
     labels = check_same_length(samples, Y)
     return backend, split_sources(samples, labels, sample_weight, backend.n_partitions)
@@ -123,11 +121,6 @@ def _joined(parts: Sequence[list[Columns]]) -> list[Columns]:
     if not all(parts):
         return []
     return [reduce(Columns.joined, kind) for kind in zip(*parts, strict=True)]
-
-
-def wants_constant(columns: Sequence[Columns]) -> bool:
-    """Whether no feature is constant already."""
-    return not (columns and has_constant(columns[0]))
 
 
 def over_partitions(method: F) -> F:

@@ -3,34 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ..features.columns import Columns
+from ..features.contract import Columns
 
 Floats = NDArray[np.float64]
-
-
-def joined_columns(parts: Iterable[tuple[Columns, float]]) -> Columns:
-    """Statistics of all parts, each with a weight."""
-    listed = list(parts)
-    weights = np.array([weight for _, weight in listed])
-    found = [columns for columns, _ in listed]
-    return Columns(
-        weights @ [columns.count for columns in found],
-        np.min([columns.low for columns in found], axis=0),
-        np.max([columns.high for columns in found], axis=0),
-        weights @ [columns.total for columns in found],
-        weights @ [columns.squares for columns in found],
-    )
-
-
-def has_constant(columns: Columns) -> bool:
-    """Whether some column is the same in all rows, and not 0."""
-    return bool((columns.constant & (columns.low != 0.0) & (columns.count > 0)).any())
 
 
 def standardizing(columns: Columns, centred: bool) -> sparse.csr_array:

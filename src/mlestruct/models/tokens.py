@@ -19,7 +19,7 @@ from ..learning.problem import Block
 from ..structures.contract import Vertex
 from ..structures.sequences import Sequences
 from .node_input import NodeInput, Offset, read_offset
-from .pairs import LARGEST
+from .validation import are_moderate, check_finite
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -219,7 +219,7 @@ def _edge_features(given: Any, length: int, where: str) -> Floats | None:
             f"{where}: expected edge features of shape ({length - 1}, D) for {length} tokens, "
             f"got {edges.shape}"
         )
-    _check_finite(edges, f"{where}, edge features")
+    check_finite(edges, f"{where}, edge features")
     return edges
 
 
@@ -230,9 +230,9 @@ def _named_tables(
     if table.shape[1] == 0:
         raise ValueError("X: no token has a feature")
     rows = [TableRows(table, a, b) for a, b in pairwise(starts.tolist())]
-    if not _is_moderate(table.data):
+    if not are_moderate(table.data):
         for m, own in enumerate(rows):
-            _check_finite(table.data[table.indptr[own.start] : table.indptr[own.stop]], f"X[{m}]")
+            check_finite(table.data[table.indptr[own.start] : table.indptr[own.stop]], f"X[{m}]")
     return rows
 
 
@@ -241,7 +241,7 @@ def _table(x: Any, where: str) -> NDArray[Any] | TableRows:
         whole = sparse.csr_array(x)
         if whole.dtype.kind == "c":
             raise ValueError(f"{where}: expected real numbers, got dtype {whole.dtype}")
-        _check_finite(whole.data, where)
+        check_finite(whole.data, where)
         table: NDArray[Any] | TableRows = TableRows(whole, 0, whole.shape[0])
     else:
         try:
@@ -252,23 +252,9 @@ def _table(x: Any, where: str) -> NDArray[Any] | TableRows:
             raise ValueError(f"{where}: cannot be read as an array of numbers ({error})") from None
         if table.ndim != 2:
             raise ValueError(f"{where}: expected shape (T, C), got {table.shape}")
-        _check_finite(table, where)
+        check_finite(table, where)
     if table.shape[0] == 0:
         raise ValueError(f"{where}: is empty, a sequence needs at least one token")
     if table.shape[1] == 0:
         raise ValueError(f"{where}: has no features, shape {table.shape}")
     return table
-
-
-def _check_finite(values: NDArray[Any], where: str) -> None:
-    if _is_moderate(values):
-        return
-    if not np.isfinite(values).all():
-        at = tuple(int(k) for k in np.argwhere(~np.isfinite(values))[0])
-        raise ValueError(f"{where}: found {values[at]} at {at}; features must be finite")
-    raise ValueError(f"{where}: has features beyond {LARGEST:g}; rescale them")
-
-
-def _is_moderate(values: NDArray[Any]) -> bool:
-    """Whether all values are finite and not too large."""
-    return bool(values.size == 0 or max(float(values.max()), -float(values.min())) <= LARGEST)

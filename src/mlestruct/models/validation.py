@@ -14,6 +14,8 @@ from scipy.sparse import issparse
 from ..features import FeatureMap
 from ..features.arrays import as_floats
 
+LARGEST = 1e50  # features beyond this overflow when squared and summed
+
 
 def check_samples(X: Any, name: str = "X") -> Sequence[Any]:
     """X as a non-empty sequence of samples."""
@@ -179,3 +181,23 @@ def count_threads(n_jobs: int | None) -> int:
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or n_jobs == 0:
         raise ValueError(f"n_jobs must be None or a non-zero integer, got {n_jobs!r}")
     return int(n_jobs) if n_jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + int(n_jobs))
+
+
+def are_moderate(values: NDArray[Any]) -> bool:
+    """Whether all values are finite and squares of them can be summed."""
+    # One pass: NaN and infinity survive minimum and maximum.
+    return values.size == 0 or bool(values.min() >= -LARGEST and values.max() <= LARGEST)
+
+
+def check_finite(
+    values: NDArray[Any], where: str, pairs: tuple[NDArray[Any], ...] | None = None
+) -> None:
+    """Raise unless features are finite and moderate; of `pairs`, row k are those of pair k."""
+    if are_moderate(values):
+        return
+    at = tuple(int(k) for k in np.argwhere(~(np.abs(values) <= LARGEST))[0])
+    if np.isfinite(values[at]):
+        raise ValueError(f"{where}: has features beyond {LARGEST:g}; rescale them")
+    place = at if pairs is None else (*(int(ends[at[0]]) for ends in pairs), *at[1:])
+    hint = "" if pairs is None else " (a pair whose features are all -inf is forbidden)"
+    raise ValueError(f"{where}: found {values[at]} at {place}; features must be finite{hint}")

@@ -8,16 +8,14 @@ import shutil
 import tempfile
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
-from contextvars import ContextVar, Token
+from contextvars import Token
 from pathlib import Path
 from typing import Any, Self
 
 from ..learning.partition import States
 from ..structures.contract import Marginals
 from .host import Host, Reader
-from .sources import Source, loaded
-
-_active: ContextVar[Backend | None] = ContextVar("mlestruct_backend", default=None)
+from .sources import ACTIVE, Source, loaded
 
 
 class Partitioned:
@@ -56,16 +54,11 @@ class Backend:
         return list(map(function, *items))
 
     def __enter__(self) -> Self:
-        self._token: Token[Backend | None] = _active.set(self)
+        self._token: Token[Backend | None] = ACTIVE.set(self)
         return self
 
     def __exit__(self, *error: object) -> None:
-        _active.reset(self._token)
-
-
-def active_backend() -> Backend | None:
-    """The backend whose context we are in."""
-    return _active.get()
+        ACTIVE.reset(self._token)
 
 
 class LocalBackend(Backend):

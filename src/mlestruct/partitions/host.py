@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from .._deadline import time_limit
-from ..features.columns import Columns
+from ..features.contract import Columns
 from ..learning.partition import Facts, Partition, States
 from ..learning.problem import Block, merge_equal
 from .sources import Source, loaded

@@ -8,11 +8,18 @@ Dask bag.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from .backend import Backend
+
+ACTIVE: ContextVar[Backend | None] = ContextVar("mlestruct_backend", default=None)
+"""The backend whose context we are in."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +78,11 @@ def is_partitioned(X: Any) -> bool:
     if is_bag(X):
         return True
     return isinstance(X, list | tuple) and bool(X) and (isinstance(X[0], Lazy) or is_dask(X[0]))
+
+
+def are_elsewhere(X: Any) -> bool:
+    """Whether samples come in partitions, or are to be cut into some for a backend."""
+    return ACTIVE.get() is not None or is_partitioned(X)
 
 
 def read_partitions(X: Any, name: str) -> list[Any]:

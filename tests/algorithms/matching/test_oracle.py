@@ -11,8 +11,7 @@ from scipy.linalg import null_space
 from scipy.special import logsumexp, xlogy
 
 from mlestruct.algorithms.matching import newton
-from mlestruct.algorithms.matching.oracle import Oracle
-from mlestruct.algorithms.matching.row_problem import split
+from mlestruct.algorithms.matching.oracle import Oracle, split
 from mlestruct.exceptions import InfeasibleError
 from mlestruct.inference import marginals
 from mlestruct.structures import BipartiteGraph, BipartiteMatching, LocalMatching, SimpleGraph

@@ -11,9 +11,12 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
 
 from ..._deadline import is_over, under_current, wait_for
 from . import newton
@@ -21,12 +24,21 @@ from ._newton_kernels import LEAST_DAMPING
 from ._square_bethe_kernels import bethe_marginals
 from .belief_propagation import certified_marginals
 from .newton import SMALL_LIMIT, Solution, first_damping
-from .row_problem import TINY, Part, RowProblem, split
+from .row_problem import TINY, RowProblem
 
 Floats = NDArray[np.float64]
 Start = Callable[[], tuple[Floats, Floats]]
 
 PART_ROWS = 500  # components of fewer rows share a part: a call for each would cost more
+
+
+class Part(NamedTuple):
+    """Rows and columns that no entry connects with others: a problem of its own."""
+
+    rows: RowProblem
+    is_complete: bool
+    entries: NDArray[np.int64]  # of the whole problem
+    cols: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -241,3 +253,49 @@ def _better(found: Solution, other: Solution) -> Solution:
     if other.upper_bound < found.upper_bound:
         found.upper_bound, found.prices = other.upper_bound, other.prices
     return found
+
+
+# ---------------------------------------------------------------------- connected components
+def split(rows: RowProblem, smallest: int) -> list[Part]:
+    """Connected components as parts; components of fewer rows than `smallest` share parts."""
+    n, m = rows.ptr.shape[0] - 1, rows.rho_cols.shape[0]
+    pairs = rows.col < m
+    complete = np.count_nonzero(pairs) == n * m
+    if complete or n < smallest:
+        return [Part(rows, complete, np.arange(rows.col.size), np.arange(m))]
+    counts = np.diff(rows.ptr)
+    row = np.repeat(np.arange(n), counts)
+    ends = row[pairs], rows.col[pairs] + n
+    graph = sparse.csr_array((np.ones(ends[0].size, np.int8), ends), shape=(n + m, n + m))
+    n_components, component = connected_components(graph, directed=False)
+    size = np.bincount(component[:n], minlength=n_components)
+    # Small components fill parts one after the other, in their order; large ones have their own.
+    large = size >= smallest
+    small = np.cumsum(np.where(large, 0, size)) // smallest
+    label = np.where(large, small[-1] + 1 + np.cumsum(large), small) if n_components else small
+    _, part = np.unique(label, return_inverse=True)
+    n_parts = int(part.max(initial=-1)) + 1
+    if n_parts == 1:
+        return [Part(rows, False, np.arange(row.size), np.arange(m))]
+    of_row, of_col = part[component[:n]], part[component[n:]]
+    row_order, col_order = np.argsort(of_row, kind="stable"), np.argsort(of_col, kind="stable")
+    entry_order = np.argsort(of_row[row], kind="stable")
+    row_at = np.concatenate([[0], np.cumsum(np.bincount(of_row, minlength=n_parts))])
+    col_at = np.concatenate([[0], np.cumsum(np.bincount(of_col, minlength=n_parts))])
+    entry_at = np.concatenate([[0], np.cumsum(np.bincount(of_row[row], minlength=n_parts))])
+    place = np.empty(m + 1, dtype=np.int64)  # of a column within its part
+    place[col_order] = np.arange(m) - np.repeat(col_at[:-1], np.diff(col_at))
+    parts = []
+    for k in range(n_parts):
+        own_rows = row_order[row_at[k] : row_at[k + 1]]
+        cols = col_order[col_at[k] : col_at[k + 1]]
+        entries = entry_order[entry_at[k] : entry_at[k + 1]]
+        place[m] = cols.size
+        sub = RowProblem(
+            np.concatenate([[0], np.cumsum(counts[own_rows])]), place[rows.col[entries]],
+            rows.a[entries], rows.c[entries], rows.rho_cols[cols],
+            rows.row_rho[own_rows], rows.col_rho[cols],
+        )  # fmt: skip
+        complete = int((sub.col < cols.size).sum()) == own_rows.size * cols.size
+        parts.append(Part(sub, complete, entries, cols))
+    return parts
