@@ -46,7 +46,7 @@ def test_statistics_of_groups_count_their_own_columns():
     np.testing.assert_allclose(found.count, [3, 4, 4, 4])
     np.testing.assert_allclose(found.total, STACKED.sum(axis=0))
     np.testing.assert_allclose(found.scale[1:], MATRIX[:4].std(axis=0))
-    twice = Columns.empty(3).joined(Columns.of(MATRIX), 2.0)
+    twice = Columns.weighted([(Columns.of(MATRIX), 2.0)])
     both = Columns.of(np.concatenate([MATRIX, MATRIX]), chunk=3)
     np.testing.assert_allclose(twice.scale, both.scale)
 

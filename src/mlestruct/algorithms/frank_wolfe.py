@@ -24,7 +24,6 @@ Step = Literal["capped", "line_search", "fixed"]
 
 MAX_STEP = 1.0 - 1e-9  # a vertex has an infinite entropy gradient
 RTOL = 0.05  # a line search stops when the slope has fallen to this fraction of its start
-SHORT_STEPS = 50  # first ones of step="capped", no longer than 1/(t+1)
 ROUNDING = 1e-9  # of all terms, by which a decoder's vertex may score less than the current point
 
 
@@ -101,7 +100,7 @@ def frank_wolfe_marginals(
     mixture = Mixture(start) if blended else None
     tau = start.copy() if mixture is None else mixture.tau
     # Moving weight pays once there are enough vertices to mix, so the first steps are plain.
-    enough = max(SHORT_STEPS, 20.0 * start.shape[0] ** 0.5)
+    enough = max(50.0, 20.0 * start.shape[0] ** 0.5)
     upper, guess, prices, calls = np.inf, 0.3 if blended else 0.1, None, 0
     while True:
         value = float(scores @ tau) + entropy(tau)
@@ -125,7 +124,7 @@ def frank_wolfe_marginals(
         if eta <= 0.0:
             return tau, value, upper, calls
         guess = max(eta, 1e-6)
-        if step == "capped" and calls <= SHORT_STEPS:
+        if step == "capped" and calls <= 50:
             eta = min(eta, 1.0 / (calls + 1.0))
         if mixture is None:
             entropy.move(tau, vertex, eta)

@@ -13,8 +13,6 @@ from .contract import Columns, FeatureMap, PairGraph
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-LARGEST_IDENTITY = 300  # weights, up to which `auto` uses Newton's method
-
 
 def check_feature_names(names: Sequence[str] | None, n_features: int) -> list[str] | None:
     """A name for every feature, or None."""
@@ -155,7 +153,7 @@ class IdentityFeatures(FeatureMap):
     @property
     def matrix(self) -> Floats | None:  # type: ignore[override]
         """Where the identity is small, so that Newton's method can be used; else None."""
-        if self.n_features > LARGEST_IDENTITY:
+        if self.n_features > 300:  # solver="auto" uses Newton's method up to that many
             return None
         identity = np.eye(self.n_features)
         return identity if self._places is None else identity[self._places]

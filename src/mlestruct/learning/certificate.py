@@ -35,8 +35,6 @@ from .result import Each
 
 Floats = NDArray[np.float64]
 
-ITERATIONS = 2000  # of the bundle's quadratic program
-SHRINKAGES = 5  # of the bundle with an l1 penalty
 NEAR = 1.5  # times the tolerance: a gap that better prices may take below it
 
 
@@ -186,7 +184,7 @@ class DualBundle:
         if 0.5 * products[new] - entropy < self._bound:
             start = np.eye(1, n, new)[0]
         gram = np.ascontiguousarray(self._gram[:n, :n])
-        self._weights[:n] = minimise_on_simplex(gram, self._entropies[:n], start, ITERATIONS)
+        self._weights[:n] = minimise_on_simplex(gram, self._entropies[:n], start)
         self._bound = self._value(self._weights[:n])
         return self._bound
 
@@ -206,11 +204,11 @@ class DualBundle:
         best = self._value(weights)
         if self._bound < best:
             weights, best = self._weights[:n].copy(), self._bound
-        for _ in range(SHRINKAGES):
+        for _ in range(5):  # weights and u in turn; later turns gain little
             u = self.penalty.clipped(weights @ self._residuals[:n])
             shifted = self._residuals[:n] - u
             gram = shifted @ shifted.T / self.penalty.l2
-            found = minimise_on_simplex(gram, self._entropies[:n], weights, ITERATIONS)
+            found = minimise_on_simplex(gram, self._entropies[:n], weights)
             value = self._value(found)
             if value >= best:
                 break
@@ -231,7 +229,7 @@ class DualBundle:
 
 
 @kernel
-def minimise_on_simplex(gram: Floats, linear: Floats, start: Floats, iterations: int) -> Floats:
+def minimise_on_simplex(gram: Floats, linear: Floats, start: Floats) -> Floats:
     """Minimise w' gram w / 2 - linear' w over the simplex by pairwise Frank-Wolfe steps."""
     n = start.shape[0]
     w = start.copy()
@@ -243,7 +241,7 @@ def minimise_on_simplex(gram: Floats, linear: Floats, start: Floats, iterations:
             total += gram[k, q] * w[q]
         slope[k] = total
         scale = max(scale, abs(total))
-    for _ in range(iterations):
+    for _ in range(2000):  # any weights give a bound
         to = 0
         away = -1
         for k in range(n):

@@ -24,8 +24,6 @@ from .result import Monitor, Result, Stopping, run, threaded_map
 
 Floats = NDArray[np.float64]
 
-SHARP = 0.1  # of the tolerance: gap of the marginal oracle in the certificate of an average
-
 
 @dataclass(frozen=True)
 class FrankWolfe:
@@ -174,7 +172,7 @@ def finished(
         if not result.interrupted:
             spare = None if limit is None else 0.05 * limit + 0.1
             with suppress(OutOfTimeError), time_limit(spare):
-                primal = certify_theta(problem, state, average.value, SHARP * result.tolerance)
+                primal = certify_theta(problem, state, average.value, 0.1 * result.tolerance)
                 result.oracle_calls += len(problem.blocks)
         result.use(average.value, primal)
     elif return_last and monitor.latest is not None:

@@ -31,14 +31,7 @@ Floats = NDArray[np.float64]
 Vector = NDArray[np.floating]  # in single or double precision
 
 LARGE_PROBLEM = 200_000  # coordinates of all blocks
-SAMPLE_PART = 4
-SMALLEST_SAMPLE = 4
-SAMPLE_TOL = 0.005
 PAIR_NUMBERS = 500_000  # of all kept steps, from which on they are in single precision
-
-# Of many sparse features only the diagonal of the second moments is known. Frequent ones have far
-# less curvature than it says, as marginals are peaked: its fourth root is better than the inverse.
-DIAGONAL_EXPONENT = 0.25
 
 
 @dataclass(frozen=True)
@@ -71,7 +64,7 @@ class LBFGS(PrimalSolver):
         limit = monitor.stopping.max_time
         inner = Monitor(
             Stopping(
-                max(SAMPLE_TOL, monitor.stopping.tol),
+                max(0.005, monitor.stopping.tol),  # all blocks will move theta further than that
                 monitor.stopping.max_iter,
                 None if limit is None else 0.3 * limit,
             ),
@@ -90,12 +83,12 @@ class LBFGS(PrimalSolver):
 
 
 def sample_of_blocks(problem: DualProblem) -> list[int]:
-    """Blocks of the initial sample; none where evaluating all blocks is cheap."""
+    """A quarter of the blocks, at least four; none where evaluating all blocks is cheap."""
     blocks = problem.blocks
-    count = len(blocks) // SAMPLE_PART
+    count = len(blocks) // 4
     size = sum(block.structure.n_coordinates for block in blocks)
     fused = all(block.structure.offers("expectation") for block in blocks)
-    if not fused or size < LARGE_PROBLEM or count < SMALLEST_SAMPLE:
+    if not fused or size < LARGE_PROBLEM or count < 4:
         return []
     if any(block.is_remote for block in blocks):  # a part of them keeps only some workers busy
         return []
@@ -222,7 +215,9 @@ def preconditioner(problem: DualProblem, each: Each = map) -> Preconditioner | N
     found = joined_second_moments(problem.blocks, each)
     if found is None:
         return None
-    exponent = DIAGONAL_EXPONENT if any(gram.ndim == 1 for gram, _ in found) else 1.0
+    # Of many sparse features only the diagonal is known. Frequent ones have far less curvature than
+    # it says, as marginals are peaked: its fourth root is better than the inverse.
+    exponent = 0.25 if any(gram.ndim == 1 for gram, _ in found) else 1.0
     segments = []
     for gram, mean in found:
         values, vectors = (gram, None) if gram.ndim == 1 else eigh(gram)

@@ -25,8 +25,6 @@ from .result import Result, Stopping
 
 Floats = NDArray[np.float64]
 
-COARSE = 0.03  # relative gap of the first round
-
 
 def solve_partial(
     problem: DualProblem,
@@ -46,7 +44,7 @@ def solve_partial(
     found = _Completed.at(problem, theta, stopping.tol)
     best: Result | None = None
     started, state, values = time.perf_counter(), None, [-np.inf]
-    tol = max(stopping.tol, COARSE)
+    tol = max(stopping.tol, 0.03)  # of the first round, whose outputs will change
     for _ in range(50):  # each is a fit
         complete = problem.with_observed(found.observed)
         spent = time.perf_counter() - started

@@ -32,9 +32,6 @@ from .result import Each, Monitor, Result, Stopping, run, threaded_map
 
 Floats = NDArray[np.float64]
 
-STALL = 4  # iterations within which the gap must halve
-FEW_TRIALS = 8  # step lengths of a line search where P has kinks
-
 
 class PrimalSolver:
     """The common part of `Newton` and `LBFGS`."""
@@ -153,7 +150,7 @@ class PrimalSolver:
                 direction,
                 lambda slope: sharpness[0] * self.oracle_tolerance(monitor, slope),
                 monitor.out_of_time,
-                FEW_TRIALS if kinked else TRIALS,
+                8 if kinked else TRIALS,  # at a kink shorter steps gain nothing
             )
             for at in steps:
                 iteration += 1
@@ -185,7 +182,7 @@ class PrimalSolver:
 
     def _stalled(self, gaps: list[float]) -> bool:
         """Whether the gap did not halve in a window of iterations, as it happens at kinks."""
-        window = STALL * self.patience
+        window = 4 * self.patience
         return len(gaps) > window and gaps[-1] > 0.5 * gaps[-1 - window]
 
 

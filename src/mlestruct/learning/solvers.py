@@ -26,8 +26,6 @@ SOLVERS: dict[str, type] = {
     "lbfgs": LBFGS,
 }
 
-NEWTON_LIMIT = 300  # features; with more, the Hessian costs more than the steps it saves
-
 
 def make_solver(solver: str | Solver, problem: DualProblem) -> Any:
     """The solver named by `solver`, checked against the capabilities of the problem's structures.
@@ -62,7 +60,8 @@ def _automatic(problem: DualProblem) -> Solver:
     blocks = problem.blocks
     if not all(_has_good_marginals(b.structure) for b in blocks):
         return BlockFrankWolfe(working_set=100, batch=8)  # each vertex keeps its moments, too
-    hessian = problem.n_features <= NEWTON_LIMIT and all(b.has_covariance for b in blocks)
+    # With more features the Hessian costs more than the steps it saves.
+    hessian = problem.n_features <= 300 and all(b.has_covariance for b in blocks)
     return Newton() if hessian else LBFGS()
 
 

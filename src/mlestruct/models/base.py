@@ -149,6 +149,7 @@ class StructuredEstimator(CertifiedModel):
     standardize: bool = False  # of estimators without this parameter
     _intercept: bool = False  # whether the last feature is a constant that was added
     _transform: sparse.csr_array | None = None  # from the solver's weights to coef_
+    _state: tuple[Any, Any] = (None, None)  # the problem of the last fit, and where it ended
     _in_partition: bool = False  # whether other samples are elsewhere
     _agreement: Any = None  # what this partition has in common with them
 
@@ -192,7 +193,7 @@ class StructuredEstimator(CertifiedModel):
         with _unchanged_on_failure(self), time_limit(self._max_time()):
             problem = self.build_problem(X, Y, sample_weight)
             solver = make_solver(self.solver, problem)
-            signature, state = getattr(self, "_state", (None, None))
+            signature, state = self._state
             fits = self.warm_start and signature == _signature(solver.name, problem)
             budget = (self.generator(), max(self.n_threads(), problem.n_waiting))
             stopping = self._resumed(problem, solver, checkpoint)

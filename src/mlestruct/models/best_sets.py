@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..algorithms.pairwise.binary_junction_tree import FREE, BinaryJunctionTree
+from ..algorithms.pairwise.binary_junction_tree import BinaryJunctionTree
+from ..labels import UNKNOWN
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -26,12 +27,12 @@ def most_probable_sets(
     Where known states leave fewer than k labellings, the rest repeats the best with probability 0.
     """
     n = fields.shape[0]
-    start = np.full(fields.shape, FREE, dtype=np.int64) if known is None else known
+    start = np.full(fields.shape, UNKNOWN, dtype=np.int64) if known is None else known
     log_z = tree.marginals(fields, couplings, known).log_partition
     first, scores = tree.best(fields, couplings, known)
     # Parts by sample: (-score, number, states, what is fixed, nodes that may still differ).
     heaps: list[list[Any]] = [
-        [(-scores[m], 0, first[m], start[m], np.flatnonzero(start[m] == FREE))] for m in range(n)
+        [(-scores[m], 0, first[m], start[m], np.flatnonzero(start[m] == UNKNOWN))] for m in range(n)
     ]
     states, probabilities = np.repeat(first[:, None], k, axis=1), np.zeros((n, k))
     number = 0

@@ -146,10 +146,10 @@ class LabellingEstimator(StructuredEstimator):
         return constant
 
     def column_statistics(self, blocks: Sequence[Block]) -> list[Columns]:
-        kinds = ("nodes", "edges")
+        parts: list[tuple[Any, float]] = [(block.features, block.weight) for block in blocks]
         return [
-            Columns.weighted((getattr(b.features, kind).columns(), b.weight) for b in blocks)
-            for kind in kinds
+            Columns.weighted((features.nodes.columns(), weight) for features, weight in parts),
+            Columns.weighted((features.edges.columns(), weight) for features, weight in parts),
         ]
 
     def _transformation(self, columns: Sequence[Columns]) -> sparse.csr_array:

@@ -115,6 +115,8 @@ class StructuredCRF(StructuredEstimator):
     True
     """
 
+    _kept: Spaces | None = None  # output spaces of the fit; new ones where those are elsewhere
+
     def __init__(
         self,
         decode: Callable[..., Any] | None = None,
@@ -185,8 +187,7 @@ class StructuredCRF(StructuredEstimator):
         return {name: value for name, value in super().learned().items() if name != "_kept"}
 
     def _prepare(self, X: Sequence[Any]) -> list[Block]:
-        kept = getattr(self, "_kept", None)
-        return self._make_blocks(X, self._spaces() if kept is None else kept)
+        return self._make_blocks(X, self._kept or self._spaces())
 
     def _spaces(self) -> Spaces:
         """How samples become output spaces; raises where parameters do not fit together."""
@@ -224,7 +225,7 @@ class StructuredCRF(StructuredEstimator):
     # ------------------------------------------------------------------ fitting
     def _keep(self, result: Result, tol: float) -> None:
         super()._keep(result, tol)
-        kept = getattr(self, "_kept", None) or self._spaces()  # others are with the partitions
+        kept = self._kept or self._spaces()  # others are with the partitions
         self.n_oracle_calls_ += kept.n_preparing_calls
         self.certified_ = kept.certified
         if not self.certified_:

@@ -186,7 +186,7 @@ def count_threads(n_jobs: int | None) -> int:
 def are_moderate(values: NDArray[Any]) -> bool:
     """Whether all values are finite and squares of them can be summed."""
     # One pass: NaN and infinity survive minimum and maximum.
-    return values.size == 0 or bool(values.min() >= -LARGEST and values.max() <= LARGEST)
+    return not values.size or (float(values.min()) >= -LARGEST and float(values.max()) <= LARGEST)
 
 
 def check_finite(
@@ -195,7 +195,8 @@ def check_finite(
     """Raise unless features are finite and moderate; of `pairs`, row k are those of pair k."""
     if are_moderate(values):
         return
-    at = tuple(int(k) for k in np.argwhere(~(np.abs(values) <= LARGEST))[0])
+    moderate = np.abs(values.astype(np.float64)) <= LARGEST
+    at = tuple(int(k) for k in np.argwhere(~moderate)[0])
     if np.isfinite(values[at]):
         raise ValueError(f"{where}: has features beyond {LARGEST:g}; rescale them")
     place = at if pairs is None else (*(int(ends[at[0]]) for ends in pairs), *at[1:])

@@ -90,7 +90,6 @@ def test_candidates_grow_until_they_suffice(rng, pairs, kind):
     with pytest.MonkeyPatch.context() as patch:
         for module in (fractional, blossom):
             patch.setattr(module, "CANDIDATES", 1)
-            patch.setattr(module, "ADDED", 1)
         found = best_matching(n, ptr, col, scores)
     check(n, tail, col, scores, None, found)
     largest = np.abs(scores).max()

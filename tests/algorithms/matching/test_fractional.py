@@ -115,7 +115,6 @@ def test_candidates_grow_until_they_suffice(rng, n, kind):
     scores = draw_scores(rng, n, tail, col, kind)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fractional, "CANDIDATES", 1)
-        patch.setattr(fractional, "ADDED", 1)
         found = fractional_matching(n, ptr, col, scores)
     check(n, tail, col, scores, None, found)
 

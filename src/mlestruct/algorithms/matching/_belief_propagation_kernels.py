@@ -19,8 +19,8 @@ from ..._compile import kernel, shared
 from ._matrix_balancing_kernels import balance, round_sums
 from ._newton_kernels import column_excess, evaluate, feasibility_tolerance
 from ._semidual_kernels import semidual
+from .row_problem import TINY
 
-LEAST = 1e-280  # of a sum without one term: its reciprocal and products with it are finite
 SWEEPS, CHANGE, EARLY, LEFT, FACTOR, LOOK, TOL, MAX_SWEEPS, PACE = range(9)  # entries of `control`
 GO_ON, CERTIFY, LAST, FAILED, PAUSED = range(5)
 
@@ -265,7 +265,7 @@ def plain_sweeps(rows, singles, complete, edge, row, column, control):
             for e in range(start, stop):
                 other = others - terms[e] + top
                 other = others if terms[e] == top else other
-                terms[e] = weights[e] / max(other, LEAST)
+                terms[e] = weights[e] / max(other, TINY)
             if complete:
                 for e in range(start, stop):
                     rest[e - start] += min(terms[e], largest[e - start])
@@ -282,12 +282,12 @@ def plain_sweeps(rows, singles, complete, edge, row, column, control):
                 for e in range(start, stop):
                     other = rest[e - start] - terms[e] + largest[e - start]
                     other = rest[e - start] if terms[e] == largest[e - start] else other
-                    terms[e] = weights[e] / max(other, LEAST)
+                    terms[e] = weights[e] / max(other, TINY)
             else:
                 for e in range(start, stop):
                     j = col[e]
                     other = rest[j] if terms[e] == largest[j] else rest[j] - terms[e] + largest[j]
-                    terms[e] = weights[e] / max(other, LEAST)
+                    terms[e] = weights[e] / max(other, TINY)
         found = verdict(change, control)
         if found != GO_ON:
             return found
@@ -328,7 +328,7 @@ def weighted_sweeps(rows, singles, complete, edge, row, column, control):
             if in_series:
                 for e in range(start, stop):
                     other = others - terms[e] + top
-                    row_other[e] = max(others if terms[e] == top else other, LEAST)
+                    row_other[e] = max(others if terms[e] == top else other, TINY)
                     share[e - start] = terms[e] / total
                 if i == 0 or row_rho[i] != row_rho[i - 1]:
                     set_series(p, row_series)
@@ -340,7 +340,7 @@ def weighted_sweeps(rows, singles, complete, edge, row, column, control):
                     largest[e - start] = max(terms[e], largest[e - start])
             else:
                 for e in range(start, stop):
-                    other = max(others if terms[e] == top else others - terms[e] + top, LEAST)
+                    other = max(others if terms[e] == top else others - terms[e] + top, TINY)
                     row_factor[e] = power_near(other, p, row_other[e], row_factor[e])
                     row_other[e] = other
                     terms[e] = weights[e] * row_factor[e] / other * col_factor[e]
@@ -357,7 +357,7 @@ def weighted_sweeps(rows, singles, complete, edge, row, column, control):
                 for e in range(start, stop):
                     other = rest[e - start] - terms[e] + largest[e - start]
                     other = rest[e - start] if terms[e] == largest[e - start] else other
-                    col_other[e] = max(other, LEAST)
+                    col_other[e] = max(other, TINY)
                     share[e - start] = terms[e] / col_sum[e - start]
                 p = 1.0 - col_rho[0]
                 powers(share, col_power, col_other, p, col_series, col_factor, start, stop)
@@ -367,7 +367,7 @@ def weighted_sweeps(rows, singles, complete, edge, row, column, control):
                 for e in range(start, stop):
                     j = col[e]
                     other = rest[j] if terms[e] == largest[j] else rest[j] - terms[e] + largest[j]
-                    other = max(other, LEAST)
+                    other = max(other, TINY)
                     p = 1.0 - col_rho[j]
                     col_factor[e] = power_near(other, p, col_other[e], col_factor[e])
                     col_other[e] = other
@@ -419,7 +419,7 @@ def bethe_value(rows, singles, edge, row_single, col_single, x, y):
         product = 1.0  # of 1 + odds, whose logarithm is taken once for many entries
         for e in range(start, stop):
             q = terms[e] * row_factor[e]
-            other = max(others if q == top else others - q + top, LEAST)
+            other = max(others if q == top else others - q + top, TINY)
             factor = power_near(other, p, row_other[e], row_factor[e]) if p > 0.0 else 1.0
             pair = terms[e] * factor
             row_sum += pair
@@ -486,7 +486,7 @@ def propagate(rows, complete, w, w_cols, warm, damping, max_sweeps, tol, t, z, y
     value = bethe_value(rows, singles, edge, row[0], column[0], x, y)
     for j in range(n_cols):
         z[j] = column[0, j] / column[1, j] if rows.rho_cols[j] > 0.0 else 1.0
-        y[j] += log(max(column[1, j], LEAST))
+        y[j] += log(max(column[1, j], TINY))
     return value, done, change
 
 
@@ -500,7 +500,7 @@ def certify(rows, complete, w, w_cols, edge, row, column, y, tol, t, z, prices, 
     rho_cols, col_rho, col_sum = rows.rho_cols, rows.col_rho, column[1]
     n_cols = rho_cols.shape[0]
     for j in range(n_cols):
-        prices[j] = col_rho[j] * (log(max(col_sum[j], LEAST)) + y[j] - 1.0)
+        prices[j] = col_rho[j] * (log(max(col_sum[j], TINY)) + y[j] - 1.0)
     beliefs(rows, edge, row[0], work[0])
     bound = semidual(rows, w, w_cols, prices, work[0], 0.1 * tol, t)
     if not bound < inf:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ..._deadline import is_over
 from . import _belief_propagation_kernels as kernels
-from .row_problem import RowProblem
+from .row_problem import TINY, RowProblem
 
 Floats = NDArray[np.float64]
 
@@ -99,7 +99,7 @@ def certified_marginals(
     singles = 1 if n and rows.col[rows.ptr[1] - 1] == n_cols else 0
     edge, row, column = np.empty((6, w.shape[0])), np.empty((2, n)), np.empty((4, n_cols))
     x, y = np.empty(n), prices[:-1] / rows.col_rho + 1.0
-    kernels.start(rows, w, w_cols, warm, kernels.LEAST, t, x, y, edge, row, column)
+    kernels.start(rows, w, w_cols, warm, TINY, t, x, y, edge, row, column)
     # A certificate costs about ten sweeps: the first follows 16, or fewer if these converge.
     pace = max(10_000_000 // max(w.shape[0], 1), 1)  # a fraction of a second
     control = np.array([0.0, np.inf, np.inf, 0.0, 1.0, 16.0, tol, max_sweeps, pace])

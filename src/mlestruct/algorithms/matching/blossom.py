@@ -19,7 +19,6 @@ from ...exceptions import InfeasibleError
 from . import _blossom_kernels as kernels
 from ._fractional_kernels import HALF, break_cycle
 from .fractional import (
-    ADDED,
     CANDIDATES,
     Candidates,
     Cover,
@@ -93,7 +92,7 @@ def _repair(
     for i in np.flatnonzero(begin == HALF).tolist():
         if begin[i] == HALF:
             break_cycle(i, begin, cover.cycle)
-    sparse = Candidates(n, ptr, col, scores, cover.prices, CANDIDATES)
+    sparse = Candidates(n, ptr, col, scores, cover.prices)
     paired = np.flatnonzero(begin > np.arange(n))
     sparse.chosen[edge_indices(ptr, col, paired, begin[paired])] = True
     mate = np.empty(n, np.int64)
@@ -152,7 +151,7 @@ def _add_violated(sparse: Candidates, s: Ints, d: Floats, y: Floats, top: Ints) 
     n = sparse.n
     around = np.empty(2 * n)
     kernels.nested_prices(s, d, around)
-    items = np.empty((n, ADDED), np.int64)
+    items = np.empty((n, CANDIDATES), np.int64)
     limit = sparse.limit(y)
     kernels.violated(sparse.ptr, sparse.col, sparse.scores, s, y, top, around, limit, items)
     return sparse.add(items)

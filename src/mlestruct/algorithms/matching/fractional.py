@@ -18,8 +18,7 @@ from . import _fractional_kernels as kernels
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-CANDIDATES = 16  # edges per node at first
-ADDED = 6  # violated edges per node added in one round
+CANDIDATES = 8  # edges per node at first, and violated ones that a round adds
 
 
 @dataclass(frozen=True)
@@ -103,7 +102,7 @@ def best_cover(
     mate = np.full(n, kernels.EXPOSED, np.int64)
     cycle = np.full(n, -1, np.int64)
     outer, inner = np.empty(n, np.int64), np.empty(n, np.int64)
-    sparse = Candidates(n, ptr, col, scores, y, CANDIDATES)
+    sparse = Candidates(n, ptr, col, scores, y)
     budget = 4 * n
     balanced = False
     while True:
@@ -132,17 +131,16 @@ def best_cover(
 class Candidates:
     """The edges that a solver works on, out of all edges of the graph."""
 
-    def __init__(self, n: int, ptr: Ints, col: Ints, scores: Floats, y: Floats, k: int):
+    def __init__(self, n: int, ptr: Ints, col: Ints, scores: Floats, y: Floats):
         self.n, self.ptr, self.col, self.scores = n, ptr, col, scores
         self.scale = float(np.abs(y).max(initial=0.0))
-        self.complete = col.size <= 2 * k * n
+        self.complete = col.size <= 2 * CANDIDATES * n
         self.chosen = np.full(col.size, self.complete)
         if not self.complete:
-            self.k = k
             self.add_closest(y, 2.0**-30 * self.scale)
 
     def add_closest(self, y: Floats, jitter: float) -> None:
-        items = np.empty((self.n, self.k), np.int64)
+        items = np.empty((self.n, CANDIDATES), np.int64)
         kernels.closest(self.ptr, self.col, self.scores, y, np.inf, 2.0**-32 * jitter, items)
         self.add(items)
 
@@ -155,7 +153,7 @@ class Candidates:
         """Add edges that the prices violate; False if there are none."""
         if self.complete:
             return False
-        items = np.empty((self.n, ADDED), np.int64)
+        items = np.empty((self.n, CANDIDATES), np.int64)
         kernels.closest(self.ptr, self.col, self.scores, y, self.limit(y), 0.0, items)
         return self.add(items)
 
@@ -165,7 +163,7 @@ class Candidates:
         """Add edges that leave stuck trees; False if there are none."""
         if self.complete:
             return False
-        items = np.empty((self.n, ADDED), np.int64)
+        items = np.empty((self.n, CANDIDATES), np.int64)
         kernels.escapes(self.ptr, self.col, self.scores, y, outer, inner, group, items)
         return self.add(items)
 

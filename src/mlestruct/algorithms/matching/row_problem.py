@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-TINY = 1e-290  # smallest marginal kept: its logarithm and its reciprocal are finite
+TINY = 1e-280  # smallest marginal and sum kept: reciprocals and products with them are finite
 
 
 class RowProblem(NamedTuple):

@@ -22,8 +22,6 @@ from .separators import elimination_order, links_of, plan_of, require_small
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-FREE = -1  # state of a node that is not known
-
 
 class SampleMarginals(NamedTuple):
     """log Z of every sample, P(x_n = 1) and P(x_i = x_j = 1)."""
@@ -153,11 +151,11 @@ class BinaryJunctionTree:
         Node by node: a node is drawn from its marginal given those drawn before, and those that
         are `known` (-1 elsewhere).
         """
-        states = np.full(fields.shape, FREE, dtype=np.int64) if known is None else known.copy()
+        states = np.full(fields.shape, -1, dtype=np.int64) if known is None else known.copy()
         for n in self.order[::-1]:
             p = self.marginals(fields, couplings, states).nodes[:, n]
             drawn = rng.random(fields.shape[0]) < p
-            states[:, n] = np.where(states[:, n] == FREE, drawn, states[:, n])
+            states[:, n] = np.where(states[:, n] < 0, drawn, states[:, n])
         return states
 
     # ------------------------------------------------------------------ some samples

@@ -16,7 +16,6 @@ from .report import StructureReport
 
 Floats = NDArray[np.float64]
 
-AGAIN = 16  # scores that are asked for a second time
 ROUNDING = 1e-9  # of the sum of absolute scores, in comparisons
 
 
@@ -163,10 +162,14 @@ def _maximising(probe: Prober, labels: list[Floats]) -> None:
             )
 
 
+def _some(probe: Prober) -> list[tuple[str, Floats, Floats, float | None]]:
+    """About sixteen of the calls so far, to be repeated."""
+    return probe.asked[:: max(1, len(probe.asked) // 16)]
+
+
 def _determinism(probe: Prober) -> None:
-    every = max(1, len(probe.asked) // AGAIN)
     ties = [entry for entry in probe.asked if entry[0] in ("zeros", "ones")]
-    for what, scores, answer, _ in [*probe.asked[::every], *ties]:
+    for what, scores, answer, _ in [*_some(probe), *ties]:
         again = probe.ask(what, scores, keep=False)
         if again is not None and not np.array_equal(again, answer):
             k = int(np.argmax(again != answer))
@@ -180,7 +183,7 @@ def _determinism(probe: Prober) -> None:
 
 
 def _threads(probe: Prober) -> None:
-    asked = probe.asked[:AGAIN]
+    asked = _some(probe)
 
     def again(entry: tuple[str, Floats, Floats, float | None]) -> bool:
         found = probe._read(entry[0], probe.decode(entry[1].copy()))

@@ -7,13 +7,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ...algorithms.matching.newton import SAFE_C
 from ..contract import Marginals, Structure
 from ..entropy import SeparableEntropy
 
 Floats = NDArray[np.float64]
-
-SAFE_RHO = 0.5 * (1.0 + SAFE_C)
 
 
 class SurrogateForm(Protocol):

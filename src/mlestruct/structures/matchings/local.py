@@ -25,15 +25,13 @@ from ..contract import BeliefMarginals, Bounds, Marginals
 from ..graphs.simple import SimpleGraph
 from .belief_propagation import belief_marginals, feasible, presolved_beliefs
 from .bipartition_bound import bipartition_bound
-from .concave_surrogate import SAFE_RHO, MatchingSurrogate
+from .concave_surrogate import MatchingSurrogate
 from .presolve import Layout, PresolvedMatching, presolve
 from .reduced_scores import cap_bound, is_wide, reduced_marginals
 from .space import MatchingSpace, is_matching
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
-
-MAX_STEPS = 300  # of Frank-Wolfe, where there is no better oracle
 
 
 class LocalMatching(MatchingSpace):
@@ -158,7 +156,7 @@ class LocalMatching(MatchingSpace):
         upper, steps = found.upper_bound + constant, 0
         if upper - value > tol:
             point, other, bound, steps = frank_wolfe_marginals(
-                self, scores, self.interior(), tol, MAX_STEPS
+                self, scores, self.interior(), tol, max_iter=300
             )
             upper = min(upper, bound)
             if other > value:
@@ -305,7 +303,8 @@ class LocalMatching(MatchingSpace):
 
     def concave_surrogate(self, share: float = 1.0) -> MatchingSurrogate | None:
         """A form with a safely concave entropy, None if this one is."""
-        above = np.maximum(self._edge_rho - SAFE_RHO, 0.0)
+        safe = 0.5 * (1.0 + newton.SAFE_C)  # rho with this c = 2 rho - 1
+        above = np.maximum(self._edge_rho - safe, 0.0)
         if not above.any():
             return None
         surrogate = copy.copy(self)
