@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..features import DenseFeatures
 from ..models import BipartiteMatchingCRF, PairInput
-from ..models.tuned import TunedModel
+from ..models.tuned import TunedMatching
 from .blocking import candidate_pairs
 from .comparisons import Comparison, guess_comparisons
 from .records import as_records, id_pairs
@@ -76,7 +76,7 @@ class Links:
         return pandas.DataFrame(rows)
 
 
-class RecordLinker(TunedModel):
+class RecordLinker(TunedMatching):
     """One-to-one links between the records of two tables, learned from known ones.
 
     A conditional random field over matchings of candidate pairs in which records may stay
@@ -164,7 +164,7 @@ class RecordLinker(TunedModel):
         folds = (
             self._folds(rows, cols, features, partner, labelled) if self.alpha == "auto" else None
         )
-        self._fit_tuned(self._model(1.0), [x], [y], folds)
+        self._fit_tuned([x], [y], folds)
         return self
 
     def _folds(
@@ -204,8 +204,7 @@ class RecordLinker(TunedModel):
             rows, cols = _with_known(rows[~alone[cols]], cols[~alone[cols]], partner, len(right))
             given = [np.where(partner > -2, partner, np.nan)]
         x = _input(rows, cols, self._features(left, right, rows, cols), (len(left), len(right)))
-        model = self._model(self.alpha_)
-        model._reload(self.coef_, self.feature_names_in_.tolist(), None)
+        model = self._fitted()
         choose = "f1" if precision is None else "map"
         found = model.predict_links([x], choose, precision, known=given)[0]
         return make_links(left, right, rows, cols, found)
@@ -250,36 +249,25 @@ class RecordLinker(TunedModel):
             at += part.shape[1]
         return out
 
-    def _model(self, alpha: float) -> BipartiteMatchingCRF:
-        return BipartiteMatchingCRF(
-            alpha=alpha, rho=self.rho, perfect=False, tol=self.tol, max_time=self.max_time,
-            n_jobs=self.n_jobs, verbose=self.verbose, feature_names=self._feature_names(),
-            fit_intercept=False,
-        )  # fmt: skip
-
-    def named_coef(self) -> dict[str, float]:
-        """Learned weights by feature name."""
-        check_is_fitted(self, "coef_")
-        return dict(zip(self.feature_names_in_.tolist(), self.coef_.tolist(), strict=True))
+    def _estimator(self, alpha: float) -> BipartiteMatchingCRF:
+        return self._matching(BipartiteMatchingCRF, alpha, perfect=False, fit_intercept=False)
 
     # ------------------------------------------------------------------ files
-    def _learned_names(self) -> tuple[list[str], dict[str, Any] | None]:
-        layout = {
+    def _learned_names(self) -> tuple[list[str], dict[str, Any]]:
+        names, layout = super()._learned_names()
+        return names, {
             "comparisons": [[one.column, one.kind, one.format] for one in self.comparisons_],
             "blocking_recall": self.blocking_recall_,
             "learned_singles": self.learned_singles_,
-            **self._tuning(),
+            **layout,
         }
-        return self.feature_names_in_.tolist(), layout
 
     def _reload(self, coef: Floats, names: list[str], layout: dict[str, Any] | None) -> None:
         stored = layout or {}
-        self.coef_ = coef
         self.comparisons_ = [Comparison(*one) for one in stored["comparisons"]]
-        self._reload_tuning(stored)
         self.blocking_recall_ = float(stored["blocking_recall"])
         self.learned_singles_ = bool(stored.get("learned_singles", False))
-        self.feature_names_in_ = np.array(self._feature_names(), dtype=object)
+        super()._reload(coef, names, stored)
 
 
 # ---------------------------------------------------------------------- reading

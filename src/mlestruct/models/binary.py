@@ -18,7 +18,7 @@ from .probabilities import seeded
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-CONSTANT_SCALE = 10.0  # of constants beside couplings: regularisation has little to say on rates
+CONSTANT_SCALE = 10.0  # of constants beside couplings: rates of variables are hardly regularised
 GRAPHS = ("full", "tree", "none", "l1")
 
 

@@ -166,7 +166,7 @@ class MatchingEstimator(MatchingBlocks, StructuredEstimator):
 def _tie_seed(block: Block, scores: Floats) -> int:
     """A seed that depends on what a sample is, not on its place in X.
 
-    Some of its scores tell; if all are equal, features do.
+    It is computed from some of its scores or, if all are equal, from its features.
     """
     if scores.size and scores[0] == scores[-1] and (scores == scores[0]).all():
         scores = block.scores(np.sin(np.arange(1.0, block.features.n_features + 1.0)))

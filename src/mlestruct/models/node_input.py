@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class NodeInput:
-    """One sample of `GridCRF`, `GraphCRF` or `ChainCRF` with more to say than its features.
+    """One sample of `GridCRF`, `GraphCRF` or `ChainCRF`: features, and scores that are known.
 
     Parameters
     ----------

@@ -34,7 +34,7 @@ Graph = BipartiteGraph | SimpleGraph
 
 @dataclass(frozen=True)
 class PairInput:
-    """One sample with more to say than its features.
+    """One sample of a matching estimator: features, allowed pairs, known scores, capacities.
 
     Parameters
     ----------

@@ -5,7 +5,7 @@ A file is a zip archive whose members are not compressed, so that nothing can gr
 header counts the changes of this layout. A version of mlestruct reads its own format and all
 earlier ones; what it does not find it sets to the default. Files of a later format are refused.
 
-`load` believes nothing. Members are checked against their checksums, arrays for type, shape and
+Files may be hostile. Members are checked against their checksums, arrays for type, shape and
 finiteness, and the header is valid only if the model made from it would be saved with the same one.
 Functions of users are import paths, which are followed only where the caller trusts them.
 """

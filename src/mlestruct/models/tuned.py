@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +12,12 @@ from sklearn.utils.validation import check_is_fitted
 from ..metrics import HeldOut
 from .base import CertifiedModel, StructuredEstimator
 from .labelling import LabellingEstimator
+from .matching_base import MatchingProbabilities
 from .model_selection import ALPHAS, choose_alpha
 from .uncertainty import standard_errors
 
 Floats = NDArray[np.float64]
+M = TypeVar("M", bound=MatchingProbabilities)
 
 
 class TunedModel(CertifiedModel):
@@ -31,9 +33,12 @@ class TunedModel(CertifiedModel):
     alpha: float | str
     random_state: Any
 
+    def _estimator(self, alpha: float) -> StructuredEstimator:
+        """The estimator, not fitted."""
+        raise NotImplementedError
+
     def _fit_tuned(
         self,
-        estimator: StructuredEstimator,
         X: Sequence[Any],
         Y: Sequence[Any],
         folds: tuple[Sequence[Any], Sequence[Any]] | None = None,
@@ -45,6 +50,7 @@ class TunedModel(CertifiedModel):
         which it chooses.
         """
         self.held_out_: HeldOut | None = None
+        estimator = self._estimator(1.0)
         if self.alpha == "auto":
             samples, outputs = folds or (X, Y)
             choice = choose_alpha(
@@ -84,10 +90,6 @@ class TunedLabelling(TunedModel):
     estimator_: LabellingEstimator
     _stored_as: ClassVar[str]  # name of the estimator's layout in model files
 
-    def _estimator(self, alpha: float) -> LabellingEstimator:
-        """The estimator, not fitted."""
-        raise NotImplementedError
-
     def _features(self, samples: Sequence[Any]) -> list[Any]:
         """Samples as the estimator takes them."""
         raise NotImplementedError
@@ -121,6 +123,59 @@ class TunedLabelling(TunedModel):
     def _reload(self, coef: Floats, names: list[str], layout: dict[str, Any] | None) -> None:
         stored = layout or {}
         self._reload_tuning(stored)
-        self.estimator_ = self._estimator(self.alpha_)
+        self.estimator_ = cast(LabellingEstimator, self._estimator(self.alpha_))
         self.estimator_._reload(coef, names, stored[self._stored_as])
         self.coef_ = coef
+
+
+class TunedMatching(TunedModel):
+    """A model of pairs: an estimator of matchings over features of its own making.
+
+    Attributes
+    ----------
+    coef_, feature_names_in_ : weights of the features of a pair
+    """
+
+    rho: float
+    tol: float
+    max_time: float | None
+    n_jobs: int | None
+    verbose: int
+
+    def _feature_names(self) -> list[str]:
+        raise NotImplementedError
+
+    def _matching(self, kind: Callable[..., M], alpha: float, **options: Any) -> M:
+        """An estimator of matchings with the parameters of this model."""
+        return kind(
+            alpha=alpha, rho=self.rho, tol=self.tol, max_time=self.max_time, n_jobs=self.n_jobs,
+            verbose=self.verbose, feature_names=self._feature_names(), **options,
+        )  # fmt: skip
+
+    @property
+    def _intercept(self) -> bool:
+        """Where nodes may stay single, a constant of every pair is learned."""
+        return self.coef_.size > self.feature_names_in_.size
+
+    def _fitted(self) -> Any:
+        """The estimator with the learned weights."""
+        check_is_fitted(self, "coef_")
+        found = self._estimator(self.alpha_)
+        layout = {"intercept": True} if self._intercept else None
+        found._reload(self.coef_, self.feature_names_in_.tolist(), layout)
+        return found
+
+    def named_coef(self) -> dict[str, float]:
+        """Learned weights by feature name."""
+        check_is_fitted(self, "coef_")
+        names = [*self.feature_names_in_.tolist(), *["pair"] * self._intercept]
+        return dict(zip(names, self.coef_.tolist(), strict=True))
+
+    # ------------------------------------------------------------------ files
+    def _learned_names(self) -> tuple[list[str], dict[str, Any]]:
+        return self.feature_names_in_.tolist(), self._tuning()
+
+    def _reload(self, coef: Floats, names: list[str], layout: dict[str, Any] | None) -> None:
+        self.coef_ = coef
+        self.feature_names_in_ = np.array(self._feature_names(), dtype=object)
+        self._reload_tuning(layout or {})

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..features import QuestionnairePairs
 from ..linkage.records import as_records
 from ..models import MatchingCRF
-from ..models.tuned import TunedModel
+from ..models.tuned import TunedMatching
 from .matches import Matches, best_pairs, read_pairs, split
 from .questions import Question, guess_questions
 
@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-class GroupMatcher(TunedModel):
+class GroupMatcher(TunedMatching):
     """Pairs of people who answered the same questions, learned from known pairs.
 
     A conditional random field over matchings within each group. Features of a pair are the
@@ -101,8 +101,7 @@ class GroupMatcher(TunedModel):
             folds = _columns(
                 [self._sample(people, partner, p) for p in self._parts(partner, labelled[0])]
             )
-        model = self._model(1.0)
-        self._fit_tuned(model, *_columns(samples), folds)
+        self._fit_tuned(*_columns(samples), folds)
         return self
 
     def _check_ends(self, people: Any, ends: Ints) -> None:
@@ -160,9 +159,7 @@ class GroupMatcher(TunedModel):
                 raise ValueError(
                     f"there is no column {question.column!r} among {list(people.columns)}"
                 )
-        model = self._model(self.alpha_)
-        layout = {"intercept": True} if self._intercept else None
-        model._reload(self.coef_, self.feature_names_in_.tolist(), layout)
+        model = self._fitted()
         found, alone = [], pandas.Series(1.0, people.index)
         for own in self._groups(people):
             if own.size < 2:
@@ -232,35 +229,19 @@ class GroupMatcher(TunedModel):
                 ]
         return names
 
-    @property
-    def _intercept(self) -> bool:
-        """Where people may stay single, a constant of every pair is learned."""
-        return self.coef_.size > self.feature_names_in_.size
-
-    def _model(self, alpha: float) -> MatchingCRF:
-        return MatchingCRF(
-            alpha=alpha, rho=self.rho, perfect=not self.singles, tol=self.tol,
-            max_time=self.max_time, n_jobs=self.n_jobs, verbose=self.verbose,
-            feature_names=self._feature_names(),
-        )  # fmt: skip
-
-    def named_coef(self) -> dict[str, float]:
-        """Learned weights by feature name."""
-        check_is_fitted(self, "coef_")
-        names = [*self.feature_names_in_.tolist(), *["pair"] * self._intercept]
-        return dict(zip(names, self.coef_.tolist(), strict=True))
+    def _estimator(self, alpha: float) -> MatchingCRF:
+        return self._matching(MatchingCRF, alpha, perfect=not self.singles)
 
     # ------------------------------------------------------------------ files
-    def _learned_names(self) -> tuple[list[str], dict[str, Any] | None]:
+    def _learned_names(self) -> tuple[list[str], dict[str, Any]]:
+        names, layout = super()._learned_names()
         questions = [[q.column, q.kind, list(q.answers)] for q in self.questions_]
-        return self.feature_names_in_.tolist(), {"questions": questions, **self._tuning()}
+        return names, {"questions": questions, **layout}
 
     def _reload(self, coef: Floats, names: list[str], layout: dict[str, Any] | None) -> None:
         stored = layout or {}
-        self.coef_ = coef
         self.questions_ = [Question(c, kind, tuple(a)) for c, kind, a in stored["questions"]]
-        self.feature_names_in_ = np.array(self._feature_names(), dtype=object)
-        self._reload_tuning(stored)
+        super()._reload(coef, names, stored)
 
 
 def _columns(samples: Sequence[tuple[Any, Any]]) -> tuple[list[Any], list[Any]]:

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..linkage.comparisons import Comparison, guess_comparisons, read_numbers
 from ..linkage.records import as_records
 from ..models import BipartiteMatchingCRF, PairInput
-from ..models.tuned import TunedModel
+from ..models.tuned import TunedMatching
 from .matches import Matches, best_pairs, check_capacities, read_pairs, split
 from .questions import Question, guess_questions
 
@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-class SideMatcher(TunedModel):
+class SideMatcher(TunedMatching):
     """Pairs between the records of two tables, learned from known pairs.
 
     Columns that both tables have are compared (`mlestruct.linkage.Comparison`). All others are
@@ -104,7 +104,7 @@ class SideMatcher(TunedModel):
             parts = split(labelled.size, 3, self.random_state)
             found = [self._sample(features, part, labelled, ends, rows, cols) for part in parts]
             folds = [x for x, _ in found], [y for _, y in found]
-        self._fit_tuned(self._model(1.0), [whole[0]], [whole[1]], folds)
+        self._fit_tuned([whole[0]], [whole[1]], folds)
         return self
 
     def _sample(
@@ -174,9 +174,7 @@ class SideMatcher(TunedModel):
                         f"the {side} table has no column {name!r}; it has {list(table.columns)}"
                     )
         rows, cols = self.capacities(left, right)
-        model = self._model(self.alpha_)
-        layout = {"intercept": True} if self._intercept else None
-        model._reload(self.coef_, self.feature_names_in_.tolist(), layout)
+        model = self._fitted()
         remaining = cols if used is None else np.maximum(cols - used, 0)
         x = self._input(self._features(left, right), rows, remaining)
         table = np.asarray(model.predict_marginals([x])[0])
@@ -305,40 +303,23 @@ class SideMatcher(TunedModel):
         capacity = (rows, cols) if self._several else None
         return PairInput(features, capacity=capacity)
 
-    @property
-    def _intercept(self) -> bool:
-        return self.coef_.size > self.feature_names_in_.size
-
-    def _model(self, alpha: float) -> BipartiteMatchingCRF:
-        return BipartiteMatchingCRF(
-            alpha=alpha, rho=self.rho, perfect=False if self.singles else "rows", tol=self.tol,
-            max_time=self.max_time, n_jobs=self.n_jobs, verbose=self.verbose,
-            feature_names=self._feature_names(),
-        )  # fmt: skip
-
-    def named_coef(self) -> dict[str, float]:
-        """Learned weights by feature name."""
-        check_is_fitted(self, "coef_")
-        names = [*self.feature_names_in_.tolist(), *["pair"] * self._intercept]
-        return dict(zip(names, self.coef_.tolist(), strict=True))
+    def _estimator(self, alpha: float) -> BipartiteMatchingCRF:
+        perfect = False if self.singles else "rows"
+        return self._matching(BipartiteMatchingCRF, alpha, perfect=perfect)
 
     # ------------------------------------------------------------------ files
-    def _learned_names(self) -> tuple[list[str], dict[str, Any] | None]:
-        layout = {
-            "comparisons": [[one.column, one.kind, one.format] for one in self.comparisons_],
-            "questions": [
-                [[q.column, q.kind, list(q.answers)] for q in side] for side in self.questions_
-            ],
-            **self._tuning(),
-        }
-        return self.feature_names_in_.tolist(), layout
+    def _learned_names(self) -> tuple[list[str], dict[str, Any]]:
+        names, layout = super()._learned_names()
+        comparisons = [[one.column, one.kind, one.format] for one in self.comparisons_]
+        questions = [
+            [[q.column, q.kind, list(q.answers)] for q in side] for side in self.questions_
+        ]
+        return names, {"comparisons": comparisons, "questions": questions, **layout}
 
     def _reload(self, coef: Floats, names: list[str], layout: dict[str, Any] | None) -> None:
         stored = layout or {}
-        self.coef_ = coef
         self.comparisons_ = [Comparison(*one) for one in stored["comparisons"]]
         self.questions_ = [
             [Question(c, kind, tuple(a)) for c, kind, a in side] for side in stored["questions"]
         ]
-        self.feature_names_in_ = np.array(self._feature_names(), dtype=object)
-        self._reload_tuning(stored)
+        super()._reload(coef, names, stored)

@@ -67,9 +67,7 @@ class ImageSegmenter(TunedLabelling):
         # Pixels are many and alike: weaker penalties take long and predict no better.
         alphas = (1.0, 10.0, 100.0, 1000.0)
         features = self._features(images)
-        self.estimator_ = self._fit_tuned(
-            self._estimator(1.0), features, list(masks), alphas=alphas
-        )
+        self.estimator_ = self._fit_tuned(features, list(masks), alphas=alphas)
         return self
 
     def _features(self, images: Sequence[Any]) -> list[Any]:

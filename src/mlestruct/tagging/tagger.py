@@ -106,7 +106,7 @@ class SequenceTagger(TunedLabelling):
         first = sentences[0][0]
         self.n_columns_ = 0 if isinstance(first, Mapping) else len(first)
         X, Y = self._features(sentences), [np.array(y) for y in labels]
-        self.estimator_ = self._fit_tuned(self._estimator(1.0), X, Y)
+        self.estimator_ = self._fit_tuned(X, Y)
         return self
 
     def _features(self, sentences: Sequence[Sentence]) -> list[list[dict[str, Any]]]:

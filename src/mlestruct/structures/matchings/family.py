@@ -65,7 +65,7 @@ class MatchingFamily(MatchingStructure):
     def break_ties(self, scores: Floats, seed: int = 0) -> Floats:
         """Pairs lose different amounts far below rounding of a sum of scores, drawn at random but
         the same in every call. Otherwise nodes with equal scores get partners in their own order,
-        and where true partners have the same number, weights of 0 would seem to know them.
+        and where true partners have the same number, weights of 0 would predict them.
         """
         largest = max(float(scores.max(initial=0.0)), -float(scores.min(initial=0.0)))
         start = seed % max(self.n_scored, 1)

@@ -289,7 +289,7 @@ class LocalMatching(MatchingSpace):
 
     # ------------------------------------------------------------------ curvature
     def complement(self, found: Marginals) -> Floats:
-        """1 - tau of every coordinate; where the double cover knows it, accurate near 1."""
+        """1 - tau of every coordinate; accurate near 1 if tau is that of the double cover."""
         complement = 1.0 - found.tau
         core = self._presolved if isinstance(found.warm, newton.Solution) else None
         if core is not None:
