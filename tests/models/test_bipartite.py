@@ -386,7 +386,7 @@ def test_pickling_drops_the_training_state():
     model = BipartiteMatchingCRF().fit(X, Y)
     copy = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(copy.coef_, model.coef_)
-    assert not hasattr(copy, "_state")
+    assert "_state" not in vars(copy)
 
 
 def test_unconverged_fits_warn_and_keep_the_best_model():

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from ..features.columns import Columns
+from ..features.contract import Columns
 from ..features.pairwise import BinaryFeatures, MergedEdges, StateFeatures
 from ..features.rows import FeatureRows
 from ..labels import UNKNOWN, States

@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 SMALL_LIMIT = 160  # columns up to which factoring the system of the prices costs little
-WIDE = 40.0  # range of scores from which on temperatures above 1 come first
+WIDE = 40.0  # range of scores above which Newton comes from higher temperatures, else it diverges
 SAFE_C = 0.9  # above it the curvature of (1-t) log(1-t) starts damped
 
 
