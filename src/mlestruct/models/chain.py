@@ -18,7 +18,7 @@ from ..learning.problem import Block
 from ..learning.result import Progress, one_blas_thread
 from ..structures.sequences import Sequences
 from .labelling import LabellingEstimator, observed_in
-from .node_input import NodeInput, split_offsets
+from .node_input import split_offsets, with_offsets
 from .partitioned import over_partitions
 from .probabilities import exact_log_likelihood
 from .tokens import Forest, Piece, Tokens, check_labels, cut, forest, node_tables, read_sequences
@@ -190,7 +190,7 @@ class ChainCRF(LabellingEstimator):
         X, offsets = split_offsets(X)
         samples = read_sequences(X, vocabulary, learn=True, keep_zeros=observed_only)
         states = self._learn_states(Y)
-        samples = _with_offsets(samples, offsets, len(states))
+        samples = with_offsets(samples, offsets, len(states))
         labels = check_labels(samples, Y, states)
         if self._marginalises() and "observed" in options.values():
             raise ValueError("missing='marginalise' sums over all states: no 'observed' weights")
@@ -354,7 +354,7 @@ class ChainCRF(LabellingEstimator):
                     f"X[0] has {size or 'no'} {kind}features, but ChainCRF was fitted with "
                     f"{expected or 'none'}"
                 )
-        return _with_offsets(samples, offsets, len(self._states))
+        return with_offsets(samples, offsets, len(self._states))
 
     def _forest(self, pieces: Sequence[Tokens]) -> Forest:
         """New sequences side by side, with the features that were learned."""
@@ -490,13 +490,3 @@ class ChainCRF(LabellingEstimator):
         """`log_likelihood` twice: on chains both bounds are the exact value, whatever `tol`."""
         exact = self.log_likelihood(X, Y, known=known)
         return exact, exact.copy()
-
-
-def _with_offsets(
-    samples: Sequence[Tokens], offsets: Sequence[NodeInput | None], n_states: int
-) -> list[Tokens]:
-    """Samples with the offsets that came with them."""
-    return [
-        tokens.with_offset(given, n_states, f"X[{m}]")
-        for m, (tokens, given) in enumerate(zip(samples, offsets, strict=True))
-    ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,13 @@ from ..features.pairwise import MergedEdges
 from ..structures.contract import LabellingStructure
 
 Floats = NDArray[np.float64]
+T = TypeVar("T", covariant=True)
+
+
+class TakesOffset(Protocol[T]):
+    """A sample that was read."""
+
+    def with_offset(self, given: NodeInput | None, n_states: int, where: str) -> T: ...
 
 
 @dataclass(frozen=True)
@@ -126,3 +133,13 @@ def _read(given: Any, shape: tuple[int, ...], n_shared: int, name: str) -> Float
             f"{name}: must be finite; for a state that is ruled out take a number like -50"
         )
     return np.broadcast_to(array, shape)
+
+
+def with_offsets(
+    samples: Sequence[TakesOffset[T]], offsets: Sequence[NodeInput | None], n_states: int
+) -> list[T]:
+    """Samples with the offsets that came with them."""
+    return [
+        sample.with_offset(given, n_states, f"X[{m}]")
+        for m, (sample, given) in enumerate(zip(samples, offsets, strict=True))
+    ]

@@ -24,7 +24,7 @@ from ..structures.labellings.binary import BinaryPairwise
 from ..structures.labellings.pairwise import Pairwise
 from ..structures.rho import Reweighting, reweighting
 from .labelling import LabellingEstimator, observed_in
-from .node_input import NodeInput, Offset, read_offset, split_offsets
+from .node_input import NodeInput, Offset, read_offset, split_offsets, with_offsets
 from .partitioned import over_partitions
 from .probabilities import approximate_value, exact_log_likelihood, likelihood_bounds
 from .validation import (
@@ -188,7 +188,7 @@ class PairwiseEstimator(LabellingEstimator):
         X, offsets = split_offsets(X)
         samples = self._read(X)
         states = self._learn_states(Y)
-        samples = _with_offsets(samples, offsets, len(states))
+        samples = with_offsets(samples, offsets, len(states))
         labels = [self._encode(states, sample, Y[m], m) for m, sample in enumerate(samples)]
         sizes = (samples[0].nodes.n_features, samples[0].n_edge_features)
         _check_sizes(samples, *sizes)
@@ -249,7 +249,7 @@ class PairwiseEstimator(LabellingEstimator):
         samples = self._read(X)
         _check_sizes(samples, self.n_features_in_, self._n_edge_features)
         check_columns(self._node_tables(X), self.feature_names_in_.tolist())
-        return _with_offsets(samples, offsets, len(self._states))
+        return with_offsets(samples, offsets, len(self._states))
 
     @staticmethod
     def _node_tables(X: Sequence[Any]) -> list[Any]:
@@ -398,16 +398,6 @@ class PairwiseEstimator(LabellingEstimator):
         for m, found in zip(places, self._each(one, zip(parts, blocks, strict=True)), strict=True):
             out[m] = found
         return out
-
-
-def _with_offsets(
-    samples: Sequence[GraphSample], offsets: Sequence[NodeInput | None], n_states: int
-) -> list[GraphSample]:
-    """Samples with the offsets that came with them."""
-    return [
-        sample.with_offset(given, n_states, f"X[{m}]")
-        for m, (sample, given) in enumerate(zip(samples, offsets, strict=True))
-    ]
 
 
 def _is_scattered(sample: GraphSample, seen: NDArray[np.bool_]) -> bool:

@@ -130,20 +130,6 @@ class BipartiteMatching(MatchingFamily):
         part = BipartiteMatching(smaller, (self.rho_rows[rows], self.rho_cols[cols]), self.perfect)
         return part, nodes[self.free[nodes]]
 
-    # ------------------------------------------------------------------ entropy
-    def entropy(self, tau: Floats) -> float:
-        """H_rho(tau)."""
-        return self._entropy(tau)
-
-    def entropy_gradient(self, tau: Floats) -> Floats:
-        """Gradient of H_rho; 0 at fixed coordinates."""
-        return self._entropy.add_gradient(tau, np.zeros_like(tau))[0]
-
-    @property
-    def stepping_entropy(self) -> SeparableEntropy:
-        """The entropy as a sum over coordinates, for fast line searches."""
-        return self._entropy
-
     # ------------------------------------------------------------------ decoding
     def decode(self, scores: Floats, warm: Floats | None = None, prices: bool = False) -> Decoding:
         """A matching of the largest total score.

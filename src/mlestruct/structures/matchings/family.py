@@ -22,6 +22,7 @@ from ...algorithms.matching.worm_chain import sample_by_worms
 from ...exceptions import InfeasibleError
 from ..conditioned import Conditioned
 from ..contract import MatchingStructure, Structure, as_floats, read_coordinates
+from ..entropy import SeparableEntropy
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -37,14 +38,29 @@ def _tie_noise(n_pairs: int) -> Floats:
 class MatchingFamily(MatchingStructure):
     """Base of `BipartiteMatching` and `MatchingSpace`.
 
-    Subclasses set `single_at`, the coordinate of every node's unused capacity (-1: it has none).
+    Subclasses set `single_at`, the coordinate of every node's unused capacity (-1: it has none),
+    and their entropy.
     """
 
     single_at: Ints
+    _entropy: SeparableEntropy
 
     @property
     def n_nodes(self) -> int:
         return int(self.capacity.shape[0])
+
+    def entropy(self, tau: Floats) -> float:
+        """H_rho(tau)."""
+        return self._entropy(tau)
+
+    def entropy_gradient(self, tau: Floats) -> Floats:
+        """Gradient of H_rho; 0 at fixed coordinates."""
+        return self._entropy.add_gradient(tau, np.zeros_like(tau))[0]
+
+    @property
+    def stepping_entropy(self) -> SeparableEntropy:
+        """The entropy as a sum over coordinates, for fast line searches."""
+        return self._entropy
 
     def single_marginals(self, tau: Floats) -> Floats:
         """Expected unused capacity of every node: its probability to stay single."""

@@ -205,19 +205,6 @@ class MatchingSpace(MatchingFamily):
         self.__dict__.pop("_problem", None)
         self.__dict__.pop("_presolved", None)
 
-    def entropy(self, tau: Floats) -> float:
-        """H_rho(tau)."""
-        return self._entropy(tau)
-
-    def entropy_gradient(self, tau: Floats) -> Floats:
-        """Gradient of H_rho; 0 at fixed coordinates."""
-        return self._entropy.add_gradient(tau, np.zeros_like(tau))[0]
-
-    @property
-    def stepping_entropy(self) -> SeparableEntropy:
-        """The entropy as a sum over coordinates, for fast line searches."""
-        return self._entropy
-
     # ------------------------------------------------------------------ decoding
     def decode(self, scores: Floats, warm: Floats | None = None, prices: bool = False) -> Decoding:
         """A vertex of the polytope of the largest total score, with prices of the varying nodes."""
