@@ -16,7 +16,7 @@ from .landmarks import data_folder
 Image = NDArray[np.float32]
 Mask = NDArray[np.int64]
 
-N_HORSES = 328
+N_HORSES = 328  # pictures of the data set
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 Floats = NDArray[np.float64]
 
 RADII = (0.125, 0.25, 0.5, 1.0, 2.0)
-N_ANGLES = 12
+N_ANGLES = 12  # of the log-polar histogram, as in the literature
 N_BINS = len(RADII) * N_ANGLES
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from .contract import FeatureMap, FeatureStream
+from .contract import Columns, FeatureMap, FeatureStream
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -98,3 +98,20 @@ class _TransformedStream:
 
     def moments(self) -> Floats:
         return self._features._back(self._inner.moments())
+
+
+def standardizing(columns: Columns, centred: bool) -> sparse.csr_array:
+    """T with weights = T (weights of standardised columns); the last column is the constant.
+
+    Columns are divided by their standard deviation. Where `centred` their mean is taken off, which
+    changes the weight of the constant.
+    """
+    scale = columns.scale
+    size = scale.shape[0]
+    at, values = np.arange(size), 1.0 / scale
+    row, col = at, at
+    if centred:
+        row = np.concatenate([row, np.full(size - 1, size - 1)])
+        col = np.concatenate([col, at[:-1]])
+        values = np.concatenate([values, (-columns.mean / scale)[:-1]])
+    return sparse.csr_array((values, (row, col)), shape=(size, size))

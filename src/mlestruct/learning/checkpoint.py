@@ -31,7 +31,7 @@ from ..structures.contract import Marginals, Vertex
 from ..structures.matchings.matching_polytope import WarmStart
 from .problem import Block, DualProblem, Tangent
 
-FORMAT = 1
+FORMAT = 1  # of the files; others are refused
 STATES = ".states.mlc"  # of names of files
 KINDS: dict[str, type] = {
     kind.__name__: kind

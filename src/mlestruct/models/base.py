@@ -26,7 +26,7 @@ from .._deadline import check_time, time_limit, under_current
 from ..exceptions import CheckpointError
 from ..features.constant import ConstantFeature
 from ..features.contract import Columns, FeatureMap
-from ..features.transformed import TransformedFeatures
+from ..features.transformed import TransformedFeatures, standardizing
 from ..learning.checkpoint import Checkpoint, fingerprint
 from ..learning.partial_outputs import solve_partial
 from ..learning.problem import Block, DualProblem, merge_equal
@@ -35,7 +35,6 @@ from ..learning.solvers import check_alphas, make_solver, regularization_path, s
 from ..partitions.sources import are_elsewhere, is_partitioned
 from . import persistence
 from .partitioned import gathered, local_copy, over_partitions, partitions_of, read_problem
-from .scaling import check_scales, standardizing, warn_constant
 from .validation import (
     check_count,
     check_names,
@@ -45,6 +44,7 @@ from .validation import (
     check_same_length,
     check_same_names,
     check_samples,
+    check_scales,
     check_weights,
     count_threads,
 )
@@ -373,10 +373,7 @@ class StructuredEstimator(CertifiedModel):
         """Warn where the scales of features make learning hard."""
         names = [self.feature_names_in_.tolist() + ["intercept"] * self._intercept]
         names += [[f"edge feature {k}" for k in range(part.total.size)] for part in columns[1:]]
-        kinds = zip(columns, names, strict=False)
-        varying = [check_scales(part, own, bool(self.standardize)) for part, own in kinds]
-        if varying and not any(varying):
-            warn_constant()
+        check_scales(columns, names, bool(self.standardize))
 
     def _full_coef(self, theta: Floats) -> Floats:
         return theta if self._transform is None else np.asarray(self._transform @ theta)

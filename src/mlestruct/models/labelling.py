@@ -17,6 +17,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from ..features.contract import Columns, FeatureMap
+from ..features.transformed import standardizing
 from ..labels import UNKNOWN, States
 from ..learning.problem import Block, DualProblem
 from ..metrics import Reliability, state_events, state_reliability
@@ -24,7 +25,6 @@ from ..structures.contract import Vertex
 from .base import StructuredEstimator
 from .partitioned import over_partitions
 from .probabilities import block_samples, certified_marginals, seeded
-from .scaling import standardizing
 from .validation import check_node_weights, check_same_length, check_samples, check_weights
 
 Floats = NDArray[np.float64]

@@ -34,7 +34,7 @@ from ..learning.solvers import SOLVERS
 from ..structures.entropy import SeparableEntropy
 from .import_paths import import_path, import_trusted, is_function
 
-FORMAT = 2
+FORMAT = 2  # of the files; earlier ones are read, too
 LEARNED: dict[str, type | tuple[type, ...]] = {
     "objective_": float,
     "duality_gap_": float,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from scipy.sparse import issparse
 
 from ..features import FeatureMap
 from ..features.arrays import as_floats
+from ..features.contract import Columns
 
 LARGEST = 1e50  # features beyond this overflow when squared and summed
 
@@ -202,3 +204,33 @@ def check_finite(
     place = at if pairs is None else (*(int(ends[at[0]]) for ends in pairs), *at[1:])
     hint = "" if pairs is None else " (a pair whose features are all -inf is forbidden)"
     raise ValueError(f"{where}: found {values[at]} at {place}; features must be finite{hint}")
+
+
+def check_scales(
+    columns: Sequence[Columns], names: Sequence[Sequence[str]], standardize: bool
+) -> None:
+    """Warn where a feature dominates all others of its kind of weights, or all are constant."""
+    varies = False
+    for part, own in zip(columns, names, strict=False):
+        varying = np.flatnonzero(~part.constant)
+        varies |= varying.size > 0
+        if varying.size < 2 or standardize:
+            continue
+        sizes = part.largest[varying]
+        k = int(np.argmax(sizes))
+        usual = float(np.median(np.delete(sizes, k)))
+        # One alpha then penalises a weight 10,000 times as much, relative to its effect.
+        if sizes[k] > 100.0 * usual:
+            warnings.warn(
+                f"X: feature {own[int(varying[k])]!r} is as large as {sizes[k]:.3g}, half of the "
+                f"others are at most {usual:.3g}. One alpha penalises all weights, so scales "
+                "matter: use standardize=True",
+                UserWarning,
+                stacklevel=5,
+            )
+    if columns and not varies:
+        warnings.warn(
+            "X: every feature is constant, so it cannot tell nodes or pairs apart",
+            UserWarning,
+            stacklevel=5,
+        )

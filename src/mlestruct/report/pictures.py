@@ -16,7 +16,7 @@ from . import page as html
 from .figures import convergence
 from .learned import held_out, weights
 
-MOST_PICTURES = 24
+MOST_PICTURES = 24  # the most doubtful ones: a page of a few megabytes
 HEAT = (230, 60, 0)  # where a label is certain
 
 

@@ -13,7 +13,7 @@ from . import page as html
 from .figures import convergence
 from .learned import held_out, weights
 
-MOST_SENTENCES = 300
+MOST_SENTENCES = 300  # the most doubtful ones
 HUES = (210, 30, 145, 280, 0, 60, 180, 320, 100, 240)
 
 

@@ -8,8 +8,8 @@ from .._compile import kernel, summing_kernel
 from ..algorithms._logarithm_kernels import fast_log
 
 FLOOR = 1e-300  # an underflowed entry; its gradient is large but finite
-COMPLEMENT_FLOOR = 1e-16
-N_POWERS = 8
+COMPLEMENT_FLOOR = 1e-16  # of 1 - t, which carries no more digits
+N_POWERS = 8  # of t in the series of log(1 - t)
 SERIES_LIMIT = 0.1  # below it, log(1-t) is summed as a power series to better than 1e-9
 
 

@@ -12,7 +12,7 @@ from .. import __version__
 from ..exceptions import ModelFileError
 from ..models.persistence import Arrays, read_archive, write_archive
 
-FORMAT = 1
+FORMAT = 1  # of the files; others are refused
 
 
 def save_weights(path: str | Path, module: nn.Module, loss: str, learned: dict[str, Any]) -> None:

@@ -17,8 +17,8 @@ from torch import Tensor
 from .autograd import TIGHT, Marginal, NegativeLogLikelihood
 from .batching import Batch, Oracle, SequenceBatch
 
-IGNORED = -100
-UNMATCHED = -1
+IGNORED = -100  # target of what does not count, as in PyTorch's losses
+UNMATCHED = -1  # target of a node without a partner
 REDUCTIONS = ("mean", "sum", "none")
 
 

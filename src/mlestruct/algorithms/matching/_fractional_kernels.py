@@ -16,8 +16,8 @@ import numpy as np
 
 from ..._compile import kernel, shared, summing_kernel
 
-EXPOSED = -1
-HALF = -2
+EXPOSED = -1  # in place of a partner: none yet
+HALF = -2  # in place of a partner: on a cycle of halves
 
 
 @summing_kernel

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..._compile import kernel
 
-SINGLE = -1
+SINGLE = -1  # in place of the edge of a node that stays single
 OUTSIDE = -1  # head of the worm after the hole has left the graph by a node that stays single
 
 

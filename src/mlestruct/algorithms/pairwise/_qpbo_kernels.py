@@ -21,9 +21,9 @@ import numpy as np
 from ..._compile import kernel
 
 ROOT = -1  # in place of a parent: linked to the source
-ORPHAN = -2
+ORPHAN = -2  # in place of a parent: the link was saturated
 FREE = 2  # label of nodes outside the tree
-FAR = 1 << 30
+FAR = 1 << 30  # depth of nodes without a path to a root: deeper than any tree
 index = (
     np.uintp
 )  # numba tests signed indices for being negative: a sixth of the time in these loops

@@ -50,7 +50,7 @@ SVM = "SVM"
 CONSTANT, TRUTH = "constant", "truth"
 AS_CHOSEN = ", as chosen"  # weights of fewer years, not trained again
 
-RHO = 0.95
+RHO = 0.95  # of OURS
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from ...algorithms.pairwise.binary_junction_tree import BinaryJunctionTree, SampleMarginals
 from ...exceptions import TooLargeToCount
-from ...labels import UNKNOWN
 from ..contract import Decoding, Marginals, Structure
 from ..exact_inference import ExactInference
 from ..graphs.pairwise import PairwiseGraph
