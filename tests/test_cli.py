@@ -42,15 +42,16 @@ def test_version(capsys):
     assert mlestruct.__version__ in capsys.readouterr().out
 
 
-def test_importing_the_package_loads_nothing_heavy():
-    code = (
-        "import sys, mlestruct; mlestruct.__version__; "
-        "print([m for m in ('sklearn', 'numba', 'scipy', 'matplotlib') if m in sys.modules])"
-    )
-    finished = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=os.environ, check=True
-    )
-    assert finished.stdout.strip() == "[]"
+def test_importing_the_package_and_wrong_usage_load_nothing_heavy():
+    for used in ("mlestruct.__version__", "from mlestruct.cli import main; main(['link'])"):
+        code = (
+            f"import sys, mlestruct\ntry: {used}\nexcept SystemExit: pass\n"
+            "print([m for m in ('sklearn', 'numba', 'scipy', 'matplotlib') if m in sys.modules])"
+        )
+        finished = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, env=os.environ, check=True
+        )
+        assert finished.stdout.strip() == "[]"
 
 
 def test_unknown_names_are_attribute_errors():

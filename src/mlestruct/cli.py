@@ -18,7 +18,7 @@ from .exceptions import FileProblem
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit status."""
-    from .commands.files import UsageProblem
+    from .commands.arguments import UsageProblem
     from .paper.contract import ReproductionError
     from .paper.runner import Interrupted
 

@@ -7,6 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ..exceptions import FileProblem
+
+
+class UsageProblem(FileProblem):
+    """An option has a value that it cannot have, or one is missing (exit status 2)."""
+
 
 def seed(text: str) -> int:
     """The value of --seed."""

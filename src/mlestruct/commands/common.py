@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..models.tuned import TunedModel
-from .arguments import COMMANDS
-from .files import STANDARD, UsageProblem, index_by_id, read_table
+from .arguments import COMMANDS, UsageProblem
+from .files import STANDARD, index_by_id, read_table
 
 
 # ---------------------------------------------------------------------- options

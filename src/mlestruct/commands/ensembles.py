@@ -13,8 +13,9 @@ from typing import Any
 from ..datasets import SpikeData, read_spikes
 from ..models import Ensembles, IsingMRF, find_ensembles, select_ising
 from ..plotting import plot_couplings, plot_raster, plot_stimulus_roc
+from .arguments import UsageProblem
 from .common import exit_status, refuse
-from .files import FileProblem, UsageProblem, naming
+from .files import FileProblem, naming
 
 
 def run(options: argparse.Namespace) -> int:

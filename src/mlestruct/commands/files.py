@@ -12,14 +12,11 @@ from typing import Any
 from .._files import check_target, write_whole
 from ..exceptions import FileProblem
 from ..linkage.records import as_text
+from .arguments import UsageProblem
 
 PARQUET = (".parquet", ".pq")
 STANDARD = "-"  # standard input or output
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # spreadsheets run cells that begin with these
-
-
-class UsageProblem(FileProblem):
-    """An option has a value that it cannot have, or one is missing (exit status 2)."""
 
 
 def pandas_module() -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 from ..linkage import Links, RecordLinker, count_candidates
 from ..linkage.linker import read_links, shared_columns
 from ..models import load
+from .arguments import UsageProblem
 from .common import (
     answer,
     check_output,
@@ -24,7 +25,7 @@ from .common import (
     shows_progress,
 )
 from .decisions import decide
-from .files import FileProblem, UsageProblem, check_files, naming, read_id_pairs, write_table
+from .files import FileProblem, check_files, naming, read_id_pairs, write_table
 
 ACCEPT = 0.9  # links below this probability are for a person to judge, unless options say other
 

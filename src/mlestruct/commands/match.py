@@ -10,6 +10,7 @@ import numpy as np
 from ..models import load
 from ..pairing import GroupMatcher, Matches, SideMatcher
 from ..pairing.matches import read_pairs
+from .arguments import UsageProblem
 from .common import (
     answer,
     check_output,
@@ -26,7 +27,7 @@ from .common import (
     shows_progress,
 )
 from .decisions import decide
-from .files import FileProblem, UsageProblem, check_files, naming, read_id_pairs, write_table
+from .files import FileProblem, check_files, naming, read_id_pairs, write_table
 
 Matcher = GroupMatcher | SideMatcher
 

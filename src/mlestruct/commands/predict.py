@@ -10,11 +10,11 @@ from ..models import load
 from ..pairing import GroupMatcher, SideMatcher
 from ..segmentation import ImageSegmenter
 from ..tagging import SequenceTagger
+from .arguments import UsageProblem
 from .common import read_accept, read_records, refuse
 from .files import (
     STANDARD,
     FileProblem,
-    UsageProblem,
     check_files,
     naming,
     write_output,

@@ -16,6 +16,7 @@ from ..segmentation import (
     write_probability,
 )
 from ..segmentation.pictures import picture_size
+from .arguments import UsageProblem
 from .common import (
     answer,
     exit_status,
@@ -25,7 +26,7 @@ from .common import (
     read_alpha,
     shows_progress,
 )
-from .files import STANDARD, FileProblem, UsageProblem, check_files, naming
+from .files import STANDARD, FileProblem, check_files, naming
 
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
 

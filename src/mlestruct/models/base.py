@@ -57,10 +57,11 @@ T = TypeVar("T")
 
 @dataclass
 class RegularizationPath:
-    """Fitted estimators from strong to weak regularisation."""
+    """Fitted estimators from strong to weak regularisation; fewer if Ctrl-C interrupted one."""
 
     alphas: list[float]
     estimators: list[Any]
+    interrupted: bool = False
 
     @property
     def coefs(self) -> Floats:
@@ -233,6 +234,7 @@ class StructuredEstimator(CertifiedModel):
             fitted._state = (_signature(result.solver, problem), result.state)
             path.alphas.append(alpha)
             path.estimators.append(fitted)
+            path.interrupted = result.interrupted
         return path
 
     # ---------------------------------------- the parts of a fit, for learners over an estimator

@@ -45,12 +45,14 @@ def choose_alpha(
     paths = []
     for train, test in folds.split(np.arange(len(X))):
         seen, unseen = ([[side[m] for m in part] for side in (X, Y)] for part in (train, test))
-        path = estimator.fit_path(*seen, order).estimators
-        for k, fitted in enumerate(path):
+        path = estimator.fit_path(*seen, order)
+        if path.interrupted:
+            raise KeyboardInterrupt
+        for k, fitted in enumerate(path.estimators):
             vars(fitted).pop("_state")  # as large as the marginals of all samples
             found[k, 0] += fitted.approximate_log_likelihood(*unseen).sum()
             found[k, 1] += len(test) * fitted.score(*unseen)
-        paths.append((path, unseen))
+        paths.append((path.estimators, unseen))
     best = int(np.argmax(found[:, 0]))
     log_likelihood, score = (found[best] / len(X)).tolist()
     events = [one for path, unseen in paths for one in path[best].held_out_events(*unseen)]

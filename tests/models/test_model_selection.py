@@ -1,0 +1,23 @@
+"""Choosing alpha."""
+
+import numpy as np
+import pytest
+
+from mlestruct import BipartiteMatchingCRF
+from mlestruct.models.model_selection import choose_alpha
+
+
+@pytest.mark.filterwarnings("ignore:.*interrupted")
+@pytest.mark.parametrize("alphas", [(10.0, 1.0, 0.1), (1.0,)])
+def test_an_interruption_ends_the_choice(alphas):
+    fits = []
+
+    def interrupt(progress):
+        fits.append(progress)
+        raise KeyboardInterrupt
+
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(6, 4, 4, 2)), [rng.permutation(4) for _ in range(6)]
+    with pytest.raises(KeyboardInterrupt):
+        choose_alpha(BipartiteMatchingCRF(callback=interrupt), X, Y, alphas)
+    assert len(fits) == 1
