@@ -75,10 +75,10 @@ def convert(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[
 
 
 def skip_foreign(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool:
-    """Members that scikit-learn adds are documented there."""
+    """Members that scikit-learn and PyTorch add are documented there."""
     module = getattr(obj, "__module__", None) or ""
     internal = module.startswith("mlestruct.models.") and name in INTERNAL
-    return skip or internal or module.startswith("sklearn")
+    return skip or internal or module.startswith(("sklearn", "torch"))
 
 
 def setup(app: Any) -> dict[str, bool]:
