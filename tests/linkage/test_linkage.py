@@ -13,7 +13,7 @@ import mlestruct
 from mlestruct.datasets import make_people
 from mlestruct.linkage import Comparison, RecordLinker, candidate_pairs, count_candidates
 from mlestruct.linkage.comparisons import guess_comparisons
-from mlestruct.linkage.linker import _margins, read_links
+from mlestruct.linkage.linker import margins, read_links
 
 
 def frame(**columns):
@@ -191,7 +191,7 @@ def test_margins_against_loops():
     keys = rng.choice(48, size=20, replace=False)
     rows, cols, chance = keys // 8, keys % 8, rng.random(20)
     chance[3] = chance[5]
-    for k, found in enumerate(_margins(rows, cols, chance)):
+    for k, found in enumerate(margins(rows, cols, chance)):
         rivals = [
             chance[j] for j in range(20) if j != k and (rows[j] == rows[k] or cols[j] == cols[k])
         ]
@@ -321,3 +321,29 @@ def test_typed_tables_are_linked_as_their_text():
         found.link(typed[0], typed[1].set_axis([5, *range(59)]))
     with pytest.raises(ValueError, match="left: column 'size' occurs twice"):
         found.link(typed[0][["size", "size"]], typed[1])
+
+
+def test_numbers_and_dates_are_equal_however_they_are_written():
+    left, right = (pd.DataFrame({"a": a}, dtype=str) for a in (["1.0", "x", "7"], ["01", "x", "8"]))
+    places = np.arange(3)
+    equal = Comparison("a", "number").features(left["a"], right["a"], places, places)[:, 1]
+    np.testing.assert_array_equal(equal, [1, 1, 0])
+    days = pd.Series(["1.2.1980"]), pd.Series(["01.02.1980"])
+    found = Comparison("a", "date", "%d.%m.%Y").features(*days, places[:1], places[:1])
+    np.testing.assert_array_equal(found, [[1, 1, 1, 0, 0]])
+
+
+def test_a_model_keeps_the_scale_of_its_numbers(tmp_path):
+    left, right, links = make_people(60, random_state=0)
+    rng = np.random.default_rng(0)
+    left, right = (table.assign(size=rng.normal(170, 10, 60)) for table in (left, right))
+    RecordLinker(alpha=1.0).fit(left, right, links.iloc[:30]).save(tmp_path / "model.mls")
+    linker = mlestruct.load(tmp_path / "model.mls")
+    sizes = np.concatenate([left["size"], right["size"]])
+    scale = np.median(np.abs(sizes - np.median(sizes)))
+    one, other = links.iloc[40]
+    weight = linker.named_coef()["size: close"]
+    for apart in (1.0, 100.0):  # in tables of one row, whose own scale is half of this
+        tables = left.loc[[one]].assign(size=170.0), right.loc[[other]].assign(size=170.0 + apart)
+        terms = linker.contributions(*tables, pd.DataFrame({"left": [one], "right": [other]}))
+        np.testing.assert_allclose(terms["size: close"], weight * np.exp(-apart / scale))

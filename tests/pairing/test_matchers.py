@@ -50,3 +50,32 @@ def test_two_typed_sides():
     matcher = SideMatcher(capacity="load", alpha=1.0).fit(papers, people, pairs)
     found = matcher.match(papers, people).pairs.query("proposed")
     assert found["right"].tolist()[:2] == [7, 8]
+
+
+def test_partners_that_people_have_are_within_their_capacity():
+    papers, people = (
+        pd.DataFrame({"topic": [1, 2, 1]}),
+        pd.DataFrame({"topic": [1, 2], "load": [2, 2]}),
+    )
+    pairs = pd.DataFrame({"paper": [0, 1, 2], "reviewer": [0, 1, 0]})
+    matcher = SideMatcher(capacity="load", alpha=1.0).fit(papers, people, pairs)
+    with pytest.raises(ValueError, match="used: id 1 has 3 partners, it should have at most 2"):
+        matcher.match(papers, people, used=np.array([0, 3]))
+
+
+def test_columns_that_are_named_must_be_questions():
+    papers = pd.DataFrame({"topic": [1, 2, 1]})
+    people = pd.DataFrame({"topic": [1, 2], "name": ["only one"] * 2})
+    pairs = pd.DataFrame({"paper": [0, 1], "reviewer": [0, 1]})
+    SideMatcher(alpha=1.0).fit(papers, people, pairs)
+    with pytest.raises(ValueError, match="column 'name' has 1 different answers"):
+        SideMatcher(columns=["topic", "name"], alpha=1.0).fit(papers, people, pairs)
+
+
+def test_the_chance_of_no_partner_is_not_told_where_there_may_be_several():
+    papers = pd.DataFrame({"topic": [1, 2, 1], "wanted": [2, 2, 1]})
+    people = pd.DataFrame({"topic": [1, 2, 1]})
+    pairs = pd.DataFrame({"paper": [0, 1], "reviewer": [0, 1]})
+    matcher = SideMatcher(left_capacity="wanted", singles=True, alpha=1.0)
+    alone = matcher.fit(papers, people, pairs).match(papers, people).single_left
+    assert alone.isna().tolist() == [True, True, False]

@@ -28,7 +28,8 @@ def decide(found: Any, accept: float, top: int = 1, known: Any = None, word: str
     linked = best["right"].notna().to_numpy()
     alone = single.loc[best.index].to_numpy()
     chance = np.where(linked, best["probability"], alone).astype(float)
-    decision = np.where(chance < accept, "review", np.where(linked, word, "no partner"))
+    unsure = (accept > 0.0) & ~(chance >= accept)
+    decision = np.where(unsure, "review", np.where(linked, word, "no partner"))
     decision = np.where(best.index.isin(pairs["left"]), decision, "not compared")
     if known is not None:
         decision = np.where(best.index.isin(known.iloc[:, 0]), "known", decision)

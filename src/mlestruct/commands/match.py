@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
         with naming(*options.tables, options.pairs):
             matcher = _learned(options, tables, pairs)
     with naming(*options.tables):
-        table = proposals(matcher, tables, accept, options.top, ends)
+        table, _, _ = propose(matcher, tables, accept, options.top, ends)
     write_table(table, options.out)
     summary = summarise(matcher, table)
     answer(options, summary, describe(summary, accept), [options.out, model])
@@ -112,41 +112,33 @@ def _learned(options: argparse.Namespace, tables: list[Any], pairs: Any) -> Matc
     return matcher
 
 
-def check_tables(matcher: Matcher, tables: list[Any]) -> None:
-    """Raise unless there are as many tables as the model has sides."""
+def propose(
+    matcher: Matcher, tables: list[Any], accept: float, top: int, ends: Any = None
+) -> tuple[Any, Matches, list[Any]]:
+    """The table of answers for all records that are in no known pair, and what it comes from.
+
+    Returns
+    -------
+    the table of answers, the matches, and the tables without the left records of known pairs
+    """
     wanted = 1 if isinstance(matcher, GroupMatcher) else 2
     if len(tables) != wanted:
         raise UsageProblem(f"the model takes {wanted} table{'s'[: wanted - 1]}, got {len(tables)}")
-
-
-def find_matches(
-    matcher: Matcher, tables: list[Any], top: int, ends: Any = None
-) -> tuple[Matches | None, list[Any]]:
-    """Proposals for the records that are in no known pair, None if all are; and the tables."""
-    check_tables(matcher, tables)
     ends = np.zeros((0, 2), dtype=np.int64) if ends is None else ends
-    if isinstance(matcher, GroupMatcher):
-        (people,) = tables
-        people = people.drop(index=people.index[ends.ravel()])
-        return (matcher.match(people, top) if len(people) > 1 else None), [people]
-    left, right = tables
-    used = np.bincount(ends[:, 1], minlength=len(right))
-    left = left.drop(index=left.index[np.unique(ends[:, 0])])
-    return (matcher.match(left, right, top, used) if len(left) else None), [left, right]
-
-
-def proposals(
-    matcher: Matcher, tables: list[Any], accept: float, top: int, ends: Any = None
-) -> Any:
-    """The table of answers for all records that are in no known pair."""
-    found, _ = find_matches(matcher, tables, max(top, 5), ends)
-    if found is None:
+    paired = ends if isinstance(matcher, GroupMatcher) else ends[:, 0]
+    first = tables[0].drop(index=tables[0].index[np.unique(paired)])
+    if len(first) + wanted < 3:  # of one group two are needed
         raise FileProblem(
-            "everyone has a partner already, so there is nobody to match: add people who are in "
-            "no pair, or save the model (-m) and use `mlestruct predict` on others"
+            f"{len(first)} of {len(tables[0])} are in no known pair, so there is nobody to match: "
+            "add others, or save the model (-m) and use `mlestruct predict` on them"
         )
+    if isinstance(matcher, GroupMatcher):
+        found = matcher.match(first, max(top, 5))
+    else:
+        used = np.bincount(ends[:, 1], minlength=len(tables[1]))
+        found = matcher.match(first, tables[1], max(top, 5), used)
     table = decide(found, accept, top, word="pair")
-    return table.rename(columns={"left": "id", "right": "partner"})
+    return table.rename(columns={"left": "id", "right": "partner"}), found, [first, *tables[1:]]
 
 
 def summarise(matcher: Matcher, table: Any) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from .files import (
     write_table,
 )
 from .link import check_precision, link_files
-from .match import proposals, read_ends
+from .match import propose, read_ends
 from .segment import label_pictures
 from .tag import tag_file
 
@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
         ends = read_ends(options.known, tables)
         accept = read_accept(options)
         with naming(*options.files):
-            table = proposals(model, tables, accept, options.top, ends)
+            table, _, _ = propose(model, tables, accept, options.top, ends)
         write_table(table, options.out)
     elif isinstance(model, ImageSegmenter):
         label_pictures(model, options.files, options.out, options.top)

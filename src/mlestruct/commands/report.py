@@ -17,7 +17,6 @@ from ..segmentation import ImageSegmenter, read_picture
 from ..tagging import SequenceTagger
 from . import link, match
 from .common import fit_summary, fit_words, read_accept, read_records, refuse
-from .decisions import decide
 from .files import STANDARD, FileProblem, check_files, naming, write_output
 from .segment import pictures
 from .tag import read_unlabelled
@@ -59,11 +58,7 @@ def _matches(matcher: GroupMatcher | SideMatcher, options: argparse.Namespace) -
     tables = read_records(options.files, options.id)
     ends = match.read_ends(options.known, tables)
     with naming(*options.files):
-        found, tables = match.find_matches(matcher, tables, 5, ends)
-    if found is None:
-        raise FileProblem(f"{options.known}: everyone has a partner already")
-    table = decide(found, accept, word="pair")
-    table = table.rename(columns={"left": "id", "right": "partner"})
+        table, found, tables = match.propose(matcher, tables, accept, 1, ends)
     words = match.describe(match.summarise(matcher, table), accept)
     return matches_report(matcher, found, tables, words)
 

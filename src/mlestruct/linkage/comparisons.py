@@ -13,7 +13,7 @@ A comparison in which a side is missing has the features 0 and one more, "missin
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -35,15 +35,21 @@ class Comparison:
     column : name in both tables
     kind : "text", "number", "date" or "category"
     format : of dates, as in strptime
+    scale : of numbers, the distance at which closeness is 1/e; default: that of the tables
     """
 
     column: str
     kind: str
     format: str | None = None
+    scale: float | None = None
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise ValueError(f"kind of column {self.column!r}: expected {KINDS}, got {self.kind!r}")
+
+    def to_list(self) -> list[Any]:
+        """Arguments that make the same comparison, for files."""
+        return [self.column, self.kind, self.format, *([] if self.scale is None else [self.scale])]
 
     @property
     def feature_names(self) -> list[str]:
@@ -75,7 +81,8 @@ def guess_comparisons(
         values = np.concatenate([left[column].to_numpy(), right[column].to_numpy()])
         values = np.array([value.strip() for value in values if value.strip()], dtype=object)
         kind = given.get(column)
-        found.append(_guess(column, values) if kind is None else _of_kind(column, kind, values))
+        one = _guess(column, values) if kind is None else _of_kind(column, kind, values)
+        found.append(replace(one, scale=_scale(values)) if one.kind == "number" else one)
     return found
 
 
@@ -143,12 +150,17 @@ def _number(
     comparison: Comparison, one: Any, other: Any, rows: Ints, cols: Ints, rarity: Any
 ) -> list[Floats]:
     first, second = read_numbers(one), read_numbers(other)
-    known = np.concatenate([first, second])
-    known = known[np.isfinite(known)]
-    scale = np.median(np.abs(known - np.median(known))) if known.size else 0.0
-    apart = np.abs(first[rows] - second[cols]) / (scale if scale > 0 else 1.0)
+    scale = comparison.scale or _scale(np.concatenate([one, other]))
+    apart = np.abs(first[rows] - second[cols]) / scale
     close = np.exp(-np.where(np.isfinite(apart), apart, np.inf))
-    return [close, _equal(one, other, rows, cols)]
+    return [close, np.maximum(_equal(one, other, rows, cols), apart == 0)]
+
+
+def _scale(values: NDArray[Any]) -> float:
+    """The median distance of numbers from their median; 1 where it is 0."""
+    numbers = read_numbers(values)
+    known = numbers[np.isfinite(numbers)]
+    return float(np.median(np.abs(known - np.median(known))) if known.size else 0.0) or 1.0
 
 
 def _date(
@@ -162,7 +174,7 @@ def _date(
     same_year = (year[rows] == years[cols]) & np.isfinite(apart)
     swapped = same_year & (month[rows] == days[cols]) & (day[rows] == months[cols])
     swapped &= (month != day)[rows]
-    equal = _equal(one, other, rows, cols)
+    equal = np.maximum(_equal(one, other, rows, cols), apart == 0)
     return [close, equal, same_year.astype(np.float64), swapped.astype(np.float64)]
 
 

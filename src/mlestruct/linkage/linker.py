@@ -256,7 +256,7 @@ class RecordLinker(TunedMatching):
     def _learned_names(self) -> tuple[list[str], dict[str, Any]]:
         names, layout = super()._learned_names()
         return names, {
-            "comparisons": [[one.column, one.kind, one.format] for one in self.comparisons_],
+            "comparisons": [one.to_list() for one in self.comparisons_],
             "blocking_recall": self.blocking_recall_,
             "learned_singles": self.learned_singles_,
             **layout,
@@ -356,7 +356,7 @@ def make_links(left: Any, right: Any, rows: Ints, cols: Ints, found: Any) -> Lin
             "right": right.index.to_numpy()[cols],
             "probability": chance,
             "proposed": found["linked"].to_numpy(),
-            "margin": _margins(rows, cols, chance),
+            "margin": margins(rows, cols, chance),
             "group": _groups(rows, cols, chance, len(left), len(right)),
         }
     )
@@ -367,7 +367,7 @@ def make_links(left: Any, right: Any, rows: Ints, cols: Ints, found: Any) -> Lin
     return Links(pairs, single[0], single[1])
 
 
-def _margins(rows: Ints, cols: Ints, chance: Floats) -> Floats:
+def margins(rows: Ints, cols: Ints, chance: Floats) -> Floats:
     """The probability of each pair minus that of the best other one of either record."""
     rival = np.zeros(chance.size)
     for side in (rows, cols):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..linkage.linker import margins
 from ..linkage.records import id_pairs
 
 Floats = NDArray[np.float64]
@@ -25,7 +26,8 @@ class Matches:
         proposed : whether they are one of the proposed pairs;
         margin : how much more probable the pair is than the best other one of either record
         Of each record the proposed and the most probable candidates, best first.
-    single_left : Series, the probability of each record to stay without a partner
+    single_left : Series, the probability of each record to stay without a partner; NaN where that
+        is not known, of records that may have several
     """
 
     pairs: Any
@@ -48,6 +50,7 @@ def best_pairs(left: Any, right: Any, table: Floats, proposed: Ints, top: int) -
     order = np.argsort(-table, axis=1, kind="stable")[:, :top]
     kept = chosen.copy()
     np.put_along_axis(kept, order, True, axis=1)
+    margin = margins(*(places.ravel() for places in np.indices(table.shape)), table.ravel())
     rows, cols = np.nonzero(kept & (chosen | (table > 0)))
     frame = pandas.DataFrame(
         {
@@ -55,21 +58,10 @@ def best_pairs(left: Any, right: Any, table: Floats, proposed: Ints, top: int) -
             "right": np.asarray(right)[cols],
             "probability": np.clip(table[rows, cols], 0.0, 1.0),
             "proposed": chosen[rows, cols],
-            "margin": _margins(table)[rows, cols],
+            "margin": margin.reshape(table.shape)[rows, cols],
         }
     )
     return frame.iloc[np.lexsort((-frame["probability"].to_numpy(), rows))].reset_index(drop=True)
-
-
-def _margins(table: Floats) -> Floats:
-    """Each entry minus the largest other one of its row and column."""
-    rival = np.zeros(table.shape)
-    for values, out in ((table, rival), (table.T, rival.T)):
-        if values.shape[1] > 1:
-            second, first = np.partition(values, -2, axis=1)[:, -2:].T
-            best = values == first[:, None]
-            np.maximum(out, np.where(best, second[:, None], first[:, None]), out=out)
-    return table - rival
 
 
 def read_pairs(

@@ -175,13 +175,15 @@ class SideMatcher(TunedMatching):
                     )
         rows, cols = self.capacities(left, right)
         model = self._fitted()
-        remaining = cols if used is None else np.maximum(cols - used, 0)
-        x = self._input(self._features(left, right), rows, remaining)
+        used = np.zeros_like(cols) if used is None else used
+        check_capacities(used, cols, right.index, False, "used")
+        x = self._input(self._features(left, right), rows, cols - used)
         table = np.asarray(model.predict_marginals([x])[0])
         found = model.predict([x])[0]
         if found.ndim == 1:
             found = np.stack([np.flatnonzero(found >= 0), found[found >= 0]], axis=1)
-        alone = pandas.Series(np.clip(1.0 - table.sum(axis=1), 0.0, 1.0), left.index)
+        alone = np.clip(1.0 - table.sum(axis=1), 0.0, 1.0)
+        alone = pandas.Series(np.where(self.singles & (rows > 1), np.nan, alone), left.index)
         return Matches(best_pairs(left.index, right.index, table, found, top), alone)
 
     def contributions(self, left: Any, right: Any, pairs: Any) -> Any:
@@ -233,9 +235,10 @@ class SideMatcher(TunedMatching):
             rest = [name for name in own if name not in shared]
             given = {name: kind for name, kind in kinds.items() if name in rest}
             try:
-                found = guess_questions(table[rest], None, given) if rest else []
+                named = None if wanted is None else rest
+                found = guess_questions(table[rest], named, given) if rest else []
             except ValueError:
-                if given:
+                if given or wanted is not None:
                     raise
                 found = []
             self.questions_.append(found)
@@ -310,7 +313,7 @@ class SideMatcher(TunedMatching):
     # ------------------------------------------------------------------ files
     def _learned_names(self) -> tuple[list[str], dict[str, Any]]:
         names, layout = super()._learned_names()
-        comparisons = [[one.column, one.kind, one.format] for one in self.comparisons_]
+        comparisons = [one.to_list() for one in self.comparisons_]
         questions = [
             [[q.column, q.kind, list(q.answers)] for q in side] for side in self.questions_
         ]

@@ -5,7 +5,7 @@
   const search = document.getElementById("search");
   const list = document.getElementById("list");
   const detail = document.getElementById("detail");
-  const percent = (p) => (100 * p).toFixed(p > 0.999 || p < 0.001 ? 2 : 1) + " %";
+  const percent = (p) => p === null ? "?" : (100 * p).toFixed(p > 0.999 || p < 0.001 ? 2 : 1) + " %";
   const signed = (x) => (x >= 0 ? "+" : "−") + Math.abs(x).toFixed(1);
 
   function element(tag, text, className) {

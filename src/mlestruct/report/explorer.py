@@ -82,12 +82,17 @@ def _records(found: Any, left: Any, right: Any, terms: Any) -> tuple[list[Any], 
         {
             "id": str(key),
             "cells": own[k],
-            "none": round(float(found.single_left[key]), 6),
-            "sure": round(float(sure[key]), 6),
+            "none": _rounded(found.single_left[key]),
+            "sure": _rounded(sure[key]),
             "candidates": candidates[key],
         }
         for k, key in enumerate(kept)
     ], columns
+
+
+def _rounded(chance: float) -> float | None:
+    """A probability; None where it is not known."""
+    return None if np.isnan(chance) else round(float(chance), 6)
 
 
 def _cells(table: Any, columns: list[str], ids: Any) -> list[list[str]]:
