@@ -50,7 +50,8 @@ def best_pairs(left: Any, right: Any, table: Floats, proposed: Ints, top: int) -
     order = np.argsort(-table, axis=1, kind="stable")[:, :top]
     kept = chosen.copy()
     np.put_along_axis(kept, order, True, axis=1)
-    margin = margins(*(places.ravel() for places in np.indices(table.shape)), table.ravel())
+    row, col = np.indices(table.shape).reshape(2, -1)
+    margin = margins(row, col, table.ravel())
     rows, cols = np.nonzero(kept & (chosen | (table > 0)))
     frame = pandas.DataFrame(
         {
