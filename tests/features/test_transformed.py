@@ -32,7 +32,8 @@ def test_statistics_of_rows(rows, dense):
     dense = dense.astype(float)
     found = rows.columns()
     np.testing.assert_allclose(found.total, dense.sum(axis=0), atol=1e-9)
-    np.testing.assert_allclose(found.squares, (dense**2).sum(axis=0), atol=1e-9)
+    around = ((dense - dense.mean(axis=0)) ** 2).sum(axis=0)
+    np.testing.assert_allclose(found.deviations, around, atol=1e-9)
     np.testing.assert_allclose(found.low, dense.min(axis=0))
     np.testing.assert_allclose(found.high, dense.max(axis=0))
     varying = dense.std(axis=0) > 0
@@ -49,6 +50,17 @@ def test_statistics_of_groups_count_their_own_columns():
     twice = Columns.weighted([(Columns.of(MATRIX), 2.0)])
     both = Columns.of(np.concatenate([MATRIX, MATRIX]), chunk=3)
     np.testing.assert_allclose(twice.scale, both.scale)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+def test_scales_of_columns_far_from_zero(make):
+    """Seconds since 1970 within an hour: a difference of mean squares has no digits left."""
+    far = 1.7e9 + np.random.default_rng(0).normal(size=(50, 2))
+    columns = Columns.of if make is np.asarray else Columns.of_sparse
+    np.testing.assert_allclose(columns(make(far)).scale, far.std(axis=0), rtol=1e-6)
+    parts = Columns.weighted([(columns(make(far[:20])), 2.0), (columns(make(far[20:])), 1.0)])
+    expected = np.concatenate([far[:20], far]).std(axis=0)
+    np.testing.assert_allclose(parts.scale, expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize(("rows", "dense"), [*ROWS, (GROUPS, STACKED)])

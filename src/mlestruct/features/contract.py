@@ -22,6 +22,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 REQUIRED = ("n_features", "n_scored", "scores", "moments")
+TINY = np.finfo(np.float64).tiny  # in place of 0 where 0 is divided by it
 
 
 class PairGraph(Protocol):
@@ -183,13 +184,15 @@ def as_feature_map(given: Any) -> FeatureMap:
 
 @dataclass(frozen=True)
 class Columns:
-    """Of every column: how many rows, the smallest and largest entry, sum and sum of squares."""
+    """Of every column: how many rows, the smallest and largest entry, the sum, and the sum of
+    squared deviations from the mean.
+    """
 
     count: Floats
     low: Floats
     high: Floats
     total: Floats
-    squares: Floats
+    deviations: Floats
 
     @classmethod
     def empty(cls, n_features: int) -> Columns:
@@ -200,16 +203,16 @@ class Columns:
     @classmethod
     def of(cls, matrix: NDArray, chunk: int = 4096) -> Columns:
         """Those of an array (n, n_features), some rows at a time in double precision."""
-        found = None
+        parts = [cls.empty(matrix.shape[1])]
         for start in range(0, matrix.shape[0], chunk):
             # Along contiguous columns NumPy is several times faster than across short rows.
             columns = np.array(matrix[start : start + chunk].T, dtype=np.float64, order="C")
-            count = np.full(columns.shape[0], float(columns.shape[1]))
+            size, total = columns.shape[1], columns.sum(axis=1)
             ends = columns.min(axis=1), columns.max(axis=1)
-            squares = np.einsum("ij,ij->i", columns, columns)
-            part = cls(count, *ends, columns.sum(axis=1), squares)
-            found = part if found is None else found.joined(part)
-        return cls.empty(matrix.shape[1]) if found is None else found
+            columns -= total[:, None] / size
+            deviations = np.einsum("ij,ij->i", columns, columns)
+            parts.append(cls(np.full(total.shape, float(size)), *ends, total, deviations))
+        return cls.weighted((part, 1.0) for part in parts)
 
     @classmethod
     def of_sparse(cls, matrix: sparse.csr_array) -> Columns:
@@ -217,9 +220,14 @@ class Columns:
         n_rows, n_features = matrix.shape
         if n_rows == 0:
             return cls.empty(n_features)
-        ends = [np.asarray(f(axis=0).todense()).ravel() for f in (matrix.min, matrix.max)]
-        sums = [np.asarray(m.sum(axis=0)).ravel() for m in (matrix, matrix.power(2))]
-        return cls(np.full(n_features, float(n_rows)), *ends, *sums)
+        stored = matrix.tocsc()  # a copy
+        stored.sum_duplicates()
+        low, high = (np.asarray(f(axis=0).todense()).ravel() for f in (stored.min, stored.max))
+        total, sizes = np.asarray(stored.sum(axis=0)).ravel(), np.diff(stored.indptr)
+        mean = total / n_rows
+        stored.data = (stored.data - np.repeat(mean, sizes)) ** 2
+        deviations = np.asarray(stored.sum(axis=0)).ravel() + (n_rows - sizes) * mean**2
+        return cls(np.full(n_features, float(n_rows)), low, high, total, deviations)
 
     @classmethod
     def of_indicators(cls, total: Floats, n_rows: int) -> Columns:
@@ -228,7 +236,7 @@ class Columns:
         if n_rows == 0:
             return cls.empty(total.shape[0])
         ends = (total == n_rows).astype(np.float64), (total > 0).astype(np.float64)
-        return cls(count, *ends, total, total)
+        return cls(count, *ends, total, total * (1.0 - total / n_rows))
 
     @classmethod
     def weighted(cls, parts: Iterable[tuple[Columns, float]]) -> Columns:
@@ -236,30 +244,29 @@ class Columns:
         listed = list(parts)
         weights = np.array([weight for _, weight in listed])
         found = [columns for columns, _ in listed]
+        counts = np.array([columns.count for columns in found])
+        totals = np.array([columns.total for columns in found])
+        count, total = weights @ counts, weights @ totals
+        apart = totals / np.maximum(counts, TINY) - total / np.maximum(count, TINY)
+        inside = np.array([columns.deviations for columns in found])
         return cls(
-            weights @ [columns.count for columns in found],
+            count,
             np.min([columns.low for columns in found], axis=0),
             np.max([columns.high for columns in found], axis=0),
-            weights @ [columns.total for columns in found],
-            weights @ [columns.squares for columns in found],
+            total,
+            weights @ (inside + counts * apart**2),
         )
 
     def joined(self, other: Columns) -> Columns:
         """Those of the rows of both."""
-        return Columns(
-            self.count + other.count,
-            np.minimum(self.low, other.low),
-            np.maximum(self.high, other.high),
-            self.total + other.total,
-            self.squares + other.squares,
-        )
+        return Columns.weighted([(self, 1.0), (other, 1.0)])
 
     def placed(self, start: int, n_features: int) -> Columns:
         """The same columns, from `start` on, among `n_features`; the others are empty."""
         whole = Columns.empty(n_features)
         here = slice(start, start + self.total.shape[0])
         parts = []
-        for name in ("count", "low", "high", "total", "squares"):
+        for name in ("count", "low", "high", "total", "deviations"):
             values = getattr(whole, name).copy()
             values[here] = getattr(self, name)
             parts.append(values)
@@ -283,13 +290,12 @@ class Columns:
     @property
     def mean(self) -> Floats:
         """Means; 0 for columns that are constant, which stay as they are."""
-        return np.where(self.constant, 0.0, self.total / np.maximum(self.count, 1e-300))
+        return np.where(self.constant, 0.0, self.total / np.maximum(self.count, TINY))
 
     @property
     def scale(self) -> Floats:
         """Standard deviations; 1 for columns that are constant."""
-        count = np.maximum(self.count, 1e-300)
-        variance = self.squares / count - (self.total / count) ** 2
-        # Rounding leaves a tiny or negative variance where a column is nearly constant.
-        rounding = 1e-12 * self.largest**2
+        variance = self.deviations / np.maximum(self.count, TINY)
+        # Entries of a constant column that come from different computations differ by rounding.
+        rounding = (1e-12 * self.largest) ** 2
         return np.where(self.constant, 1.0, np.sqrt(np.maximum(variance, rounding)))
