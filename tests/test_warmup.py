@@ -4,9 +4,13 @@ import os
 import re
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 
+from mlestruct import warmup
 from mlestruct.cli import main
 from mlestruct.warmup import WORKLOADS, run_workload
 
@@ -73,3 +77,20 @@ def test_workloads_report_what_was_not_cached(monkeypatch):
     monkeypatch.setitem(WORKLOADS, "nothing", lambda: None)
     seconds, n_kernels = run_workload("nothing")
     assert (seconds < 1.0, n_kernels) == (True, 0)
+
+
+def test_ctrl_c_ends_workloads_that_have_not_begun(monkeypatch):
+    run = []
+
+    def interrupt():
+        raise KeyboardInterrupt
+
+    def pool(jobs, **_):
+        return ThreadPoolExecutor(jobs)
+
+    monkeypatch.setattr(warmup, "ProcessPoolExecutor", pool)
+    waits = {str(k): partial(lambda k: (time.sleep(0.2), run.append(k)), k) for k in range(5)}
+    monkeypatch.setattr(warmup, "WORKLOADS", {"first": interrupt, **waits})
+    with pytest.raises(KeyboardInterrupt):
+        warmup.run_warmup(jobs=1)
+    assert len(run) <= 1

@@ -41,11 +41,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"run {again} to go on where it stopped", file=sys.stderr)
         return 130
     except (OSError, ImportError, ReproductionError, FileProblem) as error:
-        said: object = error
-        if isinstance(error, FileNotFoundError) and error.filename is not None:  # the system's own
-            said = f"{error.filename}: there is no such file or folder"
-        print(f"mlestruct: {said}", file=sys.stderr)
+        print(f"mlestruct: {_said(error)}", file=sys.stderr)
         return 2 if isinstance(error, UsageProblem) else 1
+
+
+def _said(error: Exception) -> str:
+    """The words of an error; of the system's own in the same form as those of the package."""
+    if not isinstance(error, OSError) or error.filename is None:
+        return str(error)
+    words = {
+        FileNotFoundError: "there is no such file or folder",
+        IsADirectoryError: "is a folder, expected a file",
+        FileExistsError: "is a file, expected a folder",
+    }
+    return f"{error.filename}: {words.get(type(error), error.strerror)}"
 
 
 def make_parser() -> argparse.ArgumentParser:

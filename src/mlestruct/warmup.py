@@ -11,6 +11,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import partial
 from multiprocessing import get_context
 from typing import Any
 
@@ -57,7 +58,7 @@ def run_warmup(names: Sequence[str] = (), jobs: int | None = None) -> int:
         mp_context=get_context("spawn"),
         max_tasks_per_child=1,
     )
-    with pool:
+    try:
         running = {pool.submit(run_workload, name): name for name in chosen}
         for done in as_completed(running):
             name = running[done]
@@ -68,6 +69,8 @@ def run_warmup(names: Sequence[str] = (), jobs: int | None = None) -> int:
                 print(f"{name:<22} failed: {error!r}", flush=True)
             else:
                 print(f"{name:<22}{seconds:>7.1f} s {n_kernels:>5} compiled", flush=True)
+    finally:
+        pool.shutdown(cancel_futures=True)  # after Ctrl-C, those that have not begun
     print(f"{'in all':<22}{time.perf_counter() - started:>7.1f} s")
     return 1 if failed else 0
 
@@ -182,14 +185,6 @@ def _grid(n_states: int) -> None:
     GridCRF(neighbours=8).fit(X, Y).predict(X)
 
 
-def _grid_2() -> None:
-    _grid(2)
-
-
-def _grid_3() -> None:
-    _grid(3)
-
-
 def _graph() -> None:
     rng = np.random.default_rng(0)
     n = SMALL + 2  # so that rho comes from a sparse elimination
@@ -261,9 +256,9 @@ def _inference() -> None:
 WORKLOADS: dict[str, Callable[[], None]] = {
     "group": _matching,
     "bipartite": _bipartite,
-    "grid-2-states": _grid_2,
+    "grid-2-states": partial(_grid, 2),
     "chain": _chain,
-    "grid-3-states": _grid_3,
+    "grid-3-states": partial(_grid, 3),
     "inference": _inference,
     "graph": _graph,
     "yes-no": _yes_no,

@@ -11,10 +11,11 @@ import pytest
 from mlestruct.cli import main
 from mlestruct.datasets import make_people
 from mlestruct.linkage import RecordLinker
-from mlestruct.pairing import GroupMatcher
+from mlestruct.pairing import GroupMatcher, Matches
 from mlestruct.report.learned import _effect
 from mlestruct.report.links import links_report, refused
-from mlestruct.report.matches import matches_report
+from mlestruct.report.matches import look_again, matches_report
+from mlestruct.report.tags import meaning as tag_meaning
 from mlestruct.report.tags import tags_report
 from mlestruct.tagging import SequenceTagger
 
@@ -131,7 +132,7 @@ def test_pages_of_pairs_tell_weights_errors_and_held_out_quality(matched):
     assert outline.open == []
     assert "img" not in outline.tags
     assert text.count("ROC curve, area") == 2  # label and caption
-    assert "three-fold cross-validation" in text
+    assert "In cross-validation" in text
     k = matcher.feature_names_in_.tolist().index("bed: difference")
     assert f"± {1.96 * matcher.coef_error_[k]:.2f}" in text
     assert "per step that the two differ in bed" in text
@@ -157,3 +158,19 @@ def test_known_links_that_look_wrong_are_listed():
     assert "1 of 2" in text
     assert "<img" not in text
     assert "None of 1" in refused(doubted[:1])
+
+
+def test_pairs_of_equal_margins_are_both_listed():
+    pairs = pd.DataFrame({"left": list("abcd"), "right": list("badc")})
+    pairs = pairs.assign(probability=0.5, proposed=True, margin=0.0)
+    text = look_again(Matches(pairs, None), both_ways=True)
+    assert [text.count(f"<td>{one}</td>") for one in "abcd"] == [1, 1, 1, 1]
+    assert look_again(Matches(pairs, None), both_ways=False).count("<tr>") == 5
+
+
+def test_meanings_of_weights_with_any_signs():
+    labels = ["A", "A:B", "B->A"]
+    assert tag_meaning("A:B->A", labels) == "labels one after the other: A:B, A"
+    assert tag_meaning("A:+0 word=->", labels) == "label A: +0 word=->"
+    assert tag_meaning("A:B:ends:x", labels) == "label A:B: ends:x"
+    assert tag_meaning("B->A->A", labels) == "labels one after the other: B->A, A"

@@ -49,10 +49,6 @@ def open_text(path: str) -> Iterator[Iterable[str]]:
         else:
             with open(path, encoding="utf-8-sig") as file:
                 yield file
-    except FileNotFoundError:
-        raise FileProblem(f"{name}: there is no such file") from None
-    except IsADirectoryError:
-        raise FileProblem(f"{name}: is a folder, expected a file") from None
     except UnicodeDecodeError as error:
         raise FileProblem(f"{name}: not UTF-8 at byte {error.start}; save it as UTF-8") from None
 
@@ -76,10 +72,6 @@ def read_table(path: str) -> Any:
                 encoding="utf-8-sig", skipinitialspace=True, skip_blank_lines=False,
             )  # fmt: skip
             frame = cells.iloc[1:].set_axis(cells.iloc[0], axis=1).reset_index(drop=True)
-    except FileNotFoundError:
-        raise FileProblem(f"{name}: there is no such file") from None
-    except IsADirectoryError:
-        raise FileProblem(f"{name}: is a folder, expected a CSV file") from None
     except UnicodeDecodeError:
         raise FileProblem(_not_utf8(path, name)) from None
     except pandas.errors.EmptyDataError:

@@ -54,7 +54,7 @@ def held_out(model: TunedModel, score: str) -> str:
     if found is None:
         words = "Not known: the penalty was given, so nothing was left out of the learning. Learn "
         return html.section("How well it predicts", html.paragraph(words + "with --alpha auto."))
-    words = f"In three-fold cross-validation {100 * found.score:.1f} % of {score}. "
+    words = f"In cross-validation {100 * found.score:.1f} % of {score}. "
     if found.auc is not None:
         words += (
             f"What is true has a higher probability than what is not in {100 * found.auc:.1f} % of "

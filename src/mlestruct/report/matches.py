@@ -25,7 +25,7 @@ def matches_report(
     sections = [
         html.lead(words),
         explorer(found, tables[0], tables[-1], terms, words=word),
-        look_again(found),
+        look_again(found, isinstance(matcher, GroupMatcher)),
         weights(matcher, meaning),
         held_out(matcher, "people with the right partner"),
         convergence(matcher),
@@ -43,10 +43,13 @@ def meaning(name: str) -> str:
     return f"{column}: {kind}" if kind else name
 
 
-def look_again(found: Matches) -> str:
-    """Proposed pairs to which the model gives least, compared with the best for either side."""
+def look_again(found: Matches, both_ways: bool) -> str:
+    """Proposed pairs to which the model gives least, compared with the best for either side.
+
+    `both_ways` says that each pair is there twice, as of one group.
+    """
     pairs = found.pairs[found.pairs["proposed"]].sort_values("margin", kind="stable")
-    shown = pairs.drop_duplicates("margin").head(20)
+    shown = pairs[(pairs["left"] < pairs["right"]) | (not both_ways)].head(20)
     note = (
         "Proposed pairs that are farthest behind the best other one of either side: the whole "
         "proposal is the most probable one, these two alone would choose differently."

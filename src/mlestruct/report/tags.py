@@ -19,10 +19,11 @@ HUES = (210, 30, 145, 280, 0, 60, 180, 320, 100, 240)
 
 def tags_report(tagger: SequenceTagger, sentences: Sequence[Any], words: str = "") -> str:
     """A self-contained HTML page about sentences; `words` is a summary that comes first."""
+    labels = [str(label) for label in tagger.classes_]
     sections = [
         html.lead(words),
         coloured(tagger, sentences),
-        weights(tagger, meaning, "this"),
+        weights(tagger, lambda name: meaning(name, labels), "this"),
         held_out(tagger, "words right"),
         convergence(tagger),
     ]
@@ -73,9 +74,11 @@ def _word(token: Any) -> str:
     return str(token.get("word", texts[0] if texts else "·"))
 
 
-def meaning(name: str) -> str:
-    """A weight in plain words."""
-    if "->" in name:
-        return f"labels one after the other: {name.replace('->', ', ', 1)}"
-    label, _, feature = name.partition(":")
-    return f"label {label}: {feature}"
+def meaning(name: str, labels: Sequence[str]) -> str:
+    """A weight in plain words; labels and features may have any signs in them."""
+    for label in sorted(labels, key=len, reverse=True):
+        if name.startswith(f"{label}:"):
+            return f"label {label}: {name.removeprefix(f'{label}:')}"
+        if name.removeprefix(f"{label}->") in labels:
+            return f"labels one after the other: {label}, {name.removeprefix(f'{label}->')}"
+    return name
