@@ -13,6 +13,7 @@ ANYWHERE = {
     "_files",
     "_lazy",
     "_memory",
+    "_threads",
     "exceptions",
     "__version__",
 }
@@ -26,6 +27,7 @@ BELOW = {
     "_files": set(),
     "_lazy": set(),
     "_memory": set(),
+    "_threads": set(),
     "exceptions": set(),
     "algorithms": set(),
     "labels": set(),

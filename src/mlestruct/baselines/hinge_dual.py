@@ -18,8 +18,8 @@ import copy
 import numpy as np
 from numpy.typing import NDArray
 
+from .._threads import Each
 from ..learning.problem import Block, DualProblem
-from ..learning.result import Each
 from .planes import Planes
 
 Floats = NDArray[np.float64]

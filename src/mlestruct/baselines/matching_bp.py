@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from .._threads import Each, threaded_map
 from ..learning.problem import Block, DualProblem
-from ..learning.result import Each, Result, Stopping, threaded_map
+from ..learning.result import Result, Stopping
 from ..models.base import StructuredEstimator
 from ..models.matching_blocks import pair_table
 from ..models.validation import check_count, check_positive

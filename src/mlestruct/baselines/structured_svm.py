@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._threads import Each, threaded_map
 from ..learning.frank_wolfe import WeightedAverage
 from ..learning.problem import DualProblem
-from ..learning.result import Each, Monitor, Result, Stopping, run, threaded_map
+from ..learning.result import Monitor, Result, Stopping, run
 from .hinge_dual import HingeDual
 from .learner import RegularizedLearner
 

@@ -22,10 +22,11 @@ from numpy.typing import NDArray
 from scipy.optimize import OptimizeResult
 from sklearn.exceptions import ConvergenceWarning
 
+from .._threads import Each, threaded_map
 from ..algorithms.pairwise import _grid_message_passing_kernels as kernels
 from ..algorithms.pairwise.grid_message_passing import in_linear_range
 from ..learning.problem import Block, DualProblem
-from ..learning.result import Each, Monitor, Result, Stopping, run, threaded_map
+from ..learning.result import Monitor, Result, Stopping, run
 from ..models.base import StructuredEstimator
 from ..models.validation import check_count, check_positive
 from ..structures.labellings.space import PairwiseSpace

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._deadline import check_time
+from .._threads import Each
 from ..exceptions import CheckpointError, OutOfTimeError
 from ..structures.contract import Marginals
 from .problem import DualProblem
-from .result import Each
 
 Floats = NDArray[np.float64]
 

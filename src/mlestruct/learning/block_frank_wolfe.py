@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._deadline import check_time
+from .._threads import Each, threaded_map
 from ..algorithms.frank_wolfe import MAX_STEP
 from ..exceptions import MissingCapability
 from ..structures.contract import Marginals, Vertex
@@ -25,7 +26,7 @@ from .frank_wolfe import WeightedAverage, check_option, finished
 from .linear_step import LinearStep, WorkingSet, linear_step
 from .partitioned_passes import PartitionedPasses
 from .problem import Block, DualProblem
-from .result import Each, Monitor, Result, Stopping, run, threaded_map
+from .result import Monitor, Result, Stopping, run
 
 Floats = NDArray[np.float64]
 

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._compile import kernel
+from .._threads import Each
 from ..algorithms.frank_wolfe import MAX_STEP, RTOL
 from .certificate import Certificate
 from .dual_state import DualState
 from .linear_step import LinearStep, WorkingSet
 from .problem import Block, DualProblem
-from .result import Each
 
 Floats = NDArray[np.float64]
 Sampling = Literal["permuted", "uniform", "gap"]

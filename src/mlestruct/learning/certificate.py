@@ -27,11 +27,11 @@ from numpy.typing import NDArray
 
 from .._compile import kernel
 from .._deadline import check_time
+from .._threads import Each
 from .dual_state import DualState
 from .linear_step import LinearStep, linear_step
 from .penalty import ElasticNet
 from .problem import DualProblem
-from .result import Each
 
 Floats = NDArray[np.float64]
 

@@ -15,12 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._deadline import check_time, time_limit
+from .._threads import threaded_map
 from ..algorithms.frank_wolfe import MAX_STEP, minimise_by_slope
 from ..exceptions import MissingCapability, OutOfTimeError
 from .certificate import NEAR, certify, certify_theta
 from .dual_state import DualState, Start, start
 from .problem import DualProblem
-from .result import Monitor, Result, Stopping, run, threaded_map
+from .result import Monitor, Result, Stopping, run
 
 Floats = NDArray[np.float64]
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.linalg.blas import get_blas_funcs
 
+from .._threads import Each
 from ..exceptions import OutOfTimeError
 from .ascent import (
     Direction,
@@ -25,7 +26,7 @@ from .ascent import (
 )
 from .primal import PrimalSolver
 from .problem import Block, DualProblem
-from .result import Each, Monitor, Stopping
+from .result import Monitor, Stopping
 
 Floats = NDArray[np.float64]
 Vector = NDArray[np.floating]  # in single or double precision
@@ -52,7 +53,9 @@ class LBFGS(PrimalSolver):
     ) -> Direction:
         return LBFGSDirections(problem, self.memory, pairs, each)
 
-    def warm_up(self, problem: DualProblem, current: PrimalState, monitor: Monitor) -> None:
+    def warm_up(
+        self, problem: DualProblem, current: PrimalState, monitor: Monitor, each: Each
+    ) -> None:
         """Solve a quarter of many large blocks first; start from its theta and curvature."""
         chosen = sample_of_blocks(problem)
         if not chosen:
@@ -71,7 +74,7 @@ class LBFGS(PrimalSolver):
             self.name,
         )
         state = PrimalState(current.theta, [current.warm[m] for m in chosen])
-        evaluate = Evaluator(part, state.warm, map, inner.out_of_time)
+        evaluate = Evaluator(part, state.warm, each, inner.out_of_time)
         with contextlib.suppress(OutOfTimeError):
             self._ascend(part, evaluate, inner, state)
         monitor.oracle_calls += evaluate.calls

@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._threads import Each
 from .ascent import Direction, Evaluation, Evaluator, PrimalState, climb
 from .problem import DualProblem, Surrogate
-from .result import Each, Monitor
+from .result import Monitor
 
 Floats = NDArray[np.float64]
 

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
+from .._threads import Each
 from .ascent import Direction, Evaluation, Pair, aligned, moment_scale
 from .primal import PrimalSolver
 from .problem import DualProblem
-from .result import Each
 
 Floats = NDArray[np.float64]
 

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._threads import Each, threaded_map
 from ..exceptions import CheckpointError
 from ..structures.contract import Marginals
 from .ascent import total_expectation
@@ -28,7 +29,7 @@ from .dual_state import MIXTURES, DualState, Mixtures
 from .lbfgs import joined_second_moments
 from .penalty import ElasticNet
 from .problem import Block, DualProblem, Surrogate, Tangent
-from .result import Each, blas_threads, threaded_map
+from .result import blas_threads
 
 Floats = NDArray[np.float64]
 States = MutableMapping[int, Any]

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._threads import Each
 from ..algorithms.frank_wolfe import minimise_by_slope
 from .block_steps import BlockRules
 from .certificate import Certificate
@@ -27,7 +28,6 @@ from .dual_state import MIXTURES, Start, best_mixture
 from .partition import Descent, Point, Swept
 from .problem import DualProblem
 from .remote import RemoteBlock, Token
-from .result import Each
 
 Floats = NDArray[np.float64]
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._threads import Each, threaded_map
 from ..exceptions import OutOfTimeError
 from .ascent import (
     TRIALS,
@@ -28,7 +29,7 @@ from .ascent import (
 from .certificate import DualBundle
 from .majorize import majorize
 from .problem import DualProblem
-from .result import Each, Monitor, Result, Stopping, run, threaded_map
+from .result import Monitor, Result, Stopping, run
 
 Floats = NDArray[np.float64]
 
@@ -53,7 +54,9 @@ class PrimalSolver:
         """
         raise NotImplementedError
 
-    def warm_up(self, problem: DualProblem, current: PrimalState, monitor: Monitor) -> None:
+    def warm_up(
+        self, problem: DualProblem, current: PrimalState, monitor: Monitor, each: Each
+    ) -> None:
         """Move `current` to a better start, if there is a cheap way."""
 
     def oracle_tolerance(self, monitor: Monitor, slope: float) -> float:
@@ -80,7 +83,7 @@ class PrimalSolver:
 
         def loop() -> PrimalState:
             if cold and not known:
-                self.warm_up(problem, current, monitor)
+                self.warm_up(problem, current, monitor, each)
             evaluate = Evaluator(problem, current.warm, each, monitor.out_of_time)
             with contextlib.suppress(OutOfTimeError):
                 stopped = False

@@ -1,12 +1,11 @@
-"""What all solvers share: stopping rule, bounds and history of a run, its result, and threads."""
+"""What all solvers share: stopping rule, bounds and history of a run, and its result."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -15,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from .._deadline import is_over, time_limit, under_current
+from .._deadline import is_over, time_limit
 from ..exceptions import OutOfTimeError
 from .checkpoint import Checkpoint
 from .problem import Block, DualProblem
@@ -379,21 +378,3 @@ def one_blas_thread() -> AbstractContextManager[Any]:
 def _loaded_libraries() -> ThreadpoolController:
     """Looking for the libraries of a process takes longer than many a fit: it is done once."""
     return ThreadpoolController()
-
-
-Each = Callable[..., Iterable[Any]]
-"""`map`, or one over threads."""
-
-
-@contextmanager
-def threaded_map(n_jobs: int | None, n_tasks: int) -> Iterator[Each]:
-    """`map` over n_jobs threads; tasks that wait when the context ends are dropped."""
-    n_threads = min(n_jobs or 1, n_tasks)
-    if n_threads <= 1:
-        yield map
-        return
-    pool = ThreadPoolExecutor(n_threads)
-    try:
-        yield lambda function, *items: pool.map(under_current(function), *items)
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)

@@ -8,7 +8,6 @@ import inspect
 import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,7 +21,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from .._deadline import check_time, time_limit, under_current
+from .._deadline import check_time, time_limit
+from .._threads import threaded_map
 from ..exceptions import CheckpointError
 from ..features.constant import ConstantFeature
 from ..features.contract import Columns, FeatureMap
@@ -447,16 +447,14 @@ class StructuredEstimator(CertifiedModel):
     # ------------------------------------------------------------------ prediction
     def _each(self, function: Callable[[S], T], items: Iterable[S]) -> list[T]:
         """Apply to all items, over n_jobs threads."""
-        n_threads = self.n_threads()
 
         def one(item: S) -> T:
             check_time(f"{type(self).__name__}: not all samples")
             return function(item)
 
-        if n_threads == 1:
-            return [one(item) for item in items]
-        with ThreadPoolExecutor(n_threads) as pool:
-            return list(pool.map(under_current(one), items))
+        listed = list(items)
+        with threaded_map(self.n_threads(), len(listed)) as each:
+            return list(each(one, listed))
 
     def _new_blocks(self, X: Any) -> list[Block]:
         check_is_fitted(self, "coef_")

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,9 @@ from scipy import sparse
 from scipy.stats import norm
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
+
+from .._deadline import check_time
+from .._threads import threaded_map
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -105,6 +107,7 @@ def select_neighbourhoods(
     found = np.zeros((n_variables, n_variables))
 
     def regress(i: int) -> None:
+        check_time("the neighbours of all variables")
         others = np.flatnonzero(possible[i])
         penalty = l1 * quantile * np.sqrt(total) * spread[i]
         reached = predictions is not None or (slopes[i, others] > penalty).any()
@@ -125,12 +128,8 @@ def select_neighbourhoods(
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # more neighbours than frames can tell
-        if n_jobs == 1:
-            for i in range(n_variables):
-                regress(i)
-        else:
-            with ThreadPoolExecutor(n_jobs) as pool:
-                list(pool.map(regress, range(n_variables)))
+        with threaded_map(n_jobs, n_variables) as each:
+            list(each(regress, range(n_variables)))
     return Neighbourhoods(found)
 
 

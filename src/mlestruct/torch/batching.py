@@ -17,10 +17,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from .._threads import threaded_map
 from ..algorithms.frank_wolfe import checked_start, frank_wolfe_marginals
 from ..algorithms.pairwise.forward_backward import forward_backward, viterbi
 from ..exceptions import InfeasibleError
-from ..learning.result import threaded_map
 from ..structures.contract import Marginals, Structure, Vertex
 
 Floats = NDArray[np.float64]

@@ -8,7 +8,6 @@ slowly or not at all, Newton (`newton`) continues from its marginals.
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import NamedTuple
@@ -18,7 +17,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from ..._deadline import is_over, under_current, wait_for
+from ..._deadline import is_over, wait_for
+from ..._threads import threaded_map
 from . import newton
 from ._newton_kernels import LEAST_DAMPING
 from ._square_bethe_kernels import bethe_marginals
@@ -116,11 +116,8 @@ def _all(
             tol * entries.size / w.size,
         )  # fmt: skip
 
-    if n_jobs > 1:
-        with ThreadPoolExecutor(min(n_jobs, len(parts))) as pool:
-            solutions = list(pool.map(under_current(solve), parts))
-    else:
-        solutions = [solve(part) for part in parts]
+    with threaded_map(n_jobs, len(parts)) as each:
+        solutions = list(each(solve, parts))
     for part, found in zip(parts, solutions, strict=True):
         entries, cols = part.entries, part.cols
         whole.t[entries], whole.z[cols], whole.prices[cols] = found.t, found.z, found.prices[:-1]

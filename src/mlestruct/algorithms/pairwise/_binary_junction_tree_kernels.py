@@ -87,6 +87,41 @@ def distribute(tree, conditionals, beliefs, both, node_marginals, edge_marginals
 
 
 @kernel
+def marginals(tree, fields, couplings, known, samples, lanes, n_entries, log_z, nodes, edges):
+    """Marginals and log Z of some samples; the last lanes repeat the last sample.
+
+    known : states of nodes that are given and -1 elsewhere, or no rows
+    """
+    n_nodes, n_edges = nodes.shape[1], edges.shape[1]
+    largest = 1 << np.diff(tree[2]).max()
+    factors = np.empty((largest, lanes))
+    messages = np.empty((n_entries, lanes))
+    conditionals = np.empty((n_entries, lanes))
+    allowed = np.ones((2, n_nodes, lanes))
+    node_factors, node_found = np.empty((n_nodes, lanes)), np.empty((n_nodes, lanes))
+    edge_factors, edge_found = np.empty((n_edges, lanes)), np.empty((n_edges, lanes))
+    logs = np.empty(lanes)
+    for start in range(0, samples.shape[0], lanes):
+        for m in range(lanes):
+            s = samples[min(start + m, samples.shape[0] - 1)]
+            for n in range(n_nodes):
+                node_factors[n, m] = np.exp(fields[s, n])
+                if known.shape[0] > 0:
+                    allowed[0, n, m] = known[s, n] != 1
+                    allowed[1, n, m] = known[s, n] != 0
+            if couplings.shape[0] > 1 or start == 0:
+                for e in range(n_edges):
+                    edge_factors[e, m] = np.exp(couplings[s % couplings.shape[0], e])
+        collect(tree, node_factors, edge_factors, allowed, factors, messages, conditionals, logs)
+        distribute(tree, conditionals, messages, factors, node_found, edge_found)
+        for m in range(min(lanes, samples.shape[0] - start)):
+            s = samples[start + m]
+            log_z[s] = logs[m]
+            nodes[s] = node_found[:, m]
+            edges[s] = edge_found[:, m]
+
+
+@kernel
 def maximise(tree, node_scores, edge_scores, penalties, sums, messages, choices, states, best):
     """A labelling of the largest score for every lane, and that score; `states` by bucket.
 

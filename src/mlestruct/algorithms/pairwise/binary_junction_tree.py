@@ -8,12 +8,12 @@ others go to `JunctionTree`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._deadline import check_time
 from ..edge_lists import checked_edges
 from . import _binary_junction_tree_kernels as kernels
 from .junction_tree import JunctionTree
@@ -111,8 +111,16 @@ class BinaryJunctionTree:
         found = SampleMarginals(np.empty(n), np.empty((n, self.n_nodes)), np.empty((n, n_edges)))
         total = np.abs(fields).sum(axis=1) + np.abs(couplings).sum(axis=1)
         wide = total > 600.0  # else exponentials and their sums over all labellings are finite
-        for part in self._parts(~wide):
-            self._linear(found, part, fields, couplings, known)
+        given = np.empty((0, self.n_nodes), dtype=np.int64) if known is None else known
+        scores = np.ascontiguousarray(fields), np.ascontiguousarray(couplings)
+        states = np.ascontiguousarray(given, dtype=np.int64)
+        narrow = np.flatnonzero(~wide)
+        size = max(self._lanes, 2**22 // self.n_entries)  # of a call: below half a second
+        for start in range(0, narrow.size, size):
+            check_time("exact marginals")
+            part = narrow[start : start + size]
+            lanes = min(self._lanes, part.size)
+            kernels.marginals(self._tree, *scores, states, part, lanes, self.n_entries, *found)
         for m in np.flatnonzero(wide).tolist():
             self._logarithmic(found, m, fields, couplings, known)
         return found
@@ -123,7 +131,8 @@ class BinaryJunctionTree:
         """Labellings of the largest score, (n_samples, n_nodes), and these scores."""
         n = fields.shape[0]
         states, scores = np.empty((n, self.n_nodes), dtype=np.int64), np.empty(n)
-        for part in self._parts(np.ones(n, dtype=bool)):
+        for start in range(0, n, self._lanes):
+            part = np.arange(start, min(start + self._lanes, n))
             lanes = part.size
             messages = np.empty((self.n_entries, lanes))
             choices = np.empty((self.n_entries, lanes), dtype=np.int8)
@@ -159,27 +168,10 @@ class BinaryJunctionTree:
         return states
 
     # ------------------------------------------------------------------ some samples
-    def _parts(self, chosen: NDArray[np.bool_]) -> Iterator[Ints]:
-        """Indices of the chosen samples, eight at a time where their tables take up to 4 MB."""
-        lanes = max(1, min(8, 2**19 // self.n_entries))
-        where = np.flatnonzero(chosen)
-        for start in range(0, where.size, lanes):
-            yield where[start : start + lanes]
-
-    def _linear(
-        self, found: SampleMarginals, part: Ints, fields: Floats, couplings: Floats,
-        known: Ints | None,
-    ) -> None:  # fmt: skip
-        lanes = part.size
-        messages, conditionals = np.empty((2, self.n_entries, lanes))
-        work, log_z = np.empty((self._largest, lanes)), np.empty(lanes)
-        kernels.collect(
-            self._tree, np.exp(_by_lane(fields, part)), np.exp(_by_lane(couplings, part)),
-            _allowed(known, part, self.n_nodes), work, messages, conditionals, log_z,
-        )  # fmt: skip
-        nodes, edges = np.empty((self.n_nodes, lanes)), np.empty((self.tail.shape[0], lanes))
-        kernels.distribute(self._tree, conditionals, messages, work, nodes, edges)
-        found.log_partition[part], found.nodes[part], found.edges[part] = log_z, nodes.T, edges.T
+    @property
+    def _lanes(self) -> int:
+        """Samples at a time: eight where their tables take up to 4 MB."""
+        return max(1, min(8, 2**19 // self.n_entries))
 
     def _logarithmic(
         self, found: SampleMarginals, m: int, fields: Floats, couplings: Floats, known: Ints | None

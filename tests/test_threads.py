@@ -1,0 +1,62 @@
+"""Work over threads gives the answers of `map`, in its order and under its time limit."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mlestruct import OutOfTimeError, time_limit
+from mlestruct._deadline import check_time
+from mlestruct._threads import threaded_map
+
+
+@given(st.integers(1, 4), st.integers(0, 200))
+def test_answers_are_those_of_map_in_order(n_jobs, n_items):
+    with threaded_map(n_jobs, n_items) as each:
+        assert list(each(lambda a, b: a - 2 * b, range(n_items), range(n_items))) == [
+            -k for k in range(n_items)
+        ]
+
+
+def test_two_threads_work_at_the_same_time():
+    both = threading.Barrier(2, timeout=30)
+    with threaded_map(2, 2) as each:
+        assert sorted(each(lambda _: both.wait(), range(2))) == [0, 1]  # neither goes on alone
+
+
+def test_an_error_ends_the_rest():
+    done = []
+
+    def one(k):
+        if k == 0:
+            raise ValueError("the first")
+        time.sleep(0.01)
+        done.append(k)
+
+    with pytest.raises(ValueError, match="the first"), threaded_map(2, 1000) as each:
+        list(each(one, range(1000)))
+    time.sleep(0.1)
+    assert len(done) < 100
+
+
+def test_time_limits_reach_all_threads():
+    def one(k):
+        time.sleep(0.05)
+        check_time("sleep")
+
+    start = time.perf_counter()
+    with (
+        pytest.raises(OutOfTimeError, match="sleep"),
+        time_limit(0.1),
+        threaded_map(2, 9999) as each,
+    ):
+        list(each(one, range(9999)))
+    assert time.perf_counter() - start < 10.0
+
+
+def test_columns_of_different_length_are_refused():
+    with threaded_map(2, 3) as each, pytest.raises(ValueError, match="zip"):
+        each(np.add, range(3), range(4))
