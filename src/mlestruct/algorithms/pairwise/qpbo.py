@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..._deadline import wait_for
+from ..._deadline import check_time, wait_for
 from ..edge_lists import checked_edges, checked_scores, half_edges
 from ._qpbo_kernels import (
     conditional_modes,
@@ -53,10 +53,12 @@ class QPBO:
         # Edges are renumbered by their lower end, so that neighbours are close in memory.
         low, high = np.minimum(self.tail, self.head), np.maximum(self.tail, self.head)
         order = np.lexsort((high, low))
+        check_time("the graph of a maximum flow")
         ptr, half = half_edges(n_nodes, low[order], high[order])
         slot = np.empty(2 * m, np.int32)
         slot[half] = np.arange(2 * m)
         edge = half % max(m, 1)
+        check_time("the graph of a maximum flow")
         other = np.where(half < m, high[order[edge]], low[order[edge]])
         self._order = order.astype(np.int32)
         self._low, self._high = (ends[order].astype(np.int32) for ends in (low, high))
