@@ -227,13 +227,25 @@ def test_contributions_sum_to_the_score(linked):
         (["a0 b0", "a1 b0"], "row 2: right id 'b0' is that of row 1"),
         (["a0 b0", " b0"], "row 2: right id 'b0' is that of row 1"),
         (["a0 b9"], "row 1: the right table has no id 'b9'"),
-        (["z b0"], "row 1: the left table has no id 'z'"),
+        (["z b0"], "row 1: the left table has no id 'z'; its index begins with 'a0', 'a1'"),
     ],
 )
 def test_contradicting_links_are_refused(known, message):
     table = pd.DataFrame([pair.split(" ") for pair in known], columns=["left", "right"])
     with pytest.raises(ValueError, match=message):
         read_links(table, pd.Index(["a0", "a1"]), pd.Index(["b0", "b1"]))
+
+
+def test_links_may_be_a_list_of_pairs():
+    left, right = pd.Index([10, 11, 12]), pd.Index(["b0", "b1"])
+    partner, alone = read_links([(10, "b1"), (12, None), (None, "b0")], left, right)
+    np.testing.assert_array_equal(partner, [1, -2, -1])
+    np.testing.assert_array_equal(alone, [True, False])
+
+
+def test_tables_of_other_kinds_are_refused():
+    with pytest.raises(TypeError, match="right: expected a DataFrame of pandas, got list"):
+        RecordLinker().fit(pd.DataFrame({"name": ["x"]}), [{"name": "x"}], [(0, 0)])
 
 
 def test_known_sides_without_partner():

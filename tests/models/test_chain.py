@@ -565,3 +565,10 @@ def test_l1_weights_are_those_of_crfsuite(tmp_path):
     assert not differ
     value = float(trainer.logparser.last_iteration["loss"])
     assert model.objective_ == pytest.approx(-value, rel=1e-6)
+
+
+def test_one_sequence_of_dictionaries_is_no_list_of_sequences():
+    tokens = [[{"word": "a"}, {"word": "b"}]]
+    model = ChainCRF().fit(tokens, [["x", "y"]])
+    with pytest.raises(ValueError, match=r"X\[0\]: expected a sequence of tokens.*give \[x\]"):
+        model.predict(tokens[0])

@@ -350,7 +350,10 @@ class TestBadInput:
             (lambda X, Y: (["word"] * 4, Y), "cannot be read as an array of features"),
             (lambda X, Y: (X, [np.ones(7)] * 4), r"Y\[0\]: expected a 0/1 vector of shape \(8,\)"),
             (lambda X, Y: (X, [np.full(8, 0.5)] * 4), "got 0.5 at coordinate 0"),
-            (lambda X, Y: (X, [np.ones(8)] * 4), r"Y\[0\]: is not an output that decode can"),
+            (
+                lambda X, Y: (X, [np.ones(8)] * 4),
+                r"Y\[0\]: is not an output that decode can.*minimises is to be given -scores",
+            ),
         ],
     )
     def test_data(self, change, message):

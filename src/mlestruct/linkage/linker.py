@@ -137,7 +137,8 @@ class RecordLinker(TunedMatching):
         Parameters
         ----------
         left, right : DataFrames, indexed by ids; "" is missing, too
-        known : DataFrame of two columns, an id of each table; none on one side: no partner there.
+        known : DataFrame of two columns or list of pairs, an id of each table; none on one side: no
+            partner there.
             Left records that are not listed are not learned from.
         """
         left, right = as_records(left, "left"), as_records(right, "right")
@@ -310,7 +311,11 @@ def read_links(
             if key == "":
                 continue
             if key not in places[k]:
-                raise ValueError(f"{where}, row {row}: the {side} table has no id {key!r}")
+                some = ", ".join(map(repr, (left, right)[k][:3]))
+                raise ValueError(
+                    f"{where}, row {row}: the {side} table has no id {key!r}; its index begins "
+                    f"with {some}"
+                )
             if (first := listed[k].setdefault(key, row)) != row:
                 raise ValueError(f"{where}, row {row}: {side} id {key!r} is that of row {first}")
             ends[k] = places[k][key]

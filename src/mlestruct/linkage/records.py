@@ -13,6 +13,10 @@ def as_records(table: Any, name: str) -> Any:
     table : DataFrame, indexed by ids
     name : of the table, in messages
     """
+    import pandas
+
+    if not isinstance(table, pandas.DataFrame):
+        raise TypeError(f"{name}: expected a DataFrame of pandas, got {type(table).__name__}")
     for what, found in (("id", table.index), ("column", table.columns)):
         if found.hasnans:
             raise ValueError(f"{name}: {what} number {found.isna().argmax()} is missing")
@@ -35,7 +39,11 @@ def as_text(table: Any) -> Any:
 
 
 def id_pairs(table: Any, where: str) -> list[tuple[Any, Any]]:
-    """The ids in the first two columns of a table; "" where one is missing."""
+    """The ids in the first two columns of a table or in a list of pairs; "" where one is missing."""
+    import pandas
+
+    if not isinstance(table, pandas.DataFrame):
+        table = pandas.DataFrame(list(table), dtype=object)
     if table.shape[1] < 2:
         raise ValueError(f"{where}: expected two columns of ids, got {list(table.columns)}")
     ids = table.iloc[:, :2].astype(object)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -237,6 +237,11 @@ def _named_tables(
 
 
 def _table(x: Any, where: str) -> NDArray[Any] | TableRows:
+    if isinstance(x, Mapping):
+        raise ValueError(
+            f"{where}: expected a sequence of tokens, got a single dictionary; for one sequence "
+            "give [x], a list of sequences"
+        )
     if sparse.issparse(x):
         whole = sparse.csr_array(x)
         if whole.dtype.kind == "c":

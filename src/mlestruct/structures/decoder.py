@@ -224,7 +224,8 @@ class DecoderSpace(Structure):
             raise ValueError(
                 f"{where}: is not an output that decode can return. At the scores 2 y - 1, where y "
                 f"would be the best one, decode returns one that differs at coordinates "
-                f"{differs[:5].tolist()}{' and more' if differs.size > 5 else ''}"
+                f"{differs[:5].tolist()}{' and more' if differs.size > 5 else ''}. A solver that "
+                "minimises is to be given -scores"
             )
 
     def hamming_loss(self, vertex: Vertex) -> tuple[float, Floats]:
