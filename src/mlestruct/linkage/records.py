@@ -39,7 +39,7 @@ def as_text(table: Any) -> Any:
 
 
 def id_pairs(table: Any, where: str) -> list[tuple[Any, Any]]:
-    """The ids in the first two columns of a table or in a list of pairs; "" where one is missing."""
+    """Ids in the first two columns of a table or in a list of pairs; "" where one is missing."""
     import pandas
 
     if not isinstance(table, pandas.DataFrame):
