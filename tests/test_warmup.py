@@ -49,10 +49,10 @@ def test_command_is_listed(capsys):
 
 
 def test_unknown_names_and_numbers_of_jobs_are_refused(capsys):
-    assert main(["warmup", "nonsense"]) == 1
-    assert "no workload nonsense; workloads: group" in capsys.readouterr().err
-    assert main(["warmup", "--jobs", "0"]) == 1
-    assert "--jobs is at least 1" in capsys.readouterr().err
+    assert main(["warmup", "nonsense"]) == 2
+    assert "no workload nonsense; there are group" in capsys.readouterr().err
+    assert main(["warmup", "--jobs", "0"]) == 2
+    assert "--jobs: expected at least 1, got 0" in capsys.readouterr().err
 
 
 def test_cache_that_is_not_writable_is_reported(monkeypatch, capsys):

@@ -142,13 +142,13 @@ def _reproduce(options: argparse.Namespace) -> int:
 
 
 def _warmup(options: argparse.Namespace) -> int:
+    from .commands.arguments import UsageProblem
     from .warmup import WORKLOADS, run_warmup
 
-    unknown = sorted(set(options.names) - set(WORKLOADS))
-    if unknown or (options.jobs is not None and options.jobs < 1):
-        fault = f"no workload {', '.join(unknown)}" if unknown else "--jobs is at least 1"
-        print(f"mlestruct warmup: {fault}; workloads: {' '.join(WORKLOADS)}", file=sys.stderr)
-        return 1
+    if unknown := sorted(set(options.names) - set(WORKLOADS)):
+        raise UsageProblem(f"no workload {', '.join(unknown)}; there are {' '.join(WORKLOADS)}")
+    if options.jobs is not None and options.jobs < 1:
+        raise UsageProblem(f"--jobs: expected at least 1, got {options.jobs}")
     return run_warmup(options.names, options.jobs)
 
 

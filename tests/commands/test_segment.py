@@ -38,7 +38,7 @@ def test_folders_in_folder_out(folder, capsys):
     summary = json.loads(spoken.out)
     assert summary["labels"] == ["0", "200"]
     assert summary["test_accuracy"] > 0.9
-    assert "of the pixels of images right" in spoken.err
+    assert "of the pixels in images right" in spoken.err
     assert main(["predict", "model.mls", "images", "-o", "out", "--top", "2"]) == 0
     right = []
     for k in range(3):

@@ -101,6 +101,19 @@ def fit_words(summary: dict[str, Any]) -> str:
     return f"The fit is {proof} (duality gap {gap:.2g}, alpha {alpha:g})."
 
 
+def label_words(
+    summary: dict[str, Any], what: tuple[str, str], learned: str, test: str | None
+) -> str:
+    """What a model of labels is worth, in plain words; `what` has labels, and what that is in."""
+    lines = []
+    if summary["test_accuracy"] is not None:
+        lines.append(f"{percent(summary['test_accuracy'])} of the {what[0]} in {test} right.")
+    if summary["cross_validated_accuracy"] is not None:
+        share = percent(summary["cross_validated_accuracy"])
+        lines.append(f"{share} of the {what[0]} right in {what[1]} left out of the learning.")
+    return "\n".join([*lines, f"Learned {learned}.", fit_words(summary)])
+
+
 def percent(share: float) -> str:
     """Never rounded up to all."""
     return "over 99.9 %" if 0.999 < share < 1.0 else f"{100 * share:.1f} %"

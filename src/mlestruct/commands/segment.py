@@ -21,8 +21,7 @@ from .common import (
     answer,
     exit_status,
     fit_summary,
-    fit_words,
-    percent,
+    label_words,
     read_alpha,
     shows_progress,
 )
@@ -53,7 +52,10 @@ def run(options: argparse.Namespace) -> int:
         "test_accuracy": _accuracy(segmenter, options) if options.test else None,
         **fit_summary(segmenter),
     }
-    answer(options, summary, describe(summary, options), [options.model])
+    learned = f"{len(segmenter.classes_)} labels from {len(images)} pictures"
+    test = options.test and options.test[0]
+    words = label_words(summary, ("pixels", "pictures"), learned, test)
+    answer(options, summary, words, [options.model])
     return exit_status(segmenter, options)
 
 
@@ -103,20 +105,6 @@ def _accuracy(segmenter: ImageSegmenter, options: argparse.Namespace) -> float:
         for one, other in zip(segmenter.predict(found), truth, strict=True)
     ]
     return float(np.concatenate(right).mean())
-
-
-def describe(summary: dict[str, Any], options: argparse.Namespace) -> str:
-    """The summary in plain words, the result first."""
-    lines = []
-    if summary["test_accuracy"] is not None:
-        lines.append(
-            f"{percent(summary['test_accuracy'])} of the pixels of {options.test[0]} right."
-        )
-    if summary["cross_validated_accuracy"] is not None:
-        share = percent(summary["cross_validated_accuracy"])
-        lines.append(f"{share} of the pixels right in pictures left out of the learning.")
-    lines.append(f"Learned {len(summary['labels'])} labels from {summary['pictures']} pictures.")
-    return "\n".join([*lines, fit_words(summary)])
 
 
 def label_pictures(segmenter: ImageSegmenter, places: list[str], folder: str, top: int) -> None:

@@ -13,8 +13,7 @@ from .common import (
     answer,
     exit_status,
     fit_summary,
-    fit_words,
-    percent,
+    label_words,
     read_alpha,
     shows_progress,
 )
@@ -41,7 +40,9 @@ def run(options: argparse.Namespace) -> int:
         "test_accuracy": accuracy(tagger, options.test) if options.test else None,
         **fit_summary(tagger),
     }
-    answer(options, summary, describe(summary, options), [options.model])
+    learned = "{labels} labels from {sentences} sentences, {tokens} words".format(**summary)
+    words = label_words(summary, ("words", "sentences"), learned, options.test)
+    answer(options, summary, words, [options.model])
     return exit_status(tagger, options)
 
 
@@ -91,21 +92,6 @@ def _check_tokens(tagger: SequenceTagger, sentences: list[Any], path: str) -> No
 
 def _tokens(columns: int) -> str:
     return f"{columns} column{'s'[: columns - 1]}" if columns else "features (JSON lines)"
-
-
-def describe(summary: dict[str, Any], options: argparse.Namespace) -> str:
-    """The summary in plain words, the result first."""
-    lines = []
-    if summary["test_accuracy"] is not None:
-        lines.append(f"{percent(summary['test_accuracy'])} of the words in {options.test} right.")
-    if summary["cross_validated_accuracy"] is not None:
-        share = percent(summary["cross_validated_accuracy"])
-        lines.append(f"{share} of the words right in sentences left out of the learning.")
-    lines.append(
-        f"Learned {summary['labels']} labels from {summary['sentences']} sentences, "
-        f"{summary['tokens']} words."
-    )
-    return "\n".join([*lines, fit_words(summary)])
 
 
 def read_unlabelled(tagger: SequenceTagger, path: str) -> list[Any]:
