@@ -1,5 +1,6 @@
 """`StructuredCRF`: decoders of users, against enumeration and the library's own spaces."""
 
+import itertools
 import pickle
 import warnings
 from functools import partial
@@ -17,7 +18,14 @@ import mlestruct
 from mlestruct import BipartiteMatchingCRF, StructuredCRF
 from mlestruct.baselines import StructuredPerceptron, StructuredSVM
 from mlestruct.inference import marginals
-from mlestruct.structures import DecoderSpace, coordinate_entropy, factor_entropy
+from mlestruct.structures import (
+    BinaryPairwise,
+    DecoderSpace,
+    PairwiseGraph,
+    Paths,
+    coordinate_entropy,
+    factor_entropy,
+)
 
 
 @pytest.fixture(scope="module")
@@ -248,6 +256,109 @@ class TestPrediction:
     def test_marginals_by_perturbation(self, model, data):
         tau = model.predict_marginals(data[0][:1], method="perturb", n_samples=50)[0]
         assert tau.sum() == pytest.approx(3.0)
+
+
+class TestKnownParts:
+    """Against all outputs that agree with what is known."""
+
+    @pytest.fixture
+    def known(self, data):
+        Y = np.array(data[1], dtype=float)
+        Y[:, 2:] = np.nan
+        Y[0] = data[1][0]  # all of it
+        return Y
+
+    def test_everything_is_that_of_the_outputs_that_agree(self, model, data, known):
+        X, Y = data
+        outputs = own.subsets(8, 3)
+        found = model.predict(X, known=known)
+        tables = model.predict_marginals(X, tol=1e-6, known=known)
+        drawn = model.sample(X, 5, known=known, random_state=0)
+        lower, upper = model.log_likelihood_bounds(X, Y, known=known)
+        approximate = model.approximate_log_likelihood(X, Y, 1e-5, known=known)
+        for m, (x, y) in enumerate(zip(X, Y, strict=True)):
+            open_ = np.isnan(known[m])
+            agree = outputs[(outputs == known[m])[:, ~open_].all(axis=1)]
+            scores = x @ model.coef_
+            assert found[m] @ scores == pytest.approx((agree @ scores).max())
+            for label in (found[m], *drawn[m]):
+                np.testing.assert_array_equal(label[~open_], known[m][~open_])
+            np.testing.assert_array_equal(tables[m][~open_], known[m][~open_])
+            assert tables[m].sum() == pytest.approx(3.0)
+            exact = y @ scores - own.log_z(agree, scores)
+            assert lower[m] - 1e-9 <= exact <= upper[m] + 1e-9
+            assert approximate[m] <= exact + 1e-9
+        assert lower[0] == upper[0] == 0.0
+        np.testing.assert_array_equal(model.predict(X, known=[None] * len(X)), model.predict(X))
+
+    @pytest.mark.parametrize("entropy", [None, (True, True)])
+    def test_the_entropy_is_that_of_the_whole(self, entropy):
+        """A face of the polytope: the value at tau is that of the whole space at tau."""
+        pair = coordinate_entropy(8)
+        given = None if entropy is None else (pair, pair.gradient)
+        space = DecoderSpace(own.top_three, 8, entropy=given)
+        scores = np.random.default_rng(0).normal(size=8)
+        part = space.given([1, np.nan, 0, *[np.nan] * 5])
+        found = marginals(part, scores, tol=1e-6)
+        assert found.log_partition == pytest.approx(scores @ found.tau + pair(found.tau), abs=1e-9)
+        table = own.subsets(8, 3)
+        table = table[(table[:, 0] == 1) & (table[:, 2] == 0)]
+        assert own.log_z(table, scores) <= found.log_partition + found.gap
+
+    def test_paths_are_exact(self):
+        ladder = [(0, 1), (0, 2), (1, 2), (1, 3), (2, 3), (2, 4), (3, 4)]
+        space, scores = Paths(ladder, 0, 4), np.random.default_rng(0).normal(size=7)
+        labels = np.array(list(itertools.product([0, 1], repeat=7)))
+        every = [
+            y for y in labels if (space.label(space.decode(9.0 * (2 * y - 1)).vertex) == y).all()
+        ]
+        table = np.array([y for y in every if y[4] == 1])
+        found = marginals(space.given([*[np.nan] * 4, 1, np.nan, np.nan]), scores, tol=1e-7)
+        assert found.log_partition == pytest.approx(own.log_z(table, scores), abs=1e-5)
+
+    def test_upper_bounds_of_decoders_are_those_of_the_rest(self):
+        def bounded(scores):
+            best = own.top_three(scores)
+            return best, float(scores @ best) + 0.5
+
+        space = DecoderSpace(bounded, 8, exact=False).given([1, *[np.nan] * 7])
+        scores = np.random.default_rng(1).normal(size=8)
+        found = space.decode(scores)
+        assert found.upper_bound == pytest.approx(found.score + 0.5)
+        assert space.has_bound
+
+    @pytest.mark.parametrize(
+        ("value", "message"),
+        [
+            ([1, 1, 1, 1, *[np.nan] * 4], r"known\[0\]: no output of decode agrees"),
+            ([2, *[np.nan] * 7], r"known\[0\]: expected 1, 0 or NaN"),
+            ([1.0, 0.0], r"known\[0\]: expected 1, 0 or NaN .* shape \(8,\)"),
+        ],
+    )
+    def test_what_cannot_be_known(self, model, data, value, message):
+        with pytest.raises(ValueError, match=message):
+            model.predict(data[0][:1], known=[value])
+
+    def test_labels_must_agree(self, model, data):
+        X, Y = data
+        with pytest.raises(ValueError, match=r"known\[0\]: differs from Y\[0\]"):
+            model.log_likelihood_bounds(X[:1], Y[:1], known=[own.subsets(8, 3)[0]])
+
+    def test_structures_take_their_own(self):
+        rng = np.random.default_rng(0)
+        space = BinaryPairwise(PairwiseGraph(3, [(0, 1), (1, 2)]))
+        X, Y = rng.normal(size=(6, 5, 2)), rng.integers(2, size=(6, 3))
+        crf = StructuredCRF(structure=space).fit(X, Y)
+        known = np.where([True, False, False], Y, -1)
+        for m, found in enumerate(crf.predict(X, known=known)):
+            states = np.array(list(itertools.product([0, 1], repeat=3)))
+            agree = states[states[:, 0] == Y[m, 0]]
+            totals = [space.encode(y).dot(X[m] @ crf.coef_) for y in agree]
+            np.testing.assert_array_equal(found, agree[int(np.argmax(totals))])
+            at = int(np.flatnonzero((agree == Y[m]).all(axis=1))[0])
+            log_p = totals[at] - np.logaddexp.reduce(totals)
+            exact = crf.log_likelihood(X[m : m + 1], Y[m : m + 1], known=known[m : m + 1])
+            assert exact[0] == pytest.approx(log_p)
 
 
 class TestManners:

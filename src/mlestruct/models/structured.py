@@ -15,6 +15,7 @@ from ..features import FeatureMap
 from ..learning.problem import Block
 from ..learning.result import Progress, Result
 from ..metrics import Reliability, reliability
+from ..structures.conditioned import Conditioned
 from ..structures.contract import Vertex
 from ..structures.decoder import DecoderSpace
 from .base import StructuredEstimator
@@ -237,19 +238,41 @@ class StructuredCRF(StructuredEstimator):
             )
 
     # ------------------------------------------------------------------ prediction
+    def _given(self, X: Any, known: Any) -> list[Block]:
+        """Blocks of new samples given what is `known` of each, or None."""
+        blocks = self._new_blocks(X)
+        if known is None:
+            return blocks
+        parts = check_same_length(blocks, known, "known")
+        out = []
+        for m, (block, own) in enumerate(zip(blocks, parts, strict=True)):
+            if own is not None:
+                try:
+                    block = replace(block, structure=block.structure.given(own))
+                except ValueError as error:
+                    why = str(error).removeprefix("known: ")
+                    raise ValueError(f"known[{m}]: {why}") from None
+            out.append(block)
+        return out
+
     @over_partitions
-    def predict(self, X: Any) -> list[Any]:
-        """The most probable output (MAP) of each sample."""
+    def predict(self, X: Any, *, known: Any = None) -> list[Any]:
+        """The most probable output (MAP) of each sample.
+
+        `known` holds for each sample what is given of its output, or None: 1, 0 and NaN (not known)
+        for every coordinate, or what `given` of its structure takes. All else is predicted given
+        this.
+        """
         return self._each(
             lambda block: block.structure.best_label(block.scores(self.coef_)),
-            self._new_blocks(X),
+            self._given(X, known),
         )
 
     @over_partitions
     def predict_marginals(
-        self, X: Any, tol: float = 1e-3, method: str = "auto", **options: Any
+        self, X: Any, tol: float = 1e-3, method: str = "auto", *, known: Any = None, **options: Any
     ) -> list[Floats]:
-        """Pseudo-marginal probability of every coordinate to be 1, per sample.
+        """Pseudo-marginal probability of every coordinate to be 1, given what is `known`.
 
         `method` is one of `mlestruct.inference.marginals`: "auto" and "fw" (by `decode`),
         "perturb", "oracle" and "exact" where the structure has them; `options` are those of the
@@ -259,7 +282,7 @@ class StructuredCRF(StructuredEstimator):
         -------
         list of ndarray of shape (n,)
         """
-        blocks = self._new_blocks(X)
+        blocks = self._given(X, known)
         options = seeded(options, method, self.random_state)
         found = certified_marginals(blocks, self.coef_, tol, method, options, self._each)
         return [b.structure.marginal_table(tau) for b, tau in zip(blocks, found, strict=True)]
@@ -281,7 +304,13 @@ class StructuredCRF(StructuredEstimator):
         return reliability(np.concatenate(tau), np.concatenate(seen), **options)
 
     def sample(
-        self, X: Any, n_samples: int = 1, method: str = "auto", *, random_state: Any = None
+        self,
+        X: Any,
+        n_samples: int = 1,
+        method: str = "auto",
+        *,
+        known: Any = None,
+        random_state: Any = None,
     ) -> list[Any]:
         """Outputs drawn near p(y | x; coef_), per sample.
 
@@ -290,13 +319,14 @@ class StructuredCRF(StructuredEstimator):
         method : "perturb": perturb-and-MAP, a call of `decode` each, with a bias that more samples
             do not remove; "exact", from p itself, where the structure can count; "auto": exact for
             structures that can, else perturb
+        known : what is given of each output, as in `predict`
         random_state : int, Generator or None
 
         Returns
         -------
         list of arrays of shape (n_samples, n)
         """
-        blocks = self._new_blocks(X)
+        blocks = self._given(X, known)
         if method == "auto":
             counted = all(block.structure.offers("exact") for block in blocks)
             method = "exact" if counted else "perturb"
@@ -304,48 +334,57 @@ class StructuredCRF(StructuredEstimator):
         return [found.labels for found in drawn]
 
     # ------------------------------------------------------------------ likelihoods
-    def _labelled(self, X: Any, Y: Any) -> list[Block]:
-        """Blocks of samples whose outputs are observed."""
+    def _labelled(self, X: Any, Y: Any, known: Any = None) -> list[Block]:
+        """Blocks of samples whose outputs are observed, given what is known of them."""
         samples = check_samples(X)
         labels = check_same_length(samples, Y)
-        return [
-            replace(block, observed=self._observe(block, labels[m], f"Y[{m}]"))
-            for m, block in enumerate(self._new_blocks(samples))
-        ]
+        out = []
+        for m, block in enumerate(self._given(samples, known)):
+            vertex = self._observe(block, labels[m], f"Y[{m}]")
+            if isinstance(block.structure, Conditioned) and not block.structure.agrees(vertex):
+                raise ValueError(f"known[{m}]: differs from Y[{m}]")
+            out.append(replace(block, observed=vertex))
+        return out
 
-    def approximate_log_likelihood(self, X: Any, Y: Any, tol: float = 1e-3) -> Floats:
+    def approximate_log_likelihood(
+        self, X: Any, Y: Any, tol: float = 1e-3, *, known: Any = None
+    ) -> Floats:
         """<scores, y> - log Z_rho of each sample: what `fit` maximises, without the penalty.
 
         With the default entropy a lower bound of the exact log-likelihood. `tol` is the certified
-        gap, per node where the structure has nodes.
+        gap, per node where the structure has nodes. With what is `known`, as in `predict`, log p of
+        the rest given this; Y must agree.
 
         Returns
         -------
         ndarray of shape (n_samples,)
         """
-        return np.array(
-            self._each(lambda b: approximate_value(b, self.coef_, tol), self._labelled(X, Y))
-        )
+        blocks = self._labelled(X, Y, known)
+        return np.array(self._each(lambda b: approximate_value(b, self.coef_, tol), blocks))
 
-    def log_likelihood(self, X: Any, Y: Any) -> Floats:
-        """Exact log p(y | x; coef_) of each sample, where the structure can count its outputs."""
-        return np.array(
-            self._each(lambda b: exact_log_likelihood(b, self.coef_), self._labelled(X, Y))
-        )
+    def log_likelihood(self, X: Any, Y: Any, *, known: Any = None) -> Floats:
+        """Exact log p(y | x; coef_) of each sample, where the structure can count its outputs.
 
-    def log_likelihood_bounds(self, X: Any, Y: Any, tol: float = 1e-3) -> tuple[Floats, Floats]:
+        `known` is as in `approximate_log_likelihood`.
+        """
+        blocks = self._labelled(X, Y, known)
+        return np.array(self._each(lambda b: exact_log_likelihood(b, self.coef_), blocks))
+
+    def log_likelihood_bounds(
+        self, X: Any, Y: Any, tol: float = 1e-3, *, known: Any = None
+    ) -> tuple[Floats, Floats]:
         """Proven bounds of the exact log p(y | x; coef_) of each sample, whatever the entropy is.
 
         The entropy of independent coordinates bounds log Z from above; from below the sum over the
         outputs that were decoded on the way. See `mlestruct.inference.log_partition_bounds`.
+        `known` is as in `approximate_log_likelihood`.
 
         Returns
         -------
         lower, upper : ndarrays of shape (n_samples,)
         """
-        found = np.array(
-            self._each(lambda b: likelihood_bounds(b, self.coef_, tol), self._labelled(X, Y))
-        )
+        blocks = self._labelled(X, Y, known)
+        found = np.array(self._each(lambda b: likelihood_bounds(b, self.coef_, tol), blocks))
         return found[:, 0], found[:, 1]
 
     # ------------------------------------------------------------------ files

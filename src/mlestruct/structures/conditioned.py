@@ -64,6 +64,16 @@ class Conditioned(Structure):
             point = self.restore(vertex.dense(self.part.n_coordinates))
         return Vertex.of(point)
 
+    def offers(self, capability: str) -> bool:
+        """Whether the space of what is not known has a capability, too."""
+        return super().offers(capability) and (self.part is None or self.part.offers(capability))
+
+    def agrees(self, vertex: Vertex) -> bool:
+        """Whether an output of the whole is among these."""
+        point = vertex.dense(self.n_coordinates)
+        inside = self.fixed if self.part is None else self.restore(point[self._place])
+        return bool(np.array_equal(point, inside))
+
     # ------------------------------------------------------------------ outputs
     @property
     def n_nodes(self) -> int:
@@ -90,13 +100,16 @@ class Conditioned(Structure):
     def decode(self, scores: Floats, warm: Floats | None = None, prices: bool = False) -> Decoding:
         if self.part is None:
             return Decoding(self._vertex(None), self._constant(scores))
-        found = self.part.decode(self._reduced(scores))
-        return Decoding(self._vertex(found.vertex), found.score + self._constant(scores))
+        return self._decoding(self.part.decode(self._reduced(scores)), scores)
 
     def decode_integral(self, scores: Floats) -> Decoding:
         if self.part is None:
             return self.decode(scores)
-        found, constant = self.part.decode_integral(self._reduced(scores)), self._constant(scores)
+        return self._decoding(self.part.decode_integral(self._reduced(scores)), scores)
+
+    def _decoding(self, found: Decoding, scores: Floats) -> Decoding:
+        """An answer of the part, in the coordinates and scores of the whole."""
+        constant = self._constant(scores)
         bound = None if found.upper_bound is None else found.upper_bound + constant
         return Decoding(self._vertex(found.vertex), found.score + constant, upper_bound=bound)
 

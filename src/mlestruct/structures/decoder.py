@@ -12,11 +12,14 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 from scipy.special import logsumexp
 
 from ..algorithms.covering import covering_outputs
 from ..algorithms.frank_wolfe import PlainEntropy, SteppingEntropy, frank_wolfe_marginals
 from ..algorithms.gumbel import GumbelNoise
+from ..exceptions import InfeasibleError
+from .conditioned import Conditioned
 from .contract import Bounds, Decoding, Marginals, Structure, Vertex
 from .entropy import SeparableEntropy, coordinate_entropy
 
@@ -233,6 +236,37 @@ class DecoderSpace(Structure):
         y = vertex.dense(self.n_coordinates)
         return float(y.mean()), (1.0 - 2.0 * y) / self.n_coordinates
 
+    # ------------------------------------------------------------------ parts that are known
+    def given(self, known: Any) -> Structure:
+        """The outputs with known coordinates: 1, 0, or NaN where they are not known.
+
+        Their scores are made so large that an exact decoder returns no other output.
+        """
+        values = _read_known(known, self.n_coordinates)
+        free = np.isnan(values)
+        if free.all():
+            return self
+        place, fixed = np.flatnonzero(free), np.where(free, 0.0, values)
+
+        def decode(scores: Floats) -> Any:
+            every = (2.0 * fixed - 1.0) * (1.0 + 2.0 * float(np.abs(scores).sum()))
+            every[place] = scores
+            output, bound = self._ask(every)
+            if (output != fixed)[~free].any():
+                raise InfeasibleError("known: no output of decode agrees with it", [], "nodes")
+            return output[place], None if bound is None else bound - float(every @ fixed)
+
+        part = None
+        if place.size:
+            given = self._given_entropy
+            entropy = None if given is None else restricted_entropy(given, fixed, place)
+            exact = self.decodes_exactly
+            part = DecoderSpace(decode, place.size, entropy=entropy, exact=exact)
+        decode(np.zeros(place.size))  # or raises
+        ones = (np.ones(place.size), (place, np.arange(place.size)))
+        embedding = csr_array(ones, shape=(self.n_coordinates, place.size))
+        return Conditioned(self, part, embedding, fixed, place)
+
     # ------------------------------------------------------------------ inference
     def _marginals(self, scores: Floats, warm: Any = None, tol: float = 1e-8) -> Marginals:
         """The answer of the user's marginal oracle."""
@@ -324,6 +358,31 @@ def as_entropy(entropy: Any) -> Entropy | None:
     )
 
 
+def restricted_entropy(entropy: Entropy, fixed: Floats, place: Ints) -> Entropy:
+    """An entropy of the coordinates at `place`, the others being `fixed`."""
+    if isinstance(entropy, SeparableEntropy):
+        return SeparableEntropy(entropy.a[place], entropy.c[place])
+
+    def whole(tau: Floats) -> Floats:
+        every = fixed.copy()
+        every[place] = tau
+        return every
+
+    return EntropyPair(
+        lambda tau: entropy(whole(tau)), lambda tau: entropy.gradient(whole(tau))[place]
+    )
+
+
+def _read_known(known: Any, n_coordinates: int) -> Floats:
+    """What is known of an output: 1, 0, or NaN."""
+    values = np.array(known, dtype=np.float64)
+    if values.shape != (n_coordinates,) or not (np.isnan(values) | np.isin(values, (0, 1))).all():
+        raise ValueError(
+            f"known: expected 1, 0 or NaN (not known) in shape ({n_coordinates},), got {known!r}"
+        )
+    return values
+
+
 def read_output(
     returned: Any, n_coordinates: int, subject: str = "decode: must return"
 ) -> tuple[Bools, float | None]:
@@ -334,7 +393,7 @@ def read_output(
     elif isinstance(returned, Vertex):
         returned = returned.dense(n_coordinates)
     elif isinstance(returned, tuple) and len(returned) == 2 and np.ndim(returned[1]) == 0:
-        returned, bound = returned[0], float(returned[1])
+        returned, bound = returned[0], None if returned[1] is None else float(returned[1])
     form = f"{subject} a 0/1 vector of shape ({n_coordinates},)"
     try:
         values = np.asarray(returned)
