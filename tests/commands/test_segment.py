@@ -94,6 +94,10 @@ def empty(folder):
         path.unlink()
 
 
+def mixed(folder):
+    Image.open(folder / "masks" / "1.png").convert("RGB").save(folder / "masks" / "1.png")
+
+
 def one_label(folder):
     for path in (folder / "masks").iterdir():
         Image.fromarray(np.zeros((20, 26), dtype=np.uint8)).save(path)
@@ -108,6 +112,7 @@ def one_label(folder):
         (broken, "images/1.png: not a picture that can be read"),
         (empty, "images: has no pictures"),
         (one_label, "images, masks: "),
+        (mixed, "masks: masks of greys and of colours"),
     ],
 )
 def test_malformed_folders(folder, capsys, spoil, message):
@@ -150,3 +155,8 @@ def test_two_masks_of_one_name_are_refused(folder, capsys):
     Image.open("masks/1.png").save("masks/1.bmp")
     assert main(SEGMENT) == 1
     assert "masks/1.png: masks/1.bmp is a mask of the same name" in capsys.readouterr().err
+
+
+def test_the_unknown_label_is_one_of_the_masks(folder, capsys):
+    assert main([*SEGMENT, "--unknown", "255"]) == 2
+    assert "--unknown: no mask has the label '255', but 0, 200" in capsys.readouterr().err

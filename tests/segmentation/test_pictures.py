@@ -29,3 +29,16 @@ def test_pictures_are_turned_as_they_are_seen(tmp_path):
     about[0x0112] = 3  # turned by 180 degrees
     Image.fromarray(values).save(tmp_path / "a.png", exif=about)
     np.testing.assert_array_equal(read_picture(tmp_path / "a.png"), values[::-1, ::-1])
+
+
+def test_a_label_has_one_name_in_all_masks_of_a_kind(tmp_path):
+    colours = np.zeros((2, 2, 3), dtype=np.uint8)
+    Image.fromarray(colours).save(tmp_path / "black.png")
+    colours[0, 0] = (255, 0, 16)
+    Image.fromarray(colours).save(tmp_path / "red.png")
+    Image.fromarray(colours).quantize(4).save(tmp_path / "palette.png")
+    assert set(read_mask(tmp_path / "black.png").ravel()) == {"#000000"}
+    for name in ("red.png", "palette.png"):
+        assert read_mask(tmp_path / name).tolist() == [["#ff0010", "#000000"], ["#000000"] * 2]
+    Image.fromarray(colours[..., 0]).save(tmp_path / "grey.png")
+    assert read_mask(tmp_path / "grey.png").tolist() == [["255", "0"], ["0", "0"]]

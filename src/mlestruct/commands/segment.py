@@ -42,6 +42,12 @@ def run(options: argparse.Namespace) -> int:
     )  # fmt: skip
     with naming(options.images, options.masks):
         images, masks = _labelled(options.images, options.masks, options.max_side)
+        names = {str(name) for mask in masks for name in np.unique(mask)}
+        if len({name.startswith("#") for name in names}) > 1:
+            raise FileProblem(f"{options.masks}: masks of greys and of colours; save them alike")
+        if options.unknown is not None and options.unknown not in names:
+            known = ", ".join(sorted(names))
+            raise UsageProblem(f"--unknown: no mask has the label {options.unknown!r}, but {known}")
         if options.alpha == "auto" and len(images) < 2:
             raise UsageProblem("--alpha: auto needs at least 2 pictures; give a number")
         segmenter.fit(images, masks)

@@ -1,6 +1,7 @@
 """Pictures and masks as files: reading, shrinking, writing. Labels are text.
 
-The label of a pixel is its grey value ("255"), or its colour ("#ff0000") in a mask of colours.
+The label of a pixel is its grey value ("255"), or its colour ("#ff0000") in a file of colours,
+also where these are greys.
 """
 
 from __future__ import annotations
@@ -30,9 +31,10 @@ def read_picture(path: str | Path, max_side: int | None = None) -> NDArray[np.ui
 def read_mask(path: str | Path, size: tuple[int, int] | None = None) -> NDArray[Any]:
     """Labels of the pixels of a mask, as text, at (height, width) `size` if it is given."""
     with _opened(path) as picture:
-        if picture.mode in ("RGBA", "LA", "P"):
-            # Palettes stand for colours; a palette of greys is a mask of greys.
-            picture = picture.convert("RGB") if picture.mode != "LA" else picture.convert("L")
+        # By the kind of file, not by what is in it: black is one label in all masks of a folder.
+        grey = picture.mode.startswith(("1", "L", "I", "F"))
+        if picture.mode == "LA" or not grey:
+            picture = picture.convert("L" if grey else "RGB")
         if size is not None:
             picture = picture.resize((size[1], size[0]), Image.Resampling.NEAREST)
         values = np.asarray(picture)
@@ -40,12 +42,8 @@ def read_mask(path: str | Path, size: tuple[int, int] | None = None) -> NDArray[
         raise FileProblem(f"{path}: labels are not whole numbers; save masks as PNG")
     if values.dtype == bool:
         values = 255 * values.astype(np.int64)
-    if values.ndim == 3:
-        grey = bool((values[..., :1] == values[..., :3]).all())
-        packed = values[..., :3].astype(np.int64) @ np.array([65536, 256, 1])
-        values = values[..., 0] if grey else packed
-    else:
-        grey = True
+    if not grey:
+        values = values.astype(np.int64) @ np.array([65536, 256, 1])
     found = np.unique(values)
     if found.size > MOST_LABELS:
         raise FileProblem(
