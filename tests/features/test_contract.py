@@ -189,6 +189,17 @@ def test_identity_does_not_hand_out_its_input():
     assert (theta == 1).all()
 
 
+@pytest.mark.parametrize("kind", ["squared", "absolute"])
+def test_tables_far_from_zero(kind):
+    """Metres of a map grid, seconds since 1970: features are differences, of order 1."""
+    rng = np.random.default_rng(0)
+    left, right = (1.7e9 + table for table in tables(rng))
+    far, matrix = TableFeatures(left, right, kind), explicit(kind, left, right).reshape(24, 3)
+    theta, tau = rng.normal(size=3), rng.random(24)
+    np.testing.assert_allclose(far.scores(theta), matrix @ theta, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(far.moments(tau), tau @ matrix, rtol=1e-9)
+
+
 @pytest.mark.parametrize("size", [(3,), (0, 4), (2, 2, 2)])
 def test_identity_of_pairs_needs_two_sides(size):
     with pytest.raises(ValueError, match="size: expected"):

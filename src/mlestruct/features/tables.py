@@ -113,17 +113,29 @@ class TableFeatures(FeatureMap):
         return self.graph is None and self.kind != "absolute"
 
     @cached_property
+    def _centred(self) -> tuple[Floats, Floats]:
+        """Both tables for products: squared differences stay the same where both are shifted, and
+        squares of what is far from 0 would leave only rounding of them.
+        """
+        if self.kind != "squared":
+            return self.left, self.right
+        centre = self.right.mean(axis=0)
+        return self.left - centre, self.right - centre
+
+    @cached_property
     def _squares(self) -> tuple[Floats, Floats]:
-        return self.left**2, self.right**2
+        left, right = self._centred
+        return left**2, right**2
 
     def scores(self, theta: Floats) -> Floats:
         if self._as_products:
+            left, right = self._centred
             if self.kind == "product":
-                return ((self.left * theta) @ self.right.T).ravel()
+                return ((left * theta) @ right.T).ravel()
             # -(l - r)^2 = 2 l r - l^2 - r^2
-            doubled, squares = np.empty_like(self.left), np.empty(sum(self.shape))
-            weigh_tables(self.left, self.right, theta, doubled, squares)
-            cross: Floats = doubled @ self.right.T
+            doubled, squares = np.empty_like(left), np.empty(sum(self.shape))
+            weigh_tables(left, right, theta, doubled, squares)
+            cross: Floats = doubled @ right.T
             subtract_squares(cross, squares)
             return cross.ravel()
         out = np.empty(self.n_scored)
@@ -132,12 +144,12 @@ class TableFeatures(FeatureMap):
 
     def moments(self, tau: Floats) -> Floats:
         if self._as_products:
-            table = tau.reshape(self.shape)
-            cross: Floats = ((table @ self.right) * self.left).sum(axis=0)
+            table, (left, right) = tau.reshape(self.shape), self._centred
+            cross: Floats = ((table @ right) * left).sum(axis=0)
             if self.kind == "squared":
-                left, right = self._squares
-                cross = 2.0 * cross - table.sum(axis=1) @ left
-                cross -= table.sum(axis=0) @ right
+                of_left, of_right = self._squares
+                cross = 2.0 * cross - table.sum(axis=1) @ of_left
+                cross -= table.sum(axis=0) @ of_right
             return cross
         out = np.zeros(self.n_features)
         table_moments(KINDS[self.kind], self.left, self.right, *self._pairs(), tau, out)
