@@ -72,6 +72,7 @@ def test_bad_samples(X, Y, message):
         ({"solver": 3}, "solver: expected a string or a solver object"),
         ({"n_jobs": 0}, "n_jobs must be"),
         ({"perfect": "no"}, "perfect must be True, False"),
+        ({"perfect": 0}, "perfect must be True, False"),
     ],
 )
 def test_bad_parameters(parameters, message):

@@ -281,6 +281,11 @@ def test_single_nodes():
         assert (tau.sum(axis=1) <= 1 + 1e-9).all()
         assert (tau.sum(axis=0) <= 1 + 1e-9).all()
     assert any((y == -1).any() for y in model.predict(X))
+    numpys = clone(model).set_params(perfect=np.False_).fit(X, Y)  # as of an array of options
+    np.testing.assert_array_equal(numpys.coef_, model.coef_)
+    seats = BipartiteMatchingCRF(perfect=np.True_, capacity=(1, 2))
+    with pytest.raises(ValueError, match=r"row 1 has 0 partners, it must have exactly 1"):
+        seats.fit([x[:, :2] for x in X], [[(0, 0), (2, 1), (3, 1)]] * 40)
 
 
 @pytest.mark.parametrize("shape", [(3, 5), (5, 3)])

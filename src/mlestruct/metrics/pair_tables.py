@@ -57,7 +57,7 @@ class PairTable:
                 f"{self.matrix.shape}"
             )
         n, m = self.shape = self.matrix.shape
-        if bipartite is False and n != m:
+        if bipartite is not None and not bipartite and n != m:
             raise ValueError(
                 f"{name}: expected a square matrix of one group, got {n} x {m}; {REMEDY}"
             )

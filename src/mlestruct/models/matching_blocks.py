@@ -255,7 +255,7 @@ class BipartiteBlocks(MatchingBlocks):
     """Matchings between the rows and the columns of a sample."""
 
     def _check_perfect(self) -> None:
-        if self.perfect not in (True, False, "rows", "columns"):
+        if not (isinstance(self.perfect, bool | np.bool_) or self.perfect in ("rows", "columns")):
             raise TypeError(
                 f"perfect must be True, False, 'rows' or 'columns', got {self.perfect!r}"
             )
@@ -267,12 +267,13 @@ class BipartiteBlocks(MatchingBlocks):
         rows, cols = side_capacities(capacity, *sample.shape)
         self._check_sides(rows, cols)
         if (rows == 1).all() and (cols == 1).all():
-            return BipartiteMatching(sample.graph, rho, self.perfect is not False)
+            return BipartiteMatching(sample.graph, rho, bool(self.perfect))
         side_rho(rho, *sample.shape)  # has no effect beyond capacity 1, but must be valid
         self._warn_of_rho()
         # By default the side with less capacity is filled, as in a plain matching.
-        full_rows = self.perfect == "rows" or (self.perfect is True and rows.sum() <= cols.sum())
-        full_cols = self.perfect == "columns" or (self.perfect is True and cols.sum() <= rows.sum())
+        smaller = bool(self.perfect) and not isinstance(self.perfect, str)
+        full_rows = self.perfect == "rows" or (smaller and rows.sum() <= cols.sum())
+        full_cols = self.perfect == "columns" or (smaller and cols.sum() <= rows.sum())
         full = np.concatenate([np.full(rows.shape, full_rows), np.full(cols.shape, full_cols)])
         try:
             return LocalMatching(
