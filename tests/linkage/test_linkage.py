@@ -14,6 +14,7 @@ from mlestruct.datasets import make_people
 from mlestruct.linkage import Comparison, RecordLinker, candidate_pairs, count_candidates
 from mlestruct.linkage.comparisons import guess_comparisons
 from mlestruct.linkage.linker import margins, read_links
+from mlestruct.linkage.records import as_records
 
 
 def frame(**columns):
@@ -216,7 +217,7 @@ def test_contributions_sum_to_the_score(linked):
         place = np.flatnonzero((left.index[rows] == one) & (right.index[cols] == other))
         if place.size:
             np.testing.assert_allclose(terms.iloc[k], features[place[0]] * linker.coef_)
-    with pytest.raises(ValueError, match="pairs: an id is not"):
+    with pytest.raises(ValueError, match="pairs: there is no id 'nobody', in column 'left'"):
         linker.contributions(left, right, some.assign(left="nobody"))
 
 
@@ -306,6 +307,10 @@ def test_bad_parameters_are_named():
         RecordLinker(columns=[]).fit(left, right, links)
     twice = RecordLinker(columns=["town", "town"], alpha=1.0).fit(left, right, links)
     assert [one.column for one in twice.comparisons_] == ["town"]
+    with pytest.raises(ValueError, match="neighbours: expected at least 1, got 0"):
+        RecordLinker(neighbours=0).fit(left, right, links)
+    with pytest.raises(ValueError, match="alpha: expected a number or 'auto', got 'all'"):
+        RecordLinker(alpha="all").fit(left, right, links)
     with pytest.raises(ValueError, match="at least 2 links"):
         RecordLinker().fit(left, right, links.iloc[:1])
     with pytest.raises(ValueError, match="no column in common"):
@@ -359,3 +364,10 @@ def test_a_model_keeps_the_scale_of_its_numbers(tmp_path):
         tables = left.loc[[one]].assign(size=170.0), right.loc[[other]].assign(size=170.0 + apart)
         terms = linker.contributions(*tables, pd.DataFrame({"left": [one], "right": [other]}))
         np.testing.assert_allclose(terms["size: close"], weight * np.exp(-apart / scale))
+
+
+def test_letters_with_accents_are_the_same_in_one_sign_or_two():
+    one, two = ("Jos\u00e9 M\u00fcller", "Jose\u0301 Mu\u0308ller")
+    table = as_records(pd.DataFrame({"name": [one, two]}), "table")
+    assert table["name"].nunique() == 1
+    assert as_records(table, "table").equals(table)

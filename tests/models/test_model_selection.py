@@ -21,3 +21,8 @@ def test_an_interruption_ends_the_choice(alphas):
     with pytest.raises(KeyboardInterrupt):
         choose_alpha(BipartiteMatchingCRF(callback=interrupt), X, Y, alphas)
     assert len(fits) == 1
+
+
+def test_samples_without_an_output_are_refused():
+    with pytest.raises(ValueError, match="Y: expected 3 outputs, one per sample, got 2"):
+        choose_alpha(BipartiteMatchingCRF(), np.zeros((3, 2, 2, 1)), [[0, 1]] * 2)

@@ -79,3 +79,11 @@ def test_the_chance_of_no_partner_is_not_told_where_there_may_be_several():
     matcher = SideMatcher(left_capacity="wanted", singles=True, alpha=1.0)
     alone = matcher.fit(papers, people, pairs).match(papers, people).single_left
     assert alone.isna().tolist() == [True, True, False]
+
+
+def test_contributions_of_ids_that_are_not_there_are_refused(group):
+    people, pairs = group
+    matcher = GroupMatcher("year", alpha=1.0).fit(people, pairs)
+    some = pd.DataFrame({"left": [100, 100], "right": [101, 1]})
+    with pytest.raises(ValueError, match="pairs: there is no id 1, in column 'right'"):
+        matcher.contributions(people, some)

@@ -16,7 +16,7 @@ from ..models import BipartiteMatchingCRF, PairInput
 from ..models.tuned import TunedMatching
 from .blocking import candidate_pairs
 from .comparisons import Comparison, guess_comparisons
-from .records import as_records, id_pairs
+from .records import as_records, id_pairs, pair_places
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -223,18 +223,16 @@ class RecordLinker(TunedMatching):
 
         check_is_fitted(self, "coef_")
         left, right = as_records(left, "left"), as_records(right, "right")
-        rows, cols = left.index.get_indexer(pairs["left"]), right.index.get_indexer(pairs["right"])
-        if rows.size and min(rows.min(), cols.min()) < 0:
-            raise ValueError("pairs: an id is not among those of the tables")
+        rows, cols = pair_places(pairs, left.index, right.index)
         terms = self._features(left, right, rows, cols) * self.coef_
         return pandas.DataFrame(terms, columns=self.feature_names_in_)
 
     # ------------------------------------------------------------------ parts
     def _candidates(self, left: Any, right: Any) -> tuple[Ints, Ints]:
         columns = [one.column for one in self.comparisons_]
-        for name in self.block:
-            shared_columns(left, right, [name])
-        used = [*columns, *(name for name in self.block if name not in columns)]
+        if self.neighbours < 1:
+            raise ValueError(f"neighbours: expected at least 1, got {self.neighbours}")
+        used = shared_columns(left, right, [*columns, *self.block])
         return candidate_pairs(left[used], right[used], self.block, self.neighbours)
 
     def _feature_names(self) -> list[str]:

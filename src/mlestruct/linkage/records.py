@@ -8,6 +8,8 @@ from typing import Any
 def as_records(table: Any, name: str) -> Any:
     """A table as text without spaces around it; raises unless ids and columns are different.
 
+    Letters with accents are one sign each (NFC), as which they can be compared.
+
     Parameters
     ----------
     table : DataFrame, indexed by ids
@@ -23,7 +25,7 @@ def as_records(table: Any, name: str) -> Any:
         if not found.is_unique:
             twice = found[found.duplicated()].tolist()[0]
             raise ValueError(f"{name}: {what} {twice!r} occurs twice")
-    return as_text(table).apply(lambda column: column.str.strip())
+    return as_text(table).apply(lambda column: column.str.normalize("NFC").str.strip())
 
 
 def as_text(table: Any) -> Any:
@@ -36,6 +38,17 @@ def as_text(table: Any) -> Any:
     ]
     text = table.astype(dict.fromkeys(whole, "Int64")).astype(str)
     return text.where(table.notna(), "")
+
+
+def pair_places(pairs: Any, left: Any, right: Any) -> list[Any]:
+    """Rows of two tables in which the ids of the columns left and right of `pairs` are."""
+    found = []
+    for side, index in (("left", left), ("right", right)):
+        found.append(index.get_indexer(pairs[side]))
+        if (found[-1] < 0).any():
+            stray = pairs[side][found[-1] < 0].tolist()[0]
+            raise ValueError(f"pairs: there is no id {stray!r}, in column {side!r}")
+    return found
 
 
 def id_pairs(table: Any, where: str) -> list[tuple[Any, Any]]:

@@ -57,6 +57,8 @@ class TunedModel(CertifiedModel):
                 estimator, samples, outputs, alphas, random_state=self.random_state
             )
             self.alpha_, self.held_out_ = choice.alpha, choice.held_out
+        elif isinstance(self.alpha, str):
+            raise ValueError(f"alpha: expected a number or 'auto', got {self.alpha!r}")
         else:
             self.alpha_ = float(self.alpha)
         fitted = estimator.set_params(alpha=self.alpha_).fit(X, Y)

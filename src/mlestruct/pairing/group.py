@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from ..features import QuestionnairePairs
-from ..linkage.records import as_records
+from ..linkage.records import as_records, pair_places
 from ..models import MatchingCRF
 from ..models.tuned import TunedMatching
 from .matches import Matches, best_pairs, read_pairs, split
@@ -188,7 +188,7 @@ class GroupMatcher(TunedMatching):
 
         check_is_fitted(self, "coef_")
         people = as_records(people, "people")
-        row, col = (people.index.get_indexer(pairs[side]) for side in ("left", "right"))
+        row, col = pair_places(pairs, people.index, people.index)
         size = self.coef_.size - self._intercept
         terms = self._pairs(people).rows(row, col) * self.coef_[:size]
         owner = np.array(self._owners())

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from ..linkage.comparisons import Comparison, guess_comparisons, read_numbers
-from ..linkage.records import as_records
+from ..linkage.records import as_records, pair_places
 from ..models import BipartiteMatchingCRF, PairInput
 from ..models.tuned import TunedMatching
 from .matches import Matches, best_pairs, check_capacities, read_pairs, split
@@ -195,7 +195,7 @@ class SideMatcher(TunedMatching):
 
         check_is_fitted(self, "coef_")
         left, right = as_records(left, "left"), as_records(right, "right")
-        row, col = left.index.get_indexer(pairs["left"]), right.index.get_indexer(pairs["right"])
+        row, col = pair_places(pairs, left.index, right.index)
         size = self.coef_.size - self._intercept
         terms = self._features(left, right)[row, col] * self.coef_[:size]
         found = {name: np.zeros(row.size) for name in self.columns_}
