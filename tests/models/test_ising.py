@@ -190,8 +190,12 @@ def test_saving(tmp_path):
     model.save(tmp_path / "model.mls")
     again = load(tmp_path / "model.mls")
     assert again.named_coef() == model.named_coef()
+    strengths = (fitted.neighbourhoods_.coefficients for fitted in (again, model))
+    np.testing.assert_array_equal(*strengths)
+    np.testing.assert_array_equal(again.neighbourhoods_.edges(), model.edges_)
     np.testing.assert_array_equal(again.predict_stimuli(Y[:, :4]), model.predict_stimuli(Y[:, :4]))
     assert clone(model).get_params() == model.get_params()
+    assert not hasattr(again.set_params(graph="tree").fit(Y), "neighbourhoods_")
 
 
 @pytest.mark.parametrize("table", [np.zeros((4, 3)), np.ones((1, 2)), np.eye(3)])

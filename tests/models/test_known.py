@@ -223,6 +223,7 @@ def test_hidden_nodes_are_summed_over(make):
     lower, upper = model.log_likelihood_bounds(X, hidden)
     assert (lower - 1e-4 <= likelihood).all()
     assert (likelihood <= upper + 1e-4).all()
+    assert not hasattr(model.fit(X, Y), "likelihood_path_")  # of the fit before
 
 
 @EVERY

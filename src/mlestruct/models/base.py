@@ -192,6 +192,8 @@ class StructuredEstimator(CertifiedModel):
         """
         check_options(self.get_params(deep=False))
         with _unchanged_on_failure(self), time_limit(self._max_time()):
+            for name in [own for own in vars(self) if own.endswith("_") and own[0] != "_"]:
+                delattr(self, name)  # not every fit learns the same
             problem = self.build_problem(X, Y, sample_weight)
             solver = make_solver(self.solver, problem)
             signature, state = self._state

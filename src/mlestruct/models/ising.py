@@ -251,7 +251,10 @@ class IsingMRF(BinaryEstimator):
     def _learned_names(self) -> tuple[list[str], dict[str, Any] | None]:
         of = self.variables_
         sizes = [of.n_neurons, of.n_stimuli, of.time_span]
-        return [], {"variables": sizes, "edges": self.edges_.tolist()}
+        layout = {"variables": sizes, "edges": self.edges_.tolist()}
+        if "neighbourhoods_" in vars(self):
+            layout["neighbourhoods"] = self.neighbourhoods_.to_list()
+        return [], layout
 
     def _reload(self, coef: Floats, names: list[str], layout: dict[str, Any] | None) -> None:
         assert layout is not None
@@ -259,6 +262,9 @@ class IsingMRF(BinaryEstimator):
         self.variables_ = Variables(*layout["variables"])
         self.n_features_in_ = self.variables_.n_neurons
         self._take_graph(read_graph(layout["edges"], len(self.variables_)))
+        if "neighbourhoods" in layout:
+            found = Neighbourhoods.from_list(layout["neighbourhoods"], len(self.variables_))
+            self.neighbourhoods_ = found
 
     # ------------------------------------------------------------------ questions
     def _table(self, Y: Any, stimuli: Any) -> Ints:

@@ -53,6 +53,19 @@ class Neighbourhoods:
     def __init__(self, coefficients: Floats):
         self.coefficients = coefficients
 
+    def to_list(self) -> list[list[float]]:
+        """Row, column and value of every coefficient that is not 0, in plain types."""
+        i, j = np.nonzero(self.coefficients)
+        return np.column_stack([i, j, self.coefficients[i, j]]).tolist()
+
+    @classmethod
+    def from_list(cls, entries: list[list[float]], n_variables: int) -> Neighbourhoods:
+        """Inverse of `to_list`."""
+        coefficients = np.zeros((n_variables, n_variables))
+        for i, j, value in entries:
+            coefficients[int(i), int(j)] = value
+        return cls(coefficients)
+
     def edges(self, rule: str = "both", density: float | None = None) -> Ints:
         """Edges (i, j), i < j: the strongest `density` of all pairs, or all that are selected.
 
