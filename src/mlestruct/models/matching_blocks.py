@@ -23,7 +23,7 @@ from ..structures import BipartiteMatching, LocalMatching, MatchingPolytope, Sim
 from ..structures.conditioned import Conditioned
 from ..structures.contract import MatchingStructure, Structure
 from ..structures.matchings.bipartite import side_rho
-from ..structures.matchings.node_values import node_capacity
+from ..structures.matchings.family import node_capacity
 from .pair_frames import PairFrame, is_boolean, names_pairs
 from .pairs import PairSample, read_sample
 from .validation import count_threads

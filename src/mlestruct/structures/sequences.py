@@ -25,7 +25,7 @@ from ..features.contract import FeatureMap, FeatureStream
 from ..labels import check_states
 from .contract import Bounds, Decoding, ExactDistribution, Marginals, Structure, Vertex
 from .entropy import SeparableEntropy
-from .labellings.embedding import Remainder
+from .labellings.conditioned import Remainder
 from .labellings.family import LabellingFamily
 
 Floats = NDArray[np.float64]

@@ -17,9 +17,9 @@ from ...algorithms.pairwise.separators import require_width
 from ..contract import Bounds, ExactDistribution, Marginals, Structure
 from ..graphs.pairwise import Grid, PairwiseGraph
 from ..rho import Reweighting, reweighting
-from .embedding import Remainder
+from .conditioned import Remainder
 from .family import LabellingFamily, OnJunctionTree, junction_tree
-from .tree_weights import TightenedWeights, tighten
+from .tightened_rho import TightenedWeights, tighten
 
 Floats = NDArray[np.float64]
 

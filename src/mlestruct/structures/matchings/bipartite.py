@@ -29,8 +29,7 @@ from ..entropy import SeparableEntropy
 from ..graphs.bipartite import BipartiteGraph
 from .belief_propagation import belief_marginals, feasible, presolved_beliefs
 from .concave_surrogate import MatchingSurrogate
-from .family import MatchingFamily
-from .node_values import check_rho
+from .family import MatchingFamily, check_rho
 from .presolve import Layout, PresolvedMatching, presolve
 from .reduced_scores import cap_bound, is_wide, reduced_marginals
 

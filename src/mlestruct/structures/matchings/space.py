@@ -32,9 +32,8 @@ from ...labels import check_counts, check_pairs, check_partners, pairs_of
 from ..contract import Decoding, Vertex
 from ..entropy import SeparableEntropy
 from ..graphs.simple import SimpleGraph
-from .family import MatchingFamily
+from .family import MatchingFamily, node_capacity, node_rho
 from .fixed_edges import varying
-from .node_values import node_capacity, node_rho
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

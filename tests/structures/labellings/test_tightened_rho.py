@@ -12,7 +12,7 @@ from random_scores import draw_scores, kinds
 from scipy.special import logsumexp
 
 from mlestruct.structures import BinaryPairwise, Pairwise, PairwiseGraph
-from mlestruct.structures.labellings.tree_weights import tighten
+from mlestruct.structures.labellings.tightened_rho import tighten
 from mlestruct.structures.rho import SMALLEST_RHO
 
 examples = settings(deadline=None, max_examples=40)
