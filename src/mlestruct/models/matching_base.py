@@ -99,14 +99,18 @@ class MatchingEstimator(MatchingBlocks, StructuredEstimator):
         """
         return super().score(X, Y)
 
+    def _read_truth(self, X: Any, Y: Any) -> tuple[list[PairSample], list[Any]]:
+        """Validated samples and their observed matchings, links of ids as pairs of positions."""
+        samples = self._samples(check_samples(X))
+        labels = check_same_length(samples, Y)
+        return samples, [read_links(labels[m], x, f"Y[{m}]") for m, x in enumerate(samples)]
+
     @over_partitions
     def _losses(self, X: Any, Y: Any) -> Any:
-        samples = check_samples(X)
-        labels = check_same_length(samples, Y)
+        samples, labels = self._read_truth(X, Y)
         losses = []
-        for m, (found, label) in enumerate(zip(self.predict(samples), labels, strict=True)):
-            sample = self._read(samples[m], f"X[{m}]")
-            label = read_links(label, sample, f"Y[{m}]")
+        for m, (found, label) in enumerate(zip(self.predict(X), labels, strict=True)):
+            sample = samples[m]
             if found.ndim == 2:
                 losses.append(self._pair_loss(found, label, sample, f"Y[{m}]"))
             else:
@@ -142,13 +146,11 @@ class MatchingEstimator(MatchingBlocks, StructuredEstimator):
 
     def pair_counts(self, X: Any, Y: Any) -> tuple[int, int, int]:
         """Numbers of correct, of predicted and of observed pairs, over all samples."""
-        samples = check_samples(X)
-        labels = check_same_length(samples, Y)
+        samples, labels = self._read_truth(X, Y)
         counts = np.zeros(3, dtype=np.int64)
-        for m, found in enumerate(self.predict(samples)):
-            sample = self._read(samples[m], f"X[{m}]")
-            truth = read_links(labels[m], sample, f"Y[{m}]")
-            pairs = [read_pairs(y, *sample.sides, f"Y[{m}]") for y in (found, truth)]
+        for m, found in enumerate(self.predict(X)):
+            sides = samples[m].sides
+            pairs = [read_pairs(y, *sides, f"Y[{m}]") for y in (found, labels[m])]
             both = np.concatenate(pairs)
             common = both.shape[0] - np.unique(both, axis=0).shape[0]
             counts += [common, pairs[0].shape[0], pairs[1].shape[0]]
@@ -317,12 +319,8 @@ class MatchingProbabilities(MatchingEstimator):
         self, X: Any, Y: Any, method: str = "auto"
     ) -> tuple[list[Any], list[Any], bool]:
         """Probabilities of pairs, observed matchings, and whether there are two sides."""
-        samples = check_samples(X)
-        labels = check_same_length(samples, Y)
-        read = self._samples(samples)
-        labels = [read_links(labels[m], x, f"Y[{m}]") for m, x in enumerate(read)]
-        tables = self.predict_marginals(samples, method=method)
-        return tables, labels, isinstance(self, BipartiteBlocks)
+        _, labels = self._read_truth(X, Y)
+        return self.predict_marginals(X, method=method), labels, isinstance(self, BipartiteBlocks)
 
     def approximate_log_likelihood(
         self, X: Any, Y: Any, tol: float = 1e-7, *, known: Any = None

@@ -86,7 +86,8 @@ class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
         reweighted marginals.
     decision : "map", "marginal" or "f1"
         What `predict` returns: the most probable set, all labels of probability above
-        `threshold`, or the set of the largest expected F1.
+        `threshold`, or the set of the largest expected F1 for independent labels of these
+        probabilities.
     threshold : float
     solver : "auto", "lbfgs", "block_marginals", "bcfw", "fw", or a solver object
     tol : float
