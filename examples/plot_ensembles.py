@@ -34,5 +34,6 @@ plot_couplings(
     ax=left,
 )
 plot_stimulus_roc(model.predict_stimuli(data.spikes), data.stimuli, ax=right)
+left.legend(loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=2, frameon=False)
 right.set_title("stimuli predicted from neurons", loc="left", fontsize=10.5)
 plt.show()

@@ -16,6 +16,7 @@ import time
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.colors import ListedColormap
 from skimage import data
 from skimage.draw import line
 from skimage.filters import gabor, gaussian
@@ -116,15 +117,16 @@ for name, values in accuracies.items():
     print(f"{seconds[name]:.1f} s")
 
 # %%
+colours = ListedColormap(["#0072B2", "#E69F00", "#009E73"])
 figure, axes = plt.subplots(1, 4, figsize=(12, 3.4), layout="constrained")
 axes[0].imshow(picture, cmap="gray")
 marked = np.ma.masked_less(everything, 0)
-axes[0].imshow(marked, cmap="brg", vmin=0, vmax=2, interpolation="none")
+axes[0].imshow(marked, cmap=colours, vmin=0, vmax=2, interpolation="none")
 axes[0].set_title("last mosaic, scribbles")
-axes[1].imshow(truth, cmap="brg", vmin=0, vmax=2)
+axes[1].imshow(truth, cmap=colours, vmin=0, vmax=2)
 axes[1].set_title("truth")
 for axis, name in zip(axes[2:], found, strict=True):
-    axis.imshow(found[name], cmap="brg", vmin=0, vmax=2)
+    axis.imshow(found[name], cmap=colours, vmin=0, vmax=2)
     axis.set_title(f"{name}: {accuracies[name][-1]:.3f}")
 for axis in axes:
     axis.axis("off")
