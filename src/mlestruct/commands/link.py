@@ -8,22 +8,8 @@ from typing import Any
 from ..linkage import Links, RecordLinker, count_candidates
 from ..linkage.linker import read_links, shared_columns
 from ..models import load
+from . import common
 from .arguments import UsageProblem
-from .common import (
-    answer,
-    check_output,
-    exit_status,
-    fit_summary,
-    fit_words,
-    listed,
-    percent,
-    read_accept,
-    read_alpha,
-    read_kinds,
-    read_records,
-    refuse,
-    shows_progress,
-)
 from .decisions import decide
 from .files import FileProblem, check_files, naming, read_id_pairs, write_table
 
@@ -33,11 +19,11 @@ ACCEPT = 0.9  # links below this probability are for a person to judge, unless o
 def run(options: argparse.Namespace) -> int:
     """Run the command; returns the exit status."""
     _check(options)
-    accept = read_accept(options, ACCEPT)
+    accept = common.read_accept(options, ACCEPT)
     model = options.model if options.known else None
     inputs = [options.left, options.right, options.known, None if model else options.model]
     check_files(inputs, o=options.out, review=options.review, m=model)
-    left, right = read_records([options.left, options.right], options.id)
+    left, right = common.read_records([options.left, options.right], options.id)
     if options.dry_run:
         return _count(options, left, right)
     known = read_known(options.known, left, right)
@@ -49,19 +35,19 @@ def run(options: argparse.Namespace) -> int:
     if options.review:
         write_table(_review(links, table, left, right, accept), options.review)
     summary = summarise(linker, links, table)
-    answer(options, summary, describe(summary, accept), [options.out, options.review, model])
-    return exit_status(linker, options)
+    common.answer(options, summary, describe(summary, accept), [options.out, options.review, model])
+    return common.exit_status(linker, options)
 
 
 def _check(options: argparse.Namespace) -> None:
     if options.known is None and options.model is None and not options.dry_run:
         raise UsageProblem("--known or -m: give known links to learn from, or a model that has")
-    check_output(options, "links")
+    common.check_output(options, "links")
     if options.neighbours < 1:
         raise UsageProblem(f"--neighbours: expected at least 1, got {options.neighbours}")
     if options.known is None and not options.dry_run:
         learning = ("columns", "kind", "block", "neighbours", "alpha")
-        refuse(options, learning, "only with --known; a model has its own")
+        common.refuse(options, learning, "only with --known; a model has its own")
     check_precision(options)
 
 
@@ -71,9 +57,9 @@ def check_precision(options: argparse.Namespace) -> None:
 
 
 def _count(options: argparse.Namespace, left: Any, right: Any) -> int:
-    block = listed(options.block) or []
+    block = common.listed(options.block) or []
     with naming(options.left, options.right):
-        columns = shared_columns(left, right, listed(options.columns))
+        columns = shared_columns(left, right, common.listed(options.columns))
         used = shared_columns(left, right, [*dict.fromkeys([*columns, *block])])
     count = count_candidates(left[used], right[used], block, options.neighbours)
     print(f"{count} candidate pairs of {len(left)} x {len(right)} records")
@@ -98,8 +84,8 @@ def link_files(
     """Links of two files by a model, the table of answers, and both tables."""
     if len(options.files) != 2:
         raise UsageProblem(f"expected two tables, left and right, got {len(options.files)}")
-    accept = read_accept(options, ACCEPT)
-    left, right = read_records(options.files, options.id)
+    accept = common.read_accept(options, ACCEPT)
+    left, right = common.read_records(options.files, options.id)
     known = read_known(options.known, left, right)
     with naming(*options.files):
         links = linker.link(left, right, precision, known)
@@ -114,10 +100,10 @@ def _linker(options: argparse.Namespace, left: Any, right: Any, known: Any) -> R
             raise FileProblem(f"{options.model}: is a {type(linker).__name__}, not a RecordLinker")
         return linker
     linker = RecordLinker(
-        columns=listed(options.columns), kinds=read_kinds(options.kind),
-        block=listed(options.block) or [], neighbours=options.neighbours,
-        alpha=read_alpha(options.alpha), random_state=options.seed,
-        verbose=int(shows_progress(options)),
+        columns=common.listed(options.columns), kinds=common.read_kinds(options.kind),
+        block=common.listed(options.block) or [], neighbours=options.neighbours,
+        alpha=common.read_alpha(options.alpha), random_state=options.seed,
+        verbose=int(common.shows_progress(options)),
     )  # fmt: skip
     linker.fit(left, right, known)
     if options.model:
@@ -157,7 +143,7 @@ def summarise(linker: RecordLinker, links: Links, table: Any) -> dict[str, Any]:
         "expected_recall": float(accepted["probability"].sum()) / total if total > 0 else None,
         "blocking_recall": linker.blocking_recall_,
         "learned_singles": linker.learned_singles_,
-        **fit_summary(linker),
+        **common.fit_summary(linker),
         "strongest": [name for name, _ in weights if name != "link"][:3],
     }
 
@@ -170,11 +156,13 @@ def describe(summary: dict[str, Any], accept: float) -> str:
         f"{summary['not_compared']} without a candidate; {summary['known']} were known."
     ]
     if summary["link"]:
-        lines.append(f"Of the new links {percent(summary['expected_precision'])} should be right.")
+        lines.append(
+            f"Of the new links {common.percent(summary['expected_precision'])} should be right."
+        )
     lines.append(
         f"{summary['candidate_pairs']} pairs of {summary['left_records']} x "
         f"{summary['right_records']} records were compared; "
-        f"{percent(summary['blocking_recall'])} of the known links are among them."
+        f"{common.percent(summary['blocking_recall'])} of the known links are among them."
     )
     if not summary["learned_singles"]:
         lines.append(
@@ -182,4 +170,4 @@ def describe(summary: dict[str, Any], accept: float) -> str:
             "list some left ids with an empty cell beside them."
         )
     lines.append(f"What counts most: {', '.join(summary['strongest'])}.")
-    return "\n".join([*lines, fit_words(summary)])
+    return "\n".join([*lines, common.fit_words(summary)])

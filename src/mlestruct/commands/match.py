@@ -10,22 +10,8 @@ import numpy as np
 from ..models import load
 from ..pairing import GroupMatcher, Matches, SideMatcher
 from ..pairing.matches import read_pairs
+from . import common
 from .arguments import UsageProblem
-from .common import (
-    answer,
-    check_output,
-    exit_status,
-    fit_summary,
-    fit_words,
-    listed,
-    percent,
-    read_accept,
-    read_alpha,
-    read_kinds,
-    read_records,
-    refuse,
-    shows_progress,
-)
 from .decisions import decide
 from .files import FileProblem, check_files, naming, read_id_pairs, write_table
 
@@ -35,11 +21,11 @@ Matcher = GroupMatcher | SideMatcher
 def run(options: argparse.Namespace) -> int:
     """Run the command; returns the exit status."""
     _check(options)
-    accept = read_accept(options)  # in large groups even good partners are improbable
+    accept = common.read_accept(options)  # in large groups even good partners are improbable
     model = options.model if options.pairs else None
     inputs = [*options.tables, options.pairs, None if model else options.model]
     check_files(inputs, o=options.out, m=model)
-    tables = read_records(options.tables, options.id)
+    tables = common.read_records(options.tables, options.id)
     if options.pairs is None:
         matcher, ends = _loaded(options), None
     else:
@@ -51,8 +37,8 @@ def run(options: argparse.Namespace) -> int:
         table, _, _ = propose(matcher, tables, accept, options.top, ends)
     write_table(table, options.out)
     summary = summarise(matcher, table)
-    answer(options, summary, describe(summary, accept), [options.out, model])
-    return exit_status(matcher, options)
+    common.answer(options, summary, describe(summary, accept), [options.out, model])
+    return common.exit_status(matcher, options)
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -62,12 +48,12 @@ def _check(options: argparse.Namespace) -> None:
         raise UsageProblem(f"expected one table of people or two sides, got {len(options.tables)}")
     if options.pairs is None:
         learning = ("columns", "kind", "group", "capacity", "left_capacity", "singles", "alpha")
-        refuse(options, learning, "only with --pairs; a model has its own")
+        common.refuse(options, learning, "only with --pairs; a model has its own")
     elif len(options.tables) == 2:
-        refuse(options, ("group",), "only with one table")
+        common.refuse(options, ("group",), "only with one table")
     else:
-        refuse(options, ("capacity", "left_capacity"), "only with two tables")
-    check_output(options, "matches")
+        common.refuse(options, ("capacity", "left_capacity"), "only with two tables")
+    common.check_output(options, "matches")
 
 
 def read_ends(path: str | None, tables: list[Any]) -> Any:
@@ -94,12 +80,12 @@ def _loaded(options: argparse.Namespace) -> Matcher:
 
 def _learned(options: argparse.Namespace, tables: list[Any], pairs: Any) -> Matcher:
     settings: dict[str, Any] = {
-        "columns": listed(options.columns),
-        "kinds": read_kinds(options.kind),
+        "columns": common.listed(options.columns),
+        "kinds": common.read_kinds(options.kind),
         "singles": options.singles,
-        "alpha": read_alpha(options.alpha),
+        "alpha": common.read_alpha(options.alpha),
         "random_state": options.seed,
-        "verbose": int(shows_progress(options)),
+        "verbose": int(common.shows_progress(options)),
     }
     matcher: Matcher
     if len(tables) == 1:
@@ -152,7 +138,7 @@ def summarise(matcher: Matcher, table: Any) -> dict[str, Any]:
         "without_partner": int((table["partner"] == "").sum()),
         "review": int(counts.get("review", 0)),
         "expected_correct": float(paired["probability"].mean()) if len(paired) else None,
-        **fit_summary(matcher),
+        **common.fit_summary(matcher),
         "strongest": [name for name, _ in weights[:3]],
     }
 
@@ -164,14 +150,15 @@ def describe(summary: dict[str, Any], accept: float) -> str:
         first += f"; {summary['review']} answers have a probability below {accept:g}"
     lines = [f"{first}."]
     if summary["expected_correct"] is not None:
+        share = common.percent(summary["expected_correct"])
         lines.append(
-            f"On average {percent(summary['expected_correct'])} of the proposed partners should be "
-            "those that people would choose themselves."
+            f"On average {share} of the proposed partners should be those that people would choose "
+            "themselves."
         )
     if summary["cross_validated_auc"] is not None:
         lines.append(
             f"In data left out of the learning, a pair ranks above one that is none in "
-            f"{percent(summary['cross_validated_auc'])} of the cases (50 % is chance)."
+            f"{common.percent(summary['cross_validated_auc'])} of the cases (50 % is chance)."
         )
     lines.append(f"What counts most: {', '.join(summary['strongest'])}.")
-    return "\n".join([*lines, fit_words(summary)])
+    return "\n".join([*lines, common.fit_words(summary)])

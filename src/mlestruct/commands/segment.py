@@ -16,15 +16,8 @@ from ..segmentation import (
     write_probability,
 )
 from ..segmentation.pictures import picture_size
+from . import common
 from .arguments import UsageProblem
-from .common import (
-    answer,
-    exit_status,
-    fit_summary,
-    label_words,
-    read_alpha,
-    shows_progress,
-)
 from .files import STANDARD, FileProblem, check_files, naming
 
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
@@ -37,8 +30,8 @@ def run(options: argparse.Namespace) -> int:
     check_files([], m=options.model)
     segmenter = ImageSegmenter(
         max_side=options.max_side, neighbours=options.neighbours, unknown=options.unknown,
-        alpha=read_alpha(options.alpha), random_state=options.seed,
-        verbose=int(shows_progress(options)),
+        alpha=common.read_alpha(options.alpha), random_state=options.seed,
+        verbose=int(common.shows_progress(options)),
     )  # fmt: skip
     with naming(options.images, options.masks):
         images, masks = _labelled(options.images, options.masks, options.max_side)
@@ -56,13 +49,13 @@ def run(options: argparse.Namespace) -> int:
         "pictures": len(images),
         "labels": [str(label) for label in segmenter.classes_],
         "test_accuracy": _accuracy(segmenter, options) if options.test else None,
-        **fit_summary(segmenter),
+        **common.fit_summary(segmenter),
     }
     learned = f"{len(segmenter.classes_)} labels from {len(images)} pictures"
     test = options.test and options.test[0]
-    words = label_words(summary, ("pixels", "pictures"), learned, test)
-    answer(options, summary, words, [options.model])
-    return exit_status(segmenter, options)
+    words = common.label_words(summary, ("pixels", "pictures"), learned, test)
+    common.answer(options, summary, words, [options.model])
+    return common.exit_status(segmenter, options)
 
 
 def _labelled(images: str, masks: str, max_side: int) -> tuple[list[Any], list[Any]]:

@@ -9,14 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..tagging import SequenceTagger, read_json_lines, read_sentences
-from .common import (
-    answer,
-    exit_status,
-    fit_summary,
-    label_words,
-    read_alpha,
-    shows_progress,
-)
+from . import common
 from .files import STANDARD, FileProblem, check_files, naming, open_text
 
 JSON_LINES = (".jsonl", ".ndjson")
@@ -27,8 +20,8 @@ def run(options: argparse.Namespace) -> int:
     check_files([options.train, options.test], m=options.model)
     sentences, labels = _labelled(options.train)
     tagger = SequenceTagger(
-        window=options.window, alpha=read_alpha(options.alpha), random_state=options.seed,
-        verbose=int(shows_progress(options)),
+        window=options.window, alpha=common.read_alpha(options.alpha), random_state=options.seed,
+        verbose=int(common.shows_progress(options)),
     )  # fmt: skip
     with naming(options.train):
         tagger.fit(sentences, labels)
@@ -38,12 +31,12 @@ def run(options: argparse.Namespace) -> int:
         "tokens": sum(map(len, sentences)),
         "labels": len(tagger.classes_),
         "test_accuracy": accuracy(tagger, options.test) if options.test else None,
-        **fit_summary(tagger),
+        **common.fit_summary(tagger),
     }
     learned = "{labels} labels from {sentences} sentences, {tokens} words".format(**summary)
-    words = label_words(summary, ("words", "sentences"), learned, options.test)
-    answer(options, summary, words, [options.model])
-    return exit_status(tagger, options)
+    words = common.label_words(summary, ("words", "sentences"), learned, options.test)
+    common.answer(options, summary, words, [options.model])
+    return common.exit_status(tagger, options)
 
 
 def read_file(path: str) -> list[Any]:

@@ -16,7 +16,7 @@ from ..models import BipartiteMatchingCRF, PairInput
 from ..models.tuned import TunedMatching
 from .blocking import candidate_pairs
 from .comparisons import Comparison, guess_comparisons
-from .records import as_records, id_pairs, pair_places
+from .records import as_records, id_pairs, pair_places, require_columns
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -281,12 +281,8 @@ def shared_columns(left: Any, right: Any, columns: Sequence[str] | None) -> list
             )
     elif not columns:
         raise ValueError("columns: expected at least one, got none")
-    for name in columns:
-        for side, table in (("left", left), ("right", right)):
-            if name not in table.columns:
-                raise ValueError(
-                    f"the {side} table has no column {name!r}; it has {list(table.columns)}"
-                )
+    require_columns(left, columns, "left")
+    require_columns(right, columns, "right")
     return list(dict.fromkeys(columns))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 
@@ -38,6 +39,15 @@ def as_text(table: Any) -> Any:
     ]
     text = table.astype(dict.fromkeys(whole, "Int64")).astype(str)
     return text.where(table.notna(), "")
+
+
+def require_columns(table: Any, columns: Iterable[str], name: str) -> None:
+    """Raise unless a table has these columns."""
+    for column in columns:
+        if column not in table.columns:
+            raise ValueError(
+                f"the {name} table has no column {column!r}; it has {list(table.columns)}"
+            )
 
 
 def pair_places(pairs: Any, left: Any, right: Any) -> list[Any]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from ..features import QuestionnairePairs
-from ..linkage.records import as_records, pair_places
+from ..linkage.records import as_records, pair_places, require_columns
 from ..models import MatchingCRF
 from ..models.tuned import TunedMatching
 from .matches import Matches, best_pairs, read_pairs, split
@@ -154,11 +154,7 @@ class GroupMatcher(TunedMatching):
 
         check_is_fitted(self, "coef_")
         people = as_records(people, "people")
-        for question in self.questions_:
-            if question.column not in people.columns:
-                raise ValueError(
-                    f"there is no column {question.column!r} among {list(people.columns)}"
-                )
+        require_columns(people, (q.column for q in self.questions_), "people")
         model = self._fitted()
         found, alone = [], pandas.Series(1.0, people.index)
         for own in self._groups(people):
@@ -191,12 +187,9 @@ class GroupMatcher(TunedMatching):
         row, col = pair_places(pairs, people.index, people.index)
         size = self.coef_.size - self._intercept
         terms = self._pairs(people).rows(row, col) * self.coef_[:size]
-        owner = np.array(self._owners())
-        columns = {
-            question.column: terms[:, owner == q].sum(axis=1)
-            for q, question in enumerate(self.questions_)
-        }
-        return pandas.DataFrame(columns)
+        owner = np.array([column for column, _ in self._described()])
+        columns = [q.column for q in self.questions_]
+        return pandas.DataFrame({name: terms[:, owner == name].sum(axis=1) for name in columns})
 
     # ------------------------------------------------------------------ parts
     def _pairs(self, people: Any, empty_place: bool = False) -> QuestionnairePairs:
@@ -210,24 +203,19 @@ class GroupMatcher(TunedMatching):
             interactions=[q.column for q in self.questions_ if q.kind != "number"],
         )  # fmt: skip
 
-    def _owners(self) -> list[int]:
-        """The question of each feature, in the order of `QuestionnairePairs`."""
-        found = [q for q, one in enumerate(self.questions_) if one.kind != "category"]
-        for q, one in enumerate(self.questions_):
-            levels = len(one.labels)
-            found += [q] * (0 if one.kind == "number" else levels * (levels + 1) // 2)
-        return found
+    def _described(self) -> list[tuple[str, str]]:
+        """The column and the name of each feature, in the order of `QuestionnairePairs`."""
+        ordered = [q.column for q in self.questions_ if q.kind != "category"]
+        return [(column, f"{column}: difference") for column in ordered] + [
+            (q.column, f"{q.column}: {one} and {other}")
+            for q in self.questions_
+            if q.kind != "number"
+            for k, one in enumerate(q.labels)
+            for other in q.labels[k:]
+        ]
 
     def _feature_names(self) -> list[str]:
-        names = [f"{q.column}: difference" for q in self.questions_ if q.kind != "category"]
-        for q in self.questions_:
-            if q.kind != "number":
-                names += [
-                    f"{q.column}: {one} and {other}"
-                    for k, one in enumerate(q.labels)
-                    for other in q.labels[k:]
-                ]
-        return names
+        return [name for _, name in self._described()]
 
     def _estimator(self, alpha: float) -> MatchingCRF:
         return self._matching(MatchingCRF, alpha, perfect=not self.singles)

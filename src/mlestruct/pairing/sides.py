@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from ..linkage.comparisons import Comparison, guess_comparisons, read_numbers
-from ..linkage.records import as_records, pair_places
+from ..linkage.records import as_records, pair_places, require_columns
 from ..models import BipartiteMatchingCRF, PairInput
 from ..models.tuned import TunedMatching
 from .matches import Matches, best_pairs, check_capacities, read_pairs, split
@@ -165,14 +165,9 @@ class SideMatcher(TunedMatching):
 
         check_is_fitted(self, "coef_")
         left, right = as_records(left, "left"), as_records(right, "right")
-        for side, table, names in zip(
-            ("left", "right"), (left, right), self._needed(), strict=True
-        ):
-            for name in names:
-                if name not in table.columns:
-                    raise ValueError(
-                        f"the {side} table has no column {name!r}; it has {list(table.columns)}"
-                    )
+        shared = [one.column for one in self.comparisons_]
+        for side, table, own in zip(("left", "right"), (left, right), self.questions_, strict=True):
+            require_columns(table, [*shared, *(q.column for q in own)], side)
         rows, cols = self.capacities(left, right)
         model = self._fitted()
         used = np.zeros_like(cols) if used is None else used
@@ -198,23 +193,13 @@ class SideMatcher(TunedMatching):
         row, col = pair_places(pairs, left.index, right.index)
         size = self.coef_.size - self._intercept
         terms = self._features(left, right)[row, col] * self.coef_[:size]
-        found = {name: np.zeros(row.size) for name in self.columns_}
-        for k, owners in enumerate(self._owners()):
+        found: dict[str, Floats] = {}
+        for term, (owners, _) in zip(terms.T, self._described(), strict=True):
             for name in owners:
-                found[name] += terms[:, k] / len(owners)
+                found[name] = found.get(name, np.zeros_like(term)) + term / len(owners)
         return pandas.DataFrame(found)
 
     # ------------------------------------------------------------------ features
-    @property
-    def columns_(self) -> list[str]:
-        """All columns that count."""
-        names = [one.column for one in self.comparisons_]
-        return names + [q.column for side in self.questions_ for q in side]
-
-    def _needed(self) -> tuple[list[str], list[str]]:
-        shared = [one.column for one in self.comparisons_]
-        return tuple([*shared, *(q.column for q in side)] for side in self.questions_)  # type: ignore[return-value]
-
     def _read_columns(self, left: Any, right: Any) -> None:
         """Which columns are compared, which are combined, and how."""
         kinds, wanted = dict(self.kinds or {}), self.columns
@@ -258,7 +243,7 @@ class SideMatcher(TunedMatching):
 
     def _features(self, left: Any, right: Any) -> Floats:
         """Features of all pairs, shape (n_left, n_right, n_features)."""
-        n, m, size = len(left), len(right), len(self._owners())
+        n, m, size = len(left), len(right), len(self._described())
         if n * m * size > 100_000_000:  # 800 MB
             raise ValueError(
                 f"{n} x {m} pairs with {size} features are too many; use fewer columns, or "
@@ -279,27 +264,23 @@ class SideMatcher(TunedMatching):
         out[:, :, at:] = (both[:, None, :, None] * other[None, :, None, :]).reshape(n, m, -1)
         return out
 
-    def _answers(self) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
-        """Column and answer of each indicator, on both sides."""
-        return tuple(  # type: ignore[return-value]
-            [(q.column, label) for q in side for label in q.labels] for side in self.questions_
+    def _described(self) -> list[tuple[list[str], str]]:
+        """The columns and the name of each feature."""
+        found = [([one.column], name) for one in self.comparisons_ for name in one.feature_names]
+        mine, other = (
+            [(q.column, f"{q.column} {label}") for q in side for label in q.labels]
+            for side in self.questions_
         )
-
-    def _owners(self) -> list[list[str]]:
-        """The columns of each feature."""
-        found = [[one.column] for one in self.comparisons_ for _ in one.feature_names]
-        mine, other = self._answers()
-        for column in [None, *(column for column, _ in mine)]:
-            found += [[name for name in (column, right) if name is not None] for right, _ in other]
+        found += [([column], name) for column, name in other]
+        found += [
+            ([own, column], f"{first} and {second}")
+            for own, first in mine
+            for column, second in other
+        ]
         return found
 
     def _feature_names(self) -> list[str]:
-        names = [name for one in self.comparisons_ for name in one.feature_names]
-        mine, other = self._answers()
-        for own in [None, *mine]:
-            before = "" if own is None else f"{own[0]} {own[1]} and "
-            names += [f"{before}{column} {label}" for column, label in other]
-        return names
+        return [name for _, name in self._described()]
 
     # ------------------------------------------------------------------ parts
     def _input(self, features: Floats, rows: Ints, cols: Ints) -> PairInput:
