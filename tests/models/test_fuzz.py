@@ -1,18 +1,13 @@
-"""Any input to any estimator gives a finite model or an error that is meant for the user.
-
-MLESTRUCT_FUZZ sets the number of cases per test; the default is small.
-"""
+"""Any input to any estimator gives a finite model or an error that is meant for the user."""
 
 import gc
-import os
 import resource
-import warnings
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from changed_arrays import CASES, arrays_like, fuzzed, quiet
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
 
@@ -25,14 +20,6 @@ from mlestruct import (
     MatchingCRF,
     MultiLabelCRF,
     StructuredCRF,
-)
-
-CASES = int(os.environ.get("MLESTRUCT_FUZZ", "6"))
-fuzzed = settings(
-    max_examples=CASES,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-    derandomize=CASES < 50,
 )
 
 RNG = np.random.default_rng(0)
@@ -60,61 +47,6 @@ ESTIMATORS = {
     "structured": (StructuredCRF(decode=signs, tol=0.1), NODES, lambda x: x, STATES),
 }  # fmt: skip
 TABLES = {"multi-label": MultiLabelCRF(), "Ising": IsingMRF()}
-
-NUMBERS = [
-    np.nan, np.inf, -np.inf, 0.0, -0.0, 5e-324, 1e-310, 1e-30, 1e30, 1e160, 1e300, -1e300, 1.5,
-]  # fmt: skip
-KINDS = [
-    "float32", "float16", "int8", "int64", "uint8", "bool", "complex128", "object", "str",
-    "longdouble", "datetime64[s]",
-]  # fmt: skip
-
-
-@contextmanager
-def quiet():
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        yield
-
-
-@st.composite
-def arrays_like(draw, array):
-    """An array, changed in one to three ways."""
-    found = np.array(array)
-    for _ in range(draw(st.integers(1, 3))):
-        change = draw(st.integers(0, 8))
-        if change == 0 and found.size:
-            place, value = draw(st.integers(0, found.size - 1)), draw(st.sampled_from(NUMBERS))
-            found = found.copy()
-            with quiet(), suppress(ValueError, OverflowError, TypeError):
-                found.flat[place] = value
-        elif change == 1:
-            kind = draw(st.sampled_from(KINDS))
-            with quiet(), suppress(ValueError, TypeError):
-                found = found.astype(kind)
-        elif change == 2:
-            found = np.asfortranarray(found)
-        elif change == 3 and found.ndim:
-            found = found[:: draw(st.sampled_from([-1, 2]))]
-        elif change == 4 and found.ndim:
-            found = found[..., : draw(st.integers(0, 2))]
-        elif change == 5:
-            found = found[None] if draw(st.booleans()) else found.reshape(-1)
-        elif change == 6:
-            found = found.copy()
-            found.flags.writeable = False
-        elif change == 7 and found.dtype.kind in "fiu":
-            with np.errstate(all="ignore"):
-                found = found * draw(st.sampled_from([0.0, 1e-200, 1e8, 1e150]))
-        elif change == 8 and found.ndim == 2:
-            return draw(st.sampled_from([found.tolist(), _frame(found), found]))
-    return found
-
-
-def _frame(found):
-    pandas = pytest.importorskip("pandas")
-    return pandas.DataFrame(found)
-
 
 OPTIONS = {
     "tol": [np.nan, 0.0, -1.0, True, "x", 1e-3, np.float32(0.01), np.inf, None],

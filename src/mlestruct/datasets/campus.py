@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
+from .._random import generator
 from ..algorithms.matching.swap_chain import sample_by_swaps
 from ..features.contract import PairGraph
 from ..features.questionnaires import QuestionnairePairs
@@ -237,7 +238,7 @@ def generate_campus(
         raise ValueError(f"strength: expected a finite number, got {strength}")
     if not 0.0 <= missing < 1.0:
         raise ValueError(f"missing: expected a share from 0 to below 1, got {missing}")
-    rng = np.random.default_rng(random_state)
+    rng = generator(random_state)
     questions = [
         Question(name, "binary" if len(shares) == 2 else "ordinal", tuple(labels.split(";")))
         for name, labels, shares, _, _ in _SURVEY

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from .._random import generator
+
 GIVEN = (
     "anna ben carla david emma felix grace henry ida jonas karla leo maria noah olga paul "
     "rosa simon tina viktor wanda xaver yara zoe alma bruno clara dora emil frida georg hanna "
@@ -57,7 +59,7 @@ def make_people(
     """
     import pandas
 
-    rng = np.random.default_rng(random_state)
+    rng = generator(random_state)
     n_both = round(overlap * n_people)
     people = _draw(2 * n_people - n_both, household, rng)
     left = _blank(people[:n_people], missing, rng)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._random import generator
 from .shape_context import descriptor_features, shape_context
 
 Floats = NDArray[np.float64]
@@ -126,7 +127,7 @@ def make_landmark_sequence(
     """
     if n_landmarks < 2 or n_frames < 1:
         raise ValueError(f"need at least 2 landmarks and 1 frame, got {n_landmarks} and {n_frames}")
-    rng = np.random.default_rng(random_state)
+    rng = generator(random_state)
     if body is None:
         points = rng.uniform(-1.0, 1.0, size=(n_landmarks, 3)) * np.array([1.0, 0.8, 0.7])
     else:
@@ -158,7 +159,7 @@ def frame_pairs(
     n_frames = sequence.points.shape[0]
     if not 0 <= gap < n_frames:
         raise ValueError(f"gap: expected 0 to {n_frames - 1}, got {gap}")
-    rng = np.random.default_rng(random_state)
+    rng = generator(random_state)
     descriptors = sequence.descriptors()
     n = sequence.points.shape[1]
     parts: tuple[list[Any], ...] = ([], [], [], [], [])

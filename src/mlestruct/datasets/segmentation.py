@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
+from .._random import generator
+
 Image = NDArray[np.float32]
 Mask = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -63,7 +65,7 @@ def make_segmentation(
     if not noise >= 0.0:
         raise ValueError(f"noise: expected at least 0, got {noise}")
     ranges = _ranges(shape)
-    rng = np.random.default_rng(random_state)
+    rng = generator(random_state)
     images, masks = [], []
     for _ in range(n_images):
         size = tuple(int(rng.integers(low, high + 1)) for low, high in ranges)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from .._random import generator
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -70,7 +72,7 @@ def make_spikes(
             f"ensemble_size: {n_ensembles} ensembles of {ensemble_size} do not fit into "
             f"{n_neurons} neurons"
         )
-    rng = np.random.default_rng(random_state)
+    rng = generator(random_state)
     stimuli = _trials(n_frames, n_stimuli, trial, rng)
     order = rng.permutation(n_neurons)
     spikes = rng.random((n_frames, n_neurons)) < rate

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._random import generator
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -41,7 +43,7 @@ def make_topic_counts(
     for name, size in sizes.items():
         if size < 1:
             raise ValueError(f"{name}: expected at least 1, got {size}")
-    rng = np.random.default_rng(random_state)
+    rng = generator(random_state)
     # A few dozen words carry most of a topic, a handful of topics most of a document.
     topics = rng.dirichlet(np.full(n_words, 0.1), size=n_topics)
     shares = rng.dirichlet(np.full(n_topics, 0.2), size=n_documents)

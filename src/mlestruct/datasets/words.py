@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter
 
+from .._random import generator
+
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
 
@@ -37,7 +39,7 @@ def make_words(
     """
     if n_words < 1 or n_states < 2:
         raise ValueError(f"need at least 1 word and 2 states, got {n_words} and {n_states}")
-    rng = np.random.default_rng(random_state)
+    rng = generator(random_state)
     noise = rng.normal(size=(n_states, HEIGHT, WIDTH))
     glyphs = gaussian_filter(noise, sigma=(0.0, 1.2, 1.2)) > 0.0
     moved = np.array([[np.roll(glyphs, (i, k), axis=(1, 2)) for k in SHIFTS] for i in SHIFTS])

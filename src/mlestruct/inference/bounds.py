@@ -18,7 +18,7 @@ import numpy as np
 
 from ..exceptions import MissingCapability
 from ..structures.contract import Bounds, StructureLike
-from .scores import check_tolerance, read_query
+from .scores import check_count, check_tolerance, read_query
 
 
 def log_partition_bounds(
@@ -99,7 +99,11 @@ def tighten(
             f"tighten: expected BinaryPairwise or Pairwise, got {type(structure).__name__}"
         )
     query.require_finite("tighten")
-    found = query.structure.tighten_rho(query.scores, max_iter, tol, callback)
+    if callback is not None and not callable(callback):
+        raise TypeError(f"callback: expected a function, got {callback!r}")
+    found = query.structure.tighten_rho(
+        query.scores, check_count(max_iter, "max_iter"), check_tolerance(tol), callback
+    )
     return replace(
         found,
         upper_bound=found.upper_bound + query.constant,

@@ -7,12 +7,13 @@ one assignment per price c of a link.
 
 from __future__ import annotations
 
+import numbers
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..structures.contract import MatchingStructure
+from ..structures.contract import MatchingStructure, as_floats
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -72,7 +73,7 @@ def links_at_precision(
     links : LinkSet
     bound : float, no set of that precision has more expected correct links
     """
-    if not 0.0 < precision <= 1.0:
+    if not isinstance(precision, numbers.Real) or not 0.0 < precision <= 1.0:
         raise ValueError(f"precision: expected a number in (0, 1], got {precision!r}")
     problem = _PricedLinks(structure, probabilities)
     free = problem.at(0.0)
@@ -107,12 +108,14 @@ class _PricedLinks:
         if not structure.free.all():
             raise ValueError("structure: links are chosen where every node may stay single")
         self.structure = structure
-        self.probabilities = np.asarray(probabilities, dtype=np.float64)
+        self.probabilities = as_floats(probabilities, "probabilities")
         if self.probabilities.shape != (structure.n_scored,):
             raise ValueError(
                 f"probabilities: expected shape ({structure.n_scored},), got "
                 f"{self.probabilities.shape}"
             )
+        if not ((self.probabilities >= -1e-9) & (self.probabilities <= 1.0 + 1e-9)).all():
+            raise ValueError("probabilities: expected numbers from 0 to 1, up to rounding")
         self.total = float(self.probabilities.sum())
 
     def at(self, price: float) -> LinkSet:

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from .._random import generator
 from ..algorithms.frank_wolfe import Step, checked_start, frank_wolfe_marginals
 from ..exceptions import InfeasibleError, MissingCapability
 from ..structures.contract import Structure, StructureLike
@@ -280,7 +281,7 @@ def _perturb(
 
     found = perturb_and_map(
         space, query.scores, n_samples,
-        rng=np.random.default_rng(random_state), callback=watch, lower=lower,
+        rng=generator(random_state), callback=watch, lower=lower,
     )  # fmt: skip
     report = {
         "standard_error": query.restore(found.standard_error),

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._random import generator
 from ..exceptions import MissingCapability, TooLargeToCount
 from ..structures.contract import Structure, StructureLike
 from .perturb_and_map import perturbed_maximisers
@@ -62,7 +63,7 @@ def sample(
             takes = ", ".join(OPTIONS) if method in ("auto", "mcmc") else "no options"
             raise TypeError(f"{name}: method={method!r} takes {takes}")
     query = read_query(structure, scores)
-    rng = np.random.default_rng(random_state)
+    rng = generator(random_state)
     if method == "perturb":
         query.require_finite("method='perturb'")
         labels = _perturbed(query.structure.approximate, query.scores, int(n_samples), rng)

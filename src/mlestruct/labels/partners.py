@@ -234,11 +234,19 @@ def _partners_of(pairs: Ints, n_rows: int, n_cols: int | None, where: str) -> In
 
 
 def _is_pairs(label: Any) -> bool:
-    return bool(sparse.issparse(label) or np.ndim(label) == 2)
+    if sparse.issparse(label):
+        return True
+    try:
+        return np.ndim(label) == 2
+    except ValueError:  # rows of different lengths
+        return False
 
 
 def _whole_numbers(label: Any, shape: tuple[int, ...], what: str, where: str) -> Ints:
-    values = np.asarray(label)
+    try:
+        values = np.asarray(label)
+    except ValueError as error:
+        raise _error(where, f"expected an array of whole numbers: {error}") from None
     if values.shape != shape:
         raise _error(where, f"expected shape {shape}, {what}, got {values.shape}")
     if values.dtype.kind == "f" and np.isnan(values).any():

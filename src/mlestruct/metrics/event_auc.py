@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 from scipy.fft import irfft, rfft
 from scipy.stats import rankdata
 
+from .samples import read_numbers
+
 Floats = NDArray[np.float64]
 
 
@@ -47,7 +49,7 @@ def shifted_event_auc(scores: Any, events: Any) -> Floats:
 
 
 def _columns(scores: Any, events: Any) -> tuple[Floats, Floats]:
-    values, happened = np.asarray(scores, dtype=np.float64), np.asarray(events, dtype=np.float64)
+    values, happened = read_numbers(scores, "scores"), read_numbers(events, "events")
     values = values[:, None] if values.ndim == 1 else values
     happened = happened[:, None] if happened.ndim == 1 else happened
     if values.ndim != 2 or happened.ndim != 2 or len(values) != len(happened) or not len(values):

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from .samples import each_sample
+from .samples import as_array, each_sample
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -50,7 +50,7 @@ class PairTable:
             self.matrix: Any = sp.csr_array(table, copy=True)
             self.matrix.sum_duplicates()
         else:
-            self.matrix = np.asarray(table)
+            self.matrix = as_array(table, name)
         if self.matrix.ndim != 2 or self.matrix.dtype.kind not in "fiub":
             raise ValueError(
                 f"{name}: expected a matrix of numbers, got {self.matrix.dtype} of shape "

@@ -12,6 +12,7 @@ takes them.
 
 from __future__ import annotations
 
+import numbers
 from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import Any
@@ -147,7 +148,7 @@ def top_candidates(scores: Any, k: int, *, bipartite: bool | None = None) -> tup
     >>> indices.ravel().tolist()
     [1, 0, 1]
     """
-    if k != int(k) or k < 1:
+    if isinstance(k, bool) or not isinstance(k, numbers.Real) or not k >= 1 or k % 1:
         raise ValueError(f"k: expected a whole number >= 1, got {k!r}")
     table = _score_table(scores, bipartite)
     shape = (table.shape[0], int(k))
@@ -199,9 +200,9 @@ def flag_pairs(
     """
     if (threshold is None) == (share is None):
         raise ValueError("flag_pairs: give either a threshold or a share")
-    if threshold is not None and np.isnan(threshold):
-        raise ValueError("threshold: expected a number, got NaN")
-    if share is not None and not 0.0 <= share <= 1.0:
+    if threshold is not None and (not isinstance(threshold, numbers.Real) or np.isnan(threshold)):
+        raise ValueError(f"threshold: expected a number, got {threshold!r}")
+    if share is not None and (not isinstance(share, numbers.Real) or not 0.0 <= share <= 1.0):
         raise ValueError(f"share: expected a number from 0 to 1, got {share!r}")
     table = _score_table(scores, bipartite)
     table.check_symmetric()

@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
+from .samples import read_numbers
+
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Events = tuple[Floats, Bools, Floats]  # probabilities, whether they happened, how often counted
@@ -138,16 +140,16 @@ def reliability(
     (0.2, 0.175)
     """
     values = check_probabilities(probabilities, "probabilities")
-    happened = np.asarray(outcomes)
+    happened = read_numbers(outcomes, "outcomes")
     if happened.shape != values.shape:
         raise ValueError(
             f"outcomes: expected shape {values.shape} like probabilities, got {happened.shape}"
         )
-    if happened.dtype.kind not in "fiub" or not ((happened == 0) | (happened == 1)).all():
+    if not ((happened == 0) | (happened == 1)).all():
         raise ValueError("outcomes: expected 0 and 1 or booleans only")
     weight = np.ones(values.shape)
     if sample_weight is not None:
-        weight = np.asarray(sample_weight, dtype=np.float64)
+        weight = read_numbers(sample_weight, "sample_weight")
         if weight.shape != values.shape:
             raise ValueError(
                 f"sample_weight: expected shape {values.shape} like probabilities, "
@@ -161,10 +163,7 @@ def reliability(
 
 def check_probabilities(values: Any, name: str) -> Floats:
     """Values as floats within [0, 1], rounding removed."""
-    array = np.asarray(values)
-    if array.dtype.kind not in "fiub":
-        raise ValueError(f"{name}: expected an array of numbers, got dtype {array.dtype}")
-    array = array.astype(np.float64)
+    array = read_numbers(values, name)
     wrong = ~((array >= -ROUNDING) & (array <= 1.0 + ROUNDING))
     if wrong.any():
         at = tuple(int(k) for k in np.argwhere(wrong)[0])
@@ -182,7 +181,7 @@ def compare_events(
         raise ValueError(f"n_bins: expected a whole number >= 1, got {n_bins!r}")
     if strategy not in STRATEGIES:
         raise ValueError(f"strategy: expected one of {', '.join(STRATEGIES)}, got {strategy!r}")
-    if not 0.0 < confidence < 1.0:
+    if not isinstance(confidence, numbers.Real) or not 0.0 < confidence < 1.0:
         raise ValueError(f"confidence: expected a number between 0 and 1, got {confidence!r}")
     values, happened, weight = _join(samples)
     if values.size == 0:

@@ -1,12 +1,24 @@
-"""Arguments of metrics: one sample, or a list of samples."""
+"""Arguments of metrics: numbers, one sample, or a list of samples."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sized
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
+
+
+def read_numbers(values: Any, name: str) -> NDArray[np.float64]:
+    """An array of floats, or a ValueError that names the argument."""
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind not in "fiubO":
+            raise TypeError(f"got dtype {array.dtype}")
+        return array.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name}: expected an array of numbers: {error}") from None
 
 
 def each_sample(
@@ -20,13 +32,32 @@ def each_sample(
     if isinstance(tables, np.ndarray) and tables.dtype != object:
         several = tables.ndim > 2 and not stacked
     else:
-        several = not sp.issparse(tables) and all(np.ndim(item) >= 2 for item in tables)
+        try:
+            several = not sp.issparse(tables) and all(np.ndim(item) >= 2 for item in tables)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"{names[0]}: expected an array, or a list of arrays: {error}"
+            ) from None
     if not several:
-        yield names[0], tables, names[1], labels
+        yield names[0], as_array(tables, names[0]), names[1], labels
         return
-    if len(tables) != len(labels):
+    if not len(tables):
+        raise ValueError(f"{names[0]}: no events, as there is no sample")
+    n_labels = len(labels) if isinstance(labels, Sized) else 0
+    if len(tables) != n_labels:
         raise ValueError(
-            f"{names[1]}: expected {len(tables)} samples like {names[0]}, got {len(labels)}"
+            f"{names[1]}: expected {len(tables)} samples like {names[0]}, got {n_labels}"
         )
     for k, (table, label) in enumerate(zip(tables, labels, strict=True)):
-        yield f"{names[0]}[{k}]", table, f"{names[1]}[{k}]", label
+        name = f"{names[0]}[{k}]"
+        yield name, as_array(table, name), f"{names[1]}[{k}]", label
+
+
+def as_array(table: Any, name: str) -> Any:
+    """A table as an array, or sparse as it is."""
+    if sp.issparse(table):
+        return table
+    try:
+        return np.asarray(table)
+    except ValueError as error:  # rows of different lengths
+        raise ValueError(f"{name}: expected an array: {error}") from None

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.parallel import Parallel, delayed
 
+from .._random import generator
 from ..metrics.event_auc import event_auc, shifted_event_auc
 from .ising import IsingMRF
 from .ising_variables import read_frames
@@ -159,7 +160,7 @@ def find_ensembles(
     auc = event_auc(odds, events)
     control = event_auc(_fit(settings, frames, None)[1], events)
 
-    streams = np.random.default_rng(random_state).spawn(n_shuffles)
+    streams = generator(random_state).spawn(n_shuffles)
     null = Parallel(n_jobs=n_jobs)(
         delayed(_shuffled_fit)(settings, frames, shown, shuffle, stream) for stream in streams
     )

@@ -12,6 +12,7 @@ from scipy import sparse
 from sklearn.base import ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .._random import generator
 from ..exceptions import TooLargeToCount
 from ..features.multi_label import MultiLabelFeatures
 from ..features.rows import DenseRows, FeatureRows, SparseRows
@@ -480,7 +481,7 @@ class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
         """
         fields, couplings = self._scores(X, offset)
         given = self._known(known, fields.shape[0])
-        tree, rng = self._exact_tree("sample"), np.random.default_rng(random_state)
+        tree, rng = self._exact_tree("sample"), generator(random_state)
         count = check_count(n_samples, "n_samples")
         drawn = [tree.sample(fields, couplings, rng, given) for _ in range(count)]
         return self._label_sets.decode(np.stack(drawn))

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from .._random import generator
 from ..inference import result
 from ..inference.bounds import log_partition_bounds
 from ..inference.marginals import marginals
@@ -106,7 +107,7 @@ def block_samples(
     each: Callable[..., list[Any]],
 ) -> list[result.Samples]:
     """Labels drawn from each block's distribution, over threads by `each`."""
-    streams = np.random.default_rng(random_state).spawn(len(blocks))
+    streams = generator(random_state).spawn(len(blocks))
 
     def one(pair: tuple[Block, np.random.Generator]) -> result.Samples:
         block, rng = pair

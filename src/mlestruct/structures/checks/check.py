@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
+from ..._random import generator
 from ..contract import as_structure
 from ..decoder import DecoderSpace
 from .decoding import Prober, check_decoding, check_labels, check_round_trip
@@ -62,7 +61,7 @@ def check_structure(
     """
     if on_fail not in ("raise", None):
         raise ValueError(f"on_fail: expected 'raise' or None, got {on_fail!r}")
-    report, rng = StructureReport(), np.random.default_rng(random_state)
+    report, rng = StructureReport(), generator(random_state)
     if hasattr(structure, "n_coordinates"):
         space = as_structure(structure)
         probe = Prober(space.decode, space.n_coordinates, False, exact, report)
