@@ -7,6 +7,7 @@ connected components. Files of whole components are partitions of a fit (`mlestr
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -53,31 +54,25 @@ def split_pairs(
     _, parquet = _parquet()
     if pairs < 1:
         raise ValueError(f"pairs: expected a positive number, got {pairs!r}")
-    source = parquet.ParquetFile(table)
-    missing = [name for name in ids if name not in source.schema_arrow.names]
-    if missing:
-        raise ValueError(f"ids: {table} has no column {missing[0]!r}")
-    if source.metadata.num_rows == 0:
-        raise ValueError(f"table: {table} has no rows")
-    left, right = (_known_ids(source, name) for name in ids)
-    components = _components(source, ids, left, right)
-    file_of = _files(source, ids, left, components, pairs)
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = [folder / f"pairs-{k:05d}.parquet" for k in range(int(file_of.max()) + 1)]
-    writers: list[Any] = [None] * len(paths)
-    try:
+    with parquet.ParquetFile(table) as source, ExitStack() as writing:
+        missing = [name for name in ids if name not in source.schema_arrow.names]
+        if missing:
+            raise ValueError(f"ids: {table} has no column {missing[0]!r}")
+        if source.metadata.num_rows == 0:
+            raise ValueError(f"table: {table} has no rows")
+        left, right = (_known_ids(source, name) for name in ids)
+        components = _components(source, ids, left, right)
+        file_of = _files(source, ids, left, components, pairs)
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        paths = [folder / f"pairs-{k:05d}.parquet" for k in range(int(file_of.max()) + 1)]
+        schema = source.schema_arrow
+        writers = [writing.enter_context(parquet.ParquetWriter(path, schema)) for path in paths]
         for k in range(source.num_row_groups):
             rows = source.read_row_group(k)
             at = file_of[components[left.get_indexer(rows[ids[0]].to_pandas())]]
             for place in np.unique(at).tolist():
-                if writers[place] is None:
-                    writers[place] = parquet.ParquetWriter(paths[place], source.schema_arrow)
                 writers[place].write_table(rows.filter(at == place))
-    finally:
-        for writer in writers:
-            if writer is not None:
-                writer.close()
     return paths
 
 

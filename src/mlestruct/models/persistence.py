@@ -60,11 +60,6 @@ def save(estimator: Any, path: str | Path) -> None:
     arrays: Arrays = {}
     header = _header(estimator, arrays)
     arrays["coef"] = np.asarray(estimator.coef_)
-    write_archive(path, header, arrays)
-
-
-def write_archive(path: str | Path, header: dict[str, Any], arrays: Arrays) -> None:
-    """Write a header and arrays, whole or not at all."""
     write_whole(path, packed(header, arrays))
 
 

@@ -9,8 +9,10 @@ import torch
 from torch import nn
 
 from .. import __version__
+from .._archive import Arrays, packed
+from .._files import write_whole
 from ..exceptions import ModelFileError
-from ..models.persistence import Arrays, read_archive, write_archive
+from ..models.persistence import read_archive
 
 FORMAT = 1  # of the files; others are refused
 
@@ -23,7 +25,7 @@ def save_weights(path: str | Path, module: nn.Module, loss: str, learned: dict[s
             raise TypeError(f"module: {name} is not a tensor that NumPy has a type for")
         arrays[name] = value.detach().cpu().numpy()
     header = {"format": FORMAT, "mlestruct": __version__, "kind": "NeuralCRF", "loss": loss}
-    write_archive(path, {**header, "learned": learned}, arrays)
+    write_whole(path, packed({**header, "learned": learned}, arrays))
 
 
 def load_weights(path: str | Path, module: nn.Module, loss: str) -> dict[str, Any]:
