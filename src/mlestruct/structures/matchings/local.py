@@ -372,12 +372,15 @@ class LocalMatching(MatchingSpace):
 
 
 def even_marginals(graph: SimpleGraph, capacity: Floats, free: Bools) -> tuple[Floats, Floats]:
-    """Edges' and unused capacities' values of largest entropy (rho = 1/2), at zero scores."""
+    """Edges' and unused capacities' values of largest entropy (rho = 1/2), at zero scores.
+
+    Unused capacity has a share of it at all nodes: without, it could be used up.
+    """
     n = graph.n_nodes
     rho = np.where(capacity > 1, 0.0, 0.5)
     problem = edge_dual.EdgeProblem(
         graph.ptr, graph.col, graph.is_complete, rho,
-        np.asarray(capacity, dtype=np.float64), free, np.where(free, rho, 0.0),
+        np.asarray(capacity, dtype=np.float64), free, np.where(free, 0.5, 0.0),
     )  # fmt: skip
     found = edge_dual.solve(problem, np.zeros(graph.n_edges), np.zeros(n), None, 1e-10)
     return found.t, found.z
