@@ -52,7 +52,7 @@ def test_feature_map_is_linear_with_its_adjoint(kind):
 @pytest.mark.parametrize("part", [1, 5, 1000])
 @pytest.mark.parametrize("size", [0.5, 500.0])
 def test_expectation_part_by_part_equals_marginals(kind, part, size, monkeypatch):
-    monkeypatch.setattr("mlestruct.structures.sequences.PART", part)
+    monkeypatch.setattr("mlestruct.structures.sequences.CHUNK", part)
     rng = np.random.default_rng(3)
     chains = Sequences([3, 1, 6, 2, 2, 1], 4)
     features = feature_maps(rng, chains)[kind]

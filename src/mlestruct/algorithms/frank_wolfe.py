@@ -24,7 +24,7 @@ Step = Literal["capped", "line_search", "fixed"]
 
 MAX_STEP = 1.0 - 1e-9  # a vertex has an infinite entropy gradient
 RTOL = 0.05  # a line search stops when the slope has fallen to this fraction of its start
-ROUNDING = 1e-9  # of all terms, by which a decoder's vertex may score less than the current point
+ROUNDING = 1e-9  # of the sum of absolute terms: scores that differ by less count as equal
 
 
 class SteppingEntropy(Protocol):

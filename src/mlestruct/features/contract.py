@@ -22,6 +22,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 REQUIRED = ("n_features", "n_scored", "scores", "moments")
+CHUNK = 1024  # rows worked on at a time: what they need stays in the processor's cache
 TINY = np.finfo(np.float64).tiny  # in place of 0 where 0 is divided by it
 
 
@@ -201,7 +202,7 @@ class Columns:
         return cls(zeros, np.full(n_features, np.inf), np.full(n_features, -np.inf), zeros, zeros)
 
     @classmethod
-    def of(cls, matrix: NDArray, chunk: int = 4096) -> Columns:
+    def of(cls, matrix: NDArray, chunk: int = CHUNK) -> Columns:
         """Those of an array (n, n_features), some rows at a time in double precision."""
         parts = [cls.empty(matrix.shape[1])]
         for start in range(0, matrix.shape[0], chunk):

@@ -15,13 +15,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from . import _row_kernels as kernels
-from .contract import Columns
+from .contract import CHUNK, Columns
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-CHUNK = 1024  # rows converted to double precision at a time, so that they stay in the cache
 LARGEST_GRAM = 2000  # features; of more, only the diagonal is computed: the rest is 32 MB and more
 
 

@@ -10,8 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from .constant import ConstantColumn
+from .contract import CHUNK
 from .pairwise import PairwiseFeatures
-from .rows import CHUNK, ConstantRows, DenseRows, SparseRows
+from .rows import ConstantRows, DenseRows, SparseRows
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -21,9 +21,7 @@ from .backend import Backend, Partitioned
 from .host import Host, Reader
 from .sources import Lazy, Source, is_dask, is_delayed
 
-LONGEST_PAUSE = 0.05  # seconds between looks at whether there is an answer
 POLL = 1.0  # seconds between looks at whether a worker is still there
-BALANCE = 5.0  # seconds between looks at whether workers were added
 
 
 def _distributed() -> Any:
@@ -126,7 +124,7 @@ class _Placement:
 
     def should_move(self, partition: int) -> bool:
         """Whether a worker, added since, has at least two partitions less than this one's."""
-        if time.monotonic() - self._looked < BALANCE:
+        if time.monotonic() - self._looked < 5.0:
             return False
         with self._lock:
             workers = list(self.client.nthreads())
@@ -207,7 +205,7 @@ class _DaskPartition(Partitioned):
         looked, pause = started, 1e-4
         while not pending.done():
             time.sleep(pause)
-            pause = min(1.5 * pause, LONGEST_PAUSE)
+            pause = min(1.5 * pause, 0.05)
             now = time.monotonic()
             if now - looked < min(POLL, limit):
                 continue

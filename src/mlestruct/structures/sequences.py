@@ -21,7 +21,7 @@ from .._deadline import check_time
 from .._memory import check_memory
 from ..algorithms.pairwise.forward_backward import forward_backward, sample_sequences, viterbi
 from ..exceptions import InfeasibleError, MissingCapability
-from ..features.contract import FeatureMap, FeatureStream
+from ..features.contract import CHUNK, FeatureMap, FeatureStream
 from ..labels import check_states
 from .contract import Bounds, Decoding, ExactDistribution, Marginals, Structure, Vertex
 from .entropy import SeparableEntropy
@@ -30,8 +30,6 @@ from .labellings.family import LabellingFamily
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-PART = 1024  # nodes worked on at a time: what they need stays in the processor's cache
 
 
 class Part(NamedTuple):
@@ -204,7 +202,7 @@ class Sequences(LabellingFamily):
     def _parts(self, numbers_per_node: int) -> Iterator[Part]:
         """The sequences, some at a time."""
         # Edge tables of a part have at most four million entries.
-        size = max(1, min(PART, 4_000_000 // numbers_per_node))
+        size = max(1, min(CHUNK, 4_000_000 // numbers_per_node))
         at = 0
         while at < self.n_sequences:
             node = self.starts[at]

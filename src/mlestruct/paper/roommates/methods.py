@@ -50,8 +50,6 @@ SVM = "SVM"
 CONSTANT, TRUTH = "constant", "truth"
 AS_CHOSEN = ", as chosen"  # weights of fewer years, not trained again
 
-RHO = 0.95  # of OURS
-
 
 @dataclass(frozen=True)
 class Trial:
@@ -85,8 +83,9 @@ def ours(campus: Campus, setting: Setting) -> dict[str, Any]:
     years, tol = Years.of(campus), setting["tol"]
     train = years[:-1]
 
+    model = MatchingCRF(rho=0.95, tol=tol)
+
     def tune() -> list[Trial]:
-        model = MatchingCRF(rho=RHO, tol=tol)
         with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
             path = model.fit_path(years[:-2].X, years[:-2].Y, setting["alphas"])
         return [
@@ -96,12 +95,12 @@ def ours(campus: Campus, setting: Setting) -> dict[str, Any]:
 
     trials, spent = timed(tune)
     best, methods = best_of(trials), {}
-    chosen = MatchingCRF(alpha=best.choice[0], rho=RHO, tol=tol)
-    for name, model in {PUBLISHED: published_model(tol), OURS: chosen}.items():
-        _, seconds = timed(partial(fitted, model, train))
+    model.set_params(alpha=best.choice[0])
+    for name, each in {PUBLISHED: published_model(tol), OURS: model}.items():
+        _, seconds = timed(partial(fitted, each, train))
         tuned_over = f" of {len(trials)}, {spent:.0f} s" if name == OURS else ""
-        note = f"alpha {model.alpha:g}{tuned_over}"
-        methods[name] = evaluated(years, model.coef_, note, seconds=seconds)
+        note = f"alpha {each.alpha:g}{tuned_over}"
+        methods[name] = evaluated(years, each.coef_, note, seconds=seconds)
     methods[OURS + AS_CHOSEN] = evaluated(years, best.theta, validation=best.auc)
     return {"methods": methods}
 

@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...algorithms.frank_wolfe import ROUNDING
 from ..contract import Structure, Vertex
 from ..decoder import read_output
 from .report import StructureReport
 
 Floats = NDArray[np.float64]
-
-ROUNDING = 1e-9  # of the sum of absolute scores, in comparisons
 
 
 class Prober:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ...algorithms.frank_wolfe import ROUNDING
 from ..contract import Structure
-from .decoding import ROUNDING, Prober
+from .decoding import Prober
 
 Floats = NDArray[np.float64]
 
