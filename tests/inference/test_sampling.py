@@ -11,10 +11,11 @@ from enumerated_spaces import (
 from scipy.special import logsumexp
 from scipy.stats import chisquare
 
-from mlestruct.exceptions import TooLargeToCount
+from mlestruct.exceptions import MissingCapability, TooLargeToCount
 from mlestruct.inference import marginals, sample
 from mlestruct.structures import (
     BipartiteMatching,
+    DecoderSpace,
     LocalMatching,
 )
 
@@ -81,6 +82,14 @@ def test_samples_respect_seeds(kind, method):
     np.testing.assert_array_equal(one, same)
     assert (one != other).any()
     np.testing.assert_array_equal(scores, kept)
+
+
+def test_a_decoder_alone_is_sampled_by_perturbing():
+    space = DecoderSpace(lambda scores: scores >= np.sort(scores)[-2], 4)
+    with pytest.raises(MissingCapability, match="no Markov chain over DecoderSpace; use"):
+        sample(space, np.zeros(4), 3)
+    drawn = sample(space, np.zeros(4), 30, "perturb", random_state=0).labels
+    assert (drawn.sum(axis=1) == 2).all()
 
 
 def test_generators_go_on():

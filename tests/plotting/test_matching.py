@@ -42,3 +42,17 @@ def test_wrong_pairs_are_counted_and_points_chosen():
     assert titles[0] == "Predicted assignment: 2 of 4 wrong (red)"
     assert titles[1].startswith("Sure: probability 0.99")
     assert titles[2].startswith("Unsure, wrongly matched: 0.40 for the true partner,\n0.50")
+
+
+def test_points_without_a_partner():
+    rng = np.random.default_rng(0)
+    left, right = rng.normal(size=(3, 2)), rng.normal(size=(3, 2))
+    marginals = np.array([[0.8, 0.1, 0.0], [0.1, 0.7, 0.1], [0.0, 0.1, 0.3]])
+    truth = np.array([0, 1, -1])
+    figure = plot_mismatch(left, right, np.array([0, 1, 2]), truth, marginals)
+    single, partner = 1 - 0.4, 0.3  # of the last one, wrongly matched
+    title = figure.axes[2].get_title(loc="left")
+    assert title.startswith(f"Unsure, wrongly matched: {single:.2f} for the true partner")
+    assert title.endswith(f"{partner:.2f} for the predicted one")
+    rings = [len(axes.collections) for axes in figure.axes[1:]]
+    assert rings[0] == rings[1] + 1  # nobody is ringed where there is no true partner

@@ -68,7 +68,7 @@ def sample(
         query.require_finite("method='perturb'")
         labels = _perturbed(query.structure.approximate, query.scores, int(n_samples), rng)
         return Samples(labels, "perturb", 1.0, float(n_samples), True)
-    if method != "mcmc":
+    if method == "exact" or (method == "auto" and query.structure.offers("exact")):
         try:
             drawn = query.structure.exact(query.scores).sample(int(n_samples), rng)
             return Samples(drawn, "exact", 1.0, float(n_samples), True)
@@ -77,7 +77,9 @@ def sample(
                 raise
     space = query.structure.approximate
     if not space.offers("markov_chain_samples"):
-        raise MissingCapability(f"method='mcmc' has no Markov chain over {type(space).__name__}")
+        raise MissingCapability(
+            f"method='mcmc' has no Markov chain over {type(space).__name__}; use method='perturb'"
+        )
     query.require_finite("method='mcmc'")
     found = space.markov_chain_samples(query.scores, int(n_samples), rng, **options)
     return Samples(found.states, "mcmc", found.rhat, found.ess, found.converged)

@@ -115,7 +115,7 @@ def plot_marginals(
 ) -> None:
     """The pseudo-marginals of one left point, drawn to all right points.
 
-    Width and colour show the probability; the true partner is ringed.
+    Width and colour show the probability; the true partner is ringed, if there is one.
     """
     from matplotlib import colormaps
 
@@ -133,9 +133,10 @@ def plot_marginals(
             solid_capstyle="round",
             zorder=2.5,
         )
-    ring = b[truth[point]]
     axes.scatter(*a[point], s=60, color=POINT, zorder=4)
-    axes.scatter(*ring, s=130, facecolors="none", edgecolors=WRONG, linewidths=1.8, zorder=4)
+    if truth[point] >= 0:
+        ring = b[truth[point]]
+        axes.scatter(*ring, s=130, facecolors="none", edgecolors=WRONG, linewidths=1.8, zorder=4)
     _label(axes, b, row)
     no_axes(axes, title)
 
@@ -169,7 +170,8 @@ def plot_mismatch(
     wrongly matched point whose second partner has the highest probability (or, if none is wrong,
     the point with the lowest probability of its partner). `solid` is drawn on both sides.
     """
-    chosen = marginals[np.arange(len(truth)), predicted]
+    every = np.column_stack([marginals, 1.0 - marginals.sum(axis=1)])  # -1: no partner
+    chosen, right_one = (every[np.arange(len(truth)), y] for y in (predicted, truth))
     wrong = predicted != truth
     confident = int(np.argmax(np.where(wrong, -1.0, chosen)))
     second = np.sort(marginals, axis=1)[:, -2]
@@ -187,7 +189,7 @@ def plot_mismatch(
         (
             "C",
             uncertain,
-            f"Unsure, {note} matched: {marginals[uncertain, truth[uncertain]]:.2f} for the true "
+            f"Unsure, {note} matched: {right_one[uncertain]:.2f} for the true "
             f"partner,\n{chosen[uncertain]:.2f} for the predicted one",
         ),
     ):
