@@ -187,3 +187,11 @@ def test_malformed_sides(sides, capsys, options, message):
 )
 def test_usage(folder, arguments):
     assert main(arguments) == 2
+
+
+def test_known_pairs_beyond_a_capacity_are_named(sides, capsys):
+    assert main([*TWO, "-m", "model.mls", "--quiet"]) == 0
+    change("reviewers.csv", lambda frame: frame.assign(load="1"))
+    given = ["papers.csv", "reviewers.csv", "--known", "reviews.csv"]
+    assert main(["predict", "model.mls", *given]) == 1
+    assert "reviews.csv: used: id 'r0' has 3 partners" in capsys.readouterr().err

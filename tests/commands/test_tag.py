@@ -168,3 +168,9 @@ def test_json_lines_may_begin_with_a_byte_order_mark(folder):
     line = '{"x": [{"a": 1}, {"b": 1}], "y": ["A", "B"]}\n'
     (folder / "train.jsonl").write_text(line, encoding="utf-8-sig")
     assert main(["tag", "train.jsonl", "-m", "model.mls", "--alpha", "1", "--quiet"]) == 0
+
+
+def test_one_sentence_needs_a_number_for_alpha(folder, capsys):
+    (folder / "train.tsv").write_text("a X\nb Y\n")
+    assert main(["tag", "train.tsv", "-m", "model.mls"]) == 1
+    assert "train.tsv: alpha: to choose it by cross-validation needs" in capsys.readouterr().err

@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
         tables = read_records(options.files, options.id)
         ends = read_ends(options.known, tables)
         accept = read_accept(options)
-        with naming(*options.files):
+        with naming(*options.files, options.known):
             table, _, _ = propose(model, tables, accept, options.top, ends)
         write_table(table, options.out)
     elif isinstance(model, ImageSegmenter):

@@ -57,7 +57,7 @@ def _matches(matcher: GroupMatcher | SideMatcher, options: argparse.Namespace) -
     accept = read_accept(options)
     tables = read_records(options.files, options.id)
     ends = match.read_ends(options.known, tables)
-    with naming(*options.files):
+    with naming(*options.files, options.known):
         table, found, tables = match.propose(matcher, tables, accept, 1, ends)
     words = match.describe(match.summarise(matcher, table), accept)
     return matches_report(matcher, found, tables, words)

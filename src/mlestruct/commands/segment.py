@@ -41,8 +41,6 @@ def run(options: argparse.Namespace) -> int:
         if options.unknown is not None and options.unknown not in names:
             known = ", ".join(sorted(names))
             raise UsageProblem(f"--unknown: no mask has the label {options.unknown!r}, but {known}")
-        if options.alpha == "auto" and len(images) < 2:
-            raise UsageProblem("--alpha: auto needs at least 2 pictures; give a number")
         segmenter.fit(images, masks)
     segmenter.save(options.model)
     summary: dict[str, Any] = {

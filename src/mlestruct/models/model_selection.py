@@ -38,7 +38,10 @@ def choose_alpha(
 ) -> AlphaChoice:
     """Cross-validate `alphas` on samples X with outputs Y; one warm-started path per fold."""
     if len(X) < 2:
-        raise ValueError(f"X: cross-validation needs at least 2 samples, got {len(X)}")
+        raise ValueError(
+            f"alpha: to choose it by cross-validation needs at least 2 samples, got {len(X)}; give "
+            "a number"
+        )
     if len(X) != len(Y):
         raise ValueError(f"Y: expected {len(X)} outputs, one per sample, got {len(Y)}")
     folds = KFold(min(n_folds, len(X)), shuffle=True, random_state=random_state)
