@@ -370,15 +370,13 @@ def margins(rows: Ints, cols: Ints, chance: Floats) -> Floats:
     """The probability of each pair minus that of the best other one of either record."""
     rival = np.zeros(chance.size)
     for side in (rows, cols):
-        first, second = np.zeros(side.max(initial=-1) + 1), np.zeros(side.max(initial=-1) + 1)
-        order = np.argsort(chance, kind="stable")
+        first, second = np.zeros((2, side.max(initial=-1) + 1))
         np.maximum.at(first, side, chance)
-        holder = np.full(first.size, -1)
-        holder[side[order]] = order  # the last one written is the largest
-        others = np.delete(np.arange(chance.size), holder[holder >= 0])
-        np.maximum.at(second, side[others], chance[others])
-        is_first = holder[side] == np.arange(chance.size)
-        rival = np.maximum(rival, np.where(is_first, second[side], first[side]))
+        best = chance == first[side]
+        np.maximum.at(second, side, np.where(best, 0.0, chance))
+        tied = np.bincount(side[best], minlength=first.size) > 1
+        second[tied] = first[tied]
+        rival = np.maximum(rival, np.where(best, second[side], first[side]))
     return chance - rival
 
 
