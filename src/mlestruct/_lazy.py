@@ -1,4 +1,4 @@
-"""Public names of a package, loaded on first use: importing one estimator does not load all."""
+"""What is loaded on first use: public names of a package (one estimator does not load all), pandas."""
 
 from __future__ import annotations
 
@@ -25,3 +25,12 @@ def attach(
 
     names = sorted(homes)
     return load, lambda: names, names
+
+
+def pandas_module() -> Any:
+    """pandas, or an error that says how to get it."""
+    try:
+        import pandas
+    except ImportError as error:
+        raise ImportError("tables need pandas: pip install 'mlestruct[link]'") from error
+    return pandas

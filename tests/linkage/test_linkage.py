@@ -1,5 +1,6 @@
 """Record linkage: candidates and comparisons against plain loops, links against the truth."""
 
+import sys
 from datetime import date
 from itertools import product
 
@@ -246,6 +247,17 @@ def test_links_may_be_a_list_of_pairs():
 def test_tables_of_other_kinds_are_refused():
     with pytest.raises(TypeError, match="right: expected a DataFrame of pandas, got list"):
         RecordLinker().fit(pd.DataFrame({"name": ["x"]}), [{"name": "x"}], [(0, 0)])
+
+
+@pytest.mark.parametrize(
+    "call",
+    [lambda: make_people(5), lambda: RecordLinker().fit([], [], [])],
+    ids=["make_people", "fit"],
+)
+def test_without_pandas_they_say_how_to_get_it(call, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match=r"pip install 'mlestruct\[link\]'"):
+        call()
 
 
 def test_known_sides_without_partner():

@@ -23,6 +23,7 @@ from mlestruct.structures import (
     DecoderSpace,
     PairwiseGraph,
     Paths,
+    Subsets,
     coordinate_entropy,
     factor_entropy,
 )
@@ -385,6 +386,11 @@ class TestManners:
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 found = kind(StructuredCRF(own.top_three, tol=0.05, max_iter=50)).fit(X, Y)
             assert found.score(X, Y) > 0.6
+
+    def test_output_spaces_are_not_saved_as_objects(self, data, tmp_path):
+        model = StructuredCRF(structure=Subsets(8, 3), tol=0.1).fit(*data)
+        with pytest.raises(TypeError, match="structure= a function of the sample"):
+            model.save(tmp_path / "model.mls")
 
     def test_save_by_import_path(self, data, tmp_path):
         entropy = coordinate_entropy(8)

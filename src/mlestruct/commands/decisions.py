@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .files import pandas_module
+from .._lazy import pandas_module
 
 
 def decide(found: Any, accept: float, top: int = 1, known: Any = None, word: str = "link") -> Any:

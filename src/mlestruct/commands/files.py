@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from .._files import check_target, write_whole
+from .._lazy import pandas_module
 from ..exceptions import FileProblem
 from ..linkage.records import as_text
 from .arguments import UsageProblem
@@ -17,15 +18,6 @@ from .arguments import UsageProblem
 PARQUET = (".parquet", ".pq")
 STANDARD = "-"  # standard input or output
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # spreadsheets run cells that begin with these
-
-
-def pandas_module() -> Any:
-    """pandas, or an error that says how to get it."""
-    try:
-        import pandas
-    except ImportError as error:
-        raise ImportError("tables need pandas: pip install 'mlestruct[link]'") from error
-    return pandas
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .._lazy import pandas_module
 from .._random import generator
 
 GIVEN = (
@@ -57,8 +58,7 @@ def make_people(
     left, right : DataFrames of text, indexed by ids
     links : DataFrame with the columns left and right
     """
-    import pandas
-
+    pandas = pandas_module()
     rng = generator(random_state)
     n_both = round(overlap * n_people)
     people = _draw(2 * n_people - n_both, household, rng)

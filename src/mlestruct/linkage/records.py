@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from .._lazy import pandas_module
+
 
 def as_records(table: Any, name: str) -> Any:
     """A table as text without spaces around it; raises unless ids and columns are different.
@@ -16,9 +18,7 @@ def as_records(table: Any, name: str) -> Any:
     table : DataFrame, indexed by ids
     name : of the table, in messages
     """
-    import pandas
-
-    if not isinstance(table, pandas.DataFrame):
+    if not isinstance(table, pandas_module().DataFrame):
         raise TypeError(f"{name}: expected a DataFrame of pandas, got {type(table).__name__}")
     for what, found in (("id", table.index), ("column", table.columns)):
         if found.hasnans:
@@ -63,8 +63,7 @@ def pair_places(pairs: Any, left: Any, right: Any) -> list[Any]:
 
 def id_pairs(table: Any, where: str) -> list[tuple[Any, Any]]:
     """Ids in the first two columns of a table or in a list of pairs; "" where one is missing."""
-    import pandas
-
+    pandas = pandas_module()
     if not isinstance(table, pandas.DataFrame):
         table = pandas.DataFrame(list(table), dtype=object)
     if table.shape[1] < 2:

@@ -119,7 +119,10 @@ def _plain(name: str, value: Any) -> Any:
         return [_plain(name, part) for part in value]
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    raise TypeError(f"parameter {name}={value!r} cannot be saved")
+    raise TypeError(
+        f"parameter {name}={value!r} cannot be saved: files hold numbers, text, arrays and import "
+        "paths of functions (an output space: structure= a function of the sample)"
+    )
 
 
 # ---------------------------------------------------------------------- loading
