@@ -1,4 +1,4 @@
-"""What is loaded on first use: public names of a package (one estimator does not load all), pandas."""
+"""What is loaded on first use: public names of a package, so that one does not load all; pandas."""
 
 from __future__ import annotations
 
