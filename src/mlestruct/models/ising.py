@@ -20,9 +20,8 @@ from ..learning.result import Progress
 from ..structures.contract import Vertex
 from ..structures.graphs.pairwise import PairwiseGraph
 from ..structures.labellings.repeated import RepeatedBinary, chunks
-from .binary import CONSTANT_SCALE, BinaryEstimator, check_agreement
+from .binary import CONSTANT_SCALE, BinaryEstimator, check_agreement, read_graph
 from .ising_variables import UNKNOWN, Variables, distinct, read_binary, read_frames
-from .label_graph import read_graph
 from .neighbourhoods import RULES, Neighbourhoods, select_neighbourhoods
 from .validation import check_count, check_positive, check_ratio, check_weights
 

@@ -24,9 +24,8 @@ from ..metrics import Reliability, reliability
 from ..metrics.expected_f1 import expected_f1_sets
 from ..structures.contract import Vertex
 from ..structures.labellings.repeated import chunks
-from .binary import CONSTANT_SCALE, BinaryEstimator, check_agreement
+from .binary import CONSTANT_SCALE, BinaryEstimator, all_pairs, check_agreement, read_graph
 from .k_best import most_probable_sets
-from .label_graph import all_pairs, read_graph
 from .neighbourhoods import select_neighbourhoods
 from .validation import check_count, check_positive, check_ratio, check_weights
 
