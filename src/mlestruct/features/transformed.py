@@ -64,7 +64,11 @@ class TransformedFeatures(FeatureMap):
             last = int(self.transform[rows].indices.max(initial=-1)) + 1
             part = self.transform[row : row + size, col : col + size]
             if gram.ndim == 2:
+                size_of_terms = abs(part).T @ (abs(part).T @ np.abs(gram)).T
                 gram = np.asarray(part.T @ (part.T @ gram.T).T)
+                # Centring takes away most of it where means are large: what rounding may have left
+                # of a column counts as its curvature, so that steps are not too long.
+                gram += np.diag(1e-15 * np.diag(size_of_terms))
             else:
                 gram = gram * part.diagonal() ** 2
             same = self.transform[rows.start : rows.stop : size, col:last:size] != 0.0
