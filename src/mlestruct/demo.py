@@ -12,6 +12,7 @@ import numpy as np
 
 from ._files import check_target
 from .datasets import FramePairs, frame_pairs, make_landmark_sequence, split_in_three, toy_house
+from .exceptions import FileProblem
 from .models import BipartiteMatchingCRF
 from .plotting import plot_mismatch
 
@@ -88,5 +89,5 @@ def confidence_table(predicted: list, truth: list, marginals: list) -> str:
 def check_writable(picture: Path) -> None:
     """Fail before the work rather than after it."""
     if picture.suffix.lower() not in (".png", ".pdf", ".svg", ".jpg"):
-        raise FileNotFoundError(f"--out: expected a .png, .pdf, .svg or .jpg file, got {picture}")
+        raise FileProblem(f"--out: expected a .png, .pdf, .svg or .jpg file, got {picture}")
     check_target(picture)

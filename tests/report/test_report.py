@@ -1,5 +1,6 @@
 """Reports: self-contained pages in which nothing that comes from files is markup."""
 
+import io
 import json
 import re
 from html.parser import HTMLParser
@@ -106,6 +107,12 @@ def test_the_command_writes_pages(tmp_path, monkeypatch, capsys):
     tables = ["left.csv", "right.csv", "--known", "known.csv"]
     assert main(["report", "model.mls", *tables]) == 0
     assert headline in (tmp_path / "report.html").read_text()
+    text = (tmp_path / "known.csv").read_bytes()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text)))
+    assert main(["report", "model.mls", *tables[:3], "-", "-o", "again.html"]) == 0
+    pages = [(tmp_path / name).read_text() for name in ("report.html", "again.html")]
+    assert pages[0].count("Known links that the model would refuse") == 1
+    assert pages[0] == pages[1]
     assert main(["report", "model.mls", "left.csv"]) == 2
     (tmp_path / "train.tsv").write_text("a\tX\nb\tY\n\nb\tY\n\n" * 4)
     assert main(["tag", "train.tsv", "-m", "tags.mls", "--alpha", "1"]) == 0

@@ -80,8 +80,8 @@ def read_known(path: str | None, left: Any, right: Any) -> Any:
 
 def link_files(
     linker: RecordLinker, options: argparse.Namespace, precision: float | None, top: int
-) -> tuple[Links, Any, Any, Any]:
-    """Links of two files by a model, the table of answers, and both tables."""
+) -> tuple[Links, Any, Any, Any, Any]:
+    """Links of two files by a model, the table of answers, both tables, and the known links."""
     if len(options.files) != 2:
         raise UsageProblem(f"expected two tables, left and right, got {len(options.files)}")
     accept = common.read_accept(options, ACCEPT)
@@ -89,7 +89,7 @@ def link_files(
     known = read_known(options.known, left, right)
     with naming(*options.files):
         links = linker.link(left, right, precision, known)
-    return links, decide(links, accept, top, known), left, right
+    return links, decide(links, accept, top, known), left, right, known
 
 
 def _linker(options: argparse.Namespace, left: Any, right: Any, known: Any) -> RecordLinker:

@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
         text = "".join(tag_file(model, path, options.top) for path in options.files)
         write_output(text.encode(), options.out)
     elif isinstance(model, RecordLinker):
-        _, table, _, _ = link_files(model, options, options.precision, options.top)
+        _, table, *_ = link_files(model, options, options.precision, options.top)
         write_table(table, options.out)
     elif isinstance(model, GroupMatcher | SideMatcher):
         tables = read_records(options.files, options.id)

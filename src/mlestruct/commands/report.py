@@ -41,11 +41,10 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _links(linker: RecordLinker, options: argparse.Namespace) -> str:
-    links, table, left, right = link.link_files(linker, options, None, 1)
+    links, table, left, right, known = link.link_files(linker, options, None, 1)
     doubted = None
-    if options.known:
-        known = link.read_known(options.known, left, right)
-        named = known.set_axis(["left", "right", *known.columns[2:]], axis=1)[["left", "right"]]
+    if known is not None:
+        named = known.iloc[:, :2].set_axis(["left", "right"], axis=1)
         named = named[(named["left"] != "") & (named["right"] != "")]
         alone = linker.link(left, right).pairs[["left", "right", "probability"]]
         doubted = named.merge(alone, how="left").fillna({"probability": 0.0})
