@@ -177,10 +177,6 @@ class States:
         """The labels of state numbers."""
         return self.classes[states]
 
-    def known(self, label: Any, where: str, shape: tuple[int, ...] | None = None) -> Bools:
-        """Where a label is known, whether or not it is one of these states."""
-        return ~self._read(label, where, shape)[1]
-
     def _read(
         self, label: Any, where: str, shape: tuple[int, ...] | None
     ) -> tuple[NDArray[Any], Bools]:
