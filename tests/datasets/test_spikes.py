@@ -46,8 +46,8 @@ def test_no_stimuli():
     ("options", "message"),
     [
         ({"n_neurons": 10}, "do not fit"),
-        ({"rate": 1.5}, "rate: expected a probability"),
-        ({"n_frames": 0}, "must be positive"),
+        ({"rate": 1.5}, "rate: expected a number from 0 to 1"),
+        ({"n_frames": 0}, "n_frames: expected a whole number"),
     ],
 )
 def test_errors(options, message):

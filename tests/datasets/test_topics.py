@@ -42,5 +42,5 @@ def test_bad_topics_are_named(first, second, message):
 
 @pytest.mark.parametrize("name", ["n_documents", "n_words", "n_topics", "n_tokens"])
 def test_sizes_of_text_are_checked(name):
-    with pytest.raises(ValueError, match=f"{name}: expected at least 1, got 0"):
+    with pytest.raises(ValueError, match=f"{name}: expected a whole number of at least 1, got 0"):
         make_topic_counts(**{name: 0})

@@ -127,7 +127,7 @@ def frames_like(draw, frame):
         elif change == 8:
             found = found.iloc[::-1]
         else:
-            forms = [found.to_dict("list"), found.to_numpy(), *OTHERS]
+            forms = [found.to_dict("split"), found.to_numpy(), *OTHERS]
             return draw(st.sampled_from(forms))
     return found
 

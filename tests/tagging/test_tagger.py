@@ -60,5 +60,5 @@ def test_what_cannot_be_learned_from_is_named():
         SequenceTagger().fit([], [])
     with pytest.raises(ValueError, match="sentences: expected at least one, and tokens in each"):
         SequenceTagger().fit([[("a",)], []], [["X"], []])
-    with pytest.raises(ValueError, match="window: expected at least 0, got -1"):
+    with pytest.raises(ValueError, match="window: expected a whole number of at least 0, got -1"):
         SequenceTagger(window=-1).fit([[("a",)]], [["X"]])

@@ -18,6 +18,7 @@ from .._random import generator
 from ..algorithms.matching.swap_chain import sample_by_swaps
 from ..features.contract import PairGraph
 from ..features.questionnaires import QuestionnairePairs
+from .parameters import check_counts, check_range
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -234,10 +235,11 @@ def generate_campus(
     >>> min(campus.true_weights, key=campus.true_weights.get)
     '|smoking|'
     """
-    if not np.isfinite(strength):
-        raise ValueError(f"strength: expected a finite number, got {strength}")
-    if not 0.0 <= missing < 1.0:
-        raise ValueError(f"missing: expected a share from 0 to below 1, got {missing}")
+    check_range(-np.inf, np.inf, strength=strength)
+    check_range(0.0, 1.0, missing=missing)
+    if missing == 1.0:
+        raise ValueError("missing: expected a share below 1, got 1")
+    check_counts(1, n_chains=n_chains, max_sweeps=max_sweeps)
     rng = generator(random_state)
     questions = [
         Question(name, "binary" if len(shares) == 2 else "ordinal", tuple(labels.split(";")))
@@ -267,15 +269,15 @@ def _sizes(
     """Even numbers of students, one for each year."""
     given = isinstance(n_students, Sequence | np.ndarray)
     numbers = np.atleast_1d(n_students).tolist()
-    if any(n < 2 or n % 2 for n in numbers):
+    if any(not isinstance(n, int) or n < 2 or n % 2 for n in numbers):
         raise ValueError(f"n_students: expected even numbers from 2, got {n_students}")
     sizes = [int(n) for n in numbers]
     if given:
         if not sizes or n_years not in (None, len(sizes)):
             raise ValueError(f"n_students: expected {n_years or 'some'} sizes, got {n_students}")
         return sizes
-    if n_years is not None and n_years < 1:
-        raise ValueError(f"n_years: expected at least 1, got {n_years}")
+    if n_years is not None:
+        check_counts(1, n_years=n_years)
     growth = rng.uniform(LEAST_GROWTH, MOST_GROWTH, size=3 if n_years is None else n_years)
     return [sizes[0] + 2 * round(float(share) * sizes[0] / 2) for share in growth]
 

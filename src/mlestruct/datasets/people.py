@@ -8,6 +8,7 @@ import numpy as np
 
 from .._lazy import pandas_module
 from .._random import generator
+from .parameters import check_counts, check_range
 
 GIVEN = (
     "anna ben carla david emma felix grace henry ida jonas karla leo maria noah olga paul "
@@ -59,6 +60,8 @@ def make_people(
     links : DataFrame with the columns left and right
     """
     pandas = pandas_module()
+    check_counts(1, n_people=n_people)
+    check_range(0.0, 1.0, overlap=overlap, household=household, errors=errors, missing=missing)
     rng = generator(random_state)
     n_both = round(overlap * n_people)
     people = _draw(2 * n_people - n_both, household, rng)

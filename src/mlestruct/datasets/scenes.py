@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._random import generator
+from .parameters import check_counts, check_range, read_points
 from .shape_context import descriptor_features, shape_context
 
 Floats = NDArray[np.float64]
@@ -125,17 +126,15 @@ def make_landmark_sequence(
     first_degrees : the angle of the first frame
     elevation : degrees by which the camera looks down
     """
-    if n_landmarks < 2 or n_frames < 1:
-        raise ValueError(f"need at least 2 landmarks and 1 frame, got {n_landmarks} and {n_frames}")
+    check_counts(2, n_landmarks=n_landmarks)
+    check_counts(1, n_frames=n_frames)
+    check_range(0.0, np.inf, noise=noise)
+    check_range(0.0, 1.0, perspective=perspective)
     rng = generator(random_state)
     if body is None:
         points = rng.uniform(-1.0, 1.0, size=(n_landmarks, 3)) * np.array([1.0, 0.8, 0.7])
     else:
-        points = np.asarray(body, dtype=np.float64)
-        if points.ndim != 2 or points.shape[1] != 3 or len(points) < 2:
-            raise ValueError(
-                f"body: expected shape (n, 3) with at least 2 points, got {points.shape}"
-            )
+        points = read_points(body, "body", 3)
     tilt = np.deg2rad(elevation)
     frames = []
     for frame in range(n_frames):

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import ndimage
 
 from .._random import generator
+from .parameters import check_counts, check_range
 
 Image = NDArray[np.float32]
 Mask = NDArray[np.int64]
@@ -58,12 +59,11 @@ def make_segmentation(
     >>> images[0].shape, masks[0].shape
     ((20, 30, 3), (20, 30))
     """
-    if n_images < 0:
-        raise ValueError(f"n_images: expected at least 0, got {n_images}")
-    if not 2 <= n_states <= len(PALETTE):
+    check_counts(0, n_images=n_images)
+    check_counts(2, n_states=n_states)
+    if n_states > len(PALETTE):
         raise ValueError(f"n_states: expected 2 to {len(PALETTE)}, got {n_states}")
-    if not noise >= 0.0:
-        raise ValueError(f"noise: expected at least 0, got {noise}")
+    check_range(0.0, np.inf, noise=noise)
     ranges = _ranges(shape)
     rng = generator(random_state)
     images, masks = [], []

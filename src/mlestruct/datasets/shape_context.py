@@ -9,6 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .parameters import read_points
+
 Floats = NDArray[np.float64]
 
 RADII = (0.125, 0.25, 0.5, 1.0, 2.0)
@@ -29,11 +31,7 @@ def shape_context(points: ArrayLike) -> Floats:
     the r-th radius (not within the one before; beyond the last one counts there) whose direction
     falls in [a, a + 1) * 30 degrees.
     """
-    at = np.asarray(points, dtype=np.float64)
-    if at.ndim != 2 or at.shape[1] != 2 or at.shape[0] < 2:
-        raise ValueError(f"points: expected shape (n, 2) with n >= 2, got {at.shape}")
-    if not np.isfinite(at).all():
-        raise ValueError("points: contains NaN or infinity")
+    at = read_points(points, "points", 2)
     n = at.shape[0]
     offset = at[None, :, :] - at[:, None, :]
     distance = np.hypot(offset[..., 0], offset[..., 1])

@@ -77,8 +77,12 @@ def _read_mat(file: Path) -> dict[str, Any]:
             f"{file} is a MATLAB 7.3 file, which needs h5py: pip install 'mlestruct[matlab]', or "
             "save it with -v7 in MATLAB"
         ) from error
-    with h5py.File(file) as stored:
-        return {name: np.asarray(part).T for name, part in stored.items() if hasattr(part, "shape")}
+    try:
+        with h5py.File(file) as stored:
+            parts = {name: part for name, part in stored.items() if hasattr(part, "shape")}
+            return {name: np.asarray(part).T for name, part in parts.items()}
+    except OSError as error:
+        raise ValueError(f"{file} is not a MATLAB 7.3 file: {error}") from error
 
 
 def _read_npz(file: Path) -> dict[str, Any]:
@@ -91,7 +95,11 @@ def _read_npz(file: Path) -> dict[str, Any]:
 
 def _read_csv(file: Path) -> dict[str, Any]:
     """Columns by their names; without a header all columns are neurons."""
-    lines = [line for line in file.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{file}: not UTF-8 at byte {error.start}") from None
+    lines = [line for line in text.splitlines() if line.strip()]
     first = [name.strip().strip('"') for name in lines[0].split(",")] if lines else []
     named = not all(_is_number(name) for name in first)
     if len(lines) <= named:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._random import generator
+from .parameters import check_counts, check_range
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -58,16 +59,13 @@ def make_spikes(
         Further ensembles of the same size that no stimulus drives: they are active as often as the
         others, at random times.
     """
-    if n_frames < 1 or n_neurons < 1 or trial < 1 or n_stimuli < 0 or n_spontaneous < 0:
-        raise ValueError(
-            "n_frames, n_neurons and trial must be positive, n_stimuli and n_spontaneous not "
-            f"negative; got {n_frames}, {n_neurons}, {trial}, {n_stimuli}, {n_spontaneous}"
-        )
-    for name, value in (("rate", rate), ("event_rate", event_rate), ("response", response)):
-        if not 0.0 <= value <= 1.0:
-            raise ValueError(f"{name}: expected a probability, got {value!r}")
+    check_counts(
+        1, n_frames=n_frames, n_neurons=n_neurons, trial=trial, ensemble_size=ensemble_size
+    )
+    check_counts(0, n_stimuli=n_stimuli, n_spontaneous=n_spontaneous)
+    check_range(0.0, 1.0, rate=rate, event_rate=event_rate, response=response)
     n_ensembles = n_stimuli + n_spontaneous
-    if not 0 < ensemble_size * max(n_ensembles, 1) <= n_neurons:
+    if ensemble_size * max(n_ensembles, 1) > n_neurons:
         raise ValueError(
             f"ensemble_size: {n_ensembles} ensembles of {ensemble_size} do not fit into "
             f"{n_neurons} neurons"

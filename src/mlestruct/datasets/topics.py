@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._random import generator
+from .parameters import check_counts
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -37,12 +38,7 @@ def make_topic_counts(
     >>> counts.shape, topics.shape, counts.sum(axis=1)
     ((5, 500), (20, 500), array([60, 60, 60, 60, 60]))
     """
-    sizes = {
-        "n_documents": n_documents, "n_words": n_words, "n_topics": n_topics, "n_tokens": n_tokens
-    }  # fmt: skip
-    for name, size in sizes.items():
-        if size < 1:
-            raise ValueError(f"{name}: expected at least 1, got {size}")
+    check_counts(1, n_documents=n_documents, n_words=n_words, n_topics=n_topics, n_tokens=n_tokens)
     rng = generator(random_state)
     # A few dozen words carry most of a topic, a handful of topics most of a document.
     topics = rng.dirichlet(np.full(n_words, 0.1), size=n_topics)

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter
 
 from .._random import generator
+from .parameters import check_counts
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -37,8 +38,8 @@ def make_words(
     >>> [x.shape[0] == len(y) for x, y in zip(X, Y)]
     [True, True, True]
     """
-    if n_words < 1 or n_states < 2:
-        raise ValueError(f"need at least 1 word and 2 states, got {n_words} and {n_states}")
+    check_counts(1, n_words=n_words)
+    check_counts(2, n_states=n_states)
     rng = generator(random_state)
     noise = rng.normal(size=(n_states, HEIGHT, WIDTH))
     glyphs = gaussian_filter(noise, sigma=(0.0, 1.2, 1.2)) > 0.0

@@ -131,8 +131,11 @@ def edge_feature_names(*, thresholds: Sequence[ArrayLike] | None = None) -> list
 
 def _checked(image: ArrayLike) -> Floats:
     """`image` as an RGB array in [0, 1]."""
-    found = np.asarray(image)
     expected = "image: expected shape (height, width, 3) or (height, width)"
+    try:
+        found = np.asarray(image)
+    except ValueError as error:
+        raise ValueError(f"{expected}: {error}") from None
     if found.ndim not in (2, 3) or (found.ndim == 3 and found.shape[2] != 3):
         raise ValueError(f"{expected}, got {found.shape}")
     if found.size == 0:

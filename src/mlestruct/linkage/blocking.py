@@ -16,6 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from ..models.validation import check_count
+from .records import column_names, require_text
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -35,6 +38,7 @@ def candidate_pairs(
     neighbours : candidates of each record of either table at most, by common words
     most_shared : words that are in more records than this say little and are left out
     """
+    check_blocking(left, right, block, neighbours, most_shared)
     keys = _Keys(len(right))
     for rows, cols in _slices(left, right, block, neighbours, most_shared):
         keys.add(rows, cols)
@@ -45,8 +49,21 @@ def count_candidates(
     left: Any, right: Any, block: Sequence[str] = (), neighbours: int = 10, most_shared: int = 200
 ) -> int:
     """The number of candidate pairs, of which no more than a slice is kept at a time."""
+    check_blocking(left, right, block, neighbours, most_shared)
     slices = _slices(left, right, block, neighbours, most_shared)
     return sum(rows.size for rows, _ in slices)
+
+
+def check_blocking(
+    left: Any, right: Any, block: Sequence[str], neighbours: int, most_shared: int
+) -> None:
+    """Raise unless tables are text and the parameters what they should be."""
+    chosen = column_names(block, "block")
+    check_count(neighbours, "neighbours")
+    check_count(most_shared, "most_shared")
+    for name, table in (("left", left), ("right", right)):
+        require_text(table, (), name)
+        require_text(table, chosen or table.columns, name)
 
 
 class _Keys:

@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .records import column_kinds, column_names, require_text
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -73,7 +75,9 @@ def guess_comparisons(
 
     `kinds` are given where the guess is wrong: {"phone": "text"}.
     """
-    given = dict(kinds or {})
+    columns, given = column_names(columns, "columns"), column_kinds(kinds)
+    require_text(left, columns, "left")
+    require_text(right, columns, "right")
     if unknown := sorted(set(given) - set(columns)):
         raise ValueError(f"kinds: there is no column {unknown[0]!r} among {list(columns)}")
     found = []

@@ -16,7 +16,7 @@ from ..models import BipartiteMatchingCRF, PairInput
 from ..models.tuned import TunedMatching
 from .blocking import candidate_pairs
 from .comparisons import Comparison, guess_comparisons
-from .records import as_records, id_pairs, pair_places, require_columns
+from .records import as_records, column_names, id_pairs, pair_places, require_columns
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -230,9 +230,7 @@ class RecordLinker(TunedMatching):
     # ------------------------------------------------------------------ parts
     def _candidates(self, left: Any, right: Any) -> tuple[Ints, Ints]:
         columns = [one.column for one in self.comparisons_]
-        if self.neighbours < 1:
-            raise ValueError(f"neighbours: expected at least 1, got {self.neighbours}")
-        used = shared_columns(left, right, [*columns, *self.block])
+        used = shared_columns(left, right, [*columns, *column_names(self.block, "block")])
         return candidate_pairs(left[used], right[used], self.block, self.neighbours)
 
     def _feature_names(self) -> list[str]:
@@ -279,7 +277,7 @@ def shared_columns(left: Any, right: Any, columns: Sequence[str] | None) -> list
                 f"the tables have no column in common: {list(left.columns)} and "
                 f"{list(right.columns)}"
             )
-    elif not columns:
+    elif not column_names(columns, "columns"):
         raise ValueError("columns: expected at least one, got none")
     require_columns(left, columns, "left")
     require_columns(right, columns, "right")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from .._lazy import pandas_module
@@ -50,8 +50,40 @@ def require_columns(table: Any, columns: Iterable[str], name: str) -> None:
             )
 
 
+def require_text(table: Any, columns: Iterable[str], name: str) -> None:
+    """Raise unless columns of a table have text in all cells, as `as_records` makes them."""
+    if not isinstance(table, pandas_module().DataFrame):
+        raise TypeError(f"{name}: expected a DataFrame of pandas, got {type(table).__name__}")
+    require_columns(table, columns, name)
+    for column in columns:
+        if list(table.columns).count(column) > 1:
+            raise ValueError(f"{name}: column {column!r} occurs twice")
+        for cell in table[column]:
+            if not isinstance(cell, str):
+                raise ValueError(f"{name}: expected text in column {column!r}, got {cell!r}")
+
+
+def column_names(names: Any, argument: str) -> list[str]:
+    """Names of columns in a list; a string is none."""
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise TypeError(f"{argument}: expected names of columns in a list, got {names!r}")
+    return list(names)
+
+
+def column_kinds(kinds: Any) -> dict[str, str]:
+    """Kinds of columns by their names."""
+    if kinds is not None and not isinstance(kinds, Mapping):
+        raise TypeError(f"kinds: expected a dictionary of columns and kinds, got {kinds!r}")
+    return dict(kinds or {})
+
+
 def pair_places(pairs: Any, left: Any, right: Any) -> list[Any]:
     """Rows of two tables in which the ids of the columns left and right of `pairs` are."""
+    known = list(pairs.columns) if isinstance(pairs, pandas_module().DataFrame) else []
+    if known.count("left") != 1 or known.count("right") != 1:
+        raise ValueError(
+            f"pairs: expected a DataFrame with the columns left and right, got {known or pairs!r}"
+        )
     found = []
     for side, index in (("left", left), ("right", right)):
         found.append(index.get_indexer(pairs[side]))
@@ -65,7 +97,11 @@ def id_pairs(table: Any, where: str) -> list[tuple[Any, Any]]:
     """Ids in the first two columns of a table or in a list of pairs; "" where one is missing."""
     pandas = pandas_module()
     if not isinstance(table, pandas.DataFrame):
-        table = pandas.DataFrame(list(table), dtype=object)
+        try:
+            table = pandas.DataFrame(list(table), dtype=object)
+        except (TypeError, ValueError):
+            kind = type(table).__name__
+            raise ValueError(f"{where}: expected a table or a list of pairs, got {kind}") from None
     if table.shape[1] < 2:
         raise ValueError(f"{where}: expected two columns of ids, got {list(table.columns)}")
     ids = table.iloc[:, :2].astype(object)

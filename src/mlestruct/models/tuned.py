@@ -15,6 +15,7 @@ from .labelling import LabellingEstimator
 from .matching_base import MatchingProbabilities
 from .model_selection import ALPHAS, choose_alpha
 from .uncertainty import standard_errors
+from .validation import check_positive
 
 Floats = NDArray[np.float64]
 M = TypeVar("M", bound=MatchingProbabilities)
@@ -60,7 +61,7 @@ class TunedModel(CertifiedModel):
         elif isinstance(self.alpha, str):
             raise ValueError(f"alpha: expected a number or 'auto', got {self.alpha!r}")
         else:
-            self.alpha_ = float(self.alpha)
+            self.alpha_ = check_positive(self.alpha, "alpha")
         fitted = estimator.set_params(alpha=self.alpha_).fit(X, Y)
         self._adopt(fitted)
         self.coef_error_ = standard_errors(fitted, X)

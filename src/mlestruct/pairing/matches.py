@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ..linkage.linker import margins
 from ..linkage.records import id_pairs
+from ..models.validation import check_count
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -45,6 +46,7 @@ def best_pairs(left: Any, right: Any, table: Floats, proposed: Ints, top: int) -
     """
     import pandas
 
+    check_count(top, "top")
     chosen = np.zeros(table.shape, dtype=bool)
     chosen[proposed[:, 0], proposed[:, 1]] = True
     order = np.argsort(-table, axis=1, kind="stable")[:, :top]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..linkage.comparisons import read_numbers
-from ..linkage.records import as_records
+from ..linkage.records import as_records, column_kinds, column_names
 
 Floats = NDArray[np.float64]
 
@@ -67,8 +67,8 @@ def guess_questions(
     columns : those to use; default: all
     kinds : where the guess is wrong: {"rooms": "category", "noise": "ordinal:low;medium;high"}
     """
-    table, given = as_records(table, "table"), dict(kinds or {})
-    chosen = list(table.columns) if columns is None else list(columns)
+    table, given = as_records(table, "table"), column_kinds(kinds)
+    chosen = list(table.columns) if columns is None else column_names(columns, "columns")
     for name in (*chosen, *given):
         if name not in table.columns:
             raise ValueError(f"there is no column {name!r} among {list(table.columns)}")

@@ -55,20 +55,41 @@ def read_mask(path: str | Path, size: tuple[int, int] | None = None) -> NDArray[
 
 
 def write_labels(path: str | Path, labels: NDArray[Any], size: tuple[int, int]) -> None:
-    """A PNG file of labels, at (height, width) `size`."""
-    names = np.unique(labels.astype(str))
+    """A PNG file of labels as `read_mask` names them, at (height, width) `size`."""
+    text = _pixels(labels, "labels").astype(str)
+    names = np.unique(text)
     coloured = any(name.startswith("#") for name in names.tolist())
-    values = np.array([_colour(name) if coloured else int(name) for name in names.tolist()])
+    try:
+        values = np.array([_colour(name) if coloured else int(name) for name in names.tolist()])
+    except ValueError:
+        raise ValueError(
+            "labels: expected grey values ('255') or colours ('#ff0000'), got "
+            f"{names.tolist()!r:.60}"
+        ) from None
+    if values.min() < 0 or values.max() > 65535:
+        raise ValueError(f"labels: expected values from 0 to 65535, got {names.tolist()!r:.60}")
     deep = np.uint16 if not coloured and values.max() > 255 else np.uint8
-    array = values[np.searchsorted(names, labels.astype(str))].astype(deep)
+    array = values[np.searchsorted(names, text)].astype(deep)
     picture = Image.fromarray(array)
     picture.resize((size[1], size[0]), Image.Resampling.NEAREST).save(path)
 
 
 def write_probability(path: str | Path, chance: Floats, size: tuple[int, int]) -> None:
     """A grey PNG file: 0 is black, 1 is white."""
-    picture = Image.fromarray(np.round(255 * np.clip(chance, 0.0, 1.0)).astype(np.uint8))
+    known = _pixels(chance, "chance")
+    if known.dtype.kind not in "fiub" or np.isnan(known).any():
+        raise ValueError("chance: expected probabilities from 0 to 1")
+    picture = Image.fromarray(np.round(255 * np.clip(known, 0.0, 1.0)).astype(np.uint8))
     picture.resize((size[1], size[0]), Image.Resampling.BILINEAR).save(path)
+
+
+def _pixels(values: Any, name: str) -> NDArray[Any]:
+    """An array (height, width) that is not empty."""
+    found = values if isinstance(values, np.ndarray) else np.zeros(0)
+    if found.ndim != 2 or found.size == 0:
+        kind = type(values).__name__
+        raise ValueError(f"{name}: expected an array (height, width), got {kind} {found.shape}")
+    return found
 
 
 def picture_size(path: str | Path) -> tuple[int, int]:

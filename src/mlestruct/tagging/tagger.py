@@ -26,6 +26,10 @@ def token_features(
     ("Aa1-" for "Main42-"). Other columns are taken as they are. All but first and last letters are
     features of the `window` tokens on both sides, too; ends of the sentence are marked.
     """
+    _check_sizes(window, affix)
+    _check_tokens(sentence, "sentence")
+    if any(isinstance(token, Mapping) for token in sentence):
+        raise TypeError("sentence: dictionaries are features already; expected tuples of columns")
     own = [_columns(token) for token in sentence]
     out: list[dict[str, Any]] = []
     for k, token in enumerate(sentence):
@@ -49,6 +53,38 @@ def _columns(token: Token) -> list[str]:
     form = re.sub(r"[A-Z]+", "A", re.sub(r"[a-z]+", "a", re.sub(r"\d+", "1", word)))
     extra = [f"column {k}={value}" for k, value in enumerate(token[1:], start=2)]
     return [f"word={word.lower()}", f"form={form}", *extra]
+
+
+def _check_sizes(window: Any, affix: Any) -> None:
+    for name, value in (("window", window), ("affix", affix)):
+        whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+        if not whole or value < 0:
+            raise ValueError(f"{name}: expected a whole number of at least 0, got {value!r}")
+
+
+def _check_tokens(sentence: Any, where: str) -> None:
+    """Raise unless a sentence is a list of tuples of text or of dictionaries."""
+    if isinstance(sentence, str | bytes | Mapping) or not isinstance(sentence, Sequence):
+        raise ValueError(f"{where}: expected a list of tokens, got {sentence!r:.60}")
+    for token in sentence:
+        columns = isinstance(token, tuple | list) and len(token) > 0
+        if not isinstance(token, Mapping) and not (
+            columns and all(isinstance(value, str) for value in token)
+        ):
+            raise ValueError(
+                f"{where}: a token is a tuple of texts, the word first, or a dictionary of "
+                f"features, got {token!r:.60}"
+            )
+
+
+def _label_array(labels: Any, where: str) -> NDArray[Any]:
+    try:
+        found = np.array(labels)
+    except ValueError as error:
+        raise ValueError(f"{where}: expected a label for each token: {error}") from None
+    if found.dtype == object and any(np.ndim(label) for label in found.flat):
+        raise ValueError(f"{where}: expected a label for each token, got {labels!r:.60}")
+    return found
 
 
 class SequenceTagger(TunedLabelling):
@@ -99,18 +135,23 @@ class SequenceTagger(TunedLabelling):
         as they are. `predict` and `predict_marginals` then take sentences and return labels
         (n_tokens,) and probabilities (n_tokens, n_labels).
         """
-        if self.window < 0:
-            raise ValueError(f"window: expected at least 0, got {self.window}")
+        _check_sizes(self.window, self.affix)
+        for m, sentence in enumerate(sentences):
+            _check_tokens(sentence, f"sentences[{m}]")
         if not all(len(sentence) for sentence in sentences) or not len(sentences):
             raise ValueError("sentences: expected at least one, and tokens in each")
+        if isinstance(labels, str) or not isinstance(labels, Sequence):
+            raise ValueError(f"labels: expected a list for each sentence, got {labels!r:.60}")
         first = sentences[0][0]
         self.n_columns_ = 0 if isinstance(first, Mapping) else len(first)
-        X, Y = self._features(sentences), [np.array(y) for y in labels]
+        Y = [_label_array(y, f"labels[{m}]") for m, y in enumerate(labels)]
+        X = self._features(sentences)
         self.estimator_ = self._fit_tuned(X, Y)
         return self
 
     def _features(self, sentences: Sequence[Sentence]) -> list[list[dict[str, Any]]]:
         for m, sentence in enumerate(sentences):
+            _check_tokens(sentence, f"sentences[{m}]")
             for token in sentence:
                 if isinstance(token, Mapping) != (self.n_columns_ == 0):
                     raise ValueError(
