@@ -47,7 +47,7 @@ def run_demo(picture: Path, seed: int = 0, verbose: int = 1, gap: int = 15) -> N
     losses = np.array([np.mean(p != y) for p, y in zip(predicted, test.Y, strict=True)])
     print(
         f"\nIn {len(test)} new pairs of views {1.0 - losses.mean():.0%} of the corners are matched "
-        "rightly, and the model knows which:\n"
+        "correctly, and the probabilities say which:\n"
     )
     print(confidence_table(predicted, test.Y, marginals))
     shown = int(np.argsort(losses, kind="stable")[int(0.75 * len(losses))])
