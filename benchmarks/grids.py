@@ -102,14 +102,12 @@ class Clock:
 
 @dataclass(frozen=True)
 class RecordedBCFW(BlockFrankWolfe):
-    """Shows theta after every step, not only where there is a certificate."""
+    """Shows r after every step, not only where there is a certificate."""
 
-    observe: Callable[[np.ndarray], None] = lambda theta: None
+    observe: Callable[[np.ndarray], None] = lambda r: None
 
-    def _step(self, problem: DualProblem, state: Any, *rest: Any) -> float:
-        gap = super()._step(problem, state, *rest)
-        self.observe(state.r / problem.alpha)
-        return gap
+    def stepped(self, state: Any, t: int) -> None:
+        self.observe(state.r)
 
 
 def run_bcfw(problem: DualProblem, step: Any, limit: float, seed: int) -> tuple[Trace, Trace]:
@@ -120,8 +118,9 @@ def run_bcfw(problem: DualProblem, step: Any, limit: float, seed: int) -> tuple[
     n_blocks = len(problem.blocks)
     steps = 0
 
-    def observe(theta: np.ndarray) -> None:
+    def observe(r: np.ndarray) -> None:
         nonlocal steps
+        theta = problem.theta(r)
         average.add(theta)
         steps += 1
         if steps % n_blocks == 0:
