@@ -57,8 +57,10 @@ def test_all_methods_enclose_the_same_value(case, rng, kind, scale):
 @given(cases(), random_scores.generators, random_scores.kinds, scales)
 def test_marginals_are_feasible_and_attain_the_value(case, rng, kind, scale):
     scores = case.scores(rng, kind, scale)
-    for found in approximate_answers(case, scores).values():
+    for method, found in approximate_answers(case, scores).items():
         check_numbers(case, found)
+        if method == "bp" and not found.converged:  # messages are no point of the polytope
+            continue
         assert case.infeasibility(found.tau) <= 1e-8
         assert found.log_partition <= case.value(scores, found.tau) + case.slack(scores)
 
