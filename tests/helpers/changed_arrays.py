@@ -52,7 +52,7 @@ def arrays_like(draw, array):
                 found.flat[place] = value
         elif change == 1:
             kind = draw(st.sampled_from(KINDS))
-            with quiet(), suppress(ValueError, TypeError):
+            with quiet(), suppress(ValueError, TypeError, OverflowError):
                 found = found.astype(kind)
         elif change == 2:
             found = np.asfortranarray(found)
@@ -127,7 +127,7 @@ def frames_like(draw, frame):
         elif change == 8:
             found = found.iloc[::-1]
         else:
-            forms = [found.to_dict("split"), found.to_numpy(), *OTHERS]
+            forms = [{"a": found.index.tolist()}, found.to_numpy(), *OTHERS]
             return draw(st.sampled_from(forms))
     return found
 

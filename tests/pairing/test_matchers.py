@@ -87,3 +87,15 @@ def test_contributions_of_ids_that_are_not_there_are_refused(group):
     some = pd.DataFrame({"left": [100, 100], "right": [101, 1]})
     with pytest.raises(ValueError, match="pairs: there is no id 1, in column 'right'"):
         matcher.contributions(people, some)
+
+
+def test_columns_may_be_numbers():
+    """Positions of questions are not confused with their names."""
+    rng = np.random.default_rng(0)
+    people = pd.DataFrame(
+        {"town": rng.choice(["x", "y"], 16), "noise": rng.integers(1, 4, 16), "rest": [1, 2] * 8}
+    )
+    pairs = pd.DataFrame({"a": range(0, 16, 2), "b": range(1, 16, 2)})
+    named = GroupMatcher(alpha=1.0).fit(people, pairs)
+    numbered = GroupMatcher(alpha=1.0).fit(people.set_axis([1, 2, 0], axis=1), pairs)
+    np.testing.assert_array_equal(named.coef_, numbered.coef_)

@@ -199,8 +199,8 @@ class GroupMatcher(TunedMatching):
         names = [q.column for q in self.questions_]
         return QuestionnairePairs(
             answers, [len(q.labels) for q in self.questions_], names,
-            ordinal=[q.column for q in self.questions_ if q.kind != "category"],
-            interactions=[q.column for q in self.questions_ if q.kind != "number"],
+            ordinal=[k for k, q in enumerate(self.questions_) if q.kind != "category"],
+            interactions=[k for k, q in enumerate(self.questions_) if q.kind != "number"],
         )  # fmt: skip
 
     def _described(self) -> list[tuple[str, str]]:
