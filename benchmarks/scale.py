@@ -4,6 +4,7 @@
     python -m benchmarks.scale pairs --pairs 1e7   # candidate pairs of records on two Dask workers
     python -m benchmarks.scale memory              # in this process, within a bound on memory
     python -m benchmarks.scale growth              # in samples, nodes, features, pairs
+    python -m benchmarks.scale deaths --deaths 20  # workers that are killed, stopped and added
 
 Partitions are tables of records with about eight candidate partners each, six features of a pair
 (`benchmarks.linkage`), generated where they are needed; four records in five have a true partner.
@@ -13,17 +14,24 @@ A matching is learned to a certified relative gap of 1e-3. Kernels are compiled 
 from __future__ import annotations
 
 import argparse
+import os
 import pickle
 import resource
+import signal
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from threading import Timer
 from typing import Any
+
+import numpy as np
 
 from benchmarks.linkage import candidates, sample
 from mlestruct import BipartiteMatchingCRF
 from mlestruct.partitions import DaskBackend, Lazy, LocalBackend
 from mlestruct.partitions.backend import Partitioned
+from mlestruct.partitions.dask import BALANCE
 from mlestruct.partitions.host import Reader
 
 
@@ -189,6 +197,107 @@ def _within(bound: int | None, n_partitions: int, n_records: int) -> None:
     show(name, model, seconds, f"  peak {before:.0f} + {peak_memory() - before:.0f} MB")
 
 
+def small(solver: str) -> tuple[Any, Any, Any]:
+    """A fit of some seconds that is far from its end when a worker is killed."""
+    if solver == "bcfw":
+        model, n_records = BipartiteMatchingCRF(solver=solver, tol=0.05, random_state=0), 60
+    else:
+        model, n_records = BipartiteMatchingCRF(solver=solver, tol=1e-7), 1_500
+    return model.set_params(perfect=False, max_iter=10_000), *partitions(6, n_records)
+
+
+def deaths(n_deaths: int) -> None:
+    """Fits whose workers are killed at random moments, beside undisturbed ones."""
+    client, rng = new_cluster(2), np.random.default_rng(0)
+    undisturbed = {}
+    for solver in ("lbfgs", "newton", "bcfw"):
+        with DaskBackend(client):
+            undisturbed[solver] = fitted(*small(solver))
+    finished, largest, k = 0, 0.0, 0
+    while k < n_deaths:
+        solver = list(undisturbed)[k % 3]
+        expected, seconds = undisturbed[solver]
+        client = two_workers(client)
+        ids = sorted(client.run(os.getpid).values())
+        victim = int(rng.choice(ids))
+        moment = float(rng.uniform(0.0, 0.9 * seconds))
+        killed: list[int] = []
+        killer = Timer(moment, kill, (victim, killed))
+        killer.start()
+        with DaskBackend(client):
+            model, spent = fitted(*small(solver))
+        killer.cancel()
+        if not killed:  # it was faster than the undisturbed one
+            continue
+        k += 1
+        both = model.duality_gap_ + expected.duality_gap_
+        difference = abs(model.objective_ - expected.objective_)
+        finished += bool(model.converged_) and difference <= both
+        largest = max(largest, difference / abs(expected.objective_) * (solver != "bcfw"))
+        print(
+            f"{solver:<8}killed at {moment:5.2f} s of {seconds:5.2f} s: {spent:6.2f} s, objective "
+            f"{model.objective_:.6f} (gap {model.duality_gap_:.0e}) beside "
+            f"{expected.objective_:.6f} (gap {expected.duality_gap_:.0e})",
+            flush=True,
+        )
+    print(
+        f"{n_deaths} deaths: {finished} finished within the certified gap of the undisturbed fit; "
+        f"objectives of lbfgs and newton differ by at most {largest:.0e} relative"
+    )
+    client.shutdown()
+    stopped_and_added()
+
+
+def kill(process: int, killed: list[int]) -> None:
+    """Kill a process, and tell that it was there."""
+    with suppress(ProcessLookupError):
+        os.kill(process, signal.SIGKILL)
+        killed.append(process)
+
+
+def two_workers(client: Any) -> Any:
+    """The client, or another one where Dask does not start the dead worker again."""
+    try:
+        client.wait_for_workers(2, timeout=30)
+    except TimeoutError:
+        client.shutdown()
+        return new_cluster(2)
+    return client
+
+
+def stopped_and_added() -> None:
+    """A worker that does not answer, then a worker more."""
+    client = new_cluster(2)
+    with DaskBackend(client):
+        expected, _ = fitted(*small("lbfgs"))
+    victim = min(client.run(os.getpid).values())
+    model, X, Y = small("lbfgs")
+
+    def stop(progress: Any) -> None:
+        if progress.iteration == 3:
+            os.kill(victim, signal.SIGSTOP)
+
+    with DaskBackend(client, time_limit=5.0):
+        model, seconds = fitted(model.set_params(callback=stop), X, Y)
+    os.kill(victim, signal.SIGCONT)
+    show("a worker stopped", model, seconds, f"\n{'':<28}undisturbed {expected.objective_:.10f}")
+    client.shutdown()
+    client = new_cluster(1)
+    model, X, Y = small("lbfgs")
+
+    def add(progress: Any) -> None:
+        if progress.iteration == 3:
+            client.cluster.scale(2)
+            client.wait_for_workers(2)
+            time.sleep(BALANCE)
+
+    with DaskBackend(client):
+        model, seconds = fitted(model.set_params(callback=add), X, Y)
+    same = model.objective_ == expected.objective_ and bool((model.coef_ == expected.coef_).all())
+    show("a worker added", model, seconds, f"  the bits of two workers: {same}")
+    client.shutdown()
+
+
 def growth() -> None:
     """CPU seconds where one of the sizes doubles."""
     warm_up()
@@ -218,10 +327,11 @@ def growth() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=("table", "pairs", "memory", "growth"))
+    parser.add_argument("what", choices=("table", "pairs", "memory", "growth", "deaths"))
     parser.add_argument("--pairs", type=float, default=1e6, help="number of candidate pairs")
     parser.add_argument("--partitions", type=int, help="number of partitions")
     parser.add_argument("--records", type=int, default=2_500, help="records of a partition")
+    parser.add_argument("--deaths", type=int, default=20, help="number of workers to kill")
     given = parser.parse_args()
     if given.what == "table":
         table(given.partitions or 8, given.records)
@@ -229,6 +339,8 @@ def main() -> None:
         pairs(given.pairs, given.partitions or 80)
     elif given.what == "memory":
         memory(given.partitions or 16, given.records)
+    elif given.what == "deaths":
+        deaths(given.deaths)
     else:
         growth()
 

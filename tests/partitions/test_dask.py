@@ -11,11 +11,12 @@ dask = pytest.importorskip("dask")
 bag = pytest.importorskip("dask.bag")
 distributed = pytest.importorskip("distributed")
 
-from mlestruct import BipartiteMatchingCRF, StructuredCRF  # noqa: E402
+from sklearn.model_selection import GridSearchCV, PredefinedSplit  # noqa: E402
+
+import mlestruct.partitions.dask  # noqa: E402
+from mlestruct import BipartiteMatchingCRF, Checkpoint, StructuredCRF  # noqa: E402
 from mlestruct.partitions import DaskBackend, Lazy, LocalBackend  # noqa: E402
 from mlestruct.partitions.dask import PartitionTimeout  # noqa: E402
-
-DEATHS = int(os.environ.get("MLESTRUCT_WORKER_DEATHS", "1"))  # 20 take some minutes
 
 
 def some(seed):
@@ -30,6 +31,10 @@ def some(seed):
 def delayed_partitions(n):
     both = [dask.delayed(some, nout=2)(seed) for seed in range(n)]
     return [pair[0] for pair in both], [pair[1] for pair in both]
+
+
+def all_samples(n):
+    return tuple([x for seed in range(n) for x in some(seed)[k]] for k in range(2))
 
 
 @pytest.fixture(scope="module")
@@ -129,28 +134,87 @@ def test_arguments_are_checked(threads):
         DaskBackend(threads, retries=-1)
 
 
-@pytest.mark.slow
-def test_workers_that_die_and_come_do_not_change_the_optimum():
-    X, Y = delayed_partitions(4)
-    samples, labels = ([x for seed in range(4) for x in some(seed)[k]] for k in range(2))
-    expected = BipartiteMatchingCRF(solver="lbfgs", tol=1e-6).fit(samples, labels)
+@pytest.fixture
+def processes():
+    """Two worker processes."""
     options = {"processes": True, "dashboard_address": ":0", "threads_per_worker": 1}
     with (
         distributed.LocalCluster(n_workers=2, **options) as cluster,
         distributed.Client(cluster) as client,
     ):
-        for death in range(DEATHS):
-            client.wait_for_workers(2)
-            killed = []
+        yield client
 
-            def kill(progress, killed=killed, death=death):
-                if progress.iteration == 1 + death % 5 and not killed:
-                    killed.append(client.run(os.getpid))
-                    os.kill(list(killed[0].values())[death % 2], signal.SIGKILL)
 
-            model = BipartiteMatchingCRF(solver="lbfgs", tol=1e-6, callback=kill).fit(X, Y)
-            assert killed
-            assert model.converged_
-            gap = model.duality_gap_ + expected.duality_gap_
-            assert abs(model.objective_ - expected.objective_) <= gap
-            np.testing.assert_allclose(model.coef_, expected.coef_, atol=1e-2)
+@pytest.mark.slow
+def test_a_worker_that_dies_does_not_change_the_optimum(processes):
+    """`python -m benchmarks.scale deaths` kills more of them."""
+    X, Y = delayed_partitions(4)
+    samples, labels = all_samples(4)
+    for solver, tol in (("lbfgs", 1e-6), ("bcfw", 1e-2)):
+        settings = {"solver": solver, "tol": tol, "random_state": 0}
+        expected = BipartiteMatchingCRF(**settings).fit(samples, labels)
+        processes.wait_for_workers(2)
+        killed = []
+
+        def kill(progress, killed=killed):
+            if progress.iteration >= 2 and not killed:
+                killed.append(processes.run(os.getpid))
+                os.kill(min(killed[0].values()), signal.SIGKILL)
+
+        model = BipartiteMatchingCRF(callback=kill, **settings).fit(X, Y)
+        assert killed
+        assert model.converged_
+        gap = model.duality_gap_ + expected.duality_gap_
+        assert abs(model.objective_ - expected.objective_) <= gap
+
+
+@pytest.mark.slow
+def test_models_answer_on_worker_processes(processes, tmp_path):
+    X, Y = delayed_partitions(4)
+    samples, labels = all_samples(4)
+    with LocalBackend(n_partitions=4):
+        whole = BipartiteMatchingCRF(tol=1e-6).fit(samples, labels)
+        path = BipartiteMatchingCRF(tol=1e-6).fit_path(samples, labels, [1.0, 0.1])
+    model = BipartiteMatchingCRF(tol=1e-6).fit(X, Y, checkpoint=Checkpoint(tmp_path, every=0))
+    np.testing.assert_array_equal(model.coef_, whole.coef_)
+    for name in ("predict", "predict_marginals", "predict_proba"):
+        parts = dask.compute(*getattr(model, name)(X))
+        expected = getattr(whole, name)(samples)
+        np.testing.assert_array_equal([x for part in parts for x in part], expected)
+    assert model.score(X, Y) == whole.score(samples, labels)
+    found = BipartiteMatchingCRF(tol=1e-6).fit_path(X, Y, [1.0, 0.1])
+    np.testing.assert_array_equal(found.coefs, path.coefs)
+    search = GridSearchCV(BipartiteMatchingCRF(), {"alpha": [0.1, 1e4]}, cv=2).fit(X, Y)
+    folds = PredefinedSplit([0] * 6 + [1] * 6)
+    other = GridSearchCV(BipartiteMatchingCRF(), {"alpha": [0.1, 1e4]}, cv=folds)
+    other.fit(samples, labels)
+    scores = [own.cv_results_["mean_test_score"] for own in (search, other)]
+    np.testing.assert_allclose(*scores)
+
+
+def test_partitions_that_move_to_a_new_worker_take_their_states_along(monkeypatch):
+    monkeypatch.setattr(mlestruct.partitions.dask, "BALANCE", 0.0)
+    X, Y = ([Lazy(some, (seed,), k) for seed in range(6)] for k in range(2))
+    options = {"processes": False, "dashboard_address": ":0", "threads_per_worker": 1}
+    for solver, tol in (("newton", 1e-9), ("bcfw", 0.05)):
+        model = BipartiteMatchingCRF(solver=solver, tol=tol, random_state=0)
+        with LocalBackend():
+            coef = model.fit(X, Y).coef_.copy()
+        with (
+            distributed.LocalCluster(n_workers=1, **options) as cluster,
+            distributed.Client(cluster) as client,
+        ):
+            held = []
+
+            def add(progress, cluster=cluster, client=client, held=held):
+                if progress.iteration == 1:
+                    cluster.scale(2)
+                    client.wait_for_workers(2)
+                held.append({key for keys in client.has_what().values() for key in keys})
+
+            with DaskBackend(client):
+                model.set_params(callback=add).fit(X, Y)
+            counts = [len(keys) for keys in client.has_what().values()]
+        assert len(counts) == 2
+        assert len(held[-1] - held[0]) >= 3  # actors that were made again
+        np.testing.assert_array_equal(model.coef_, coef)

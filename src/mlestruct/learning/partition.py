@@ -216,7 +216,11 @@ class Partition:
         moments = _weighted_sum(self._weights, [own for own, _ in terms])
         return moments, float(self._weights @ [term for _, term in terms])
 
-    # ------------------------------------------------------------------ checkpoints
+    # ------------------------------------------------------------------ moves and checkpoints
+    def held(self) -> States:
+        """All that is kept, for the same partition in another process."""
+        return self._states
+
     def digest(self, theta: Floats) -> bytes:
         """A hash of the data of all blocks, other than that of the blocks alone."""
         joined = b"".join(block.digest(theta) for block in self._blocks)

@@ -13,10 +13,12 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 from .._deadline import check_time, seconds_left, under_current
+from ..learning.partition import States
 from .backend import Backend, Partitioned
 from .host import Host, Reader
 from .sources import Lazy, Source, is_dask, is_delayed
@@ -101,6 +103,10 @@ class _Placement:
 
     def __init__(self, client: Any, time_limit: float):
         self.client, self.time_limit = client, time_limit
+        # What is sent to a worker that dies is cancelled.
+        self.losses: tuple[type[Exception], ...] = (
+            WorkerLost, OSError, TimeoutError, CancelledError, _distributed().KilledWorker,
+        )  # fmt: skip
         self._lock = threading.Lock()
         self._worker: dict[int, str] = {}
         self._looked = time.monotonic()
@@ -152,14 +158,17 @@ class _DaskPartition(Partitioned):
     def __call__(self, method: str, *arguments: Any) -> Any:
         avoid: set[str] = set()
         reason: Exception | None = None
+        states: States | None = None  # of an actor that moves
         if method == "answer" and self._placement.should_move(self._number):
+            with suppress(*self._placement.losses, RuntimeError):
+                states = self._wait(self._actor.ask("held"))
             self._actor = None
         for _ in range(self._retries + 1):
             try:
                 if self._actor is None:
-                    self._build(avoid)
+                    self._build(avoid, states)
                 return self._wait(self._actor.ask_within(seconds_left(), method, *arguments))
-            except (WorkerLost, OSError, TimeoutError) as error:
+            except self._placement.losses as error:
                 reason, self._actor = error, None
                 avoid.add(self._worker)
             except RuntimeError as error:
@@ -172,7 +181,7 @@ class _DaskPartition(Partitioned):
             "short (time_limit), its worker may lack memory, or its source may be gone"
         ) from reason
 
-    def _build(self, avoid: set[str]) -> None:
+    def _build(self, avoid: set[str], states: States | None) -> None:
         client = self._placement.client
         self._worker = self._placement.choose(self._number, avoid)
         source = (self.source.X, self.source.Y, self.source.weights)
@@ -187,12 +196,15 @@ class _DaskPartition(Partitioned):
         for k, item in enumerate(source):
             if not (item is None or is_dask(item) or isinstance(item, Lazy)):
                 (parts[k],) = client.scatter([item], workers=[self._worker], hash=False)
+        if states:
+            (kept,) = client.scatter([states], workers=[self._worker], hash=False)
         # The key is new, so that the scheduler does not find the actor that was lost.
         made = client.submit(
             Host,
             *parts,
             copy.copy(self.reader),
             list(self.steps),
+            kept if states else None,
             actor=True,
             pure=False,
             workers=[self._worker],
