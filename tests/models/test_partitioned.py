@@ -121,6 +121,14 @@ def test_lazy_partitions_fit_predict_score_and_path():
     tables = [table for part in model.predict_marginals(X, tol=1e-8) for table in part.load()]
     np.testing.assert_allclose(tables, model.predict_marginals(samples, tol=1e-8))
     assert model.score(X, Y) == pytest.approx(model.score(samples, labels))
+    values = [part.load() for part in model.approximate_log_likelihood(X, Y, 1e-8)]
+    expected = model.approximate_log_likelihood(samples, labels, 1e-8)
+    np.testing.assert_allclose(np.concatenate(values), expected)
+    bounds = [part.load() for part in model.log_likelihood_bounds(X, Y=Y)]
+    expected = model.log_likelihood_bounds(samples, labels)
+    np.testing.assert_allclose(np.concatenate(bounds, axis=1), expected)
+    with pytest.raises(TypeError, match="too many positional arguments"):
+        model.predict(X, Y, 1)
     given = [Lazy(list, ([None, label, None],)) for label in labels[::3]]
     known = [label for part in model.predict(X, known=given) for label in part.load()]
     np.testing.assert_array_equal(known[1], labels[0])

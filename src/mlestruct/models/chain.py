@@ -440,6 +440,7 @@ class ChainCRF(LabellingEstimator):
             )
         return self._marginals(X, tol, method, known, options)
 
+    @over_partitions
     def approximate_log_likelihood(
         self, X: Any, Y: Any, tol: float = 1e-6, *, known: Any = None
     ) -> Floats:
@@ -484,6 +485,7 @@ class ChainCRF(LabellingEstimator):
             found = chains.log_likelihoods(features, self.coef_, states, offset)
         return np.bincount(owner, found, len(pieces)).astype(np.float64)
 
+    @over_partitions
     def log_likelihood_bounds(
         self, X: Any, Y: Any, tol: float = 1e-6, *, known: Any = None
     ) -> tuple[Floats, Floats]:

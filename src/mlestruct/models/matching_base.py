@@ -322,6 +322,7 @@ class MatchingProbabilities(MatchingEstimator):
         _, labels = self._read_truth(X, Y)
         return self.predict_marginals(X, method=method), labels, isinstance(self, BipartiteBlocks)
 
+    @over_partitions
     def approximate_log_likelihood(
         self, X: Any, Y: Any, tol: float = 1e-7, *, known: Any = None
     ) -> Floats:
@@ -377,6 +378,7 @@ class MatchingProbabilities(MatchingEstimator):
 
         return np.array(self._of_labels(X, Y, known, self.rho, one))
 
+    @over_partitions
     def log_likelihood_bounds(
         self, X: Any, Y: Any, tol: float = 1e-9, *, known: Any = None
     ) -> tuple[Floats, Floats]:

@@ -313,6 +313,7 @@ class PairwiseEstimator(LabellingEstimator):
         """
         return self._marginals(X, tol, method, known, options)
 
+    @over_partitions
     def log_likelihood_bounds(
         self, X: Any, Y: Any, tol: float = 1e-6, *, known: Any = None
     ) -> tuple[Floats, Floats]:
@@ -337,6 +338,7 @@ class PairwiseEstimator(LabellingEstimator):
         found = self._of_labels(X, Y, known, one, (0.0, 0.0))
         return np.array([low for low, _ in found]), np.array([high for _, high in found])
 
+    @over_partitions
     def approximate_log_likelihood(
         self, X: Any, Y: Any, tol: float = 1e-6, *, known: Any = None
     ) -> Floats:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from functools import reduce, wraps
+from inspect import signature
 from itertools import chain
 from typing import Any, TypeVar, cast
 
@@ -129,15 +130,14 @@ def over_partitions(method: F) -> F:
     Those of the same kind as X: Delayed, Future or `Lazy` lists, or a bag; nothing is computed
     before they are. Arguments that come in partitions, such as `known`, go along with X.
     """
+    parameters = signature(method)
 
     @wraps(method)
     def either(self: Any, X: Any, *args: Any, **options: Any) -> Any:
         if not is_partitioned(X):
             return method(self, X, *args, **options)
-        if any(is_partitioned(value) for value in args):
-            raise TypeError("arguments in partitions, beside X, are given by name")
-        model = self.to_local()
-        apply = _Apply(model, method.__name__, args)
+        options.update(list(parameters.bind_partial(self, X, *args).arguments.items())[2:])
+        apply = _Apply(self.to_local(), method.__name__)
         along = {name: value for name, value in options.items() if is_partitioned(value)}
         fixed = {name: value for name, value in options.items() if name not in along}
         parts = read_partitions(X, "X")
@@ -156,12 +156,12 @@ def over_partitions(method: F) -> F:
 class _Apply:
     """A method of a model, applied to the samples of a partition."""
 
-    def __init__(self, model: Any, method: str, args: tuple[Any, ...]):
-        self._model, self._method, self._args = model, method, args
+    def __init__(self, model: Any, method: str):
+        self._model, self._method = model, method
 
     def __call__(self, samples: Any, options: dict[str, Any]) -> Any:
         options = {name: load(value) for name, value in options.items()}
-        return getattr(self._model, self._method)(list(load(samples)), *self._args, **options)
+        return getattr(self._model, self._method)(list(load(samples)), **options)
 
 
 def _later(apply: _Apply, part: Any, options: dict[str, Any]) -> Any:

@@ -346,6 +346,7 @@ class StructuredCRF(StructuredEstimator):
             out.append(replace(block, observed=vertex))
         return out
 
+    @over_partitions
     def approximate_log_likelihood(
         self, X: Any, Y: Any, tol: float = 1e-3, *, known: Any = None
     ) -> Floats:
@@ -362,6 +363,7 @@ class StructuredCRF(StructuredEstimator):
         blocks = self._labelled(X, Y, known)
         return np.array(self._each(lambda b: approximate_value(b, self.coef_, tol), blocks))
 
+    @over_partitions
     def log_likelihood(self, X: Any, Y: Any, *, known: Any = None) -> Floats:
         """Exact log p(y | x; coef_) of each sample, where the structure can count its outputs.
 
@@ -370,6 +372,7 @@ class StructuredCRF(StructuredEstimator):
         blocks = self._labelled(X, Y, known)
         return np.array(self._each(lambda b: exact_log_likelihood(b, self.coef_), blocks))
 
+    @over_partitions
     def log_likelihood_bounds(
         self, X: Any, Y: Any, tol: float = 1e-3, *, known: Any = None
     ) -> tuple[Floats, Floats]:
