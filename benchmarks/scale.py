@@ -31,7 +31,6 @@ from benchmarks.linkage import candidates, sample
 from mlestruct import BipartiteMatchingCRF
 from mlestruct.partitions import DaskBackend, Lazy, LocalBackend
 from mlestruct.partitions.backend import Partitioned
-from mlestruct.partitions.dask import BALANCE
 from mlestruct.partitions.host import Reader
 
 
@@ -289,7 +288,7 @@ def stopped_and_added() -> None:
         if progress.iteration == 3:
             client.cluster.scale(2)
             client.wait_for_workers(2)
-            time.sleep(BALANCE)
+            time.sleep(6.0)  # partitions move after 5 s
 
     with DaskBackend(client):
         model, seconds = fitted(model.set_params(callback=add), X, Y)

@@ -13,10 +13,10 @@ distributed = pytest.importorskip("distributed")
 
 from sklearn.model_selection import GridSearchCV, PredefinedSplit  # noqa: E402
 
-import mlestruct.partitions.dask  # noqa: E402
 from mlestruct import BipartiteMatchingCRF, Checkpoint, StructuredCRF  # noqa: E402
+from mlestruct.exceptions import OutOfTimeError  # noqa: E402
 from mlestruct.partitions import DaskBackend, Lazy, LocalBackend  # noqa: E402
-from mlestruct.partitions.dask import PartitionTimeout  # noqa: E402
+from mlestruct.partitions.dask import PartitionTimeout, _Placement  # noqa: E402
 
 
 def some(seed):
@@ -193,7 +193,7 @@ def test_models_answer_on_worker_processes(processes, tmp_path):
 
 
 def test_partitions_that_move_to_a_new_worker_take_their_states_along(monkeypatch):
-    monkeypatch.setattr(mlestruct.partitions.dask, "BALANCE", 0.0)
+    monkeypatch.setattr(_Placement, "balance", 0.0)
     X, Y = ([Lazy(some, (seed,), k) for seed in range(6)] for k in range(2))
     options = {"processes": False, "dashboard_address": ":0", "threads_per_worker": 1}
     for solver, tol in (("newton", 1e-9), ("bcfw", 0.05)):
@@ -218,3 +218,12 @@ def test_partitions_that_move_to_a_new_worker_take_their_states_along(monkeypatc
         assert len(counts) == 2
         assert len(held[-1] - held[0]) >= 3  # actors that were made again
         np.testing.assert_array_equal(model.coef_, coef)
+
+
+def too_late():
+    raise OutOfTimeError("the time of the fit is up")
+
+
+def test_the_end_of_the_time_is_no_loss_of_a_worker(threads):
+    with DaskBackend(threads), pytest.raises(OutOfTimeError, match="time of the fit is up"):
+        BipartiteMatchingCRF().fit([Lazy(too_late, ())], [Lazy(some, (0,), 1)])

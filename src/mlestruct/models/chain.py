@@ -447,6 +447,7 @@ class ChainCRF(LabellingEstimator):
         """`log_likelihood`: on chains what `fit` maximises is exact, whatever `tol`."""
         return self.log_likelihood(X, Y, known=known)
 
+    @over_partitions
     def log_likelihood(self, X: Any, Y: Any, *, known: Any = None) -> Floats:
         """Exact log p(y | x) of each sample, shape (n_samples,).
 

@@ -363,6 +363,7 @@ class MatchingProbabilities(MatchingEstimator):
 
         return self._each(one, range(len(prepared)))
 
+    @over_partitions
     def log_likelihood(self, X: Any, Y: Any, *, known: Any = None) -> Floats:
         """Exact log p(y | x; coef_) of each sample, by counting matchings; small samples only.
 

@@ -359,6 +359,7 @@ class PairwiseEstimator(LabellingEstimator):
 
         return np.array(self._of_labels(X, Y, known, one, 0.0))
 
+    @over_partitions
     def log_likelihood(self, X: Any, Y: Any, *, known: Any = None) -> Floats:
         """Exact log p(y | x; coef_) of each sample, on junction trees; small treewidth only.
 

@@ -18,6 +18,7 @@ from contextlib import suppress
 from typing import Any
 
 from .._deadline import check_time, seconds_left, under_current
+from ..exceptions import OutOfTimeError
 from ..learning.partition import States
 from .backend import Backend, Partitioned
 from .host import Host, Reader
@@ -101,6 +102,8 @@ class DaskBackend(Backend):
 class _Placement:
     """Which worker has which partition."""
 
+    balance = 5.0  # seconds between looks at whether workers were added
+
     def __init__(self, client: Any, time_limit: float):
         self.client, self.time_limit = client, time_limit
         # What is sent to a worker that dies is cancelled.
@@ -130,7 +133,7 @@ class _Placement:
 
     def should_move(self, partition: int) -> bool:
         """Whether a worker, added since, has at least two partitions less than this one's."""
-        if time.monotonic() - self._looked < 5.0:
+        if time.monotonic() - self._looked < self.balance:
             return False
         with self._lock:
             workers = list(self.client.nthreads())
@@ -168,6 +171,8 @@ class _DaskPartition(Partitioned):
                 if self._actor is None:
                     self._build(avoid, states)
                 return self._wait(self._actor.ask_within(seconds_left(), method, *arguments))
+            except OutOfTimeError:
+                raise
             except self._placement.losses as error:
                 reason, self._actor = error, None
                 avoid.add(self._worker)
@@ -209,10 +214,11 @@ class _DaskPartition(Partitioned):
             pure=False,
             workers=[self._worker],
         )
-        self._actor = self._wait(made)
+        # Dask waits for ever for an actor that is lost between being made and being fetched.
+        self._actor = self._wait(made, 10.0 * POLL)
 
-    def _wait(self, pending: Any) -> Any:
-        """The result, unless the worker goes or the time is up."""
+    def _wait(self, pending: Any, patience: float | None = None) -> Any:
+        """The result, unless the worker goes or the time is up; `patience` is for fetching it."""
         limit, started = self._placement.time_limit, time.monotonic()
         looked, pause = started, 1e-4
         while not pending.done():
@@ -227,4 +233,4 @@ class _DaskPartition(Partitioned):
                 raise WorkerLost(f"{self._worker} is gone")
             if now - started > limit:
                 raise TimeoutError(f"no answer within {limit:g} s")
-        return pending.result()
+        return pending.result(patience)
