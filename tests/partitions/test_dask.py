@@ -192,10 +192,11 @@ def test_models_answer_on_worker_processes(processes, tmp_path):
     np.testing.assert_allclose(*scores)
 
 
+@pytest.mark.slow
 def test_partitions_that_move_to_a_new_worker_take_their_states_along(monkeypatch):
     monkeypatch.setattr(_Placement, "balance", 0.0)
     X, Y = ([Lazy(some, (seed,), k) for seed in range(6)] for k in range(2))
-    options = {"processes": False, "dashboard_address": ":0", "threads_per_worker": 1}
+    options = {"processes": True, "dashboard_address": ":0", "threads_per_worker": 1}
     for solver, tol in (("newton", 1e-9), ("bcfw", 0.05)):
         model = BipartiteMatchingCRF(solver=solver, tol=tol, random_state=0)
         with LocalBackend():
