@@ -210,11 +210,12 @@ class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
         X, offset = X if isinstance(X, WithOffset) else (X, None)
         check_positive(self.tol, "tol")
         alpha = check_positive(self.alpha, "alpha")
-        for name, options in (("couplings", ("constant", "features")), ("decision", DECISIONS)):
-            if getattr(self, name) not in options:
-                raise ValueError(
-                    f"{name}: expected one of {list(options)}, got {getattr(self, name)!r}"
-                )
+        for name, given, options in (
+            ("couplings", self.couplings, ("constant", "features")),
+            ("decision", self.decision, DECISIONS),
+        ):
+            if given not in options:
+                raise ValueError(f"{name}: expected one of {list(options)}, got {given!r}")
         if Y is None:
             raise ValueError("requires y to be passed, but the target y is None")
         features = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])

@@ -120,9 +120,14 @@ class NeuralCRF(BaseEstimator):
                 "loss: expected a loss over scores with a first dimension of samples, such as "
                 f"MatchingNLLLoss(), got {self.loss!r}"
             )
-        for name in ("max_epochs", "batch_size", "patience"):
-            if int(getattr(self, name)) < 1:
-                raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)!r}")
+        counts = {
+            "max_epochs": self.max_epochs,
+            "batch_size": self.batch_size,
+            "patience": self.patience,
+        }
+        for name, count in counts.items():
+            if int(count) < 1:
+                raise ValueError(f"{name}: expected at least 1, got {count!r}")
         if not 0.0 <= self.validation_fraction < 1.0:
             raise ValueError(
                 f"validation_fraction: expected 0 to 1, got {self.validation_fraction!r}"
