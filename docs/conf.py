@@ -76,9 +76,9 @@ toc_object_entries_show_parents = "hide"
 
 # ---------------------------------------------------------------------- gallery
 def is_runnable(example: Path) -> bool:
-    """Whether all packages that an example imports are installed."""
+    """Whether all packages that an example needs are installed; those in `try` are extra."""
     names: set[str] = set()
-    for node in ast.walk(ast.parse(example.read_text(encoding="utf-8"))):
+    for node in ast.parse(example.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.Import):
             names |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
