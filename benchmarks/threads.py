@@ -168,7 +168,7 @@ CASES = {
     "label sets": Case(MultiLabelCRF, label_sets, (8_000, 10), (40, 4)),
     "neurons": Case(IsingMRF, spikes, (5_000, 100), (200, 10)),
     "own decoder": Case(
-        partial(StructuredCRF, best_tenth, random_state=0), choices, (40, 1_000), (4, 20)
+        partial(StructuredCRF, best_tenth, tol=0.01, random_state=0), choices, (20, 400), (4, 20)
     ),
     "assignments, bcfw": Case(
         partial(BipartiteMatchingCRF, solver="bcfw", random_state=0), assignments, (40, 40), (4, 5)

@@ -60,3 +60,22 @@ def test_time_limits_reach_all_threads():
 def test_columns_of_different_length_are_refused():
     with threaded_map(2, 3) as each, pytest.raises(ValueError, match="zip"):
         each(np.add, range(3), range(4))
+
+
+def test_short_calls_use_no_threads_and_long_ones_do():
+    def name(_):
+        return threading.current_thread().name
+
+    def slow_name(_):
+        end = time.thread_time() + 0.02
+        while time.thread_time() < end:
+            pass
+        return threading.current_thread().name
+
+    main = threading.current_thread().name
+    with threaded_map(2, 8) as each:
+        list(each(name, range(8)))  # shows that it is short
+        assert set(each(name, range(8))) == {main}
+        for _ in range(2):
+            assert main not in set(each(slow_name, range(8)))
+        assert set(each(slow_name, range(1))) == {main}  # a single one gains nothing

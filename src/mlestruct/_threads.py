@@ -9,7 +9,11 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import chain
+from math import inf
+from sys import getswitchinterval
 from threading import Event
+from time import thread_time
+from types import FunctionType
 from typing import Any
 
 from ._deadline import under_current
@@ -22,19 +26,31 @@ RUNS = 16  # of items for each thread: a future for each item costs as much as a
 
 @contextmanager
 def threaded_map(n_jobs: int | None, n_tasks: int) -> Iterator[Each]:
-    """`map` over n_jobs threads; items that wait when the context ends are dropped."""
+    """`map` over n_jobs threads; items that wait when the context ends are dropped.
+
+    Calls too short to gain from threads, as the last one of the same function shows, use none.
+    """
     n_threads = min(n_jobs or 1, n_tasks)
     if n_threads <= 1:
         yield map
         return
     pool, over = ThreadPoolExecutor(n_threads), Event()
+    costs: dict[Any, float] = {}  # CPU seconds of an item in the last call, by function
 
     def each(function: Callable[..., Any], *items: Iterable[Any]) -> Iterable[Any]:
-        def run(part: list[tuple[Any, ...]]) -> list[Any]:
-            return [function(*item) for item in part if not over.is_set()]
-
         rows = list(zip(*items, strict=True))
-        size = -(-len(rows) // (RUNS * n_threads)) or 1
+        key = function.__code__ if isinstance(function, FunctionType) else function
+
+        def run(part: list[tuple[Any, ...]]) -> list[Any]:
+            start = thread_time()
+            found = [function(*item) for item in part if not over.is_set()]
+            costs[key] = (thread_time() - start) / len(part)
+            return found
+
+        # A thread that needs the GIL waits for it up to the switch interval.
+        if len(rows) <= 1 or costs.get(key, inf) * len(rows) < getswitchinterval():
+            return run(rows) if rows else rows
+        size = -(-len(rows) // (RUNS * n_threads))
         parts = [rows[k : k + size] for k in range(0, len(rows), size)]
         return chain.from_iterable(pool.map(under_current(run), parts))
 
