@@ -112,6 +112,7 @@ class _Placement:
         )  # fmt: skip
         self._lock = threading.Lock()
         self._worker: dict[int, str] = {}
+        self.silent: set[str] = set()  # workers that have not answered in time
         self._looked = time.monotonic()
 
     def is_alive(self, worker: str) -> bool:
@@ -126,6 +127,7 @@ class _Placement:
             time.sleep(POLL)
         with self._lock:
             self._worker.pop(partition, None)
+            avoid = avoid | self.silent
             usable = [worker for worker in workers if worker not in avoid] or workers
             loads = Counter(self._worker.values())
             self._worker[partition] = min(usable, key=lambda worker: loads[worker])
@@ -136,7 +138,7 @@ class _Placement:
         if time.monotonic() - self._looked < self.balance:
             return False
         with self._lock:
-            workers = list(self.client.nthreads())
+            workers = [name for name in self.client.nthreads() if name not in self.silent]
             loads = Counter(self._worker.values())
             least = min((loads[worker] for worker in workers), default=0)
             if loads[self._worker[partition]] - least >= 2:
@@ -232,5 +234,6 @@ class _DaskPartition(Partitioned):
             if not self._placement.is_alive(self._worker):
                 raise WorkerLost(f"{self._worker} is gone")
             if now - started > limit:
+                self._placement.silent.add(self._worker)
                 raise TimeoutError(f"no answer within {limit:g} s")
         return pending.result(patience)
