@@ -12,7 +12,7 @@ from itertools import chain
 from math import inf
 from sys import getswitchinterval
 from threading import Event
-from time import thread_time
+from time import perf_counter, thread_time
 from types import FunctionType
 from typing import Any
 
@@ -35,20 +35,26 @@ def threaded_map(n_jobs: int | None, n_tasks: int) -> Iterator[Each]:
         yield map
         return
     pool, over = ThreadPoolExecutor(n_threads), Event()
-    costs: dict[Any, float] = {}  # CPU seconds of an item in the last call, by function
+    # Seconds of an item by function: of CPU in the last call, and least of waiting, such as for
+    # another process; a thread that waits for the GIL only seems to take long.
+    costs: dict[Any, float] = {}
+    waits: dict[Any, float] = {}
 
     def each(function: Callable[..., Any], *items: Iterable[Any]) -> Iterable[Any]:
         rows = list(zip(*items, strict=True))
         key = function.__code__ if isinstance(function, FunctionType) else function
 
         def run(part: list[tuple[Any, ...]]) -> list[Any]:
-            start = thread_time()
+            start, cpu = perf_counter(), thread_time()
             found = [function(*item) for item in part if not over.is_set()]
-            costs[key] = (thread_time() - start) / len(part)
+            costs[key] = (thread_time() - cpu) / len(part)
+            waited = (perf_counter() - start) / len(part) - costs[key]
+            waits[key] = min(waits.get(key, inf), waited)
             return found
 
         # A thread that needs the GIL waits for it up to the switch interval.
-        if len(rows) <= 1 or costs.get(key, inf) * len(rows) < getswitchinterval():
+        cost = costs.get(key, inf) + waits.get(key, inf)
+        if len(rows) <= 1 or cost * len(rows) < getswitchinterval():
             return run(rows) if rows else rows
         size = -(-len(rows) // (RUNS * n_threads))
         parts = [rows[k : k + size] for k in range(0, len(rows), size)]
