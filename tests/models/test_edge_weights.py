@@ -108,6 +108,16 @@ def test_grids_models_files_and_directions(tmp_path):
     np.testing.assert_array_equal(again.predict(X)[0], model.predict(X)[0])
 
 
+@pytest.mark.parametrize("options", [{"edge_weights": "potts"}, {"standardize": True}])
+def test_paths_have_the_weights_of_single_fits(options):
+    X, Y = samples(3)
+    X = [(50.0 * u, edges, v) for u, edges, v in X]
+    path = GraphCRF(tol=1e-9, **options).fit_path(X, Y, [10.0, 1.0])
+    for fitted in path.estimators:
+        alone = GraphCRF(fitted.alpha, tol=1e-9, **options).fit(X, Y)
+        np.testing.assert_allclose(fitted.coef_, alone.coef_, atol=1e-3)
+
+
 def test_the_hinge_loss_has_tied_weights_too():
     X, Y = samples(3)
     svm = StructuredSVM(GraphCRF(1.0, edge_weights="symmetric", random_state=0)).fit(X, Y)

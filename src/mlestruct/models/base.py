@@ -232,6 +232,7 @@ class StructuredEstimator(CertifiedModel):
             self.generator(), max(self.n_threads(), problem.n_waiting),
         ):  # fmt: skip
             fitted = copy.copy(reader).set_params(alpha=alpha)
+            fitted._transform = reader._transform  # which files and copies do without
             fitted._keep(result, self.tol)
             fitted._state = (_signature(result.solver, problem), result.state)
             path.alphas.append(alpha)
