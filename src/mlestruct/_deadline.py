@@ -7,16 +7,18 @@ found in time can still be certified. Between two steps Python also answers Ctrl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from math import inf
 from threading import Event, Thread
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeVar
 
 from .exceptions import OutOfTimeError
+
+T = TypeVar("T")
 
 
 @dataclass
@@ -79,6 +81,13 @@ def check_time(doing: str) -> None:
     deadline = _current.get()
     if perf_counter() >= deadline.hard:
         raise OutOfTimeError(f"{doing}: no answer within {deadline.seconds:g} s")
+
+
+def in_time(items: Iterable[T], doing: str) -> Iterator[T]:
+    """The items one after the other, with `check_time` before each."""
+    for item in items:
+        check_time(doing)
+        yield item
 
 
 def seconds_left() -> float:

@@ -1,7 +1,9 @@
 """Fits and inference whose time is up, and fits that Ctrl-C ends."""
 
 import warnings
+from contextlib import nullcontext, suppress
 from functools import cache
+from time import perf_counter, process_time, sleep
 
 import numpy as np
 import pytest
@@ -18,6 +20,7 @@ from mlestruct import (
     StructuredCRF,
     time_limit,
 )
+from mlestruct.learning.solvers import make_solver
 
 RNG = np.random.default_rng(0)
 PAIRS = [RNG.normal(size=(6, 6, 2)) for _ in range(3)]
@@ -71,10 +74,16 @@ def test_a_fit_whose_time_is_up_returns_what_there_is(name, solver):
 
 @pytest.mark.parametrize("solver", ["auto", "fw", "bcfw", "block_marginals"])
 @pytest.mark.parametrize("name", CASES)
-def test_without_any_step_the_weights_are_0(name, solver):
+def test_without_any_step_the_weights_are_0(name, solver, monkeypatch):
     make, X, Y = CASES[name]
     with time_limit(None) as deadline:
-        deadline.cancel()
+
+        def choose(*arguments):  # the last thing before the first step
+            deadline.soft = deadline.hard = -np.inf
+            return make_solver(*arguments)
+
+        monkeypatch.setattr("mlestruct.models.base.make_solver", choose)
+        monkeypatch.setattr("mlestruct.models.base.time_limit", lambda _: nullcontext())
         with pytest.warns(ConvergenceWarning, match="before the first certificate"):
             model = make(solver=solver).fit(X, Y)
     assert not model.coef_.any()
@@ -94,6 +103,59 @@ def test_marginals_whose_time_is_up_are_feasible(name):
     for own, other in zip(found, exact, strict=True):
         assert own.shape == other.shape
         np.testing.assert_allclose(own.sum(axis=-1), other.sum(axis=-1), atol=1e-6)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_reading_counts_and_a_fit_without_samples_says_so(name):
+    make, X, Y = CASES[name]
+    model = make().fit(X, Y)
+    before = model.coef_.copy()
+    with time_limit(None) as deadline:
+        deadline.cancel()
+        with pytest.raises(OutOfTimeError, match="reading X"):
+            model.fit(X, Y)
+    np.testing.assert_array_equal(model.coef_, before)
+
+
+def test_short_samples_without_number_are_read_in_time():
+    n = 100_000  # read in seconds
+    X, Y = np.ones((n, 2, 1)), np.tile([0, 1], (n, 1))
+    started = process_time()
+    with pytest.raises(OutOfTimeError, match=r"reading|sequences"):
+        ChainCRF(max_time=0.02).fit(list(X), list(Y))
+    assert process_time() - started < 1.022
+
+
+@pytest.mark.parametrize("perfect", [True, False])
+@pytest.mark.parametrize("group", [True, False])
+def test_oracles_of_large_matchings_are_given_up(group, perfect):
+    n = 1200
+    x = np.random.default_rng(0).normal(size=(n, n, 1))
+    make, x = (MatchingCRF, x + x.transpose(1, 0, 2)) if group else (BipartiteMatchingCRF, x)
+    small = make(perfect=perfect).fit([x[:6, :6]], [np.arange(6) ^ 1])
+    small.coef_ = small.coef_ * 0.0 + 80.0
+    small.predict_marginals([x[:60, :60]])  # compiles
+    for limit in (0.05, 0.4):
+        started = perf_counter(), process_time()
+        with warnings.catch_warnings(), suppress(OutOfTimeError), time_limit(limit):
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            small.predict_marginals([x])
+        # Other processes make it later by the clock, threads that are given up by the CPU.
+        ends = perf_counter() - started[0], process_time() - started[1]
+        assert min(ends) < 1.1 * limit + 1.0
+
+
+def test_decoders_of_users_are_called_no_more_when_the_time_is_up():
+    def decode(scores):
+        sleep(0.05)
+        return (scores > 0).astype(int)
+
+    X = [np.random.default_rng(m).normal(size=(20, 2)) for m in range(40)]
+    Y = [(x[:, 0] > 0).astype(int) for x in X]
+    started = perf_counter()
+    with pytest.warns(ConvergenceWarning, match="before the first certificate"):
+        StructuredCRF(decode=decode, max_time=0.2).fit(X, Y)
+    assert perf_counter() - started < 1.3  # 40 checks alone take 2 s
 
 
 def test_predictions_tell_that_the_time_was_up():

@@ -17,10 +17,12 @@ from numpy.typing import NDArray
 from sklearn.base import MetaEstimatorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
+from ..labels import States
 from ..learning.problem import DualProblem
 from ..learning.result import Result, Stopping
 from ..learning.solvers import check_alphas, regularization_path
 from ..models.base import CertifiedModel, RegularizationPath, StructuredEstimator
+from ..models.failed_fits import unchanged_on_failure
 
 if TYPE_CHECKING:
     from ..metrics import Reliability
@@ -95,8 +97,9 @@ class Learner(MetaEstimatorMixin, CertifiedModel):
         result = algorithm.solve(
             problem, stopping, None, self.estimator.generator(), self.estimator.n_threads()
         )
-        self.estimator_ = reader
-        self._keep(result, stopping.tol)
+        with unchanged_on_failure(self):
+            self.estimator_ = reader
+            self._keep(result, stopping.tol)
         return self
 
     # ------------------------------------------------------------------ what was learned
@@ -121,6 +124,12 @@ class Learner(MetaEstimatorMixin, CertifiedModel):
     def feature_names_in_(self) -> NDArray[Any]:
         """As in the estimator."""
         return self.estimator_.feature_names_in_
+
+    @property
+    def states_(self) -> States | None:
+        """As in the estimator."""
+        check_is_fitted(self, "estimator_")
+        return self.estimator_.states_
 
     def named_coef(self) -> dict[str, float]:
         """Learned weights by name, as in the estimator."""

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._deadline import in_time
+
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
@@ -68,7 +70,7 @@ class States:
             n_states = check_n_states(n_states)
         found: dict[Any, None] = {}
         named = None
-        for m, label in enumerate(labels):
+        for m, label in enumerate(in_time(labels, "reading Y")):
             array, hidden = _read(label, f"Y[{m}]", unknown)
             kind = _is_named(array, hidden, f"Y[{m}]")
             if kind is not None and named is not None and kind != named:

@@ -7,8 +7,7 @@ import hashlib
 import inspect
 import warnings
 from abc import ABCMeta, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,12 +20,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from .._deadline import check_time, time_limit
+from .._deadline import check_time, in_time, time_limit
 from .._threads import threaded_map
 from ..exceptions import CheckpointError
 from ..features.constant import ConstantFeature
 from ..features.contract import Columns, FeatureMap
 from ..features.transformed import TransformedFeatures, standardizing
+from ..labels import States
 from ..learning.checkpoint import Checkpoint, fingerprint
 from ..learning.partial_outputs import solve_partial
 from ..learning.problem import Block, DualProblem, merge_equal
@@ -34,6 +34,7 @@ from ..learning.result import Result, Stopping
 from ..learning.solvers import check_alphas, make_solver, regularization_path, solve
 from ..partitions.sources import are_elsewhere, is_partitioned
 from . import persistence
+from .failed_fits import unchanged_on_failure
 from .partitioned import gathered, local_copy, over_partitions, partitions_of, read_problem
 from .validation import (
     check_count,
@@ -122,6 +123,14 @@ class CertifiedModel(BaseEstimator, metaclass=ABCMeta):
         self.history_ = model.history_
         self.solver_ = model.solver_
 
+    @property
+    def states_(self) -> States | None:
+        """The labels of tokens, pixels or nodes and their numbers; None where outputs are others.
+
+        Scorers (`mlestruct.metrics`) tell labellings by it.
+        """
+        return None
+
     def to_local(self) -> Any:
         """A copy with what was learned, which refers to nothing else: no samples, no cluster."""
         return local_copy(self)
@@ -191,7 +200,7 @@ class StructuredEstimator(CertifiedModel):
         self
         """
         check_options(self.get_params(deep=False))
-        with _unchanged_on_failure(self), time_limit(self._max_time()):
+        with unchanged_on_failure(self), time_limit(self._max_time()):
             for name in [own for own in vars(self) if own.endswith("_") and own[0] != "_"]:
                 delattr(self, name)  # not every fit learns the same
             problem = self.build_problem(X, Y, sample_weight)
@@ -211,7 +220,7 @@ class StructuredEstimator(CertifiedModel):
             if result.interrupted and _in_search():
                 raise KeyboardInterrupt
             self._state = (_signature(result.solver, problem), result.state)
-        self._keep(result, self.tol)
+            self._keep(result, self.tol)
         return self
 
     def fit_path(
@@ -342,7 +351,8 @@ class StructuredEstimator(CertifiedModel):
 
     def column_statistics(self, blocks: Sequence[Block]) -> list[Columns]:
         """Statistics of the features by kinds of weights; none where they are costly."""
-        found = [(block.features.columns(), block.weight) for block in blocks]
+        listed = in_time(blocks, "statistics of the features")
+        found = [(block.features.columns(), block.weight) for block in listed]
         known = [(columns, weight) for columns, weight in found if columns is not None]
         return [Columns.weighted(known)] if len(known) == len(found) else []
 
@@ -524,18 +534,6 @@ class StructuredEstimator(CertifiedModel):
         self._transform = None
         self.n_features_in_ = coef.shape[0] - self._intercept
         self.feature_names_in_ = np.array(names, dtype=object)
-
-
-@contextmanager
-def _unchanged_on_failure(estimator: BaseEstimator) -> Iterator[None]:
-    """A fit that fails or is interrupted leaves the estimator as it was, fitted or not."""
-    before = dict(vars(estimator))
-    try:
-        yield
-    except BaseException:
-        vars(estimator).clear()
-        vars(estimator).update(before)
-        raise
 
 
 def _described(value: Any) -> str:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
+from .._deadline import in_time
 from ..features.contract import Columns, FeatureMap
 from ..features.dictionaries import Vocabulary, describes_tokens
 from ..labels import UNKNOWN
@@ -194,7 +195,8 @@ class ChainCRF(LabellingEstimator):
         labels = check_labels(samples, Y, states)
         if self._marginalises() and "observed" in options.values():
             raise ValueError("missing='marginalise' sums over all states: no 'observed' weights")
-        pieces = [self._pieces(tokens, y) for tokens, y in zip(samples, labels, strict=True)]
+        pairs = in_time(zip(samples, labels, strict=True), "the sequences of X")
+        pieces = [self._pieces(tokens, y) for tokens, y in pairs]
         self._restore(
             {
                 "classes": states.to_list(),

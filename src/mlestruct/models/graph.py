@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from .._deadline import in_time
 from ..features.graphs import edge_pairs, is_networkx, is_undirected, rows_of_nodes
 from ..features.pairwise import MergedEdges
 from ..features.rows import ConstantRows, DenseRows, FeatureRows, SparseRows
@@ -172,7 +173,8 @@ class GraphCRF(PairwiseEstimator):
 
     def _read(self, X: Sequence[Any]) -> list[GraphSample]:
         known: dict[int, tuple[PairwiseGraph, MergedEdges | None]] = {}
-        return [_read_graph(x, f"X[{m}]", known) for m, x in enumerate(X)]
+        listed = enumerate(in_time(X, "reading X"))
+        return [_read_graph(x, f"X[{m}]", known) for m, x in listed]
 
 
 def _read_graph(

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._deadline import in_time
 from ..features.rows import ConstantRows, DenseRows, FeatureRows, RowGroups
 from ..learning.result import Progress
 from ..structures.graphs.pairwise import Grid, grid
@@ -174,7 +175,8 @@ class GridCRF(PairwiseEstimator):
             raise ValueError(f"neighbours: expected 4 or 8, got {self.neighbours!r}")
         if not isinstance(self.per_direction, bool | np.bool_):
             raise TypeError(f"per_direction must be True or False, got {self.per_direction!r}")
-        samples = [self._read_image(x, f"X[{m}]") for m, x in enumerate(X)]
+        listed = enumerate(in_time(X, "reading X"))
+        samples = [self._read_image(x, f"X[{m}]") for m, x in listed]
         for m, sample in enumerate(samples):
             if _widths(sample) != _widths(samples[0]):
                 raise ValueError(

@@ -44,6 +44,11 @@ class LabellingEstimator(StructuredEstimator):
     fit_intercept: bool
     missing: str
 
+    @property
+    def states_(self) -> States:
+        check_is_fitted(self, "coef_")
+        return self._states
+
     # ------------------------------------------------------------------ how to read coef_
     @property
     def _layout(self) -> dict[str, Any]:
@@ -77,8 +82,14 @@ class LabellingEstimator(StructuredEstimator):
 
     def _reload(self, coef: Floats, names: list[str], layout: dict[str, Any] | None) -> None:
         super()._reload(coef, names, layout)
-        if layout is not None:
-            self._restore({"columns": names, **layout})
+        if layout is None:
+            return
+        # Before anything is made in these sizes: files may be hostile.
+        n, n_edge = len(layout["classes"]), layout["n_edge_features"]
+        n_node = layout["n_node_features"] + bool(layout.get("intercept", False))
+        if n * n_node + n**2 * (1 if n_edge is None else n_edge) != coef.size:
+            raise ValueError(f"{coef.size} weights do not fit {n} classes")
+        self._restore({"columns": names, **layout})
 
     def _learn_names(self, problem: DualProblem) -> None:
         """Names belong to the columns of node features, not to coef_; `_restore` has taken them."""

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from .._deadline import check_time, wait_for
 from ..algorithms.matching.blossom import best_matching
 from ..exceptions import InfeasibleError
 from ..features.constant import ConstantFeature
@@ -86,6 +87,7 @@ class MatchingBlocks:
         samples = []
         for m, x in enumerate(X):
             if id(x) not in known:
+                check_time("reading X")
                 known[id(x)] = self._read(x, f"X[{m}]")
             samples.append(known[id(x)])
         return samples
@@ -105,9 +107,13 @@ class MatchingBlocks:
         return found
 
     def _structure(self, sample: PairSample, rho: Any, m: int) -> MatchingStructure:
+        check_time("set-up of matchings")
         capacity = self.capacity if sample.capacity is None else sample.capacity
         try:
-            return self._space(sample, rho, capacity)
+            # .12 s for a million pairs
+            longest = 1.2e-7 * sample.graph.n_edges
+            arguments = sample, rho, capacity
+            return wait_for("set-up of matchings", self._space, *arguments, seconds=longest)
         except InfeasibleError as error:
             raise InfeasibleError(f"X[{m}]: {error}", error.rows, error.side) from None
         except ValueError as error:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
+from .._deadline import in_time
 from ..features.contract import Columns
 from ..features.pairwise import BinaryFeatures, MergedEdges, StateFeatures
 from ..features.rows import FeatureRows
@@ -189,7 +190,8 @@ class PairwiseEstimator(LabellingEstimator):
         samples = self._read(X)
         states = self._learn_states(Y)
         samples = with_offsets(samples, offsets, len(states))
-        labels = [self._encode(states, sample, Y[m], m) for m, sample in enumerate(samples)]
+        listed = enumerate(in_time(samples, "reading Y"))
+        labels = [self._encode(states, sample, Y[m], m) for m, sample in listed]
         sizes = (samples[0].nodes.n_features, samples[0].n_edge_features)
         _check_sizes(samples, *sizes)
         parts, places, states_of = [], [], []

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from .._deadline import in_time
 from ..features.arrays import as_floats
 from ..features.dictionaries import Vocabulary, describes_tokens
 from ..features.sequences import SequenceFeatures
@@ -150,9 +151,9 @@ def cut(tokens: Tokens, states: Ints) -> list[Piece]:
 
 def check_labels(samples: Sequence[Tokens], Y: Sequence[Any], states: States) -> list[Ints]:
     """State numbers of every sample, of the right length."""
+    pairs = in_time(zip(samples, Y, strict=True), "reading Y")
     return [
-        states.encode(label, f"Y[{m}]", (tokens.length,))
-        for m, (tokens, label) in enumerate(zip(samples, Y, strict=True))
+        states.encode(label, f"Y[{m}]", (tokens.length,)) for m, (tokens, label) in enumerate(pairs)
     ]
 
 
@@ -172,14 +173,14 @@ def read_sequences(
             raise ValueError(f"X[{m}] has {kinds[0]}, X[0] has {kinds[1]}")
     tables: Sequence[NDArray[Any] | TableRows]
     if not named[0]:
-        tables = [_table(x, f"X[{m}]") for m, x in enumerate(nodes)]
+        tables = [_table(x, f"X[{m}]") for m, x in enumerate(in_time(nodes, "reading X"))]
     elif vocabulary is None:
         raise ValueError("X has names of features, but the model was fitted with arrays of numbers")
     else:
         tables = _named_tables(nodes, vocabulary, learn, keep_zeros)
     samples = [
         Tokens(table, _edge_features(given, table.shape[0], f"X[{m}]"))
-        for m, (table, given) in enumerate(zip(tables, edges, strict=True))
+        for m, (table, given) in enumerate(in_time(zip(tables, edges, strict=True), "reading X"))
     ]
     first = samples[0]
     for m, tokens in enumerate(samples):

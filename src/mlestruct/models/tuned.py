@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from ..labels import States
 from ..metrics import HeldOut
 from .base import CertifiedModel, StructuredEstimator
 from .labelling import LabellingEstimator
@@ -107,6 +108,12 @@ class TunedLabelling(TunedModel):
         check_is_fitted(self, "estimator_")
         found: list[Floats] = self.estimator_.predict_marginals(self._features(samples))
         return found
+
+    @property
+    def states_(self) -> States:
+        """As in the estimator."""
+        check_is_fitted(self, "estimator_")
+        return self.estimator_.states_
 
     @property
     def classes_(self) -> NDArray[Any]:

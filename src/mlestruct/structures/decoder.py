@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.special import logsumexp
 
+from .._deadline import check_time, is_over
 from ..algorithms.covering import covering_outputs
 from ..algorithms.frank_wolfe import PlainEntropy, SteppingEntropy, frank_wolfe_marginals
 from ..algorithms.gumbel import GumbelNoise
@@ -113,6 +114,7 @@ class DecoderSpace(Structure):
         return Decoding(vertex, score, upper_bound=bound)
 
     def _ask(self, scores: Floats) -> tuple[Bools, float | None]:
+        check_time("decode")
         self.calls += 1
         return read_output(self._decoder(np.array(scores)), self.n_coordinates)
 
@@ -217,8 +219,11 @@ class DecoderSpace(Structure):
         return vertex.dense(self.n_coordinates).astype(np.int64)
 
     def require_output(self, vertex: Vertex, where: str) -> None:
-        """Raise unless `vertex` is an output: the best one, then, at the scores 2 y - 1."""
-        if not self.decodes_exactly:
+        """Raise unless `vertex` is an output: the best one, then, at the scores 2 y - 1.
+
+        At the end of the time it is not asked: nothing is learned from it any more.
+        """
+        if not self.decodes_exactly or is_over():
             return
         y = vertex.dense(self.n_coordinates)
         found = self._ask(2.0 * y - 1.0)[0]

@@ -350,7 +350,8 @@ def balance_prices(rows, w, w_cols, matched, fixed, prices, temperature, n_sweep
     prices, keep them. For each column the log-sum of exp(score advantage / temperature) over the
     other rows (and staying single) that would enter it is made equal to the same log-sum over the
     other columns to which its own row would leave (matrix balancing). Where a matching dominates,
-    such prices make the semi-dual bound tight although marginals underflow.
+    such prices make the semi-dual bound tight although marginals underflow. Returns whether the
+    last sweep has moved none of them by much.
     """
     ptr, col, rho_cols = rows.ptr, rows.col, rows.rho_cols
     n = ptr.shape[0] - 1
@@ -388,4 +389,5 @@ def balance_prices(rows, w, w_cols, matched, fixed, prices, temperature, n_sweep
                 prices[j] += step
                 largest = max(largest, abs(step))
         if largest <= 1e-3 * temperature:
-            break
+            return True
+    return False

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._deadline import is_over
+from ..._deadline import is_over, wait_for
 from . import _newton_kernels as kernels
 from ._newton_kernels import column_excess
 from ._schur_kernels import cholesky, cholesky_solve, covariance_factors, feature_roots, schur
@@ -51,7 +51,8 @@ def price_bound(
 
     `hint` are marginals near the rows' maximisers.
     """
-    bound = semidual(rows, w, w_cols, prices, hint, tol, np.empty_like(hint))
+    problem = rows, w, w_cols, prices, hint, tol, np.empty_like(hint)
+    bound = wait_for("a bound of matchings", semidual, *problem, seconds=1.5e-6 * w.shape[0])
     return float(bound) if np.isfinite(bound) else np.inf
 
 
@@ -135,13 +136,13 @@ def _cold(
     highest = max(w.max(), w_cols.max(initial=0.0)) if w.size else 0.0
     temperature = (highest - lowest) / WIDE
     ascent = _Ascent(rows, first_damping(rows))
-    while temperature > 2.0:
+    while temperature > 2.0 and not is_over():
         cooler = max(temperature / 6.0, 1.0)
         ascent(w / temperature, w_cols / temperature, t, z, prices, 1e-3, 1e-4, 60)
         prices *= temperature / cooler
         temperature = cooler
     found = _refine(ascent, w, w_cols, t, z, prices, tol, rounds=10)
-    if found.upper_bound - found.value > tol:
+    if found.upper_bound - found.value > tol and not is_over():
         _balance(rows, w, w_cols, found, tol)
     return found
 
@@ -245,14 +246,17 @@ def _balance(rows: RowProblem, w: Floats, w_cols: Floats, found: Solution, tol: 
     if vertex is not None:
         score = float(w[vertex].sum() + w_cols[single[:-1]].sum())
     while True:
-        balance_prices(rows, w, w_cols, matched, fixed, prices, temperature, 4 * n_cols + 40)
+        problem = rows, w, w_cols, matched, fixed, prices, temperature
+        for sweeps in _portions(4 * n_cols + 40, w.size):
+            if is_over() or balance_prices(*problem, sweeps):
+                break
         bound = price_bound(rows, w, w_cols, prices, found.t, 0.1 * tol)
         if bound < found.upper_bound:
             found.upper_bound, found.prices = bound, prices.copy()
-        if found.upper_bound - max(score, found.value) <= tol or temperature == 1.0:
+        if found.upper_bound - max(score, found.value) <= tol or temperature == 1.0 or is_over():
             break
         temperature = max(temperature / 6.0, 1.0)
-    if found.upper_bound - max(score, found.value) > tol:
+    if found.upper_bound - max(score, found.value) > tol and not is_over():
         bound, prices = polish(rows, w, w_cols, found.prices, found.t, 0.01 * tol, 30)
         if bound < found.upper_bound:
             found.upper_bound, found.prices = bound, prices
@@ -261,6 +265,12 @@ def _balance(rows: RowProblem, w: Floats, w_cols: Floats, found: Solution, tol: 
         found.t[:] = np.minimum(found.t, TINY)
         found.t[vertex] = 1.0
         found.z[:] = np.where((rows.rho_cols > 0) & ~single[:-1], TINY, 1.0)
+
+
+def _portions(n_sweeps: int, n_entries: int) -> list[int]:
+    """Numbers of sweeps that take a fraction of a second each."""
+    at_once = max(10_000_000 // n_entries, 1)
+    return [min(at_once, n_sweeps - done) for done in range(0, n_sweeps, at_once)]
 
 
 def _refine(
@@ -294,7 +304,7 @@ def _refine(
         if feasible and value > best_value:
             best_value = value
             kept = t.copy(), z.copy()
-        if not bound - best_value <= tol:
+        if not (bound - best_value <= tol or is_over()):
             bound = min(bound, price_bound(rows, w, w_cols, prices, t, 0.1 * tol))
         if bound < upper_bound:
             upper_bound = bound

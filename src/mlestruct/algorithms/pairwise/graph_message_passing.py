@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
-from ..._deadline import is_over
+from ..._deadline import check_time, is_over
 from ..edge_lists import half_edges
 from . import _graph_message_passing_kernels as kernels
 from ._binary_message_passing_kernels import WIDE
@@ -21,6 +21,7 @@ from .tables import TableMarginals
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+SET_UP = "set-up of message passing"
 
 Messages = tuple[Floats, Floats]
 Point = TypeVar("Point")
@@ -54,7 +55,9 @@ class NumberedGraph:
         place, edges = self.given.node_place, self.given.edges
         self.tail, self.head = place[tail][edges], place[head][edges]
         n_edges = edges.shape[0]
+        check_time(SET_UP)
         self.ptr, self.half = half_edges(n_nodes, self.tail, self.head)
+        check_time(SET_UP)
         self.slot = np.argsort(self.half)
         self.mate = self.slot[(self.half + n_edges) % max(2 * n_edges, 1)]
         self.node = np.concatenate([self.head, self.tail])[self.half]
@@ -73,6 +76,7 @@ class ReweightedGraph(NumberedGraph):
 
     def __init__(self, n_nodes: int, tail: Any, head: Any, reweighting: Any, is_forest: bool):
         super().__init__(n_nodes, tail, head, is_forest)
+        check_time(SET_UP)
         edges = self.given.edges
         self.is_forest, self.has_bound = is_forest, reweighting.into_tail is not None
         self.rho, self.counting = reweighting.rho[edges], reweighting.counting[self.given.nodes]
@@ -221,6 +225,7 @@ def numbering(n_nodes: int, tail: Any, head: Any, is_forest: bool) -> Numbering:
     links = links + links.T
     nodes = reverse_cuthill_mckee(sparse.csr_array(links), symmetric_mode=True).astype(np.int64)
     node_place = np.argsort(nodes)
+    check_time(SET_UP)
     distances = np.abs(tail - head), np.abs(node_place[tail] - node_place[head])
     if not is_forest and distances[0].sum() <= distances[1].sum():
         nodes = node_place = np.arange(n_nodes)

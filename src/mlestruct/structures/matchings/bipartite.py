@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..._deadline import wait_for
 from ...algorithms.gumbel import GumbelNoise, components
 from ...algorithms.matching import assignment, newton
 from ...algorithms.matching.swap_chain import swaps_pay
@@ -31,7 +32,7 @@ from .belief_propagation import belief_marginals, feasible, presolved_beliefs
 from .concave_surrogate import MatchingSurrogate
 from .family import MatchingFamily, check_rho
 from .presolve import Layout, PresolvedMatching, presolve
-from .reduced_scores import cap_bound, is_wide, reduced_marginals
+from .reduced_scores import ORACLE_SECONDS, cap_bound, is_wide, reduced_marginals
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -239,6 +240,13 @@ class BipartiteMatching(MatchingFamily):
 
     def direct_marginals(self, scores: Floats, warm: Any, tol: float) -> Marginals:
         """Marginals of scores of any spread, without reducing them."""
+        found: Marginals = wait_for(
+            "matching marginals", self._direct_marginals, scores, warm, tol,
+            seconds=ORACLE_SECONDS * self.n_coordinates,
+        )  # fmt: skip
+        return found
+
+    def _direct_marginals(self, scores: Floats, warm: Any, tol: float) -> Marginals:
         core = self._presolved
         constant = core.fixed_score(scores)
         found = core.oracle(
