@@ -3,10 +3,12 @@
 import os
 import subprocess
 import sys
+import warnings
 
 import pytest
 
 import mlestruct
+from mlestruct import _compile
 from mlestruct.cli import main
 
 
@@ -28,6 +30,21 @@ def test_demo_refuses_an_unwritable_place_before_working(tmp_path, capsys):
     assert main(["demo", "--out", str(tmp_path)]) == 1
     assert main(["demo", "--out", str(tmp_path / "demo.txt")]) == 1
     assert "expected a .png" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("quiet", [True, False])
+def test_quiet_commands_write_nothing_but_errors_on_stderr(quiet, capsys, monkeypatch):
+    def work(*_, **__):
+        _compile._Notice.write()  # as at the first use of a kernel
+        warnings.warn("the data are odd", UserWarning, stacklevel=1)
+
+    monkeypatch.setattr(_compile._Notice, "written", False)
+    monkeypatch.setenv("MLESTRUCT_QUIET", "")
+    monkeypatch.setattr("mlestruct.demo.run_demo", work)
+    assert main(["demo", *["--quiet"] * quiet]) == 0
+    said = capsys.readouterr().err
+    assert (said == "") if quiet else ("compiling" in said and "the data are odd" in said)
+    assert os.environ["MLESTRUCT_QUIET"] == ""
 
 
 def test_no_command_shows_help(capsys):

@@ -15,6 +15,8 @@ from typing import Any
 from . import __version__
 from .exceptions import FileProblem
 
+QUIET = "MLESTRUCT_QUIET"  # no line on stderr where kernels are compiled
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit status."""
@@ -28,7 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.print_help()
         return 2
     try:
-        status = int(options.run(options))
+        with _standard_error(vars(options).get("quiet", False)):
+            status = int(options.run(options))
         sys.stdout.flush()
         return status
     except BrokenPipeError:  # the reader, such as head, has all it wants
@@ -117,22 +120,26 @@ def _demo(options: argparse.Namespace) -> int:
 def _on_files(options: argparse.Namespace) -> int:
     """A command of `mlestruct.commands`, in a module of its name."""
     module = import_module(f"{__package__}.commands.{options.command}")
-    with _plain_warnings(options.quiet):
-        return int(module.run(options))
+    return int(module.run(options))
 
 
 @contextmanager
-def _plain_warnings(quiet: bool) -> Iterator[None]:
-    """Warnings as one line of text on standard error, without places in the source."""
+def _standard_error(quiet: bool) -> Iterator[None]:
+    """Warnings as one line of text, without places in the source; if `quiet` nothing but errors."""
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
         if not quiet:
             print(f"mlestruct: {message}", file=sys.stderr)
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("once")
-        warnings.showwarning = show
-        yield
+    before = os.environ.get(QUIET, "")
+    os.environ[QUIET] = "1" if quiet else before  # reaches the processes that it starts, too
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("once")
+            warnings.showwarning = show
+            yield
+    finally:
+        os.environ[QUIET] = before
 
 
 def _reproduce(options: argparse.Namespace) -> int:

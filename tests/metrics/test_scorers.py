@@ -3,6 +3,8 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LinearRegression
 from sklearn.metrics import accuracy_score, f1_score, log_loss
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
@@ -53,6 +55,17 @@ def test_unknown_and_new_labels():
         token_accuracy(model, X, [[None] * len(y) for y in Y])
     with pytest.raises(ValueError, match="X has 6 samples but Y has 5"):
         token_accuracy(model, X, Y[:5])
+
+
+def test_they_ask_what_estimators_declare():
+    X, Y = chains()
+    model = ChainCRF().fit(X, Y)
+    assert model.states_.classes.tolist() == model.classes_.tolist()
+    assert MultiLabelCRF().states_ is None
+    with pytest.raises(NotFittedError):
+        token_accuracy(ChainCRF(), X, Y)
+    with pytest.raises(TypeError, match="is for labellings, LinearRegression has none"):
+        token_accuracy(LinearRegression(), X, Y)
 
 
 def test_they_are_scorers_of_scikit_learn():

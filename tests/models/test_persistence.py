@@ -8,13 +8,21 @@ import stat
 import subprocess
 import sys
 import time
+import tracemalloc
 import zipfile
 
 import numpy as np
 import pytest
 
 import mlestruct
-from mlestruct import BipartiteMatchingCRF, BlockFrankWolfe, ChainCRF, GraphCRF, ModelFileError
+from mlestruct import (
+    BipartiteMatchingCRF,
+    BlockFrankWolfe,
+    ChainCRF,
+    GraphCRF,
+    IsingMRF,
+    ModelFileError,
+)
 
 RING = np.array([[0, 1], [1, 2], [2, 3], [0, 3]])
 
@@ -164,13 +172,25 @@ def set_history(header):
     header["history"]["gap"] = [1.0]
 
 
+def set_gap(header):
+    header["learned"]["duality_gap_"] = -5.0
+
+
+def set_no_gap(header):
+    header["learned"]["duality_gap_"] = float("nan")
+
+
+def set_format(header):
+    header["format"] = True
+
+
 def drop_history(header):
     del header["history"]
 
 
 HOSTILE = [
     set_learned, set_type, set_parameter, set_name, set_estimator, set_classes, set_sizes,
-    set_history, drop_history,
+    set_history, set_gap, set_no_gap, set_format, drop_history,
 ]  # fmt: skip
 
 
@@ -194,6 +214,35 @@ def test_weights_that_no_model_has_are_refused(file, coef):
     rewritten(file, coef=coef)
     with pytest.raises(ModelFileError):
         mlestruct.load(file)
+
+
+@pytest.mark.parametrize("kind", ["graph", "ising"])
+def test_sizes_that_the_weights_do_not_have_take_no_memory(kind, tmp_path):
+    path = tmp_path / "model.mls"
+    if kind == "graph":
+        graph_model()[0].save(path)
+        changed = {"classes": [f"c{k}" for k in range(3000)]}
+    else:
+        IsingMRF().fit(np.random.default_rng(0).integers(2, size=(40, 3))).save(path)
+        changed = {"variables": [3, 10**7, 1]}
+    rewritten(path, lambda header: header["layout"].update(changed))
+    tracemalloc.start()
+    try:
+        with pytest.raises(ModelFileError, match="weights do not fit"):
+            mlestruct.load(path)
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pipes of POSIX")
+def test_pipes_and_links_to_themselves_are_refused(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ModelFileError, match="is a pipe"):
+        mlestruct.load(tmp_path / "pipe")
+    os.symlink(tmp_path / "loop.mls", tmp_path / "loop.mls")
+    with pytest.raises(OSError, match=r"cannot write .*loop\.mls"):
+        graph_model()[0].save(tmp_path / "loop.mls")
 
 
 def test_objects_are_not_unpickled(file):

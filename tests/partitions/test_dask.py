@@ -4,6 +4,7 @@ import os
 import signal
 import time
 
+import joblib
 import numpy as np
 import pytest
 
@@ -46,6 +47,20 @@ def threads():
         distributed.Client(cluster) as client,
     ):
         yield client
+
+
+def test_a_search_over_processes_says_what_it_cannot_read(threads):
+    delayed = delayed_partitions(4)
+    futures = [threads.compute(own) for own in delayed]
+    options = {"cv": 2, "error_score": "raise"}
+    alphas = {"alpha": [0.1, 1.0]}
+    expected = GridSearchCV(BipartiteMatchingCRF(), alphas, **options).fit(*futures)
+    search = GridSearchCV(BipartiteMatchingCRF(), alphas, n_jobs=2, **options)
+    with pytest.raises(TypeError, match=r"X\[0\]: is a Future whose client.*n_jobs=None.*Delayed"):
+        search.fit(*futures)
+    with joblib.parallel_config(backend="threading"):
+        assert search.fit(*futures).best_score_ == expected.best_score_
+    assert search.fit(*delayed).best_score_ == expected.best_score_
 
 
 def test_delayed_bags_futures_and_lists_give_the_same_bits(threads):

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..features import DenseFeatures
 from ..models import BipartiteMatchingCRF, PairInput
+from ..models.failed_fits import unchanged_on_failure
 from ..models.tuned import TunedMatching
 from .blocking import candidate_pairs
 from .comparisons import Comparison, guess_comparisons
@@ -144,28 +145,34 @@ class RecordLinker(TunedMatching):
         left, right = as_records(left, "left"), as_records(right, "right")
         partner, _ = read_links(known, left.index, right.index)
         columns = shared_columns(left, right, self.columns)
-        self.comparisons_ = guess_comparisons(left, right, columns, self.kinds)
-        rows, cols = self._candidates(left, right)
-        labelled = np.flatnonzero(partner >= -1)
-        linked = labelled[partner[labelled] >= 0]
-        self.learned_singles_ = bool(labelled.size > linked.size)
-        if linked.size < 2:
-            raise ValueError(f"known: at least 2 links are needed to learn from, got {linked.size}")
-        found = set(zip(rows.tolist(), cols.tolist(), strict=True))
-        hits = sum(
-            pair in found for pair in zip(linked.tolist(), partner[linked].tolist(), strict=True)
-        )
-        self.blocking_recall_ = hits / linked.size
-        rows, cols = _with_known(rows, cols, partner, len(right))
-        used = np.isin(rows, labelled)
-        rows, cols = rows[used], cols[used]
-        features = self._features(left, right, rows, cols)
-        self.feature_names_in_ = np.array(self._feature_names(), dtype=object)
-        x, y = _sample(rows, cols, features, partner, labelled)
-        folds = (
-            self._folds(rows, cols, features, partner, labelled) if self.alpha == "auto" else None
-        )
-        self._fit_tuned([x], [y], folds)
+        with unchanged_on_failure(self):
+            self.comparisons_ = guess_comparisons(left, right, columns, self.kinds)
+            rows, cols = self._candidates(left, right)
+            labelled = np.flatnonzero(partner >= -1)
+            linked = labelled[partner[labelled] >= 0]
+            self.learned_singles_ = bool(labelled.size > linked.size)
+            if linked.size < 2:
+                raise ValueError(
+                    f"known: at least 2 links are needed to learn from, got {linked.size}"
+                )
+            found = set(zip(rows.tolist(), cols.tolist(), strict=True))
+            hits = sum(
+                pair in found
+                for pair in zip(linked.tolist(), partner[linked].tolist(), strict=True)
+            )
+            self.blocking_recall_ = hits / linked.size
+            rows, cols = _with_known(rows, cols, partner, len(right))
+            used = np.isin(rows, labelled)
+            rows, cols = rows[used], cols[used]
+            features = self._features(left, right, rows, cols)
+            self.feature_names_in_ = np.array(self._feature_names(), dtype=object)
+            x, y = _sample(rows, cols, features, partner, labelled)
+            folds = (
+                self._folds(rows, cols, features, partner, labelled)
+                if self.alpha == "auto"
+                else None
+            )
+            self._fit_tuned([x], [y], folds)
         return self
 
     def _folds(

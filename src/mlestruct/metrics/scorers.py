@@ -59,8 +59,8 @@ def neg_calibration_error(estimator: Any, X: Any, Y: Any) -> float:
 
 
 def _states(estimator: Any) -> States | None:
-    """The states of an estimator of labellings, or of one that a learner has fitted; else None."""
-    return getattr(getattr(estimator, "estimator_", estimator), "_states", None)
+    """`states_` of an estimator; None of those that have none, as in other libraries."""
+    return estimator.states_ if hasattr(type(estimator), "states_") else None
 
 
 def _known_states(states: States, Y: Any, shapes: list[tuple[int, ...]]) -> list[Any]:

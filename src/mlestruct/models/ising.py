@@ -258,7 +258,11 @@ class IsingMRF(BinaryEstimator):
     def _reload(self, coef: Floats, names: list[str], layout: dict[str, Any] | None) -> None:
         assert layout is not None
         self.coef_ = coef
-        self.variables_ = Variables(*layout["variables"])
+        n_neurons, n_stimuli, time_span = layout["variables"]
+        # Before anything is made in these sizes: files may be hostile.
+        if n_neurons * time_span + n_stimuli + len(layout["edges"]) != coef.size:
+            raise ValueError(f"{coef.size} weights do not fit {layout['variables']} variables")
+        self.variables_ = Variables(n_neurons, n_stimuli, time_span)
         self.n_features_in_ = self.variables_.n_neurons
         self._take_graph(read_graph(layout["edges"], len(self.variables_)))
         if "neighbourhoods" in layout:

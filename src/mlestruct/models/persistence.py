@@ -43,6 +43,7 @@ LEARNED: dict[str, type | tuple[type, ...]] = {
     "n_oracle_calls_": int,
     "solver_": str,
 }
+NOT_NEGATIVE = ("duality_gap_", "n_iter_", "n_oracle_calls_")
 HOMES = (
     "mlestruct.models",
     "mlestruct.baselines",
@@ -144,7 +145,7 @@ def load(path: str | Path, trusted: Sequence[str] = ()) -> Any:
     """
     header, arrays = read_archive(path)
     stored_format = header.get("format")
-    if stored_format not in range(1, FORMAT + 1):
+    if type(stored_format) is not int or not 1 <= stored_format <= FORMAT:
         raise ModelFileError(
             f"{path}: format {stored_format!r}, written by mlestruct {header.get('mlestruct')!r}; "
             f"this is {__version__}, which reads formats 1 to {FORMAT}"
@@ -161,6 +162,8 @@ def load(path: str | Path, trusted: Sequence[str] = ()) -> Any:
 
 def read_archive(path: str | Path) -> tuple[dict[str, Any], Arrays]:
     """The header and the arrays of a file, which may be hostile."""
+    if Path(path).is_fifo():  # would wait for somebody to write
+        raise ModelFileError(f"{path}: is a pipe, expected a file")
     with open(path, "rb") as file:
         size = file.seek(0, io.SEEK_END)
         try:
@@ -200,6 +203,8 @@ def _rebuild(header: dict[str, Any], arrays: Arrays, trusted: Sequence[str]) -> 
     for name, kind in LEARNED.items():
         value = header["learned"][name]
         if type(value) is not kind:
+            raise ValueError(f"{name} is {value!r}")
+        if name in NOT_NEGATIVE and not header["learned"][name] >= 0:  # a gap may be infinite
             raise ValueError(f"{name} is {value!r}")
         setattr(estimator, name, value)
     estimator.history_ = _history(header["history"])

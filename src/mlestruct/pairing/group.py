@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..features import QuestionnairePairs
 from ..linkage.records import as_records, pair_places, require_columns
 from ..models import MatchingCRF
+from ..models.failed_fits import unchanged_on_failure
 from ..models.tuned import TunedMatching
 from .matches import Matches, best_pairs, read_pairs, split
 from .questions import Question, guess_questions
@@ -86,22 +87,25 @@ class GroupMatcher(TunedMatching):
         ends = read_pairs(pairs, people.index)
         self._check_ends(people, ends)
         questions = people.drop(columns=[self.group] if self.group else [])
-        self.questions_ = guess_questions(questions, self.columns, self.kinds)
-        self.feature_names_in_ = np.array(self._feature_names(), dtype=object)
-        partner = np.full(len(people), -1, dtype=np.int64)
-        partner[ends[:, 0]], partner[ends[:, 1]] = ends[:, 1], ends[:, 0]
-        labelled = [own for own in groups if (partner[own] >= 0).any()]
-        if not self.singles:
-            labelled = [own[partner[own] >= 0] for own in labelled]
-        if sum(own.size for own in labelled) < 4:
-            raise ValueError(f"pairs: at least 2 pairs are needed to learn from, got {len(ends)}")
-        samples = [self._sample(people, partner, own) for own in labelled]
-        folds = None
-        if self.alpha == "auto" and len(samples) == 1:
-            folds = _columns(
-                [self._sample(people, partner, p) for p in self._parts(partner, labelled[0])]
-            )
-        self._fit_tuned(*_columns(samples), folds)
+        with unchanged_on_failure(self):
+            self.questions_ = guess_questions(questions, self.columns, self.kinds)
+            self.feature_names_in_ = np.array(self._feature_names(), dtype=object)
+            partner = np.full(len(people), -1, dtype=np.int64)
+            partner[ends[:, 0]], partner[ends[:, 1]] = ends[:, 1], ends[:, 0]
+            labelled = [own for own in groups if (partner[own] >= 0).any()]
+            if not self.singles:
+                labelled = [own[partner[own] >= 0] for own in labelled]
+            if sum(own.size for own in labelled) < 4:
+                raise ValueError(
+                    f"pairs: at least 2 pairs are needed to learn from, got {len(ends)}"
+                )
+            samples = [self._sample(people, partner, own) for own in labelled]
+            folds = None
+            if self.alpha == "auto" and len(samples) == 1:
+                folds = _columns(
+                    [self._sample(people, partner, p) for p in self._parts(partner, labelled[0])]
+                )
+            self._fit_tuned(*_columns(samples), folds)
         return self
 
     def _check_ends(self, people: Any, ends: Ints) -> None:

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..linkage.comparisons import Comparison, guess_comparisons, read_numbers
 from ..linkage.records import as_records, pair_places, require_columns
 from ..models import BipartiteMatchingCRF, PairInput
+from ..models.failed_fits import unchanged_on_failure
 from ..models.tuned import TunedMatching
 from .matches import Matches, best_pairs, check_capacities, read_pairs, split
 from .questions import Question, guess_questions
@@ -95,16 +96,17 @@ class SideMatcher(TunedMatching):
         check_capacities(np.bincount(ends[:, 1], minlength=len(right)), cols, right.index, False)
         if self.singles:
             labelled = np.arange(len(left))
-        self._read_columns(left, right)
-        self.feature_names_in_ = np.array(self._feature_names(), dtype=object)
-        features = self._features(left.iloc[labelled], right)
-        whole = self._sample(features, np.arange(labelled.size), labelled, ends, rows, cols)
-        folds = None
-        if self.alpha == "auto":
-            parts = split(labelled.size, 3, self.random_state)
-            found = [self._sample(features, part, labelled, ends, rows, cols) for part in parts]
-            folds = [x for x, _ in found], [y for _, y in found]
-        self._fit_tuned([whole[0]], [whole[1]], folds)
+        with unchanged_on_failure(self):
+            self._read_columns(left, right)
+            self.feature_names_in_ = np.array(self._feature_names(), dtype=object)
+            features = self._features(left.iloc[labelled], right)
+            whole = self._sample(features, np.arange(labelled.size), labelled, ends, rows, cols)
+            folds = None
+            if self.alpha == "auto":
+                parts = split(labelled.size, 3, self.random_state)
+                found = [self._sample(features, part, labelled, ends, rows, cols) for part in parts]
+                folds = [x for x, _ in found], [y for _, y in found]
+            self._fit_tuned([whole[0]], [whole[1]], folds)
         return self
 
     def _sample(

@@ -94,6 +94,12 @@ def read_partitions(X: Any, name: str) -> list[Any]:
                 f"{name}[{p}]: expected a partition (Lazy, Delayed or Future) like {name}[0], got "
                 f"{type(item).__name__}"
             )
+        if is_future(item) and item.client is None:
+            raise TypeError(
+                f"{name}[{p}]: is a Future whose client is in another process, as with n_jobs of "
+                "scikit-learn. Use n_jobs=None, since Dask's workers compute anyway, or threads "
+                "(joblib.parallel_config(backend='threading')), or pass Delayed or Lazy partitions"
+            )
     return listed
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..features import edge_features, node_feature_names, node_features
 from ..models import GridCRF
+from ..models.failed_fits import unchanged_on_failure
 from ..models.tuned import TunedLabelling
 
 
@@ -67,7 +68,8 @@ class ImageSegmenter(TunedLabelling):
         # Pixels are many and alike: weaker penalties take long and predict no better.
         alphas = (1.0, 10.0, 100.0, 1000.0)
         features = self._features(images)
-        self.estimator_ = self._fit_tuned(features, list(masks), alphas=alphas)
+        with unchanged_on_failure(self):
+            self.estimator_ = self._fit_tuned(features, list(masks), alphas=alphas)
         return self
 
     def _features(self, images: Sequence[Any]) -> list[Any]:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..models import ChainCRF
+from ..models.failed_fits import unchanged_on_failure
 from ..models.tuned import TunedLabelling
 from .sentences import Token
 
@@ -143,10 +144,11 @@ class SequenceTagger(TunedLabelling):
         if isinstance(labels, str) or not isinstance(labels, Sequence):
             raise ValueError(f"labels: expected a list for each sentence, got {labels!r:.60}")
         first = sentences[0][0]
-        self.n_columns_ = 0 if isinstance(first, Mapping) else len(first)
-        Y = [_label_array(y, f"labels[{m}]") for m, y in enumerate(labels)]
-        X = self._features(sentences)
-        self.estimator_ = self._fit_tuned(X, Y)
+        with unchanged_on_failure(self):
+            self.n_columns_ = 0 if isinstance(first, Mapping) else len(first)
+            Y = [_label_array(y, f"labels[{m}]") for m, y in enumerate(labels)]
+            X = self._features(sentences)
+            self.estimator_ = self._fit_tuned(X, Y)
         return self
 
     def _features(self, sentences: Sequence[Sentence]) -> list[list[dict[str, Any]]]:

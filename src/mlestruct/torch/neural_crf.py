@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from ..metrics import Reliability, pair_reliability, reliability, state_reliability
+from ..models.failed_fits import unchanged_on_failure
 from .losses import GraphNLLLoss, GroupMatchingNLLLoss, MatchingNLLLoss, NLLLoss, StructuredLoss
 from .persistence import load_weights, save_weights
 from .problem import IGNORED
@@ -107,7 +108,7 @@ class NeuralCRF(BaseEstimator):
                 f"validation_fraction: {self.validation_fraction} of {len(X)} samples holds out "
                 f"{n_held}; use 0 to hold out none"
             )
-        with torch.random.fork_rng(devices=[]):
+        with unchanged_on_failure(self), torch.random.fork_rng(devices=[]):
             torch.manual_seed(int(rng.integers(2**31)))
             self._train(X, Y, order[n_held:], order[:n_held], rng)
         return self
