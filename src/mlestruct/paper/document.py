@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -198,19 +198,6 @@ def _as_printed(one: Mapping[str, Any]) -> str:
     return f"{one['published']:.{math.ceil(-math.log10(digit) - 1e-9)}f}"
 
 
-def table(head: Sequence[str], rows: Rows) -> str:
-    """Columns side by side; those with numbers are set to the right."""
-    columns = list(zip(*rows, strict=True)) or [() for _ in head]
-    lines = [[str(name).replace("|", "\\|")] for name in head]
-    right = [any(_is_number(value) for value in column) for column in columns]
-    for line, column, numeric in zip(lines, columns, right, strict=True):
-        line += [cell.replace("|", "\\|") for cell in shown_column(column)]
-        width = max(map(len, line))
-        line[:] = [cell.rjust(width) if numeric else cell.ljust(width) for cell in line]
-        line.insert(1, "-" * (width - 1) + (":" if numeric else "-"))
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in zip(*lines, strict=True)) + "\n"
-
-
 def shown(value: Any) -> str:
     """A cell of a table; numbers have four digits."""
     if value is None:
@@ -227,6 +214,26 @@ def shown_column(values: Sequence[Any]) -> list[str]:
         return [shown(value) for value in values]
     decimals = max(0, 3 - math.floor(math.log10(max(sizes))))
     return [f"{v:.{decimals}f}" if isinstance(v, float) else shown(v) for v in values]
+
+
+def table(
+    head: Sequence[str],
+    rows: Rows,
+    cells: Callable[[Sequence[Any]], list[str]] = shown_column,
+) -> str:
+    """Columns side by side; those with numbers are set to the right.
+
+    cells : the text of the values of a column
+    """
+    columns = list(zip(*rows, strict=True)) or [() for _ in head]
+    lines = [[str(name).replace("|", "\\|")] for name in head]
+    right = [any(_is_number(value) for value in column) for column in columns]
+    for line, column, numeric in zip(lines, columns, right, strict=True):
+        line += [cell.replace("|", "\\|") for cell in cells(column)]
+        width = max(map(len, line))
+        line[:] = [cell.rjust(width) if numeric else cell.ljust(width) for cell in line]
+        line.insert(1, "-" * (width - 1) + (":" if numeric else "-"))
+    return "\n".join(f"| {' | '.join(line)} |" for line in zip(*lines, strict=True)) + "\n"
 
 
 def _is_number(value: Any) -> bool:
