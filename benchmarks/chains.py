@@ -4,6 +4,8 @@
     python -m benchmarks.chains --quick     # 60 words, for a first look
     python -m benchmarks.chains --sparse    # 1,500 to 20,000 addresses, about 15 minutes
     python -m benchmarks.chains --compile   # CPU seconds of a first fit and prediction
+    python -m benchmarks.record chains      # a table of docs/benchmarks.md; others are of
+                                            # chains-sparse and chains-compile
 
 Words of 26 letters, 129 features each (16 x 8 pixels and a constant). Both sides maximise the same
 regularised log-likelihood over the same weights (crfsuite: L-BFGS, c1 = 0, c2 = alpha/2, all states
@@ -36,6 +38,7 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from benchmarks.addresses import make_addresses
+from benchmarks.record import power, show
 from mlestruct.datasets.words import make_words
 from mlestruct.models.chain import ChainCRF
 
@@ -138,11 +141,15 @@ def train_ours(X: list, Y: list, alpha: float, tol: float) -> tuple[float, Chain
     return seconds, model, [(now - before, primal, gap) for now, primal, gap in clock.rows]
 
 
-def show(name: str, seconds: float, evaluations: int, value: float, added: float) -> None:
-    print(f"    {name:<34}{seconds:>8.2f}{evaluations:>13d}{value:>14.4f}{added:>10.0f}")
+WORD_HEAD = [
+    "words", "letters", "crfsuite: CPU s", "`ChainCRF`: CPU s", "times", "with a certified gap",
+    "crfsuite: evaluations", "`ChainCRF`: evaluations", "crfsuite: MB", "`ChainCRF`: MB",
+    "objective beside crfsuite's",
+]  # fmt: skip
 
 
-def compare(n_words: int, alpha: float, tol: float, with_memory: bool) -> bool:
+def compare(n_words: int, alpha: float, tol: float, with_memory: bool) -> tuple[list[Any], bool]:
+    """A row of the table, and whether crfsuite's objective is reached no later."""
     X, Y = words(n_words)
     theirs, coef, iterations = train_crfsuite(X, Y, alpha)
     ours, model, rows = train_ours(X, Y, alpha, tol)
@@ -151,23 +158,11 @@ def compare(n_words: int, alpha: float, tol: float, with_memory: bool) -> bool:
     close = target - CLOSE * abs(target)
     first = next((now for now, primal, _ in rows if primal >= close), np.inf)
     ratio = theirs / first
-    added = [
-        added_memory(side, n_words, alpha) if with_memory else np.nan
-        for side in ("crfsuite", "ours")
-    ]
-    print(f"  {n_words} words, {sum(map(len, Y))} letters, alpha={alpha:g}")
-    print(f"    {'':<34}{'CPU s':>8}{'evaluations':>13}{'objective':>14}{'added MB':>10}")
-    show("python-crfsuite", theirs, iterations, target, added[0])
-    show(f"ChainCRF, to a gap of {tol:g}", ours, model.n_oracle_calls_, reached, added[1])
-    print(f"    {'ChainCRF, within 1e-4 of crfsuite':<34}{first:>8.2f}")
-    good = reached >= close and ratio >= 1.0
-    print(
-        f"    reaches crfsuite's objective: {'yes' if reached >= close else 'NO'} "
-        f"(relative difference {(reached - target) / abs(target):+.1e}); "
-        f"crfsuite / ChainCRF: {ratio:.1f}x CPU, {theirs / ours:.1f}x with the certificate",
-        flush=True,
-    )
-    return good
+    row = [n_words, sum(map(len, Y)), theirs, first, ratio, ours, iterations, model.n_oracle_calls_,
+           *both_memories(n_words, alpha, None, with_memory),
+           (reached - target) / abs(target)]  # fmt: skip
+    print(f"{n_words} words: {ratio:.1f} times as fast as python-crfsuite", flush=True)
+    return row, bool(reached >= close and ratio >= 1.0)
 
 
 # ---------------------------------------------------------------------- addresses
@@ -213,39 +208,40 @@ def run_ours(X: list, Y: list, alpha: float, weights: str, tol: float) -> Run:
     return Run(seconds, model.n_iter_, path)
 
 
-def compare_addresses(n: int, weights: str, alpha: float, tol: float, with_memory: bool) -> bool:
+ADDRESS_HEAD = [
+    "addresses", "tokens", "weights", "crfsuite: CPU s", "`ChainCRF`: CPU s", "times",
+    "with a certified gap", "crfsuite: iterations", "`ChainCRF`: iterations", "crfsuite: MB",
+    "`ChainCRF`: MB",
+]  # fmt: skip
+
+
+def compare_addresses(
+    n: int, weights: str, alpha: float, tol: float, with_memory: bool
+) -> tuple[list[Any], bool]:
+    """A row of the table; whether half the time and three times the memory are enough."""
     X, Y = make_addresses(n)
     ours = run_ours(X, Y, alpha, weights, tol)
     both = [run_crfsuite(X, Y, alpha, weights, memories) for memories in (6, 20)]
     best = max(run.objective for run in (ours, *both))
     close = best - CLOSE * abs(best)
     theirs = min(both, key=lambda run: run.seconds_to(close))
-    added = [
-        added_memory(side, n, alpha, weights) if with_memory else np.nan
-        for side in ("crfsuite", "ours")
-    ]
-    print(f"  {n} addresses, {sum(map(len, Y))} tokens, weights: {weights}, alpha={alpha:g}")
-    titles = ("CPU s", "to 1e-4", "iterations", "objective", "added MB")
-    print(f"    {'':<34}{titles[0]:>8}{titles[1]:>9}{titles[2]:>12}{titles[3]:>14}{titles[4]:>10}")
-    for name, run, memory in (
-        ("python-crfsuite", theirs, added[0]),
-        (f"ChainCRF, to a gap of {tol:g}", ours, added[1]),
-    ):
-        print(
-            f"    {name:<34}{run.seconds:>8.2f}{run.seconds_to(close):>9.2f}{run.iterations:>12d}"
-            f"{run.objective:>14.4f}{memory:>10.0f}"
-        )
+    added = both_memories(n, alpha, weights, with_memory)
     ratio = theirs.seconds_to(close) / ours.seconds_to(close)
-    print(
-        f"    crfsuite / ChainCRF: {ratio:.1f}x CPU to 1e-4, {theirs.seconds / ours.seconds:.1f}x "
-        f"to the end, {added[0] / added[1]:.1f}x memory",
-        flush=True,
-    )
-    return bool(ours.objective >= close and ratio >= 2.0 and not added[1] > 3.0 * added[0])
+    row = [n, sum(map(len, Y)), weights, theirs.seconds_to(close), ours.seconds_to(close), ratio,
+           ours.seconds, theirs.iterations, ours.iterations, *added]  # fmt: skip
+    print(f"{n} addresses, weights {weights}: {ratio:.1f} times as fast", flush=True)
+    passed = ours.objective >= close and ratio >= 2.0 and not added[1] > 3.0 * added[0]
+    return row, bool(passed)
 
 
 # ---------------------------------------------------------------------- memory
-def added_memory(side: str, n: int, alpha: float, weights: str | None = None) -> float:
+def both_memories(n: int, alpha: float, weights: str | None, wanted: bool) -> list[float]:
+    """Megabytes that crfsuite and ChainCRF add; nothing known where it is not wanted."""
+    sides = ("crfsuite", "ours")
+    return [added_memory(side, n, alpha, weights) if wanted else np.nan for side in sides]
+
+
+def added_memory(side: str, n: int, alpha: float, weights: str | None) -> float:
     """Megabytes that converting the data and training one side add to a fresh process.
 
     n words, or n addresses where `weights` is given.
@@ -322,26 +318,34 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args(arguments)
     if options.compile:
-        for kind in ("arrays", "dictionaries"):
-            print(f"first fit and prediction, {kind}: {first_use(kind):.1f} CPU s")
+        rows = [[kind, first_use(kind)] for kind in ("arrays", "dictionaries")]
+        show("A first fit and prediction, which compile, once", ["features", "CPU s"], rows)
         return 0
     alpha, tol, with_memory = options.alpha, options.tol, not options.quick
     with threadpool_limits(limits=1, user_api="blas"):
-        print("ChainCRF beside python-crfsuite, one thread each")
         if options.sparse:
             run_ours(*make_addresses(50), alpha, "all", 0.1)  # compile first
             sizes = [100] if options.quick else options.addresses
-            passed = [
+            found = [
                 compare_addresses(n, weights, alpha, tol, with_memory)
                 for n in sizes
                 for weights in options.weights
             ]
+            what, head = "the best objective, from the dictionaries on", ADDRESS_HEAD
         else:
             ChainCRF(tol=0.1).fit(*words(20))
             sizes = [60] if options.quick else options.words
-            passed = [compare(n, alpha, tol, with_memory) for n in sizes]
-    print("\nchains: " + ("pass" if all(passed) else "FAIL"))
-    return 0 if all(passed) else 1
+            found = [compare(n, alpha, tol, with_memory) for n in sizes]
+            what, head = "python-crfsuite's final objective", WORD_HEAD
+    show(
+        f"CPU seconds to within {power(CLOSE)} of {what}, alpha = {alpha:g}, one thread each; "
+        f"`ChainCRF` also to a certified gap of {power(tol)}",
+        head,
+        [row for row, _ in found],
+    )
+    passed = all(fine for _, fine in found)
+    print("chains: " + ("pass" if passed else "FAIL"))
+    return 0 if passed else 1
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
     python -m benchmarks.grids                          # 200 images of 50 x 50, about 20 minutes
     python -m benchmarks.grids --images 20 --size 30    # a minute or two
     python -m benchmarks.grids --quick                  # tiny, for a first look
+    python -m benchmarks.record grids                   # the table of docs/benchmarks.md
 
 Generated images, the features of Domke (2013), two states, 4 neighbours, rho = 1/2. All methods
 maximise the same regularised likelihood P(theta) over the same problem, each in one thread, kernels
@@ -33,6 +34,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from benchmarks.record import power, show
 from mlestruct import GridCRF
 from mlestruct.algorithms.pairwise.grid_message_passing import in_linear_range
 from mlestruct.baselines.truncated_trw import TruncatedLBFGS, TruncatedLikelihood
@@ -296,10 +298,6 @@ class Row:
     error: list[float]  # within 1 % of the optimum's, by marginals and by MAP
 
 
-def seconds(value: float) -> str:
-    return f"{value:>8.2f}" if np.isfinite(value) else f"{'-':>8}"
-
-
 def summarise(trace: Trace, judge: Judge, final: tuple[float, float]) -> Row:
     if trace.n_sweeps is None:
         gap = [trace.certified(level) for level in LEVELS]
@@ -319,49 +317,38 @@ def summarise(trace: Trace, judge: Judge, final: tuple[float, float]) -> Row:
     return Row(gap, true, error)
 
 
-def print_summary(traces: list[Trace], rows: list[Row], judge: Judge) -> None:
-    levels = "".join(f"{level:>8.0e}" for level in LEVELS)
-    print(
-        f"    {'':<32}{'gap':>16}{'true subopt.':>16}{'test error':>16}"
-        f"{'total':>16}{'at the end':>27}"
-    )
-    print(
-        f"    {'CPU seconds to':<32}{levels}{levels}{'marg.':>8}{'MAP':>8}{'CPU s':>8}{'wall s':>8}"
-        f"{'subopt.':>11}{'marg.':>8}{'MAP':>8}"
-    )
-    for trace, row in zip(traces, rows, strict=True):
-        cells = "".join(seconds(value) for value in [*row.gap, *row.true, *row.error])
-        last = len(trace.cpu) - 1
-        by_marginals, by_map = judge.errors(trace, last)
-        print(
-            f"    {trace.name:<32}{cells}{trace.cpu[-1]:>8.1f}{trace.wall[-1]:>8.1f}"
-            f"{judge.suboptimality(trace, last):>11.1e}{by_marginals:>8.4f}{by_map:>8.4f}"
-        )
+def show_summary(title: str, traces: list[Trace], rows: list[Row], judge: Judge) -> None:
+    errors = ["error, marginals", "error, MAP"]
+    show(
+        title,
+        ["", *(f"{kind} {power(level)}" for kind in ("gap", "true") for level in LEVELS), *errors],
+        [[trace.name, *row.gap, *row.true, *row.error]
+         for trace, row in zip(traces, rows, strict=True)],
+    )  # fmt: skip
+    ends = []
     for trace in traces:
-        print(f"      {trace.name}: {trace.note}")
-    sys.stdout.flush()
+        last = len(trace.cpu) - 1
+        judged = [judge.suboptimality(trace, last), *judge.errors(trace, last)]
+        ends.append([trace.name, trace.cpu[-1], trace.wall[-1], *judged, trace.note])
+    show("The same when they ended", ["", "CPU s", "s", "true suboptimality", *errors, ""], ends)
 
 
-def print_curves(traces: list[Trace], judge: Judge, limit: float) -> None:
+def show_curves(traces: list[Trace], judge: Judge, limit: float) -> None:
     """True suboptimality and test error by time: the paper's two plots as tables."""
     first = min(trace.cpu[0] for trace in traces)
     ticks = [tick for tick in TICKS if first <= tick <= limit]
 
-    def cells(trace: Trace, show: Callable[[int], str]) -> str:
+    def row(trace: Trace, value: Callable[[Trace, int], float]) -> list[Any]:
         places = [bisect_right(trace.cpu, tick) - 1 for tick in ticks]
-        return "".join(f"{show(k) if k >= 0 else '':>9}" for k in places)
+        return [trace.name, *(value(trace, k) if k >= 0 else "" for k in places)]
 
-    heads = "".join(f"{tick:>9g}" for tick in ticks)
-    for title, show in (
-        ("true suboptimality", lambda trace, k: f"{judge.suboptimality(trace, k):.1e}"),
-        ("test error by marginals", lambda trace, k: f"{judge.errors(trace, k)[0]:.4f}"),
+    for title, value in (
+        ("True suboptimality", judge.suboptimality),
+        ("Test error by marginals", lambda trace, k: judge.errors(trace, k)[0]),
     ):
-        print(f"\n    {title + ' at CPU second':<36}{heads}")
-        for trace in traces:
-            print(
-                f"    {trace.name:<36}" + cells(trace, lambda k, t=trace, show=show: show(t, k)),
-                flush=True,
-            )
+        head = ["", *(f"{tick:g}" for tick in ticks)]
+        rows = [row(trace, value) for trace in traces]
+        show(f"{title} at CPU second", head, rows, keep=False)
 
 
 def faster(ours: float, trace: Trace, theirs: float) -> tuple[float, str]:
@@ -388,7 +375,7 @@ def verdicts(auto: Row, truncated: list[tuple[Trace, Row]]) -> bool:
             ratio, words = faster(ours[0], trace, theirs[0])
             passed &= ratio >= factor
             print(
-                f"    auto >= {factor:g}x faster than {trace.name} to 1e-2 ({kind}): "
+                f"auto >= {factor:g}x faster than {trace.name} to 1e-2 ({kind}): "
                 f"{'yes' if ratio >= factor else 'NO'} ({words})"
             )
     for trace, row in truncated:
@@ -398,7 +385,7 @@ def verdicts(auto: Row, truncated: list[tuple[Trace, Row]]) -> bool:
             never = not np.isfinite(times[1])
             passed &= never
             print(
-                f"    {trace.name}, never reach 1e-4 ({kind}): "
+                f"{trace.name}, never reach 1e-4 ({kind}): "
                 + ("yes" if never else f"NO (after {times[1]:.2f} s)")
             )
     return passed
@@ -413,16 +400,16 @@ def compare(
     alpha = default_alpha(n_images * size * size) if alpha is None else alpha
     model = GridCRF(alpha=alpha, fit_intercept=False)
     problem = model.build_problem(X, Y)
-    print(
-        f"\n  {n_images} images of {size} x {size}, {n_tests} test images, "
-        f"{problem.n_features} weights, alpha={alpha:g}, at most {limit:g} CPU s each",
-        flush=True,
-    )
     auto, result = run_auto(problem)
     relative = result.gap / max(1.0, abs(result.objective))
-    print(f"    P* = {result.objective:.4f}, certified to {relative:.1e} by auto", flush=True)
+    print(f"P* = {result.objective:.4f}, certified to {relative:.1e} by auto", flush=True)
     if not result.converged:
-        print(f"    (P* is NOT certified to the {OPTIMUM:g} asked for)")
+        print(f"(P* is NOT certified to the {OPTIMUM:g} asked for)")
+    title = (
+        f"{n_images} images of {size} x {size}, {problem.n_features} weights, alpha = {alpha:g}: "
+        "CPU seconds to a relative gap, to a true relative suboptimality, and to test errors "
+        f"within 1 % of the optimum's, or \u2013 if not within {limit:g}"
+    )
     traces = [auto]
     for step in ("fixed", "line_search"):
         plain, averaged = run_bcfw(problem, step, limit, seed)
@@ -433,11 +420,10 @@ def compare(
     try:
         final = judge.errors(auto, len(auto.cpu) - 1)
         rows = [summarise(trace, judge, final) for trace in traces]
-        print_summary(traces, rows, judge)
-        print_curves(traces, judge, max(trace.cpu[-1] for trace in traces))
+        show_summary(title, traces, rows, judge)
+        show_curves(traces, judge, max(trace.cpu[-1] for trace in traces))
     finally:
         judge.close()
-    print()
     return verdicts(rows[0], list(zip(traces, rows, strict=True))[-len(truncated) :])
 
 
@@ -467,7 +453,6 @@ def main(arguments: list[str] | None = None) -> int:
     limit = min(options.time_limit, 1.0) if quick else options.time_limit
     with threadpool_limits(limits=1, user_api="blas"):
         warm_up()
-        print("Grid CRFs, one thread each")
         passed = compare(n_images, size, options.alpha, options.seed, limit, tuple(options.sweeps))
     print("\ngrids: " + ("pass" if passed else "FAIL"))
     return 0 if passed else 1

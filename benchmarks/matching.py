@@ -3,6 +3,7 @@
     python -m benchmarks.matching                 # everything, about five minutes
     python -m benchmarks.matching --parts solvers --rho 1
     python -m benchmarks.matching --quick         # smaller, for a first look
+    python -m benchmarks.record matching          # the tables of docs/benchmarks.md
 
 All numbers of a table come from one run on one machine; compare them as ratios. Kernels are
 compiled before anything is timed. Gaps are certified, relative to max(1, |objective|).
@@ -21,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks import record
+from benchmarks.record import power, show
 from mlestruct import BipartiteMatchingCRF
 from mlestruct.baselines import MatchingBP, RowSoftmax, UnrolledSinkhorn
 from mlestruct.datasets import frame_pairs, make_landmark_sequence, shape_context
@@ -78,11 +79,6 @@ def first_below(result: Any, level: float, optimum: float | None = None) -> floa
     return np.inf
 
 
-def show(name: str, times: list[float], note: str = "") -> None:
-    cells = "".join(f"{t:>9.3f}" if np.isfinite(t) else f"{'-':>9}" for t in times)
-    print(f"    {name:<34}{cells}   {note}", flush=True)
-
-
 # ---------------------------------------------------------------------- solvers
 def compare_solvers(n_samples: int, rhos: list[float], patience: float) -> bool:
     X, Y, _, _ = landmark_data(n_samples)
@@ -90,13 +86,13 @@ def compare_solvers(n_samples: int, rhos: list[float], patience: float) -> bool:
     for rho in rhos:
         for alpha in ALPHAS:
             row, fine = _compare_at(X, Y, rho, alpha, patience)
-            rows.append([rho, alpha, *row])
+            rows.append([f"{rho:g}", int(alpha), *row])
             passed &= fine
-    record.show(
+    show(
         f"Seconds to a certified relative duality gap, {n_samples} samples of 30 x 30 landmarks, "
-        f"60 features; bcfw with the best of four settings, at least {patience:g} s each",
-        ["rho", "alpha", *(f"{who} {level:.0e}" for who, levels in (("auto:", LEVELS[1:]),
-         ("bcfw:", LEVELS[1:3])) for level in levels)],
+        f"60 features; `bcfw` with the best of four settings, or \u2013 if not within {patience:g}",
+        ["rho", "alpha", *(f"`{who}` {power(level)}" for who, levels in (("auto", LEVELS[1:]),
+         ("bcfw", LEVELS[1:3])) for level in levels)],
         rows,
     )  # fmt: skip
     return passed
@@ -107,17 +103,15 @@ def _compare_at(
 ) -> tuple[list[float], bool]:
     """Seconds of auto to 1e-2, 1e-3, 1e-6 and of bcfw to 1e-2, 1e-3; whether auto is far sooner."""
     problem = dual_problem(X, Y, rho, alpha)
-    print(f"\n  M={len(X)} n=30 K=60 rho={rho:g} alpha={alpha:g}: seconds to a relative gap of")
-    print(f"    {'':<34}" + "".join(f"{level:>9.0e}" for level in LEVELS))
     auto = make_solver("auto", problem)
     best = auto.solve(problem, Stopping(tol=1e-7, max_iter=1000))
     ours = [first_below(best, level) for level in LEVELS]
-    show(f"auto ({auto.name})", ours, f"{best.oracle_calls} oracle calls")
+    rows: list[list[Any]] = [[f"auto ({auto.name})", *ours, best.oracle_calls]]
     limit = max(20.0 * ours[2], patience)
     stopping = Stopping(tol=1e-7, max_iter=10**9, max_time=limit)
     batch = FrankWolfe().solve(problem, stopping)
-    show("fw, line search", [first_below(batch, level) for level in LEVELS],
-         f"{batch.oracle_calls} MAP calls in {batch.seconds:.0f} s")  # fmt: skip
+    times = [first_below(batch, level) for level in LEVELS]
+    rows.append(["fw, line search", *times, batch.oracle_calls])
     certified = [np.inf] * len(LEVELS)
     true = [np.inf] * len(LEVELS)
     for solver in (
@@ -129,21 +123,21 @@ def _compare_at(
         found = solver.solve(problem, stopping, random_state=np.random.default_rng(0))
         times = [first_below(found, level) for level in LEVELS]
         exact = [first_below(found, level, best.primal) for level in LEVELS]
-        show(f"bcfw, {solver.step.replace('_', ' ')}, {solver.sampling}", times,
-             f"{found.oracle_calls} MAP calls in {found.seconds:.0f} s")  # fmt: skip
+        name = f"bcfw, {solver.step.replace('_', ' ')}, {solver.sampling}"
+        rows.append([name, *times, found.oracle_calls])
         certified = [min(a, b) for a, b in zip(certified, times, strict=True)]
         true = [min(a, b) for a, b in zip(true, exact, strict=True)]
-    show("bcfw, best of these", certified)
-    show("bcfw, best, true suboptimality", true)
+    rows.append(["bcfw, best, true suboptimality", *true, ""])
+    head = ["", *map(power, LEVELS), "oracle calls"]
+    title = f"rho = {rho:g}, alpha = {alpha:g}: seconds to a certified relative gap"
+    show(title, head, rows, keep=False)
     sooner = ours[3] < min(certified[1], true[1])
     ratio = min(certified[2], limit) / ours[2]
-    far = ratio >= 10.0
     print(
-        f"    auto to 1e-6 before bcfw to 1e-2: {'yes' if sooner else 'NO'} "
-        f"({ours[3]:.3f} s, {min(certified[1], true[1]):.3f} s);  to a certified 1e-3 "
+        f"auto to 1e-6 before bcfw to 1e-2: {'yes' if sooner else 'NO'}; to a certified 1e-3 "
         f"{'at least ' if not np.isfinite(certified[2]) else ''}{ratio:.0f}x sooner"
     )
-    return [*ours[1:], *certified[1:3]], sooner and far
+    return [*ours[1:], *certified[1:3]], sooner and ratio >= 10.0
 
 
 # ---------------------------------------------------------------------- alternatives
@@ -157,11 +151,11 @@ def compare_alternatives(n_samples: int) -> None:
     half = len(Xt) // 2
     Xv, Yv, Xt, Yt = Xt[:half], Yt[:half], Xt[half:], Yt[half:]
     kinds: dict[str, Callable[[float], Any]] = {
-        "mlestruct, rho=1": bethe,
-        "mlestruct, rho=.5": lambda a: BipartiteMatchingCRF(alpha=a, rho=0.5, tol=1e-6),
+        "mlestruct, rho = 1": bethe,
+        "mlestruct, rho = .5": lambda a: BipartiteMatchingCRF(alpha=a, rho=0.5, tol=1e-6),
         "row-wise softmax": lambda a: RowSoftmax(bethe(a)),
         "Sinkhorn, 20 steps unrolled": lambda a: UnrolledSinkhorn(bethe(a)),
-        "double-loop Bethe BP + L-BFGS": lambda a: MatchingBP(bethe(a)),
+        "belief propagation + L-BFGS": lambda a: MatchingBP(bethe(a)),
     }
     rows = []
     for name, make in kinds.items():
@@ -174,11 +168,11 @@ def compare_alternatives(n_samples: int) -> None:
             seconds.append(time.process_time() - before)
         k = max(range(len(ALPHAS)), key=lambda k: fitted[k].score(Xv, Yv))
         alpha, best = ALPHAS[k], fitted[k]
-        rows.append([name, *seconds, alpha, 1.0 - best.score(Xt, Yt),
+        rows.append([name, *seconds, int(alpha), 1.0 - best.score(Xt, Yt),
                      *(abs(model.objective_) for model in fitted)])  # fmt: skip
-    record.show(
-        "CPU seconds at three alphas, alpha chosen on held-out pairs, test loss there, objectives "
-        "(mlestruct: certified to 1e-6; BP and rho = 1 have the same objective)",
+    show(
+        "CPU seconds at three alphas; the alpha chosen on held-out pairs and the test loss there; "
+        "objectives (mlestruct: certified to 1e-6; belief propagation and rho = 1 have the same)",
         ["", *(f"CPU s, {alpha:g}" for alpha in ALPHAS), "alpha", "test loss",
          *(f"objective, {alpha:g}" for alpha in ALPHAS)],
         rows,
@@ -194,7 +188,11 @@ def measure_memory(n: int) -> bool:
         print(finished.stderr)
         return False
     seconds, gap, gigabytes = (float(value) for value in finished.stdout.split())
-    print(f"  n={n}, K=60, M=1: {seconds:.1f} s to a gap of {gap:.1e}, peak {gigabytes:.2f} GB")
+    show(
+        "One sample with two-table features of 60 columns, in a process of its own",
+        ["size", "seconds", "certified relative gap", "GB at most"],
+        [[f"{n} x {n}", seconds, gap, gigabytes]],
+    )
     return gigabytes <= 1.5
 
 
@@ -236,13 +234,10 @@ def main(arguments: list[str] | None = None) -> int:
     warm_up()
     verdicts = {}
     if "solvers" in options.parts:
-        print("Solvers, time to a certified gap")
         verdicts["solvers"] = compare_solvers(n_samples, options.rho, 3 if options.quick else 15)
     if "alternatives" in options.parts:
-        print("\nWhat a user would do today, on the same data")
         compare_alternatives(n_samples)
     if "memory" in options.parts:
-        print("\nMemory")
         verdicts["memory"] = measure_memory(500 if options.quick else 2000)
     print("\n" + "; ".join(f"{k}: {'pass' if v else 'FAIL'}" for k, v in verdicts.items()))
     return 0 if all(verdicts.values()) else 1

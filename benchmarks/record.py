@@ -2,7 +2,7 @@
 
     python -m benchmarks.record graphs                # runs it and puts its tables into their page
     python -m benchmarks.record linkage --sizes 1e4   # with arguments of the benchmark
-    python -m benchmarks.record chains-sparse         # benchmarks.chains --sparse, a record of its own
+    python -m benchmarks.record chains-sparse         # a record of benchmarks.chains --sparse
     python -m benchmarks.record                       # the pages from the records that are there
 
 A benchmark hands its tables to `show`, which prints them. This command keeps them in
@@ -37,6 +37,11 @@ def show(title: str, head: Sequence[str], rows: Rows, keep: bool = True) -> None
     if keep:
         _shown.append(one)
     print(f"\n{title}\n\n{table(head, one['rows'], cells)}", flush=True)
+
+
+def power(value: float) -> str:
+    """1e-2 for 0.01."""
+    return f"{value:.0e}".replace("e-0", "e-")
 
 
 def cells(values: Sequence[Any]) -> list[str]:

@@ -2,6 +2,7 @@
 
     python -m benchmarks.roommates                      # about ten minutes
     python -m benchmarks.roommates --quick              # 120 students, for a first look
+    python -m benchmarks.record roommates               # the tables of docs/benchmarks.md
 
 Fits run in a process of their own each, so that peak memory is theirs (with --quick in this one).
 Kernels are compiled before anything is timed. Gaps are relative to max(1, |objective|). Compare
@@ -25,6 +26,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from benchmarks.record import power, show
 from mlestruct import MatchingCRF
 from mlestruct.algorithms.matching.odd_set_separation import provably_in_matching_polytope
 from mlestruct.datasets import Campus, generate_campus, read_campus, write_campus
@@ -178,25 +180,24 @@ def measured(folder: str, setting: dict[str, Any], fresh: bool) -> dict[str, Any
 
 # ---------------------------------------------------------------------- tables
 def compare_fits(folder: str, budget: float, fresh: bool) -> list[dict[str, Any]]:
-    """Our fits, printed as they come: wall / CPU seconds to every level."""
-    print(f"auto, alpha = {ALPHA:g}: seconds / CPU seconds to a certified relative gap of")
-    heads = "".join(f"{level:>16.0e}" for level in LEVELS)
-    print(f"  {'rho':<5}{'polytope':<9}{'jobs':>4}{heads}{'calls':>7}{'last gap':>10}{'GB':>7}")
-    found = []
+    """Our fits: seconds and CPU seconds to every level."""
+    found, rows = [], []
     for rho, polytope, n_jobs in FITS:
         setting = {"solver": "auto", "rho": rho, "polytope": polytope, "n_jobs": n_jobs}
         one = measured(folder, setting | {"budget": budget}, fresh)
-        cells = "".join(
-            f"{'-':>16}" if r is None else f"{f'{r[0]:.2f} /{r[1]:>6.2f}':>16}"
-            for r in one["reached"]
-        )
-        note = "" if one["reached"][-1] else f"stopped after {one['seconds']:.0f} s"
-        print(
-            f"  {rho:<5g}{polytope:<9}{n_jobs:>4}{cells}{one['calls']:>7}{one['gap']:>10.0e}"
-            f"{one['memory']:>7.2f}   {one['name']} {note}".rstrip(),
-            flush=True,
-        )
+        print(f"rho {rho:g}, {polytope}, {n_jobs} jobs: {one['seconds']:.1f} s, {one['name']}")
+        reached = [(None, None) if moment is None else moment for moment in one["reached"]]
+        walls, spent = zip(*reached, strict=True)
+        rows.append([f"{rho:g}", polytope, n_jobs, *walls, *spent, one["calls"], one["memory"]])
         found.append(one)
+    levels = [power(level) for level in LEVELS]
+    show(
+        f"`auto`, alpha = {ALPHA:g}: seconds and CPU seconds to a certified relative gap, or "
+        f"\u2013 if not within {budget:g}",
+        ["rho", "polytope", "jobs", *(f"s to {level}" for level in levels),
+         *(f"CPU s to {level}" for level in levels), "oracle calls", "GB"],
+        rows,
+    )  # fmt: skip
     return found
 
 
@@ -234,30 +235,24 @@ def certified_gap_below(one: dict[str, Any], level: float) -> float | None:
 
 def compare_bcfw(folder: str, budget: float, fresh: bool, optimum: float) -> list[dict[str, Any]]:
     """Block-coordinate Frank-Wolfe on both polytopes, for a fixed time each."""
-    print(f"\nbcfw, rho = .95, for {budget:g} CPU s: gaps relative; true: to the optimum of auto")
-    print(
-        f"  {'polytope':<9}{'decodes':>8}{'CPU s':>8}{'in decoder':>12}{'certified gap':>15}"
-        f"{'true gap':>10}{'certified 1e-2':>16}{'true 1e-2':>11}{'GB':>7}"
-    )
-    found = []
+    found, rows = [], []
     for polytope in ("local", "exact"):
         setting = {"solver": "bcfw", "rho": 0.95, "polytope": polytope, "budget": budget}
         one = measured(folder, setting, fresh)
         one["true_gap"] = (one["history"][-1][1] - optimum) / max(1.0, abs(optimum))
         one["certified"] = certified_gap_below(one, LEVELS[0])
         one["true"] = true_gap_below(one, LEVELS[0], optimum)
-        print(
-            f"  {polytope:<9}{one['calls']:>8}{one['cpu']:>8.1f}{one['share']:>12.0%}"
-            f"{one['gap']:>15.1e}{one['true_gap']:>10.1e}{_seconds(one['certified']):>16}{_seconds(one['true']):>11}"
-            f"{one['memory']:>7.2f}",
-            flush=True,
-        )
+        keys = ("calls", "cpu", "share", "gap", "true_gap", "certified", "true", "memory")
+        rows.append([polytope, *(one[key] for key in keys)])
         found.append(one)
+    show(
+        f"`bcfw`, rho = .95, for {budget:g} CPU seconds; gaps are relative, true ones to the "
+        "optimum of `auto`",
+        ["polytope", "decodes", "CPU s", "share of the decoder", "certified gap", "true gap",
+         "CPU s to a certified 1e-2", "to a true 1e-2", "GB"],
+        rows,
+    )  # fmt: skip
     return found
-
-
-def _seconds(value: float | None) -> str:
-    return "-" if value is None else f"{value:.1f} s"
 
 
 # ---------------------------------------------------------------------- decoders
@@ -292,32 +287,31 @@ def least_milliseconds(function: Any, repetitions: int = REPETITIONS) -> float:
     return 1e3 * min(found)
 
 
-def compare_decoders(folder: str, theta: np.ndarray) -> list[dict[str, Any]]:
+def compare_decoders(folder: str, theta: np.ndarray) -> None:
     """Cold, and warm from the prices of similar scores."""
     X, Y = load(folder)
     n = X[0].shape[0]
-    print(f"\ndecoding {n} nodes, CPU milliseconds, least of {REPETITIONS}")
-    print(f"  {'scores':<16}{'decoder':<12}{'cold':>8}{'warm':>8}{'nodes on odd cycles':>21}")
-    found = []
+    rows = []
     for name, (scores, similar) in occurring_scores(X, Y, theta).items():
-        for kind, structure in (("fractional", LocalMatching(n)), ("exact", MatchingPolytope(n))):
+        for kind, structure in (("fractional", LocalMatching(n)), ("true", MatchingPolytope(n))):
             prices = structure.decode(similar).prices
             best = structure.decode(scores)
             halves = int((best.vertex.values == 0.5).sum())  # as many as nodes on odd cycles
             cold = least_milliseconds(lambda: structure.decode(scores))  # noqa: B023
             warm = least_milliseconds(lambda: structure.decode(scores, prices))  # noqa: B023
-            print(f"  {name:<16}{kind:<12}{cold:>8.1f}{warm:>8.1f}{halves:>21}", flush=True)
-            found.append({"scores": name, "decoder": kind, "cold": cold, "warm": warm})
-    return found
+            rows.append([name, kind, cold, warm, halves])
+    show(
+        f"Decoding {n} nodes, CPU milliseconds, least of {REPETITIONS}; warm: from the prices of "
+        "similar scores",
+        ["scores", "matching", "cold", "warm", "nodes on odd cycles"],
+        rows,
+    )
 
 
 # ---------------------------------------------------------------------- verdicts
 def verdicts(fits: list[dict[str, Any]], others: list[dict[str, Any]]) -> dict[str, bool]:
     local = [fit for fit in fits if fit["polytope"] == "local"]
     ours = next(fit for fit in local if fit["rho"] == 0.95 and fit["n_jobs"] == 1)
-    print()
-    if ours["reached"][1] is not None:
-        print(f"auto is certain to 1e-3 within {ours['reached'][1][0]:.1f} s")
     most = max(one["memory"] for one in [*fits, *others])
     fine = {"memory": most <= MEMORY_LIMIT}
     print(f"memory at most {MEMORY_LIMIT:g} GB: {_yes(fine['memory'])} ({most:.2f} GB)")

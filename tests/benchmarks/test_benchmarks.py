@@ -32,7 +32,7 @@ def test_solver_comparison_runs_all_sides(capsys):
 def test_alternatives_run(capsys):
     matching.compare_alternatives(4)
     printed = capsys.readouterr().out
-    for name in ("mlestruct", "softmax", "Sinkhorn", "BP"):
+    for name in ("mlestruct", "softmax", "Sinkhorn", "belief propagation"):
         assert name in printed
 
 
@@ -57,8 +57,11 @@ def test_slow_decoders_are_called_less_often_by_auto(capsys):
 
 
 def test_decoders_agree_with_other_libraries(capsys):
-    assert decoders.main(["--quick"])
-    assert "DIFFERENT" not in capsys.readouterr().out
+    assert decoders.main(["--quick"]) == 0
+    printed = capsys.readouterr().out
+    assert "DIFFERENT" not in printed
+    for table in ("QPBO", "Assignments", "Perfect matchings", "Fractional matchings"):
+        assert table in printed
 
 
 def test_default_rho_has_the_closest_marginals_at_moderate_scores():

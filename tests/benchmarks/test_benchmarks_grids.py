@@ -18,7 +18,7 @@ def test_quick_run_prints_every_method_and_verdict(capsys):
         "bcfw, line search",
         "truncated TRW, 10 sweeps",
         "truncated TRW, 40 sweeps",
-        "true suboptimality at CPU second",
+        "True suboptimality at CPU second",
         "auto >= 5x faster than truncated TRW, 40 sweeps to 1e-2 (gap)",
         "never reach 1e-4 (true)",
     ):

@@ -25,7 +25,13 @@ def test_quick_benchmark_prints_all_tables(monkeypatch, capsys):
     monkeypatch.setattr(benchmark, "FITS", ((1.0, "local", 1), (0.95, "local", 1)))
     fine = benchmark.run(generate_campus(40, 2, random_state=0), budget=0.5, fresh=False)
     printed = capsys.readouterr().out
-    for text in ("  1    local", "  0.95 local", "in decoder", "fractional", "bcfw, pass"):
+    for text in (
+        "| 1    | local ",
+        "| 0.95 | local ",
+        "of the decoder",
+        "fractional",
+        "bcfw, pass",
+    ):
         assert text in printed
     assert said(printed, "the local optimum is proven to be that of the exact polytope")
     assert ("memory at most 2 GB: yes" in printed) is fine["memory"]

@@ -230,7 +230,7 @@ def table(
     right = [any(_is_number(value) for value in column) for column in columns]
     for line, column, numeric in zip(lines, columns, right, strict=True):
         line += [cell.replace("|", "\\|") for cell in cells(column)]
-        width = max(map(len, line))
+        width = max(2, *map(len, line))  # "-:" is the least that marks a column
         line[:] = [cell.rjust(width) if numeric else cell.ljust(width) for cell in line]
         line.insert(1, "-" * (width - 1) + (":" if numeric else "-"))
     return "\n".join(f"| {' | '.join(line)} |" for line in zip(*lines, strict=True)) + "\n"
