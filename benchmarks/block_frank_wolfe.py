@@ -2,6 +2,7 @@
 
     python -m benchmarks.block_frank_wolfe            # everything, about two minutes
     python -m benchmarks.block_frank_wolfe --quick
+    python -m benchmarks.record block_frank_wolfe     # the tables of docs/algorithms.md
 
 Seconds are CPU seconds of one thread; compare them as ratios.
 """
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from benchmarks.record import power, show
 from mlestruct import GridCRF
 from mlestruct.algorithms.pairwise.qpbo import QPBO
 from mlestruct.datasets import make_landmark_sequence, shape_context
@@ -63,10 +65,10 @@ class Stopwatch:
         for _, owner, name, method in self._methods:
             setattr(owner, name, method)
 
-    def shares(self, total: float) -> str:
-        """Percentages of all parts, and of the rest."""
+    def shares(self, total: float) -> dict[str, float]:
+        """Shares of all parts, and of the rest."""
         parts = {**self.spent, "all else": total - sum(self.spent.values())}
-        return ", ".join(f"{name} {100 * spent / total:.0f} %" for name, spent in parts.items())
+        return {name: spent / total for name, spent in parts.items()}
 
 
 MATCHING_PARTS: dict[str, list[tuple[type, str]]] = {
@@ -133,7 +135,7 @@ def compare_overhead(quick: bool) -> bool:
     The bare decoder gets scores of the solver's calls, but no prices of earlier calls, from which
     the solver's own calls start.
     """
-    passed = True
+    passed, rows = True, []
     for n, n_samples, passes, allowed in ((30, 60, 60, 2.5), (400, 4, 10 if quick else 80, 1.5)):
         sequence = make_landmark_sequence(n, n_samples + 10, random_state=0)
         structure = BipartiteMatching((n, n), 1.0)
@@ -148,33 +150,44 @@ def compare_overhead(quick: bool) -> bool:
         total, _, found = min(runs, key=lambda run: run[0])
         each = total / found.oracle_calls
         passed &= each / bare <= allowed
-        print(
-            f"  n={n:<4d} {passes} passes, {found.oracle_calls} MAP calls: {1e6 * each:.0f} us "
-            f"each in all, {1e6 * bare:.0f} us bare: {each / bare:.2f}x (at most {allowed:g}x)"
-        )
+        calls = found.oracle_calls
         # Measured apart: reading the clock takes a microsecond of each.
         total, watch, _ = timed_parts(problem, BlockFrankWolfe(), passes, MATCHING_PARTS)
-        print(f"         {watch.shares(total)}")
+        shares = watch.shares(total)
+        rows.append([f"{n} x {n}", calls, 1e6 * each, 1e6 * bare, each / bare, *shares.values()])
+    show(
+        "Matchings: microseconds of CPU for a MAP call of the solver, certificates included, and "
+        "for the decoder by itself; shares of its parts",
+        ["size", "MAP calls", "solver", "decoder", "times", *shares],
+        rows,
+    )
     return passed
 
 
-def maxflow_share(n_images: int, shape: tuple[int, int], passes: int, seed: int = 0) -> float:
-    """How much of the solver is max-flow on grids."""
+def maxflow_rows(
+    n_images: int, shape: tuple[int, int], passes: int, seed: int = 0
+) -> list[list[Any]]:
+    """How much of the solver is max-flow on grids: rows of the table of `show_maxflow`."""
     X, Y = segmentation_data(n_images, shape, seed)
     alpha = default_alpha(n_images * shape[0] * shape[1])
     problem = GridCRF(alpha=alpha, fit_intercept=False).build_problem(X, Y)
-    share = 0.0
+    rows = []
     for step in ("fixed", "line_search"):
         solver = BlockFrankWolfe(step=step)
         solve(problem, solver, Stopping(max_iter=1))
         total, watch, found = timed_parts(problem, solver, passes, GRID_PARTS)
-        share = watch.spent["max-flow"] / total
-        print(
-            f"  {step.replace('_', ' '):<12}{found.oracle_calls:>6d} calls of {shape[0]} x "
-            f"{shape[1]}: {1e3 * total / found.oracle_calls:.2f} ms each; {watch.shares(total)}",
-            flush=True,
-        )
-    return share
+        calls = found.oracle_calls
+        rows.append([f"{shape[0]} x {shape[1]}", step.replace("_", " "), calls,
+                     1e3 * total / calls, *watch.shares(total).values()])  # fmt: skip
+    return rows
+
+
+def show_maxflow(rows: list[list[Any]]) -> None:
+    show(
+        "Images: milliseconds of CPU for a MAP call of the solver, and shares of its parts",
+        ["size", "steps", "MAP calls", "ms", *GRID_PARTS, "all else"],
+        rows,
+    )
 
 
 # ---------------------------------------------------------------------- MAP calls
@@ -191,32 +204,39 @@ def merged_block(n: int, n_samples: int) -> DualProblem:
 
 
 def problems(quick: bool) -> dict[str, DualProblem]:
-    X, Y, _, _ = landmark_data(6 if quick else 20)
-    images = segmentation_data(4, (12, 12) if quick else (20, 20), 0)
+    n_samples, side, alpha = (6, 12, 100.0) if quick else (20, 20, 1.0)
+    X, Y, _, _ = landmark_data(n_samples)
+    images = segmentation_data(4, (side, side), 0)
     return {
-        "matchings, alpha = 1": dual_problem(X, Y, 1.0, 100.0 if quick else 1.0),
-        "matchings, alpha = 10,000": dual_problem(X, Y, 1.0, 1e4),
-        "one merged block": merged_block(10, 200),
-        "grid": GridCRF(alpha=200.0, fit_intercept=False).build_problem(*images),
+        f"{n_samples} matchings of 30 x 30, alpha = {alpha:g}": dual_problem(X, Y, 1.0, alpha),
+        "the same, alpha = 10,000": dual_problem(X, Y, 1.0, 1e4),
+        "200 matchings of 10 x 10 with the same features, one block": merged_block(10, 200),
+        f"4 images of {side} x {side}": GridCRF(alpha=200.0, fit_intercept=False).build_problem(
+            *images
+        ),
     }
 
 
 def count_calls(quick: bool) -> None:
     """MAP calls and seconds to a gap of LEVEL, by sampling and size of the working sets."""
-    heads = "".join(f"{f'working set {size}':>24}" for size in WORKING_SETS)
-    print(f"  {'':<28}{'sampling':<10}{heads}")
+    rows = []
     for name, problem in problems(quick).items():
         for sampling in ("permuted", "gap"):
-            cells = []
+            calls, seconds = [], []
             for size in WORKING_SETS:
                 solver = BlockFrankWolfe(sampling=sampling, working_set=size)
                 stopping = Stopping(tol=LEVEL, max_iter=10**6, max_time=2.0 if quick else 120.0)
                 before = time.process_time()
                 found = solve(problem, solver, stopping)
-                seconds = time.process_time() - before
-                calls = f"{found.oracle_calls:,}" if found.converged else "not in time"
-                cells.append(f"{calls:>14} {seconds:>7.2f} s")
-            print(f"  {name:<28}{sampling:<10}" + "".join(cells), flush=True)
+                seconds.append(time.process_time() - before)
+                calls.append(found.oracle_calls if found.converged else None)
+            rows.append([name, sampling, *calls, *seconds])
+    sizes = [f"working set {size}" for size in WORKING_SETS]
+    show(
+        f"MAP calls and CPU seconds to a certified relative gap of {power(LEVEL)}",
+        ["", "sampling", *sizes, *(f"CPU s, {size}" for size in sizes)],
+        rows,
+    )
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -224,16 +244,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true")
     quick = parser.parse_args(arguments).quick
     with threadpool_limits(limits=1, user_api="blas"):
-        print("Matchings: time of the solver beside that of its decoder")
-        passed = compare_overhead(quick)
-        print("\nGrids: share of max-flow")
-        if quick:
-            maxflow_share(2, (40, 50), 10)
-        else:
-            maxflow_share(20, (50, 50), 40)
-            passed &= maxflow_share(6, (170, 200), 40) >= 0.5
-        print(f"\nMAP calls and seconds to a certified relative gap of {LEVEL:g}")
         count_calls(quick)
+        passed = compare_overhead(quick)
+        if quick:
+            show_maxflow(maxflow_rows(2, (40, 50), 10))
+        else:
+            small, large = maxflow_rows(20, (50, 50), 40), maxflow_rows(6, (170, 200), 40)
+            show_maxflow(small + large)
+            passed &= large[-1][4] >= 0.5
     print(f"\nblock_frank_wolfe: {'pass' if passed else 'FAIL'}")
     return 0 if passed else 1
 

@@ -4,8 +4,8 @@
     python -m benchmarks.chains --quick     # 60 words, for a first look
     python -m benchmarks.chains --sparse    # 1,500 to 20,000 addresses, about 15 minutes
     python -m benchmarks.chains --compile   # CPU seconds of a first fit and prediction
-    python -m benchmarks.record chains      # a table of docs/benchmarks.md; others are of
-                                            # chains-sparse and chains-compile
+    python -m benchmarks.record chains      # a table of docs/benchmarks.md; others with --sparse
+                                            # and --compile
 
 Words of 26 letters, 129 features each (16 x 8 pixels and a constant). Both sides maximise the same
 regularised log-likelihood over the same weights (crfsuite: L-BFGS, c1 = 0, c2 = alpha/2, all states

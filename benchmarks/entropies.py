@@ -1,4 +1,7 @@
-"""Which entropy for outputs that only a decoder describes: `python -m benchmarks.entropies`.
+"""Which entropy for outputs that only a decoder describes.
+
+    python -m benchmarks.entropies
+    python -m benchmarks.record entropies    # the table of docs/decoders.md
 
 Samples are drawn exactly from a known model over subsets, spanning trees and assignments. Each
 entropy learns from the same samples, by decoding alone. Judged on new samples, a sample: the exact
@@ -16,6 +19,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from benchmarks.record import show
 from mlestruct import StructuredCRF
 from mlestruct.baselines import ExactMLE
 from mlestruct.structures import (
@@ -82,8 +86,8 @@ def spaces() -> dict[str, dict[str, Any]]:
         },
         "assignments of 5 to 5": {
             "coordinates": Assignments(5),
-            "- sum tau log tau (rows)": Assignments(5, factor_entropy(25, rows)),
-            "Bethe (rows, columns)": Assignments(
+            "- sum tau log tau: rows are one-of-5 groups": Assignments(5, factor_entropy(25, rows)),
+            "Bethe: rows and columns with c = 1, d = -1": Assignments(
                 5, factor_entropy(25, rows + columns, 1.0, coordinates=-1.0)
             ),
         },
@@ -126,22 +130,22 @@ def run(name: str, entropies: dict[str, Any], seed: int, tol: float) -> dict[str
     return out
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--tol", type=float, default=0.01)
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     warnings.simplefilter("ignore", ConvergenceWarning)
-    print(f"{TRAIN} samples to learn from, {TEST} new ones, mean of {options.repeats} draws")
-    print(f"{'':26}{'entropy':28}{'log-likelihood':>15}{'log loss':>10}{'|dtau|':>8}{'CPU s':>8}")
+    rows = []
     for name, entropies in spaces().items():
         runs = [run(name, entropies, seed, options.tol) for seed in range(options.repeats)]
         for kind in runs[0]:
-            values = np.mean([each[kind] for each in runs], axis=0)
-            print(
-                f"{name:26}{kind:28}{values[0]:15.3f}{values[1]:10.3f}"
-                f"{values[2]:8.3f}{values[3]:8.1f}"
-            )
+            rows.append([name, kind, *np.mean([each[kind] for each in runs], axis=0)])
+    show(
+        f"{TRAIN} samples to learn from, {TEST} new ones, means of {options.repeats} draws",
+        ["outputs", "entropy", "log-likelihood", "log loss", "distance", "CPU s"],
+        rows,
+    )
 
 
 if __name__ == "__main__":

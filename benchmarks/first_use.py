@@ -1,6 +1,7 @@
 """Seconds that the first use of each estimator takes: an empty cache, then a second process.
 
     python -m benchmarks.first_use [--only NAME ...] [--other CHECKOUT]
+    python -m benchmarks.record first_use    # the table of docs/estimators.md
 
 For every row a fresh process fits and predicts on a small generated problem with an empty cache of
 compiled kernels, and a second one does the same with the cache that the first one has left. CPU
@@ -29,6 +30,7 @@ import numpy as np
 from numba.core.event import Event, Listener, install_listener
 
 import mlestruct
+from benchmarks.record import show
 
 ROOT = Path(__file__).parents[1]
 LASSO = "skglm's Lasso"
@@ -185,15 +187,11 @@ def in_fresh_process(name: str, checkout: Path, cache: str) -> tuple[float, floa
     return total, compiling, kernels
 
 
-def print_row(name: str, checkout: Path) -> None:
-    if name == LASSO and not find_spec("skglm"):
-        print(f"{name:<20}not installed (pip install skglm)")
-        return
+def measured_row(name: str, checkout: Path) -> list[str | float]:
     with tempfile.TemporaryDirectory() as cache:
-        total, compiling, kernels = in_fresh_process(name, checkout, cache)
+        first = in_fresh_process(name, checkout, cache)
         again, left, _ = in_fresh_process(name, checkout, cache)
-    line = f"{name:<20}{total:>8.1f}{compiling:>11.1f}{kernels:>9}{again:>10.1f}{left:>11.1f}"
-    print(line if checkout == ROOT else f"{line}   {checkout}", flush=True)
+    return [name if checkout == ROOT else f"{name}, {checkout.name}", *first, again, left]
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -205,12 +203,19 @@ def main(arguments: list[str] | None = None) -> None:
     if options.row:
         print(json.dumps(compile_row(options.row)))
         return
-    print(f"{'CPU seconds':<20}{'first':>8}{'compiling':>11}{'kernels':>9}{'second':>10}", end="")
-    print(f"{'compiling':>11}")
+    rows = []
     for name in options.only:
-        print_row(name, ROOT)
+        if name == LASSO and not find_spec("skglm"):
+            print(f"{name}: not installed (pip install skglm)")
+            continue
+        rows.append(measured_row(name, ROOT))
         if options.other and name != LASSO:
-            print_row(name, options.other.resolve())
+            rows.append(measured_row(name, options.other.resolve()))
+    show(
+        "CPU seconds of a first process, of compiling in it, and of the next process",
+        ["", "first", "compiling", "kernels", "next", "compiling"],
+        rows,
+    )
 
 
 if __name__ == "__main__":

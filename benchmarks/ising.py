@@ -3,6 +3,7 @@
     python -m benchmarks.ising                               # all parts, about ten minutes
     python -m benchmarks.ising likelihood --coniii PYTHON    # and coniii, installed elsewhere
     python -m benchmarks.ising ensembles | grid | demo
+    python -m benchmarks.record ising likelihood | ensembles | grid    # docs/yes_no_answers.md
 
 * likelihood: 6 to 12 variables, 2,000 frames of a random model. Exact likelihood is maximised over
   all 2^n states by BFGS, and by `IsingMRF` with exact and with reweighted inference; beside them
@@ -33,6 +34,7 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp
 from sklearn.linear_model import LogisticRegression
 
+from benchmarks.record import show
 from mlestruct import IsingMRF
 from mlestruct.datasets import load_neural_demo, make_spikes
 from mlestruct.models import find_ensembles, select_ising
@@ -41,7 +43,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 ALPHA = 0.01
-KINDS = ("tree", "sparse", "dense")
+LINKS = {"tree": "tree", "sparse": "1.5 random pairs a variable", "dense": "all pairs"}
 CONIII = """
 import json, sys, time
 import numpy as np
@@ -143,13 +145,8 @@ def random_edges(kind: str, n: int, rng: np.random.Generator) -> Ints:
 
 def likelihood(sizes: Sequence[int], python: str | None, n_frames: int = 2000) -> bool:
     """Print gaps and seconds; whether exact inference attains the maximum."""
-    print(
-        f"\nlikelihood: {n_frames} frames; gap of the log-likelihood per frame, largest error of a"
-    )
-    print("parameter, CPU seconds")
-    print(f"{'graph':16}{'method':24}{'likelihood':>12}{'parameters':>12}{'CPU s':>9}")
-    attained = True
-    for kind in KINDS:
+    attained, rows = True, []
+    for kind in LINKS:
         for n in sizes:
             rng = np.random.default_rng(n)
             edges = random_edges(kind, n, rng)
@@ -174,9 +171,15 @@ def likelihood(sizes: Sequence[int], python: str | None, n_frames: int = 2000) -
             for name, (theta, seconds) in answers.items():
                 gap = top - exact.log_likelihood(theta, mean)
                 error = np.abs(theta - best).max()
-                print(f"{kind + ' ' + str(n):16}{name:24}{gap:12.2e}{error:12.2e}{seconds:9.3f}")
+                rows.append([LINKS[kind], n, name, gap, error, seconds])
                 if name == "IsingMRF, exact" or (kind == "tree" and name.startswith("IsingMRF")):
                     attained &= gap < 1e-5 and error < 0.05
+    show(
+        f"Gaps to the maximum of the exact likelihood, {n_frames} frames: of the log-likelihood of "
+        "a frame, and of the parameter that is furthest off",
+        ["graph", "variables", "method", "log-likelihood", "parameter", "CPU s"],
+        rows,
+    )
     print("exact inference and trees: " + ("the maximum" if attained else "FAIL"))
     return attained
 
@@ -185,23 +188,19 @@ def ensembles(
     seeds: int, n_shuffles: int, n_neurons: int, n_frames: int, n_jobs: int | None
 ) -> bool:
     """Planted ensembles; recordings of independent neurons and of ensembles without a stimulus."""
-    print(
-        f"\nensembles: {n_neurons} neurons x {n_frames} frames, two ensembles of 10, "
-        f"{n_shuffles} shuffles"
-    )
     kinds = {
-        "planted": {},
-        "weak responses": {"response": 0.25},
-        "independent": {"response": 0.0},
-        "no stimulus": {"n_stimuli": 0, "n_spontaneous": 2},
+        "planted ensembles": {},
+        "planted, members respond half as often": {"response": 0.25},
+        "independent neurons": {"response": 0.0},
+        "ensembles that no stimulus drives": {"n_stimuli": 0, "n_spontaneous": 2},
     }
-    fine = True
+    fine, rows = True, []
     for kind, options in kinds.items():
         hits, chosen, planted, start = 0, 0, 0, time.perf_counter()
         for seed in range(seeds):
             data = make_spikes(n_neurons, n_frames, random_state=seed, **options)  # type: ignore[arg-type]
             stimuli = data.stimuli
-            responds = kind in ("planted", "weak responses")
+            responds = kind.startswith("planted")
             if not stimuli.shape[1]:
                 stimuli = make_spikes(n_neurons, n_frames, random_state=1000 + seed).stimuli
             found = find_ensembles(
@@ -212,15 +211,15 @@ def ensembles(
                 hits += int(found.members[s, members].sum())
                 planted += len(members)
         seconds = (time.perf_counter() - start) / seeds
-        if planted:
-            print(
-                f"{kind:16} precision {hits / max(chosen, 1):.3f}, recall {hits / planted:.3f} "
-                f"({seeds} seeds), {seconds:.1f} s each"
-            )
-            fine &= hits / max(chosen, 1) > 0.9
-        else:
-            print(f"{kind:16} {chosen} members in {seeds} seeds, {seconds:.1f} s each")
-            fine &= chosen == 0
+        quality = [hits / max(chosen, 1), hits / planted] if planted else [None, None]
+        fine &= hits / max(chosen, 1) > 0.9 if planted else chosen == 0
+        rows.append([kind, chosen, *quality, seconds])
+    show(
+        f"{n_neurons} neurons x {n_frames} frames, two ensembles of 10, {n_shuffles} shuffles, "
+        f"{seeds} seeds",
+        ["recording", "members found", "precision", "recall", "s of an analysis"],
+        rows,
+    )
     return fine
 
 
@@ -231,12 +230,12 @@ def grid(n_neurons: int, n_frames: int, n_jobs: int | None) -> None:
     found = select_ising(data.spikes, data.stimuli, n_jobs=n_jobs)
     wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(
-        f"\ngrid: {len(found.means())} models x 3 folds, {n_neurons} neurons x {n_frames} frames: "
-        f"{wall:.0f} s, {f'{cpu:.0f} CPU s, ' if n_jobs is None else ''}peak {memory:.0f} MB; "
-        f"best {found.best_params}, "
-        f"{found.best_score:.3f} per frame"
+    show(
+        "Choosing a model by three folds",
+        ["models", "neurons", "frames", "s", "CPU s", "MB at most"],
+        [[len(found.means()), n_neurons, n_frames, wall, cpu if n_jobs is None else None, memory]],
     )
+    print(f"best: {found.best_params}, {found.best_score:.3f} per frame")
 
 
 def demo(n_shuffles: int) -> None:

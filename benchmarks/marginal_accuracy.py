@@ -1,16 +1,19 @@
 """How close pseudo-marginals are to the exact ones, by rho, on matchings small enough to count.
 
     python -m benchmarks.marginal_accuracy
+    python -m benchmarks.record marginal_accuracy    # the table of docs/choosing.md
 
 Prints the mean and worst over random score tables of max |tau - exact marginal|.
 """
 
 from __future__ import annotations
 
+import argparse
 from itertools import permutations
 
 import numpy as np
 
+from benchmarks.record import show
 from mlestruct.structures import BipartiteMatching
 
 RHOS = (0.5, 0.75, 0.95, 1.0)
@@ -41,14 +44,24 @@ def errors(n: int, spread: float, n_tables: int, seed: int = 0) -> dict[float, n
     return found
 
 
-def main(n_tables: int = 50) -> None:
-    print("mean (worst) over random tables of max |pseudo-marginal - exact marginal|")
-    print(f"{'n':>3}{'score std':>11}" + "".join(f"{f'rho={rho:g}':>16}" for rho in RHOS))
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--tables", type=int, default=50, help="random tables of each kind")
+    n_tables, rows = parser.parse_args(arguments).tables, []
     for n in (4, 6, 7):
         for spread in (0.5, 1.0, 2.0, 4.0):
-            found = errors(n, spread, n_tables)
-            cells = "".join(f"{e.mean():>9.3f} ({e.max():.2f})" for e in found.values())
-            print(f"{n:>3}{spread:>11g}{cells}", flush=True)
+            found = errors(n, spread, n_tables).values()
+            means, worst = [e.mean() for e in found], [e.max() for e in found]
+            rows.append([n, f"{spread:g}", *means, *worst])
+    show(
+        f"Largest error of a pair, mean and largest of {n_tables} random tables of n x n scores",
+        [
+            "n",
+            "spread",
+            *(f"{what}, rho = {rho:g}" for what in ("mean", "largest") for rho in RHOS),
+        ],
+        rows,
+    )
 
 
 if __name__ == "__main__":

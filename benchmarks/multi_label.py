@@ -2,6 +2,7 @@
 
     python -m benchmarks.multi_label                 # three sets, about five minutes
     python -m benchmarks.multi_label --sets digits   # one of them
+    python -m benchmarks.record multi_label          # the tables of docs/yes_no_answers.md
 
 * digits: scikit-learn's digits. Features are the pixels of the upper half, labels are 12 patches of
   the lower half, dark or not.
@@ -35,6 +36,7 @@ from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
+from benchmarks.record import show
 from mlestruct import MultiLabelCRF
 from mlestruct.baselines import StructuredSVM
 from mlestruct.metrics import reliability
@@ -202,15 +204,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     warnings.simplefilter("ignore", ConvergenceWarning)
     for name in options.sets:
         X, Y = SETS[name]()
-        print(f"\n{name}: {len(X)} samples, {X.shape[1]} features, {Y.shape[1]} labels")
-        print(f"{'':22}alpha  Hamming  all right  log-likelihood   ECE     CPU s")
         with threadpool_limits(1):  # threads that wait for small products count as CPU time
             rows = measure(name, options.samples, options.alphas)
-        for method, row in rows.items():
-            print(
-                f"{method:20}{row['alpha']:7g}{row['hamming']:9.4f}{row['subset']:10.3f}"
-                f"{row['likelihood']:14.3f}{row['ece']:11.4f}{row['seconds']:9.2f}"
-            )
+        show(
+            f"{name}: {len(X)} samples, {X.shape[1]} features, {Y.shape[1]} labels",
+            ["", "alpha", "Hamming loss", "all labels right", "joint log-likelihood",
+             "calibration error", "CPU s"],
+            [[method, f"{row['alpha']:g}", row["hamming"], row["subset"], row["likelihood"],
+              row["ece"], row["seconds"]] for method, row in rows.items()],
+        )  # fmt: skip
     return 0
 
 

@@ -2,13 +2,14 @@
 
     python -m benchmarks.record graphs                # runs it and puts its tables into their page
     python -m benchmarks.record linkage --sizes 1e4   # with arguments of the benchmark
-    python -m benchmarks.record chains-sparse         # a record of benchmarks.chains --sparse
+    python -m benchmarks.record chains --sparse       # a mode of it, which has tables of its own
     python -m benchmarks.record                       # the pages from the records that are there
 
 A benchmark hands its tables to `show`, which prints them. This command keeps them in
 docs/benchmarks/NAME.json, with the command and the environment, and writes them between the lines
 `<!-- NAME -->` and `<!-- end of NAME -->` of the page of docs/ that has these; all else there is
-written by hand.
+written by hand. NAME is that of the benchmark and its first argument, such as chains-sparse, where
+a page has a place of that name, else that of the benchmark.
 """
 
 from __future__ import annotations
@@ -60,10 +61,8 @@ def _cell(value: Any) -> str:
     return f"{value:,.{max(0, 2 - exponent)}f}"
 
 
-def measure(name: str, arguments: list[str], folder: Path) -> None:
+def measure(name: str, module: str, arguments: list[str], folder: Path) -> None:
     """Run a benchmark and write its record into a folder, unless it fails or shows no table."""
-    module, *modes = name.split("-")
-    arguments = [*(f"--{mode}" for mode in modes), *arguments]
     main = importlib.import_module(f"benchmarks.{module}").main
     _shown.clear()
     start = time.perf_counter()
@@ -103,10 +102,15 @@ def _marks(name: str) -> tuple[str, str]:
     return f"<!-- {name} -->\n", f"<!-- end of {name} -->\n"
 
 
+def pages_of(name: str, docs: Path) -> list[Path]:
+    """The page of every place of a record."""
+    pages = {page: page.read_text(encoding="utf-8") for page in sorted(docs.glob("*.md"))}
+    return [page for page, text in pages.items() for _ in place(name).finditer(text)]
+
+
 def page_of(name: str, docs: Path) -> Path:
     """The page with the place of a record."""
-    pages = {page: page.read_text(encoding="utf-8") for page in sorted(docs.glob("*.md"))}
-    found = [page for page, text in pages.items() for _ in place(name).finditer(text)]
+    found = pages_of(name, docs)
     if len(found) != 1:
         raise SystemExit(f"the pages of {docs} have {len(found)} places <!-- {name} -->, not 1")
     return found[0]
@@ -126,11 +130,19 @@ def write_pages(docs: Path) -> None:
         write_text(page, filled(page.read_text(encoding="utf-8"), record))
 
 
+def record_name(module: str, arguments: list[str], docs: Path) -> str:
+    """The name of the benchmark, with its first argument where a page has a place for that."""
+    mode = f"{module}-{arguments[0].lstrip('-')}" if arguments else module
+    return mode if pages_of(mode, docs) else module
+
+
 def main(arguments: list[str] | None = None) -> None:
     arguments = sys.argv[1:] if arguments is None else arguments
     if arguments:
-        page_of(arguments[0], DOCS)  # a record without a place is refused before it takes long
-        measure(arguments[0], arguments[1:], DOCS / "benchmarks")
+        module, *rest = arguments
+        name = record_name(module, rest, DOCS)
+        page_of(name, DOCS)  # a record without a place is refused before it takes long
+        measure(name, module, rest, DOCS / "benchmarks")
     write_pages(DOCS)
 
 

@@ -2,6 +2,7 @@
 
     python -m benchmarks.slow_decoders            # two to three minutes, most of them asleep
     python -m benchmarks.slow_decoders --quick
+    python -m benchmarks.record slow_decoders     # the tables of docs/algorithms.md
     python -m benchmarks.slow_decoders --check-pyepo    # the rival's gradient; needs pyepo, torch
 
 A user's decoder is imitated: assignments of 10 x 10 by SciPy, slowed by `--delay` seconds a call,
@@ -24,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
+from benchmarks.record import power, show
 from mlestruct.features import DenseFeatures
 from mlestruct.learning import Block, BlockFrankWolfe, DualProblem, Stopping, make_solver
 from mlestruct.learning.result import History
@@ -139,20 +141,20 @@ def check_pyepo(draws: int = 400, sigma: float = 1.0) -> float:
     return difference
 
 
-def reached(history: History, level: float) -> str:
+def reached(history: History, level: float) -> tuple[int | None, float | None]:
     """Calls and seconds up to a relative gap."""
     for gap, dual, calls, seconds in zip(
         history.gap, history.dual, history.oracle_calls, history.seconds, strict=True
     ):
         if gap <= level * max(1.0, abs(dual)):
-            return f"{calls:>10,} {seconds:>8.1f} s"
-    return f"{'not in time':>21}"
+            return calls, seconds
+    return None, None
 
 
 def compare(
     n_samples: int, delay: float, max_time: float, settings: Sequence[Any] = SETTINGS
 ) -> dict[str, int]:
-    """Print the table; returns the MAP calls of each solver."""
+    """Show both tables; returns the MAP calls of each solver."""
     rng = np.random.default_rng(0)
     truth = rng.normal(size=K) / 2.0
     train, test = samples(n_samples, rng, truth), samples(200, rng, truth)
@@ -162,33 +164,42 @@ def compare(
         for x, y in zip(*train, strict=True)
     ]
     problem = DualProblem(blocks, 1.0)
-    rows = {
+    solvers = {
         "bcfw": (BlockFrankWolfe(), 1),
         "auto": (make_solver("auto", problem), 1),
         "auto, n_jobs=8": (make_solver("auto", problem), 8),
     }
-    print(f"  {'':<16}" + "".join(f"{f'to {level:g}':>21}" for level in LEVELS) + "   test loss")
-    calls = {}
-    for name, (solver, n_jobs) in rows.items():
+    calls, rows = {}, []
+    for name, (solver, n_jobs) in solvers.items():
         stopping = Stopping(tol=LEVELS[-1], max_iter=10**6, max_time=max_time)
         found = solver.solve(
             problem, stopping, random_state=np.random.default_rng(0), n_jobs=n_jobs
         )
-        cells = "".join(reached(found.history, level) for level in LEVELS)
-        print(f"  {name:<16}{cells}{test_loss(found.theta, *test):>12.4f}", flush=True)
+        cells = [cell for level in LEVELS for cell in reached(found.history, level)]
+        rows.append([name, *cells, test_loss(found.theta, *test)])
         calls[name] = found.oracle_calls
+    show(
+        f"{n_samples} assignments of {N} x {N}, {delay:g} s a MAP call: to a certified relative "
+        f"gap, or \u2013 if not within {max_time:g} s",
+        ["", *(f"{what} to {power(level)}" for level in LEVELS for what in ("MAP calls", "s")),
+         "test loss"],
+        rows,
+    )  # fmt: skip
+    rivals = [["the weights that drew the labels", None, None, test_loss(truth, *test), None]]
     for allowed in (calls["auto"], 10 * calls["auto"]):
         losses = {
             setting: test_loss(perturbed_fenchel_young(*train, *setting, allowed), *test)
             for setting in settings
         }
-        best = min(losses, key=lambda setting: losses[setting])
-        print(
-            f"  perturbed Fenchel-Young, {allowed:,} calls ({delay * allowed:.0f} s): test loss "
-            f"{losses[best]:.4f} with the best of {len(settings)} settings, "
-            f"{np.median(list(losses.values())):.4f} with the median one; no certificate"
-        )
-    print(f"  the weights that drew the labels: {test_loss(truth, *test):.4f}")
+        values = list(losses.values())
+        rivals.append(["perturbed Fenchel-Young loss", allowed, delay * allowed, min(values),
+                       float(np.median(values))])  # fmt: skip
+    show(
+        f"Test losses beside it; best and median of {len(settings)} settings, judged by the test "
+        "loss itself",
+        ["", "MAP calls", "s of them", "test loss", "median setting"],
+        rivals,
+    )
     return calls
 
 
@@ -204,7 +215,6 @@ def main(arguments: list[str] | None = None) -> int:
         return int(check_pyepo() > 0.1)
     if options.quick:
         options.samples, options.delay, options.max_time = 3, 0.001, 2.0
-    print(f"{options.samples} assignments of {N} x {N}, {options.delay:g} s a MAP call")
     settings = SETTINGS[:2] if options.quick else SETTINGS
     compare(options.samples, options.delay, options.max_time, settings)
     return 0

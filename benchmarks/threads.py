@@ -4,6 +4,8 @@
     python -m benchmarks.threads --only grid        # cases whose name contains this
     python -m benchmarks.threads --quick            # small samples: only whether answers are equal
     python -m benchmarks.threads --soak 120         # memory of fits and predictions over and over
+    python -m benchmarks.record threads             # the table of docs/scale.md; with --soak 100
+                                                    # that of docs/long_runs.md
 
 Wall seconds on two cores, of which a compiled loop tells how much this process has. Kernels are
 compiled before, BLAS has one thread on both sides. "bound": CPU seconds with one thread over those
@@ -31,6 +33,7 @@ from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from benchmarks.linkage import candidates, sample
+from benchmarks.record import show
 from mlestruct import (
     BipartiteMatchingCRF,
     ChainCRF,
@@ -238,21 +241,22 @@ def ceiling() -> float:
     return one.wall / two.wall
 
 
-def compare(name: str, case: Case, quick: bool) -> float:
-    """Print a line of the table; the largest difference of answers."""
+def compare(name: str, case: Case, quick: bool) -> list[Any]:
+    """A row of the table, with the largest difference of answers at its end."""
     sizes = [case.small, case.small if quick else case.large]
     X, Y = case.draw(*sizes[0])
     for n_jobs in (1, 2):
         list(answers(case.make(n_jobs=n_jobs), X, Y))
     X, Y = case.draw(*sizes[1])
     one, two = (list(answers(case.make(n_jobs=n_jobs), X, Y)) for n_jobs in (1, 2))
-    line, difference = f"{name:36}", 0.0
+    row: list[Any] = [name]
+    difference = 0.0
     for (alone, found), (shared, other) in zip(one, two, strict=True):
         bound = (alone.main + alone.others) / (shared.main + shared.others / 2)
-        line += f"{alone.wall:8.2f}{shared.wall:7.2f}{alone.wall / shared.wall:6.2f}{bound:6.2f}"
+        row += [alone.wall, alone.wall / shared.wall, bound]
         difference = max(difference, differ(found, other))
-    print(f"{line}   {difference:.0e}", flush=True)
-    return difference
+    print(f"{name}: done", flush=True)
+    return [*row, difference]
 
 
 def resident() -> float:
@@ -265,18 +269,19 @@ def soak(seconds: float, cases: dict[str, Case]) -> None:
     """Fit and predict small samples over and over; memory after the first tenth is to stay."""
     data = [(case, *case.draw(*case.small)) for case in cases.values()]
     start, rounds = time.perf_counter(), 0
-    marks = iter((0.1, 0.4, 0.7, 1.0))
-    mark = next(marks)
-    while True:
-        for case, X, Y in data:
-            list(answers(case.make(n_jobs=2), X, Y))
-        rounds += 1
-        if (passed := time.perf_counter() - start) >= mark * seconds:
-            gc.collect()
-            print(f"{passed:7.1f} s{rounds:8} rounds{resident():9.1f} MB", flush=True)
-            if passed >= seconds:
-                return
-            mark = next(marks)
+    rows: list[list[float]] = []
+    for mark in (0.1, 0.4, 0.7, 1.0):
+        while (passed := time.perf_counter() - start) < mark * seconds or not rounds:
+            for case, X, Y in data:
+                list(answers(case.make(n_jobs=2), X, Y))
+            rounds += 1
+        gc.collect()
+        rows.append([passed, rounds, resident()])
+    show(
+        "Fits and predictions of all estimators over and over, on two threads",
+        ["s", "rounds", "MB"],
+        rows,
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -291,11 +296,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.soak:
             soak(options.soak, cases)
             return 0
-        print(f"a compiled loop gains {ceiling():.2f}")
-        columns = "".join(f"{what:>15}{'gain':>6}{'bound':>6}" for what in QUESTIONS)
-        print(f"{'':36}{columns}   difference")
-        worst = max(compare(*case, options.quick) for case in cases.items())
-    return int(worst > 1e-6)
+        gain = ceiling()
+        rows = [compare(*case, options.quick) for case in cases.items()]
+    show(
+        "Wall seconds with one thread, the gain of a second one, and its bound; a compiled loop "
+        f"gained {gain:.2f}",
+        ["", *(f"{what}, {column}" for what in QUESTIONS for column in ("s", "gain", "bound")),
+         "difference"],
+        rows,
+    )  # fmt: skip
+    return int(max(row[-1] for row in rows) > 1e-6)
 
 
 if __name__ == "__main__":

@@ -47,13 +47,27 @@ def test_pages_and_records_agree(tmp_path):
         assert record.filled(text, kept) == text, f"{page.name}: run python -m benchmarks.record"
 
 
-def test_every_place_names_a_benchmark():
+def test_every_place_has_a_benchmark_and_a_row_of_numbers():
     if not record.DOCS.is_dir():
         pytest.skip("the documents are not beside the tests")
+    numbers = (record.DOCS / "numbers.md").read_text(encoding="utf-8")
     for page in record.DOCS.glob("*.md"):
         for name in re.findall(r"<!-- end of (.*?) -->", page.read_text(encoding="utf-8")):
             assert record.page_of(name, record.DOCS) == page
-            assert find_spec(f"benchmarks.{name.split('-')[0]}"), f"{page.name}: {name}"
+            benchmark = f"benchmarks.{name.split('-')[0]}"
+            assert find_spec(benchmark), f"{page.name}: {name}"
+            assert f"`python -m {benchmark}" in numbers, name
+            assert f"({page.name})" in numbers, page.name
+
+
+def test_commands_of_numbers_exist():
+    if not record.DOCS.is_dir():
+        pytest.skip("the documents are not beside the tests")
+    numbers = (record.DOCS / "numbers.md").read_text(encoding="utf-8")
+    for name in re.findall(r"benchmarks\.(\w+)", numbers):
+        assert find_spec(f"benchmarks.{name}") or name == "md", name
+    for name in re.findall(r"plot_\w+\.py", numbers):
+        assert (record.DOCS.parent / "examples" / name).is_file(), name
 
 
 def test_a_run_is_kept_and_written_into_its_page(toy, docs, capsys):
@@ -76,7 +90,7 @@ def test_a_run_is_kept_and_written_into_its_page(toy, docs, capsys):
 
 def test_a_mode_has_a_record_of_its_own(toy, docs):
     record.main(["toy", "4"])
-    record.main(["toy-double", "5"])
+    record.main(["toy", "--double", "5"])
     kept = json.loads((docs / "benchmarks" / "toy-double.json").read_text())
     assert kept["command"] == "python -m benchmarks.toy --double 5"
     assert "Doubled" in (docs / "second.md").read_text()
@@ -84,7 +98,7 @@ def test_a_mode_has_a_record_of_its_own(toy, docs):
 
 
 def test_limits_that_are_not_met_are_told(toy, tmp_path):
-    record.measure("toy", ["4"], tmp_path)
+    record.measure("toy", "toy", ["4"], tmp_path)
     kept = json.loads((tmp_path / "toy.json").read_text())
     assert "did not meet" not in record.section(kept)
     assert "did not meet" in record.section(kept | {"passed": False})
@@ -100,7 +114,7 @@ def test_a_record_without_one_place_is_refused_before_it_runs(docs, copies, numb
 def test_a_benchmark_without_tables_is_refused(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "benchmarks.mute", SimpleNamespace(main=lambda _: 0))
     with pytest.raises(SystemExit, match="hands no table"):
-        record.measure("mute", [], tmp_path)
+        record.measure("mute", "mute", [], tmp_path)
 
 
 def test_figures_have_three_digits():
