@@ -1,10 +1,11 @@
 """How the cost of a fit grows, on threads, on Dask workers, and beyond memory.
 
     python -m benchmarks.scale table               # one process, two threads, two Dask workers
-    python -m benchmarks.scale pairs --pairs 1e7   # candidate pairs of records on two Dask workers
+    python -m benchmarks.scale pairs               # 10^6 and 10^7 candidate pairs on Dask workers
     python -m benchmarks.scale memory              # in this process, within a bound on memory
     python -m benchmarks.scale growth              # in samples, nodes, features, pairs
     python -m benchmarks.scale deaths --deaths 20  # workers that are killed, stopped and added
+    python -m benchmarks.record scale table | pairs | memory | growth    # tables of docs/scale.md
 
 Partitions are tables of records with about eight candidate partners each, six features of a pair
 (`benchmarks.linkage`), generated where they are needed; four records in five have a true partner.
@@ -14,6 +15,7 @@ A matching is learned to a certified relative gap of 1e-3. Kernels are compiled 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 import pickle
 import resource
@@ -21,6 +23,7 @@ import signal
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from threading import Timer
 from typing import Any
@@ -28,6 +31,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.linkage import candidates, sample
+from benchmarks.record import show
 from mlestruct import BipartiteMatchingCRF
 from mlestruct.partitions import DaskBackend, Lazy, LocalBackend
 from mlestruct.partitions.backend import Partitioned
@@ -111,7 +115,7 @@ def warm_up() -> None:
         BipartiteMatchingCRF(perfect=False, solver=solver).fit(*table_of_records(0, 50))
 
 
-def show(name: str, model: BipartiteMatchingCRF, seconds: float, rest: str = "") -> None:
+def tell(name: str, model: BipartiteMatchingCRF, seconds: float, rest: str = "") -> None:
     print(
         f"{name:<28}{seconds:>9.2f} s{model.n_iter_:>5} iterations  objective "
         f"{model.objective_:.10f}  gap {model.duality_gap_:.2e}{rest}",
@@ -119,17 +123,28 @@ def show(name: str, model: BipartiteMatchingCRF, seconds: float, rest: str = "")
     )
 
 
+FIT = ["", "s", "iterations", "objective", "certified gap"]
+
+
+def row(name: str, model: BipartiteMatchingCRF, seconds: float) -> list[Any]:
+    """Under the head `FIT`; all digits of the objective, because these are compared."""
+    return [name, seconds, model.n_iter_, f"{model.objective_:.10f}", model.duality_gap_]
+
+
 def table(n_partitions: int = 8, n_records: int = 2_500) -> None:
     """The same fit in one process, on two threads and on two Dask workers."""
     warm_up()
     X, Y = partitions(n_partitions, n_records)
     loaded = [[item for part in own for item in part.load()] for own in (X, Y)]
-    pairs = sum(x.features.n_scored for x in loaded[0])
-    print(f"{n_partitions} partitions, {pairs:,} candidate pairs, 6 features")
+    n_pairs = sum(x.features.n_scored for x in loaded[0])
+    nothing = ["", "", ""]
+    rows = []
     for name, n_jobs in (("lists, one thread", 1), ("lists, two threads", 2)):
-        show(name, *fitted(BipartiteMatchingCRF(perfect=False, n_jobs=n_jobs), *loaded))
+        model = BipartiteMatchingCRF(perfect=False, n_jobs=n_jobs)
+        rows.append([*row(name, *fitted(model, *loaded)), *nothing])
     with LocalBackend():
-        show("partitions, one process", *fitted(BipartiteMatchingCRF(perfect=False), X, Y))
+        alone = fitted(BipartiteMatchingCRF(perfect=False), X, Y)
+    rows.append([*row("partitions, one process", *alone), *nothing])
     client = new_cluster(2)
     for solver in ("newton", "lbfgs"):
         with LocalBackend():
@@ -137,19 +152,36 @@ def table(n_partitions: int = 8, n_records: int = 2_500) -> None:
         with CountingBackend(client) as backend:
             model = BipartiteMatchingCRF(perfect=False, solver=solver)
             model, seconds = fitted(model, X, Y)
-        rounds = backend.totals["calls"] / n_partitions
         same = model.objective_ == here.objective_ and bool((model.coef_ == here.coef_).all())
-        per_round = backend.totals["bytes"] / rounds
-        show(
-            f"two Dask workers, {solver}", model, seconds,
-            f"\n{'':<28}{rounds:.0f} rounds, {seconds / rounds * 1e3:.0f} ms and {per_round:,.0f} "
-            f"bytes a round; the bits of one process: {same}",
-        )  # fmt: skip
+        name = f"partitions, two Dask workers, {solver}"
+        rows.append([*row(name, model, seconds), *exchanged(backend, n_partitions), same])
     client.shutdown()
+    show(
+        f"{n_pairs:,} candidate pairs in {n_partitions} partitions, six features, to a relative "
+        "gap of 1e-3",
+        [*FIT, "rounds", "bytes a round", "the bits of one process"],
+        rows,
+    )
 
 
-def pairs(n_pairs: float, n_partitions: int = 80) -> None:
+def exchanged(backend: CountingBackend, n_partitions: int) -> tuple[int, int]:
+    """Rounds, and the bytes of each."""
+    rounds = backend.totals["calls"] / n_partitions
+    return round(rounds), round(backend.totals["bytes"] / rounds)
+
+
+def pairs(sizes: list[float], n_partitions: int = 80) -> None:
     """Many candidate pairs on two Dask workers."""
+    rows = [pairs_row(n_pairs, n_partitions) for n_pairs in sorted(sizes)]
+    show(
+        f"{n_partitions} partitions on two Dask workers of one core, to a relative gap of 1e-3",
+        ["candidate pairs", "s", "iterations", "rounds", "bytes a round", "MB of a worker",
+         "MB of the driver"],
+        rows,
+    )  # fmt: skip
+
+
+def pairs_row(n_pairs: float, n_partitions: int) -> list[Any]:
     client = new_cluster(2)
     n_records = int(n_pairs / n_partitions / 7.3)
     X, Y = partitions(n_partitions, n_records)
@@ -158,15 +190,10 @@ def pairs(n_pairs: float, n_partitions: int = 80) -> None:
     )
     with CountingBackend(client, time_limit=3600.0) as backend:
         model, seconds = fitted(BipartiteMatchingCRF(perfect=False), X, Y)
-    memory = client.run(peak_memory).values()
-    rounds = backend.totals["calls"] / n_partitions
-    show(f"{sum(counts):,} pairs", model, seconds)
-    print(
-        f"{n_partitions} partitions, {rounds:.0f} rounds, "
-        f"{backend.totals['bytes'] / rounds:,.0f} bytes a round; peak memory of the workers "
-        f"{', '.join(f'{own:,.0f}' for own in memory)} MB, of the driver {peak_memory():,.0f} MB"
-    )
+    most = max(client.run(peak_memory).values())
     client.shutdown()
+    return [sum(counts), seconds, model.n_iter_, *exchanged(backend, n_partitions), most,
+            peak_memory()]  # fmt: skip
 
 
 def n_candidates(seed: int, n_records: int) -> int:
@@ -175,16 +202,19 @@ def n_candidates(seed: int, n_records: int) -> int:
 
 def memory(n_partitions: int = 16, n_records: int = 4_000) -> None:
     """The same fit within bounds on memory, each in a process of its own."""
-    import multiprocessing
-
-    context = multiprocessing.get_context("spawn")
+    rows = []
     for bound in (None, 100, 25):
-        process = context.Process(target=_within, args=(bound, n_partitions, n_records))
-        process.start()
-        process.join()
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+            rows.append(pool.submit(_within, bound, n_partitions, n_records).result())
+    show(
+        f"{n_partitions} partitions of {n_records:,} records; peak memory above that of the idle "
+        "process",
+        [*FIT, "idle: MB", "above: MB"],
+        rows,
+    )
 
 
-def _within(bound: int | None, n_partitions: int, n_records: int) -> None:
+def _within(bound: int | None, n_partitions: int, n_records: int) -> list[Any]:
     warm_up()
     before = peak_memory()
     X, Y = partitions(n_partitions, n_records)
@@ -192,8 +222,8 @@ def _within(bound: int | None, n_partitions: int, n_records: int) -> None:
         states = None if bound is None else folder
         with LocalBackend(None if bound is None else bound * 10**6, states):
             model, seconds = fitted(BipartiteMatchingCRF(perfect=False), X, Y)
-    name = "all in memory" if bound is None else f"memory={bound} MB, states on disk"
-    show(name, model, seconds, f"  peak {before:.0f} + {peak_memory() - before:.0f} MB")
+    name = "all in memory" if bound is None else f"`memory` of {bound} MB, states on disk"
+    return [*row(name, model, seconds), before, peak_memory() - before]
 
 
 def small(solver: str) -> tuple[Any, Any, Any]:
@@ -279,7 +309,7 @@ def stopped_and_added() -> None:
     with DaskBackend(client, time_limit=5.0):
         model, seconds = fitted(model.set_params(callback=stop), X, Y)
     os.kill(victim, signal.SIGCONT)
-    show("a worker stopped", model, seconds, f"\n{'':<28}undisturbed {expected.objective_:.10f}")
+    tell("a worker stopped", model, seconds, f"\n{'':<28}undisturbed {expected.objective_:.10f}")
     client.shutdown()
     client = new_cluster(1)
     model, X, Y = small("lbfgs")
@@ -293,13 +323,14 @@ def stopped_and_added() -> None:
     with DaskBackend(client):
         model, seconds = fitted(model.set_params(callback=add), X, Y)
     same = model.objective_ == expected.objective_ and bool((model.coef_ == expected.coef_).all())
-    show("a worker added", model, seconds, f"  the bits of two workers: {same}")
+    tell("a worker added", model, seconds, f"  the bits of two workers: {same}")
     client.shutdown()
 
 
 def growth() -> None:
     """CPU seconds where one of the sizes doubles."""
     warm_up()
+    rows: list[list[Any]] = []
 
     def measure(name: str, sizes: tuple[int, ...], make: Callable[[int], Any]) -> None:
         for size in sizes:
@@ -308,30 +339,37 @@ def growth() -> None:
             start = time.process_time()
             model = BipartiteMatchingCRF(perfect=False).fit(X, Y)
             spent = time.process_time() - start
-            print(
-                f"{name:<12}{size:>8}{n_pairs:>12,} pairs{spent:>9.2f} CPU s"
-                f"{1e6 * spent / n_pairs:>8.1f} us a pair{model.n_iter_:>5} iterations",
-                flush=True,
-            )
+            rows.append([name, size, n_pairs, spent, 1e6 * spent / n_pairs, model.n_iter_])
+            print(f"{name}, {size}: {spent:.2f} CPU s", flush=True)
 
     def many(count: int) -> tuple[list[Any], list[Any]]:
         found = [table_of_records(seed, 500) for seed in range(count)]
         return [x for X, _ in found for x in X], [y for _, Y in found for y in Y]
 
-    measure("samples", (8, 16, 32, 64), many)
-    measure("records", (4_000, 8_000, 16_000, 32_000), lambda n: table_of_records(0, n))
-    measure("features", (6, 12, 24, 48), lambda k: table_of_records(0, 8_000, k))
-    measure("candidates", (4, 8, 16, 32), lambda d: table_of_records(0, 8_000, 6, d))
+    measure("samples of 500 records", (8, 16, 32, 64), many)
+    measure(
+        "records of one sample", (4_000, 8_000, 16_000, 32_000), lambda n: table_of_records(0, n)
+    )
+    measure("features, 8,000 records", (6, 12, 24, 48), lambda k: table_of_records(0, 8_000, k))
+    candidates_of = "candidates of a record, 8,000 records"
+    measure(candidates_of, (4, 8, 16, 32), lambda d: table_of_records(0, 8_000, 6, d))
+    show(
+        "One size at a time is doubled; to a relative gap of 1e-3",
+        ["", "size", "pairs", "CPU s", "CPU us a pair", "iterations"],
+        rows,
+    )
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("what", choices=("table", "pairs", "memory", "growth", "deaths"))
-    parser.add_argument("--pairs", type=float, default=1e6, help="number of candidate pairs")
+    parser.add_argument(
+        "--pairs", type=float, nargs="+", default=[1e6, 1e7], help="numbers of candidate pairs"
+    )
     parser.add_argument("--partitions", type=int, help="number of partitions")
     parser.add_argument("--records", type=int, default=2_500, help="records of a partition")
     parser.add_argument("--deaths", type=int, default=20, help="number of workers to kill")
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     if given.what == "table":
         table(given.partitions or 8, given.records)
     elif given.what == "pairs":
