@@ -136,7 +136,7 @@ def compare_overhead(quick: bool) -> bool:
     the solver's own calls start.
     """
     passed, rows = True, []
-    for n, n_samples, passes, allowed in ((30, 60, 60, 2.5), (400, 4, 10 if quick else 80, 1.5)):
+    for n, n_samples, passes, allowed in ((30, 60, 60, 1.5), (400, 4, 10 if quick else 80, 1.5)):
         sequence = make_landmark_sequence(n, n_samples + 10, random_state=0)
         structure = BipartiteMatching((n, n), 1.0)
         described = [shape_context(frame) / 3.0 for frame in sequence.points]

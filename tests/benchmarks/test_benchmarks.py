@@ -56,7 +56,7 @@ def test_shrinking_the_polytope_is_measured(capsys):
 
 
 def test_slow_decoders_are_called_less_often_by_auto(capsys):
-    calls = slow_decoders.compare(3, 0.0, 20.0, [(1.0, 0.1, 10)])
+    calls = slow_decoders.compare(3, 0.0, 300.0, [(1.0, 0.1, 10)])
     assert calls["auto"] < 0.7 * calls["bcfw"]
     assert calls["auto, n_jobs=8"] == calls["auto"]
     assert "perturbed Fenchel-Young" in capsys.readouterr().out

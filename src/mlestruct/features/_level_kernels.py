@@ -38,6 +38,11 @@ def level_sums(place, start, values, out):
 @kernel
 def level_sum_rows(place, start, values, out):
     for e in range(place.shape[0]):
+        size = 0.0
+        for s in range(out.shape[1]):
+            size += abs(values[e, s])
+        if size == 0.0:  # most edges of a vertex
+            continue
         for g in range(place.shape[1]):
             cell = start[g] + place[e, g]
             for s in range(out.shape[1]):

@@ -10,7 +10,7 @@ scattering are separate loops over buffers in the first cache, the middle one ve
 
 import numpy as np
 
-from ..._compile import kernel, summing_kernel
+from ..._compile import inlined_kernel, kernel, summing_kernel
 from ...algorithms._logarithm_kernels import fast_log
 
 FLOOR = 1e-13  # smallest entry of an edge table; 1 - q and q_i - t carry no more digits
@@ -153,33 +153,34 @@ def line_search(
 
 @kernel
 def visited_entries(tau, target, tail, head, rho, counting):
-    """Rows p, target - p and w of all entries of tables that the target does not make 0."""
+    """p, target - p and w of all entries of tables that the target does not make 0."""
     n = counting.shape[0]
     found = np.empty((3, 2 * n + 4 * rho.shape[0]))
     size = 0
     for k in range(n):
-        for one in range(2):
-            goal = target[k] if one else 1.0 - target[k]
-            if goal > 0.0:
-                p = max(tau[k] if one else 1.0 - tau[k], FLOOR)
-                found[0, size] = p
-                found[1, size] = goal - p
-                found[2, size] = counting[k]
-                size += 1
-    now = np.empty((4, CHUNK))
-    goal = np.empty((4, CHUNK))
-    for first in range(0, rho.shape[0], CHUNK):
-        stop = min(first + CHUNK, rho.shape[0])
-        edge_tables(tau, n, tail, head, first, stop, now)
-        edge_tables(target, n, tail, head, first, stop, goal)
-        for k in range(stop - first):
-            for s in range(4):
-                if goal[s, k] > FLOOR:
-                    found[0, size] = now[s, k]
-                    found[1, size] = goal[s, k] - now[s, k]
-                    found[2, size] = rho[first + k]
-                    size += 1
+        size = visit(found, size, tau[k], target[k], counting[k])
+        size = visit(found, size, 1.0 - tau[k], 1.0 - target[k], counting[k])
+    for e in range(rho.shape[0]):
+        i, j = tail[e], head[e]
+        a, b, t = tau[i], tau[j], tau[n + e]
+        to_a, to_b, to_t = target[i], target[j], target[n + e]
+        size = visit(found, size, t, to_t, rho[e])
+        size = visit(found, size, a - t, to_a - to_t, rho[e])
+        size = visit(found, size, b - t, to_b - to_t, rho[e])
+        size = visit(found, size, 1.0 - a - b + t, 1.0 - to_a - to_b + to_t, rho[e])
     return found[0][:size], found[1][:size], found[2][:size]
+
+
+@inlined_kernel
+def visit(found, size, p, goal, weight):
+    """Append an entry unless its goal is 0; the number of entries then."""
+    if goal <= FLOOR:
+        return size
+    p = max(p, FLOOR)
+    found[0, size] = p
+    found[1, size] = goal - p
+    found[2, size] = weight
+    return size + 1
 
 
 @summing_kernel
