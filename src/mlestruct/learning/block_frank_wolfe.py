@@ -107,9 +107,8 @@ class BlockCoordinateDescent(BlockRules):
 
         def certify_at(sweep: int) -> float:
             """The part of the sum of the blocks' gaps that the certified gap is."""
-            final = sweep == stopping.max_iter or monitor.out_of_time()
             monitor.oracle_calls += n_calls
-            found = passes.certify(monitor.tolerance, final)
+            found = passes.certify(monitor.tolerance)
             theta = problem.theta(passes.r)
             monitor.record(
                 sweep,
@@ -156,7 +155,7 @@ class Passes(Protocol):
     def gap(self) -> float:
         """The sum of the blocks' gaps, as far as they are known."""
 
-    def certify(self, tolerance: float, final: bool) -> Certificate: ...
+    def certify(self, tolerance: float) -> Certificate: ...
 
     def sweep(self) -> tuple[bool, int]:
         """A pass over all blocks: whether it has used a new oracle call, and how many it made."""
@@ -189,9 +188,9 @@ class _Passes:
     def gap(self) -> float:
         return self._steps.gap(self._problem)
 
-    def certify(self, tolerance: float, final: bool) -> Certificate:
+    def certify(self, tolerance: float) -> Certificate:
         self._steps.state.refresh(self._problem)
-        return self._steps.certify(self._problem, tolerance, final, self._each)
+        return self._steps.certify(self._problem, tolerance, self._each)
 
     def sweep(self) -> tuple[bool, int]:
         arguments = self._problem, self._each, self._stepped, self._out_of_time
@@ -264,9 +263,9 @@ class BlockFrankWolfe(BlockCoordinateDescent):
 
     def bounds(
         self, problem: DualProblem, state: DualState, known: list[Any],
-        tolerance: float, final: bool, each: Each,
+        tolerance: float, each: Each,
     ) -> tuple[Certificate, list[LinearStep]]:  # fmt: skip
-        return certify(problem, state, known, np.inf if final else NEAR * tolerance, each)
+        return certify(problem, state, known, NEAR * tolerance, each)
 
     def target(
         self, problem: DualProblem, state: DualState, m: int, known: list[Any], gap: float,
@@ -317,7 +316,7 @@ class BlockMarginals(BlockCoordinateDescent):
 
     def bounds(
         self, problem: DualProblem, state: DualState, known: list[Any],
-        tolerance: float, final: bool, each: Each,
+        tolerance: float, each: Each,
     ) -> tuple[Certificate, list[LinearStep]]:  # fmt: skip
         theta = problem.theta(state.r)
         accuracy = ACCURACY * tolerance / len(problem.blocks)

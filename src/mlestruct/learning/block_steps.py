@@ -38,11 +38,11 @@ class BlockRules(ABC):
     @abstractmethod
     def bounds(
         self, problem: DualProblem, state: DualState, known: list[Any],
-        tolerance: float, final: bool, each: Each,
+        tolerance: float, each: Each,
     ) -> tuple[Certificate, list[LinearStep]]:  # fmt: skip
         """A certificate at theta(tau), one oracle call per block, and where blocks would move.
 
-        `tolerance` is the gap at which the fit ends, `final` whether this is the last certificate.
+        `tolerance` is the gap at which the fit ends.
         """
 
     @abstractmethod
@@ -92,11 +92,9 @@ class BlockSteps:
         """The sum of the blocks' gaps."""
         return float(problem.weights @ self.gaps)
 
-    def certify(
-        self, problem: DualProblem, tolerance: float, final: bool, each: Each
-    ) -> Certificate:
+    def certify(self, problem: DualProblem, tolerance: float, each: Each) -> Certificate:
         """Bounds at theta(r); each block is still there in the next pass, and moves accordingly."""
-        found, steps = self.rules.bounds(problem, self.state, self.known, tolerance, final, each)
+        found, steps = self.rules.bounds(problem, self.state, self.known, tolerance, each)
         self.gaps[:] = [step.gap for step in steps]
         if self.rules.reuses_targets:
             self.targets[:] = steps

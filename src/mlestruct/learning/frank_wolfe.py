@@ -101,8 +101,7 @@ class FrankWolfe:
             eta = first_eta
             for t in range(first, stopping.max_iter + 1):
                 monitor.keep(partial(checkpoint, t, eta))
-                final = t == stopping.max_iter or monitor.out_of_time()
-                near = np.inf if final else NEAR * monitor.tolerance
+                near = NEAR * monitor.tolerance
                 found, steps = certify(problem, state, prices, near, each)
                 monitor.oracle_calls += len(steps)
                 theta = problem.theta(state.r)

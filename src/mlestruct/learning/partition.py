@@ -251,12 +251,12 @@ class Partition:
         return known.residual, [known.terms(share) for share in MIXTURES]
 
     def certify(
-        self, descent: Descent, r: Floats, tolerance: float, final: bool
+        self, descent: Descent, r: Floats, tolerance: float
     ) -> tuple[Certificate, float, Point]:
         """Bounds at theta(r), the sum of the blocks' gaps, and where they are."""
         problem, steps = self._steps(descent, r)
         with self._threads() as each:
-            found = steps.certify(problem, tolerance, final, each)
+            found = steps.certify(problem, tolerance, each)
         self._states[descent.number] = steps
         return found, steps.gap(problem), _point(problem, steps.state)
 

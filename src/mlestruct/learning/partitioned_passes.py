@@ -81,12 +81,12 @@ class PartitionedPasses:
         self._points = points
         self.r = self._problem.target - np.sum([own.moments for own in points], axis=0)
 
-    def certify(self, tolerance: float, final: bool) -> Certificate:
+    def certify(self, tolerance: float) -> Certificate:
         """Bounds at theta(r); again where a partition is no longer where it was."""
         while True:
             common = [self.r] * len(self._blocks)
             tolerances = [share * tolerance for share in self._shares]
-            found = self._all("certify", common, tolerances, [final] * len(self._blocks))
+            found = self._all("certify", common, tolerances)
             before = self._points
             self._take([point for _, _, point in found])
             pairs = zip(before, self._points, strict=True)
