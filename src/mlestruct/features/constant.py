@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import numpy as np
 from numpy.typing import NDArray
 
+from .._lazy import cached_property
 from .contract import Columns, FeatureMap
 from .rows import FeatureRows
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .._lazy import cached_property
 from ._row_kernels import gather_rows, spread_rows
 from .constant import ConstantColumn
 from .contract import FeatureMap

@@ -11,13 +11,14 @@ Second moments follow from the counts N = X'X alone, because sums over pairs of 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from .._lazy import cached_property
 from . import _questionnaire_kernels as kernels
 from .contract import FeatureMap, PairGraph
 from .rows import LARGEST_GRAM, gram_step

@@ -7,11 +7,10 @@ pairs otherwise; no array of shape (n_rows, n_cols, n_features) is needed. Where
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._lazy import cached_property
 from ._table_kernels import (
     Kind,
     complete_moments,

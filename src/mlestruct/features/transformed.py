@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from .._lazy import cached_property
 from .contract import Columns, FeatureMap, FeatureStream
 
 Floats = NDArray[np.float64]

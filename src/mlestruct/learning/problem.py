@@ -17,13 +17,13 @@ import copy
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .._lazy import cached_property
 from .._memory import check_memory
 from ..exceptions import CheckpointError, MissingCapability
 from ..features.contract import FeatureMap, as_feature_map

@@ -7,7 +7,6 @@ that the decoder returns for suitable directions, and the entropy one of margina
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,6 +15,7 @@ from scipy.sparse import csr_array
 from scipy.special import logsumexp
 
 from .._deadline import check_time, is_over
+from .._lazy import cached_property
 from ..algorithms.covering import covering_outputs
 from ..algorithms.frank_wolfe import PlainEntropy, SteppingEntropy, frank_wolfe_marginals
 from ..algorithms.gumbel import GumbelNoise

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -17,6 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from .._lazy import cached_property
 from .._threads import threaded_map
 from ..algorithms.frank_wolfe import checked_start, frank_wolfe_marginals
 from ..algorithms.pairwise.forward_backward import forward_backward, viterbi

@@ -7,7 +7,6 @@ column sums); the semi-dual at those prices gives an upper bound. Both bounds ho
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -15,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._deadline import is_over, wait_for
+from ..._lazy import cached_property
 from . import _newton_kernels as kernels
 from ._newton_kernels import column_excess
 from ._schur_kernels import cholesky, cholesky_solve, covariance_factors, feature_roots, schur

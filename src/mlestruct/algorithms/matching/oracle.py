@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from ..._deadline import is_over, wait_for
+from ..._lazy import cached_property
 from ..._threads import threaded_map
 from . import newton
 from ._newton_kernels import LEAST_DAMPING

@@ -9,7 +9,6 @@ or takes one given state, all at once (expansion, by QPBO).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
 from itertools import islice
 from typing import NamedTuple
 
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..._deadline import is_over
+from ..._lazy import cached_property
 from ..edge_lists import checked_edges, half_edges
 from . import _max_sum_kernels as kernels
 from ._conditional_modes_kernels import conditional_modes

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._lazy import cached_property
 from ...datasets import data_folder, load_horses, make_segmentation
 from ...features import edge_features, node_features
 from ..parts import Setting

@@ -8,13 +8,13 @@ only see edges that vary.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components, maximum_bipartite_matching
 
+from ..._lazy import cached_property
 from ..._memory import check_memory
 from ...exceptions import InfeasibleError
 

@@ -8,7 +8,6 @@ columns), which is what fractional matchings in general graphs reduce to.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
+from ..._lazy import cached_property
 from ..._memory import check_memory
 from .bipartite import BipartiteGraph
 

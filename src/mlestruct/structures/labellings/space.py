@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._lazy import cached_property
 from ...algorithms.pairwise.attractive_bethe import attractive_bethe_bound
 from ...algorithms.pairwise.mean_field import mean_field
 from ...algorithms.pairwise.schedule import LEARNING_SWEEPS

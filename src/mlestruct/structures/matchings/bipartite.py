@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..._deadline import wait_for
+from ..._lazy import cached_property
 from ...algorithms.gumbel import GumbelNoise, components
 from ...algorithms.matching import assignment, newton
 from ...algorithms.matching.swap_chain import swaps_pay

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..._deadline import wait_for
+from ..._lazy import cached_property
 from ...algorithms.frank_wolfe import frank_wolfe_marginals
 from ...algorithms.matching import edge_dual, newton
 from ...algorithms.matching.blossom import best_matching

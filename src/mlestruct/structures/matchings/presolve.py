@@ -9,11 +9,11 @@ the way back to coordinates.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._lazy import cached_property
 from ...algorithms.matching import newton
 from ...algorithms.matching.oracle import Oracle
 from ...algorithms.matching.row_problem import TINY, RowProblem
