@@ -9,6 +9,8 @@ SAMPLES = [
     [{"word": "Main", "digit": False, "length": 4}, {"word": "St", "capital": True, "length": 2}],
     [{"next": {"word": "St", "shape": {"end": "t"}}, "parts": ["a", "b"], "weight": -0.5}],
     [["word:St", "capital"], {"word": "Main", "nothing": 0.0}],
+    [{"length": 3, "weight": np.float64(1.5)}, {"length": 0, "weight": 2.5, "capital": True}],
+    [{"length": 5, "new": 0.5, "weight": float("inf")}],
 ]
 
 
@@ -30,7 +32,7 @@ def test_features_are_those_of_crfsuite():
         for item in pycrfsuite.ItemSequence(sample).items()
     ]
     assert named_rows(vocabulary, table) == theirs
-    np.testing.assert_array_equal(starts, [0, 2, 3, 5])
+    np.testing.assert_array_equal(starts, [0, 2, 3, 5, 7, 8])
 
 
 def test_zeros_are_stored_on_request():
@@ -43,8 +45,9 @@ def test_zeros_are_stored_on_request():
 
 def test_unknown_features_are_left_out():
     vocabulary = Vocabulary(["word:Main", "length"])
-    table, _ = vocabulary.read([[{"word": "Main", "length": 3}, {"word": "Side"}]], learn=False)
-    np.testing.assert_array_equal(table.toarray(), [[1.0, 3.0], [0.0, 0.0]])
+    tokens = [{"word": "Main", "length": 3}, {"word": "Side"}, {"length": 2, "width": 5}]
+    table, _ = vocabulary.read([tokens], learn=False)
+    np.testing.assert_array_equal(table.toarray(), [[1.0, 3.0], [0.0, 0.0], [0.0, 2.0]])
     assert list(vocabulary.columns) == ["word:Main", "length"]
 
 
