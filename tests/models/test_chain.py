@@ -311,6 +311,14 @@ def test_unseen_states_are_kept():
     assert gap.score(X, [np.full_like(y, 1) for y in Y]) == 0.0
 
 
+def test_sparse_features_under_a_weak_penalty_take_few_steps():
+    X, Y = make_words(150, 10, random_state=0)
+    pixels = [sparse.csr_array(np.hstack([x, 1.0 - x])) for x in X]
+    model = ChainCRF(alpha=0.01, tol=1e-4).fit(pixels, Y)
+    assert model.converged_
+    assert model.n_iter_ < 120
+
+
 def test_strings_learn_what_integers_learn():
     X, Y = random_words(10)
     names = np.array(["noun", "verb", "adjective"])
@@ -342,13 +350,15 @@ def test_sparse_and_single_precision_equal_dense():
     mixed = [x if m % 3 else x.astype(bool) for m, x in enumerate(stored[:1] + X[1:])]
     for inputs in (X, stored, mixed):
         model = ChainCRF(tol=1e-9).fit(inputs, Y)
-        np.testing.assert_allclose(model.coef_, reference.coef_, atol=1e-5)
+        # The objective is strongly concave: a gap allows for weights this far from the optimum.
+        far = sum(np.sqrt(2.0 * fitted.duality_gap_) for fitted in (model, reference))
+        np.testing.assert_allclose(model.coef_, reference.coef_, atol=far)
         for tau, other in zip(
             model.predict_marginals(inputs), reference.predict_marginals(X), strict=True
         ):
-            np.testing.assert_allclose(tau, other, atol=1e-5)
+            np.testing.assert_allclose(tau, other, atol=1e-4)
     wide = [sparse.hstack([x, sparse.csr_array((x.shape[0], 1900))]).tocsr() for x in stored]
-    model = ChainCRF(tol=1e-4).fit(wide, Y)  # too many columns for a preconditioner's matrix
+    model = ChainCRF(tol=1e-4).fit(wide, Y)
     assert model.objective_ == pytest.approx(reference.objective_, rel=1e-4)
 
 

@@ -20,6 +20,7 @@ class ConstantColumn(FeatureRows):
     def __init__(self, rows: FeatureRows):
         self.rows = rows
         self.n_features = rows.n_features + 1
+        self.is_sparse = rows.is_sparse
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -34,6 +34,7 @@ class FeatureRows(ABC):
 
     n_features: int
     all_equal = False  # whether all rows are the same, so that one product serves all of them
+    is_sparse = False
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -146,6 +147,8 @@ class DenseRows(FeatureRows):
 
 class SparseRows(FeatureRows):
     """Rows of a SciPy sparse matrix; never made dense."""
+
+    is_sparse = True
 
     def __init__(self, matrix: Any):
         self.matrix = sparse.csr_array(matrix, dtype=np.float64)
