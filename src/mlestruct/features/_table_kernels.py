@@ -73,7 +73,8 @@ def weigh_tables(left, right, theta, doubled, squares):
         row = right[k]
         for j in range(right.shape[1]):
             sums[j] += theta[k] * row[j] * row[j]
-    squares[n:] = sums
+    for j in range(right.shape[1]):
+        squares[n + j] = sums[j]
 
 
 @kernel
