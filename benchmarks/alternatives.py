@@ -210,7 +210,7 @@ def edge_dual_and_cover() -> None:
                 space._problem, w[: space.n_scored], np.zeros(space.n_nodes), None, 1e-6
             ),
             lambda cover=cover, w=entries, zeros=zeros: newton.solve(
-                cover._presolved.rows, w, zeros, cover._start(), None, 2e-6
+                cover._presolved.rows, w, zeros, cover._start, None, 2e-6
             ),
         ]
         print(f"  {n} nodes: " + " / ".join(f"{1e3 * cpu(way):.2f}" for way in ways))

@@ -213,7 +213,7 @@ class Columns:
             columns -= total[:, None] / size
             deviations = np.einsum("ij,ij->i", columns, columns)
             parts.append(cls(np.full(total.shape, float(size)), *ends, total, deviations))
-        return cls.weighted((part, 1.0) for part in parts)
+        return parts[1] if len(parts) == 2 else cls.weighted((part, 1.0) for part in parts)
 
     @classmethod
     def of_sparse(cls, matrix: sparse.csr_array) -> Columns:

@@ -221,7 +221,7 @@ def test_belief_propagation_agrees_with_newton(rho, perfect):
     scores = 2.0 * rng.normal(size=structure.n_coordinates)
     w, w_cols = core.entries(scores), core.columns(scores)
     found = Oracle(core.rows)(w, w_cols, structure._start, None, 1e-8)
-    other = newton.solve(core.rows, w, w_cols, structure._start(), None, 1e-8)
+    other = newton.solve(core.rows, w, w_cols, structure._start, None, 1e-8)
     assert found.upper_bound - found.value <= 1e-8
     assert abs(found.value - other.value) <= 2e-8
     np.testing.assert_allclose(found.t, other.t, atol=2e-4)

@@ -22,8 +22,9 @@ def system(rng, perfect):
     t = rng.random(rows.col.shape[0])
     t /= np.repeat(np.add.reduceat(t, rows.ptr[:-1]), np.diff(rows.ptr))
     largest, h, spread, den = np.empty(n, np.int64), np.empty_like(t), np.empty(n), np.empty(n)
-    kernels.covariance_factors(rows, t, 0.0, largest, h, spread, den)
     z = rng.random(n_cols)
+    factor = np.empty((n_cols, n_cols)), np.empty(n_cols)
+    kernels.covariance_factors(rows, t, z, 0.0, largest, h, spread, den, *factor)
     matrix = np.zeros((n_cols + 1, n_cols + 1))
     for i in range(n):
         entries = np.arange(rows.ptr[i], rows.ptr[i + 1])

@@ -61,7 +61,7 @@ class Solved:
         kept = flat.copy()
         self.found = oracle.Oracle(rows)(flat, np.zeros(n), structure._start, None, tol)
         np.testing.assert_array_equal(flat, kept)
-        self.newton = newton.solve(rows, flat, np.zeros(n), structure._start(), None, reference_tol)
+        self.newton = newton.solve(rows, flat, np.zeros(n), structure._start, None, reference_tol)
         self.tau = self.found.t.reshape(n, n)
         self.slack = 1e-8 + 1e-11 * n * np.abs(w).max()
 

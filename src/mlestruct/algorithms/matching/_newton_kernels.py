@@ -15,7 +15,7 @@ import numpy as np
 
 from ..._compile import kernel, merged_kernel, shared
 from ._schur_kernels import apply_rows, cholesky, cholesky_solve, factor_rows, rank_one, schur
-from ._semidual_kernels import log_complement
+from ._semidual_kernels import log_complement, semidual
 from .row_problem import TINY
 
 LEAST_DAMPING = 1e-5  # at c = 1 the undamped curvature of an entry of 1/2 is zero
@@ -23,8 +23,8 @@ SMALL = 1e-10  # entries below this follow their own stationarity condition, not
 
 LOG_T, LOG_REST, NEW_LOG_T, NEW_LOG_REST, H, G, STEP, NEW_T = range(8)  # rows of `entry`
 SPREAD, DEN = range(2)  # rows of `row`
-RHS, EXCESS, CHANGE, DZ, NEW_Z, SCALE = range(6)  # rows of `column`
-VALUE, SIZE, BOUND, DECREMENT, DAMPING, RESIDUAL = range(6)  # entries of `state`
+RHS, EXCESS, CHANGE, DZ, NEW_Z, SCALE, BEFORE = range(7)  # rows of `column`
+VALUE, SIZE, BOUND, DECREMENT, DAMPING, RESIDUAL, BEST, UPPER = range(8)  # entries of `state`
 
 
 @kernel
@@ -288,14 +288,50 @@ def close(rows, t, z, prices, largest, column, state):
 
 
 @kernel
+def copy(values, out):
+    """Assignments of slices would compile their error messages, too."""
+    for k in range(values.shape[0]):
+        out[k] = values[k]
+
+
+@merged_kernel
+def keep_best(
+    rows, w, w_cols, t, z, prices, tol, feasible, entry, column, state, best_t, best_z, best_prices
+):  # fmt: skip
+    """Keep the marginals of the largest value and the prices of the least upper bound so far.
+
+    Where the linearised gap is above `tol`, the semi-dual bound is asked as well. Prices that are
+    not finite become those before this round.
+    """
+    finite = True
+    for j in range(prices.shape[0]):
+        finite = finite and abs(prices[j]) < inf
+    if not finite:
+        copy(column[BEFORE], prices)
+    if feasible and state[VALUE] > state[BEST]:
+        state[BEST] = state[VALUE]
+        copy(t, best_t)
+        copy(z, best_z)
+    bound = state[BOUND]
+    if not bound - state[BEST] <= tol:
+        other = semidual(rows, w, w_cols, prices, t, 0.1 * tol, entry[NEW_T])
+        if -inf < other < bound:
+            bound = other
+    if bound < state[UPPER]:
+        state[UPPER] = bound
+        copy(prices, best_prices)
+
+
+@kernel
 def newton(
-    rows, w, w_cols, t, z, prices, tol, stall, max_iter, entry, row, largest, column, state, matrix
+    rows, w, w_cols, t, z, prices, tol, stall, max_iter, entry, row, largest, column, state, matrix,
+    best_t, best_z, best_prices,
 ):  # fmt: skip
     """Maximise from the feasible (t, z), in place; prices of shape (n_cols + 1,) are updated too.
 
-    The system in the prices is factored in `matrix`. Returns the number of iterations and whether
-    the columns of the final (t, z) sum to 1.
+    The system in the prices is factored in `matrix`. Returns the number of iterations.
     """
+    copy(prices, column[BEFORE])
     state[VALUE], state[SIZE] = evaluate(
         rows, w, w_cols, t, z, largest[0], entry[LOG_T], entry[LOG_REST]
     )
@@ -309,4 +345,9 @@ def newton(
         moves = advance(
             rows, w, w_cols, t, z, prices, tol, stall, entry, row, largest, column, state
         )
-    return it, close(rows, t, z, prices, largest, column, state)
+    feasible = close(rows, t, z, prices, largest, column, state)
+    keep_best(
+        rows, w, w_cols, t, z, prices, tol, feasible, entry, column, state,
+        best_t, best_z, best_prices,
+    )  # fmt: skip
+    return it

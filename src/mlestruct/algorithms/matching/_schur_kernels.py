@@ -262,10 +262,10 @@ def conjugate_gradients(rows, h, spread, den, largest, z, rhs, rtol, max_iter, z
 
 
 @kernel
-def covariance_factors(rows, t, damping, largest, h, spread, den):
-    """`factor_rows` with each row's largest entry; rows that are nearly vertices are left out.
+def covariance_factors(rows, t, z, damping, largest, h, spread, den, matrix, scale):
+    """`factor_rows` with each row's largest entry, and the factor of `schur`, by `cholesky`.
 
-    Their curvature is below the rounding error.
+    Rows that are nearly vertices are left out: their curvature is below the rounding error.
     """
     ptr = rows.ptr
     for i in range(ptr.shape[0] - 1):
@@ -280,6 +280,8 @@ def covariance_factors(rows, t, damping, largest, h, spread, den):
                 h[e] = 0.0
             spread[i] = 0.0
             den[i] = 1.0
+    schur(rows, h, spread, den, largest, z, matrix)
+    cholesky(matrix, scale)
 
 
 @kernel

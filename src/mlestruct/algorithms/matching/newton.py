@@ -6,6 +6,7 @@ column sums); the semi-dual at those prices gives an upper bound. Both bounds ho
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -17,13 +18,14 @@ from ..._deadline import is_over, wait_for
 from ..._lazy import cached_property
 from . import _newton_kernels as kernels
 from ._newton_kernels import column_excess
-from ._schur_kernels import cholesky, cholesky_solve, covariance_factors, feature_roots, schur
+from ._schur_kernels import cholesky_solve, covariance_factors, feature_roots
 from ._semidual_kernels import balance_prices, perron_prices, semidual
 from .price_system import PriceSystem
 from .row_problem import TINY, RowProblem
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Start = Callable[[], tuple[Floats, Floats]]
 
 SMALL_LIMIT = 160  # columns up to which factoring the system of the prices costs little
 WIDE = 40.0  # range of scores above which Newton comes from higher temperatures, else it diverges
@@ -100,13 +102,14 @@ def solve(
     rows: RowProblem,
     w: Floats,
     w_cols: Floats,
-    start: tuple[Floats, Floats],
+    start: Start,
     warm: Solution | None,
     tol: float,
 ) -> Solution:
     """Marginals at scores (w, w_cols) to a certified gap of `tol`, or as close as it gets.
 
-    `start` is an interior point (t, z), used without a warm start or where that does not converge.
+    `start` makes an interior point (t, z), used without a warm start or where that does not
+    converge.
     """
     if warm is not None and warm.t.shape != w.shape:
         raise ValueError(f"warm start of {warm.t.shape[0]} entries for {w.shape[0]}")
@@ -115,7 +118,7 @@ def solve(
         found = _refine(_Ascent(rows, warm.damping), w, w_cols, t, z, prices, tol, rounds=3)
         if found.upper_bound - found.value <= tol:
             return found
-    cold = _cold(rows, w, w_cols, start, tol)
+    cold = _cold(rows, w, w_cols, start(), tol)
     if warm is not None and found.upper_bound - found.value < cold.upper_bound - cold.value:
         return found
     return cold
@@ -155,9 +158,10 @@ class _Ascent:
         n, n_cols = rows.ptr.shape[0] - 1, rows.rho_cols.shape[0]
         self._space = (
             np.zeros((8, rows.col.shape[0])), np.empty((2, n)), np.empty((2, n), np.int64),
-            np.zeros((6, n_cols + 1)), np.zeros(6),
+            np.zeros((7, n_cols + 1)), np.zeros(8),
         )  # fmt: skip
         self._state = self._space[-1]
+        self._best = np.empty(rows.col.shape[0]), np.empty(n_cols), np.empty(n_cols + 1)
         self._state[kernels.DAMPING] = damping
         self._is_small = n_cols <= SMALL_LIMIT
         self._matrix = np.empty((n_cols, n_cols) if self._is_small else (0, 0))
@@ -166,9 +170,29 @@ class _Ascent:
     def _system(self) -> PriceSystem:
         return PriceSystem(self.rows)
 
+    def start(self, t: Floats, z: Floats, prices: Floats) -> None:
+        """What is kept while no round has found anything better."""
+        self._state[kernels.BEST], self._state[kernels.UPPER] = -np.inf, np.inf
+        for best, given in zip(self._best, (t, z, prices), strict=True):
+            best[:] = given
+
+    @property
+    def prices(self) -> Floats:
+        """The prices of the least upper bound."""
+        return self._best[-1]
+
+    @property
+    def gap(self) -> float:
+        return float(self._state[kernels.UPPER] - self._state[kernels.BEST])
+
     @property
     def damping(self) -> float:
         return float(self._state[kernels.DAMPING])
+
+    def solution(self) -> Solution:
+        """The best marginals and bounds of all rounds since `start`."""
+        value, bound = self._state[kernels.BEST], self._state[kernels.UPPER]
+        return Solution(*self._best, self.damping, float(value), float(bound), self.iterations)
 
     def __call__(
         self,
@@ -180,30 +204,26 @@ class _Ascent:
         tol: float,
         stall: float,
         max_iter: int,
-    ) -> tuple[float, float, float, bool]:
-        """(value, least upper bound of all iterates, Newton decrement, whether columns sum to 1).
+    ) -> float:
+        """A round of Newton from (t, z), in place; returns the Newton decrement.
 
         Ends where the linearised gap is at most `tol` or the decrement at most `stall`.
         """
         point, state = (w, w_cols, t, z, prices), self._state
         state[kernels.BOUND] = state[kernels.DECREMENT] = np.inf
         if self._is_small:
-            iterations, feasible = kernels.newton(
-                self.rows, w, w_cols, t, z, prices, tol, stall, max_iter,
-                *self._space, self._matrix,
-            )  # fmt: skip
+            self.iterations += kernels.newton(
+                self.rows, *point, tol, stall, max_iter, *self._space, self._matrix, *self._best
+            )
         else:
-            iterations, feasible = self._large(point, tol, stall, max_iter)
-        self.iterations += iterations
-        value, bound, decrement = state[[kernels.VALUE, kernels.BOUND, kernels.DECREMENT]]
-        return float(value), float(bound), float(decrement), feasible
+            self.iterations += self._large(point, tol, stall, max_iter)
+        return float(state[kernels.DECREMENT])
 
-    def _large(
-        self, point: tuple[Floats, ...], tol: float, stall: float, max_iter: int
-    ) -> tuple[int, bool]:
+    def _large(self, point: tuple[Floats, ...], tol: float, stall: float, max_iter: int) -> int:
         """`kernels.newton` with other ways to solve for the prices."""
         rows, (w, w_cols, t, z, prices) = self.rows, point
         space = entry, row, largest, column, state = self._space
+        column[kernels.BEFORE] = prices
         state[kernels.VALUE], state[kernels.SIZE] = kernels.evaluate(
             rows, w, w_cols, t, z, largest[0], entry[kernels.LOG_T], entry[kernels.LOG_REST]
         )
@@ -217,7 +237,11 @@ class _Ascent:
                 column[kernels.RHS], rtol, column[kernels.CHANGE],
             )  # fmt: skip
             moves = kernels.advance(rows, w, w_cols, t, z, prices, tol, stall, *space)
-        return iterations, kernels.close(rows, t, z, prices, largest, column, state)
+        feasible = kernels.close(rows, t, z, prices, largest, column, state)
+        enough = np.inf if is_over() else tol
+        best = rows, *point, enough, feasible, entry, column, state, *self._best
+        wait_for("a bound of matchings", kernels.keep_best, *best, seconds=1.5e-6 * w.shape[0])
+        return iterations
 
 
 def _balance(rows: RowProblem, w: Floats, w_cols: Floats, found: Solution, tol: float) -> None:
@@ -287,34 +311,18 @@ def _refine(
     rows = ascent.rows
     bethe = bool(rows.c.size and rows.c.min() == 1.0 and not rows.rho_cols.any())
     wanted = 1e-2 * tol
-    upper_bound = np.inf
-    best_prices = prices.copy()
-    value = best_value = -np.inf
-    kept = t.copy(), z.copy()
+    ascent.start(t, z, prices)
     for k in range(rounds):
         if bethe:
-            vertex = _exact_vertex(rows, w, t, best_prices if k else prices)
+            vertex = _exact_vertex(rows, w, t, ascent.prices if k else prices)
             if vertex is not None:
                 value, prices = vertex
                 return Solution(t, z, prices, ascent.damping, value, value, ascent.iterations)
-        before = prices.copy()
-        value, bound, decrement, feasible = ascent(w, w_cols, t, z, prices, tol, wanted, 40)
-        if not np.isfinite(prices).all():
-            prices[:] = before
-        if feasible and value > best_value:
-            best_value = value
-            kept = t.copy(), z.copy()
-        if not (bound - best_value <= tol or is_over()):
-            bound = min(bound, price_bound(rows, w, w_cols, prices, t, 0.1 * tol))
-        if bound < upper_bound:
-            upper_bound = bound
-            best_prices = prices.copy()
-        if upper_bound - best_value <= tol or not np.isfinite(decrement) or is_over():
+        decrement = ascent(w, w_cols, t, z, prices, tol, wanted, 40)
+        if ascent.gap <= tol or not np.isfinite(decrement) or is_over():
             break
         wanted = min(wanted, decrement) * 1e-6
-    return Solution(
-        *kept, best_prices, ascent.damping, float(best_value), upper_bound, ascent.iterations
-    )
+    return ascent.solution()
 
 
 def _exact_vertex(
@@ -378,9 +386,7 @@ def _factors(rows: RowProblem, t: Floats, z: Floats, damping: float) -> tuple[An
     n, n_cols = rows.ptr.shape[0] - 1, rows.rho_cols.shape[0]
     largest, h, spread, den = np.empty(n, np.int64), np.empty_like(t), np.empty(n), np.empty(n)
     matrix, scale = np.empty((n_cols, n_cols)), np.empty(n_cols)
-    covariance_factors(rows, t, damping, largest, h, spread, den)
-    schur(rows, h, spread, den, largest, z, matrix)
-    cholesky(matrix, scale)
+    covariance_factors(rows, t, z, damping, largest, h, spread, den, matrix, scale)
     return largest, matrix, scale, h, spread, den
 
 

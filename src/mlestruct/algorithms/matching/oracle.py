@@ -7,10 +7,8 @@ slowly or not at all, Newton (`newton`) continues from its marginals.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,22 +22,37 @@ from . import newton
 from ._newton_kernels import LEAST_DAMPING
 from ._square_bethe_kernels import bethe_marginals
 from .belief_propagation import certified_marginals
-from .newton import SMALL_LIMIT, Solution, first_damping
+from .newton import SMALL_LIMIT, Solution, Start, first_damping
 from .row_problem import TINY, RowProblem
 
 Floats = NDArray[np.float64]
-Start = Callable[[], tuple[Floats, Floats]]
 
 PART_ROWS = 500  # components of fewer rows share a part: a call for each would cost more
 
 
-class Part(NamedTuple):
+@dataclass(frozen=True)
+class Part:
     """Rows and columns that no entry connects with others: a problem of its own."""
 
     rows: RowProblem
     is_complete: bool
     entries: NDArray[np.int64]  # of the whole problem
     cols: NDArray[np.int64]
+
+    @cached_property
+    def is_square_bethe(self) -> bool:
+        return self.is_complete and _is_square_bethe(self.rows)
+
+    @cached_property
+    def prefers_newton(self) -> bool:
+        """Whether the graph is small and dense: from a near start Newton is faster there."""
+        n, n_cols = self.rows.ptr.shape[0] - 1, self.rows.rho_cols.shape[0]
+        dense = 2 * self.rows.col.shape[0] > n * n_cols
+        return n_cols <= SMALL_LIMIT and dense and not self.is_square_bethe
+
+    @cached_property
+    def has_small_rho(self) -> bool:
+        return bool(self.rows.c.max(initial=0.0) < 0.5)
 
 
 @dataclass(frozen=True)
@@ -86,7 +99,7 @@ class Oracle:
         if warm is not None and warm.t.shape != w.shape:
             raise ValueError(f"warm start of {warm.t.shape[0]} entries for {w.shape[0]}")
         if not self.has_messages:
-            return newton.solve(self.rows, w, w_cols, start(), warm, tol)
+            return newton.solve(self.rows, w, w_cols, start, warm, tol)
         return _all(self.parts, w, w_cols, start, warm, tol, n_jobs)
 
 
@@ -144,14 +157,11 @@ def _one(
     scores of 0, of which the interior point is the solution, and at small rho, where messages
     converge more slowly. So do problems of moderate size at which messages stalled before.
     """
-    rows = part.rows
-    small = rows.rho_cols.shape[0] <= SMALL_LIMIT
-    square = part.is_complete and _is_square_bethe(rows)
+    rows, square = part.rows, part.is_square_bethe
     stalled = warm is not None and warm.stalled
-    quick = warm is not None or not w.any() or rows.c.max(initial=0.0) < 0.5
-    dense = 2 * w.shape[0] > (rows.ptr.shape[0] - 1) * w_cols.shape[0]
-    if (stalled and w_cols.shape[0] <= PART_ROWS) or (small and quick and dense and not square):
-        found = newton.solve(rows, w, w_cols, start(), warm, tol)
+    quick = warm is not None or part.has_small_rho or not w.any()
+    if (stalled and w_cols.shape[0] <= PART_ROWS) or (quick and part.prefers_newton):
+        found = newton.solve(rows, w, w_cols, start, warm, tol)
         found.stalled = stalled
         return found
     # It ends earlier where so many sweeps will not be enough.
@@ -220,7 +230,7 @@ def _continue(
     It runs on the scores minus the current prices, whose range is smaller.
     """
     if not first.upper_bound - first.value <= rows.ptr.shape[0]:  # not even one a row
-        return _better(newton.solve(rows, w, w_cols, start(), None, tol), first)
+        return _better(newton.solve(rows, w, w_cols, start, None, tol), first)
     prices = first.prices
     known = replace(
         first,
@@ -233,7 +243,7 @@ def _continue(
     of_row = np.maximum.reduceat(reduced, rows.ptr[:-1])
     reduced -= np.repeat(of_row, np.diff(rows.ptr))
     reduced_cols = np.where(rows.rho_cols > 0, w_cols - prices[:-1], 0.0)
-    found = newton.solve(rows, reduced, reduced_cols, start(), known, tol)
+    found = newton.solve(rows, reduced, reduced_cols, start, known, tol)
     constant = float(of_row.sum() + prices.sum())
     found.prices = found.prices + prices
     found.value += constant

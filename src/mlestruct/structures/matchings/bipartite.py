@@ -211,7 +211,7 @@ class BipartiteMatching(MatchingFamily):
             if not self._presolved.edges.is_complete and rows.c.size:
                 even = rows._replace(c=np.zeros_like(rows.c))
                 zeros = np.zeros_like(t), np.zeros_like(z)
-                found = newton.solve(even, *zeros, (t, z), None, 1e-10)
+                found = newton.solve(even, *zeros, self._start, None, 1e-10)
                 t, z = found.t, found.z
             self._interior = self._presolved.coordinates(t, z)
         return self._interior.copy()

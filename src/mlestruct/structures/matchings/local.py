@@ -182,7 +182,7 @@ class LocalMatching(MatchingSpace):
         if self._passes_messages:
             found = core.oracle(w, w_cols, lambda: start, warm, 2.0 * tol, self.n_jobs)
         else:
-            found = newton.solve(core.rows, w, w_cols, start, warm, 2.0 * tol)
+            found = newton.solve(core.rows, w, w_cols, lambda: start, warm, 2.0 * tol)
         tau, value = self._folded(core, found.t, found.z), 0.5 * found.value
         if not np.isfinite(value):
             best = self.decode(scores)
