@@ -2,14 +2,19 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from mlestruct import (
     BipartiteMatchingCRF,
     BlockFrankWolfe,
+    ChainCRF,
     FrankWolfe,
     InfeasibleError,
+    MatchingCRF,
     MissingCapability,
+    MultiLabelCRF,
     PairInput,
+    StructuredCRF,
 )
 from mlestruct.features import LazyFeatures, TableFeatures
 
@@ -160,3 +165,45 @@ def test_feature_maps_check_their_input():
         TableFeatures([[1.0]], [[1.0, 2.0]])
     with pytest.raises(ValueError, match="must give shape"):
         LazyFeatures(lambda i, j: np.zeros((1, 1)), 2, 2, 1).scores(np.zeros(1))
+
+
+def signs(scores):
+    return (scores > 0).astype(int)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+def test_features_of_decoders_are_real_and_moderate(make):
+    x, y = np.eye(3, 2), np.array([1, 0, 1])
+    model = StructuredCRF(decode=signs)
+    with pytest.raises(ValueError, match=r"X\[1\].*real numbers, got dtype complex128"):
+        model.fit([make(x), make(x + 1j)], [y, 1 - y])
+    with pytest.raises(ValueError, match=r"X\[1\]: has features beyond"):
+        model.fit([make(x), make(1e300 * x)], [y, 1 - y])
+    with pytest.raises(ValueError, match=r"X\[0\]: found nan"):
+        model.fit([make(np.nan * x), make(x)], [y, 1 - y])
+
+
+def test_label_sets_of_huge_features_are_refused():
+    x, y = np.random.default_rng(0).normal(size=(12, 2)), np.eye(12, 3, dtype=int)
+    with pytest.raises(ValueError, match="X: has features beyond"):
+        MultiLabelCRF().fit(1e300 * x, y)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"feature_names": 5}, "feature_names must be a sequence of strings, got 5"),
+        ({"rho": 1j}, "rho must be a number, got 1j"),
+        ({"rho": "x"}, "rho: expected a number or an array"),
+    ],
+)
+def test_parameters_are_named(options, message):
+    x = np.ones((4, 4, 2))
+    with pytest.raises((TypeError, ValueError), match=message):
+        MatchingCRF(**options).fit([x], [[1, 0, 3, 2]])
+
+
+@pytest.mark.parametrize("n_states", [10**6, 10**15])
+def test_states_that_cannot_fit_are_refused_with_the_bytes(n_states):
+    with pytest.raises(MemoryError, match=rf"n_states={n_states}: .* needs [\d,]+ bytes"):
+        ChainCRF(n_states=n_states).fit([np.ones((2, 1))], [[0, 1]])

@@ -462,7 +462,7 @@ class TestBadInput:
             (lambda X, Y: ([], []), "X is empty"),
             (lambda X, Y: (X, Y[:-1]), "4 samples but Y has 3"),
             (lambda X, Y: ([x[:, :1] if m else x for m, x in enumerate(X)], Y), "features"),
-            (lambda X, Y: ([np.full((8, 2), np.nan)] * 4, Y), "X\\[0\\]: contains NaN"),
+            (lambda X, Y: ([np.full((8, 2), np.nan)] * 4, Y), "X\\[0\\]: found nan"),
             (lambda X, Y: ([np.zeros(8)] * 4, Y), "expected features of shape"),
             (lambda X, Y: (["word"] * 4, Y), "cannot be read as an array of features"),
             (lambda X, Y: (X, [np.ones(7)] * 4), r"Y\[0\]: expected a 0/1 vector of shape \(8,\)"),

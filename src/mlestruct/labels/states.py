@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._deadline import in_time
+from .._memory import check_memory
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -216,6 +217,7 @@ def check_n_states(n_states: Any) -> int:
         raise TypeError(f"n_states must be an integer, got {n_states!r}")
     if n_states < 2:
         raise ValueError(f"n_states must be at least 2, got {n_states}")
+    check_memory(float(n_states) ** 2, f"n_states={n_states}: a weight for each pair of states")
     return int(n_states)
 
 

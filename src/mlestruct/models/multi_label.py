@@ -27,7 +27,7 @@ from ..structures.labellings.repeated import chunks
 from .binary import CONSTANT_SCALE, BinaryEstimator, all_pairs, check_agreement, read_graph
 from .k_best import most_probable_sets
 from .neighbourhoods import select_neighbourhoods
-from .validation import check_count, check_positive, check_ratio, check_weights
+from .validation import check_count, check_finite, check_positive, check_ratio, check_weights
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -219,6 +219,7 @@ class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
         if Y is None:
             raise ValueError("requires y to be passed, but the target y is None")
         features = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        check_finite(features.data if sparse.issparse(features) else features, "X")
         label_sets = LabelSets.learn(Y)
         states = label_sets.encode(Y)
         if states.shape[0] != features.shape[0]:

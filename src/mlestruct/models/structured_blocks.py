@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from ..features import DenseFeatures, FeatureMap, SparseFeatures, as_feature_map
+from ..features.arrays import as_floats
 from ..features.contract import is_feature_map
 from ..structures.contract import Structure, as_structure
 from ..structures.decoder import DecoderSpace, as_entropy
+from .validation import check_finite
 
 Floats = NDArray[np.float64]
 
@@ -134,11 +136,13 @@ def read_features(given: Any, where: str) -> FeatureMap:
     if is_feature_map(given):
         return as_feature_map(given)
     if issparse(given):
+        if given.dtype.kind == "c":
+            raise ValueError(f"{where}: expected real numbers, got dtype {given.dtype}")
         found: FeatureMap = SparseFeatures(given)
         values = given.data
     else:
         try:
-            array = np.asarray(given, dtype=np.float64)
+            array = as_floats(given)
         except (TypeError, ValueError) as error:
             raise ValueError(
                 f"{where}: cannot be read as an array of features ({error}); `features` may be a "
@@ -150,6 +154,5 @@ def read_features(given: Any, where: str) -> FeatureMap:
                 f"got shape {array.shape}"
             )
         found, values = DenseFeatures(array), array
-    if not np.isfinite(values).all():
-        raise ValueError(f"{where}: contains NaN or infinity; features must be finite")
+    check_finite(values, where)
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -75,7 +75,7 @@ def check_options(parameters: Mapping[str, Any]) -> None:
     for name in ("fit_intercept", "standardize", "warm_start"):
         if not isinstance(parameters.get(name, False), bool | np.bool_):
             raise TypeError(f"{name} must be True or False, got {parameters[name]!r}")
-    if isinstance(parameters.get("rho"), bool):
+    if isinstance(parameters.get("rho"), bool | complex):
         raise TypeError(f"rho must be a number, got {parameters['rho']!r}")
     verbose = parameters.get("verbose", 0)
     if not isinstance(verbose, int | np.integer | np.bool_) or verbose < 0:
@@ -89,7 +89,8 @@ def check_options(parameters: Mapping[str, Any]) -> None:
 def _check_feature_names(names: Any) -> None:
     if names is None:
         return
-    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+    listed = isinstance(names, Iterable) and not isinstance(names, str)
+    if not (listed and all(isinstance(name, str) for name in names)):
         raise TypeError(f"feature_names must be a sequence of strings, got {names!r}")
     if len(set(names)) != len(names):
         raise ValueError("feature_names: all names must be different")

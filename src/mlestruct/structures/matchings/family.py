@@ -253,6 +253,8 @@ class _Counted:
 # ---------------------------------------------------------------------- values of nodes
 def node_rho(rho: ArrayLike, n_nodes: int) -> Floats:
     """Reweighting of every node from a scalar or an array."""
+    if isinstance(rho, str):
+        raise ValueError(f"rho: expected a number or an array from 0.5 to 1, got {rho!r}")
     values = np.asarray(rho, dtype=np.float64)
     if values.ndim and values.shape != (n_nodes,):
         raise ValueError(f"rho: expected a scalar or shape ({n_nodes},), got {values.shape}")
