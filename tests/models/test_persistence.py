@@ -176,10 +176,6 @@ def set_gap(header):
     header["learned"]["duality_gap_"] = -5.0
 
 
-def set_no_gap(header):
-    header["learned"]["duality_gap_"] = float("nan")
-
-
 def set_format(header):
     header["format"] = True
 
@@ -190,7 +186,7 @@ def drop_history(header):
 
 HOSTILE = [
     set_learned, set_type, set_parameter, set_name, set_estimator, set_classes, set_sizes,
-    set_history, set_gap, set_no_gap, set_format, drop_history,
+    set_history, set_gap, set_format, drop_history,
 ]  # fmt: skip
 
 

@@ -204,7 +204,8 @@ def _rebuild(header: dict[str, Any], arrays: Arrays, trusted: Sequence[str]) -> 
         value = header["learned"][name]
         if type(value) is not kind:
             raise ValueError(f"{name} is {value!r}")
-        if name in NOT_NEGATIVE and not header["learned"][name] >= 0:  # a gap may be infinite
+        # A gap is infinite where a fit was cut off, NaN of learners without a certificate.
+        if name in NOT_NEGATIVE and header["learned"][name] < 0:
             raise ValueError(f"{name} is {value!r}")
         setattr(estimator, name, value)
     estimator.history_ = _history(header["history"])
