@@ -19,6 +19,7 @@ from scipy.optimize import approx_fprime
 
 from mlestruct.structures import LocalMatching, MatchingPolytope
 from mlestruct.structures.graphs.simple import SimpleGraph
+from mlestruct.structures.matchings.bipartition_bound import bipartition_bound
 
 examples = settings(deadline=None, max_examples=30)
 
@@ -425,3 +426,18 @@ def test_strong_pairs_in_large_groups_agree_with_the_double_cover(rho, perfect):
     assert other.value <= found.upper_bound + 1e-9
     again = structure.marginals(scores + 0.01 * rng.normal(size=scores.shape), found.warm, 1e-6)
     assert again.gap <= 1e-6
+
+
+def test_wide_scores_whose_best_halves_contain_no_matching():
+    """Two triangles far above the edges between them, of which a matching needs one."""
+    triangles, between = [(0, 1), (0, 2), (1, 2), (3, 4), (3, 5), (4, 5)], [(0, 3), (1, 4)]
+    graph = SimpleGraph.from_edges(6, triangles + between)[0]
+    edges = list(zip(graph.row.tolist(), graph.col.tolist(), strict=True))
+    scores = np.array([0.0 if edge in triangles else -1e6 for edge in edges])
+    structure = MatchingPolytope(graph, 0.5)
+    found = structure.marginals(scores, None, 1e-6)
+    # One matching for each edge between the triangles, of equal scores.
+    assert found.tau[[edges.index(pair) for pair in between]] == pytest.approx([0.5, 0.5], abs=1e-3)
+    assert found.value <= found.upper_bound
+    bound = bipartition_bound(structure, scores)
+    assert -1e6 - 1e-6 <= bound <= -1e6 + np.log(2.0) + 1e-6

@@ -107,6 +107,10 @@ class BipartiteMatching(MatchingFamily):
         """The same output space with another entropy."""
         return BipartiteMatching(self.graph, rho, self.perfect)
 
+    def local_restricted(self, keep: NDArray[np.bool_]) -> tuple[BipartiteMatching, Ints]:
+        """The same as `restricted`: the local polytope is that of matchings."""
+        return self.restricted(keep)
+
     def restricted(self, keep: NDArray[np.bool_]) -> tuple[BipartiteMatching, Ints]:
         """The same over some of the pairs only, and the place of its coordinates in this one."""
         smaller = BipartiteMatching(

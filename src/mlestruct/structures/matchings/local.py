@@ -367,6 +367,15 @@ class LocalMatching(MatchingSpace):
         reason = max(floors, key=lambda name: floors[name])
         return Bounds(floors[reason], upper, reason, "reweighted value (rho = 1/2)")
 
+    def local_restricted(self, keep: Bools) -> tuple[LocalMatching, Ints]:
+        """The local polytope of some of the pairs, and the place of its coordinates in this one.
+
+        Its best point may be of halves alone, on edges that contain no matching.
+        """
+        rho = self.rho if self.is_simple else 0.5
+        smaller = LocalMatching(self.graph.with_edges(keep), rho, ~self.free, self.capacity)
+        return smaller, self._places(keep)
+
     def local_marginals(self, scores: Floats, tol: float) -> Marginals:
         """Marginals over the local polytope, also where this structure's is the exact one."""
         return LocalMatching.marginals(self, scores, None, tol)

@@ -47,7 +47,8 @@ class PricedMatching(Protocol):
     def repriced(self, warm: Any, prices: Floats | None) -> Any:
         """A solver's state for scores to which column prices are added."""
 
-    def restricted(self, keep: NDArray[np.bool_]) -> tuple[Any, NDArray[np.int64]]: ...
+    def local_restricted(self, keep: NDArray[np.bool_]) -> tuple[Any, NDArray[np.int64]]:
+        """The local polytope of some of the pairs, and the place of its coordinates in this one."""
 
 
 def is_wide(scores: Floats) -> bool:
@@ -88,7 +89,7 @@ def reduced_marginals(
     # Pairs without mass have exactly none, since their score is so low. A surrogate has no
     # restricted form, and its marginals are an intermediate result.
     if not keep.all() and not structure.is_surrogate:
-        smaller, places = structure.restricted(keep)
+        smaller, places = structure.local_restricted(keep)
         inner = smaller.direct_marginals(reduced[places], None, tol)
         tau = np.zeros_like(scores)
         tau[places] = inner.tau

@@ -144,8 +144,12 @@ class MatchingSpace(MatchingFamily):
     def restricted(self, keep: Bools) -> tuple[Any, Ints]:
         """The same over some of the pairs only, and the place of its coordinates in this one."""
         smaller = self._over(self.graph.with_edges(keep), self.rho if self.is_simple else 0.5)
+        return smaller, self._places(keep)
+
+    def _places(self, keep: Bools) -> Ints:
+        """Coordinates of the kept edges, and of all unused capacities."""
         single = np.arange(self.n_scored, self.n_coordinates)
-        return smaller, np.concatenate([np.flatnonzero(keep), single])
+        return np.concatenate([np.flatnonzero(keep), single])
 
     def _part(self, keep: Bools, nodes: Ints, capacity: Ints) -> tuple[Any, Ints]:
         if not keep.any():
