@@ -2,6 +2,8 @@
 
 from enum import IntEnum
 
+import numpy as np
+
 from .._compile import kernel, summing_kernel
 
 
@@ -41,9 +43,23 @@ def table_moments(kind, left, right, row, col, weights, out):
                 out[k] += weights[e] * pair_feature(kind, x[k], y[k])
 
 
+@kernel
+def complete_moments(kind, left, right, indices, weights, out):
+    """The same for some of all pairs, numbered row by row."""
+    for e in range(indices.shape[0]):
+        i = indices[e] // right.shape[0]
+        x = left[i]
+        y = right[indices[e] - i * right.shape[0]]
+        for k in range(out.shape[0]):
+            out[k] += weights[e] * pair_feature(kind, x[k], y[k])
+
+
 @summing_kernel
 def weigh_tables(left, right, theta, doubled, squares):
-    """doubled = 2 theta left; squares = sums of theta times the squares of all rows, left first."""
+    """doubled = 2 theta left; squares = sums of theta times the squares of all items, left first.
+
+    `right` has a column for each item.
+    """
     n = left.shape[0]
     for i in range(n):
         total = 0.0
@@ -52,11 +68,12 @@ def weigh_tables(left, right, theta, doubled, squares):
             doubled[i, k] = 2.0 * product
             total += product * left[i, k]
         squares[i] = total
-    for j in range(right.shape[0]):
-        total = 0.0
-        for k in range(theta.shape[0]):
-            total += theta[k] * right[j, k] * right[j, k]
-        squares[n + j] = total
+    sums = np.zeros(right.shape[1])
+    for k in range(theta.shape[0]):
+        row = right[k]
+        for j in range(right.shape[1]):
+            sums[j] += theta[k] * row[j] * row[j]
+    squares[n:] = sums
 
 
 @kernel

@@ -12,7 +12,14 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._table_kernels import Kind, subtract_squares, table_moments, table_scores, weigh_tables
+from ._table_kernels import (
+    Kind,
+    complete_moments,
+    subtract_squares,
+    table_moments,
+    table_scores,
+    weigh_tables,
+)
 from .contract import FeatureMap, PairGraph
 
 Floats = NDArray[np.float64]
@@ -99,14 +106,11 @@ class TableFeatures(FeatureMap):
             return left * right
         return -((left - right) ** 2) if self.kind == "squared" else -np.abs(left - right)
 
-    def _pairs(self, indices: Ints | None = None) -> tuple[Ints, Ints]:
-        graph = self.graph
-        if graph is None:
-            index = np.arange(self.n_scored) if indices is None else indices
-            return np.divmod(index, self.shape[1])
-        if indices is None:
-            return graph.row, graph.col
-        return np.searchsorted(graph.ptr, indices, side="right") - 1, graph.col[indices]
+    def _pairs(self) -> tuple[Ints, Ints]:
+        """Row and column of every pair."""
+        if self.graph is None:
+            return np.divmod(np.arange(self.n_scored), self.shape[1])
+        return self.graph.row, self.graph.col
 
     @property
     def _as_products(self) -> bool:
@@ -114,13 +118,15 @@ class TableFeatures(FeatureMap):
 
     @cached_property
     def _centred(self) -> tuple[Floats, Floats]:
-        """Both tables for products: squared differences stay the same where both are shifted, and
-        squares of what is far from 0 would leave only rounding of them.
+        """Both tables for products, the right one transposed, (n_features, n_cols).
+
+        Squared differences stay the same where both are shifted, and squares of what is far from 0
+        would leave only rounding of them.
         """
         if self.kind != "squared":
-            return self.left, self.right
+            return self.left, np.ascontiguousarray(self.right.T)
         centre = self.right.mean(axis=0)
-        return self.left - centre, self.right - centre
+        return self.left - centre, np.ascontiguousarray((self.right - centre).T)
 
     @cached_property
     def _squares(self) -> tuple[Floats, Floats]:
@@ -131,11 +137,11 @@ class TableFeatures(FeatureMap):
         if self._as_products:
             left, right = self._centred
             if self.kind == "product":
-                return ((left * theta) @ right.T).ravel()
+                return ((left * theta) @ right).ravel()
             # -(l - r)^2 = 2 l r - l^2 - r^2
             doubled, squares = np.empty_like(left), np.empty(sum(self.shape))
             weigh_tables(left, right, theta, doubled, squares)
-            cross: Floats = doubled @ right.T
+            cross: Floats = doubled.dot(right)  # half a microsecond less than `@`
             subtract_squares(cross, squares)
             return cross.ravel()
         out = np.empty(self.n_scored)
@@ -145,11 +151,11 @@ class TableFeatures(FeatureMap):
     def moments(self, tau: Floats) -> Floats:
         if self._as_products:
             table, (left, right) = tau.reshape(self.shape), self._centred
-            cross: Floats = ((table @ right) * left).sum(axis=0)
+            cross: Floats = ((table @ right.T) * left).sum(axis=0)
             if self.kind == "squared":
                 of_left, of_right = self._squares
                 cross = 2.0 * cross - table.sum(axis=1) @ of_left
-                cross -= table.sum(axis=0) @ of_right
+                cross -= of_right @ table.sum(axis=0)
             return cross
         out = np.zeros(self.n_features)
         table_moments(KINDS[self.kind], self.left, self.right, *self._pairs(), tau, out)
@@ -157,5 +163,10 @@ class TableFeatures(FeatureMap):
 
     def moments_at(self, indices: Ints, values: Floats) -> Floats:
         out = np.zeros(self.n_features)
-        table_moments(KINDS[self.kind], self.left, self.right, *self._pairs(indices), values, out)
+        tables, graph = (KINDS[self.kind], self.left, self.right), self.graph
+        if graph is None:
+            complete_moments(*tables, indices, values, out)
+        else:
+            row = np.searchsorted(graph.ptr, indices, side="right") - 1
+            table_moments(*tables, row, graph.col[indices], values, out)
         return out

@@ -114,15 +114,22 @@ class BlockSteps:
             gap = np.inf if self.idle >= IDLE_PASSES else self.gaps[m]
             return self.rules.target(problem, self.state, m, self.known, gap, self.kept[m])
 
+        def find_together(blocks: list[int]) -> int:
+            wanted = [m for m in blocks if self.targets[m] is None]
+            found = list(each(find, wanted))
+            for m, towards in zip(wanted, found, strict=True):
+                self.targets[m] = towards
+            return sum(towards.decoded for towards in found)
+
         order = sampled(self.rules.sampling, self.rng, len(problem.blocks), self.gaps)
         for chosen in batches(order, self.rules.batch):
-            wanted = [m for m in chosen if self.targets[m] is None]
-            for m, found in zip(wanted, list(each(find, wanted)), strict=True):
-                self.targets[m] = found
-                calls += found.decoded
+            if len(chosen) > 1:
+                calls += find_together(chosen)
             for m in chosen:
                 towards, self.targets[m] = self.targets[m], None
-                assert towards is not None
+                if towards is None:
+                    towards = find(m)
+                    calls += towards.decoded
                 self.t += 1
                 if towards.decoded:
                     self.gaps[m], self.idle = towards.gap, 0

@@ -93,7 +93,7 @@ def linear_step(
     structure, tau = block.structure, state.tau[m]
     scores = block.scores(theta)
     direction, sums = structure.stepping_entropy.add_gradient(tau, scores)
-    here = float(direction @ tau)
+    here = float(direction.dot(tau))
     best = None if known is None else known.best(direction)
     if best is not None and best[0] - here >= least:
         score, vertex, moments = best

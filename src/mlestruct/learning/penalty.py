@@ -10,6 +10,7 @@ Strong convexity (l2 > 0) makes theta(r) single-valued, and grad R* Lipschitz wi
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,11 +31,11 @@ class ElasticNet:
         if not 0.0 <= self.l1_ratio < 1.0:
             raise ValueError(f"l1_ratio must be at least 0 and less than 1, got {self.l1_ratio!r}")
 
-    @property
+    @cached_property
     def l1(self) -> float:
         return self.alpha * self.l1_ratio
 
-    @property
+    @cached_property
     def l2(self) -> float:
         return self.alpha * (1.0 - self.l1_ratio)
 

@@ -56,7 +56,7 @@ class Vertex:
 
     def dot(self, scores: Floats) -> float:
         """Inner product with an array of shape (n_coordinates,)."""
-        return float(scores[self.indices] @ self.values)
+        return float(scores[self.indices].dot(self.values))
 
 
 @dataclass(frozen=True)

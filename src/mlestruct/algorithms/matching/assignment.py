@@ -21,6 +21,7 @@ Ints = NDArray[np.int64]
 
 LARGE = 500_000  # pairs whose assignment may take seconds
 SCIPY_LIMIT = 60  # nodes on a side, above which the kernels are faster, even without prices
+NOWHERE = np.zeros(0)  # scores of single nodes where there are none
 
 
 class Assignment(NamedTuple):
@@ -51,20 +52,20 @@ def assign(
     warm : array of shape (m,), prices of a similar problem, used where no node may stay single
     """
     n, m = scores.shape
-    cost = -scores if col_single is None else col_single[None, :] - scores
-    exact = row_single is None and col_single is None and n == m
+    columns = np.zeros(m) if col_single is None else col_single
+    if row_single is not None or col_single is not None or n != m:
+        prices = columns.copy()
     # Initial prices should make the reduced costs small; column means do where the scores are
     # nearly u_i + v_j, as in Frank-Wolfe.
-    v = (-warm if warm is not None else cost.mean(axis=0)) if exact else np.zeros(m)
+    else:
+        prices = scores.mean(axis=0) if warm is None else warm.copy()
     row_to_col = np.empty(n, np.int64)
-    col_to_row = np.empty(m, np.int64)
-    skip = np.zeros(0) if row_single is None else -row_single
-    problem = cost, row_single is not None, skip, v, row_to_col, col_to_row
-    if cost.size > LARGE:
+    problem = scores, NOWHERE if row_single is None else row_single, columns, prices, row_to_col
+    if scores.size > LARGE:
         wait_for("assignment", assign_dense, *problem)
     else:
         assign_dense(*problem)
-    return Assignment(row_to_col, -v if col_single is None else col_single - v)
+    return Assignment(row_to_col, prices)
 
 
 def assign_edges(

@@ -8,6 +8,7 @@ only see edges that vary.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,7 +57,7 @@ class BipartiteGraph:
     def n_edges(self) -> int:
         return int(self.col.shape[0])
 
-    @property
+    @cached_property
     def is_complete(self) -> bool:
         return self.n_edges == self.n_rows * self.n_cols
 
