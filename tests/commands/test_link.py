@@ -38,7 +38,7 @@ def test_files_in_files_out(folder, capsys):
     assert main([*LINK, "-o", "links.csv", "--review", "review.csv", "-m", "model.mls"]) == 0
     spoken = capsys.readouterr()
     assert spoken.out == ""
-    assert "; 60 were known." in spoken.err.splitlines()[0]
+    assert "; 60 were known." in spoken.err.splitlines()[1]
     assert "certified" in spoken.err
     left = pd.read_csv("left.csv", dtype=str)
     links = pd.read_csv("links.csv", dtype=str, keep_default_na=False)
@@ -265,13 +265,30 @@ def test_strict_wants_a_certificate(folder, capsys, monkeypatch):
     assert main([*LINK, "-o", "links.csv", "--quiet"]) == 0
 
 
-def test_records_known_to_have_no_partner_are_asked_for(folder, capsys):
-    assert main([*LINK, "-o", "links.csv"]) == 0
-    assert "No record was known to have no partner" in capsys.readouterr().err
+def test_without_records_known_to_have_no_partner_no_share_is_stated(folder, capsys):
+    assert main([*LINK, "-o", "links.csv", "-m", "model.mls"]) == 0
+    first, *others = capsys.readouterr().err.splitlines()
+    assert first.startswith("How many of the links are right cannot be stated: ")
+    assert "list some left ids with an empty cell beside them" in first
+    assert not any("should be right" in line for line in others)
+    for arguments in ([*LINK, "-o", "links.csv"], [*MODEL, "-o", "links.csv"]):
+        assert main([*arguments, "--precision", "0.99", "--json"]) == 0
+        spoken = capsys.readouterr()
+        assert "precision: 0.99 will not be reached" in spoken.err
+        summary = json.loads(spoken.out)
+        assert summary["expected_precision"] is summary["expected_recall"] is None
+    assert main(["report", "model.mls", "left.csv", "right.csv", "--quiet"]) == 0
+    page = (folder / "report.html").read_text()
+    assert f'<p class="lead">{first}</p>' in page
+    assert "expected precision" not in page
+
+
+def test_records_known_to_have_no_partner_are_learned_from(folder, capsys):
     rewrite("known.csv", lambda f: pd.concat([f, pd.DataFrame({"left": ["a119"], "right": [""]})]))
-    assert main([*LINK, "-o", "links.csv"]) == 0
-    assert "No record was known" not in capsys.readouterr().err
-    assert main([*LINK, "-o", "links.csv", "-m", "model.mls", "--quiet"]) == 0
+    assert main([*LINK, "-o", "links.csv", "-m", "model.mls"]) == 0
+    spoken = capsys.readouterr().err
+    assert "cannot be stated" not in spoken
+    assert "should be right" in spoken
     assert mlestruct.load("model.mls").learned_singles_
     links = pd.read_csv("links.csv", dtype=str, keep_default_na=False).set_index("left")
     assert links.loc["a119", ["right", "decision"]].tolist() == ["", "known"]

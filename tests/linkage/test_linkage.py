@@ -1,6 +1,7 @@
 """Record linkage: candidates and comparisons against plain loops, links against the truth."""
 
 import sys
+import warnings
 from datetime import date
 from itertools import product
 
@@ -273,6 +274,23 @@ def test_right_records_known_to_have_no_partner_get_none(linked):
     given = linker.link(left, right, known=pd.DataFrame({"left": [""], "right": [one]}))
     assert one not in given.pairs["right"].tolist()
     assert given.single_right[one] == 1.0
+
+
+def test_without_records_known_to_be_alone_no_precision_is_expected(linked):
+    left, right, links, _, linker, found = linked
+    with pytest.warns(UserWarning, match="known: .*list some left ids with an empty cell"):
+        blind = RecordLinker(alpha=1.0).fit(left, right, links.iloc[:100])
+    with pytest.warns(UserWarning, match=r"precision: 0.95 will not be reached: .* learn again"):
+        careful = blind.link(left, right, precision=0.95)
+    truth = set(links.itertuples(index=False, name=None))
+    proposed = careful.proposed[["left", "right"]].itertuples(index=False, name=None)
+    assert np.mean([pair in truth for pair in proposed]) < 0.92  # as the warning says
+    columns = ["expected_precision", "expected_recall"]
+    assert careful.thresholds()[columns].isna().all(axis=None)
+    assert found.thresholds()[columns].notna().all(axis=None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        linker.link(left, right, precision=0.95)
 
 
 def test_tables_without_candidate_pairs(linked):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import warnings
 from typing import Any
 
 from ..linkage import Links, RecordLinker, count_candidates
-from ..linkage.linker import read_links, shared_columns
+from ..linkage.linker import LIST_SINGLES, NO_SINGLES, read_links, shared_columns
 from ..models import load
 from . import common
 from .arguments import UsageProblem
@@ -105,7 +106,9 @@ def _linker(options: argparse.Namespace, left: Any, right: Any, known: Any) -> R
         alpha=common.read_alpha(options.alpha), random_state=options.seed,
         verbose=int(common.shows_progress(options)),
     )  # fmt: skip
-    linker.fit(left, right, known)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", f"known: {NO_SINGLES}")  # the summary says it first
+        linker.fit(left, right, known)
     if options.model:
         linker.save(options.model)
     return linker
@@ -130,7 +133,8 @@ def _review(links: Links, table: Any, left: Any, right: Any, accept: float) -> A
 def summarise(linker: RecordLinker, links: Links, table: Any) -> dict[str, Any]:
     """What happened, in numbers."""
     counts = table["decision"].value_counts()
-    accepted = table[table["decision"] == "link"]
+    accepted = table["probability"][table["decision"] == "link"]
+    honest = linker.learned_singles_  # without, probabilities are too high
     total = float(links.pairs["probability"].sum())
     weights = sorted(linker.named_coef().items(), key=lambda item: -abs(item[1]))
     names = ("known", "link", "no partner", "review", "not compared")
@@ -139,8 +143,8 @@ def summarise(linker: RecordLinker, links: Links, table: Any) -> dict[str, Any]:
         "right_records": len(links.single_right),
         "candidate_pairs": len(links.pairs),
         **{name.replace(" ", "_"): int(counts.get(name, 0)) for name in names},
-        "expected_precision": float(accepted["probability"].mean()) if len(accepted) else None,
-        "expected_recall": float(accepted["probability"].sum()) / total if total > 0 else None,
+        "expected_precision": float(accepted.mean()) if honest and len(accepted) else None,
+        "expected_recall": float(accepted.sum()) / total if honest and total > 0 else None,
         "blocking_recall": linker.blocking_recall_,
         "learned_singles": linker.learned_singles_,
         **common.fit_summary(linker),
@@ -150,12 +154,18 @@ def summarise(linker: RecordLinker, links: Links, table: Any) -> dict[str, Any]:
 
 def describe(summary: dict[str, Any], accept: float) -> str:
     """The summary in plain words, the result first."""
-    lines = [
+    lines = []
+    if not summary["learned_singles"]:
+        lines.append(
+            f"How many of the links are right cannot be stated: {NO_SINGLES}. To change that, "
+            f"{LIST_SINGLES}, and learn again."
+        )
+    lines.append(
         f"{summary['link']} new links, {summary['no_partner']} records without a partner, "
         f"{summary['review']} left to you (probability below {accept:g}), "
         f"{summary['not_compared']} without a candidate; {summary['known']} were known."
-    ]
-    if summary["link"]:
+    )
+    if summary["expected_precision"] is not None:
         lines.append(
             f"Of the new links {common.percent(summary['expected_precision'])} should be right."
         )
@@ -164,10 +174,5 @@ def describe(summary: dict[str, Any], accept: float) -> str:
         f"{summary['right_records']} records were compared; "
         f"{common.percent(summary['blocking_recall'])} of the known links are among them."
     )
-    if not summary["learned_singles"]:
-        lines.append(
-            "No record was known to have no partner, so the model expects one for every record: "
-            "list some left ids with an empty cell beside them."
-        )
     lines.append(f"What counts most: {', '.join(summary['strongest'])}.")
     return "\n".join([*lines, common.fit_words(summary)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,11 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 POSSIBLE = 0.01  # probability from which on a pair makes its records compete
+NO_SINGLES = (
+    "the model has learned from no record that is known to have no partner, and expects one for "
+    "nearly every record"
+)
+LIST_SINGLES = "list some left ids with an empty cell beside them among the known links"
 
 
 @dataclass(frozen=True)
@@ -35,11 +41,14 @@ class Links:
         margin : how much more probable it is than the best other pair of either record;
         group : number of the group of records that compete for each other
     single_left, single_right : Series, the probability of each record to have no partner
+    learned_singles : whether the model has learned from records without a partner; if not,
+        probabilities are too high, and nothing is expected of them
     """
 
     pairs: Any
     single_left: Any
     single_right: Any
+    learned_singles: bool = True
 
     @property
     def proposed(self) -> Any:
@@ -56,12 +65,14 @@ class Links:
     def thresholds(self, levels: Sequence[float] = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)) -> Any:
         """Expected precision and recall of the proposed links above each probability.
 
-        Expectations under the model. Recall is among the links that candidates allow.
+        Expectations under the model, NaN if it has learned from no record without a partner.
+        Recall is among the links that candidates allow.
         """
         import pandas
 
         chosen = self.proposed["probability"].to_numpy()
         total = float(self.pairs["probability"].sum())
+        unit = 1.0 if self.learned_singles else np.nan
         rows = []
         for level in levels:
             kept = chosen[chosen >= level]
@@ -69,8 +80,8 @@ class Links:
                 {
                     "threshold": level,
                     "links": kept.size,
-                    "expected_precision": float(kept.mean()) if kept.size else np.nan,
-                    "expected_recall": float(kept.sum()) / total if total > 0 else np.nan,
+                    "expected_precision": unit * float(kept.mean()) if kept.size else np.nan,
+                    "expected_recall": unit * float(kept.sum()) / total if total > 0 else np.nan,
                 }
             )
         return pandas.DataFrame(rows)
@@ -151,6 +162,8 @@ class RecordLinker(TunedMatching):
         self.learned_singles_ = bool(labelled.size > linked.size)
         if linked.size < 2:
             raise ValueError(f"known: at least 2 links are needed to learn from, got {linked.size}")
+        if not self.learned_singles_:
+            warnings.warn(f"known: {NO_SINGLES}; {LIST_SINGLES}", stacklevel=2)
         found = set(zip(rows.tolist(), cols.tolist(), strict=True))
         hits = sum(
             pair in found for pair in zip(linked.tolist(), partner[linked].tolist(), strict=True)
@@ -191,7 +204,8 @@ class RecordLinker(TunedMatching):
         ----------
         left, right : DataFrames as in `fit`
         precision : propose as many expected correct links as this expected precision allows;
-            default: the links of largest expected F1
+            default: the links of largest expected F1. Not to be relied on, as a warning says,
+            if the model has learned from no record without a partner
         known : links that are given, as in `fit`; pairs among them that are no candidates become
             some, and others get the probabilities that they have given these
         """
@@ -208,7 +222,13 @@ class RecordLinker(TunedMatching):
         model = self._fitted()
         choose = "f1" if precision is None else "map"
         found = model.predict_links([x], choose, precision, known=given)[0]
-        return make_links(left, right, rows, cols, found)
+        if precision is not None and not self.learned_singles_:
+            warnings.warn(
+                f"precision: {precision:g} will not be reached: {NO_SINGLES}; {LIST_SINGLES}, and "
+                "learn again",
+                stacklevel=2,
+            )
+        return make_links(left, right, rows, cols, found, self.learned_singles_)
 
     def contributions(self, left: Any, right: Any, pairs: Any) -> Any:
         """Weight times feature of some pairs of two tables, one column for each feature.
@@ -342,7 +362,9 @@ def _input(rows: Ints, cols: Ints, features: Floats, shape: tuple[int, int]) -> 
 
 
 # ---------------------------------------------------------------------- describing pairs
-def make_links(left: Any, right: Any, rows: Ints, cols: Ints, found: Any) -> Links:
+def make_links(
+    left: Any, right: Any, rows: Ints, cols: Ints, found: Any, learned_singles: bool = True
+) -> Links:
     """`Links` of candidate pairs from a frame with the columns probability and linked."""
     import pandas
 
@@ -361,7 +383,7 @@ def make_links(left: Any, right: Any, rows: Ints, cols: Ints, found: Any) -> Lin
         pandas.Series(np.clip(1.0 - np.bincount(side, chance, len(table)), 0, 1), table.index)
         for side, table in ((rows, left), (cols, right))
     ]
-    return Links(pairs, single[0], single[1])
+    return Links(pairs, single[0], single[1], learned_singles)
 
 
 def margins(rows: Ints, cols: Ints, chance: Floats) -> Floats:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas
 
 from ..linkage import Links, RecordLinker
-from ..linkage.linker import POSSIBLE
+from ..linkage.linker import NO_SINGLES, POSSIBLE
 from . import page as html
 from .explorer import explorer
 from .figures import convergence
@@ -68,12 +68,13 @@ def meaning(name: str) -> str:
 def thresholds(links: Links) -> str:
     """Expected precision and recall by probability."""
     found = links.thresholds()
-    rows = [
-        (row.threshold, int(row.links), row.expected_precision, row.expected_recall)
-        for row in found.itertuples(index=False)
-    ]
     columns = ["probability at least", "links", "expected precision", "expected recall"]
-    return html.section("How many links at which probability", html.table(columns, rows))
+    parts = []
+    if not links.learned_singles:
+        columns, found = columns[:2], found[["threshold", "links"]]
+        parts = [html.paragraph(f"Precision and recall are not known: {NO_SINGLES}.")]
+    rows = found.itertuples(index=False)
+    return html.section("How many links at which probability", *parts, html.table(columns, rows))
 
 
 def contested(links: Links) -> str:
