@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -56,11 +57,13 @@ def _check(options: argparse.Namespace) -> None:
     common.check_output(options, "matches")
 
 
-def read_ends(path: str | None, tables: list[Any]) -> Any:
+def read_ends(paths: Sequence[str] | None, tables: list[Any]) -> Any:
     """Places of both ends of known pairs; None without a file."""
-    if path is None:
+    if not paths:
         return None
-    return _places(read_id_pairs(path), path, tables)
+    if len(paths) > 1:
+        raise UsageProblem(f"--known: expected one file of pairs, got {len(paths)}")
+    return _places(read_id_pairs(paths[0]), paths[0], tables)
 
 
 def _places(pairs: Any, path: str, tables: list[Any]) -> Any:

@@ -16,8 +16,9 @@ from ..features import DenseFeatures
 from ..models import BipartiteMatchingCRF, PairInput
 from ..models.tuned import TunedMatching
 from .blocking import candidate_pairs
-from .comparisons import Comparison, guess_comparisons
-from .records import as_records, column_names, id_pairs, pair_places, require_columns
+from .comparisons import Comparison, guess_comparisons, same_dates
+from .known import KnownLinks, known_links, known_rows
+from .records import as_records, column_names, pair_places, require_columns
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -150,10 +151,13 @@ class RecordLinker(TunedMatching):
         left, right : DataFrames, indexed by ids; "" is missing, too
         known : DataFrame of two columns or list of pairs, an id of each table; none on one side: no
             partner there.
-            Left records that are not listed are not learned from.
+            Left records that are not listed are not learned from. A further column "checked" of
+            the DataFrame has yes (true, 1) for links, no (false, 0) for pairs that are none, and
+            nothing for rows that do not count. Of a pair that is none something is learned only
+            if the partner of its left record is known.
         """
         left, right = as_records(left, "left"), as_records(right, "right")
-        partner, _ = read_links(known, left.index, right.index)
+        partner = _known(known, left, right).partner
         columns = shared_columns(left, right, self.columns)
         self.comparisons_ = guess_comparisons(left, right, columns, self.kinds)
         rows, cols = self._candidates(left, right)
@@ -207,7 +211,8 @@ class RecordLinker(TunedMatching):
             default: the links of largest expected F1. Not to be relied on, as a warning says,
             if the model has learned from no record without a partner
         known : links that are given, as in `fit`; pairs among them that are no candidates become
-            some, and others get the probabilities that they have given these
+            some, those that are none are no candidates, and others get the probabilities that
+            they have given these
         """
         check_is_fitted(self, "coef_")
         left, right = as_records(left, "left"), as_records(right, "right")
@@ -215,9 +220,11 @@ class RecordLinker(TunedMatching):
         rows, cols = self._candidates(left, right)
         given = None
         if known is not None:
-            partner, alone = read_links(known, left.index, right.index)
-            rows, cols = _with_known(rows[~alone[cols]], cols[~alone[cols]], partner, len(right))
-            given = [np.where(partner > -2, partner, np.nan)]
+            links = _known(known, left, right)
+            refused = links.refused @ [len(right), 1]
+            open_ = ~links.alone[cols] & ~np.isin(rows * len(right) + cols, refused)
+            rows, cols = _with_known(rows[open_], cols[open_], links.partner, len(right))
+            given = [np.where(links.partner > -2, links.partner, np.nan)]
         x = _input(rows, cols, self._features(left, right, rows, cols), (len(left), len(right)))
         model = self._fitted()
         choose = "f1" if precision is None else "map"
@@ -251,7 +258,11 @@ class RecordLinker(TunedMatching):
     def _candidates(self, left: Any, right: Any) -> tuple[Ints, Ints]:
         columns = [one.column for one in self.comparisons_]
         used = shared_columns(left, right, [*columns, *column_names(self.block, "block")])
+        right = same_dates(self._for_tables(left, right), right)
         return candidate_pairs(left[used], right[used], self.block, self.neighbours)
+
+    def _for_tables(self, left: Any, right: Any) -> list[Comparison]:
+        return [one.for_tables(left, right) for one in self.comparisons_]
 
     def _feature_names(self) -> list[str]:
         return [name for one in self.comparisons_ for name in one.feature_names] + ["link"]
@@ -260,7 +271,7 @@ class RecordLinker(TunedMatching):
         """Comparisons of all columns, and a constant: the log-odds of a link as such."""
         out = np.ones((rows.size, len(self._feature_names())))
         at = 0
-        for one in self.comparisons_:
+        for one in self._for_tables(left, right):
             part = one.features(left[one.column], right[one.column], rows, cols)
             out[:, at : at + part.shape[1]] = part
             at += part.shape[1]
@@ -304,38 +315,9 @@ def shared_columns(left: Any, right: Any, columns: Sequence[str] | None) -> list
     return list(dict.fromkeys(columns))
 
 
-def read_links(
-    known: Any, left: Any, right: Any, where: str = "known", first_row: int = 1
-) -> tuple[Ints, NDArray[np.bool_]]:
-    """The place of each left record's partner, and which right records are known to have none.
-
-    Of left records -1 has no partner, -2 is not known. Messages name `where` and count rows from
-    `first_row`.
-    """
-    places = [{key: k for k, key in enumerate(side)} for side in (left, right)]
-    partner = np.full(len(left), -2, dtype=np.int64)
-    alone = np.zeros(len(right), dtype=bool)
-    listed: tuple[dict[Any, int], dict[Any, int]] = ({}, {})  # the row of each id
-    for row, ids in enumerate(id_pairs(known, where), start=first_row):
-        ends = [-1, -1]
-        for k, key in enumerate(ids):
-            side = ("left", "right")[k]
-            if key == "":
-                continue
-            if key not in places[k]:
-                some = ", ".join(map(repr, (left, right)[k][:3]))
-                raise ValueError(
-                    f"{where}, row {row}: the {side} table has no id {key!r}; its index begins "
-                    f"with {some}"
-                )
-            if (first := listed[k].setdefault(key, row)) != row:
-                raise ValueError(f"{where}, row {row}: {side} id {key!r} is that of row {first}")
-            ends[k] = places[k][key]
-        if ends[0] >= 0:
-            partner[ends[0]] = ends[1]
-        elif ends[1] >= 0:
-            alone[ends[1]] = True
-    return partner, alone
+def _known(known: Any, left: Any, right: Any) -> KnownLinks:
+    """What is known, at its places in two tables."""
+    return known_links(known_rows(known), left.index, right.index)
 
 
 def _with_known(rows: Ints, cols: Ints, partner: Ints, n_right: int) -> tuple[Ints, Ints]:
