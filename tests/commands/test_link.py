@@ -144,7 +144,9 @@ def test_malformed_tables(folder, capsys, name):
         (b"id,name,name\n1,a,b\n", "left.csv: column 'name' occurs twice"),
         (b"id,name\n1,a\n2,b,c\n", "left.csv: .*line 3"),
         (b"id,name\n1,a,b\n2,b,c\n", "left.csv: .*Expected 2 fields in line 2, saw 3"),
-        (b"id;name\n1;a\n", "left.csv: one column, .id;name.; separate them by commas"),
+        (b"id;name\n1;a\n2;M\xfcller\n", "left.csv, row 3, cell 2: .*--encoding cp1252"),
+        (b"PK\x03\x04\x14", "left.csv: an Excel file; save it as CSV .UTF-8."),
+        (b"\xd0\xcf\x11\xe0\xa1", "left.csv: an Excel file; save it as CSV .UTF-8."),
         (b"id,name\n1,a\n\n,\n1,b\n", "left.csv, row 5, column .id.: id .1. is that of row 2"),
         (b"id,name\n1,a\n\n,b\n", "left.csv, row 4, column .id.: no id"),
         (b"id,name\n,\n\n", "left.csv: has a header but no rows"),
@@ -166,9 +168,7 @@ def test_malformed_links(folder, capsys):
 def test_columns_of_known_links_that_are_not_used_are_named(folder, capsys):
     rewrite("known.csv", lambda frame: frame.assign(result="no"))
     assert main([*LINK, "-o", "links.csv"]) == 0
-    assert (
-        "known.csv: every row counts as a link, and column 'result' is" in capsys.readouterr().err
-    )
+    assert "known.csv: every row counts as a link; not used: 'result'" in capsys.readouterr().err
 
 
 def test_reviewed_pairs_are_the_next_known_links(folder, capsys):
@@ -458,6 +458,21 @@ def test_rows_of_links_are_counted_with_empty_ones(folder, capsys):
     (folder / "known.csv").write_text("left,right\na0,b0\n\n,\na1,b1\nnobody,b2\n")
     assert main([*LINK, "-o", "links.csv"]) == 1
     assert "known.csv, row 6: the left table has no id 'nobody'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp1252"])
+def test_spreadsheets_write_other_separators_and_encodings(folder, separator, encoding):
+    def umlauts(frame):
+        return frame.assign(town="Zoë, " + frame["town"])
+
+    rewrite("left.csv", umlauts)
+    assert main([*LINK, "-o", "links.csv", "--quiet"]) == 0
+    frame = pd.read_csv("left.csv", dtype=str, keep_default_na=False)
+    frame.to_csv("left.csv", index=False, sep=separator, encoding=encoding)
+    assert main([*LINK, "-o", "again.csv", "--encoding", "cp1252", "--quiet"]) == 0
+    assert Path("again.csv").read_text() == Path("links.csv").read_text()
+    assert main([*LINK, "-o", "again.csv", "--encoding", "martian"]) == 2
 
 
 def test_the_index_of_a_parquet_file_may_have_the_ids(tmp_path):

@@ -284,6 +284,21 @@ def test_without_records_known_to_be_alone_no_precision_is_expected(linked):
         linker.link(left, right, precision=0.95)
 
 
+def test_ids_that_are_no_longer_the_index_are_asked_for(linked, tmp_path):
+    left, right, _, _, linker, _ = linked
+    linker.save(tmp_path / "model.mls")
+    for model in (linker, mlestruct.load(tmp_path / "model.mls")):
+        with pytest.raises(
+            ValueError, match=r"left: its index is \[0, 1, 2\], .*set_index\('id'\)"
+        ):
+            model.link(left.reset_index(), right)
+        with pytest.raises(ValueError, match=r"right: its index is .* not ids as in `fit`"):
+            model.link(left, right.reset_index(drop=True))
+        with pytest.raises(ValueError, match=r"left: its index is .*set_index\('id'\)"):
+            model.link(left.reset_index().set_index("street", drop=False)[:1], right)
+        model.link(left.rename_axis(None), right.rename_axis("key"))
+
+
 def test_tables_without_candidate_pairs(linked):
     left, right, _, _, linker, _ = linked
     found = linker.link(left.iloc[:3].map(lambda cell: ""), right)

@@ -55,6 +55,10 @@ SHARED: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
         {"metavar": "FILE", "help": "doubtful pairs of links, most doubtful first"},
     ),
     "id": (("--id",), {"metavar": "COLUMN", "help": "column of ids, in tables"}),
+    "encoding": (
+        ("--encoding",),
+        {"metavar": "NAME", "help": "of CSV files that are not UTF-8, such as cp1252"},
+    ),
     "columns": (("--columns",), {"metavar": "A,B", "help": "columns that count; default: all"}),
     "kind": (
         ("--kind",),
@@ -123,7 +127,7 @@ def add_link(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("left", help="CSV or Parquet file; - is standard input")
     parser.add_argument("right", help="the other table")
     add_shared(parser, "known", "learned", "out")
-    add_shared(parser, "review", "id", "columns", "kind")
+    add_shared(parser, "review", "id", "encoding", "columns", "kind")
     parser.add_argument(
         "--block", metavar="A,B", help="compare only records that agree in one of these columns"
     )
@@ -140,7 +144,7 @@ def add_match(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "tables", nargs="+", metavar="TABLE", help="one CSV or Parquet file of people, or two sides"
     )
-    add_shared(parser, "pairs", "learned", "out", "id", "columns", "kind")
+    add_shared(parser, "pairs", "learned", "out", "id", "encoding", "columns", "kind")
     parser.add_argument(
         "--group", metavar="COLUMN", help="one table: pairs only within a group, such as the year"
     )
@@ -186,7 +190,8 @@ def add_predict(parser: argparse.ArgumentParser) -> None:
     """Arguments of `mlestruct predict`."""
     parser.add_argument("model", help="what `mlestruct link`, match, segment or tag has written")
     parser.add_argument("files", nargs="+", help="data like those that the model learned from")
-    add_shared(parser, "out", "given", "review", "top", "accept", "precision", "id", "quiet")
+    add_shared(parser, "out", "given", "review", "top", "accept", "precision", "id", "encoding")
+    add_shared(parser, "quiet")
 
 
 def add_report(parser: argparse.ArgumentParser) -> None:
@@ -194,7 +199,11 @@ def add_report(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", help="what `mlestruct link`, match, segment or tag has written")
     parser.add_argument("files", nargs="+", help="data like those that the model learned from")
     parser.add_argument("-o", "--out", metavar="FILE", default="report.html", help="the page")
-    add_shared(parser, "given", "accept", "id", "quiet")
+    parser.add_argument(
+        "--no-records", action="store_true",
+        help="a page without ids and cells, which may be personal data, of links and pairs",
+    )  # fmt: skip
+    add_shared(parser, "given", "accept", "id", "encoding", "quiet")
 
 
 def add_ensembles(parser: argparse.ArgumentParser) -> None:

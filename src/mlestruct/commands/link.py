@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,10 +57,10 @@ def run(options: argparse.Namespace) -> int:
     model = options.model if options.known else None
     inputs = [options.left, options.right, *(options.known or ()), None if model else options.model]
     check_files(inputs, o=options.out, review=options.review, m=model)
-    left, right = common.read_records([options.left, options.right], options.id)
+    left, right = common.read_records([options.left, options.right], options)
     if options.dry_run:
         return _count(options, left, right)
-    known = read_known(options.known, left, right)
+    known = read_known(options, left, right)
     with naming(options.left, options.right, *(options.known or ())):
         linker = _linker(options, left, right, known)
         found = answer(linker, options, left, right, known, options.precision, options.top)
@@ -101,14 +101,14 @@ def _count(options: argparse.Namespace, left: Any, right: Any) -> int:
     return 0
 
 
-def read_known(paths: Sequence[str] | None, left: Any, right: Any) -> Known | None:
-    """The known links of some files, checked; None without any."""
-    if not paths:
+def read_known(options: argparse.Namespace, left: Any, right: Any) -> Known | None:
+    """The known links of the files of --known, checked; None without any."""
+    if not options.known:
         return None
     rows, listed = [], 0
     try:
-        for path in paths:
-            table = read_id_pairs(path)
+        for path in options.known:
+            table = read_id_pairs(path, options.encoding)
             listed += int((table.iloc[:, :2] != "").any(axis=1).sum())
             rows += known_rows(table, path, first_row=2)
         known_links(rows, left.index, right.index)
@@ -144,8 +144,8 @@ def answer_files(
     """`answer` for two files that options name, and their known links."""
     if len(options.files) != 2:
         raise UsageProblem(f"expected two tables, left and right, got {len(options.files)}")
-    left, right = common.read_records(options.files, options.id)
-    known = read_known(options.known, left, right)
+    left, right = common.read_records(options.files, options)
+    known = read_known(options, left, right)
     with naming(*options.files):
         return answer(linker, options, left, right, known, precision, top), known
 

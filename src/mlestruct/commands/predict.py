@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
         inputs = [options.model, *options.files, *(options.known or ())]
         check_files(inputs, o=options.out, review=options.review)
     if isinstance(model, SequenceTagger | ImageSegmenter):
-        refuse(options, ("known", "accept", "id"), "only for models of link and match")
+        refuse(options, ("known", "accept", "id", "encoding"), "only for models of link and match")
     if not isinstance(model, RecordLinker):
         refuse(options, ("precision", "review"), "only for models of link")
     if isinstance(model, SequenceTagger):
@@ -48,8 +48,8 @@ def run(options: argparse.Namespace) -> int:
         if not options.quiet:
             print(link.describe(found.summary), file=sys.stderr)
     elif isinstance(model, GroupMatcher | SideMatcher):
-        tables = read_records(options.files, options.id)
-        ends = read_ends(options.known, tables)
+        tables = read_records(options.files, options)
+        ends = read_ends(options, tables)
         accept = read_accept(options)
         with naming(*options.files, *(options.known or ())):
             table, _, _ = propose(model, tables, accept, options.top, ends)

@@ -88,8 +88,8 @@ def _text_columns(table: Any, where: str) -> dict[str, list[str]]:
     if rest.shape[1] and not {"checked", "decision"} & set(rest.columns):
         named = ", ".join(repr(name) for name in table.columns[2:])
         warnings.warn(
-            f"{where}: every row counts as a link, and column {named} is not used; call a column "
-            "'checked' that has yes for links and no for pairs that are none",
+            f"{where}: every row counts as a link; not used: {named}. A column that says yes for "
+            "links and no for pairs that are none is to be called 'checked'",
             stacklevel=4,
         )
     if not rest.columns.is_unique:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
+from .._lazy import pandas_module
 from ..features import DenseFeatures
 from ..models import BipartiteMatchingCRF, PairInput
 from ..models.tuned import TunedMatching
@@ -114,6 +115,7 @@ class RecordLinker(TunedMatching):
     learned_singles_ : whether some records were known to have no partner; if none, the model has
         seen no record that stays single and gives that hardly any probability
     blocking_recall_ : share of the known links that are among the candidates
+    ids_ : the name of the index of each table, and whether it was 0, 1, 2, ...
     """
 
     def __init__(
@@ -157,6 +159,7 @@ class RecordLinker(TunedMatching):
             if the partner of its left record is known.
         """
         left, right = as_records(left, "left"), as_records(right, "right")
+        self.ids_ = [_ids(table.index) for table in (left, right)]
         partner = _known(known, left, right).partner
         columns = shared_columns(left, right, self.columns)
         self.comparisons_ = guess_comparisons(left, right, columns, self.kinds)
@@ -216,6 +219,8 @@ class RecordLinker(TunedMatching):
         """
         check_is_fitted(self, "coef_")
         left, right = as_records(left, "left"), as_records(right, "right")
+        for side, table, ids in zip(("left", "right"), (left, right), self.ids_, strict=True):
+            _check_ids(table, side, *ids)
         shared_columns(left, right, [one.column for one in self.comparisons_])
         rows, cols = self._candidates(left, right)
         given = None
@@ -287,6 +292,7 @@ class RecordLinker(TunedMatching):
             "comparisons": [one.to_list() for one in self.comparisons_],
             "blocking_recall": self.blocking_recall_,
             "learned_singles": self.learned_singles_,
+            "ids": self.ids_,
             **layout,
         }
 
@@ -295,6 +301,7 @@ class RecordLinker(TunedMatching):
         self.comparisons_ = [Comparison(*one) for one in stored["comparisons"]]
         self.blocking_recall_ = float(stored["blocking_recall"])
         self.learned_singles_ = bool(stored.get("learned_singles", False))
+        self.ids_ = [tuple(one) for one in stored.get("ids", [(None, True)] * 2)]
         super()._reload(coef, names, stored)
 
 
@@ -318,6 +325,23 @@ def shared_columns(left: Any, right: Any, columns: Sequence[str] | None) -> list
 def _known(known: Any, left: Any, right: Any) -> KnownLinks:
     """What is known, at its places in two tables."""
     return known_links(known_rows(known), left.index, right.index)
+
+
+def _ids(index: Any) -> tuple[str | None, bool]:
+    """The name of an index, and whether it only counts rows."""
+    name = index.name if isinstance(index.name, str) else None
+    return name, name is None and index.equals(pandas_module().RangeIndex(len(index)))
+
+
+def _check_ids(table: Any, side: str, name: str | None, counted: bool) -> None:
+    """Raise if ids are no longer the index of a table, as they were in `fit`."""
+    now, counts = _ids(table.index)
+    if (counts and not counted) or (now != name and name in table.columns):
+        column = name if name in table.columns else "..."
+        raise ValueError(
+            f"{side}: its index is {table.index[:3].tolist()}, not ids as in `fit`; use "
+            f"table.set_index({column!r})"
+        )
 
 
 def _with_known(rows: Ints, cols: Ints, partner: Ints, n_right: int) -> tuple[Ints, Ints]:
