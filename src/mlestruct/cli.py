@@ -125,12 +125,15 @@ def _on_files(options: argparse.Namespace) -> int:
 def _plain_warnings(quiet: bool) -> Iterator[None]:
     """Warnings as one line of text on standard error, without places in the source."""
 
+    told = set()  # filters that change in between would let a message pass again
+
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        if not quiet:
+        if not quiet and str(message) not in told:
             print(f"mlestruct: {message}", file=sys.stderr)
+        told.add(str(message))
 
     with warnings.catch_warnings():
-        warnings.simplefilter("once")
+        warnings.simplefilter("always")
         warnings.showwarning = show
         yield
 

@@ -218,6 +218,7 @@ def _summary(linker: RecordLinker, links: Links, table: Any, known: Known | None
         "expected_recall": float(accepted.sum()) / total if honest and total > 0 else None,
         "blocking_recall": linker.blocking_recall_,
         "learned_singles": linker.learned_singles_,
+        "known_without_partner": linker.single_share_,
         **common.fit_summary(linker),
         "strongest": [name for name, _ in weights if name != "link"][:3],
     }
@@ -263,9 +264,12 @@ def describe(summary: dict[str, Any]) -> str:
         f"{summary['not_compared']} without a candidate; {known}"
     )
     if summary["expected_precision"] is not None:
-        lines.append(
-            f"Of the {new} {common.percent(summary['expected_precision'])} should be right."
-        )
+        share = summary["known_without_partner"]
+        words = f"Of the {new} {common.percent(summary['expected_precision'])} should be right"
+        if share is not None:
+            words += f", if about {common.percent(share)} of all left records have no partner, as "
+            words += "of those that were learned from"
+        lines.append(f"{words}.")
     if summary["proposed_from"] is not None and summary["learned_singles"]:
         lines.append(
             f"For {common.percent(summary['precision'])} expected precision: links from "

@@ -114,6 +114,8 @@ class RecordLinker(TunedMatching):
     held_out_ : quality in cross-validation; None if alpha was given
     learned_singles_ : whether some records were known to have no partner; if none, the model has
         seen no record that stays single and gives that hardly any probability
+    single_share_ : share of the known left records that have no partner; probabilities hold for
+        tables in which it is as large
     blocking_recall_ : share of the known links that are among the candidates
     ids_ : the name of the index of each table, and whether it was 0, 1, 2, ...
     """
@@ -167,6 +169,7 @@ class RecordLinker(TunedMatching):
         labelled = np.flatnonzero(partner >= -1)
         linked = labelled[partner[labelled] >= 0]
         self.learned_singles_ = bool(labelled.size > linked.size)
+        self.single_share_: float | None = 1.0 - linked.size / max(labelled.size, 1)
         if linked.size < 2:
             raise ValueError(f"known: at least 2 links are needed to learn from, got {linked.size}")
         if not self.learned_singles_:
@@ -292,6 +295,7 @@ class RecordLinker(TunedMatching):
             "comparisons": [one.to_list() for one in self.comparisons_],
             "blocking_recall": self.blocking_recall_,
             "learned_singles": self.learned_singles_,
+            "single_share": self.single_share_,
             "ids": self.ids_,
             **layout,
         }
@@ -301,6 +305,7 @@ class RecordLinker(TunedMatching):
         self.comparisons_ = [Comparison(*one) for one in stored["comparisons"]]
         self.blocking_recall_ = float(stored["blocking_recall"])
         self.learned_singles_ = bool(stored.get("learned_singles", False))
+        self.single_share_ = stored.get("single_share")
         self.ids_ = [tuple(one) for one in stored.get("ids", [(None, True)] * 2)]
         super()._reload(coef, names, stored)
 
