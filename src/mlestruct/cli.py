@@ -127,15 +127,18 @@ def _on_files(options: argparse.Namespace) -> int:
 def _standard_error(quiet: bool) -> Iterator[None]:
     """Warnings as one line of text, without places in the source; if `quiet` nothing but errors."""
 
+    told = set()  # filters that change in between would let a message pass again
+
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        if not quiet:
+        if not quiet and str(message) not in told:
             print(f"mlestruct: {message}", file=sys.stderr)
+        told.add(str(message))
 
     before = os.environ.get(QUIET, "")
     os.environ[QUIET] = "1" if quiet else before  # reaches the processes that it starts, too
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("once")
+            warnings.simplefilter("always")
             warnings.showwarning = show
             yield
     finally:

@@ -5,6 +5,7 @@ import io
 import json
 import subprocess
 import sys
+from pathlib import Path
 from subprocess import PIPE
 
 import numpy as np
@@ -38,7 +39,7 @@ def test_files_in_files_out(folder, capsys):
     assert main([*LINK, "-o", "links.csv", "--review", "review.csv", "-m", "model.mls"]) == 0
     spoken = capsys.readouterr()
     assert spoken.out == ""
-    assert "; 60 were known." in spoken.err.splitlines()[0]
+    assert "; 60 were known." in spoken.err.splitlines()[1]
     assert "certified" in spoken.err
     left = pd.read_csv("left.csv", dtype=str)
     links = pd.read_csv("links.csv", dtype=str, keep_default_na=False)
@@ -97,7 +98,7 @@ def test_records_without_candidates_are_not_said_to_have_no_partner(folder):
 def test_dry_run_counts(folder, capsys):
     assert main(["link", "left.csv", "right.csv", "--dry-run", "--block", "surname"]) == 0
     left, right = (pd.read_csv(f"{name}.csv", dtype=str).dropna() for name in ("left", "right"))
-    assert capsys.readouterr().out.endswith("of 120 x 120 records\n")
+    assert capsys.readouterr().out.splitlines()[0].endswith("of 120 x 120 records")
     assert len(left.merge(right, on="surname")) > 0
 
 
@@ -143,7 +144,9 @@ def test_malformed_tables(folder, capsys, name):
         (b"id,name,name\n1,a,b\n", "left.csv: column 'name' occurs twice"),
         (b"id,name\n1,a\n2,b,c\n", "left.csv: .*line 3"),
         (b"id,name\n1,a,b\n2,b,c\n", "left.csv: .*Expected 2 fields in line 2, saw 3"),
-        (b"id;name\n1;a\n", "left.csv: one column, .id;name.; separate them by commas"),
+        (b"id;name\n1;a\n2;M\xfcller\n", "left.csv, row 3, cell 2: .*--encoding cp1252"),
+        (b"PK\x03\x04\x14", "left.csv: an Excel file; save it as CSV .UTF-8."),
+        (b"\xd0\xcf\x11\xe0\xa1", "left.csv: an Excel file; save it as CSV .UTF-8."),
         (b"id,name\n1,a\n\n,\n1,b\n", "left.csv, row 5, column .id.: id .1. is that of row 2"),
         (b"id,name\n1,a\n\n,b\n", "left.csv, row 4, column .id.: no id"),
         (b"id,name\n,\n\n", "left.csv: has a header but no rows"),
@@ -156,9 +159,109 @@ def test_malformed_bytes(folder, capsys, content, message):
 
 
 def test_malformed_links(folder, capsys):
-    rewrite("known.csv", lambda frame: pd.concat([frame, frame.iloc[:1]]))
+    rewrite("known.csv", lambda frame: pd.concat([frame, frame.iloc[:1].assign(right="b99")]))
     assert main([*LINK, "-o", "links.csv"]) == 1
-    assert "known.csv, row 62: left id" in capsys.readouterr().err
+    message = "known.csv: left id 'a0' has two partners: rows 2 and 62; links are one to one"
+    assert message in capsys.readouterr().err
+
+
+def test_columns_of_known_links_that_are_not_used_are_named(folder, capsys):
+    rewrite("known.csv", lambda frame: frame.assign(result="no"))
+    assert main([*LINK, "-o", "links.csv"]) == 0
+    assert "known.csv: every row counts as a link; not used: 'result'" in capsys.readouterr().err
+
+
+def test_reviewed_pairs_are_the_next_known_links(folder, capsys):
+    """A person who knows the truth fills in the column checked; answers get better."""
+    left, _, links = make_people(120, random_state=0)
+    truth = dict(links.itertuples(index=False, name=None))
+    alone = pd.DataFrame({"left": left.index.difference(links["left"])[:8], "right": ""})
+    rewrite("known.csv", lambda frame: pd.concat([frame, alone]))
+    first = [*LINK, "-o", "links.csv", "--review", "review.csv", "--accept", "0.99", "--quiet"]
+    assert main(first) == 0
+    review = pd.read_csv("review.csv", dtype=str, keep_default_na=False)
+    assert review.columns[:3].tolist() == ["left", "right", "checked"]
+    assert (review["checked"] == "").all()
+    judged = len(review) - 2  # two are left open
+    right_ones = review["left"].map(truth) == review["right"]
+    review["checked"] = np.where(right_ones, "yes", "no")
+    review.loc[judged:, "checked"] = ""
+    assert {"yes", "no"} <= set(review["checked"])
+    review.to_csv("review.csv", index=False)
+    second = [*LINK, "--known", "review.csv", "-o", "again.csv", "--json"]
+    assert main(second) == 0
+    spoken = capsys.readouterr()
+    summary = json.loads(spoken.out)
+    assert summary["passed_over"] == 2
+    assert "2 rows of known links are not decided: passed over." in spoken.err
+    assert summary["refused"] == (review["checked"] == "no").sum()
+    assert f"{summary['refused']} pairs are known to be no links" in spoken.err
+    found, again = (
+        pd.read_csv(name, dtype=str, keep_default_na=False).set_index("left") for name in RESULTS
+    )
+    for row in review.itertuples(index=False):
+        if row.checked == "yes":
+            assert again.loc[row.left, ["right", "decision"]].tolist() == [row.right, "known"]
+        elif row.checked == "no":
+            assert again.loc[row.left, "right"] != row.right
+    wrong = [
+        sum(truth.get(one, "") != other for one, other in table["right"].items())
+        for table in (found, again)
+    ]
+    assert wrong[1] < wrong[0]
+
+
+def test_links_that_are_left_to_a_person_are_not_known(folder, capsys):
+    assert main([*LINK, "-o", "links.csv", "--accept", "0.99", "--quiet"]) == 0
+    counts = pd.read_csv("links.csv", dtype=str)["decision"].value_counts()
+    assert counts["review"] > 0
+    again = ["link", "left.csv", "right.csv", "--known", "links.csv", "--alpha", "0.1", "--json"]
+    assert main([*again, "-o", "again.csv"]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["known"] == counts["known"] + counts["link"] + counts.get("no partner", 0)
+    assert summary["passed_over"] == counts["review"] + counts.get("not compared", 0)
+
+
+def test_what_is_compared_is_listed(folder, capsys):
+    rewrite("left.csv", lambda frame: frame.assign(ward="x"))
+    rewrite("right.csv", lambda frame: frame.rename(columns={"town": "city"}))
+    words = "Compared: given_name (text), surname (text), street (text), birth (date YYYY-MM-DD). "
+    words += "Only in the left table: town, ward. Only in the right table: city."
+    assert main([*LINK, "-o", "links.csv"]) == 0
+    assert words in capsys.readouterr().err
+    assert main(COUNT) == 0
+    assert capsys.readouterr().out.splitlines()[1] == words
+
+
+def test_warnings_are_told_once(folder, capsys):
+    rewrite(
+        "right.csv", lambda frame: frame.assign(birth=frame["birth"].where(frame.index > 20, "?"))
+    )
+    assert main([*LINK, "--kind", "birth=date", "-o", "links.csv"]) == 0
+    assert capsys.readouterr().err.count("column 'birth' of the right table") == 1
+
+
+def test_precision_tells_from_which_probability_links_are_proposed(folder, capsys):
+    rewrite("known.csv", lambda f: pd.concat([f, pd.DataFrame({"left": ["a119"], "right": [""]})]))
+    options = ["--precision", "0.97", "--accept", "0", "--json"]
+    assert main([*LINK, *options, "-o", "links.csv"]) == 0
+    spoken = capsys.readouterr()
+    links = pd.read_csv("links.csv")
+    lowest = links["probability"][links["decision"] == "link"].min()
+    assert json.loads(spoken.out)["proposed_from"] == pytest.approx(lowest, abs=1e-6)
+    assert f"For 97.0 % expected precision: links from {lowest:.2f}" in spoken.err
+
+
+def test_predict_tells_and_reviews_as_link_does(folder, capsys):
+    assert main([*LINK, "-o", "links.csv", "-m", "model.mls", "--quiet"]) == 0
+    outputs = ["-o", "links.csv", "--review", "review.csv"]
+    assert main([*MODEL, *outputs]) == 0
+    wanted = [capsys.readouterr().err, *(Path(name).read_text() for name in outputs[1::2])]
+    assert "no links were given as known, so those learned from are among these" in wanted[0]
+    assert main(["predict", "model.mls", "left.csv", "right.csv", *outputs]) == 0
+    assert [capsys.readouterr().err, *(Path(name).read_text() for name in outputs[1::2])] == wanted
+    assert main(["predict", "model.mls", "left.csv", "right.csv", *outputs, "--quiet"]) == 0
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize(
@@ -198,8 +301,9 @@ def test_output_is_safe_to_open_in_a_spreadsheet(folder):
         assert text.map(lambda cell: cell.startswith("'@")).any(axis=None)
     assert main(["link", "left.csv", "right.csv", "--known", "links.csv", "-o", "again.csv"]) == 0
     found, again = (pd.read_csv(name, dtype=str, keep_default_na=False) for name in RESULTS)
-    assert found[["left", "right"]].equals(again[["left", "right"]])
-    assert set(again["decision"]) == {"known"}
+    decided = found["decision"].isin(["known", "link", "no partner"])
+    assert (again["decision"] == "known").equals(decided)
+    assert found[decided][["left", "right"]].equals(again[decided][["left", "right"]])
 
 
 @pytest.mark.parametrize(
@@ -265,14 +369,32 @@ def test_strict_wants_a_certificate(folder, capsys, monkeypatch):
     assert main([*LINK, "-o", "links.csv", "--quiet"]) == 0
 
 
-def test_records_known_to_have_no_partner_are_asked_for(folder, capsys):
-    assert main([*LINK, "-o", "links.csv"]) == 0
-    assert "No record was known to have no partner" in capsys.readouterr().err
+def test_without_records_known_to_have_no_partner_no_share_is_stated(folder, capsys):
+    assert main([*LINK, "-o", "links.csv", "-m", "model.mls"]) == 0
+    first, *others = capsys.readouterr().err.splitlines()
+    assert first.startswith("How many of the links are right cannot be stated: ")
+    assert "list some left ids with an empty cell beside them" in first
+    assert not any("should be right" in line for line in others)
+    for arguments in ([*LINK, "-o", "links.csv"], [*MODEL, "-o", "links.csv"]):
+        assert main([*arguments, "--precision", "0.99", "--json"]) == 0
+        spoken = capsys.readouterr()
+        assert "precision: 0.99 will not be reached" in spoken.err
+        summary = json.loads(spoken.out)
+        assert summary["expected_precision"] is summary["expected_recall"] is None
+    assert main(["report", "model.mls", "left.csv", "right.csv", "--quiet"]) == 0
+    page = (folder / "report.html").read_text()
+    assert f'<p class="lead">{first}</p>' in page
+    assert "expected precision" not in page
+
+
+def test_records_known_to_have_no_partner_are_learned_from(folder, capsys):
     rewrite("known.csv", lambda f: pd.concat([f, pd.DataFrame({"left": ["a119"], "right": [""]})]))
-    assert main([*LINK, "-o", "links.csv"]) == 0
-    assert "No record was known" not in capsys.readouterr().err
-    assert main([*LINK, "-o", "links.csv", "-m", "model.mls", "--quiet"]) == 0
+    assert main([*LINK, "-o", "links.csv", "-m", "model.mls"]) == 0
+    spoken = capsys.readouterr().err
+    assert "cannot be stated" not in spoken
+    assert "should be right, if about 1.6 % of all left records have no partner" in spoken  # 1 / 61
     assert mlestruct.load("model.mls").learned_singles_
+    assert mlestruct.load("model.mls").single_share_ == pytest.approx(1 / 61)
     links = pd.read_csv("links.csv", dtype=str, keep_default_na=False).set_index("left")
     assert links.loc["a119", ["right", "decision"]].tolist() == ["", "known"]
 
@@ -345,6 +467,21 @@ def test_rows_of_links_are_counted_with_empty_ones(folder, capsys):
     (folder / "known.csv").write_text("left,right\na0,b0\n\n,\na1,b1\nnobody,b2\n")
     assert main([*LINK, "-o", "links.csv"]) == 1
     assert "known.csv, row 6: the left table has no id 'nobody'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp1252"])
+def test_spreadsheets_write_other_separators_and_encodings(folder, separator, encoding):
+    def umlauts(frame):
+        return frame.assign(town="Zoë, " + frame["town"])
+
+    rewrite("left.csv", umlauts)
+    assert main([*LINK, "-o", "links.csv", "--quiet"]) == 0
+    frame = pd.read_csv("left.csv", dtype=str, keep_default_na=False)
+    frame.to_csv("left.csv", index=False, sep=separator, encoding=encoding)
+    assert main([*LINK, "-o", "again.csv", "--encoding", "cp1252", "--quiet"]) == 0
+    assert Path("again.csv").read_text() == Path("links.csv").read_text()
+    assert main([*LINK, "-o", "again.csv", "--encoding", "martian"]) == 2
 
 
 def test_the_index_of_a_parquet_file_may_have_the_ids(tmp_path):

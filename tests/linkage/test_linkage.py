@@ -1,6 +1,7 @@
 """Record linkage: candidates and comparisons against plain loops, links against the truth."""
 
 import sys
+import warnings
 from datetime import date
 from itertools import product
 
@@ -14,7 +15,7 @@ import mlestruct
 from mlestruct.datasets import make_people
 from mlestruct.linkage import Comparison, RecordLinker, candidate_pairs, count_candidates
 from mlestruct.linkage.comparisons import guess_comparisons
-from mlestruct.linkage.linker import margins, read_links
+from mlestruct.linkage.linker import _input, margins
 from mlestruct.linkage.records import as_records
 
 
@@ -221,29 +222,6 @@ def test_contributions_sum_to_the_score(linked):
         linker.contributions(left, right, some.assign(left="nobody"))
 
 
-@pytest.mark.parametrize(
-    ("known", "message"),
-    [
-        (["a0 b0", "a0 b1"], "row 2: left id 'a0' is that of row 1"),
-        (["a0 b0", "a1 b0"], "row 2: right id 'b0' is that of row 1"),
-        (["a0 b0", " b0"], "row 2: right id 'b0' is that of row 1"),
-        (["a0 b9"], "row 1: the right table has no id 'b9'"),
-        (["z b0"], "row 1: the left table has no id 'z'; its index begins with 'a0', 'a1'"),
-    ],
-)
-def test_contradicting_links_are_refused(known, message):
-    table = pd.DataFrame([pair.split(" ") for pair in known], columns=["left", "right"])
-    with pytest.raises(ValueError, match=message):
-        read_links(table, pd.Index(["a0", "a1"]), pd.Index(["b0", "b1"]))
-
-
-def test_links_may_be_a_list_of_pairs():
-    left, right = pd.Index([10, 11, 12]), pd.Index(["b0", "b1"])
-    partner, alone = read_links([(10, "b1"), (12, None), (None, "b0")], left, right)
-    np.testing.assert_array_equal(partner, [1, -2, -1])
-    np.testing.assert_array_equal(alone, [True, False])
-
-
 def test_tables_of_other_kinds_are_refused():
     with pytest.raises(TypeError, match="right: expected a DataFrame of pandas, got list"):
         RecordLinker().fit(pd.DataFrame({"name": ["x"]}), [{"name": "x"}], [(0, 0)])
@@ -260,11 +238,32 @@ def test_without_pandas_they_say_how_to_get_it(call, monkeypatch):
         call()
 
 
-def test_known_sides_without_partner():
-    table = pd.DataFrame({"left": ["a0", "", "a1"], "right": ["", "b1", "b0"]})
-    partner, alone = read_links(table, pd.Index(["a0", "a1", "a2"]), pd.Index(["b0", "b1"]))
-    np.testing.assert_array_equal(partner, [-1, 0, -2])
-    np.testing.assert_array_equal(alone, [False, True])
+def test_refused_pairs_are_no_candidates(linked):
+    left, right, _, _, linker, found = linked
+    one, other = found.proposed.iloc[0][["left", "right"]]
+    known = pd.DataFrame({"left": [one], "right": [other], "checked": ["no"]})
+    given = linker.link(left, right, known=known)
+    assert not ((given.pairs["left"] == one) & (given.pairs["right"] == other)).any()
+    assert len(given.pairs) == len(found.pairs) - 1
+    before, after = (links.single_left[one] for links in (found, given))
+    assert after > before + 0.5  # what the pair had goes to the rest
+    rows, cols = linker._candidates(left, right)  # the estimator, told that the pair is none
+    x = _input(rows, cols, linker._features(left, right, rows, cols), (len(left), len(right)))
+    none = np.full((len(left), len(right)), np.nan)
+    none[left.index.get_loc(one), right.index.get_loc(other)] = 0.0
+    wanted = linker._fitted().predict_links([x], "f1", known=[none])[0]["probability"].to_numpy()
+    kept = ~((left.index[rows] == one) & (right.index[cols] == other))
+    np.testing.assert_allclose(given.pairs["probability"], wanted[kept], atol=1e-6)
+
+
+def test_refused_pairs_of_records_without_a_known_partner_are_not_learned_from(linked):
+    left, right, links, known, _, _ = linked
+    stranger = links.iloc[150]["left"], links.iloc[151]["right"]
+    settled = known.iloc[0]["left"], known.iloc[1]["right"]  # as known by the links already
+    more = pd.DataFrame([stranger, settled], columns=["left", "right"]).assign(checked="no")
+    both = pd.concat([known.assign(checked="yes"), more])
+    coef = [RecordLinker(alpha=1.0).fit(left, right, one).coef_ for one in (known, both)]
+    np.testing.assert_array_equal(*coef)
 
 
 def test_right_records_known_to_have_no_partner_get_none(linked):
@@ -273,6 +272,38 @@ def test_right_records_known_to_have_no_partner_get_none(linked):
     given = linker.link(left, right, known=pd.DataFrame({"left": [""], "right": [one]}))
     assert one not in given.pairs["right"].tolist()
     assert given.single_right[one] == 1.0
+
+
+def test_without_records_known_to_be_alone_no_precision_is_expected(linked):
+    left, right, links, _, linker, found = linked
+    with pytest.warns(UserWarning, match="known: .*list some left ids with an empty cell"):
+        blind = RecordLinker(alpha=1.0).fit(left, right, links.iloc[:100])
+    with pytest.warns(UserWarning, match=r"precision: 0.95 will not be reached: .* learn again"):
+        careful = blind.link(left, right, precision=0.95)
+    truth = set(links.itertuples(index=False, name=None))
+    proposed = careful.proposed[["left", "right"]].itertuples(index=False, name=None)
+    assert np.mean([pair in truth for pair in proposed]) < 0.92  # as the warning says
+    columns = ["expected_precision", "expected_recall"]
+    assert careful.thresholds()[columns].isna().all(axis=None)
+    assert found.thresholds()[columns].notna().all(axis=None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        linker.link(left, right, precision=0.95)
+
+
+def test_ids_that_are_no_longer_the_index_are_asked_for(linked, tmp_path):
+    left, right, _, _, linker, _ = linked
+    linker.save(tmp_path / "model.mls")
+    for model in (linker, mlestruct.load(tmp_path / "model.mls")):
+        with pytest.raises(
+            ValueError, match=r"left: its index is \[0, 1, 2\], .*set_index\('id'\)"
+        ):
+            model.link(left.reset_index(), right)
+        with pytest.raises(ValueError, match=r"right: its index is .* not ids as in `fit`"):
+            model.link(left, right.reset_index(drop=True))
+        with pytest.raises(ValueError, match=r"left: its index is .*set_index\('id'\)"):
+            model.link(left.reset_index().set_index("street", drop=False)[:1], right)
+        model.link(left.rename_axis(None), right.rename_axis("key"))
 
 
 def test_tables_without_candidate_pairs(linked):

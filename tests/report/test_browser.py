@@ -107,6 +107,9 @@ def test_search_click_and_keys(browser, links_page):
     assert find(browser, "#detail img") == []
     assert browser.title == "Links between two tables"
     search.clear()
+    search.send_keys("b17")  # of the right table
+    assert "b17" in [one.text for one in find(browser, "#detail summary b")]
+    search.clear()
     search.send_keys("nothing like it")
     assert find(browser, "#detail")[0].text == "Nothing found."
 

@@ -84,6 +84,73 @@ def test_explorer_holds_records_with_their_candidates(hostile):
     assert ATTACK in [record["id"] for record in data["records"]]
 
 
+@pytest.fixture(scope="module")
+def people():
+    left, right, links = make_people(60, random_state=0)
+    alone = pd.DataFrame({"left": left.index.difference(links["left"])[:6], "right": ""})
+    linker = RecordLinker(alpha=0.1).fit(left, right, pd.concat([links.iloc[:30], alone]))
+    return left, right, links, linker, linker.link(left, right)
+
+
+def explored(text):
+    found = re.search(r'<script type="application/json" id="records">(.*?)</script>', text)
+    return json.loads(found.group(1))
+
+
+def test_improbable_pairs_of_a_high_score_name_what_they_compete_with(people):
+    left, right, _, linker, links = people
+    data = explored(links_report(linker, links, left, right))
+    chance = {
+        (one, other): p
+        for one, other, p in links.pairs[["left", "right", "probability"]].itertuples(index=False)
+    }
+    named = 0
+    for record in data["records"]:
+        for candidate in record["candidates"]:
+            pair = record["id"], candidate["id"]
+            score = sum(candidate["terms"]) + data["start"]
+            if abs(score) < 0.01 or abs(candidate["p"] - 0.5) < 1e-5:  # rounding decides
+                continue
+            if score < 0 or candidate["p"] > 0.5:
+                assert "rival" not in candidate
+                continue
+            rivals = [
+                p for other, p in chance.items()
+                if other != pair and (other[0] == pair[0] or other[1] == pair[1])
+            ]  # fmt: skip
+            one, other, p = candidate["rival"]
+            assert p == pytest.approx(max(rivals), abs=1e-6)
+            assert p == pytest.approx(chance[one, other], abs=1e-6)
+            named += 1
+    assert named > 3
+
+
+def test_dates_are_shown_in_the_format_of_the_left_table(people):
+    left, right, _, linker, links = people
+    german = right["birth"].map(lambda cell: ".".join(cell.split("-")[::-1]))
+    page = links_report(linker, links, left, right.assign(birth=german))
+    assert explored(page) == explored(links_report(linker, links, left, right))
+
+
+def test_pages_without_records_tell_of_no_person(people, matched):
+    left, right, links, linker, found = people
+    doubted = links.assign(probability=0.1)
+    whole, safe = (
+        links_report(linker, found, left, right, "60 links", doubted, records=records)
+        for records in (True, False)
+    )
+    ids = {*left.index, *right.index, *left["street"], *right["street"]} - {""}
+    marks = [f'"{one}"' for one in ids] + [f"<td>{one}</td>" for one in ids]
+    assert any(mark in whole for mark in marks)
+    assert not any(mark in safe for mark in marks)
+    for title in ("What counts", "How many links at which probability", "60 links"):
+        assert title in safe
+    matcher, people_, _ = matched
+    page = matches_report(matcher, matcher.match(people_), [people_], "24 people", records=False)
+    assert not any(f'"{one}"' in page or f"<td>{one}</td>" in page for one in people_.index[1:])
+    assert Outline(safe).open == []
+
+
 def test_words_are_escaped():
     sentences = [[("the",), (ATTACK,)], [("a",), ("b",)]] * 3
     tagger = SequenceTagger(alpha=1.0).fit(sentences, [["O", "X"], ["O", "O"]] * 3)
@@ -113,10 +180,14 @@ def test_the_command_writes_pages(tmp_path, monkeypatch, capsys):
     pages = [(tmp_path / name).read_text() for name in ("report.html", "again.html")]
     assert pages[0].count("Known links that the model would refuse") == 1
     assert pages[0] == pages[1]
+    assert main(["report", "model.mls", *tables, "--no-records", "-o", "safe.html"]) == 0
+    assert headline in (tmp_path / "safe.html").read_text()
+    assert '"a1"' not in (tmp_path / "safe.html").read_text()
     assert main(["report", "model.mls", "left.csv"]) == 2
     (tmp_path / "train.tsv").write_text("a\tX\nb\tY\n\nb\tY\n\n" * 4)
     assert main(["tag", "train.tsv", "-m", "tags.mls", "--alpha", "1"]) == 0
     assert main(["report", "tags.mls", "train.tsv", "-o", "tags.html"]) == 0
+    assert main(["report", "tags.mls", "train.tsv", "--no-records", "-o", "tags.html"]) == 2
     assert "12 words of 8 sentences" in (tmp_path / "tags.html").read_text()
 
 

@@ -23,10 +23,21 @@ def seed(text: str) -> int:
 
 # Options that mean the same in every command that has them.
 SHARED: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
-    "known": (("--known",), {"metavar": "FILE", "help": "known links, to learn from"}),
+    "known": (
+        ("--known",),
+        {
+            "metavar": "FILE",
+            "action": "append",
+            "help": "known links, to learn from; may be repeated",
+        },
+    ),
     "given": (
         ("--known",),
-        {"metavar": "FILE", "help": "links or pairs that are known; answers keep to them"},
+        {
+            "metavar": "FILE",
+            "action": "append",
+            "help": "links or pairs that are known; answers keep to them",
+        },
     ),
     "pairs": (("--pairs",), {"metavar": "FILE", "help": "known pairs, to learn from"}),
     "learned": (
@@ -39,7 +50,15 @@ SHARED: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     ),
     "model": (("-m", "--model"), {"metavar": "FILE", "required": True, "help": "file to write"}),
     "out": (("-o", "--out"), {"metavar": "FILE", "default": "-", "help": "default: stdout"}),
+    "review": (
+        ("--review",),
+        {"metavar": "FILE", "help": "doubtful pairs of links, most doubtful first"},
+    ),
     "id": (("--id",), {"metavar": "COLUMN", "help": "column of ids, in tables"}),
+    "encoding": (
+        ("--encoding",),
+        {"metavar": "NAME", "help": "of CSV files that are not UTF-8, such as cp1252"},
+    ),
     "columns": (("--columns",), {"metavar": "A,B", "help": "columns that count; default: all"}),
     "kind": (
         ("--kind",),
@@ -68,8 +87,9 @@ SHARED: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
         {
             "type": float,
             "metavar": "P",
-            "help": "propose as many links as this expected precision allows; default: the "
-            "links of largest expected F1",
+            "help": "propose as many links as this expected precision allows, of which --accept "
+            "still leaves some to a person (--accept 0: none); default: the links of largest "
+            "expected F1",
         },
     ),
     "top": (
@@ -107,8 +127,7 @@ def add_link(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("left", help="CSV or Parquet file; - is standard input")
     parser.add_argument("right", help="the other table")
     add_shared(parser, "known", "learned", "out")
-    parser.add_argument("--review", metavar="FILE", help="doubtful pairs, most doubtful first")
-    add_shared(parser, "id", "columns", "kind")
+    add_shared(parser, "review", "id", "encoding", "columns", "kind")
     parser.add_argument(
         "--block", metavar="A,B", help="compare only records that agree in one of these columns"
     )
@@ -125,7 +144,7 @@ def add_match(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "tables", nargs="+", metavar="TABLE", help="one CSV or Parquet file of people, or two sides"
     )
-    add_shared(parser, "pairs", "learned", "out", "id", "columns", "kind")
+    add_shared(parser, "pairs", "learned", "out", "id", "encoding", "columns", "kind")
     parser.add_argument(
         "--group", metavar="COLUMN", help="one table: pairs only within a group, such as the year"
     )
@@ -171,7 +190,8 @@ def add_predict(parser: argparse.ArgumentParser) -> None:
     """Arguments of `mlestruct predict`."""
     parser.add_argument("model", help="what `mlestruct link`, match, segment or tag has written")
     parser.add_argument("files", nargs="+", help="data like those that the model learned from")
-    add_shared(parser, "out", "given", "top", "accept", "precision", "id", "quiet")
+    add_shared(parser, "out", "given", "review", "top", "accept", "precision", "id", "encoding")
+    add_shared(parser, "quiet")
 
 
 def add_report(parser: argparse.ArgumentParser) -> None:
@@ -179,7 +199,11 @@ def add_report(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", help="what `mlestruct link`, match, segment or tag has written")
     parser.add_argument("files", nargs="+", help="data like those that the model learned from")
     parser.add_argument("-o", "--out", metavar="FILE", default="report.html", help="the page")
-    add_shared(parser, "given", "accept", "id", "quiet")
+    parser.add_argument(
+        "--no-records", action="store_true",
+        help="a page without ids and cells, which may be personal data, of links and pairs",
+    )  # fmt: skip
+    add_shared(parser, "given", "accept", "id", "encoding", "quiet")
 
 
 def add_ensembles(parser: argparse.ArgumentParser) -> None:
@@ -218,7 +242,9 @@ example:
 
 left.csv and right.csv have a column of ids and columns of the same names that are compared.
 known.csv has two columns, an id of each table: pairs that are known to be the same, and ids of
-either table with an empty cell beside them that have no partner. A few hundred are enough.
+either table with an empty cell beside them that have no partner. A few hundred are enough. A column
+"checked" has yes for links, no for pairs that are none, and is empty where nothing is known:
+review.csv has it, and with it filled in is one more file for --known.
 Kinds of columns (--kind): text, number, date, category.
 """,
         add_link,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import codecs
 import json
 import sys
 from collections.abc import Sequence
@@ -73,11 +74,20 @@ def exit_status(model: Any, options: argparse.Namespace) -> int:
     return 3 if options.strict and not model.converged_ else 0
 
 
-def read_records(paths: Sequence[str], column: str | None) -> list[Any]:
+def read_records(paths: Sequence[str], options: argparse.Namespace) -> list[Any]:
     """Tables indexed by ids; at most one of them from standard input."""
+    check_encoding(options)
     if list(paths).count(STANDARD) > 1:
         raise UsageProblem("only one table can come from standard input")
-    return [index_by_id(read_table(path), path, column) for path in paths]
+    return [index_by_id(read_table(path, options.encoding), path, options.id) for path in paths]
+
+
+def check_encoding(options: argparse.Namespace) -> None:
+    """Raise where --encoding names none."""
+    try:
+        codecs.lookup(options.encoding or "utf-8")
+    except LookupError:
+        raise UsageProblem(f"--encoding: there is no {options.encoding!r}; cp1252?") from None
 
 
 # ---------------------------------------------------------------------- answers

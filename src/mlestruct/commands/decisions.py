@@ -17,7 +17,7 @@ def decide(found: Any, accept: float, top: int = 1, known: Any = None, word: str
     found : `Links` or `Matches`
     accept : answers below this probability are for a person to decide, "review"
     top : with more than 1, that many candidates and their probabilities in further columns
-    known : table of links that are known; those of its first column are no predictions
+    known : left ids whose answer is known, no predictions
     word : the decision to accept a partner
     """
     pandas = pandas_module()
@@ -32,7 +32,7 @@ def decide(found: Any, accept: float, top: int = 1, known: Any = None, word: str
     decision = np.where(unsure, "review", np.where(linked, word, "no partner"))
     decision = np.where(best.index.isin(pairs["left"]), decision, "not compared")
     if known is not None:
-        decision = np.where(best.index.isin(known.iloc[:, 0]), "known", decision)
+        decision = np.where(best.index.isin(known), "known", decision)
     table = pandas.DataFrame(
         {
             "left": best.index,

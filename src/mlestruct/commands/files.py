@@ -17,6 +17,7 @@ from .arguments import UsageProblem
 
 PARQUET = (".parquet", ".pq")
 STANDARD = "-"  # standard input or output
+EXCEL = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")  # how files of Excel begin, new and old
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # spreadsheets run cells that begin with these
 
 
@@ -45,10 +46,12 @@ def open_text(path: str) -> Iterator[Iterable[str]]:
         raise FileProblem(f"{name}: not UTF-8 at byte {error.start}; save it as UTF-8") from None
 
 
-def read_table(path: str) -> Any:
+def read_table(path: str, encoding: str | None = None) -> Any:
     """A DataFrame of text, "" where a cell is missing; columns without a name are left out.
 
     Empty rows stay, so that rows in messages are those that an editor shows: the header is row 1.
+    A CSV file whose header has no comma may be separated by semicolons or tabs; one that is not
+    UTF-8 has the given encoding.
     """
     pandas = pandas_module()
     name = "standard input" if path == STANDARD else path
@@ -58,42 +61,52 @@ def read_table(path: str) -> Any:
             has_ids = frame.index.names != [None]
             frame = as_text(frame.reset_index(drop=not has_ids))
         else:
-            source = sys.stdin.buffer if path == STANDARD else path
-            cells = pandas.read_csv(
-                source, header=None, dtype=str, keep_default_na=False, na_filter=False,
-                encoding="utf-8-sig", skipinitialspace=True, skip_blank_lines=False,
-            )  # fmt: skip
-            frame = cells.iloc[1:].set_axis(cells.iloc[0], axis=1).reset_index(drop=True)
-    except UnicodeDecodeError:
-        raise FileProblem(_not_utf8(path, name)) from None
+            frame = _read_csv(_content(path), name, encoding)
     except pandas.errors.EmptyDataError:
         raise FileProblem(f"{name}: is empty, or begins with an empty line") from None
+    except FileProblem:
+        raise
     except (pandas.errors.ParserError, ValueError, ImportError) as error:
         raise FileProblem(f"{name}: {str(error).strip()}") from None
     return _checked(frame, name)
 
 
-def _not_utf8(path: str, name: str) -> str:
-    """Where a file is not UTF-8: row and cell, as an editor shows them."""
-    advice = "save it as UTF-8 (or convert it with iconv)"
-    if path == STANDARD:
-        return f"{name}: not UTF-8; {advice}"
-    content = Path(path).read_bytes()
+def _content(path: str) -> bytes:
+    return sys.stdin.buffer.read() if path == STANDARD else Path(path).read_bytes()
+
+
+def _read_csv(content: bytes, name: str, encoding: str | None) -> Any:
+    if content.startswith(EXCEL):
+        raise FileProblem(f"{name}: an Excel file; save it as CSV (UTF-8)")
+    header = content.partition(b"\n")[0]
+    separator = next((sign for sign in ",;\t" if sign.encode() in header), ",")
     try:
         content.decode()
+        encoding = "utf-8-sig"
     except UnicodeDecodeError as error:
-        before = content[: error.start]
-        row = before.count(b"\n") + 1
-        cell = before[before.rfind(b"\n") + 1 :].count(b",") + 1
-        return f"{name}, row {row}, cell {cell}: not UTF-8 at byte {error.start}; {advice}"
-    return f"{name}: not UTF-8; {advice}"
+        if encoding is None:
+            raise FileProblem(_not_utf8(content, name, separator, error.start)) from None
+    cells = pandas_module().read_csv(
+        io.BytesIO(content), header=None, dtype=str, keep_default_na=False, na_filter=False,
+        sep=separator, encoding=encoding, skipinitialspace=True, skip_blank_lines=False,
+    )  # fmt: skip
+    return cells.iloc[1:].set_axis(cells.iloc[0], axis=1).reset_index(drop=True)
+
+
+def _not_utf8(content: bytes, name: str, separator: str, place: int) -> str:
+    """Where a file is not UTF-8: row and cell, as an editor shows them."""
+    before = content[:place]
+    row = before.count(b"\n") + 1
+    cell = before[before.rfind(b"\n") + 1 :].count(separator.encode()) + 1
+    return (
+        f"{name}, row {row}, cell {cell}: not UTF-8 at byte {place}; save it as UTF-8, or name its "
+        "encoding, such as --encoding cp1252 (Windows)"
+    )
 
 
 def _checked(frame: Any, name: str) -> Any:
     """Columns have different names, and there are rows."""
     frame.columns = [str(column).strip() for column in frame.columns]
-    if len(frame.columns) == 1 and {";", "\t"} & set(frame.columns[0]):
-        raise FileProblem(f"{name}: one column, {frame.columns[0]!r}; separate them by commas")
     frame = frame.loc[:, frame.columns != ""]
     if not frame.columns.is_unique:
         twice = frame.columns[frame.columns.duplicated()][0]
@@ -110,9 +123,9 @@ def clean_ids(column: Any) -> Any:
     return ids.where(~quoted, ids.str[1:])
 
 
-def read_id_pairs(path: str) -> Any:
+def read_id_pairs(path: str, encoding: str | None = None) -> Any:
     """A table whose first two columns are ids."""
-    pairs = read_table(path)
+    pairs = read_table(path, encoding)
     for column in pairs.columns[:2]:
         pairs[column] = clean_ids(pairs[column])
     return pairs

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
-from ..linkage import Links, RecordLinker, count_candidates
-from ..linkage.linker import read_links, shared_columns
+from .._lazy import pandas_module
+from ..linkage import Comparison, Links, RecordLinker, count_candidates, guess_comparisons
+from ..linkage.comparisons import same_dates
+from ..linkage.known import known_links, known_rows
+from ..linkage.linker import LIST_SINGLES, NO_SINGLES, shared_columns
 from ..models import load
 from . import common
 from .arguments import UsageProblem
@@ -16,26 +22,51 @@ from .files import FileProblem, check_files, naming, read_id_pairs, write_table
 ACCEPT = 0.9  # links below this probability are for a person to judge, unless options say other
 
 
+@dataclass(frozen=True)
+class Known:
+    """Known links of some files.
+
+    table : DataFrame with the columns left, right and checked, yes or no
+    passed_over : number of rows that do not count: not decided, or not checked
+    """
+
+    table: Any
+    passed_over: int
+
+    @property
+    def links(self) -> Any:
+        """Rows that name a partner, or none."""
+        return self.table[self.table["checked"] == "yes"]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Links of two tables, the table of decisions, and what happened in numbers."""
+
+    left: Any
+    right: Any
+    links: Links
+    table: Any
+    summary: dict[str, Any]
+
+
 def run(options: argparse.Namespace) -> int:
     """Run the command; returns the exit status."""
     _check(options)
-    accept = common.read_accept(options, ACCEPT)
+    common.read_accept(options, ACCEPT)
     model = options.model if options.known else None
-    inputs = [options.left, options.right, options.known, None if model else options.model]
+    inputs = [options.left, options.right, *(options.known or ()), None if model else options.model]
     check_files(inputs, o=options.out, review=options.review, m=model)
-    left, right = common.read_records([options.left, options.right], options.id)
+    left, right = common.read_records([options.left, options.right], options)
     if options.dry_run:
         return _count(options, left, right)
-    known = read_known(options.known, left, right)
-    with naming(options.left, options.right, options.known):
+    known = read_known(options, left, right)
+    with naming(options.left, options.right, *(options.known or ())):
         linker = _linker(options, left, right, known)
-        links = linker.link(left, right, options.precision, known)
-    table = decide(links, accept, options.top, known)
-    write_table(table, options.out)
-    if options.review:
-        write_table(_review(links, table, left, right, accept), options.review)
-    summary = summarise(linker, links, table)
-    common.answer(options, summary, describe(summary, accept), [options.out, options.review, model])
+        found = answer(linker, options, left, right, known, options.precision, options.top)
+    write_answer(found, options)
+    written = [options.out, options.review, model]
+    common.answer(options, found.summary, describe(found.summary), written)
     return common.exit_status(linker, options)
 
 
@@ -61,38 +92,74 @@ def _count(options: argparse.Namespace, left: Any, right: Any) -> int:
     with naming(options.left, options.right):
         columns = shared_columns(left, right, common.listed(options.columns))
         used = shared_columns(left, right, [*dict.fromkeys([*columns, *block])])
-    count = count_candidates(left[used], right[used], block, options.neighbours)
+        kinds = common.read_kinds(options.kind)
+        comparisons = guess_comparisons(left, right, columns, kinds)
+    dated = same_dates(comparisons, right)
+    count = count_candidates(left[used], dated[used], block, options.neighbours)
     print(f"{count} candidate pairs of {len(left)} x {len(right)} records")
+    print(_compared_words(_compared(comparisons, left, right)))
     return 0
 
 
-def read_known(path: str | None, left: Any, right: Any) -> Any:
-    """The table of known links, checked; None without one."""
-    if path is None:
+def read_known(options: argparse.Namespace, left: Any, right: Any) -> Known | None:
+    """The known links of the files of --known, checked; None without any."""
+    if not options.known:
         return None
-    known = read_id_pairs(path)
+    rows, listed = [], 0
     try:
-        read_links(known, left.index, right.index, path, first_row=2)
+        for path in options.known:
+            table = read_id_pairs(path, options.encoding)
+            listed += int((table.iloc[:, :2] != "").any(axis=1).sum())
+            rows += known_rows(table, path, first_row=2)
+        known_links(rows, left.index, right.index)
     except ValueError as error:
         raise FileProblem(str(error)) from None
-    return known
+    cells = [(row.left, row.right, "yes" if row.is_link else "no") for row in rows]
+    table = pandas_module().DataFrame(cells, columns=["left", "right", "checked"], dtype=object)
+    return Known(table, listed - len(rows))
 
 
-def link_files(
-    linker: RecordLinker, options: argparse.Namespace, precision: float | None, top: int
-) -> tuple[Links, Any, Any, Any, Any]:
-    """Links of two files by a model, the table of answers, both tables, and the known links."""
+def answer(
+    linker: RecordLinker, options: argparse.Namespace, left: Any, right: Any, known: Known | None,
+    precision: float | None = None, top: int = 1,
+) -> Answer:  # fmt: skip
+    """Links of two tables by a model, and decisions."""
+    accept = common.read_accept(options, ACCEPT)
+    given = None if known is None else known.table
+    links = linker.link(left, right, precision, given)
+    table = decide(links, accept, top, None if known is None else known.links["left"])
+    found = {
+        **_summary(linker, links, table, known),
+        **_compared((one.for_tables(left, right) for one in linker.comparisons_), left, right),
+        "accept": accept,
+        "precision": precision,
+        "proposed_from": _lowest(table) if precision is not None else None,
+    }
+    return Answer(left, right, links, table, found)
+
+
+def answer_files(
+    linker: RecordLinker, options: argparse.Namespace, precision: float | None = None, top: int = 1
+) -> tuple[Answer, Known | None]:
+    """`answer` for two files that options name, and their known links."""
     if len(options.files) != 2:
         raise UsageProblem(f"expected two tables, left and right, got {len(options.files)}")
-    accept = common.read_accept(options, ACCEPT)
-    left, right = common.read_records(options.files, options.id)
-    known = read_known(options.known, left, right)
+    left, right = common.read_records(options.files, options)
+    known = read_known(options, left, right)
     with naming(*options.files):
-        links = linker.link(left, right, precision, known)
-    return links, decide(links, accept, top, known), left, right, known
+        return answer(linker, options, left, right, known, precision, top), known
 
 
-def _linker(options: argparse.Namespace, left: Any, right: Any, known: Any) -> RecordLinker:
+def write_answer(found: Answer, options: argparse.Namespace) -> None:
+    """The table of links and that of pairs to review."""
+    write_table(found.table, options.out)
+    if options.review:
+        write_table(_review(found), options.review)
+
+
+def _linker(
+    options: argparse.Namespace, left: Any, right: Any, known: Known | None
+) -> RecordLinker:
     """The model: learned from known links, or loaded."""
     if known is None:
         linker = load(options.model)
@@ -105,32 +172,37 @@ def _linker(options: argparse.Namespace, left: Any, right: Any, known: Any) -> R
         alpha=common.read_alpha(options.alpha), random_state=options.seed,
         verbose=int(common.shows_progress(options)),
     )  # fmt: skip
-    linker.fit(left, right, known)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", f"known: {NO_SINGLES}")  # the summary says it first
+        linker.fit(left, right, known.table)
     if options.model:
         linker.save(options.model)
     return linker
 
 
-def _review(links: Links, table: Any, left: Any, right: Any, accept: float) -> Any:
+def _review(found: Answer) -> Any:
     """Doubtful pairs with the cells of both records side by side, for a person to judge."""
-    queue = links.review_queue
-    open_ = table["left"][table["decision"] != "known"]
+    queue, accept = found.links.review_queue, found.summary["accept"]
+    open_ = found.table["left"][found.table["decision"] != "known"]
     doubtful = (queue["probability"] > 1 - accept) & (queue["probability"] < accept)
     queue = queue[doubtful & queue["left"].isin(open_)]
     out = queue[["left", "right", "probability", "proposed", "margin", "group"]].reset_index(
         drop=True
     )
-    for column in left.columns:
-        out[f"left {column}"] = left[column].reindex(out["left"]).to_numpy()
-        if column in right.columns:
-            out[f"right {column}"] = right[column].reindex(out["right"]).to_numpy()
+    out.insert(2, "checked", "")
+    for column in found.left.columns:
+        out[f"left {column}"] = found.left[column].reindex(out["left"]).to_numpy()
+        if column in found.right.columns:
+            out[f"right {column}"] = found.right[column].reindex(out["right"]).to_numpy()
     return out
 
 
-def summarise(linker: RecordLinker, links: Links, table: Any) -> dict[str, Any]:
+# ---------------------------------------------------------------------- summaries
+def _summary(linker: RecordLinker, links: Links, table: Any, known: Known | None) -> dict[str, Any]:
     """What happened, in numbers."""
     counts = table["decision"].value_counts()
-    accepted = table[table["decision"] == "link"]
+    accepted = table["probability"][table["decision"] == "link"]
+    honest = linker.learned_singles_  # without, probabilities are too high
     total = float(links.pairs["probability"].sum())
     weights = sorted(linker.named_coef().items(), key=lambda item: -abs(item[1]))
     names = ("known", "link", "no partner", "review", "not compared")
@@ -139,35 +211,83 @@ def summarise(linker: RecordLinker, links: Links, table: Any) -> dict[str, Any]:
         "right_records": len(links.single_right),
         "candidate_pairs": len(links.pairs),
         **{name.replace(" ", "_"): int(counts.get(name, 0)) for name in names},
-        "expected_precision": float(accepted["probability"].mean()) if len(accepted) else None,
-        "expected_recall": float(accepted["probability"].sum()) / total if total > 0 else None,
+        "known_given": known is not None,
+        "refused": 0 if known is None else len(known.table) - len(known.links),
+        "passed_over": 0 if known is None else known.passed_over,
+        "expected_precision": float(accepted.mean()) if honest and len(accepted) else None,
+        "expected_recall": float(accepted.sum()) / total if honest and total > 0 else None,
         "blocking_recall": linker.blocking_recall_,
         "learned_singles": linker.learned_singles_,
+        "known_without_partner": linker.single_share_,
         **common.fit_summary(linker),
         "strongest": [name for name, _ in weights if name != "link"][:3],
     }
 
 
-def describe(summary: dict[str, Any], accept: float) -> str:
+def _compared(comparisons: Iterable[Comparison], left: Any, right: Any) -> dict[str, list[str]]:
+    """The compared columns with their kinds, and those that only one table has."""
+    return {
+        "compared": [str(one) for one in comparisons],
+        "only_left": [str(name) for name in left.columns if name not in right.columns],
+        "only_right": [str(name) for name in right.columns if name not in left.columns],
+    }
+
+
+def _compared_words(summary: dict[str, Any]) -> str:
+    words = f"Compared: {', '.join(summary['compared'])}."
+    for side in ("left", "right"):
+        if names := summary[f"only_{side}"]:
+            words += f" Only in the {side} table: {', '.join(names)}."
+    return words
+
+
+def _lowest(table: Any) -> float | None:
+    """The lowest probability of a proposed link that was not known."""
+    chance = table["probability"][(table["right"] != "") & (table["decision"] != "known")]
+    return float(chance.min()) if len(chance) else None
+
+
+def describe(summary: dict[str, Any]) -> str:
     """The summary in plain words, the result first."""
-    lines = [
-        f"{summary['link']} new links, {summary['no_partner']} records without a partner, "
-        f"{summary['review']} left to you (probability below {accept:g}), "
-        f"{summary['not_compared']} without a candidate; {summary['known']} were known."
-    ]
-    if summary["link"]:
+    lines = []
+    if not summary["learned_singles"]:
         lines.append(
-            f"Of the new links {common.percent(summary['expected_precision'])} should be right."
+            f"How many of the links are right cannot be stated: {NO_SINGLES}. To change that, "
+            f"{LIST_SINGLES}, and learn again."
         )
+    new, known = "new links", f"{summary['known']} were known."
+    if not summary["known_given"]:
+        new, known = "links", "no links were given as known, so those learned from are among these."
+    lines.append(
+        f"{summary['link']} {new}, {summary['no_partner']} records without a partner, "
+        f"{summary['review']} left to you (probability below {summary['accept']:g}), "
+        f"{summary['not_compared']} without a candidate; {known}"
+    )
+    if summary["expected_precision"] is not None:
+        share = summary["known_without_partner"]
+        words = f"Of the {new} {common.percent(summary['expected_precision'])} should be right"
+        if share is not None:
+            words += f", if about {common.percent(share)} of all left records have no partner, as "
+            words += "of those that were learned from"
+        lines.append(f"{words}.")
+    if summary["proposed_from"] is not None and summary["learned_singles"]:
+        lines.append(
+            f"For {common.percent(summary['precision'])} expected precision: links from "
+            f"{summary['proposed_from']:.2f}; of these, --accept leaves those below "
+            f"{summary['accept']:g} to you."
+        )
+    if summary["refused"]:
+        lines.append(
+            f"{summary['refused']} pairs are known to be no links: they are not proposed, and "
+            "learned from where the partner of the left record is known."
+        )
+    if summary["passed_over"]:
+        lines.append(f"{summary['passed_over']} rows of known links are not decided: passed over.")
+    lines.append(_compared_words(summary))
     lines.append(
         f"{summary['candidate_pairs']} pairs of {summary['left_records']} x "
         f"{summary['right_records']} records were compared; "
         f"{common.percent(summary['blocking_recall'])} of the known links are among them."
     )
-    if not summary["learned_singles"]:
-        lines.append(
-            "No record was known to have no partner, so the model expects one for every record: "
-            "list some left ids with an empty cell beside them."
-        )
     lines.append(f"What counts most: {', '.join(summary['strongest'])}.")
     return "\n".join([*lines, common.fit_words(summary)])

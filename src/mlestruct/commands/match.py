@@ -25,11 +25,11 @@ def run(options: argparse.Namespace) -> int:
     model = options.model if options.pairs else None
     inputs = [*options.tables, options.pairs, None if model else options.model]
     check_files(inputs, o=options.out, m=model)
-    tables = common.read_records(options.tables, options.id)
+    tables = common.read_records(options.tables, options)
     if options.pairs is None:
         matcher, ends = _loaded(options), None
     else:
-        pairs = read_id_pairs(options.pairs)
+        pairs = read_id_pairs(options.pairs, options.encoding)
         ends = _places(pairs, options.pairs, tables)
         with naming(*options.tables, options.pairs):
             matcher = _learned(options, tables, pairs)
@@ -56,11 +56,14 @@ def _check(options: argparse.Namespace) -> None:
     common.check_output(options, "matches")
 
 
-def read_ends(path: str | None, tables: list[Any]) -> Any:
+def read_ends(options: argparse.Namespace, tables: list[Any]) -> Any:
     """Places of both ends of known pairs; None without a file."""
-    if path is None:
+    if not options.known:
         return None
-    return _places(read_id_pairs(path), path, tables)
+    if len(options.known) > 1:
+        raise UsageProblem(f"--known: expected one file of pairs, got {len(options.known)}")
+    path = options.known[0]
+    return _places(read_id_pairs(path, options.encoding), path, tables)
 
 
 def _places(pairs: Any, path: str, tables: list[Any]) -> Any:

@@ -10,6 +10,7 @@ from ..models import load
 from ..pairing import GroupMatcher, SideMatcher
 from ..segmentation import ImageSegmenter
 from ..tagging import SequenceTagger
+from . import link
 from .arguments import UsageProblem
 from .common import read_accept, read_records, refuse
 from .files import (
@@ -20,7 +21,6 @@ from .files import (
     write_output,
     write_table,
 )
-from .link import check_precision, link_files
 from .match import propose, read_ends
 from .segment import label_pictures
 from .tag import tag_file
@@ -30,25 +30,28 @@ def run(options: argparse.Namespace) -> int:
     """Run the command; returns the exit status."""
     if options.top < 1:
         raise UsageProblem(f"--top: expected at least 1, got {options.top}")
-    check_precision(options)
+    link.check_precision(options)
     model = load(options.model)
     if not isinstance(model, ImageSegmenter):  # which writes into a folder
-        check_files([options.model, *options.files, options.known], o=options.out)
+        inputs = [options.model, *options.files, *(options.known or ())]
+        check_files(inputs, o=options.out, review=options.review)
     if isinstance(model, SequenceTagger | ImageSegmenter):
-        refuse(options, ("known", "accept", "id"), "only for models of link and match")
+        refuse(options, ("known", "accept", "id", "encoding"), "only for models of link and match")
     if not isinstance(model, RecordLinker):
-        refuse(options, ("precision",), "only for models of link")
+        refuse(options, ("precision", "review"), "only for models of link")
     if isinstance(model, SequenceTagger):
         text = "".join(tag_file(model, path, options.top) for path in options.files)
         write_output(text.encode(), options.out)
     elif isinstance(model, RecordLinker):
-        _, table, *_ = link_files(model, options, options.precision, options.top)
-        write_table(table, options.out)
+        found, _ = link.answer_files(model, options, options.precision, options.top)
+        link.write_answer(found, options)
+        if not options.quiet:
+            print(link.describe(found.summary), file=sys.stderr)
     elif isinstance(model, GroupMatcher | SideMatcher):
-        tables = read_records(options.files, options.id)
-        ends = read_ends(options.known, tables)
+        tables = read_records(options.files, options)
+        ends = read_ends(options, tables)
         accept = read_accept(options)
-        with naming(*options.files, options.known):
+        with naming(*options.files, *(options.known or ())):
             table, _, _ = propose(model, tables, accept, options.top, ends)
         write_table(table, options.out)
     elif isinstance(model, ImageSegmenter):
@@ -58,6 +61,7 @@ def run(options: argparse.Namespace) -> int:
             f"{options.model}: a {type(model).__name__} predicts from arrays, in Python; "
             "`mlestruct predict` takes models of `mlestruct link`, match, segment and tag"
         )
-    if not options.quiet and options.out != STANDARD:
-        print(f"Written: {options.out}", file=sys.stderr)
+    written = [path for path in (options.out, options.review) if path not in (None, STANDARD)]
+    if not options.quiet and written:
+        print(f"Written: {', '.join(written)}", file=sys.stderr)
     return 0

@@ -24,10 +24,14 @@ from .tag import read_unlabelled
 
 def run(options: argparse.Namespace) -> int:
     """Run the command; returns the exit status."""
-    check_files([options.model, *options.files, options.known], o=options.out)
+    check_files([options.model, *options.files, *(options.known or ())], o=options.out)
     model = load(options.model)
     if isinstance(model, SequenceTagger | ImageSegmenter):
-        refuse(options, ("known", "accept", "id"), "only for models of link and match")
+        refuse(
+            options,
+            ("known", "accept", "id", "encoding", "no_records"),
+            "only for models of link and match",
+        )
     for kind, make in PAGES.items():
         if isinstance(model, kind):
             write_output(make(model, options).encode(), options.out)
@@ -41,25 +45,27 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _links(linker: RecordLinker, options: argparse.Namespace) -> str:
-    links, table, left, right, known = link.link_files(linker, options, None, 1)
+    found, known = link.answer_files(linker, options)
     doubted = None
     if known is not None:
-        named = known.iloc[:, :2].set_axis(["left", "right"], axis=1)
+        named = known.links[["left", "right"]]
         named = named[(named["left"] != "") & (named["right"] != "")]
-        alone = linker.link(left, right).pairs[["left", "right", "probability"]]
+        alone = linker.link(found.left, found.right).pairs[["left", "right", "probability"]]
         doubted = named.merge(alone, how="left").fillna({"probability": 0.0})
-    words = link.describe(link.summarise(linker, links, table), read_accept(options, link.ACCEPT))
-    return links_report(linker, links, left, right, words, doubted)
+    words = link.describe(found.summary)
+    return links_report(
+        linker, found.links, found.left, found.right, words, doubted, not options.no_records
+    )
 
 
 def _matches(matcher: GroupMatcher | SideMatcher, options: argparse.Namespace) -> str:
     accept = read_accept(options)
-    tables = read_records(options.files, options.id)
-    ends = match.read_ends(options.known, tables)
-    with naming(*options.files, options.known):
+    tables = read_records(options.files, options)
+    ends = match.read_ends(options, tables)
+    with naming(*options.files, *(options.known or ())):
         table, found, tables = match.propose(matcher, tables, accept, 1, ends)
     words = match.describe(match.summarise(matcher, table), accept)
-    return matches_report(matcher, found, tables, words)
+    return matches_report(matcher, found, tables, words, not options.no_records)
 
 
 def _pictures(segmenter: ImageSegmenter, options: argparse.Namespace) -> str:

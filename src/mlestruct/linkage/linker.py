@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,18 +12,25 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
+from .._lazy import pandas_module
 from ..features import DenseFeatures
 from ..models import BipartiteMatchingCRF, PairInput
 from ..models.failed_fits import unchanged_on_failure
 from ..models.tuned import TunedMatching
 from .blocking import candidate_pairs
-from .comparisons import Comparison, guess_comparisons
-from .records import as_records, column_names, id_pairs, pair_places, require_columns
+from .comparisons import Comparison, guess_comparisons, same_dates
+from .known import KnownLinks, known_links, known_rows
+from .records import as_records, column_names, pair_places, require_columns
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 POSSIBLE = 0.01  # probability from which on a pair makes its records compete
+NO_SINGLES = (
+    "the model has learned from no record that is known to have no partner, and expects one for "
+    "nearly every record"
+)
+LIST_SINGLES = "list some left ids with an empty cell beside them among the known links"
 
 
 @dataclass(frozen=True)
@@ -36,11 +44,14 @@ class Links:
         margin : how much more probable it is than the best other pair of either record;
         group : number of the group of records that compete for each other
     single_left, single_right : Series, the probability of each record to have no partner
+    learned_singles : whether the model has learned from records without a partner; if not,
+        probabilities are too high, and nothing is expected of them
     """
 
     pairs: Any
     single_left: Any
     single_right: Any
+    learned_singles: bool = True
 
     @property
     def proposed(self) -> Any:
@@ -57,12 +68,14 @@ class Links:
     def thresholds(self, levels: Sequence[float] = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)) -> Any:
         """Expected precision and recall of the proposed links above each probability.
 
-        Expectations under the model. Recall is among the links that candidates allow.
+        Expectations under the model, NaN if it has learned from no record without a partner.
+        Recall is among the links that candidates allow.
         """
         import pandas
 
         chosen = self.proposed["probability"].to_numpy()
         total = float(self.pairs["probability"].sum())
+        unit = 1.0 if self.learned_singles else np.nan
         rows = []
         for level in levels:
             kept = chosen[chosen >= level]
@@ -70,8 +83,8 @@ class Links:
                 {
                     "threshold": level,
                     "links": kept.size,
-                    "expected_precision": float(kept.mean()) if kept.size else np.nan,
-                    "expected_recall": float(kept.sum()) / total if total > 0 else np.nan,
+                    "expected_precision": unit * float(kept.mean()) if kept.size else np.nan,
+                    "expected_recall": unit * float(kept.sum()) / total if total > 0 else np.nan,
                 }
             )
         return pandas.DataFrame(rows)
@@ -102,7 +115,10 @@ class RecordLinker(TunedMatching):
     held_out_ : quality in cross-validation; None if alpha was given
     learned_singles_ : whether some records were known to have no partner; if none, the model has
         seen no record that stays single and gives that hardly any probability
+    single_share_ : share of the known left records that have no partner; probabilities hold for
+        tables in which it is as large
     blocking_recall_ : share of the known links that are among the candidates
+    ids_ : the name of the index of each table, and whether it was 0, 1, 2, ...
     """
 
     def __init__(
@@ -140,40 +156,45 @@ class RecordLinker(TunedMatching):
         left, right : DataFrames, indexed by ids; "" is missing, too
         known : DataFrame of two columns or list of pairs, an id of each table; none on one side: no
             partner there.
-            Left records that are not listed are not learned from.
+            Left records that are not listed are not learned from. A further column "checked" of
+            the DataFrame has yes (true, 1) for links, no (false, 0) for pairs that are none, and
+            nothing for rows that do not count. Of a pair that is none something is learned only
+            if the partner of its left record is known.
         """
         left, right = as_records(left, "left"), as_records(right, "right")
-        partner, _ = read_links(known, left.index, right.index)
+        partner = _known(known, left, right).partner
         columns = shared_columns(left, right, self.columns)
         with unchanged_on_failure(self):
-            self.comparisons_ = guess_comparisons(left, right, columns, self.kinds)
-            rows, cols = self._candidates(left, right)
-            labelled = np.flatnonzero(partner >= -1)
-            linked = labelled[partner[labelled] >= 0]
-            self.learned_singles_ = bool(labelled.size > linked.size)
-            if linked.size < 2:
-                raise ValueError(
-                    f"known: at least 2 links are needed to learn from, got {linked.size}"
-                )
-            found = set(zip(rows.tolist(), cols.tolist(), strict=True))
-            hits = sum(
-                pair in found
-                for pair in zip(linked.tolist(), partner[linked].tolist(), strict=True)
-            )
-            self.blocking_recall_ = hits / linked.size
-            rows, cols = _with_known(rows, cols, partner, len(right))
-            used = np.isin(rows, labelled)
-            rows, cols = rows[used], cols[used]
-            features = self._features(left, right, rows, cols)
-            self.feature_names_in_ = np.array(self._feature_names(), dtype=object)
-            x, y = _sample(rows, cols, features, partner, labelled)
-            folds = (
-                self._folds(rows, cols, features, partner, labelled)
-                if self.alpha == "auto"
-                else None
-            )
-            self._fit_tuned([x], [y], folds)
+            self.ids_ = [_ids(table.index) for table in (left, right)]
+            self._learn(left, right, columns, partner)
         return self
+
+    def _learn(self, left: Any, right: Any, columns: list[str], partner: Ints) -> None:
+        self.comparisons_ = guess_comparisons(left, right, columns, self.kinds)
+        rows, cols = self._candidates(left, right)
+        labelled = np.flatnonzero(partner >= -1)
+        linked = labelled[partner[labelled] >= 0]
+        self.learned_singles_ = bool(labelled.size > linked.size)
+        self.single_share_: float | None = 1.0 - linked.size / max(labelled.size, 1)
+        if linked.size < 2:
+            raise ValueError(f"known: at least 2 links are needed to learn from, got {linked.size}")
+        if not self.learned_singles_:
+            warnings.warn(f"known: {NO_SINGLES}; {LIST_SINGLES}", stacklevel=3)
+        found = set(zip(rows.tolist(), cols.tolist(), strict=True))
+        hits = sum(
+            pair in found for pair in zip(linked.tolist(), partner[linked].tolist(), strict=True)
+        )
+        self.blocking_recall_ = hits / linked.size
+        rows, cols = _with_known(rows, cols, partner, len(right))
+        used = np.isin(rows, labelled)
+        rows, cols = rows[used], cols[used]
+        features = self._features(left, right, rows, cols)
+        self.feature_names_in_ = np.array(self._feature_names(), dtype=object)
+        x, y = _sample(rows, cols, features, partner, labelled)
+        folds = (
+            self._folds(rows, cols, features, partner, labelled) if self.alpha == "auto" else None
+        )
+        self._fit_tuned([x], [y], folds)
 
     def _folds(
         self, rows: Ints, cols: Ints, features: Floats, partner: Ints, labelled: Ints
@@ -198,24 +219,36 @@ class RecordLinker(TunedMatching):
         ----------
         left, right : DataFrames as in `fit`
         precision : propose as many expected correct links as this expected precision allows;
-            default: the links of largest expected F1
+            default: the links of largest expected F1. Not to be relied on, as a warning says,
+            if the model has learned from no record without a partner
         known : links that are given, as in `fit`; pairs among them that are no candidates become
-            some, and others get the probabilities that they have given these
+            some, those that are none are no candidates, and others get the probabilities that
+            they have given these
         """
         check_is_fitted(self, "coef_")
         left, right = as_records(left, "left"), as_records(right, "right")
+        for side, table, ids in zip(("left", "right"), (left, right), self.ids_, strict=True):
+            _check_ids(table, side, *ids)
         shared_columns(left, right, [one.column for one in self.comparisons_])
         rows, cols = self._candidates(left, right)
         given = None
         if known is not None:
-            partner, alone = read_links(known, left.index, right.index)
-            rows, cols = _with_known(rows[~alone[cols]], cols[~alone[cols]], partner, len(right))
-            given = [np.where(partner > -2, partner, np.nan)]
+            links = _known(known, left, right)
+            refused = links.refused @ [len(right), 1]
+            open_ = ~links.alone[cols] & ~np.isin(rows * len(right) + cols, refused)
+            rows, cols = _with_known(rows[open_], cols[open_], links.partner, len(right))
+            given = [np.where(links.partner > -2, links.partner, np.nan)]
         x = _input(rows, cols, self._features(left, right, rows, cols), (len(left), len(right)))
         model = self._fitted()
         choose = "f1" if precision is None else "map"
         found = model.predict_links([x], choose, precision, known=given)[0]
-        return make_links(left, right, rows, cols, found)
+        if precision is not None and not self.learned_singles_:
+            warnings.warn(
+                f"precision: {precision:g} will not be reached: {NO_SINGLES}; {LIST_SINGLES}, and "
+                "learn again",
+                stacklevel=2,
+            )
+        return make_links(left, right, rows, cols, found, self.learned_singles_)
 
     def contributions(self, left: Any, right: Any, pairs: Any) -> Any:
         """Weight times feature of some pairs of two tables, one column for each feature.
@@ -238,7 +271,11 @@ class RecordLinker(TunedMatching):
     def _candidates(self, left: Any, right: Any) -> tuple[Ints, Ints]:
         columns = [one.column for one in self.comparisons_]
         used = shared_columns(left, right, [*columns, *column_names(self.block, "block")])
+        right = same_dates(self._for_tables(left, right), right)
         return candidate_pairs(left[used], right[used], self.block, self.neighbours)
+
+    def _for_tables(self, left: Any, right: Any) -> list[Comparison]:
+        return [one.for_tables(left, right) for one in self.comparisons_]
 
     def _feature_names(self) -> list[str]:
         return [name for one in self.comparisons_ for name in one.feature_names] + ["link"]
@@ -247,7 +284,7 @@ class RecordLinker(TunedMatching):
         """Comparisons of all columns, and a constant: the log-odds of a link as such."""
         out = np.ones((rows.size, len(self._feature_names())))
         at = 0
-        for one in self.comparisons_:
+        for one in self._for_tables(left, right):
             part = one.features(left[one.column], right[one.column], rows, cols)
             out[:, at : at + part.shape[1]] = part
             at += part.shape[1]
@@ -263,6 +300,8 @@ class RecordLinker(TunedMatching):
             "comparisons": [one.to_list() for one in self.comparisons_],
             "blocking_recall": self.blocking_recall_,
             "learned_singles": self.learned_singles_,
+            "single_share": self.single_share_,
+            "ids": self.ids_,
             **layout,
         }
 
@@ -271,6 +310,8 @@ class RecordLinker(TunedMatching):
         self.comparisons_ = [Comparison(*one) for one in stored["comparisons"]]
         self.blocking_recall_ = float(stored["blocking_recall"])
         self.learned_singles_ = bool(stored.get("learned_singles", False))
+        self.single_share_ = stored.get("single_share")
+        self.ids_ = [tuple(one) for one in stored.get("ids", [(None, True)] * 2)]
         super()._reload(coef, names, stored)
 
 
@@ -291,38 +332,26 @@ def shared_columns(left: Any, right: Any, columns: Sequence[str] | None) -> list
     return list(dict.fromkeys(columns))
 
 
-def read_links(
-    known: Any, left: Any, right: Any, where: str = "known", first_row: int = 1
-) -> tuple[Ints, NDArray[np.bool_]]:
-    """The place of each left record's partner, and which right records are known to have none.
+def _known(known: Any, left: Any, right: Any) -> KnownLinks:
+    """What is known, at its places in two tables."""
+    return known_links(known_rows(known), left.index, right.index)
 
-    Of left records -1 has no partner, -2 is not known. Messages name `where` and count rows from
-    `first_row`.
-    """
-    places = [{key: k for k, key in enumerate(side)} for side in (left, right)]
-    partner = np.full(len(left), -2, dtype=np.int64)
-    alone = np.zeros(len(right), dtype=bool)
-    listed: tuple[dict[Any, int], dict[Any, int]] = ({}, {})  # the row of each id
-    for row, ids in enumerate(id_pairs(known, where), start=first_row):
-        ends = [-1, -1]
-        for k, key in enumerate(ids):
-            side = ("left", "right")[k]
-            if key == "":
-                continue
-            if key not in places[k]:
-                some = ", ".join(map(repr, (left, right)[k][:3]))
-                raise ValueError(
-                    f"{where}, row {row}: the {side} table has no id {key!r}; its index begins "
-                    f"with {some}"
-                )
-            if (first := listed[k].setdefault(key, row)) != row:
-                raise ValueError(f"{where}, row {row}: {side} id {key!r} is that of row {first}")
-            ends[k] = places[k][key]
-        if ends[0] >= 0:
-            partner[ends[0]] = ends[1]
-        elif ends[1] >= 0:
-            alone[ends[1]] = True
-    return partner, alone
+
+def _ids(index: Any) -> tuple[str | None, bool]:
+    """The name of an index, and whether it only counts rows."""
+    name = index.name if isinstance(index.name, str) else None
+    return name, name is None and index.equals(pandas_module().RangeIndex(len(index)))
+
+
+def _check_ids(table: Any, side: str, name: str | None, counted: bool) -> None:
+    """Raise if ids are no longer the index of a table, as they were in `fit`."""
+    now, counts = _ids(table.index)
+    if (counts and not counted) or (now != name and name in table.columns):
+        column = name if name in table.columns else "..."
+        raise ValueError(
+            f"{side}: its index is {table.index[:3].tolist()}, not ids as in `fit`; use "
+            f"table.set_index({column!r})"
+        )
 
 
 def _with_known(rows: Ints, cols: Ints, partner: Ints, n_right: int) -> tuple[Ints, Ints]:
@@ -349,7 +378,9 @@ def _input(rows: Ints, cols: Ints, features: Floats, shape: tuple[int, int]) -> 
 
 
 # ---------------------------------------------------------------------- describing pairs
-def make_links(left: Any, right: Any, rows: Ints, cols: Ints, found: Any) -> Links:
+def make_links(
+    left: Any, right: Any, rows: Ints, cols: Ints, found: Any, learned_singles: bool = True
+) -> Links:
     """`Links` of candidate pairs from a frame with the columns probability and linked."""
     import pandas
 
@@ -368,7 +399,7 @@ def make_links(left: Any, right: Any, rows: Ints, cols: Ints, found: Any) -> Lin
         pandas.Series(np.clip(1.0 - np.bincount(side, chance, len(table)), 0, 1), table.index)
         for side, table in ((rows, left), (cols, right))
     ]
-    return Links(pairs, single[0], single[1])
+    return Links(pairs, single[0], single[1], learned_singles)
 
 
 def margins(rows: Ints, cols: Ints, chance: Floats) -> Floats:

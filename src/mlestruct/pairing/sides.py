@@ -255,7 +255,8 @@ class SideMatcher(TunedMatching):
         rows, cols = np.repeat(np.arange(n), m), np.tile(np.arange(m), n)
         at = 0
         for one in self.comparisons_:
-            part = one.features(left[one.column], right[one.column], rows, cols)
+            own = one.for_tables(left, right)
+            part = own.features(left[one.column], right[one.column], rows, cols)
             out[:, :, at : at + part.shape[1]] = part.reshape(n, m, -1)
             at += part.shape[1]
         mine, other = (

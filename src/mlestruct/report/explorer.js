@@ -6,6 +6,7 @@
   const list = document.getElementById("list");
   const detail = document.getElementById("detail");
   const percent = (p) => p === null ? "?" : (100 * p).toFixed(p > 0.999 || p < 0.001 ? 2 : 1) + " %";
+  const plain = (cell) => cell.normalize("NFD").replace(/\p{M}/gu, "").toLowerCase().trim();
   const signed = (x) => (x >= 0 ? "+" : "−") + Math.abs(x).toFixed(1);
 
   function element(tag, text, className) {
@@ -42,7 +43,12 @@
     head.append(element("b", candidate.id), element("span", mark, "soft"), element("span", percent(candidate.p), "p"));
     const bar = element("div", undefined, "bar");
     bar.style.width = 100 * candidate.p + "%";
-    box.append(head, bar, waterfall(record, candidate));
+    box.append(head, bar);
+    if (candidate.rival) {
+      const [one, other, p] = candidate.rival;
+      box.append(element("p", `The score speaks for this pair, but it competes with ${one} – ${other} (${percent(p)}).`, "soft"));
+    }
+    box.append(waterfall(record, candidate));
     return box;
   }
 
@@ -56,7 +62,7 @@
     const width = Math.max(high - low, 1e-9);
     const line = (name, mine, other, from, to, label) => {
       const row = element("tr");
-      const same = other && mine === other;
+      const same = other && plain(mine) === plain(other);
       row.append(element("th", name.replaceAll("_", "_\u200b")),  // may break there
         element("td", other || (mine === null ? "" : "–"), other ? (same ? "same" : "different") : "soft"));
       const why = element("td");
@@ -78,7 +84,8 @@
     const wanted = search.value.trim().toLowerCase();
     const found = data.records.filter((record) => !wanted
       || record.id.toLowerCase().includes(wanted)
-      || record.cells.some((cell) => cell.toLowerCase().includes(wanted)));
+      || record.cells.some((cell) => cell.toLowerCase().includes(wanted))
+      || record.candidates.some((candidate) => candidate.id.toLowerCase().includes(wanted)));
     list.replaceChildren();
     for (const record of found.slice(0, 200)) {
       const item = element("li");

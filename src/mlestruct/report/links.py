@@ -8,7 +8,9 @@ import numpy as np
 import pandas
 
 from ..linkage import Links, RecordLinker
-from ..linkage.linker import POSSIBLE
+from ..linkage.comparisons import same_dates
+from ..linkage.linker import NO_SINGLES, POSSIBLE
+from ..linkage.records import as_records
 from . import page as html
 from .explorer import explorer
 from .figures import convergence
@@ -29,7 +31,7 @@ MEANINGS = {
 
 def links_report(
     linker: RecordLinker, links: Links, left: Any, right: Any, words: str = "",
-    doubted: Any = None,
+    doubted: Any = None, records: bool = True,
 ) -> str:  # fmt: skip
     """A self-contained HTML page.
 
@@ -37,7 +39,9 @@ def links_report(
     ----------
     words : a summary that comes first
     doubted : DataFrame of known links (left, right, probability), as the model sees them itself
+    records : whether the page shows records, their cells and ids; without, it tells of no person
     """
+    left, right = as_records(left, "left"), as_records(right, "right")
 
     def terms(pairs: Any) -> Any:
         added = linker.contributions(left, right, pairs).to_numpy()
@@ -46,12 +50,16 @@ def links_report(
         starts = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(int)
         return pandas.DataFrame(np.add.reduceat(added[:, :-1], starts, axis=1), columns=columns)
 
+    def explored() -> str:
+        shown = same_dates([one.for_tables(left, right) for one in linker.comparisons_], right)
+        return explorer(links, left, shown, terms, linker.named_coef()["link"])
+
     sections = [
         html.lead(words),
-        explorer(links, left, right, terms, linker.named_coef()["link"]),
+        explored() if records else "",
         thresholds(links),
-        contested(links),
-        refused(doubted),
+        contested(links) if records else "",
+        refused(doubted) if records else "",
         weights(linker, meaning, "a link"),
         held_out(linker, "left records with the right answer"),
         convergence(linker),
@@ -68,12 +76,13 @@ def meaning(name: str) -> str:
 def thresholds(links: Links) -> str:
     """Expected precision and recall by probability."""
     found = links.thresholds()
-    rows = [
-        (row.threshold, int(row.links), row.expected_precision, row.expected_recall)
-        for row in found.itertuples(index=False)
-    ]
     columns = ["probability at least", "links", "expected precision", "expected recall"]
-    return html.section("How many links at which probability", html.table(columns, rows))
+    parts = []
+    if not links.learned_singles:
+        columns, found = columns[:2], found[["threshold", "links"]]
+        parts = [html.paragraph(f"Precision and recall are not known: {NO_SINGLES}.")]
+    rows = found.itertuples(index=False)
+    return html.section("How many links at which probability", *parts, html.table(columns, rows))
 
 
 def contested(links: Links) -> str:

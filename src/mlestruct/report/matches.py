@@ -12,9 +12,13 @@ from .learned import held_out, weights
 
 
 def matches_report(
-    matcher: GroupMatcher | SideMatcher, found: Matches, tables: list[Any], words: str = ""
-) -> str:
-    """A self-contained HTML page; `words` is a summary that comes first."""
+    matcher: GroupMatcher | SideMatcher, found: Matches, tables: list[Any], words: str = "",
+    records: bool = True,
+) -> str:  # fmt: skip
+    """A self-contained HTML page; `words` is a summary that comes first.
+
+    Without `records` it tells of no person: no ids, no cells.
+    """
 
     def terms(pairs: Any) -> Any:
         if isinstance(matcher, GroupMatcher):
@@ -24,8 +28,8 @@ def matches_report(
     word = "person" if isinstance(matcher, GroupMatcher) else "record"
     sections = [
         html.lead(words),
-        explorer(found, tables[0], tables[-1], terms, words=word),
-        look_again(found, isinstance(matcher, GroupMatcher)),
+        explorer(found, tables[0], tables[-1], terms, words=word) if records else "",
+        look_again(found, isinstance(matcher, GroupMatcher)) if records else "",
         weights(matcher, meaning),
         held_out(matcher, "people with the right partner"),
         convergence(matcher),

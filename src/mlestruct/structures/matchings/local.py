@@ -33,6 +33,7 @@ from .space import MatchingSpace, is_matching
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
 
 
 class LocalMatching(MatchingSpace):

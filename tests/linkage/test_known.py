@@ -1,0 +1,99 @@
+"""Known links: what rows say, and which contradict each other."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mlestruct.linkage.known import known_links, known_rows
+
+LEFT, RIGHT = pd.Index(["a0", "a1", "a2"]), pd.Index(["b0", "b1"])
+
+
+def table(*rows, columns=("left", "right", "checked")):
+    cells = [row.split(",") for row in rows]
+    return pd.DataFrame(cells, columns=list(columns)[: len(cells[0])])
+
+
+def read(known):
+    return known_links(known_rows(known), LEFT, RIGHT)
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (["a0,b0", "a0,b1"], "known: left id 'a0' has two partners: rows 1 and 2; .* one to one"),
+        (["a0,b0", "a1,b0"], "known: right id 'b0' has two partners: rows 1 and 2"),
+        (["a0,b0", ",b0"], "known: right id 'b0' has a partner and none: rows 1 and 2"),
+        (["a0,b9"], "known, row 1: the right table has no id 'b9'"),
+        (["z,b0"], "row 1: the left table has no id 'z'; its index begins with 'a0', 'a1'"),
+        (["a0,b0,yes", "a0,b0,no"], "known: 'a0' and 'b0' are a link and none: rows 1 and 2"),
+        (["a0,b0,perhaps"], "known, row 1, column 'checked': expected yes, true, .* 'perhaps'"),
+    ],
+)
+def test_contradictions_are_refused(rows, message):
+    with pytest.raises(ValueError, match=message):
+        read(table(*rows))
+
+
+def test_files_are_named_where_they_contradict():
+    rows = known_rows(table("a0,b0"), "one.csv", 2) + known_rows(table("a0,b1"), "two.csv", 2)
+    with pytest.raises(ValueError, match=r"two partners: one.csv, row 2, and two.csv, row 2;"):
+        known_links(rows, LEFT, RIGHT)
+
+
+def test_the_same_row_may_be_there_twice():
+    np.testing.assert_array_equal(read(table("a0,b1", "a0,b1")).partner, [1, -2, -2])
+
+
+def test_lists_of_pairs():
+    found = known_links(
+        known_rows([(10, "b1"), (12, None), (None, "b0")]), pd.Index([10, 11, 12]), RIGHT
+    )
+    np.testing.assert_array_equal(found.partner, [1, -2, -1])
+    np.testing.assert_array_equal(found.alone, [True, False])
+
+
+def test_sides_without_partner():
+    found = read(table("a0,", ",b1", "a1,b0"))
+    np.testing.assert_array_equal(found.partner, [-1, 0, -2])
+    np.testing.assert_array_equal(found.alone, [False, True])
+    assert found.refused.shape == (0, 2)
+
+
+@pytest.mark.parametrize("yes", ["yes", " Yes", "TRUE", "1", True, 1])
+@pytest.mark.parametrize("no", ["no", "False", "0", False, 0])
+def test_checked_tells_links_from_other_pairs_and_rows_that_do_not_count(yes, no):
+    cells = [("a0", "b0", no), ("a1", "b0", yes), ("a2", "b1", None), ("a2", "", None)]
+    found = read(pd.DataFrame(cells, columns=["left", "right", "Checked"]))
+    np.testing.assert_array_equal(found.partner, [-2, 0, -2])
+    np.testing.assert_array_equal(found.refused, [[0, 0]])
+
+
+def test_checked_may_be_numbers_with_gaps():
+    cells = pd.DataFrame({"left": ["a0", "a1", "a2"], "right": ["b0", "b0", "b1"]})
+    found = read(cells.assign(checked=[0.0, 1.0, np.nan]))
+    np.testing.assert_array_equal(found.partner, [-2, 0, -2])
+    np.testing.assert_array_equal(found.refused, [[0, 0]])
+
+
+def test_only_decided_rows_of_answers_count_unless_they_are_checked():
+    names = ("left", "right", "decision", "checked")
+    rows = ("a0,b0,review,", "a1,b1,link,", "a2,,no partner,")
+    np.testing.assert_array_equal(read(table(*rows, columns=names)).partner, [-2, 1, -1])
+    rows = ("a0,b0,review,yes", "a1,b1,link,no", "a2,,no partner,no")  # another partner, unknown
+    found = read(table(*rows, columns=names))
+    np.testing.assert_array_equal(found.partner, [0, -2, -2])
+    np.testing.assert_array_equal(found.refused, [[1, 1]])
+    with pytest.raises(ValueError, match=r"row 1, column 'decision': expected known, .*'reject'"):
+        read(table("a0,b0,reject", columns=names))
+
+
+def test_columns_that_are_not_used_are_named():
+    known = table("a0,b0,ja,Meier", columns=("left", "right", "result", "by"))
+    with pytest.warns(UserWarning, match=r"known: every row .* not used: 'result', 'by'\."):
+        known_rows(known)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        known_rows(known.assign(checked="yes"))
