@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class InfeasibleError(ValueError):
     """An output space is empty: no matching covers the nodes that must be covered.
@@ -16,6 +18,10 @@ class InfeasibleError(ValueError):
         super().__init__(message)
         self.rows = rows
         self.side = side
+
+
+class DecoderError(ValueError):
+    """A decoder has returned what cannot be right: no 0/1 vector, or not the best output."""
 
 
 class TooLargeToCount(ValueError):
@@ -44,3 +50,24 @@ class CheckpointError(ValueError):
 
 class UntrustedImport(ModelFileError):
     """A model file names a function that the caller of `load` has not declared as trusted."""
+
+
+class Naming:
+    """Errors of a decoder that are raised inside say which sample it was called for, and when.
+
+    Errors of users' own functions keep their type and message, and get a note.
+    """
+
+    __slots__ = ("_doing", "_where")
+
+    def __init__(self, where: str, doing: str):
+        self._where, self._doing = where, doing
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, DecoderError):
+            error.args = (f"{self._where}, {self._doing}: {error}",)
+        elif isinstance(error, Exception) and not isinstance(error, OutOfTimeError):
+            error.add_note(f"the sample was {self._where}, {self._doing}")

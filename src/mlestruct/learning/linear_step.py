@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._deadline import check_time
+from ..algorithms.frank_wolfe import ROUNDING
 from ..structures.contract import Vertex
 from .dual_state import DualState
-from .problem import DualProblem
+from .problem import Block, DualProblem
 
 Floats = NDArray[np.float64]
 
@@ -99,5 +100,26 @@ def linear_step(
         score, vertex, moments = best
         return LinearStep(vertex, score - here, scores, None, sums, moments, decoded=False)
     found = block.decode(direction, warm, want_prices)
-    gap = max(found.score + found.gap - here, 0.0)  # heuristics may score less than tau
+    upper = found.score + found.gap
+    if structure.has_bound:
+        least_upper = max(here, block.observed.dot(direction))
+        if upper < least_upper:
+            _require_rounding(block, direction, tau, upper, least_upper)
+    gap = max(upper - here, 0.0)  # heuristics may score less than tau
     return LinearStep(found.vertex, gap, scores, found.prices, sums)
+
+
+def _require_rounding(
+    block: Block, direction: Floats, tau: Floats, upper: float, attained: float
+) -> None:
+    """Raise where tau or the observed output scores more than the best vertex, by more than errors
+    of rounding and the tolerances of integer programs.
+    """
+    size = float(np.abs(direction) @ tau) + abs(upper)
+    if attained - upper > 1e-6 * max(1.0, float(np.abs(direction).max())) + ROUNDING * size:
+        raise ValueError(
+            f"{block.name}: decode says that no output scores more than {upper:.6g}, but the "
+            f"observed output, or a mixture of it and outputs that decode has returned, scores "
+            f"{attained:.6g}. decode must return the best one, interior be a mixture of outputs, "
+            "and the gradient be that of the entropy; check_structure tests all of them"
+        )

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from .._lazy import cached_property
 from .._memory import check_memory
-from ..exceptions import CheckpointError, MissingCapability
+from ..exceptions import CheckpointError, MissingCapability, Naming
 from ..features.contract import FeatureMap, as_feature_map
 from ..structures.contract import Decoding, Marginals, Structure, Vertex, as_structure
 from .penalty import ElasticNet
@@ -40,7 +40,8 @@ class Block:
     `observed` may be a mean of vertices, `weight` the number of samples merged into the block;
     `offset` (n_coordinates,) is added to the scores and not learned. Features of other
     classes are adapted to `FeatureMap`. Where only a part of the output was observed, `partial` is
-    the space of outputs that agree with it, and `observed` some point of it.
+    the space of outputs that agree with it, and `observed` some point of it. `name` is the sample
+    in messages.
     """
 
     structure: Structure
@@ -49,6 +50,7 @@ class Block:
     weight: float = 1.0
     offset: Floats | None = None
     partial: Structure | None = None
+    name: str = "a sample"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", as_feature_map(self.features))
@@ -84,7 +86,8 @@ class Block:
         """A MAP call; prices of an earlier one where the decoder takes them."""
         if self.has_price_bound:
             return self.structure.decode(direction, warm, prices=prices)
-        return self.structure.decode(direction)
+        with Naming(self.name, "in learning"):
+            return self.structure.decode(direction)
 
     def expect(self, theta: Floats, warm: Any, tol: float) -> tuple[Marginals, Floats]:
         """Marginals under theta and their moments G' tau, from the structure's oracle.

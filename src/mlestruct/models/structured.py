@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from ..exceptions import Naming
 from ..features import FeatureMap
 from ..learning.problem import Block
 from ..learning.result import Progress, Result
@@ -32,6 +33,7 @@ from .structured_blocks import Decoders, Spaces, read_features
 from .validation import check_same_length, check_samples
 
 Floats = NDArray[np.float64]
+T = TypeVar("T")
 
 OF_DECODE = ("entropy", "interior", "marginals", "bounds")  # parameters that go with `decode`
 NOTHING = Vertex(np.zeros(0, dtype=np.int64), np.zeros(0))
@@ -173,14 +175,18 @@ class StructuredCRF(StructuredEstimator):
         for m, (block, vertex) in enumerate(zip(blocks, observed, strict=True)):
             key = id(block.structure), vertex.indices.tobytes()
             if isinstance(block.structure, DecoderSpace) and key not in known:
-                block.structure.require_output(vertex, f"Y[{m}]")
+                with Naming(block.name, f"checking Y[{m}]"):
+                    block.structure.know(vertex, f"Y[{m}]")
             known.add(key)
         spaces.prepare()
+        for m, (block, vertex) in enumerate(zip(blocks, observed, strict=True)):
+            if isinstance(block.structure, DecoderSpace):
+                block.structure.agree(vertex, f"Y[{m}]")
         if not self._in_partition and all(block.structure.is_fixed for block in blocks):
             raise ValueError("X: every sample has only one possible output, nothing can be learned")
         self._kept = spaces
         return [
-            Block(block.structure, block.features, vertex, weight)
+            replace(block, observed=vertex, weight=weight)
             for block, vertex, weight in zip(blocks, observed, weights.tolist(), strict=True)
         ]
 
@@ -214,7 +220,7 @@ class StructuredCRF(StructuredEstimator):
                 maps[id(x)] = read_features(given, f"X[{m}]")
             features = maps[id(x)]
             structure = spaces.of(x, features.n_scored, f"X[{m}]")
-            blocks.append(Block(structure, features, NOTHING))
+            blocks.append(Block(structure, features, NOTHING, name=f"X[{m}]"))
         return blocks
 
     def _observe(self, block: Block, label: Any, where: str) -> Vertex:
@@ -238,6 +244,16 @@ class StructuredCRF(StructuredEstimator):
             )
 
     # ------------------------------------------------------------------ prediction
+    def _each(self, function: Callable[[Any], T], items: Iterable[Any]) -> list[T]:
+        """Apply to all blocks, over n_jobs threads; errors of decoders name the sample."""
+
+        def one(item: Any) -> T:
+            block = item[0] if isinstance(item, tuple) else item  # (block, stream) of samples
+            with Naming(block.name, "in prediction"):
+                return function(item)
+
+        return super()._each(one, items)
+
     def _given(self, X: Any, known: Any) -> list[Block]:
         """Blocks of new samples given what is `known` of each, or None."""
         blocks = self._new_blocks(X)

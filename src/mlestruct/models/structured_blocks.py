@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
+from ..exceptions import Naming
 from ..features import DenseFeatures, FeatureMap, SparseFeatures, as_feature_map
 from ..features.arrays import as_floats
 from ..features.contract import is_feature_map
@@ -28,6 +29,8 @@ class Spaces:
         if not isinstance(self._given, Structure) and not callable(given):
             raise TypeError(f"structure: expected one, or a function of x to one, got {given!r}")
         self.made: list[Structure] = []
+        self.names: list[str] = []  # of the first sample of each
+        self._places: set[int] = set()
         self.n_preparing_calls = 0
 
     def of(self, x: Any, n_scored: int, where: str) -> Structure:
@@ -40,9 +43,14 @@ class Spaces:
                 f"{where}: has {n_scored} rows of features, {type(space).__name__} has "
                 f"{space.n_scored} scored coordinates"
             )
-        if not any(space is known for known in self.made):
-            self.made.append(space)
+        self._keep(space, where)
         return space
+
+    def _keep(self, space: Structure, where: str) -> None:
+        if id(space) not in self._places:
+            self._places.add(id(space))
+            self.made.append(space)
+            self.names.append(where)
 
     @property
     def certified(self) -> bool:
@@ -53,10 +61,15 @@ class Spaces:
 
     def prepare(self) -> None:
         """Find interior points; keep the number of calls of decoders, which no solver counts."""
-        decoders = [space for space in self.made if isinstance(space, DecoderSpace)]
-        for space in decoders:
-            space.interior()
-        self.n_preparing_calls = sum(space.calls for space in decoders)
+        decoders = [
+            (space, where)
+            for space, where in zip(self.made, self.names, strict=True)
+            if isinstance(space, DecoderSpace)
+        ]
+        for space, where in decoders:
+            with Naming(where, "looking for an interior point"):
+                space.interior()
+        self.n_preparing_calls = sum(space.calls for space, _ in decoders)
 
 
 class Decoders(Spaces):
@@ -74,7 +87,8 @@ class Decoders(Spaces):
             for given in (estimator.entropy, estimator.interior)
         )
         self._known: dict[int, DecoderSpace] = {}
-        self.made, self.n_preparing_calls = [], 0
+        self.made, self.names, self._places = [], [], set()
+        self.n_preparing_calls = 0
 
     def of(self, x: Any, n_scored: int, where: str) -> Structure:
         """One space for all samples of the same size, or one for each where functions take x."""
@@ -84,8 +98,7 @@ class Decoders(Spaces):
             if n_scored not in self._known:
                 self._known[n_scored] = self._make(x, n_scored)
             space = self._known[n_scored]
-        if not any(space is known for known in self.made):
-            self.made.append(space)
+        self._keep(space, where)
         return space
 
     def _make(self, x: Any, n_scored: int) -> DecoderSpace:

@@ -19,14 +19,20 @@ from .._lazy import cached_property
 from ..algorithms.covering import covering_outputs
 from ..algorithms.frank_wolfe import PlainEntropy, SteppingEntropy, frank_wolfe_marginals
 from ..algorithms.gumbel import GumbelNoise
-from ..exceptions import InfeasibleError
+from ..exceptions import DecoderError, InfeasibleError
 from .conditioned import Conditioned
 from .contract import Bounds, Decoding, Marginals, Structure, Vertex
 from .entropy import SeparableEntropy, coordinate_entropy
+from .known_outputs import KnownOutputs, described, slack
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+
+ADVICE = (
+    "It must return the best output at scores of any sign (or upper bounds, or be declared by "
+    "exact=False); check_structure tests it"
+)
 
 
 class Entropy(Protocol):
@@ -91,43 +97,99 @@ class DecoderSpace(Structure):
         self._given_entropy, self._given_interior = as_entropy(entropy), interior
         self.decodes_exactly, self.calls = bool(exact), 0
         self._has_bound = True
-        self._witnesses = np.zeros((0, self.n_coordinates))
+        self._known = KnownOutputs(self.n_coordinates)
+        self._seeds: list[Bools] = []  # labels that reach further than those before
         self._oracle, self._bounds = marginals, bounds
         if marginals is not None:
             self.marginals = self._marginals  # type: ignore[method-assign]
 
     # ------------------------------------------------------------------ decoding
     def decode(self, scores: Floats, warm: Floats | None = None, prices: bool = False) -> Decoding:
-        """The output of the user's function, checked against outputs that are known.
+        """The output of the user's function, checked against all that is known of the space.
 
-        Raises ValueError where the function is said to be exact and an output that it has returned
-        before scores more than the new one.
+        Raises DecoderError where the function is said to be exact and another output scores more,
+        or where an upper bound is below the score of an output.
         """
-        output, bound = self._ask(scores)
-        indices = np.flatnonzero(output)
-        vertex = Vertex(indices, np.ones(indices.shape[0]))
-        score = vertex.dot(scores)
-        if self.decodes_exactly and bound is None:
-            self._require_best(scores, score)
-        elif bound is None:
-            self._has_bound = False
-        return Decoding(vertex, score, upper_bound=bound)
+        return self._ask(scores)
 
-    def _ask(self, scores: Floats) -> tuple[Bools, float | None]:
+    def _ask(self, scores: Floats) -> Decoding:
         check_time("decode")
         self.calls += 1
-        return read_output(self._decoder(np.array(scores)), self.n_coordinates)
-
-    def _require_best(self, scores: Floats, score: float) -> None:
-        if self._witnesses.shape[0] == 0:
-            return
-        best = float((self._witnesses @ scores).max())
-        if best > score + 1e-9 * (1.0 + float(np.abs(scores).sum())):
-            raise ValueError(
-                f"decode: returned an output of score {score:.6g}, but one that it has returned "
-                f"before scores {best:.6g}. It must return the best one (or upper bounds, or be "
-                "declared by exact=False); check_structure tests it"
+        call = self.calls
+        try:
+            returned = self._decoder(np.array(scores))
+        except Exception as error:
+            error.add_note(
+                f"raised by decode in call {call}, at {scores.size} scores from "
+                f"{scores.min():.6g} to {scores.max():.6g}; scores may have any sign"
             )
+            raise
+        output, bound = read_output(returned, self.n_coordinates)
+        indices = np.flatnonzero(output)
+        vertex = Vertex(indices, np.ones(indices.shape[0]))
+        found = Decoding(vertex, vertex.dot(scores), upper_bound=bound)
+        self._check(scores, found, call)
+        return found
+
+    def _check(self, scores: Floats, found: Decoding, call: int) -> None:
+        """Compare an answer with other outputs, and its output with earlier answers."""
+        limit, bound = found.score, found.upper_bound
+        if bound is not None:
+            if bound < limit - slack(scores):
+                raise DecoderError(
+                    f"decode: returned an output of score {limit:.6g} with the upper bound "
+                    f"{bound:.6g}, which is below it. The bound is one of <scores, output> for "
+                    "all outputs, in the units and with the sign of scores"
+                )
+            limit = bound
+        elif not self.decodes_exactly:
+            self._has_bound, limit = False, np.inf
+        if self._known.add(found.vertex.indices, f"the one that it returned in call {call}"):
+            self._check_new(found.vertex.indices)
+        if limit < np.inf:
+            better = self._known.better_than(limit, scores)
+            if better is not None:
+                raise DecoderError(_not_best(found, *better))
+            self._known.keep_call(call, scores, limit)
+
+    def _check_new(self, indices: Ints) -> None:
+        """An output that was not known: what was concluded from earlier calls must allow for it."""
+        worse = self._known.worse_call(indices)
+        if worse is not None:
+            call, limit, score = worse
+            raise DecoderError(
+                f"decode: answered call {call} as if no output had more than {limit:.6g}, but the "
+                f"one that it returns now ({described(indices)}) has {score:.6g} at the scores of "
+                f"that call. {ADVICE}"
+            )
+        if "_interior" in vars(self):
+            self._check_varying(indices, "an output that decode returns")
+
+    def _check_varying(self, indices: Ints, what: str) -> None:
+        """An output must have coordinates that are taken as fixed at the values they have."""
+        fixed = ~self.varies
+        if not fixed.any():
+            return
+        output = np.zeros(self.n_coordinates)
+        output[indices] = 1.0
+        wrong = np.flatnonzero(fixed & (output != self._interior))
+        if wrong.size == 0:
+            return
+        k = int(wrong[0])
+        value = int(output[k])
+        if self._given_interior is not None:
+            raise DecoderError(
+                f"interior: is {1 - value} at coordinate {k}, but {what} has {value} there; it "
+                "must be strictly between 0 and 1 at every coordinate that varies"
+            )
+        if self.decodes_exactly:
+            raise DecoderError(
+                f"decode: {what} has {value} at coordinate {k}, but decode returned "
+                f"{1 - value} there when it was asked for an output with {value}, by scores of "
+                f"{'+' if value else '-'}0.5 to {'+' if value else '-'}1 there and almost 0 "
+                f"elsewhere. {ADVICE}"
+            )
+        self._has_bound = False  # the entropy leaves out a coordinate that varies
 
     @property
     def has_bound(self) -> bool:
@@ -140,14 +202,13 @@ class DecoderSpace(Structure):
         if self._given_interior is not None:
             return read_interior(self._given_interior, self.n_coordinates)
         outputs = covering_outputs(
-            lambda scores: self._ask(scores)[0],
+            lambda scores: self._ask(scores).vertex.dense(self.n_coordinates) > 0.5,
             self.n_coordinates,
             np.random.default_rng(0),  # the same point in every process
             self.decodes_exactly,
         )
-        # Comparing every answer with that many numbers takes .1 ms.
-        kept = max(1, 200_000 // self.n_coordinates)
-        self._witnesses = outputs[:kept].astype(np.float64)
+        if self._seeds:
+            outputs = np.unique(np.vstack([outputs, *self._seeds]), axis=0)
         mean: Floats = outputs.mean(axis=0)
         return mean
 
@@ -218,16 +279,30 @@ class DecoderSpace(Structure):
         """The 0/1 vector of a vertex."""
         return vertex.dense(self.n_coordinates).astype(np.int64)
 
-    def require_output(self, vertex: Vertex, where: str) -> None:
-        """Raise unless `vertex` is an output: the best one, then, at the scores 2 y - 1.
+    def know(self, vertex: Vertex, where: str) -> None:
+        """Take an observed output: compared with answers of `decode` from now on.
 
-        At the end of the time it is not asked: nothing is learned from it any more.
+        It costs a call of a decoder that is exact, at the scores 2 y - 1 where y would be the best
+        output, and raises where that returns another one. At the end of the time it is not
+        asked: nothing is learned from it any more.
         """
-        if not self.decodes_exactly or is_over():
-            return
+        if self.decodes_exactly and not is_over():
+            self._require_output(vertex, where)
+        output = vertex.dense(self.n_coordinates) > 0.5
+        if not self.decodes_exactly and "_interior" not in vars(self):
+            seen = np.array(self._seeds).reshape(-1, self.n_coordinates)
+            if not ((seen == output).any(axis=0)).all():
+                self._seeds.append(output)
+        self._known.add(vertex.indices, f"the observed output {where}", rename=True)
+
+    def agree(self, vertex: Vertex, where: str) -> None:
+        """Raise where an observed output contradicts coordinates that are taken as fixed."""
+        self._check_varying(vertex.indices, f"the observed output {where}")
+
+    def _require_output(self, vertex: Vertex, where: str) -> None:
         y = vertex.dense(self.n_coordinates)
-        found = self._ask(2.0 * y - 1.0)[0]
-        differs = np.flatnonzero(found != (y > 0.5))
+        found = self._ask(2.0 * y - 1.0).vertex.dense(self.n_coordinates)
+        differs = np.flatnonzero(found != y)
         if differs.size:
             raise ValueError(
                 f"{where}: is not an output that decode can return. At the scores 2 y - 1, where y "
@@ -256,7 +331,8 @@ class DecoderSpace(Structure):
         def decode(scores: Floats) -> Any:
             every = (2.0 * fixed - 1.0) * (1.0 + 2.0 * float(np.abs(scores).sum()))
             every[place] = scores
-            output, bound = self._ask(every)
+            found = self._ask(every)
+            output, bound = found.vertex.dense(self.n_coordinates), found.upper_bound
             if (output != fixed)[~free].any():
                 raise InfeasibleError("known: no output of decode agrees with it", [], "nodes")
             return output[place], None if bound is None else bound - float(every @ fixed)
@@ -350,6 +426,16 @@ def bounds_by_decoding(
     return Bounds(lower, upper, "outputs found", reason)
 
 
+def _not_best(found: Decoding, score: float, name: str, indices: Ints) -> str:
+    """The message where a known output scores more than an answer or its bound."""
+    own = f"({described(found.vertex.indices)})"
+    if found.upper_bound is None:
+        what = f"decode: returned an output {own} of score {found.score:.6g}"
+    else:
+        what = f"decode: returned the upper bound {found.upper_bound:.6g} of the largest score"
+    return f"{what}, but {name} ({described(indices)}) scores {score:.6g}. {ADVICE}"
+
+
 def as_entropy(entropy: Any) -> Entropy | None:
     """An `Entropy` from what a user may give; None for the default."""
     if entropy is None or (callable(entropy) and callable(getattr(entropy, "gradient", None))):
@@ -403,19 +489,19 @@ def read_output(
     try:
         values = np.asarray(returned)
     except ValueError as error:
-        raise ValueError(f"{form}, got a {type(returned).__name__}: {error}") from None
+        raise DecoderError(f"{form}, got a {type(returned).__name__}: {error}") from None
     if values.dtype.kind not in "fiub":
-        raise ValueError(f"{form}, got {type(returned).__name__} {returned!r:.60}")
+        raise DecoderError(f"{form}, got {type(returned).__name__} {returned!r:.60}")
     if values.shape != (n_coordinates,):
-        raise ValueError(f"{form}, got shape {values.shape}")
+        raise DecoderError(f"{form}, got shape {values.shape}")
     output = values > 0.5
     # Integer programs return values that are not quite 0 or 1.
     wrong = ~(np.abs(values - output.astype(np.float64)) <= 1e-6)
     if wrong.any():
         k = int(np.argmax(wrong))
-        raise ValueError(f"{form}, got {values[k]} at coordinate {k}")
+        raise DecoderError(f"{form}, got {values[k]} at coordinate {k}")
     if bound is not None and np.isnan(bound):
-        raise ValueError(f"{form} and an upper bound, got nan as the bound")
+        raise DecoderError(f"{form} and an upper bound, got nan as the bound")
     return output, bound
 
 
