@@ -4,6 +4,8 @@ import itertools
 import pickle
 import warnings
 from functools import partial
+from threading import Barrier
+from time import sleep
 
 import numpy as np
 import own_decoders as own
@@ -15,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
 import mlestruct
-from mlestruct import BipartiteMatchingCRF, StructuredCRF
+from mlestruct import BipartiteMatchingCRF, OutOfTimeError, StructuredCRF
 from mlestruct.baselines import StructuredPerceptron, StructuredSVM
 from mlestruct.inference import marginals
 from mlestruct.structures import (
@@ -198,6 +200,76 @@ class TestApproximateDecoders:
     def test_a_decoder_that_is_wrongly_said_to_be_exact_is_found_out(self, data):
         with pytest.raises(ValueError, match=r"decode|Y\["):
             StructuredCRF(self.sloppy, max_iter=60).fit(*data)
+
+    def test_the_warning_tells_what_the_bounds_leave(self, data):
+        def loose(scores):
+            chosen = own.top_three(scores)
+            return chosen, float(scores[chosen].sum()) + 0.5
+
+        expected = r"12\.5 of the gap is the distance of decode's upper bounds"  # 25 samples
+        with pytest.warns(ConvergenceWarning, match=expected):
+            StructuredCRF(loose, exact=False, max_iter=100).fit(*data)
+
+
+class TestSetUp:
+    @staticmethod
+    def counted(decode):
+        calls = []
+
+        def count(scores, x):
+            calls.append(scores)
+            return decode(scores)
+
+        return count, calls
+
+    def test_a_warm_start_keeps_what_is_known_of_the_samples(self, data):
+        """Interior points, checked labels and marginals: one call a sample certifies again."""
+        decode, calls = self.counted(own.top_three)
+        X, Y = data
+        model = StructuredCRF(decode, tol=0.01, warm_start=True, random_state=0).fit(X, Y)
+        cold, coef = len(calls), model.coef_
+        assert model.n_oracle_calls_ == cold
+        model.fit(X, Y)
+        assert len(calls) - cold == len(X) == model.n_oracle_calls_
+        assert cold > 5 * len(X)
+        assert model.converged_
+        np.testing.assert_allclose(model.coef_, coef)
+        # Other samples, and other labels, are not known.
+        before = len(calls)
+        model.fit([x.copy() for x in X], Y)
+        assert len(calls) - before > 3 * len(X)
+        with pytest.raises(ValueError, match=r"Y\[0\]: is not an output"):
+            model.fit(X, [np.ones(8), *Y[1:]])
+
+    def test_other_functions_are_not_taken_for_known_ones(self, data):
+        X, Y = data
+        model = StructuredCRF(own.top_three, tol=0.05, warm_start=True).fit(X, Y)
+        with pytest.raises(ValueError, match=r"Y\[0\]: is not an output"):
+            model.set_params(decode=own.best_of).fit(X, Y)
+
+    def test_threads_share_the_calls_of_set_up(self, data):
+        """Both threads must be inside of decode at the same time, or the barrier breaks."""
+        barrier, turns = Barrier(2, timeout=20), itertools.count()
+
+        def decode(scores, x):
+            if next(turns) < 2:
+                barrier.wait()
+            return own.top_three(scores)
+
+        X, Y = data
+        StructuredCRF(decode, tol=0.1, n_jobs=2).fit(X, Y)
+        assert next(turns) > 2
+
+    def test_the_time_that_set_up_takes_is_told(self, data):
+        def slow(scores, x):
+            sleep(0.02)
+            return own.top_three(scores)
+
+        with pytest.raises(OutOfTimeError, match=r"calls of decode, which found .* interior="):
+            StructuredCRF(slow, max_time=0.3).fit(*data)
+        inside = np.full(8, 3 / 8)
+        with pytest.warns(ConvergenceWarning, match=r"s of them set-up\)"):
+            StructuredCRF(slow, interior=inside, max_time=1.0).fit(*data)
 
 
 class TestPrediction:

@@ -109,6 +109,7 @@ class BlockCoordinateDescent(BlockRules):
             """The part of the sum of the blocks' gaps that the certified gap is."""
             monitor.oracle_calls += n_calls
             found = passes.certify(monitor.tolerance)
+            monitor.slack = found.slack
             theta = problem.theta(passes.r)
             monitor.record(
                 sweep,

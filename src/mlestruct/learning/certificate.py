@@ -68,11 +68,13 @@ class Certificate:
     entropy : sum_m w_m (H_m(tau_m) + <o_m, tau_m - y_m>)
     log_partition : an upper bound of sum_m w_m A_m
     fw_gap : the Frank-Wolfe gap; NaN where a solver has none
+    slack : the part of the gap that is between a decoder's outputs and its upper bounds
     """
 
     entropy: float
     log_partition: float
     fw_gap: float
+    slack: float = 0.0
 
     def dual(self, problem: DualProblem, r: Floats) -> float:
         """L(tau)."""
@@ -115,7 +117,8 @@ def certify(
             prices[m] = block.structure.improved_prices(step.scores, known, state.tau[m])
         upper = min(upper, _log_partition(problem, state, prices, steps))
     fw_gap = float(problem.weights @ [step.gap for step in steps])
-    return Certificate(float(problem.weights @ state.entropies), upper, fw_gap), steps
+    slack = float(problem.weights @ [step.slack for step in steps])
+    return Certificate(float(problem.weights @ state.entropies), upper, fw_gap, slack), steps
 
 
 def _log_partition(

@@ -104,6 +104,7 @@ class FrankWolfe:
                 near = NEAR * monitor.tolerance
                 found, steps = certify(problem, state, prices, near, each)
                 monitor.oracle_calls += len(steps)
+                monitor.slack = found.slack
                 theta = problem.theta(state.r)
                 if t > 0:
                     average.add(theta)

@@ -23,6 +23,7 @@ class LinearStep:
 
     moments : G' of the vertex, once it is known
     decoded : whether the oracle was called
+    slack : the part of the gap that is between the vertex and the decoder's upper bound
     """
 
     vertex: Vertex
@@ -32,6 +33,7 @@ class LinearStep:
     sums: Any  # of the entropy, reused by the line search
     moments: Floats | None = None
     decoded: bool = True
+    slack: float = 0.0
 
 
 class WorkingSet:
@@ -106,7 +108,7 @@ def linear_step(
         if upper < least_upper:
             _require_rounding(block, direction, tau, upper, least_upper)
     gap = max(upper - here, 0.0)  # heuristics may score less than tau
-    return LinearStep(found.vertex, gap, scores, found.prices, sums)
+    return LinearStep(found.vertex, gap, scores, found.prices, sums, slack=found.gap)
 
 
 def _require_rounding(

@@ -98,6 +98,7 @@ class PartitionedPasses:
             sum(own.entropy for own in parts),
             sum(own.log_partition for own in parts),
             sum(own.fw_gap for own in parts),
+            sum(own.slack for own in parts),
         )
 
     def sweep(self) -> tuple[bool, int]:

@@ -140,6 +140,7 @@ class Monitor:
         self.converged = False
         self.stopped = False
         self.interrupted = False
+        self.slack = 0.0
         self.iterations = 0
         self.oracle_calls = 0
         self._start = time.perf_counter()
@@ -250,6 +251,7 @@ class Monitor:
             solver=self.name,
             history=self.history,
             state=state,
+            slack=self.slack,
         )
 
     def finish(self) -> None:
@@ -299,6 +301,8 @@ class Result:
     primal : a proven lower bound of P(theta)
     gap : objective - primal; theta is within `gap` of the best attainable log-likelihood
     tolerance : the absolute gap to reach
+    slack : the part of the last certificate's gap that is left by upper bounds of a decoder
+    setup : seconds before the solver, of which it knows nothing
     state : the argument `warm` with which the same solver continues
     """
 
@@ -315,6 +319,8 @@ class Result:
     solver: str
     history: History
     state: Any
+    slack: float = 0.0
+    setup: float = 0.0
 
     def use(self, theta: Floats, primal: float) -> None:
         """Return `theta` instead, with its own lower bound of P."""

@@ -10,6 +10,7 @@ from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from time import perf_counter
 from typing import Any, TypeVar
 
 import numpy as np
@@ -103,14 +104,22 @@ class CertifiedModel(BaseEstimator, metaclass=ABCMeta):
                 where = (
                     f"at a duality gap of {result.gap:.3g} ({relative:.2g} relative, tol={tol:g})"
                 )
+            seconds = f"{result.seconds + result.setup:.1f} s"
+            if result.setup > 0.1 * result.seconds + 0.1:
+                seconds += f" ({result.setup:.1f} s of them set-up)"
             warnings.warn(
-                f"{type(self).__name__}: {why} after {result.seconds:.1f} s and "
-                f"{result.iterations} iterations {where}; the model is the best found so far. "
-                "For a smaller gap: more max_iter or max_time, features of similar scale, or "
-                "stronger alpha.",
+                f"{type(self).__name__}: {why} after {seconds} and {result.iterations} iterations "
+                f"{where}; the model is the best found so far. {self._advice(result)}",
                 ConvergenceWarning,
                 stacklevel=3,
             )
+
+    def _advice(self, result: Result) -> str:
+        """What would make the gap of a result smaller."""
+        return (
+            "For a smaller gap: more max_iter or max_time, features of similar scale, or "
+            "stronger alpha."
+        )
 
     def _adopt(self, model: CertifiedModel) -> None:
         """Take the weights and the certificate of a model that this one is built around."""
@@ -203,7 +212,9 @@ class StructuredEstimator(CertifiedModel):
         with unchanged_on_failure(self), time_limit(self._max_time()):
             for name in [own for own in vars(self) if own.endswith("_") and own[0] != "_"]:
                 delattr(self, name)  # not every fit learns the same
+            began = perf_counter()
             problem = self.build_problem(X, Y, sample_weight)
+            setup = perf_counter() - began
             solver = make_solver(self.solver, problem)
             signature, state = self._state
             fits = self.warm_start and signature == _signature(solver.name, problem)
@@ -220,6 +231,7 @@ class StructuredEstimator(CertifiedModel):
             if result.interrupted and _in_search():
                 raise KeyboardInterrupt
             self._state = (_signature(result.solver, problem), result.state)
+            result.setup = setup
             self._keep(result, self.tol)
         return self
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from .._threads import threaded_map
 from ..exceptions import Naming
 from ..features import FeatureMap
 from ..learning.problem import Block
@@ -169,16 +170,26 @@ class StructuredCRF(StructuredEstimator):
         self, X: Sequence[Any], Y: Sequence[Any], weights: Floats, separate: bool
     ) -> list[Block]:
         spaces = self._spaces()
+        if self.warm_start:
+            spaces.take(self._kept)
         blocks = self._make_blocks(X, spaces)
         observed = [self._observe(block, Y[m], f"Y[{m}]") for m, block in enumerate(blocks)]
-        known = set()
-        for m, (block, vertex) in enumerate(zip(blocks, observed, strict=True)):
-            key = id(block.structure), vertex.indices.tobytes()
-            if isinstance(block.structure, DecoderSpace) and key not in known:
-                with Naming(block.name, f"checking Y[{m}]"):
-                    block.structure.know(vertex, f"Y[{m}]")
-            known.add(key)
-        spaces.prepare()
+        # Of equal labels of one space the first is asked for.
+        labels = {
+            (id(block.structure), observed[m].indices.tobytes()): (m, block)
+            for m, block in reversed(list(enumerate(blocks)))
+            if isinstance(block.structure, DecoderSpace)
+        }
+
+        def check(item: tuple[int, Block]) -> None:
+            m, block = item
+            assert isinstance(block.structure, DecoderSpace)
+            with Naming(block.name, f"checking Y[{m}]"):
+                block.structure.know(observed[m], f"Y[{m}]")
+
+        with threaded_map(self.n_threads(), len(blocks)) as each:
+            list(each(check, reversed(labels.values())))
+            spaces.prepare(each)
         for m, (block, vertex) in enumerate(zip(blocks, observed, strict=True)):
             if isinstance(block.structure, DecoderSpace):
                 block.structure.agree(vertex, f"Y[{m}]")
@@ -194,7 +205,9 @@ class StructuredCRF(StructuredEstimator):
         return {name: value for name, value in super().learned().items() if name != "_kept"}
 
     def _prepare(self, X: Sequence[Any]) -> list[Block]:
-        return self._make_blocks(X, self._kept or self._spaces())
+        spaces = self._spaces()
+        spaces.take(self._kept)
+        return self._make_blocks(X, spaces)
 
     def _spaces(self) -> Spaces:
         """How samples become output spaces; raises where parameters do not fit together."""
@@ -242,6 +255,19 @@ class StructuredCRF(StructuredEstimator):
                 ConvergenceWarning,
                 stacklevel=3,
             )
+
+    def _advice(self, result: Result) -> str:
+        if self.decode is not None and result.iterations == 0 and result.setup > result.seconds:
+            return (
+                "Most of the time went to calls of decode in set-up, which check Y and look for "
+                "interior points: give interior=, n_jobs= or more max_time."
+            )
+        if result.slack > 0.5 * result.gap:
+            return (
+                f"{result.slack:.3g} of the gap is the distance of decode's upper bounds from its "
+                "outputs: solve more precisely (more iterations alone do not help)."
+            )
+        return super()._advice(result)
 
     # ------------------------------------------------------------------ prediction
     def _each(self, function: Callable[[Any], T], items: Iterable[Any]) -> list[T]:

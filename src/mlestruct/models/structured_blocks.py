@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from ..exceptions import Naming
+from .._threads import Each
+from ..exceptions import Naming, OutOfTimeError
 from ..features import DenseFeatures, FeatureMap, SparseFeatures, as_feature_map
 from ..features.arrays import as_floats
 from ..features.contract import is_feature_map
@@ -31,7 +32,7 @@ class Spaces:
         self.made: list[Structure] = []
         self.names: list[str] = []  # of the first sample of each
         self._places: set[int] = set()
-        self.n_preparing_calls = 0
+        self._calls_before = self.n_preparing_calls = 0
 
     def of(self, x: Any, n_scored: int, where: str) -> Structure:
         """The output space of a sample with this many rows of features."""
@@ -51,6 +52,11 @@ class Spaces:
             self._places.add(id(space))
             self.made.append(space)
             self.names.append(where)
+            if isinstance(space, DecoderSpace):
+                self._calls_before += space.calls
+
+    def take(self, former: Spaces | None) -> None:
+        """Use output spaces again, with what is known of them, where they are still the same."""
 
     @property
     def certified(self) -> bool:
@@ -59,17 +65,31 @@ class Spaces:
     def __reduce__(self) -> Any:
         return type(None), ()  # pickled models make their spaces again
 
-    def prepare(self) -> None:
+    def prepare(self, each: Each) -> None:
         """Find interior points; keep the number of calls of decoders, which no solver counts."""
         decoders = [
             (space, where)
             for space, where in zip(self.made, self.names, strict=True)
             if isinstance(space, DecoderSpace)
         ]
-        for space, where in decoders:
+        done: list[str] = []
+
+        def one(item: tuple[DecoderSpace, str]) -> None:
+            space, where = item
             with Naming(where, "looking for an interior point"):
                 space.interior()
-        self.n_preparing_calls = sum(space.calls for space, _ in decoders)
+            done.append(where)
+
+        try:
+            list(each(one, decoders))
+        except OutOfTimeError as error:
+            calls = sum(space.calls for space, _ in decoders) - self._calls_before
+            raise OutOfTimeError(
+                f"{error}; set-up has taken all of the time: {calls} calls of decode, which found "
+                f"interior points for {len(done)} of {len(decoders)} output spaces. "
+                "Give interior=, n_jobs= or more max_time"
+            ) from None
+        self.n_preparing_calls = sum(space.calls for space, _ in decoders) - self._calls_before
 
 
 class Decoders(Spaces):
@@ -86,14 +106,27 @@ class Decoders(Spaces):
             callable(given) and not hasattr(given, "gradient")
             for given in (estimator.entropy, estimator.interior)
         )
-        self._known: dict[int, DecoderSpace] = {}
+        self._known: dict[int, DecoderSpace] = {}  # by the number of coordinates
+        self._own: dict[int, tuple[Any, DecoderSpace]] = {}  # by id of the sample, which is kept
+        self._former = self._own
+        names = ("decode", "marginals", "bounds", "entropy", "interior", "exact")
+        self._functions = [getattr(estimator, name) for name in names]
         self.made, self.names, self._places = [], [], set()
-        self.n_preparing_calls = 0
+        self._calls_before = self.n_preparing_calls = 0
+
+    def take(self, former: Spaces | None) -> None:
+        if isinstance(former, Decoders):
+            pairs = zip(self._functions, former._functions, strict=True)
+            if all(own is other for own, other in pairs):
+                self._known, self._former = former._known, former._own
 
     def of(self, x: Any, n_scored: int, where: str) -> Structure:
         """One space for all samples of the same size, or one for each where functions take x."""
         if self._varies:
-            space = self._make(x, n_scored)
+            kept, space = self._former.get(id(x), (None, None))
+            if kept is not x or space is None or space.n_coordinates != n_scored:
+                space = self._make(x, n_scored)
+            self._own[id(x)] = x, space
         else:
             if n_scored not in self._known:
                 self._known[n_scored] = self._make(x, n_scored)

@@ -95,9 +95,10 @@ class DecoderSpace(Structure):
         if self.n_coordinates < 1:
             raise ValueError("n_coordinates: need at least one")
         self._given_entropy, self._given_interior = as_entropy(entropy), interior
-        self.decodes_exactly, self.calls = bool(exact), 0
+        self.decodes_exactly = bool(exact)
         self._has_bound = True
         self._known = KnownOutputs(self.n_coordinates)
+        self._checked: set[bytes] = set()  # labels that `decode` has returned
         self._seeds: list[Bools] = []  # labels that reach further than those before
         self._oracle, self._bounds = marginals, bounds
         if marginals is not None:
@@ -114,8 +115,7 @@ class DecoderSpace(Structure):
 
     def _ask(self, scores: Floats) -> Decoding:
         check_time("decode")
-        self.calls += 1
-        call = self.calls
+        call = self._known.count_call()
         try:
             returned = self._decoder(np.array(scores))
         except Exception as error:
@@ -190,6 +190,11 @@ class DecoderSpace(Structure):
                 f"elsewhere. {ADVICE}"
             )
         self._has_bound = False  # the entropy leaves out a coordinate that varies
+
+    @property
+    def calls(self) -> int:
+        """Number of calls of `decode` so far."""
+        return self._known.calls
 
     @property
     def has_bound(self) -> bool:
@@ -286,8 +291,11 @@ class DecoderSpace(Structure):
         output, and raises where that returns another one. At the end of the time it is not
         asked: nothing is learned from it any more.
         """
+        if vertex.indices.tobytes() in self._checked:
+            return
         if self.decodes_exactly and not is_over():
             self._require_output(vertex, where)
+            self._checked.add(vertex.indices.tobytes())
         output = vertex.dense(self.n_coordinates) > 0.5
         if not self.decodes_exactly and "_interior" not in vars(self):
             seen = np.array(self._seeds).reshape(-1, self.n_coordinates)

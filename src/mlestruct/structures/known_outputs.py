@@ -42,8 +42,8 @@ class KnownOutputs:
         self._used = 0
         self._size = min(max(SCORES // n_coordinates, 2), 200)  # of the ring of calls
         self._scores, self._limits = np.zeros((0, n_coordinates)), np.zeros(0)
-        self._calls: list[int] = []
-        self._count = 0
+        self._numbers: list[int] = []
+        self._count = self.calls = 0
         self._lock = Lock()  # decoders may be called from several threads
 
     def __reduce__(self) -> Any:
@@ -95,6 +95,12 @@ class KnownOutputs:
             return float(sums[at]), name, indices
 
     # ------------------------------------------------------------------ calls
+    def count_call(self) -> int:
+        """The number of a new call."""
+        with self._lock:
+            self.calls += 1
+            return self.calls
+
     def keep_call(self, call: int, scores: Floats, limit: float) -> None:
         """Keep the scores of a call, at which no output may have more than `limit`."""
         with self._lock:
@@ -103,9 +109,9 @@ class KnownOutputs:
                 more = min(max(rows, 2), self._size - rows)
                 self._scores = np.concatenate([self._scores, np.zeros((more, self._n))])
                 self._limits = np.concatenate([self._limits, np.zeros(more)])
-                self._calls += [0] * more
+                self._numbers += [0] * more
             at = self._count % self._size
-            self._scores[at], self._limits[at], self._calls[at] = scores, limit, call
+            self._scores[at], self._limits[at], self._numbers[at] = scores, limit, call
             self._count += 1
 
     def worse_call(self, indices: Ints) -> tuple[int, float, float] | None:
@@ -115,5 +121,5 @@ class KnownOutputs:
             found = self._scores[:n, indices].sum(axis=1)
             for at in np.flatnonzero(found > self._limits[:n]).tolist():
                 if found[at] > self._limits[at] + slack(self._scores[at]):
-                    return self._calls[at], float(self._limits[at]), float(found[at])
+                    return self._numbers[at], float(self._limits[at]), float(found[at])
         return None
