@@ -70,7 +70,10 @@ def threaded_map(n_jobs: int | None, n_tasks: int) -> Iterator[Each]:
         if key in gains or n_trial < n_threads:
             return on_threads(rows)
         start = perf_counter()
-        alone = run(rows[:n_trial])
+        alone = run(rows[:1])
+        if perf_counter() - start > getswitchinterval():  # long items hardly wait for each other
+            return chain(alone, on_threads(rows[1:]))
+        alone += run(rows[1:n_trial])
         middle = perf_counter()
         shared = list(on_threads(rows[n_trial : 2 * n_trial]))
         gains[key] = perf_counter() - middle < middle - start
