@@ -221,6 +221,7 @@ def count_calls(quick: bool) -> None:
     """MAP calls and seconds to a gap of LEVEL, by sampling and size of the working sets."""
     rows = []
     for name, problem in problems(quick).items():
+        solve(problem, BlockFrankWolfe(), Stopping(max_iter=1))  # compiles
         for sampling in ("permuted", "gap"):
             calls, seconds = [], []
             for size in WORKING_SETS:
