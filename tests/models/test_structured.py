@@ -326,6 +326,30 @@ class TestPrediction:
         tau, y = np.concatenate(model.predict_proba(X)), np.concatenate(Y)
         assert found.brier == pytest.approx(np.mean((tau - y) ** 2), abs=1e-3)
 
+    def test_calibration_to_a_looser_tolerance_makes_fewer_calls(self, data):
+        calls = []
+
+        def decode(scores):
+            calls.append(scores)
+            return own.top_three(scores)
+
+        found = StructuredCRF(decode, tol=0.05).fit(*data)
+        counts = []
+        for tol in (1.0, 1e-3):
+            before = len(calls)
+            found.calibration(*data, tol=tol)
+            counts.append(len(calls) - before)
+        assert 2 * counts[0] < counts[1]
+
+    def test_options_of_another_method_name_it(self, model, data):
+        with pytest.raises(TypeError, match=r"max_iter: method='auto' takes no .*'fw' takes max"):
+            model.predict_marginals(data[0], max_iter=20)
+
+    def test_a_decoder_given_as_a_structure(self, data):
+        with pytest.raises(TypeError) as caught:
+            StructuredCRF(structure=own.top_three).fit(*data)
+        assert any("is given as decode=" in note for note in caught.value.__notes__)
+
     def test_marginals_by_perturbation(self, model, data):
         tau = model.predict_marginals(data[0][:1], method="perturb", n_samples=50)[0]
         assert tau.sum() == pytest.approx(3.0)

@@ -102,7 +102,13 @@ def marginals(
     for name in options:
         if name not in known:
             takes = f"takes {', '.join(known)}" if known else "takes no options"
-            raise TypeError(f"{name}: method={method!r} {takes}")
+            others = [
+                repr(other)
+                for other, function in METHODS.items()
+                if name in inspect.signature(function).parameters
+            ]
+            hint = f"; method={' or '.join(others)} takes {name}" if others else ""
+            raise TypeError(f"{name}: method={method!r} {takes}{hint}")
     start = perf_counter()
     query = read_query(structure, scores)
     answer = run(query, check_tolerance(tol), **options)

@@ -333,15 +333,17 @@ class StructuredCRF(StructuredEstimator):
         """`predict_marginals` under the name that scikit-learn has for it."""
         return self.predict_marginals(X, **options)
 
-    def calibration(self, X: Any, Y: Any, method: str = "auto", **options: Any) -> Reliability:
+    def calibration(
+        self, X: Any, Y: Any, method: str = "auto", *, tol: float = 1e-3, **options: Any
+    ) -> Reliability:
         """Predicted probabilities of coordinates to be 1 against observed frequencies.
 
-        On held-out samples; `method` is that of `predict_marginals`, `options` are those of
+        On held-out samples; `method` and `tol` are those of `predict_marginals`, `options` those of
         `mlestruct.metrics.reliability`: n_bins, strategy, confidence.
         """
         blocks = self._labelled(X, Y)
         chosen = seeded({}, method, self.random_state)
-        tau = certified_marginals(blocks, self.coef_, 1e-3, method, chosen, self._each)
+        tau = certified_marginals(blocks, self.coef_, tol, method, chosen, self._each)
         seen = [block.observed.dense(block.structure.n_coordinates) for block in blocks]
         return reliability(np.concatenate(tau), np.concatenate(seen), **options)
 

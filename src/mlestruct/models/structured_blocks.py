@@ -38,7 +38,14 @@ class Spaces:
         """The output space of a sample with this many rows of features."""
         space = self._given
         if not isinstance(space, Structure):
-            space = as_structure(space(x))
+            try:
+                space = as_structure(space(x))
+            except Exception as error:
+                error.add_note(
+                    f"structure: was called with {where}, as a function of a sample to its output "
+                    "space; a function of scores is given as decode="
+                )
+                raise
         if space.n_scored != n_scored:
             raise ValueError(
                 f"{where}: has {n_scored} rows of features, {type(space).__name__} has "
