@@ -28,6 +28,8 @@ from .matching import dual_problem, landmark_data
 class Shrunk(Structure):
     """A space shrunk towards its interior point, with nothing but decoder and entropy."""
 
+    has_bound = False  # of the whole space, in which the observed outputs are
+
     def __init__(self, whole: Structure, eps: float):
         self.whole, self.eps, self.n_coordinates = whole, eps, whole.n_coordinates
         self.entropy, self.entropy_gradient = whole.entropy, whole.entropy_gradient

@@ -39,14 +39,14 @@ class Assignments(DecoderSpace):
     """Assignments of n to n, as 0/1 vectors, with exact counting."""
 
     def __init__(self, n: int, entropy: Any = None):
-        self._known = BipartiteMatching((n, n))
+        self._matching = BipartiteMatching((n, n))
         super().__init__(self._best, n * n, entropy=entropy)
 
     def _best(self, scores: Any) -> Any:
-        return self._known.decode(scores).vertex
+        return self._matching.decode(scores).vertex
 
     def exact(self, scores: Any) -> Any:
-        return _Vectors(self._known, scores)
+        return _Vectors(self._matching, scores)
 
 
 class _Vectors:

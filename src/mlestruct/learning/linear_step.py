@@ -104,9 +104,10 @@ def linear_step(
     found = block.decode(direction, warm, want_prices)
     upper = found.score + found.gap
     if structure.has_bound:
-        least_upper = max(here, block.observed.dot(direction))
-        if upper < least_upper:
-            _require_rounding(block, direction, tau, upper, least_upper)
+        # Of a certificate the observed output is a witness, too.
+        attained = max(here, block.observed.dot(direction)) if want_prices else here
+        if upper < attained:
+            _require_rounding(block, direction, tau, upper, attained)
     gap = max(upper - here, 0.0)  # heuristics may score less than tau
     return LinearStep(found.vertex, gap, scores, found.prices, sums, slack=found.gap)
 
