@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..._deadline import wait_for
 from ..._lazy import cached_property
 from ...algorithms.gumbel import GumbelNoise, components
 from ...algorithms.matching import assignment, newton
@@ -32,7 +31,7 @@ from .belief_propagation import belief_marginals, feasible, presolved_beliefs
 from .concave_surrogate import MatchingSurrogate
 from .family import MatchingFamily, check_rho
 from .presolve import Layout, PresolvedMatching, presolve
-from .reduced_scores import ORACLE_SECONDS, cap_bound, is_wide, reduced_marginals
+from .reduced_scores import cap_bound, is_wide, reduced_marginals
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -241,14 +240,6 @@ class BipartiteMatching(MatchingFamily):
             if found is not None:
                 return cap_bound(self, scores, found, tol)
         return cap_bound(self, scores, self.direct_marginals(scores, warm, tol), tol)
-
-    def direct_marginals(self, scores: Floats, warm: Any, tol: float) -> Marginals:
-        """Marginals of scores of any spread, without reducing them."""
-        found: Marginals = wait_for(
-            "matching marginals", self._direct_marginals, scores, warm, tol,
-            seconds=ORACLE_SECONDS * self.n_coordinates,
-        )  # fmt: skip
-        return found
 
     def _direct_marginals(self, scores: Floats, warm: Any, tol: float) -> Marginals:
         core = self._presolved

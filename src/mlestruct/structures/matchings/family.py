@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from ..._deadline import wait_for
 from ...algorithms.gumbel import GumbelNoise, components
 from ...algorithms.markov_chains import Draws
 from ...algorithms.matching.counting import CountedMatchings
@@ -21,7 +22,7 @@ from ...algorithms.matching.swap_chain import sample_by_swaps
 from ...algorithms.matching.worm_chain import sample_by_worms
 from ...exceptions import InfeasibleError
 from ..conditioned import Conditioned
-from ..contract import MatchingStructure, Structure, as_floats, read_coordinates
+from ..contract import Marginals, MatchingStructure, Structure, as_floats, read_coordinates
 from ..entropy import SeparableEntropy
 
 Floats = NDArray[np.float64]
@@ -56,6 +57,18 @@ class MatchingFamily(MatchingStructure):
     def entropy_gradient(self, tau: Floats) -> Floats:
         """Gradient of H_rho; 0 at fixed coordinates."""
         return self._entropy.add_gradient(tau, np.zeros_like(tau))[0]
+
+    def direct_marginals(self, scores: Floats, warm: Any, tol: float) -> Marginals:
+        """Marginals of scores of any spread, without reducing them."""
+        # A bound takes .3 s for a million pairs, marginals take several of them.
+        found: Marginals = wait_for(
+            "matching marginals", self._direct_marginals, scores, warm, tol,
+            seconds=1e-6 * self.n_coordinates,
+        )  # fmt: skip
+        return found
+
+    def _direct_marginals(self, scores: Floats, warm: Any, tol: float) -> Marginals:
+        raise NotImplementedError
 
     @property
     def stepping_entropy(self) -> SeparableEntropy:

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._deadline import wait_for
 from ..._lazy import cached_property
 from ...algorithms.frank_wolfe import frank_wolfe_marginals
 from ...algorithms.matching import edge_dual, newton
@@ -28,7 +27,7 @@ from .belief_propagation import belief_marginals, feasible, presolved_beliefs
 from .bipartition_bound import bipartition_bound
 from .concave_surrogate import MatchingSurrogate
 from .presolve import Layout, PresolvedMatching, presolve
-from .reduced_scores import ORACLE_SECONDS, cap_bound, is_wide, reduced_marginals
+from .reduced_scores import cap_bound, is_wide, reduced_marginals
 from .space import MatchingSpace, is_matching
 
 Floats = NDArray[np.float64]
@@ -126,14 +125,6 @@ class LocalMatching(MatchingSpace):
             if found is not None:
                 return cap_bound(self, scores, found, tol)
         return cap_bound(self, scores, self.direct_marginals(scores, warm, tol), tol)
-
-    def direct_marginals(self, scores: Floats, warm: Any, tol: float) -> Marginals:
-        """Marginals of scores of any spread, without reducing them."""
-        found: Marginals = wait_for(
-            "matching marginals", self._direct_marginals, scores, warm, tol,
-            seconds=ORACLE_SECONDS * self.n_coordinates,
-        )  # fmt: skip
-        return found
 
     def _direct_marginals(self, scores: Floats, warm: Any, tol: float) -> Marginals:
         constant = float(scores @ self.fixed)

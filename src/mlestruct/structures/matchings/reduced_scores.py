@@ -21,9 +21,6 @@ from ..contract import Decoding, Marginals
 
 Floats = NDArray[np.float64]
 
-# A bound takes .3 s for a million pairs, marginals take several of them.
-ORACLE_SECONDS = 1e-6
-
 
 class PricedMatching(Protocol):
     """Members of a matching structure that reduced scores need."""
