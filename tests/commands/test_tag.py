@@ -46,6 +46,7 @@ def test_learn_judge_and_apply(folder, capsys):
     summary = json.loads(capsys.readouterr().out)
     assert summary["test_accuracy"] > 0.95
     assert summary["labels"] == 4
+    assert summary["classes"] == ["KIND", "NUMBER", "STREET", "TOWN"]
 
     assert main(["predict", "model.mls", "test.tsv", "-o", "tagged.tsv", "--top", "2"]) == 0
     tagged = read_sentences((folder / "tagged.tsv").read_text().splitlines(), "tagged.tsv")
@@ -146,6 +147,31 @@ def test_malformed_json_lines(folder, capsys, text, message):
     (folder / "train.jsonl").write_text(text)
     assert main(["tag", "train.jsonl", "-m", "model.mls", "--alpha", "1"]) == 1
     assert message in capsys.readouterr().err
+
+
+def test_labels_that_are_not_known(folder, capsys):
+    """Empty cells and null are no class, are not learned from and not judged by."""
+    sentences = read_sentences((folder / "train.tsv").read_text().splitlines(), "train.tsv")
+    hidden = [[label if (k + m) % 3 else None for k, (_, label) in enumerate(s)]
+              for m, s in enumerate(sentences)]  # fmt: skip
+    columns, objects = [], []
+    for sentence, labels in zip(sentences, hidden, strict=True):
+        words = [word for word, _ in sentence]
+        columns += [f"{w}\t{y or ''}" for w, y in zip(words, labels, strict=True)] + [""]
+        objects.append(json.dumps({"x": [{"word": w} for w in words], "y": labels}))
+    (folder / "part.tsv").write_text("\n".join(columns))
+    (folder / "part.jsonl").write_text("\n".join(objects))
+    n_hidden = sum(y is None for labels in hidden for y in labels)
+    for name in ("part.tsv", "part.jsonl"):
+        learn = ["tag", name, "-m", "model.mls", "--alpha", "0.1", "--test", name]
+        assert main([*learn, "--json"]) == 0
+        spoken = capsys.readouterr()
+        summary = json.loads(spoken.out)
+        assert summary["classes"] == ["KIND", "NUMBER", "STREET", "TOWN"]
+        assert summary["unlabelled"] == n_hidden
+        assert summary["test_accuracy"] > 0.9
+        assert "4 labels (KIND, NUMBER, STREET, TOWN) from 60 sentences" in spoken.err
+        assert f"words, {n_hidden} without a label." in spoken.err
 
 
 @pytest.mark.parametrize("option", ["--known", "--accept", "--precision", "--id"])

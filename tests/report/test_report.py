@@ -16,8 +16,8 @@ from mlestruct.pairing import GroupMatcher, Matches
 from mlestruct.report.learned import _effect
 from mlestruct.report.links import links_report, refused
 from mlestruct.report.matches import look_again, matches_report
+from mlestruct.report.tags import coloured, tags_report
 from mlestruct.report.tags import meaning as tag_meaning
-from mlestruct.report.tags import tags_report
 from mlestruct.tagging import SequenceTagger
 
 ATTACK = """<img src=x onerror="document.title='owned'"></script><script>document.title='owned'"""
@@ -160,6 +160,22 @@ def test_words_are_escaped():
     assert "img" not in outline.tags
     assert "script" not in outline.tags
     assert text.count('class="token"') == 12
+
+
+def test_doubtful_words_show_the_answer_and_the_most_probable_other_label():
+    """Of three sequences AA .4, BA .3, BB .3 the first is best, though B is more probable first."""
+
+    class Three:
+        classes_ = np.array(["A", "B"])
+
+        def predict(self, sentences):
+            return [np.array(["A", "A"])]
+
+        def predict_marginals(self, sentences):
+            return [np.array([[0.4, 0.6], [0.7, 0.3]])]
+
+    text = coloured(Three(), [[("one",), ("two",)]])
+    assert "In doubt: one: A 40.0 %, B 60.0 %; two: A 70.0 %, B 30.0 %" in text
 
 
 def test_the_command_writes_pages(tmp_path, monkeypatch, capsys):

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ..tagging import SequenceTagger, read_json_lines, read_sentences
+from ..tagging import SequenceTagger, read_json_lines, read_sentences, split_labels
 from . import common
 from .files import STANDARD, FileProblem, check_files, naming, open_text
 
 JSON_LINES = (".jsonl", ".ndjson")
+MOST_LABELS = 20  # that a summary in words lists
 
 
 def run(options: argparse.Namespace) -> int:
@@ -29,14 +30,31 @@ def run(options: argparse.Namespace) -> int:
     summary: dict[str, Any] = {
         "sentences": len(sentences),
         "tokens": sum(map(len, sentences)),
+        "unlabelled": _n_unlabelled(sentences, labels),
         "labels": len(tagger.classes_),
+        "classes": tagger.classes_.tolist(),
         "test_accuracy": accuracy(tagger, options.test) if options.test else None,
         **common.fit_summary(tagger),
     }
-    learned = "{labels} labels from {sentences} sentences, {tokens} words".format(**summary)
+    learned = _learned(summary)
     words = common.label_words(summary, ("words", "sentences"), learned, options.test)
     common.answer(options, summary, words, [options.model])
     return common.exit_status(tagger, options)
+
+
+def _n_unlabelled(sentences: list[Any], labels: list[Any]) -> int:
+    """Tokens whose label is not known."""
+    pairs = zip(sentences, labels, strict=True)
+    return sum(len(x) if y is None else y.count(None) for x, y in pairs)
+
+
+def _learned(summary: dict[str, Any]) -> str:
+    """What was learned from, in words."""
+    names = summary["classes"]
+    shown = ", ".join(names[:MOST_LABELS]) + ", ..." * (len(names) > MOST_LABELS)
+    size = "{sentences} sentences, {tokens} words".format(**summary)
+    left = summary["unlabelled"]
+    return f"{len(names)} labels ({shown}) from {size}" + f", {left} without a label" * (left > 0)
 
 
 def read_file(path: str) -> list[Any]:
@@ -51,7 +69,7 @@ def _features(path: str) -> tuple[list[Any], list[Any]]:
         return read_json_lines(lines, path)
 
 
-def _labelled(path: str) -> tuple[list[Any], list[list[str]]]:
+def _labelled(path: str) -> tuple[list[Any], list[Any]]:
     """Tokens without their last column, and that column; of JSON lines x and y."""
     if path.endswith(JSON_LINES):
         tokens, labels = _features(path)
@@ -60,17 +78,19 @@ def _labelled(path: str) -> tuple[list[Any], list[list[str]]]:
         return tokens, labels
     found = read_file(path)
     if len(found[0][0]) < 2:
-        raise FileProblem(f"{path}: one column only; expected a word and, in the last, its label")
-    tokens = [[token[:-1] for token in sentence] for sentence in found]
-    return tokens, [[token[-1] for token in sentence] for sentence in found]
+        raise FileProblem(
+            f"{path}: one column only; expected one word per line and, in the last column, its "
+            "label"
+        )
+    return split_labels(found)
 
 
 def accuracy(tagger: SequenceTagger, path: str) -> float:
-    """The share of words whose label is right."""
+    """The share of words whose label is right, of those that have one."""
     sentences, labels = _labelled(path)
     _check_tokens(tagger, sentences, path)
-    found = tagger.predict(sentences)
-    return float(np.mean(np.concatenate(found) == np.concatenate(labels)))
+    with naming(path):
+        return tagger.score(sentences, labels)
 
 
 def _check_tokens(tagger: SequenceTagger, sentences: list[Any], path: str) -> None:

@@ -386,6 +386,9 @@ class ChainCRF(LabellingEstimator):
     def predict(self, X: Any, *, known: Any = None) -> list[NDArray[Any]]:
         """The most probable labels (MAP) of each sample, arrays of shape (T,).
 
+        They are the labels of the most probable sequence as a whole. The most probable label of a
+        single token, the largest number in its row of `predict_marginals`, may be another one.
+
         `known` holds labels that are given, shaped as Y, `unknown` (or None) where they are not, or
         None for a whole sample; all others are predicted given these.
         """

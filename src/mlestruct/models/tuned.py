@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from ..labels import States
-from ..metrics import HeldOut
+from ..metrics import HeldOut, token_accuracy
 from .base import CertifiedModel, StructuredEstimator
 from .labelling import LabellingEstimator
 from .matching_base import MatchingProbabilities
@@ -108,6 +108,10 @@ class TunedLabelling(TunedModel):
         check_is_fitted(self, "estimator_")
         found: list[Floats] = self.estimator_.predict_marginals(self._features(samples))
         return found
+
+    def score(self, samples: Sequence[Any], labels: Sequence[Any]) -> float:
+        """The share of right labels among all that are known."""
+        return token_accuracy(self, samples, labels)
 
     @property
     def states_(self) -> States:

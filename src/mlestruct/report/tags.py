@@ -45,10 +45,11 @@ def coloured(tagger: SequenceTagger, sentences: Sequence[Any]) -> str:
         for token, label, row in zip(sentences[m], labels[m], tables[m], strict=True):
             k = place[label]
             hue, doubt = HUES[k % len(HUES)], 1.0 - float(row[k])
-            second = tagger.classes_[int(np.argsort(-row)[1])]
+            other = int(np.argmax(np.where(np.arange(row.size) == k, -1.0, row)))
             word = _word(token)
-            title = f"{label} {100 * row[k]:.1f} %, {second} {100 * np.sort(row)[-2]:.1f} %"
-            if row[k] < 0.9:  # the second best is shown by pointing at the word, too
+            title = f"{label} {100 * row[k]:.1f} %, "
+            title += f"{tagger.classes_[other]} {100 * row[other]:.1f} %"
+            if row[k] < 0.9:  # the other label is shown by pointing at the word, too
                 also.append(f"{word}: {title}")
             style = f"background: hsl({hue} 70% 50% / .18); "
             style += f"border-bottom-color: rgb(220 60 0 / {doubt:.2f})"
@@ -60,7 +61,8 @@ def coloured(tagger: SequenceTagger, sentences: Sequence[Any]) -> str:
         if also:
             lines.append(html.paragraph("In doubt: " + "; ".join(also), "soft also"))
     note = "The most doubtful sentences come first. Below each word: its label and the probability "
-    note += "in per cent; the orange line is the doubt."
+    note += "in per cent; the orange line is the doubt. Labels are those of the most probable "
+    note += "sequence: by itself a word may have another label that is more probable."
     if len(sentences) > MOST_SENTENCES:
         note += f" These are {MOST_SENTENCES} of {len(sentences)} sentences."
     return html.section("Sentences", html.paragraph(note, "soft"), *lines)

@@ -16,6 +16,7 @@ def read_sentences(lines: Iterable[str], name: str) -> list[list[Token]]:
 
     Columns are separated by tabs or, where there is none, by spaces. -DOCSTART- lines are passed
     over, and so are comments: lines that begin with "# ", before a sentence or with other columns.
+    `split_labels` takes the last column for labels; an empty cell is a label that is not known.
     """
     sentences: list[list[Token]] = [[]]
     width, tabs = 0, False
@@ -40,11 +41,20 @@ def read_sentences(lines: Iterable[str], name: str) -> list[list[Token]]:
     return found
 
 
+def split_labels(
+    sentences: Iterable[Iterable[Token]],
+) -> tuple[list[list[Token]], list[list[str | None]]]:
+    """Tokens without their last column, and that column: labels, None where a cell is empty."""
+    listed = [list(sentence) for sentence in sentences]
+    tokens = [[token[:-1] for token in sentence] for sentence in listed]
+    return tokens, [[token[-1] or None for token in sentence] for sentence in listed]
+
+
 def read_json_lines(lines: Iterable[str], name: str) -> tuple[list[Any], list[Any]]:
     """Features and labels of sentences, one a line: {"x": [{"word": "the"}, ...], "y": [...]}.
 
     x holds a dictionary for each token, as sklearn-crfsuite takes them. Labels are None where a
-    line has no y.
+    line has no y; in y, null is a label that is not known, None.
     """
     sentences: list[Any] = []
     labels: list[Any] = []
@@ -65,7 +75,11 @@ def read_json_lines(lines: Iterable[str], name: str) -> tuple[list[Any], list[An
         if own is not None and (not isinstance(own, list) or len(own) != len(tokens)):
             raise FileProblem(f'{where}: expected a list "y" of {len(tokens)} labels')
         sentences.append(tokens)
-        labels.append(None if own is None else [str(label) for label in own])
+        labels.append(None if own is None else [_label(label) for label in own])
     if not sentences:
         raise FileProblem(f"{name}: has no tokens")
     return sentences, labels
+
+
+def _label(value: Any) -> str | None:
+    return None if value is None else str(value)
