@@ -139,7 +139,7 @@ def test_features_as_json_lines(folder, capsys):
         ('{"y": []}', "line 1: expected an object with a list"),
         ('{"x": ["a"], "y": ["b"]}', "line 1: tokens in"),
         ('{"x": [{"a": 1}], "y": []}', 'line 1: expected a list "y" of 1 labels'),
-        ('{"x": [{"a": 1}]}', "train.jsonl: sentence 1 has no labels"),
+        ('{"x": [{"a": 1}]}', "train.jsonl: no sentence has labels"),
         ("", "train.jsonl: has no tokens"),
     ],
 )
@@ -200,3 +200,17 @@ def test_one_sentence_needs_a_number_for_alpha(folder, capsys):
     (folder / "train.tsv").write_text("a X\nb Y\n")
     assert main(["tag", "train.tsv", "-m", "model.mls"]) == 1
     assert "train.tsv: alpha: to choose it by cross-validation needs" in capsys.readouterr().err
+
+
+def test_bio_labels(folder, capsys):
+    text = "Mary B-PER\nAnn I-PER\nran O\n\nthe O\ndog O\n\nBob B-PER\nran O\n\n" * 4
+    (folder / "train.tsv").write_text(text)
+    learn = ["tag", "train.tsv", "-m", "model.mls", "--alpha", "1", "--quiet", "--bio"]
+    assert main(learn) == 0
+    (folder / "new.tsv").write_text("Ann\nAnn\nran\n")
+    assert main(["predict", "model.mls", "new.tsv"]) == 0
+    labels = [line.split("\t")[1] for line in capsys.readouterr().out.splitlines() if line]
+    assert labels[0] != "I-PER"
+    (folder / "train.tsv").write_text(text + "Ann I-PER\n")
+    assert main(learn) == 1
+    assert "train.tsv: Y[12]: begins with I-PER" in capsys.readouterr().err

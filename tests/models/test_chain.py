@@ -1,5 +1,7 @@
 """ChainCRF, against enumeration, finite differences and crfsuite."""
 
+import copy
+import itertools
 import json
 import pickle
 from functools import partial
@@ -21,6 +23,7 @@ from mlestruct.datasets.words import make_words
 from mlestruct.features.dictionaries import Vocabulary
 from mlestruct.learning import Block, DualProblem
 from mlestruct.learning.ascent import Evaluator
+from mlestruct.metrics import token_accuracy
 from mlestruct.models.chain import ChainCRF
 
 
@@ -437,7 +440,6 @@ def test_warm_start_continues():
 @pytest.mark.parametrize(
     ("x", "message"),
     [
-        (np.zeros((0, 4)), r"X\[1\]: is empty"),
         (np.zeros((3, 0)), r"X\[1\]: has no features"),
         (np.zeros(3), r"X\[1\]: expected shape \(T, C\), got \(3,\)"),
         (np.full((3, 4), np.nan), r"X\[1\]: found nan at \(0, 0\)"),
@@ -583,3 +585,143 @@ def test_one_sequence_of_dictionaries_is_no_list_of_sequences():
     model = ChainCRF().fit(tokens, [["x", "y"]])
     with pytest.raises(ValueError, match=r"X\[0\]: expected a sequence of tokens.*give \[x\]"):
         model.predict(tokens[0])
+
+
+@pytest.mark.parametrize("kind", ["dictionaries", "arrays"])
+def test_empty_sequences_have_empty_answers(kind):
+    """Nothing is learned from them; messages keep the places of the others."""
+    X, Y = sparse_words()
+    X = [[{f"f{k}": v for k, v in enumerate(row) if v} for row in np.asarray(x)] for x in X]
+    empty = []
+    if kind == "arrays":
+        X, Y = random_words()
+        empty = np.zeros((0, X[0].shape[1]))
+    plain = ChainCRF().fit(X, Y)
+    more, labels = [X[0], empty, *X[1:]], [Y[0], [], *Y[1:]]
+    model = ChainCRF().fit(more, labels)
+    np.testing.assert_allclose(model.coef_, plain.coef_, atol=1e-9)
+    n = len(model.classes_)
+    found = model.predict(more)
+    assert found[1].shape == (0,)
+    assert found[1].dtype == found[0].dtype
+    np.testing.assert_array_equal(found[2], plain.predict(X)[1])
+    for table in (model.predict_marginals(more)[1], model.decision_function(more)[1]):
+        assert table.shape == (0, n)
+    assert model.predict_marginals(more, as_dicts=True)[1] == []
+    assert [y.size for y in model.predict([empty, []])] == [0, 0]
+    assert model.log_likelihood(more, labels)[1] == 0.0
+    assert model.score(more, labels) == pytest.approx(plain.score(X, Y))
+    assert token_accuracy(model, more, labels) == token_accuracy(plain, X, Y)
+    assert model.calibration(more, labels).ece == pytest.approx(plain.calibration(X, Y).ece)
+    with pytest.raises(ValueError, match=r"Y\[1\]: 2 labels for an empty sequence"):
+        ChainCRF().fit(more, [Y[0], Y[2][:2], *Y[1:]])
+    with pytest.raises(ValueError, match=r"X\[1\]: is an empty sequence; leave it out"):
+        model.sample(more)
+    with pytest.raises(ValueError, match="X: every sequence is empty"):
+        ChainCRF().fit([empty], [[]])
+
+
+def test_sequences_without_labels_may_be_none():
+    X, Y = random_words()
+    plain = ChainCRF().fit(X, [*Y[:-1], np.full(len(Y[-1]), None)])
+    model = ChainCRF().fit(X, [*Y[:-1], None])
+    np.testing.assert_array_equal(model.coef_, plain.coef_)
+    assert model.score(X, [*Y[:-1], None]) == model.score(X[:-1], Y[:-1])
+
+
+def test_words_in_place_of_features_are_named():
+    X, Y = [["Main", "St"], ["Oak", "Rd"]], [["A", "B"], ["A", "B"]]
+    with pytest.raises(ValueError, match=r"X\[0\]: tokens are strings.*SequenceTagger"):
+        ChainCRF().fit(X, Y)
+    flags = [[{"first": np.bool_(t == 0)} for t in range(2)] for _ in X]
+    same = [[{"first": t == 0} for t in range(2)] for _ in X]
+    found = [ChainCRF().fit(x, Y).state_features_ for x in (flags, same)]
+    assert found[0] == found[1] != {}
+
+
+def bio_sentences(n=40, seed=0):
+    """Legal sequences of BIO labels, with features that tell little of them."""
+    rng = np.random.default_rng(seed)
+    X, Y = [], []
+    for _ in range(n):
+        labels = []
+        while len(labels) < 5:
+            kind = rng.choice(["O", "PER", "LOC"])
+            inside = [f"I-{kind}"] * int(rng.integers(0, 3))
+            labels += ["O"] if kind == "O" else [f"B-{kind}", *inside]
+        Y.append(labels[:5])
+        X.append([{"seen": y[0] if rng.random() < 0.5 else "?", "x": rng.normal()} for y in Y[-1]])
+    return X, Y
+
+
+def is_legal(labels):
+    pairs = zip(["O", *labels], labels, strict=False)
+    return all(b[0] != "I" or a in (b, "B" + b[1:]) for a, b in pairs)
+
+
+@pytest.mark.parametrize("kind", ["BIO", "pairs"])
+def test_forbidden_transitions_leave_the_distribution_over_the_others(kind, tmp_path):
+    """Enumeration of the legal sequences alone, of a model that was learned among these."""
+    X, Y = bio_sentences()
+    classes = sorted({label for y in Y for label in y})
+    pairs = [(a, b) for a in classes for b in classes if not is_legal(["B" + a[1:], a, b])]
+    pairs += [(None, b) for b in classes if b[0] == "I"]
+    forbidden = "BIO" if kind == "BIO" else pairs
+    free = ChainCRF(alpha=0.1).fit(X, Y)
+    model = ChainCRF(alpha=0.1, tol=1e-8, forbidden_transitions=forbidden).fit(X, Y)
+    assert model.converged_
+    new, truth = bio_sentences(30, seed=1)
+    for x in new:  # all that speaks for I- where it cannot be
+        x[0] = {"seen:I": 9.0, "x": x[0]["x"]}
+    assert not all(is_legal(y) for y in free.predict(new))
+    assert all(is_legal(y) for y in model.predict(new))
+    assert all(is_legal(y) for drawn in model.sample(new[:5], 50, random_state=0) for y in drawn)
+
+    legal = [y for y in itertools.product(classes, repeat=5) if is_legal(y)]
+    states = np.array([[classes.index(label) for label in y] for y in legal])
+    model.save(tmp_path / "model.mls")
+    again = mlestruct.load(tmp_path / "model.mls")
+    assert again.forbidden_transitions == forbidden
+    tables = again.predict_marginals(new)
+    values = again.log_likelihood(new, truth)
+    for m, scores in enumerate(again.decision_function(new)):
+        own = scores - np.where(np.abs(scores) > 500, scores, 0.0)  # those of the first I-x
+        total = own[np.arange(5), states].sum(axis=1)
+        total += model.transition_coef_[states[:, :-1], states[:, 1:]].sum(axis=1)
+        p = np.exp(total - total.max())
+        expected = [[p[states[:, t] == k].sum() / p.sum() for k in range(5)] for t in range(5)]
+        np.testing.assert_allclose(tables[m], expected, atol=1e-9)
+        at = legal.index(tuple(truth[m]))
+        assert values[m] == pytest.approx(np.log(p[at] / p.sum()), abs=1e-8)
+
+    def negative(coef):  # the objective by enumeration; the fit's weights maximise it
+        judge = copy.copy(model)
+        judge.coef_ = coef
+        return 0.05 * coef @ coef - judge.log_likelihood(X, Y).sum()
+
+    best = negative(model.coef_)
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        step = 1e-2 * rng.normal(size=model.coef_.size)
+        assert negative(model.coef_ + step) > best
+
+
+def test_labels_with_forbidden_transitions_are_named():
+    X, Y = bio_sentences(4)
+    wrong = [list(y) for y in Y]
+    wrong[2][:3] = ["O", "I-PER", "O"]
+    model = ChainCRF(forbidden_transitions="BIO")
+    with pytest.raises(ValueError, match=r"Y\[2\]: I-PER at position 1 follows O, which forbidden"):
+        model.fit(X, wrong)
+    wrong[2][:3] = ["I-PER", None, "I-PER"]
+    with pytest.raises(ValueError, match=r"Y\[2\]: begins with I-PER, which forbidden"):
+        model.fit(X, wrong)
+    wrong[2][0] = None  # what comes before is not known
+    assert "I-PER" in model.fit(X, wrong).classes_
+    for given in ("BILOU", [("O",)], [("O", None)], 3, ["OI"]):
+        with pytest.raises(ValueError, match="forbidden_transitions: expected 'BIO'"):
+            ChainCRF(forbidden_transitions=given).fit(X, Y)
+    with pytest.raises(ValueError, match="forbidden_transitions: 'BIO' is for labels like"):
+        ChainCRF(forbidden_transitions="BIO").fit(*random_words())
+    with pytest.warns(UserWarning, match="forbidden_transitions: no label in Y is 'I-ORG'"):
+        ChainCRF(forbidden_transitions=[("O", "I-ORG")]).fit(X, Y)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.model_selection import GridSearchCV
 
 import mlestruct
 from mlestruct.exceptions import FileProblem
@@ -58,7 +59,32 @@ def test_a_hash_may_be_a_word():
 def test_what_cannot_be_learned_from_is_named():
     with pytest.raises(ValueError, match="sentences: expected at least one"):
         SequenceTagger().fit([], [])
-    with pytest.raises(ValueError, match="sentences: expected at least one, and tokens in each"):
-        SequenceTagger().fit([[("a",)], []], [["X"], []])
+    with pytest.raises(ValueError, match="sentences: expected at least one that has tokens"):
+        SequenceTagger().fit([[]], [[]])
     with pytest.raises(ValueError, match="window: expected a whole number of at least 0, got -1"):
         SequenceTagger(window=-1).fit([[("a",)]], [["X"]])
+
+
+@pytest.mark.parametrize("alpha", [0.1, "auto"])
+def test_empty_and_unlabelled_sentences(alpha):
+    """Nothing is learned from them, and empty ones have empty answers."""
+    plain = SequenceTagger(alpha=alpha).fit(SENTENCES, LABELS)
+    more = [*SENTENCES[:1], [], *SENTENCES[1:], SENTENCES[0]]
+    tagger = SequenceTagger(alpha=alpha).fit(more, [*LABELS[:1], [], *LABELS[1:], None])
+    np.testing.assert_allclose(tagger.coef_, plain.coef_, atol=1e-9)
+    found, tables = tagger.predict(more), tagger.predict_marginals(more)
+    assert found[1].shape == (0,)
+    assert found[1].dtype == found[0].dtype
+    assert tables[1].shape == (0, 2)
+    assert found[2].tolist() == LABELS[1]
+    assert [y.tolist() for y in tagger.predict([[], []])] == [[], []]
+    with pytest.raises(TypeError, match=r"SequenceTagger\.predict\(\) got an unexpected"):
+        tagger.predict(SENTENCES, windows=2)
+
+
+def test_searches_need_no_scoring():
+    search = GridSearchCV(SequenceTagger(alpha=0.1), {"window": [0, 1]}, cv=2)
+    search.fit(SENTENCES, LABELS)
+    assert search.best_score_ == 1.0
+    part = [["O", None], ["X", "ANIMAL", "O"]]
+    assert search.score(SENTENCES[:2], part) == 0.75  # one of four known labels is wrong

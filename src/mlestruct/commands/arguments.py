@@ -183,6 +183,9 @@ def add_tag(parser: argparse.ArgumentParser) -> None:
     add_shared(parser, "model")
     parser.add_argument("--test", metavar="FILE", help="other sentences with labels, to judge by")
     parser.add_argument("--window", type=int, default=1, help="neighbours that count (default 1)")
+    parser.add_argument(
+        "--bio", action="store_true", help="labels are B-x, I-x, O; I-x follows only B-x or I-x"
+    )
     add_shared(parser, *LEARNING)
 
 

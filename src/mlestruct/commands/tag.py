@@ -22,6 +22,7 @@ def run(options: argparse.Namespace) -> int:
     sentences, labels = _labelled(options.train)
     tagger = SequenceTagger(
         window=options.window, alpha=common.read_alpha(options.alpha), random_state=options.seed,
+        forbidden_transitions="BIO" if options.bio else None,
         verbose=int(common.shows_progress(options)),
     )  # fmt: skip
     with naming(options.train):
@@ -73,8 +74,8 @@ def _labelled(path: str) -> tuple[list[Any], list[Any]]:
     """Tokens without their last column, and that column; of JSON lines x and y."""
     if path.endswith(JSON_LINES):
         tokens, labels = _features(path)
-        if None in labels:
-            raise FileProblem(f'{path}: sentence {labels.index(None) + 1} has no labels "y"')
+        if all(own is None for own in labels):
+            raise FileProblem(f'{path}: no sentence has labels "y"')
         return tokens, labels
     found = read_file(path)
     if len(found[0][0]) < 2:
@@ -95,7 +96,9 @@ def accuracy(tagger: SequenceTagger, path: str) -> float:
 
 def _check_tokens(tagger: SequenceTagger, sentences: list[Any], path: str) -> None:
     """Raise unless tokens are like those that were learned from."""
-    first = sentences[0][0]
+    first = next((token for sentence in sentences for token in sentence), None)
+    if first is None:
+        return
     found = 0 if isinstance(first, dict) else len(first)
     if found != tagger.n_columns_:
         raise FileProblem(
@@ -132,7 +135,7 @@ def tag_file(tagger: SequenceTagger, path: str, top: int) -> str:
         place = {label: k for k, label in enumerate(tagger.classes_)}
         chances = [row[place[label]] for label, row in zip(best, table, strict=True)]
         others = [_most_probable(tagger.classes_, row, top) for row in table] if top > 1 else None
-        if isinstance(sentence[0], dict):
+        if tagger.n_columns_ == 0:
             line = {
                 "y": [str(label) for label in best],
                 "probability": np.round(chances, 6).tolist(),

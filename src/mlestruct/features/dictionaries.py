@@ -122,7 +122,7 @@ def _flat(name: str, value: Any, place: tuple[int, int]) -> Iterator[tuple[str, 
     """Names and weights of one entry, nested ones joined by colons."""
     if isinstance(value, str):
         yield _joined(name, value), 1.0
-    elif isinstance(value, Real):  # bool and NumPy's numbers among them
+    elif isinstance(value, Real | np.bool_):  # bool and NumPy's numbers among them
         yield name, float(value)
     elif isinstance(value, Mapping):
         for key, part in value.items():

@@ -138,10 +138,12 @@ class States:
 
         Parameters
         ----------
-        shape : the expected shape, if any
+        shape : the expected shape, if any; None in place of labels then means that none is known
         allow_others : bool
             Labels that are none of these states get -2; otherwise they are an error.
         """
+        if label is None and shape is not None:
+            return np.full(shape, UNKNOWN)
         array, hidden = self._read(label, where, shape)
         kind = _is_named(array, hidden, where)
         if kind is not None and kind != self.named:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,13 +20,25 @@ from ..learning.problem import Block
 from ..learning.result import Progress, one_blas_thread
 from ..structures.sequences import Sequences
 from .labelling import LabellingEstimator, observed_in
-from .node_input import split_offsets, with_offsets
+from .node_input import NodeInput, split_offsets, with_offsets
 from .partitioned import over_partitions
 from .probabilities import exact_log_likelihood
-from .tokens import Forest, Piece, Tokens, check_labels, cut, forest, node_tables, read_sequences
+from .tokens import (
+    Forest,
+    Piece,
+    Tokens,
+    check_labels,
+    cut,
+    forest,
+    node_tables,
+    read_sequences,
+    with_stand_ins,
+)
+from .transitions import Forbidden, read_forbidden
 from .validation import (
     check_columns,
     check_positive,
+    check_same_length,
     check_samples,
     column_names,
 )
@@ -79,6 +92,10 @@ class ChainCRF(LabellingEstimator):
         dictionary or a sparse matrix stores occurs, even with the value 0 or False.
     transitions : "all" or "observed"
         The same for pairs of neighbouring states: crfsuite's feature.possible_transitions.
+    forbidden_transitions : "BIO" (or "IOB2"), or list of pairs of labels (from, to), optional
+        Sequences with such neighbours have probability 0, in `fit` as in predictions; None as
+        `from` stands for the beginning. "BIO": I-x follows only B-x or I-x. "observed" transitions,
+        by contrast, forbid nothing: the weights of the others are 0.
     l1_ratio : float
         Share of the penalty on the absolute values of the weights, 0 to less than 1; then some
         weights are 0. The penalty is alpha * (l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2).
@@ -118,9 +135,10 @@ class ChainCRF(LabellingEstimator):
     there in training are ignored. crfsuite's penalty c2 is alpha / 2.
 
     Y holds for each sample an array (T,) of labels, integers or strings. Tokens whose label is
-    `unknown` are left out of the likelihood, and the chain is cut there. Predictions cover
-    all tokens. alpha acts on the summed likelihood: with ten times the samples, ten times the
-    alpha has the same effect.
+    `unknown` are left out of the likelihood, and the chain is cut there; None in place of an array
+    means that no label of the sample is known. Predictions cover all tokens. Empty sequences
+    have empty labels, and nothing is learned from them. alpha acts on the summed likelihood: with
+    ten times the samples, ten times the alpha has the same effect.
 
     Examples
     --------
@@ -151,6 +169,7 @@ class ChainCRF(LabellingEstimator):
         feature_names: Sequence[str] | None = None,
         state_features: str = "all",
         transitions: str = "all",
+        forbidden_transitions: Any = None,
         l1_ratio: float = 0.0,
         warm_start: bool = False,
         callback: Callable[[Progress], Any] | None = None,
@@ -171,6 +190,7 @@ class ChainCRF(LabellingEstimator):
         self.feature_names = feature_names
         self.state_features = state_features
         self.transitions = transitions
+        self.forbidden_transitions = forbidden_transitions
         self.l1_ratio = l1_ratio
         self.warm_start = warm_start
         self.callback = callback
@@ -186,13 +206,17 @@ class ChainCRF(LabellingEstimator):
         for name, value in options.items():
             if value not in ("all", "observed"):
                 raise ValueError(f"{name}: expected 'all' or 'observed', got {value!r}")
+        X, Y = _without_empty(X, Y)
         vocabulary = Vocabulary(self._agreement["names"] if self._in_partition else ())
         observed_only = self.state_features == "observed"
         X, offsets = split_offsets(X)
         samples = read_sequences(X, vocabulary, learn=True, keep_zeros=observed_only)
         states = self._learn_states(Y)
-        samples = with_offsets(samples, offsets, len(states))
+        forbidden = read_forbidden(self.forbidden_transitions, states, learn=True)
+        samples = _with_offsets(samples, offsets, forbidden, len(states))
         labels = check_labels(samples, Y, states)
+        if forbidden is not None:
+            forbidden.check(labels, states.classes)
         if self._marginalises() and "observed" in options.values():
             raise ValueError("missing='marginalise' sums over all states: no 'observed' weights")
         pairs = in_time(zip(samples, labels, strict=True), "the sequences of X")
@@ -235,7 +259,7 @@ class ChainCRF(LabellingEstimator):
                 "state_features='observed' and transitions='observed' are for samples in one place"
             )
         vocabulary = Vocabulary()
-        samples, _ = split_offsets(X)
+        samples, _ = split_offsets(with_stand_ins(X)[0])
         if describes_tokens(samples[0]):
             vocabulary.read(samples, learn=True)
         return {**super().survey(X, Y), "names": list(vocabulary.columns)}
@@ -289,6 +313,7 @@ class ChainCRF(LabellingEstimator):
 
     def _restore(self, layout: dict[str, Any]) -> None:
         super()._restore(layout)
+        self._forbidden = read_forbidden(self.forbidden_transitions, self._states)
         names = layout.get("names")  # those that came with the features, as in dictionaries
         self._vocabulary = None if names is None else Vocabulary(names)
         if names is not None:
@@ -356,7 +381,7 @@ class ChainCRF(LabellingEstimator):
                     f"X[0] has {size or 'no'} {kind}features, but ChainCRF was fitted with "
                     f"{expected or 'none'}"
                 )
-        return with_offsets(samples, offsets, len(self._states))
+        return _with_offsets(samples, offsets, self._forbidden, len(self._states))
 
     def _forest(self, pieces: Sequence[Tokens]) -> Forest:
         """New sequences side by side, with the features that were learned."""
@@ -366,8 +391,14 @@ class ChainCRF(LabellingEstimator):
     def _shaped(self, X: Any) -> list[tuple[Block, tuple[int, ...]]]:
         return [(self._forest([tokens]).block(), (tokens.length,)) for tokens in self._read(X)]
 
-    def _per_sample(self, X: Any, function: Callable[[Forest], NDArray[Any]]) -> list[NDArray[Any]]:
+    def _per_sample(
+        self, X: Any, function: Callable[[Forest], NDArray[Any]], nothing: NDArray[Any]
+    ) -> list[NDArray[Any]]:
         """Results of `function` on the tokens of each sample; samples are handled together."""
+        check_is_fitted(self, "coef_")
+        X, empty = with_stand_ins(check_samples(X))
+        if len(empty) == len(X):
+            return [nothing] * len(X)
         samples = self._read(X)
         n_groups = min(self.n_threads(), len(samples))
         groups = [samples[k::n_groups] for k in range(n_groups)]
@@ -380,6 +411,8 @@ class ChainCRF(LabellingEstimator):
         with one_blas_thread():
             for k, found in enumerate(self._each(one, groups)):
                 out[k::n_groups] = found
+        for m in empty:
+            out[m] = nothing
         return out
 
     @over_partitions
@@ -397,7 +430,9 @@ class ChainCRF(LabellingEstimator):
             found = self._each(lambda b: b.structure.best_label(b.scores(self.coef_)), blocks)
             return [self._states.decode(states) for states in found]
         found = self._per_sample(
-            X, lambda f: f.chains.best_states(f.features, self.coef_, f.offset)
+            X,
+            lambda f: f.chains.best_states(f.features, self.coef_, f.offset),
+            np.zeros(0, dtype=np.int64),
         )
         return [self._states.decode(states) for states in found]
 
@@ -410,7 +445,7 @@ class ChainCRF(LabellingEstimator):
                 return scores
             return scores + found.chains.score_tables(found.offset)[0]
 
-        return self._per_sample(X, node_scores)
+        return self._per_sample(X, node_scores, np.zeros((0, len(self.classes_))))
 
     @over_partitions
     def predict_marginals(
@@ -441,7 +476,9 @@ class ChainCRF(LabellingEstimator):
         if method in ("auto", "exact") and not options and known is None:
             check_positive(tol, "tol")
             return self._per_sample(
-                X, lambda f: f.chains.state_probabilities(f.features, self.coef_, f.offset)
+                X,
+                lambda f: f.chains.state_probabilities(f.features, self.coef_, f.offset),
+                np.zeros((0, len(self.classes_))),
             )
         return self._marginals(X, tol, method, known, options)
 
@@ -460,6 +497,9 @@ class ChainCRF(LabellingEstimator):
         says. With `known` labels, as in `predict`, log p of the others given these; Y may have
         them too, and must agree.
         """
+        check_is_fitted(self, "coef_")
+        samples = check_samples(X)
+        X, Y = _without_empty(samples, check_same_length(samples, Y))
         samples = self._read(X)
         labels = self._observations(Y, known, [(tokens.length,) for tokens in samples])
         pieces = [
@@ -498,3 +538,31 @@ class ChainCRF(LabellingEstimator):
         """`log_likelihood` twice: on chains both bounds are the exact value, whatever `tol`."""
         exact = self.log_likelihood(X, Y, known=known)
         return exact, exact.copy()
+
+
+def _without_empty(X: Sequence[Any], Y: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """Samples and labels; of empty samples a stand-in without labels, which counts for nothing."""
+    samples, empty = with_stand_ins(X)
+    if not empty:
+        return samples, list(Y)
+    if len(empty) == len(samples):
+        raise ValueError("X: every sequence is empty")
+    labels = list(Y)
+    for m in empty:
+        if labels[m] is not None and np.size(labels[m]) > 0:
+            raise ValueError(f"Y[{m}]: {np.size(labels[m])} labels for an empty sequence")
+        labels[m] = None
+    return samples, labels
+
+
+def _with_offsets(
+    samples: Sequence[Tokens],
+    given: Sequence[NodeInput | None],
+    forbidden: Forbidden | None,
+    n_states: int,
+) -> list[Tokens]:
+    """Samples with the offsets that came with them, and those of forbidden transitions."""
+    found = with_offsets(samples, given, n_states)
+    if forbidden is None:
+        return found
+    return [replace(one, offset=forbidden.add_to(one.offset, one.length)) for one in found]

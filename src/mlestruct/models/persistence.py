@@ -96,6 +96,8 @@ def _encode(name: str, value: Any, arrays: Arrays) -> Any:
         return {"solver": value.name, **dataclasses.asdict(value)}
     if isinstance(value, tuple):
         return {"tuple": [_encode(name, part, arrays) for part in value]}
+    if isinstance(value, list) and any(isinstance(part, tuple) for part in value):
+        return {"list": [_encode(name, part, arrays) for part in value]}
     if isinstance(value, dict):
         return {"dict": {str(key): _encode(name, part, arrays) for key, part in value.items()}}
     if isinstance(value, np.ndarray) and value.dtype.kind in "fiub":
@@ -249,6 +251,8 @@ def _decode(value: Any, arrays: Arrays, trusted: Sequence[str]) -> Any:
         return SOLVERS[options.pop("solver")](**options)
     if "tuple" in value:
         return tuple(_decode(part, arrays, trusted) for part in value["tuple"])
+    if "list" in value:
+        return [_decode(part, arrays, trusted) for part in value["list"]]
     if "entropy" in value:
         return SeparableEntropy(*(_decode(part, arrays, trusted) for part in value["entropy"]))
     if "import" in value:

@@ -166,6 +166,14 @@ def read_sequences(
     Named features of value 0 are stored if `keep_zeros`.
     """
     nodes, edges = zip(*(_split(x, f"X[{m}]") for m, x in enumerate(X)), strict=True)
+    for m, x in enumerate(nodes):
+        if is_empty(x):
+            raise ValueError(f"X[{m}]: is an empty sequence; leave it out")
+        if describes_words(x):
+            raise ValueError(
+                f"X[{m}]: tokens are strings; give a dictionary or a list of features for each, or "
+                "use mlestruct.tagging.SequenceTagger, which makes features of words"
+            )
     named = [describes_tokens(x) for x in nodes]
     for m, kind in enumerate(named):
         if kind != named[0]:
@@ -193,6 +201,36 @@ def read_sequences(
                 f"X[0] has {first.n_edge_features or 'none'}"
             )
     return samples
+
+
+def is_empty(x: Any) -> bool:
+    """Whether a sample has no tokens, with or without edge features and offsets."""
+    if isinstance(x, NodeInput):
+        x = x.features
+    if isinstance(x, tuple) and len(x) == 2:
+        x = x[0]
+    if isinstance(x, Mapping | str):
+        return False
+    size = x.shape[0] if len(getattr(x, "shape", ())) else len(x) if hasattr(x, "__len__") else 1
+    return int(size) == 0
+
+
+def with_stand_ins(X: Sequence[Any]) -> tuple[list[Any], list[int]]:
+    """Samples, each empty one replaced by the first of the others, and the places of these.
+
+    So places in X keep their meaning in messages; what is found for stand-ins is left out.
+    """
+    places = [m for m, x in enumerate(X) if is_empty(x)]
+    if not places:
+        return list(X), places
+    absent = set(places)
+    full = [x for m, x in enumerate(X) if m not in absent]
+    return [full[0] if full and m in absent else x for m, x in enumerate(X)], places
+
+
+def describes_words(x: Any) -> bool:
+    """Whether tokens are plain strings, or a sentence is one."""
+    return isinstance(x, str) or (isinstance(x, list | tuple) and isinstance(x[0], str))
 
 
 def node_tables(X: Sequence[Any]) -> list[Any]:
@@ -259,8 +297,6 @@ def _table(x: Any, where: str) -> NDArray[Any] | TableRows:
         if table.ndim != 2:
             raise ValueError(f"{where}: expected shape (T, C), got {table.shape}")
         check_finite(table, where)
-    if table.shape[0] == 0:
-        raise ValueError(f"{where}: is empty, a sequence needs at least one token")
     if table.shape[1] == 0:
         raise ValueError(f"{where}: has no features, shape {table.shape}")
     return table

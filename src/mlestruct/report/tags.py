@@ -32,6 +32,9 @@ def tags_report(tagger: SequenceTagger, sentences: Sequence[Any], words: str = "
 
 def coloured(tagger: SequenceTagger, sentences: Sequence[Any]) -> str:
     """Sentences, the most doubtful first; the colour is the label, its line the doubt."""
+    sentences = [sentence for sentence in sentences if len(sentence)]
+    if not sentences:
+        return ""
     tables = tagger.predict_marginals(sentences)
     labels = tagger.predict(sentences)
     place = {label: k for k, label in enumerate(tagger.classes_)}

@@ -294,13 +294,17 @@ class _OffsetStream:
     def __init__(self, inner: FeatureStream, nodes: Floats, edges: Floats):
         self._inner, self._nodes, self._edges = inner, nodes, edges
         self._own_tables = bool(edges.any())
+        # One table for all edges stays one where they have the same offset.
+        self._alike = self._own_tables and bool((edges == edges[:1]).all())
         self._n_tables = 0  # of the inner stream, in the last call
 
     def scores(self, nodes: slice, edges: slice) -> tuple[Floats, Floats]:
         own, tables = self._inner.scores(nodes, edges)
         self._n_tables = tables.shape[0]
         if self._own_tables and edges.stop > edges.start:
-            tables = tables + self._edges[edges]
+            tables = (
+                tables + self._edges[edges.start : edges.start + 1 if self._alike else edges.stop]
+            )
         return own + self._nodes[nodes], tables
 
     def add(self, nodes: Floats, edges: Floats) -> None:

@@ -67,7 +67,7 @@ def read_json_lines(lines: Iterable[str], name: str) -> tuple[list[Any], list[An
         except ValueError as error:
             raise FileProblem(f"{where}: not JSON ({error})") from None
         tokens = found.get("x") if isinstance(found, dict) else None
-        if not isinstance(tokens, list) or not tokens:
+        if not isinstance(tokens, list):
             raise FileProblem(f'{where}: expected an object with a list "x" of tokens')
         if not all(isinstance(token, dict) for token in tokens):
             raise FileProblem(f'{where}: tokens in "x" must be objects of features')

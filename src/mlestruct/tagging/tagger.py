@@ -88,6 +88,16 @@ def _label_array(labels: Any, where: str) -> NDArray[Any]:
     return found
 
 
+def _judged(X: Sequence[Any], Y: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """Sentences that can be left out and judged by: those with a known label."""
+    pairs = [
+        (x, y)
+        for x, y in zip(X, Y, strict=False)  # other lengths are an error of the fit
+        if y is not None and any(label is not None for label in y.ravel().tolist())
+    ]
+    return [x for x, _ in pairs], [y for _, y in pairs]
+
+
 class SequenceTagger(TunedLabelling):
     """Labels of the words of a sentence, with probabilities.
 
@@ -96,7 +106,7 @@ class SequenceTagger(TunedLabelling):
     window : neighbours on each side whose word, form and columns are features
     affix : longest beginnings and ends of words that are features
     alpha : penalty of the weights, or "auto": by cross-validated likelihood
-    tol, max_time, n_jobs, verbose : as in `ChainCRF`
+    forbidden_transitions, tol, max_time, n_jobs, verbose : as in `ChainCRF`
     random_state : of the folds
 
     Attributes
@@ -114,6 +124,7 @@ class SequenceTagger(TunedLabelling):
         window: int = 1,
         affix: int = 3,
         alpha: float | str = "auto",
+        forbidden_transitions: Any = None,
         tol: float = 1e-3,
         max_time: float | None = None,
         n_jobs: int | None = None,
@@ -123,6 +134,7 @@ class SequenceTagger(TunedLabelling):
         self.window = window
         self.affix = affix
         self.alpha = alpha
+        self.forbidden_transitions = forbidden_transitions
         self.tol = tol
         self.max_time = max_time
         self.n_jobs = n_jobs
@@ -133,23 +145,31 @@ class SequenceTagger(TunedLabelling):
         """Learn from sentences and the labels of their tokens.
 
         A token is a tuple of columns, the word first, or a dictionary of features that are taken
-        as they are. `predict` and `predict_marginals` then take sentences and return labels
-        (n_tokens,) and probabilities (n_tokens, n_labels).
+        as they are. Labels are None where they are not known, of a token or of a whole sentence.
         """
         _check_sizes(self.window, self.affix)
         for m, sentence in enumerate(sentences):
             _check_tokens(sentence, f"sentences[{m}]")
-        if not all(len(sentence) for sentence in sentences) or not len(sentences):
-            raise ValueError("sentences: expected at least one, and tokens in each")
+        first = next((token for sentence in sentences for token in sentence), None)
+        if first is None:
+            raise ValueError("sentences: expected at least one that has tokens")
         if isinstance(labels, str) or not isinstance(labels, Sequence):
             raise ValueError(f"labels: expected a list for each sentence, got {labels!r:.60}")
-        first = sentences[0][0]
         with unchanged_on_failure(self):
             self.n_columns_ = 0 if isinstance(first, Mapping) else len(first)
-            Y = [_label_array(y, f"labels[{m}]") for m, y in enumerate(labels)]
+            Y = [None if y is None else _label_array(y, f"labels[{m}]")
+                 for m, y in enumerate(labels)]  # fmt: skip
             X = self._features(sentences)
-            self.estimator_ = self._fit_tuned(X, Y)
+            self.estimator_ = self._fit_tuned(X, Y, _judged(X, Y))
         return self
+
+    def predict(self, sentences: Sequence[Sentence]) -> list[NDArray[Any]]:
+        """The labels of the most probable sequence for each sentence, arrays of shape (T,)."""
+        return super().predict(sentences)
+
+    def predict_marginals(self, sentences: Sequence[Sentence]) -> list[Floats]:
+        """The probability of every label of every token, arrays of shape (T, n_labels)."""
+        return super().predict_marginals(sentences)
 
     def _features(self, sentences: Sequence[Sentence]) -> list[list[dict[str, Any]]]:
         for m, sentence in enumerate(sentences):
@@ -173,6 +193,7 @@ class SequenceTagger(TunedLabelling):
         return ChainCRF(
             alpha=alpha, tol=self.tol, max_time=self.max_time, n_jobs=self.n_jobs,
             verbose=self.verbose, state_features="observed",
+            forbidden_transitions=self.forbidden_transitions,
         )  # fmt: skip
 
     # ------------------------------------------------------------------ files
