@@ -7,7 +7,7 @@ from itertools import chain
 import numpy as np
 import pytest
 
-from mlestruct import BipartiteMatchingCRF
+from mlestruct import BipartiteMatchingCRF, ChainCRF
 from mlestruct.cli import main
 from mlestruct.datasets import make_people
 from mlestruct.tagging import read_sentences
@@ -83,6 +83,10 @@ def test_predict_says_what_it_takes(folder, capsys):
     BipartiteMatchingCRF().fit(X, [rng.permutation(3) for _ in X]).save("matching.mls")
     assert main(["predict", "matching.mls", "train.tsv"]) == 1
     assert "a BipartiteMatchingCRF predicts from arrays" in capsys.readouterr().err
+    words = [[{"a": 1.0}, {"b": 1.0}]] * 2
+    ChainCRF().fit(words, [["A", "B"]] * 2).save("chain.mls")
+    assert main(["predict", "chain.mls", "train.jsonl"]) == 1
+    assert "a ChainCRF predicts in Python; for files learn a" in capsys.readouterr().err
     assert main(["tag", "train.tsv", "-m", "model.mls", "--alpha", "1", "--quiet"]) == 0
     (folder / "wide.tsv").write_text("a b c d\n")
     assert main(["predict", "model.mls", "wide.tsv"]) == 1

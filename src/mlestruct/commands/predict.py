@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from ..linkage import RecordLinker
-from ..models import load
+from ..models import ChainCRF, load
 from ..pairing import GroupMatcher, SideMatcher
 from ..segmentation import ImageSegmenter
 from ..tagging import SequenceTagger
@@ -56,6 +56,12 @@ def run(options: argparse.Namespace) -> int:
         write_table(table, options.out)
     elif isinstance(model, ImageSegmenter):
         label_pictures(model, options.files, options.out, options.top)
+    elif isinstance(model, ChainCRF):
+        raise FileProblem(
+            f"{options.model}: a ChainCRF predicts in Python; for files learn a "
+            "mlestruct.tagging.SequenceTagger, which takes the same dictionaries, or use "
+            "`mlestruct tag`"
+        )
     else:
         raise FileProblem(
             f"{options.model}: a {type(model).__name__} predicts from arrays, in Python; "

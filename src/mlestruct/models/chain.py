@@ -372,7 +372,8 @@ class ChainCRF(LabellingEstimator):
         check_is_fitted(self, "coef_")
         X, offsets = split_offsets(check_samples(X))
         samples = read_sequences(X, self._vocabulary, learn=False)
-        check_columns(node_tables(X), self.feature_names_in_.tolist())
+        if self._vocabulary is None:  # which has ordered the features itself
+            check_columns(node_tables(X), self.feature_names_in_.tolist())
         found = samples[0].nodes.shape[1], samples[0].n_edge_features
         fitted = self.n_features_in_, self._n_edge_features
         for size, expected, kind in zip(found, fitted, ("", "edge "), strict=True):
