@@ -106,7 +106,7 @@ class SequenceTagger(TunedLabelling):
     window : neighbours on each side whose word, form and columns are features
     affix : longest beginnings and ends of words that are features
     alpha : penalty of the weights, or "auto": by cross-validated likelihood
-    forbidden_transitions, tol, max_time, n_jobs, verbose : as in `ChainCRF`
+    tol, max_time, n_jobs, verbose, forbidden_transitions : as in `ChainCRF`
     random_state : of the folds
 
     Attributes
@@ -124,22 +124,22 @@ class SequenceTagger(TunedLabelling):
         window: int = 1,
         affix: int = 3,
         alpha: float | str = "auto",
-        forbidden_transitions: Any = None,
         tol: float = 1e-3,
         max_time: float | None = None,
         n_jobs: int | None = None,
         random_state: Any = 0,
         verbose: int = 0,
+        forbidden_transitions: Any = None,
     ):
         self.window = window
         self.affix = affix
         self.alpha = alpha
-        self.forbidden_transitions = forbidden_transitions
         self.tol = tol
         self.max_time = max_time
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+        self.forbidden_transitions = forbidden_transitions
 
     def fit(self, sentences: Sequence[Sentence], labels: Sequence[Sequence[str]]) -> SequenceTagger:
         """Learn from sentences and the labels of their tokens.
