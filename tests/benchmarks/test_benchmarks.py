@@ -23,6 +23,8 @@ from benchmarks import (
 def test_solver_comparison_runs_all_sides(capsys):
     X, Y, Xt, Yt = matching.landmark_data(4)
     assert len(X) == len(Y) == len(Xt) == len(Yt) == 4
+    problem = matching.dual_problem(X, Y, 1.0, 100.0)
+    matching.make_solver("auto", problem).solve(problem, matching.Stopping())  # loads kernels
     matching._compare_at(X, Y, 1.0, 100.0, patience=0.5)
     printed = capsys.readouterr().out
     for name in ("auto (newton)", "fw, line search", "bcfw, line search, gap", "bcfw, fixed"):
