@@ -82,32 +82,6 @@ def test_short_calls_use_no_threads_and_long_ones_do():
         assert set(each(slow_name, range(1))) == {main}  # a single one gains nothing
 
 
-def test_long_lists_use_threads_only_where_these_are_faster():
-    main = threading.current_thread().name
-    held = threading.Lock()
-
-    def waits(_):
-        time.sleep(0.002)
-        return threading.current_thread().name
-
-    def takes_turns(_):
-        """As all that needs the GIL does, and slower beside another thread."""
-        alone = threading.current_thread().name == main
-        with held:
-            time.sleep(0.001 if alone else 0.002)
-        return threading.current_thread().name
-
-    with threaded_map(2, 100) as each:
-        names = list(each(waits, range(100)))
-        assert set(names[:10]) == {main}
-        assert main not in names[10:]
-        assert main not in list(each(waits, range(100)))
-        names = list(each(takes_turns, range(100)))
-        assert main not in names[10:20]
-        assert set(names[20:]) == {main}
-        assert set(each(takes_turns, range(100))) == {main}
-
-
 def test_cached_properties_of_two_objects_are_computed_at_the_same_time():
     both = threading.Barrier(2, timeout=30)
 
