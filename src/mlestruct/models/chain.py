@@ -95,7 +95,8 @@ class ChainCRF(LabellingEstimator):
     forbidden_transitions : "BIO" (or "IOB2"), or list of pairs of labels (from, to), optional
         Sequences with such neighbours have probability 0, in `fit` as in predictions; None as
         `from` stands for the beginning. "BIO": I-x follows only B-x or I-x. "observed" transitions,
-        by contrast, forbid nothing: the weights of the others are 0.
+        by contrast, forbid nothing: the weights of the others are 0. Pairs have to leave some
+        sequence of each length; where they leave none, predictions break the fewest of them.
     l1_ratio : float
         Share of the penalty on the absolute values of the weights, 0 to less than 1; then some
         weights are 0. The penalty is alpha * (l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2).
