@@ -208,9 +208,9 @@ def _check_mutual(partner: Ints, where: str) -> None:
 
 def _check_distinct(partner: Ints, where: str) -> None:
     """Raise unless each column is the partner of at most one row."""
-    columns, counts = np.unique(partner[partner >= 0], return_counts=True)
-    if (counts > 1).any():
-        j = int(columns[np.argmax(counts > 1)])
+    counts = np.bincount(partner + 1)[1:]
+    if counts.max(initial=0) > 1:
+        j = int(np.argmax(counts > 1))
         rows = np.flatnonzero(partner == j).tolist()
         raise _error(
             where,

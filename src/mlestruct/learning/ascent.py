@@ -18,6 +18,7 @@ from .._deadline import check_time
 from .._threads import Each
 from ..exceptions import CheckpointError, OutOfTimeError
 from ..structures.contract import Marginals
+from .expectations import expect, total_expectation
 from .problem import DualProblem
 
 Floats = NDArray[np.float64]
@@ -101,13 +102,12 @@ class Evaluator:
         problem = self.problem
         warm = self.warm if following is None else [found.warm for found in following.marginals]
 
-        def one(m: int) -> tuple[Marginals, Floats]:
+        def check() -> None:
             if self.calls and self.out_of_time():
                 raise OutOfTimeError("the time is up in the middle of an evaluation")
             check_time("the first evaluation of the likelihood")
-            return problem.blocks[m].expect(theta, warm[m], tol * self.shares[m])
 
-        answers = list(self.each(one, range(len(problem.blocks))))
+        answers = expect(problem.blocks, theta, warm, tol * self.shares, self.each, check)
         self.calls += self.n_calls
         marginals = [found for found, _ in answers]
         expected, lower, upper = total_expectation(problem.weights, answers)
@@ -124,18 +124,6 @@ class Evaluator:
     def accept(self, at: Evaluation) -> None:
         """Start the next calls from the marginals of `at`."""
         self.warm = [found.warm for found in at.marginals]
-
-
-def total_expectation(
-    weights: Floats, answers: Sequence[tuple[Marginals, Floats]]
-) -> tuple[Floats, float, float]:
-    """Weighted sums of moments, values and upper bounds, always in the order of the blocks."""
-    expected = weights[0] * answers[0][1]
-    for weight, (_, moments) in zip(weights[1:], answers[1:], strict=True):
-        expected += weight * moments
-    lower = float(weights @ [found.value for found, _ in answers])
-    upper = float(weights @ [found.upper_bound for found, _ in answers])
-    return expected, lower, upper
 
 
 class Direction(Protocol):

@@ -11,6 +11,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from .._threads import Each
 from .ascent import Direction, Evaluation, Pair, aligned, moment_scale
+from .expectations import total_covariance
 from .primal import PrimalSolver
 from .problem import DualProblem
 
@@ -48,11 +49,7 @@ class NewtonDirections:
 
     def __call__(self, at: Evaluation) -> Floats:
         problem = self._problem
-        hessian = np.zeros((problem.n_features, problem.n_features))
-        blocks = problem.blocks
-        found = self._each(lambda m: blocks[m].covariance(at.marginals[m]), range(len(blocks)))
-        for block, covariance in zip(blocks, found, strict=True):
-            hessian += block.weight * covariance
+        hessian = total_covariance(problem.blocks, problem.weights, at.marginals, self._each)
         if not np.isfinite(hessian).all():
             return at.ascent / (problem.penalty.l2 + moment_scale(problem))
         if problem.penalty.l1:

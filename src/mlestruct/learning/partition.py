@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 from .._threads import Each, threaded_map
 from ..exceptions import CheckpointError
 from ..structures.contract import Marginals
-from .ascent import total_expectation
 from .block_steps import BlockRules, BlockSteps
 from .certificate import Certificate
 from .checkpoint import read_state, write_state
 from .dual_state import MIXTURES, DualState, Mixtures
+from .expectations import expect, total_covariance, total_expectation
 from .lbfgs import joined_second_moments
 from .penalty import ElasticNet
 from .problem import Block, DualProblem, Surrogate, Tangent
@@ -169,12 +169,8 @@ class Partition:
         blocks = self._blocks if tangent is None else self._tangent_blocks(tangent)
         before = None if start is None else self._states.get(start)
         warm = [None] * len(blocks) if before is None else [found.warm for found in before]
-
-        def one(m: int) -> tuple[Marginals, Floats]:
-            return blocks[m].expect(theta, warm[m], tol * self._shares[m])
-
         with self._threads() as each:
-            answers = list(each(one, range(len(blocks))))
+            answers = expect(blocks, theta, warm, tol * self._shares, each)
         self._states[name] = [found for found, _ in answers]
         moments, value, upper = total_expectation(self._weights, answers)
         return Expectation(value, upper, moments, sum(found.iterations for found, _ in answers))
@@ -191,8 +187,7 @@ class Partition:
         if known is None:
             return None
         with threaded_map(self._n_jobs, len(known)) as each, blas_threads(self._blocks, 1):
-            parts = list(each(lambda block, found: block.covariance(found), self._blocks, known))
-        return _weighted_sum(self._weights, parts)
+            return total_covariance(self._blocks, self._weights, known, each)
 
     def score_range(self, step: Floats) -> float:
         """The widest range of scores in any block."""

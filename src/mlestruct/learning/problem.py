@@ -170,8 +170,13 @@ class Block:
 
     def covariance(self, found: Marginals) -> Floats:
         """Covariance (K, K) of the features under the marginals of `expect`."""
-        assert self.features.matrix is not None  # `check_covariance` has asked for it
-        return self.structure.feature_covariance(found, self.features.matrix)
+        return self.structure.feature_covariance(found, self.matrix)
+
+    @property
+    def matrix(self) -> Floats:
+        """The features (n_scored, K), which `check_covariance` has asked for."""
+        assert self.features.matrix is not None
+        return self.features.matrix
 
     @property
     def has_surrogate(self) -> bool:

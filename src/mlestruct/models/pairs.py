@@ -25,7 +25,7 @@ from ..features.arrays import as_floats
 from ..features.contract import is_feature_map
 from ..structures import BipartiteGraph, SimpleGraph
 from .pair_frames import PairFrame, read_columns, read_frame
-from .validation import check_finite
+from .validation import are_moderate, check_finite
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -420,13 +420,13 @@ def _graph_of_mask(mask: Any, group: bool, where: str) -> Graph:
 
 def _dense_features(graph: Graph, table: Floats, where: str) -> FeatureMap:
     """The features of the pairs of `graph` from an array (n_rows, n_cols, n_features)."""
-    places = graph.row, graph.col
     if isinstance(graph, BipartiteGraph) and graph.is_complete:
         # No copy, unless kernels would have to be compiled for read-only arrays.
         rows = np.require(table.reshape(graph.n_edges, -1), requirements=["C", "W"])
     else:
-        rows = table[places]
-    check_finite(rows, where, places)
+        rows = table[graph.row, graph.col]
+    if not are_moderate(rows):  # ends of all pairs take as long as reading them
+        check_finite(rows, where, (graph.row, graph.col))
     if isinstance(graph, SimpleGraph):
         _check_symmetric(table, graph, "features", where)
     return DenseFeatures(rows)

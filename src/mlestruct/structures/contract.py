@@ -13,7 +13,7 @@ All others are *capabilities*. Their defaults either follow from those seven or 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -252,6 +252,14 @@ class Structure:
         """tau maximising <scores, tau> + H_rho(tau), enclosed up to `tol` (newton, lbfgs, ...)."""
         raise self.lacks("marginals")
 
+    def marginals_each(self, scores: Floats, warm: Sequence[Any], tol: Floats) -> list[Marginals]:
+        """`marginals` of each row of scores (`learning.expectations`, predictions).
+
+        Worth its own implementation where many small samples share a structure.
+        """
+        each = zip(scores, warm, tol.tolist(), strict=True)
+        return [self.marginals(*one) for one in each]
+
     @property
     def has_bound(self) -> bool:
         """Whether the upper bounds of `marginals` and `decode` are proven (certificates)."""
@@ -279,6 +287,13 @@ class Structure:
     def feature_covariance(self, found: Marginals, features: Floats) -> Floats:
         """Hessian of log Z_rho in theta; `features` of shape (n_scored, K) (newton)."""
         raise self.lacks("feature_covariance")
+
+    def total_covariance(
+        self, found: Sequence[Marginals], features: Sequence[Floats], weights: Floats
+    ) -> Floats:
+        """Weighted sum of `feature_covariance` over samples (newton, beside `marginals_each`)."""
+        each = zip(found, features, strict=True)
+        return np.tensordot(weights, [self.feature_covariance(*one) for one in each], 1)
 
     def concave_surrogate(self, share: float = 1.0) -> ConcaveSurrogate | None:
         """A form whose entropy is safely concave, None if this one is (majorisation).

@@ -9,6 +9,8 @@ from random_scores import draw_scores, generators, kinds
 from scipy.optimize import linear_sum_assignment, minimize
 from scipy.special import logsumexp, xlogy
 
+from mlestruct.structures import BipartiteMatching
+
 examples = settings(deadline=None, max_examples=60)
 scales = st.sampled_from([0.1, 1.0, 10.0, 100.0])
 
@@ -411,3 +413,50 @@ def test_adversarial_scores_still_give_valid_bounds(make, n, perfect, rho):
         assert found.upper_bound >= space.best_score(scores) - slack
     if n <= 3 or np.abs(scores).max() <= 10:
         assert found.gap <= 1e-6 + slack
+
+
+@pytest.mark.parametrize("rho", [0.5, 0.95, 1.0])
+@pytest.mark.parametrize("perfect", [True, False])
+@pytest.mark.parametrize("shape", [(4, 4), (3, 6), (6, 3)])
+def test_many_scores_at_once_have_the_marginals_of_each(shape, perfect, rho):
+    structure = BipartiteMatching(shape, rho, perfect)
+    rng = np.random.default_rng(3)
+    scores = 2.0 * rng.normal(size=(5, structure.n_coordinates))
+    scores[0] = 0.0
+    scores[4] *= 60.0  # wide
+    tol = np.array([1e-9, 1e-6, 1e-9, 1e-3, 1e-6])
+    cold = [structure.marginals(one, None, 1e-9) for one in scores]
+    near = scores + 0.1 * rng.normal(size=scores.shape)
+    near[0] = 0.0
+    for rows in (slice(0, 4), slice(0, 5)):
+        for warm in (
+            [None] * 5,
+            [found.warm for found in cold],
+            [None, *(f.warm for f in cold[1:])],
+        ):
+            answers = structure.marginals_each(near[rows], warm[rows], tol[rows])
+            for one, start, wanted, found in zip(
+                near[rows], warm[rows], tol[rows], answers, strict=True
+            ):
+                alone = structure.marginals(one, start, wanted)
+                np.testing.assert_array_equal(found.tau, alone.tau)
+                assert (found.value, found.upper_bound) == (alone.value, alone.upper_bound)
+                assert found.gap <= wanted
+
+
+def test_the_covariance_of_many_samples_is_the_sum_of_theirs():
+    structure = BipartiteMatching((4, 5), 0.9)
+    rng = np.random.default_rng(4)
+    features = rng.normal(size=(3, structure.n_scored, 2))
+    weights, theta = np.array([1.0, 0.0, 2.5]), np.array([0.7, -0.3])
+    found = []
+    for own in features:
+        padded = np.zeros(structure.n_coordinates)
+        padded[: structure.n_scored] = own @ theta
+        found.append(structure.marginals(padded, None, 1e-10))
+    one_by_one = [structure.feature_covariance(*pair) for pair in zip(found, features, strict=True)]
+    np.testing.assert_allclose(
+        structure.total_covariance(found, list(features), weights),
+        np.tensordot(weights, one_by_one, 1),
+        rtol=1e-10, atol=1e-12,
+    )  # fmt: skip

@@ -15,14 +15,15 @@ from math import exp, inf, log, sqrt
 
 import numpy as np
 
-from ..._compile import kernel, shared
+from ..._compile import kernel, merged_kernel
 from ._matrix_balancing_kernels import balance, round_sums
 from ._newton_kernels import column_excess, evaluate, feasibility_tolerance
 from ._semidual_kernels import semidual
 from .row_problem import TINY
 
 SWEEPS, CHANGE, EARLY, LEFT, FACTOR, LOOK, TOL, MAX_SWEEPS, PACE = range(9)  # entries of `control`
-GO_ON, CERTIFY, LAST, FAILED, PAUSED = range(5)
+GO_ON, CERTIFY, LAST, FAILED, PAUSED, DONE = range(6)
+VALUE, UPPER = range(2)  # entries of `bounds`
 
 
 @kernel
@@ -155,8 +156,7 @@ def messages_of(rows, t, least, edge, x, row_single):
             terms[e] *= shrink
 
 
-@shared
-@kernel
+@merged_kernel
 def start(rows, w, w_cols, warm, least, t, x, y, edge, row, column):
     """Weights and the first messages: those of marginals t and log-sums y of columns if `warm`.
 
@@ -238,8 +238,7 @@ def row_total(terms, start, stop, single):
     return top, others
 
 
-@shared
-@kernel
+@merged_kernel
 def plain_sweeps(rows, singles, complete, edge, row, column, control):
     """Sweeps at rho = 1, each all messages of rows, then all of columns, until the `verdict`.
 
@@ -293,8 +292,7 @@ def plain_sweeps(rows, singles, complete, edge, row, column, control):
             return found
 
 
-@shared
-@kernel
+@merged_kernel
 def weighted_sweeps(rows, singles, complete, edge, row, column, control):
     """`plain_sweeps` for any rho, terms being K s^rho_j.
 
@@ -490,7 +488,7 @@ def propagate(rows, complete, w, w_cols, warm, damping, max_sweeps, tol, t, z, y
     return value, done, change
 
 
-@kernel
+@merged_kernel
 def certify(rows, complete, w, w_cols, edge, row, column, y, tol, t, z, prices, work):
     """(value, upper bound) at the prices of the columns that follow from their sums.
 
@@ -522,3 +520,68 @@ def certify(rows, complete, w, w_cols, edge, row, column, y, tol, t, z, prices, 
         return -inf, bound
     value -= residual
     return value, max(bound, value)
+
+
+@merged_kernel
+def certified(
+    sweeps, stage, rows, singles, complete, w, w_cols, warm, tol, t, z, prices, x, y,
+    edge, row, column, control, work, new_t, new_z, new_prices, bounds,
+):  # fmt: skip
+    """Sweeps and certificates in turn, until `bounds` of log Z_rho are at most `tol` apart.
+
+    t, z and prices become the best ones. Returns PAUSED where the time should be asked: called
+    again, it goes on (`stage` GO_ON), or ends with a certificate (LAST); DONE at the end.
+    """
+    if stage == CERTIFY:
+        start(rows, w, w_cols, warm, TINY, t, x, y, edge, row, column)
+    found = LAST
+    while True:
+        if stage != LAST:
+            found = sweeps(rows, singles, complete, edge, row, column, control)
+        if found == PAUSED:
+            return PAUSED
+        if found == FAILED:
+            return DONE
+        value, upper = certify(
+            rows, complete, w, w_cols, edge, row, column, y, tol, new_t, new_z, new_prices, work
+        )
+        if upper < bounds[UPPER]:
+            bounds[UPPER] = upper
+            prices[:] = new_prices
+        if value > bounds[VALUE]:
+            bounds[VALUE] = value
+            t[:] = new_t
+            z[:] = new_z
+        if bounds[UPPER] - bounds[VALUE] <= tol or control[CHANGE] < 1e-28 or found == LAST:
+            return DONE
+        # Prices of nodes that are all but certain change longest and matter least.
+        if value > -inf:
+            control[FACTOR] = (upper - value) / max(control[LEFT], 1e-300)
+        else:
+            control[FACTOR] *= 10.0
+        if control[PACE] < 100.0:  # a certificate takes as long as the sweeps between two pauses
+            return PAUSED
+
+
+@kernel
+def certified_plain(
+    stage, rows, singles, complete, w, w_cols, warm, tol, t, z, prices, x, y, edge, row, column,
+    control, work, new_t, new_z, new_prices, bounds,
+):  # fmt: skip
+    """`certified` by `plain_sweeps`."""
+    return certified(
+        plain_sweeps, stage, rows, singles, complete, w, w_cols, warm, tol, t, z, prices, x, y,
+        edge, row, column, control, work, new_t, new_z, new_prices, bounds,
+    )  # fmt: skip
+
+
+@kernel
+def certified_weighted(
+    stage, rows, singles, complete, w, w_cols, warm, tol, t, z, prices, x, y, edge, row, column,
+    control, work, new_t, new_z, new_prices, bounds,
+):  # fmt: skip
+    """`certified` by `weighted_sweeps`."""
+    return certified(
+        weighted_sweeps, stage, rows, singles, complete, w, w_cols, warm, tol, t, z, prices, x, y,
+        edge, row, column, control, work, new_t, new_z, new_prices, bounds,
+    )  # fmt: skip

@@ -322,7 +322,7 @@ def keep_best(
         copy(prices, best_prices)
 
 
-@kernel
+@merged_kernel
 def newton(
     rows, w, w_cols, t, z, prices, tol, stall, max_iter, entry, row, largest, column, state, matrix,
     best_t, best_z, best_prices,
@@ -351,3 +351,19 @@ def newton(
         best_t, best_z, best_prices,
     )  # fmt: skip
     return it
+
+
+@kernel
+def newton_each(
+    rows, w, w_cols, t, z, prices, tol, stall, max_iter, entry, row, largest, column, states,
+    matrix, best_t, best_z, best_prices, iterations,
+):  # fmt: skip
+    """`newton` for several scores of the same rows, one after the other in the same work space.
+
+    Scores, points, tolerances, states and what is best have one row for each.
+    """
+    for m in range(w.shape[0]):
+        iterations[m] += newton(
+            rows, w[m], w_cols[m], t[m], z[m], prices[m], tol[m], stall[m], max_iter,
+            entry, row, largest, column, states[m], matrix, best_t[m], best_z[m], best_prices[m],
+        )  # fmt: skip

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ..._deadline import is_over
 from . import _belief_propagation_kernels as kernels
-from .row_problem import TINY, RowProblem
+from .row_problem import RowProblem
 
 Floats = NDArray[np.float64]
 
@@ -97,37 +97,20 @@ def certified_marginals(
     n, n_cols = rows.ptr.shape[0] - 1, rows.rho_cols.shape[0]
     plain = bool((rows.row_rho == 1.0).all() and (rows.col_rho == 1.0).all())
     singles = 1 if n and rows.col[rows.ptr[1] - 1] == n_cols else 0
-    edge, row, column = np.empty((6, w.shape[0])), np.empty((2, n)), np.empty((4, n_cols))
+    size = w.shape[0]
+    edge, row, column = np.empty((6, size)), np.empty((2, n)), np.empty((4, n_cols))
     x, y = np.empty(n), prices[:-1] / rows.col_rho + 1.0
-    kernels.start(rows, w, w_cols, warm, TINY, t, x, y, edge, row, column)
     # A certificate costs about ten sweeps: the first follows 16, or fewer if these converge.
-    pace = max(10_000_000 // max(w.shape[0], 1), 1)  # a fraction of a second
+    pace = max(10_000_000 // max(size, 1), 1)  # a fraction of a second
     control = np.array([0.0, np.inf, np.inf, 0.0, 1.0, 16.0, tol, max_sweeps, pace])
-    work, new_t = np.empty((2, w.shape[0])), np.empty_like(t)
-    new_z, new_prices = np.ones(n_cols), np.zeros(n_cols + 1)
-    best, bound = -np.inf, np.inf
-    sweeps = kernels.plain_sweeps if plain else kernels.weighted_sweeps
-    while True:
-        verdict = sweeps(rows, singles, complete, edge, row, column, control)
-        if verdict == kernels.FAILED:
-            break
-        if verdict == kernels.PAUSED and not is_over():
-            continue
-        value, upper = kernels.certify(
-            rows, complete, w, w_cols, edge, row, column, y, tol, new_t, new_z, new_prices, work
-        )
-        if upper < bound:
-            bound = upper
-            prices[:] = new_prices
-        if value > best:
-            best = value
-            t[:], z[:] = new_t, new_z
-        done = bound - best <= tol or control[kernels.CHANGE] < 1e-28
-        if done or verdict == kernels.LAST or is_over():
-            break
-        # Prices of nodes that are all but certain change longest and matter least.
-        if value > -np.inf:
-            control[kernels.FACTOR] = (upper - value) / max(control[kernels.LEFT], 1e-300)
-        else:
-            control[kernels.FACTOR] *= 10.0
-    return best, bound, int(control[kernels.SWEEPS])
+    new = np.empty(size), np.ones(n_cols), np.zeros(n_cols + 1)
+    bounds = np.array([-np.inf, np.inf])
+    certified = kernels.certified_plain if plain else kernels.certified_weighted
+    stage = kernels.CERTIFY
+    while certified(
+        stage, rows, singles, complete, w, w_cols, warm, tol, t, z, prices, x, y,
+        edge, row, column, control, np.empty((2, size)), *new, bounds,
+    ) == kernels.PAUSED:  # fmt: skip
+        stage = kernels.LAST if is_over() else kernels.GO_ON
+    value, upper = bounds.tolist()
+    return value, upper, int(control[kernels.SWEEPS])

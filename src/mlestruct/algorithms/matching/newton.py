@@ -6,10 +6,9 @@ column sums); the semi-dual at those prices gives an upper bound. Both bounds ho
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +17,7 @@ from ..._deadline import is_over, wait_for
 from ..._lazy import cached_property
 from . import _newton_kernels as kernels
 from ._newton_kernels import column_excess
-from ._schur_kernels import cholesky_solve, covariance_factors, feature_roots
+from ._schur_kernels import cholesky_solve, covariance_factors, feature_roots_each
 from ._semidual_kernels import balance_prices, perron_prices, semidual
 from .price_system import PriceSystem
 from .row_problem import TINY, RowProblem
@@ -135,9 +134,7 @@ def _cold(
     """From the interior point, through falling temperatures if the scores have a wide range."""
     t, z = start[0].copy(), start[1].copy()
     prices = np.zeros(rows.rho_cols.shape[0] + 1)
-    lowest = min(w.min(), w_cols.min(initial=0.0)) if w.size else 0.0
-    highest = max(w.max(), w_cols.max(initial=0.0)) if w.size else 0.0
-    temperature = (highest - lowest) / WIDE
+    temperature = float(_spread(w, w_cols)) / WIDE
     ascent = _Ascent(rows, first_damping(rows))
     while temperature > 2.0 and not is_over():
         cooler = max(temperature / 6.0, 1.0)
@@ -150,21 +147,86 @@ def _cold(
     return found
 
 
+def _spread(w: Floats, w_cols: Floats) -> Floats:
+    """The range of the scores, of each problem where there are several."""
+    highest = np.maximum(w.max(-1, initial=-np.inf), w_cols.max(-1, initial=0.0))
+    lowest = np.minimum(w.min(-1, initial=np.inf), w_cols.min(-1, initial=0.0))
+    return highest - lowest
+
+
+def solve_each(
+    rows: RowProblem,
+    w: Floats,
+    w_cols: Floats,
+    start: Start,
+    warm: Sequence[Solution | None],
+    tol: Floats,
+) -> list[Solution | None]:
+    """One round of Newton for each row of w, all by one call; None where that is not enough.
+
+    What it finds is what `solve` finds at each of them, which takes longer: operations of NumPy on
+    small arrays cost as much as a round.
+    """
+    n_cols = rows.rho_cols.shape[0]
+    if n_cols > SMALL_LIMIT or _may_be_vertex(rows):
+        return [None] * len(w)
+    cold = np.array([solution is None for solution in warm])
+    if cold.any():
+        interior = Solution(*start(), np.zeros(n_cols + 1), first_damping(rows), 0.0, 0.0, 0)
+    known = [interior if solution is None else solution for solution in warm]
+    t, z, prices = (
+        np.array(values)
+        for values in zip(*((one.t, one.z, one.prices) for one in known), strict=True)
+    )
+    best = t.copy(), z.copy(), prices.copy()
+    states = np.zeros((len(w), 8))
+    states[:, kernels.BOUND] = states[:, kernels.DECREMENT] = states[:, kernels.UPPER] = np.inf
+    states[:, kernels.BEST] = -np.inf
+    states[:, kernels.DAMPING] = [one.damping for one in known]
+    iterations = np.zeros(len(w), dtype=np.int64)
+    kernels.newton_each(
+        rows, w, w_cols, t, z, prices, tol, 1e-2 * tol, 40, *_work_space(rows), states,
+        np.empty((n_cols, n_cols)), *best, iterations,
+    )  # fmt: skip
+    enclosed = states[:, kernels.UPPER] - states[:, kernels.BEST] <= tol
+    enclosed &= ~cold | (_spread(w, w_cols) <= 2.0 * WIDE)  # `solve` cools the others
+    damping, value, bound = states[:, [kernels.DAMPING, kernels.BEST, kernels.UPPER]].T.tolist()
+    return [
+        Solution(*point, *facts) if fine else None
+        for fine, point, facts in zip(
+            enclosed.tolist(),
+            zip(*best, strict=True),
+            zip(damping, value, bound, iterations.tolist(), strict=True),
+            strict=True,
+        )
+    ]
+
+
+def _work_space(rows: RowProblem) -> tuple[Floats, Floats, Ints, Floats]:
+    """`entry`, `row`, `largest` and `column` of the kernels."""
+    n, n_cols = rows.ptr.shape[0] - 1, rows.rho_cols.shape[0]
+    return (
+        np.zeros((8, rows.col.shape[0])), np.empty((2, n)), np.empty((2, n), np.int64),
+        np.zeros((7, n_cols + 1)),
+    )  # fmt: skip
+
+
 class _Ascent:
     """Newton's method on one problem, with its work space: feasible (t, z) change in place."""
 
     def __init__(self, rows: RowProblem, damping: float):
-        self.rows, self.iterations = rows, 0
-        n, n_cols = rows.ptr.shape[0] - 1, rows.rho_cols.shape[0]
-        self._space = (
-            np.zeros((8, rows.col.shape[0])), np.empty((2, n)), np.empty((2, n), np.int64),
-            np.zeros((7, n_cols + 1)), np.zeros(8),
-        )  # fmt: skip
-        self._state = self._space[-1]
+        self.rows, self._count = rows, np.zeros(1, dtype=np.int64)
+        n_cols = rows.rho_cols.shape[0]
+        self._state = np.zeros(8)
+        self._space = *_work_space(rows), self._state
         self._best = np.empty(rows.col.shape[0]), np.empty(n_cols), np.empty(n_cols + 1)
         self._state[kernels.DAMPING] = damping
         self._is_small = n_cols <= SMALL_LIMIT
         self._matrix = np.empty((n_cols, n_cols) if self._is_small else (0, 0))
+
+    @property
+    def iterations(self) -> int:
+        return int(self._count[0])
 
     @cached_property
     def _system(self) -> PriceSystem:
@@ -212,15 +274,18 @@ class _Ascent:
         point, state = (w, w_cols, t, z, prices), self._state
         state[kernels.BOUND] = state[kernels.DECREMENT] = np.inf
         if self._is_small:
-            self.iterations += kernels.newton(
-                self.rows, *point, tol, stall, max_iter, *self._space, self._matrix, *self._best
-            )
+            t_best, z_best, prices_best = self._best
+            kernels.newton_each(
+                self.rows, w[None], w_cols[None], t[None], z[None], prices[None],
+                np.array([tol]), np.array([stall]), max_iter, *self._space[:-1], state[None],
+                self._matrix, t_best[None], z_best[None], prices_best[None], self._count,
+            )  # fmt: skip
         else:
-            self.iterations += self._large(point, tol, stall, max_iter)
+            self._count += self._large(point, tol, stall, max_iter)
         return float(state[kernels.DECREMENT])
 
     def _large(self, point: tuple[Floats, ...], tol: float, stall: float, max_iter: int) -> int:
-        """`kernels.newton` with other ways to solve for the prices."""
+        """`kernels.newton_each` with other ways to solve for the prices."""
         rows, (w, w_cols, t, z, prices) = self.rows, point
         space = entry, row, largest, column, state = self._space
         column[kernels.BEFORE] = prices
@@ -309,7 +374,7 @@ def _refine(
 ) -> Solution:
     """Rounds of Newton, each followed by the semi-dual bound, until the gap is at most `tol`."""
     rows = ascent.rows
-    bethe = bool(rows.c.size and rows.c.min() == 1.0 and not rows.rho_cols.any())
+    bethe = _may_be_vertex(rows)
     wanted = 1e-2 * tol
     ascent.start(t, z, prices)
     for k in range(rounds):
@@ -323,6 +388,11 @@ def _refine(
             break
         wanted = min(wanted, decrement) * 1e-6
     return ascent.solution()
+
+
+def _may_be_vertex(rows: RowProblem) -> bool:
+    """Whether rho = 1 and all nodes are matched."""
+    return bool(rows.c.size and rows.c.min() == 1.0 and not rows.rho_cols.any())
 
 
 def _exact_vertex(
@@ -363,36 +433,47 @@ def complements(rows: RowProblem, t: Floats) -> Floats:
 
 
 def covariance_of_features(
-    rows: RowProblem, solution: Solution, features: Floats, source: Ints
+    rows: RowProblem,
+    solutions: Sequence[Solution],
+    features: Sequence[Floats],
+    source: Ints,
+    weights: Floats,
 ) -> Floats:
-    """Hessian of log Z_rho in theta at a solution; features of shape (n_scored, K)."""
-    damping = max(solution.damping, 0.0)
-    largest, matrix, scale, h, spread, den = _factors(rows, solution.t, solution.z, damping)
-    n, size = rows.ptr.shape[0] - 1, features.shape[1]
-    kept = np.empty((solution.t.shape[0], size))
-    pull, weighted = np.empty((n, size)), np.empty((n, size))
-    columns = np.zeros((rows.rho_cols.shape[0] + 1, size))
-    used = feature_roots(
-        rows, largest, matrix, scale, h, spread, den, features, source,
+    """Hessian in theta of the weighted sum of log Z_rho at several solutions of the same rows.
+
+    `features` of each have shape (n_scored, K).
+    """
+    t, z = (np.array(values) for values in zip(*((s.t, s.z) for s in solutions), strict=True))
+    damping = np.array([max(solution.damping, 0.0) for solution in solutions])
+    given = np.array(features) if len(features) > 1 else features[0][None]
+    (number, n_entries), size = t.shape, given.shape[2]
+    n, n_cols = rows.ptr.shape[0] - 1, rows.rho_cols.shape[0]
+    kept = np.empty((number * n_entries, size))
+    pull, weighted = np.empty((number, n, size)), np.empty((number, n, size))
+    columns = np.zeros((number, n_cols + 1, size))
+    used = feature_roots_each(
+        rows, t, z, damping, given, source, weights, *_factor_space(rows),
         kept, pull, weighted, columns,
     )  # fmt: skip
-    kept, columns = kept[:used], columns[:-1]
+    kept, columns = kept[:used], columns[:, :-1].reshape(-1, size)
+    pull, weighted = pull.reshape(-1, size), weighted.reshape(-1, size)
     result: Floats = kept.T @ kept - weighted.T @ pull - columns.T @ columns
     return result
 
 
-def _factors(rows: RowProblem, t: Floats, z: Floats, damping: float) -> tuple[Any, ...]:
-    """(largest entries, Cholesky factor, its scale, h, spread, den) at (t, z)."""
+def _factor_space(rows: RowProblem) -> tuple[Ints, Floats, Floats, Floats, Floats, Floats]:
+    """Largest entries, h, spread, den, Cholesky factor and its scale, to be filled."""
     n, n_cols = rows.ptr.shape[0] - 1, rows.rho_cols.shape[0]
-    largest, h, spread, den = np.empty(n, np.int64), np.empty_like(t), np.empty(n), np.empty(n)
-    matrix, scale = np.empty((n_cols, n_cols)), np.empty(n_cols)
-    covariance_factors(rows, t, z, damping, largest, h, spread, den, matrix, scale)
-    return largest, matrix, scale, h, spread, den
+    return (
+        np.empty(n, np.int64), np.empty(rows.col.shape[0]), np.empty(n), np.empty(n),
+        np.empty((n_cols, n_cols)), np.empty(n_cols),
+    )  # fmt: skip
 
 
 def _price_step(rows: RowProblem, t: Floats, z: Floats) -> Floats:
     """The Newton step of the semi-dual in the prices, at the rows' maximisers t."""
-    largest, matrix, scale, *_ = _factors(rows, t, z, 0.05)
+    space = largest, *_, matrix, scale = _factor_space(rows)
+    covariance_factors(rows, t, z, 0.05, *space)
     n_cols = rows.rho_cols.shape[0]
     excess, change = np.empty(n_cols + 1), np.empty(n_cols)
     column_excess(rows, t, z, largest, excess)

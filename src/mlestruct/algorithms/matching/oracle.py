@@ -7,6 +7,7 @@ slowly or not at all, Newton (`newton`) continues from its marginals.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -102,6 +103,33 @@ class Oracle:
             return newton.solve(self.rows, w, w_cols, start, warm, tol)
         return _all(self.parts, w, w_cols, start, warm, tol, n_jobs)
 
+    def each(
+        self,
+        w: Floats,
+        w_cols: Floats,
+        start: Start,
+        warm: Sequence[Solution | None],
+        tol: Floats,
+    ) -> list[Solution]:
+        """The oracle at each row of w; answers are those of one call for each, but sooner."""
+        found: list[Solution | None] = [None] * len(w)
+        if self.has_messages and len(self.parts) == 1:
+            part = self.parts[0]
+            at_once = [m for m in range(len(w)) if _suits_newton(part, w[m], warm[m])]
+            if at_once:
+                known = [warm[m] for m in at_once]
+                answers = newton.solve_each(
+                    part.rows, w[at_once], w_cols[at_once], start, known, tol[at_once]
+                )
+                for m, before, answer in zip(at_once, known, answers, strict=True):
+                    if answer is not None:
+                        answer.stalled = before is not None and before.stalled
+                        found[m] = answer
+        return [
+            self(w[m], w_cols[m], start, warm[m], tol[m]) if one is None else one
+            for m, one in enumerate(found)
+        ]
+
 
 def _all(
     parts: list[Part],
@@ -115,31 +143,40 @@ def _all(
     """All parts of a problem, each with its share of the tolerance."""
     if len(parts) == 1:
         return _one(parts[0], w, w_cols, start, warm, tol)
-    whole = Solution(
-        np.empty_like(w), np.ones_like(w_cols), np.zeros(w_cols.shape[0] + 1), 0.0, 0.0, 0.0, 0
-    )
+    # Parts are slices of what is sorted by parts: to pick entries on threads would make these
+    # wait for each other.
+    entries = np.concatenate([part.entries for part in parts])
+    cols = np.concatenate([part.cols for part in parts])
+    sorted_w, sorted_cols = w[entries], w_cols[cols]
+    if warm is not None:
+        known = warm.t[entries], warm.z[cols], warm.prices[cols]
 
-    def solve(part: Part) -> Solution:
-        entries, cols = part.entries, part.cols
-        known = None
+    def solve(part: Part, entry: int, col: int) -> Solution:
+        own, own_cols = slice(entry, entry + part.entries.size), slice(col, col + part.cols.size)
+        before = None
         if warm is not None:
-            prices = np.append(warm.prices[cols], 0.0)
-            known = replace(warm, t=warm.t[entries], z=warm.z[cols], prices=prices)
+            t, z, prices = known
+            before = replace(warm, t=t[own], z=z[own_cols], prices=np.append(prices[own_cols], 0.0))
         return _one(
-            part, w[entries], w_cols[cols], partial(_part_of, part, start), known,
-            tol * entries.size / w.size,
+            part, sorted_w[own], sorted_cols[own_cols], partial(_part_of, part, start), before,
+            tol * part.entries.size / w.size,
         )  # fmt: skip
 
-    with threaded_map(n_jobs, len(parts)) as each:
-        solutions = list(each(solve, parts))
-    for part, found in zip(parts, solutions, strict=True):
-        entries, cols = part.entries, part.cols
-        whole.t[entries], whole.z[cols], whole.prices[cols] = found.t, found.z, found.prices[:-1]
-        whole.damping = max(whole.damping, found.damping)
-        whole.value += found.value
-        whole.upper_bound += found.upper_bound
-        whole.iterations += found.iterations
-        whole.stalled = whole.stalled or found.stalled
+    entry_at = np.cumsum([0] + [part.entries.size for part in parts[:-1]]).tolist()
+    col_at = np.cumsum([0] + [part.cols.size for part in parts[:-1]]).tolist()
+    largest = max(part.entries.size for part in parts)
+    n_threads = n_jobs if 2 * largest <= w.size else 1  # else others would wait for that part
+    with threaded_map(n_threads, len(parts)) as each:
+        found = list(each(solve, parts, entry_at, col_at))
+    whole = Solution(
+        np.empty_like(w), np.ones_like(w_cols), np.zeros(w_cols.shape[0] + 1),
+        max(one.damping for one in found), sum(one.value for one in found),
+        sum(one.upper_bound for one in found), sum(one.iterations for one in found),
+        any(one.stalled for one in found),
+    )  # fmt: skip
+    whole.t[entries] = np.concatenate([one.t for one in found])
+    whole.z[cols] = np.concatenate([one.z for one in found])
+    whole.prices[cols] = np.concatenate([one.prices[:-1] for one in found])
     return whole
 
 
@@ -153,14 +190,12 @@ def _one(
 ) -> Solution:
     """One part: belief propagation, then Newton if that stalls.
 
-    Small dense graphs go to Newton at once where it needs few steps: from a warm start, with
-    scores of 0, of which the interior point is the solution, and at small rho, where messages
-    converge more slowly. So do problems of moderate size at which messages stalled before.
+    Newton is first where it needs few steps, and in problems of moderate size at which messages
+    stalled before.
     """
     rows, square = part.rows, part.is_square_bethe
     stalled = warm is not None and warm.stalled
-    quick = warm is not None or part.has_small_rho or not w.any()
-    if (stalled and w_cols.shape[0] <= PART_ROWS) or (quick and part.prefers_newton):
+    if (stalled and w_cols.shape[0] <= PART_ROWS) or _suits_newton(part, w, warm):
         found = newton.solve(rows, w, w_cols, start, warm, tol)
         found.stalled = stalled
         return found
@@ -180,6 +215,13 @@ def _one(
         found = _better(found, longer)
     found.stalled = True
     return found
+
+
+def _suits_newton(part: Part, w: Floats, warm: Solution | None) -> bool:
+    """Whether Newton needs few steps in a small dense graph: from a warm start, with scores of 0,
+    of which the interior point is the solution, and at small rho, where messages converge slowly.
+    """
+    return part.prefers_newton and (warm is not None or part.has_small_rho or not w.any())
 
 
 def _is_square_bethe(rows: RowProblem) -> bool:

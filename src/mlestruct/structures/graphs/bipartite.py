@@ -8,6 +8,7 @@ only see edges that vary.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +34,12 @@ class BipartiteGraph:
 
     @classmethod
     def complete(cls, n_rows: int, n_cols: int) -> BipartiteGraph:
-        """Every pair allowed."""
+        """Every pair allowed; many small samples of one shape share their graph."""
+        small = n_rows * n_cols <= 2**14
+        return _shared_complete(n_rows, n_cols) if small else cls._complete(n_rows, n_cols)
+
+    @classmethod
+    def _complete(cls, n_rows: int, n_cols: int) -> BipartiteGraph:
         check_memory(float(n_rows) * n_cols, f"all {n_rows} x {n_cols} pairs")
         ptr = np.arange(n_rows + 1, dtype=np.int64) * n_cols
         return cls(n_rows, n_cols, ptr, np.tile(np.arange(n_cols, dtype=np.int64), n_rows))
@@ -114,6 +120,9 @@ class BipartiteGraph:
         if self.n_edges == 0:
             return np.full(rows.shape, -1, dtype=np.int64)
         return np.where(keys[found] == wanted, found, -1)
+
+
+_shared_complete = lru_cache(maxsize=64)(BipartiteGraph._complete)
 
 
 def covering_matching(graph: BipartiteGraph) -> Ints:

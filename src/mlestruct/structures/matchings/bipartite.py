@@ -13,6 +13,7 @@ log Z_RW >= log Z.
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -241,12 +242,30 @@ class BipartiteMatching(MatchingFamily):
                 return cap_bound(self, scores, found, tol)
         return cap_bound(self, scores, self.direct_marginals(scores, warm, tol), tol)
 
+    def marginals_each(self, scores: Floats, warm: Sequence[Any], tol: Floats) -> list[Marginals]:
+        """`marginals` of each row of scores."""
+        if is_wide(scores) or self.is_fixed:
+            return super().marginals_each(scores, warm, tol)
+        core = self._presolved
+        columns = np.array([core.columns(one) for one in scores])
+        entries = scores if core.plain else scores[:, core.source]
+        found = core.oracle.each(entries, columns, self._start, warm, tol)
+        return [
+            cap_bound(self, one, self._answer(one, solution), bound)
+            for one, solution, bound in zip(scores, found, tol.tolist(), strict=True)
+        ]
+
     def _direct_marginals(self, scores: Floats, warm: Any, tol: float) -> Marginals:
         core = self._presolved
-        constant = core.fixed_score(scores)
-        found = core.oracle(
-            core.entries(scores), core.columns(scores), self._start, warm, tol, self.n_jobs
+        entries, columns = core.entries(scores), core.columns(scores)
+        return self._answer(
+            scores, core.oracle(entries, columns, self._start, warm, tol, self.n_jobs)
         )
+
+    def _answer(self, scores: Floats, found: newton.Solution) -> Marginals:
+        """The oracle's solution in the coordinates of this space."""
+        core = self._presolved
+        constant = core.fixed_score(scores)
         tau = core.coordinates(found.t, found.z)
         if not np.isfinite(found.value):
             # Newton found no feasible point; the best matching is one, and its score a valid value.
@@ -350,9 +369,15 @@ class BipartiteMatching(MatchingFamily):
 
     def feature_covariance(self, found: Marginals, features: Floats) -> Floats:
         """Hessian of log Z_rho in theta; `features` of shape (n_scored, K)."""
-        return newton.covariance_of_features(
-            self._presolved.rows, self._presolved.solution(found), features, self._presolved.source
-        )
+        return self.total_covariance([found], [features], np.ones(1))
+
+    def total_covariance(
+        self, found: Sequence[Marginals], features: Sequence[Floats], weights: Floats
+    ) -> Floats:
+        """Hessian of a weighted sum of log Z_rho in theta."""
+        core = self._presolved
+        solutions = [core.solution(one) for one in found]
+        return newton.covariance_of_features(core.rows, solutions, features, core.source, weights)
 
     # ------------------------------------------------------------------ questions
     def log_partition_bounds(self, scores: Floats, tol: float) -> Bounds:

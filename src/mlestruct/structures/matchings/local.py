@@ -323,8 +323,9 @@ class LocalMatching(MatchingSpace):
         if core is None:
             t, z = self._edges(found.tau), self._singles(found.tau)
             return edge_dual.covariance_of_features(self._problem, t, z, features[self._varying[2]])
-        return 0.5 * newton.covariance_of_features(
-            core.rows, core.solution(found), features, core.source
+        half = np.full(1, 0.5)  # every pair is in two rows
+        return newton.covariance_of_features(
+            core.rows, [core.solution(found)], [features], core.source, half
         )
 
     # ------------------------------------------------------------------ questions

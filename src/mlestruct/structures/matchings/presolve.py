@@ -112,7 +112,7 @@ class PresolvedMatching:
 
     def fixed_score(self, scores: Floats) -> float:
         """Score of the pairs and single nodes of every admissible matching."""
-        return float(scores[self.fixed_ones].sum())
+        return float(scores[self.fixed_ones].sum()) if self.fixed_ones.size else 0.0
 
     @cached_property
     def first_edge(self) -> Ints:
