@@ -7,6 +7,7 @@ import os
 
 import numpy as np
 import pytest
+from scipy import sparse
 from scipy.linalg import null_space
 from scipy.special import logsumexp, xlogy
 
@@ -309,3 +310,26 @@ def test_threads_change_nothing():
     several = structure.marginals(scores, one.warm, 1e-6)
     structure.n_jobs = 1
     np.testing.assert_array_equal(several.tau, structure.marginals(scores, one.warm, 1e-6).tau)
+
+
+def test_rows_of_a_large_component_are_shared_out_without_a_trace():
+    rng = np.random.default_rng(8)
+    n = 15_000
+    row, col = np.repeat(np.arange(n), 7), rng.integers(n, size=7 * n)
+    mask = sparse.coo_array((np.ones(row.size, dtype=bool), (row, col)), shape=(n, n))
+    structure = BipartiteMatching(BipartiteGraph.from_mask(mask.tocsr()), 0.9, False)
+    sizes = [part.entries.size for part in structure._presolved.oracle.parts]
+    assert max(sizes) > 100_000  # certified by chunks of rows
+    scores = rng.normal(size=structure.n_coordinates)
+    one = structure.marginals(scores, None, 1e-2)
+    structure.n_jobs = 3
+    several = structure.marginals(scores, None, 1e-2)
+    assert one.gap <= 1e-2
+    assert (one.value, one.upper_bound) == (several.value, several.upper_bound)
+    np.testing.assert_array_equal(one.tau, several.tau)
+    # An upper bound at any prices, computed whole.
+    solution, core = structure._presolved.solution(one), structure._presolved
+    bound = newton.price_bound(
+        core.rows, core.entries(scores), core.columns(scores), solution.prices, solution.t
+    )
+    assert one.upper_bound == pytest.approx(bound, abs=2e-3)

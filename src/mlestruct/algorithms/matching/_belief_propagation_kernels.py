@@ -21,9 +21,10 @@ from ._newton_kernels import column_excess, evaluate, feasibility_tolerance
 from ._semidual_kernels import semidual
 from .row_problem import TINY
 
-SWEEPS, CHANGE, EARLY, LEFT, FACTOR, LOOK, TOL, MAX_SWEEPS, PACE = range(9)  # entries of `control`
-GO_ON, CERTIFY, LAST, FAILED, PAUSED, DONE = range(6)
-VALUE, UPPER = range(2)  # entries of `bounds`
+# entries of `control`
+SWEEPS, CHANGE, EARLY, LEFT, FACTOR, LOOK, TOL, MAX_SWEEPS, PACE, VERDICT = range(10)
+GO_ON, CERTIFY, LAST, FAILED, PAUSED, ASKED, DONE = range(7)
+VALUE, UPPER, SEMIDUAL = range(3)  # entries of `bounds`
 
 
 @kernel
@@ -453,7 +454,7 @@ def propagate(rows, complete, w, w_cols, warm, damping, max_sweeps, tol, t, z, y
     # they shrink over many sweeps, at first without a change of any belief: hence the limit.
     start(rows, w, w_cols, warm, 3e-4, t, x, y, edge, row, column)
     before = edge[1:].copy() if damping > 0.0 else edge[1:1]
-    control = np.array([0.0, inf, inf, 0.0, 1.0, inf, 0.0, 0.0, 5.0])
+    control = np.array([0.0, inf, inf, 0.0, 1.0, inf, 0.0, 0.0, 5.0, 0.0])
     beliefs(rows, edge, row[0], t)
     moved = np.empty_like(t)
     done = 0
@@ -489,18 +490,22 @@ def propagate(rows, complete, w, w_cols, warm, damping, max_sweeps, tol, t, z, y
 
 
 @merged_kernel
-def certify(rows, complete, w, w_cols, edge, row, column, y, tol, t, z, prices, work):
-    """(value, upper bound) at the prices of the columns that follow from their sums.
+def look(rows, edge, row, column, y, prices, hint):
+    """The prices of the columns that follow from their sums, and the rows' beliefs as a hint."""
+    for j in range(y.shape[0]):
+        prices[j] = rows.col_rho[j] * (log(max(column[1, j], TINY)) + y[j] - 1.0)
+    beliefs(rows, edge, row[0], hint)
 
-    t and z become feasible: the rows' maximisers at these prices, with the columns' sums rounded.
-    The value is -inf where that fails. `work` has shape (2, n_entries).
+
+@merged_kernel
+def certify(rows, complete, w, w_cols, bound, t, z, prices, work):
+    """(value, upper bound) at the prices of the columns, at which the semi-dual is `bound`.
+
+    t, the rows' maximisers, and z become feasible: the columns' sums are rounded. The value is
+    -inf where that fails. `work` has shape (2, n_entries).
     """
-    rho_cols, col_rho, col_sum = rows.rho_cols, rows.col_rho, column[1]
+    rho_cols = rows.rho_cols
     n_cols = rho_cols.shape[0]
-    for j in range(n_cols):
-        prices[j] = col_rho[j] * (log(max(col_sum[j], TINY)) + y[j] - 1.0)
-    beliefs(rows, edge, row[0], work[0])
-    bound = semidual(rows, w, w_cols, prices, work[0], 0.1 * tol, t)
     if not bound < inf:
         return -inf, inf
     for j in range(n_cols):
@@ -529,21 +534,31 @@ def certified(
 ):  # fmt: skip
     """Sweeps and certificates in turn, until `bounds` of log Z_rho are at most `tol` apart.
 
-    t, z and prices become the best ones. Returns PAUSED where the time should be asked: called
-    again, it goes on (`stage` GO_ON), or ends with a certificate (LAST); DONE at the end.
+    t, z and prices become the best ones. Returns DONE at the end; of large problems also PAUSED
+    where the time should be asked, after which it goes on (`stage` GO_ON) or ends with a
+    certificate (LAST), and ASKED where it needs the semi-dual at `new_prices`, with `new_t`.
     """
+    large = control[PACE] < 100.0  # a certificate takes as long as the sweeps between two pauses
     if stage == CERTIFY:
         start(rows, w, w_cols, warm, TINY, t, x, y, edge, row, column)
-    found = LAST
     while True:
-        if stage != LAST:
-            found = sweeps(rows, singles, complete, edge, row, column, control)
-        if found == PAUSED:
-            return PAUSED
-        if found == FAILED:
-            return DONE
+        if stage == ASKED:
+            found = int(control[VERDICT])
+        else:
+            found = LAST
+            if stage != LAST:
+                found = sweeps(rows, singles, complete, edge, row, column, control)
+            if found == PAUSED:
+                return PAUSED
+            if found == FAILED:
+                return DONE
+            look(rows, edge, row, column, y, new_prices, work[0])
+            if large:
+                control[VERDICT] = found
+                return ASKED
+            bounds[SEMIDUAL] = semidual(rows, w, w_cols, new_prices, work[0], 0.1 * tol, new_t)
         value, upper = certify(
-            rows, complete, w, w_cols, edge, row, column, y, tol, new_t, new_z, new_prices, work
+            rows, complete, w, w_cols, bounds[SEMIDUAL], new_t, new_z, new_prices, work
         )
         if upper < bounds[UPPER]:
             bounds[UPPER] = upper
@@ -559,8 +574,7 @@ def certified(
             control[FACTOR] = (upper - value) / max(control[LEFT], 1e-300)
         else:
             control[FACTOR] *= 10.0
-        if control[PACE] < 100.0:  # a certificate takes as long as the sweeps between two pauses
-            return PAUSED
+        stage = GO_ON
 
 
 @kernel

@@ -8,7 +8,7 @@ from math import exp, inf, log, log1p, sqrt
 
 import numpy as np
 
-from ..._compile import kernel, shared, summing_kernel
+from ..._compile import kernel, merged_kernel, shared, summing_kernel
 from .._logarithm_kernels import LOG_2, fast_log
 from .row_problem import TINY
 
@@ -255,25 +255,15 @@ def solve_row(rows, w, prices, start, stop, k, complement, tol, s, log_t, t):
     return value + max(largest - mean, 0.0)
 
 
-@shared
-@kernel
-def semidual(rows, w, w_cols, prices, hint, tol, t):
-    """D(prices) >= log Z_rho for any prices of shape (n_cols + 1,), the last being 0.
-
-    `hint` (row order) are marginals near the optimum, the start for the rows. On return `t` holds
-    the rows' maximisers; D has gradient 1 - column sums of t. The rows' errors sum to at most
-    `tol`.
-    """
-    ptr, rho_cols = rows.ptr, rows.rho_cols
+@merged_kernel
+def semidual_rows(rows, first, last, w, prices, hint, tol, t):
+    """The part of rows `first` to `last` - 1 in `semidual`."""
+    ptr = rows.ptr
     s = np.empty(t.shape[0])
     log_t = np.empty(t.shape[0])
     row_tol = max(tol / ptr.shape[0], 1e-15)
-    bound = 0.0
-    for j in range(rho_cols.shape[0]):
-        bound += prices[j]
-        if rho_cols[j] > 0.0:
-            bound += rho_cols[j] * exp((w_cols[j] - prices[j]) / rho_cols[j] - 1.0)
-    for i in range(ptr.shape[0] - 1):
+    total = 0.0
+    for i in range(first, last):
         start, stop = ptr[i], ptr[i + 1]
         k = start
         likely = start
@@ -302,8 +292,26 @@ def semidual(rows, w, w_cols, prices, hint, tol, t):
             if other < 0 or (t[other] <= 0.49 and t[other] <= t[k]):
                 break
             k, rest = other, 0.0
-        bound += best
-    return bound
+        total += best
+    return total
+
+
+@shared
+@kernel
+def semidual(rows, w, w_cols, prices, hint, tol, t):
+    """D(prices) >= log Z_rho for any prices of shape (n_cols + 1,), the last being 0.
+
+    `hint` (row order) are marginals near the optimum, the start for the rows. On return `t` holds
+    the rows' maximisers; D has gradient 1 - column sums of t. The rows' errors sum to at most
+    `tol`.
+    """
+    rho_cols = rows.rho_cols
+    bound = 0.0
+    for j in range(rho_cols.shape[0]):
+        bound += prices[j]
+        if rho_cols[j] > 0.0:
+            bound += rho_cols[j] * exp((w_cols[j] - prices[j]) / rho_cols[j] - 1.0)
+    return bound + semidual_rows(rows, 0, rows.ptr.shape[0] - 1, w, prices, hint, tol, t)
 
 
 @kernel

@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._deadline import is_over
+from ..._threads import threaded_map
 from . import _belief_propagation_kernels as kernels
+from ._semidual_kernels import semidual_rows
 from .row_problem import RowProblem
 
 Floats = NDArray[np.float64]
@@ -88,11 +90,13 @@ def certified_marginals(
     t: Floats,
     z: Floats,
     prices: Floats,
+    n_jobs: int = 1,
 ) -> tuple[float, float, int]:
     """Marginals by sweeps, to a certified gap of `tol`: returns (value, upper bound, sweeps).
 
     With `warm`, t and prices hold those of similar scores. Sweeps end early where at their rate of
-    convergence `max_sweeps` would not be enough.
+    convergence `max_sweeps` would not be enough. Rows of large problems are certified on `n_jobs`
+    threads.
     """
     n, n_cols = rows.ptr.shape[0] - 1, rows.rho_cols.shape[0]
     plain = bool((rows.row_rho == 1.0).all() and (rows.col_rho == 1.0).all())
@@ -102,15 +106,48 @@ def certified_marginals(
     x, y = np.empty(n), prices[:-1] / rows.col_rho + 1.0
     # A certificate costs about ten sweeps: the first follows 16, or fewer if these converge.
     pace = max(10_000_000 // max(size, 1), 1)  # a fraction of a second
-    control = np.array([0.0, np.inf, np.inf, 0.0, 1.0, 16.0, tol, max_sweeps, pace])
-    new = np.empty(size), np.ones(n_cols), np.zeros(n_cols + 1)
-    bounds = np.array([-np.inf, np.inf])
+    control = np.array([0.0, np.inf, np.inf, 0.0, 1.0, 16.0, tol, max_sweeps, pace, 0.0])
+    new = new_t, _, new_prices = np.empty(size), np.ones(n_cols), np.zeros(n_cols + 1)
+    work, bounds = np.empty((2, size)), np.array([-np.inf, np.inf, np.inf])
     certified = kernels.certified_plain if plain else kernels.certified_weighted
     stage = kernels.CERTIFY
-    while certified(
-        stage, rows, singles, complete, w, w_cols, warm, tol, t, z, prices, x, y,
-        edge, row, column, control, np.empty((2, size)), *new, bounds,
-    ) == kernels.PAUSED:  # fmt: skip
-        stage = kernels.LAST if is_over() else kernels.GO_ON
-    value, upper = bounds.tolist()
+    while stage != kernels.DONE:
+        stage = certified(
+            stage, rows, singles, complete, w, w_cols, warm, tol, t, z, prices, x, y,
+            edge, row, column, control, work, *new, bounds,
+        )  # fmt: skip
+        if stage == kernels.ASKED:
+            problem = rows, w, w_cols, new_prices, work[0], 0.1 * tol, new_t
+            bounds[kernels.SEMIDUAL] = semidual_by_rows(*problem, n_jobs)
+            if is_over():
+                control[kernels.VERDICT] = kernels.LAST
+        elif stage == kernels.PAUSED:
+            stage = kernels.LAST if is_over() else kernels.GO_ON
+    value, upper, _ = bounds.tolist()
     return value, upper, int(control[kernels.SWEEPS])
+
+
+def semidual_by_rows(
+    rows: RowProblem,
+    w: Floats,
+    w_cols: Floats,
+    prices: Floats,
+    hint: Floats,
+    tol: float,
+    t: Floats,
+    n_jobs: int,
+) -> float:
+    """`semidual` with its rows shared out among threads, whose number does not change the sum."""
+    free = rows.rho_cols > 0.0
+    rho, pull = rows.rho_cols[free], w_cols[free] - prices[:-1][free]
+    of_columns = float(prices[:-1].sum() + rho @ np.exp(pull / rho - 1.0))
+    n = rows.ptr.shape[0] - 1
+    firsts = range(0, n, max(n // 32, 1))
+    with threaded_map(n_jobs, len(firsts)) as each:
+        of_rows = each(
+            lambda first: semidual_rows(
+                rows, first, min(first + firsts.step, n), w, prices, hint, tol, t
+            ),
+            firsts,
+        )
+        return of_columns + sum(of_rows)

@@ -45,11 +45,15 @@ class Part:
         return self.is_complete and _is_square_bethe(self.rows)
 
     @cached_property
+    def is_dense(self) -> bool:
+        n, n_cols = self.rows.ptr.shape[0] - 1, self.rows.rho_cols.shape[0]
+        return 2 * self.rows.col.shape[0] > n * n_cols
+
+    @cached_property
     def prefers_newton(self) -> bool:
         """Whether the graph is small and dense: from a near start Newton is faster there."""
-        n, n_cols = self.rows.ptr.shape[0] - 1, self.rows.rho_cols.shape[0]
-        dense = 2 * self.rows.col.shape[0] > n * n_cols
-        return n_cols <= SMALL_LIMIT and dense and not self.is_square_bethe
+        small = self.rows.rho_cols.shape[0] <= SMALL_LIMIT
+        return small and self.is_dense and not self.is_square_bethe
 
     @cached_property
     def has_small_rho(self) -> bool:
@@ -142,7 +146,7 @@ def _all(
 ) -> Solution:
     """All parts of a problem, each with its share of the tolerance."""
     if len(parts) == 1:
-        return _one(parts[0], w, w_cols, start, warm, tol)
+        return _one(parts[0], w, w_cols, start, warm, tol, n_jobs)
     # Parts are slices of what is sorted by parts: to pick entries on threads would make these
     # wait for each other.
     entries = np.concatenate([part.entries for part in parts])
@@ -159,13 +163,14 @@ def _all(
             before = replace(warm, t=t[own], z=z[own_cols], prices=np.append(prices[own_cols], 0.0))
         return _one(
             part, sorted_w[own], sorted_cols[own_cols], partial(_part_of, part, start), before,
-            tol * part.entries.size / w.size,
+            tol * part.entries.size / w.size, inside,
         )  # fmt: skip
 
     entry_at = np.cumsum([0] + [part.entries.size for part in parts[:-1]]).tolist()
     col_at = np.cumsum([0] + [part.cols.size for part in parts[:-1]]).tolist()
     largest = max(part.entries.size for part in parts)
-    n_threads = n_jobs if 2 * largest <= w.size else 1  # else others would wait for that part
+    # Where one part is most of the problem, threads share its rows instead.
+    n_threads, inside = (n_jobs, 1) if 2 * largest <= w.size else (1, n_jobs)
     with threaded_map(n_threads, len(parts)) as each:
         found = list(each(solve, parts, entry_at, col_at))
     whole = Solution(
@@ -186,21 +191,30 @@ def _part_of(part: Part, start: Start) -> tuple[Floats, Floats]:
 
 
 def _one(
-    part: Part, w: Floats, w_cols: Floats, start: Start, warm: Solution | None, tol: float
+    part: Part,
+    w: Floats,
+    w_cols: Floats,
+    start: Start,
+    warm: Solution | None,
+    tol: float,
+    n_jobs: int = 1,
 ) -> Solution:
     """One part: belief propagation, then Newton if that stalls.
 
-    Newton is first where it needs few steps, and in problems of moderate size at which messages
-    stalled before.
+    Newton is first where it needs few steps, and in problems of moderate size, or dense ones, at
+    which messages stalled before.
     """
     rows, square = part.rows, part.is_square_bethe
     stalled = warm is not None and warm.stalled
-    if (stalled and w_cols.shape[0] <= PART_ROWS) or _suits_newton(part, w, warm):
+    solvable = w_cols.shape[0] <= PART_ROWS or part.is_dense
+    if (stalled and solvable) or _suits_newton(part, w, warm):
         found = newton.solve(rows, w, w_cols, start, warm, tol)
         found.stalled = stalled
         return found
-    # It ends earlier where so many sweeps will not be enough.
-    first = _propagate(part, w, w_cols, warm, 3000, tol, square)
+    # It ends earlier where so many sweeps will not be enough. Those of large dense graphs take
+    # seconds, in which Newton solves the problem.
+    sweeps = min(3000, max(10**9 // w.shape[0], 64)) if part.is_dense else 3000
+    first = _propagate(part, w, w_cols, warm, sweeps, tol, square, n_jobs)
     if first.upper_bound - first.value <= tol or (is_over() and np.isfinite(first.value)):
         return first
     components = split(rows, 1)
@@ -210,7 +224,7 @@ def _one(
     if found.upper_bound - found.value > tol and np.isfinite(first.value) and not is_over():
         # About a second of sweeps.
         longer = _propagate(
-            part, w, w_cols, None, min(200_000_000 // w.shape[0], 20_000), tol, square
+            part, w, w_cols, None, min(200_000_000 // w.shape[0], 20_000), tol, square, n_jobs
         )
         found = _better(found, longer)
     found.stalled = True
@@ -244,6 +258,7 @@ def _propagate(
     sweeps: int,
     tol: float,
     square: bool,
+    n_jobs: int,
 ) -> Solution:
     """Belief propagation; where messages leave the range of floats the value is -inf."""
     n_cols = w_cols.shape[0]
@@ -258,8 +273,9 @@ def _propagate(
         else:
             t, z, prices = warm.t.copy(), warm.z.copy(), warm.prices.copy()
         found = certified_marginals(
-            part.rows, part.is_complete, w, w_cols, warm is not None, tol, sweeps, t, z, prices
-        )
+            part.rows, part.is_complete, w, w_cols, warm is not None, tol, sweeps, t, z, prices,
+            n_jobs,
+        )  # fmt: skip
     damping = LEAST_DAMPING if first_damping(part.rows) else 0.0
     return Solution(t, z, prices, damping, *found)
 
