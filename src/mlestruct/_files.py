@@ -39,10 +39,9 @@ def write_whole(path: str | Path, content: bytes) -> None:
 
 def check_target(path: str | Path) -> Path:
     """The file that `write_whole` replaces or makes; raises where it plainly cannot."""
-    try:
-        target = Path(path).resolve()
-    except RuntimeError as error:  # a symbolic link to itself
-        raise OSError(f"cannot write {path}: {error}") from None
+    target = Path(os.path.realpath(path))  # Path.resolve depends on the version where links loop
+    if target.is_symlink():
+        raise OSError(f"cannot write {path}: the symbolic link leads back to itself")
     if not target.parent.is_dir():
         raise FileNotFoundError(f"cannot write {target}: folder {target.parent} does not exist")
     if not os.access(target.parent, os.W_OK):
