@@ -113,7 +113,8 @@ def most_overfull(n, tail, head, rho):
 def dense_resistances(n, tail, head):
     adjacency = matrix(n, tail, head).toarray()
     adjacency += adjacency.T
-    pinv = np.linalg.pinv(np.diag(adjacency.sum(axis=0)) - adjacency)
+    laplacian = np.diag(adjacency.sum(axis=0)) - adjacency
+    pinv = np.linalg.pinv(laplacian, rcond=1e-10, hermitian=True)  # singular: 1e-15 may not cut
     diagonal = np.diag(pinv)
     return diagonal[tail] + diagonal[head] - 2 * pinv[tail, head]
 
