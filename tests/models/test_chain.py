@@ -4,6 +4,7 @@ import copy
 import itertools
 import json
 import pickle
+from contextlib import nullcontext
 from functools import partial
 
 import numpy as np
@@ -25,6 +26,7 @@ from mlestruct.learning import Block, DualProblem
 from mlestruct.learning.ascent import Evaluator
 from mlestruct.metrics import token_accuracy
 from mlestruct.models.chain import ChainCRF
+from mlestruct.tagging import SequenceTagger
 
 
 def random_words(n_samples=12, n_states=3, n_features=4, seed=0, lengths=(1, 2, 5, 7)):
@@ -725,3 +727,69 @@ def test_labels_with_forbidden_transitions_are_named():
         ChainCRF(forbidden_transitions="BIO").fit(*random_words())
     with pytest.warns(UserWarning, match="forbidden_transitions: no label in Y is 'I-ORG'"):
         ChainCRF(forbidden_transitions=[("O", "I-ORG")]).fit(X, Y)
+
+
+def allowed_sequences(classes, pairs, length):
+    return [
+        y
+        for y in itertools.product(classes, repeat=length)
+        if not any(pair in pairs for pair in zip([None, *y], y, strict=False))
+    ]
+
+
+def outcome(is_possible, message):
+    return nullcontext() if is_possible else pytest.raises(ValueError, match=message)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_forbidden_transitions_have_to_leave_a_sequence(seed):
+    """Every length and every known part of it, against enumeration of what is allowed."""
+    rng = np.random.default_rng(seed)
+    classes = ["A", "B", "C"][: 2 + seed % 2]
+    every = [(a, b) for a in [None, *classes] for b in classes]
+    pairs = [pair for pair in every if rng.random() < 0.5]
+    X = [rng.normal(size=(length, 2)) for length in range(1, 5)]
+    free = ChainCRF().fit(X, [rng.permutation(classes * 2)[: len(x)] for x in X])
+    model = ChainCRF(forbidden_transitions=pairs)
+    model._reload(free.coef_, *free._learned_names())
+    questions = [
+        model.predict, model.predict_marginals, model.sample,
+        lambda X: model.predict(X, known=[None]),
+    ]  # fmt: skip
+    for x in X:
+        left = allowed_sequences(classes, pairs, len(x))
+        for ask in questions:
+            with outcome(left, rf"forbidden_transitions: X\[0\] has {len(x)} tokens"):
+                ask([x])
+        if not left:
+            continue
+        assert tuple(model.predict([x])[0]) in left
+        for known in itertools.product([None, *classes], repeat=len(x)):
+            agree = [y for y in left if all(k in (None, a) for k, a in zip(known, y, strict=True))]
+            for ask in (model.predict, model.predict_marginals, model.sample):
+                with outcome(agree, r"known\[0\]: .*forbidden_transitions"):
+                    ask([x], known=[list(known)])
+            if agree:
+                assert tuple(model.predict([x], known=[list(known)])[0]) in agree
+
+
+def test_fits_where_forbidden_transitions_leave_no_sequence():
+    pairs = [("A", "A"), ("B", "A"), ("B", "B")]  # AB, A and B are all that is left
+    X = [np.eye(2), np.ones((3, 2)), np.eye(2)]
+    model = ChainCRF(forbidden_transitions=pairs)
+    message = r"forbidden_transitions: X\[1\] has 3 tokens, but the longest .* has 2; forbid fewer"
+    for label in (None, ["A", "B", None], ["A", "B", "B"]):
+        with pytest.raises(ValueError, match=message):
+            model.fit(X, [["A", "B"], label, None])
+    for label in ([None, "A"], ["B", None]):
+        with pytest.raises(ValueError, match=r"Y\[1\]: forbidden_transitions leave no sequence"):
+            model.fit(X[::2], [["A", "B"], label])
+    for missing in ("drop", "marginalise"):
+        fitted = ChainCRF(forbidden_transitions=pairs, missing=missing)
+        fitted.fit(X[::2], [["A", "B"], ["A", None]])
+        assert fitted.predict(X[::2])[1].tolist() == ["A", "B"]
+    tokens = [[("a",), ("b",)], [("a",), ("b",), ("c",)]]
+    tagger = SequenceTagger(alpha=1.0, forbidden_transitions=pairs).fit(tokens[:1], [["A", "B"]])
+    for ask in (tagger.predict, tagger.predict_marginals):
+        with pytest.raises(ValueError, match=message):
+            ask(tokens)

@@ -95,8 +95,8 @@ class ChainCRF(LabellingEstimator):
     forbidden_transitions : "BIO" (or "IOB2"), or list of pairs of labels (from, to), optional
         Sequences with such neighbours have probability 0, in `fit` as in predictions; None as
         `from` stands for the beginning. "BIO": I-x follows only B-x or I-x. "observed" transitions,
-        by contrast, forbid nothing: the weights of the others are 0. Pairs have to leave some
-        sequence of each length; where they leave none, predictions break the fewest of them.
+        by contrast, forbid nothing: the weights of the others are 0. Samples whose length or
+        `known` labels leave no allowed sequence are an error, in `fit` as in predictions.
     l1_ratio : float
         Share of the penalty on the absolute values of the weights, 0 to less than 1; then some
         weights are 0. The penalty is alpha * (l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2).
@@ -217,7 +217,8 @@ class ChainCRF(LabellingEstimator):
         samples = _with_offsets(samples, offsets, forbidden, len(states))
         labels = check_labels(samples, Y, states)
         if forbidden is not None:
-            forbidden.check(labels, states.classes)
+            for m, own in enumerate(labels):
+                forbidden.check(own, f"Y[{m}]", states.classes)
         if self._marginalises() and "observed" in options.values():
             raise ValueError("missing='marginalise' sums over all states: no 'observed' weights")
         pairs = in_time(zip(samples, labels, strict=True), "the sequences of X")
@@ -389,6 +390,12 @@ class ChainCRF(LabellingEstimator):
         """New sequences side by side, with the features that were learned."""
         found = forest(pieces, len(self.classes_))
         return found._replace(features=found.features.with_constant()) if self._intercept else found
+
+    def _read_known(self, label: Any, m: int, shape: tuple[int, ...]) -> Ints:
+        states = super()._read_known(label, m, shape)
+        if self._forbidden is not None:
+            self._forbidden.check(states, f"known[{m}]", self.classes_)
+        return states
 
     def _shaped(self, X: Any) -> list[tuple[Block, tuple[int, ...]]]:
         return [(self._forest([tokens]).block(), (tokens.length,)) for tokens in self._read(X)]
@@ -567,4 +574,6 @@ def _with_offsets(
     found = with_offsets(samples, given, n_states)
     if forbidden is None:
         return found
+    for m, one in enumerate(found):
+        forbidden.check_length(one.length, f"X[{m}]")
     return [replace(one, offset=forbidden.add_to(one.offset, one.length)) for one in found]

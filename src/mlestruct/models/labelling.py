@@ -265,10 +265,14 @@ class LabellingEstimator(StructuredEstimator):
         out = []
         for m, (block, shape) in enumerate(prepared):
             if labels[m] is not None:
-                states = self._states.encode(labels[m], f"known[{m}]", shape).ravel()
+                states = self._read_known(labels[m], m, shape)
                 block = replace(block, structure=block.structure.given(states))
             out.append((block, shape))
         return out
+
+    def _read_known(self, label: Any, m: int, shape: tuple[int, ...]) -> Ints:
+        """State numbers of what is known of sample m, -1 where nothing is."""
+        return self._states.encode(label, f"known[{m}]", shape).ravel()
 
     def _marginals(
         self, X: Any, tol: float, method: str, known: Any, options: dict[str, Any]
@@ -295,7 +299,7 @@ class LabellingEstimator(StructuredEstimator):
             if own is None:
                 out.append((states, None))
                 continue
-            fixed = self._states.encode(own, f"known[{m}]", shape).ravel()
+            fixed = self._read_known(own, m, shape)
             differs = (states != fixed) & (states != UNKNOWN) & (fixed != UNKNOWN)
             if differs.any():
                 at = np.unravel_index(int(np.argmax(differs)), shape)

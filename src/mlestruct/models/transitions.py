@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from math import inf
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .._lazy import cached_property
 from ..labels import UNKNOWN, States
 from .node_input import Offset
 
@@ -20,7 +22,8 @@ NAMED = ("BIO", "IOB2")  # two names of the same rule
 SCORE = -1000.0
 
 
-class Forbidden(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Forbidden:
     """first : (L,), states no sequence begins with; pairs : (L, L), from row to column."""
 
     first: Bools
@@ -35,22 +38,59 @@ class Forbidden(NamedTuple):
             return Offset(nodes, np.broadcast_to(edges, (length - 1, n, n)))
         return Offset(offset.nodes + nodes, offset.edges + edges)
 
-    def check(self, labels: Sequence[Ints], classes: NDArray[Any]) -> None:
-        """Raise where the states of a sample have a forbidden transition."""
-        for m, states in enumerate(labels):
-            if states[0] != UNKNOWN and self.first[states[0]]:
+    @cached_property
+    def longest(self) -> float:
+        """The length of the longest allowed sequence: infinite, or at most the number of states."""
+        reached = ~self.first
+        for length in range(self.first.size + 1):
+            if not reached.any():
+                return length
+            reached = self._next(reached)
+        return inf  # a sequence with more tokens than states repeats one, and may repeat it again
+
+    def _next(self, reached: Bools) -> Bools:
+        """The states that may follow one of those."""
+        return np.asarray((~self.pairs[reached]).any(axis=0))
+
+    def check_length(self, length: int, where: str) -> None:
+        """Raise where no sequence of this length is allowed."""
+        if length > self.longest:
+            raise ValueError(
+                f"forbidden_transitions: {where} has {length} tokens, but the longest sequence of "
+                f"labels that is allowed has {self.longest}; forbid fewer pairs"
+            )
+
+    def check(self, states: Ints, where: str, classes: NDArray[Any]) -> None:
+        """Raise where no allowed sequence has these states (-1: not known)."""
+        if states[0] != UNKNOWN and self.first[states[0]]:
+            raise ValueError(
+                f"{where}: begins with {classes[states[0]]!s}, which forbidden_transitions forbids"
+            )
+        before, after = states[:-1], states[1:]
+        both = (before != UNKNOWN) & (after != UNKNOWN)
+        wrong = both & self.pairs[before, after]
+        if wrong.any():
+            t = int(np.argmax(wrong))
+            raise ValueError(
+                f"{where}: {classes[after[t]]!s} at position {t + 1} follows "
+                f"{classes[before[t]]!s}, which forbidden_transitions forbids"
+            )
+        if not both.all():
+            self._check_gaps(states, where, classes)
+
+    def _check_gaps(self, states: Ints, where: str, classes: NDArray[Any]) -> None:
+        """Raise where nothing that is allowed fills the gaps between known states."""
+        reached = ~self.first
+        for t, state in enumerate(states.tolist()):
+            if t:
+                reached = self._next(reached)
+            if state != UNKNOWN:
+                reached &= np.arange(reached.size) == state
+            if not reached.any():
+                own = "" if state == UNKNOWN else f" ({classes[state]!s})"
                 raise ValueError(
-                    f"Y[{m}]: begins with {classes[states[0]]!s}, which forbidden_transitions "
-                    "forbids"
-                )
-            before, after = states[:-1], states[1:]
-            both = (before != UNKNOWN) & (after != UNKNOWN)
-            wrong = both & self.pairs[before, after]
-            if wrong.any():
-                t = int(np.argmax(wrong))
-                raise ValueError(
-                    f"Y[{m}]: {classes[after[t]]!s} at position {t + 1} follows "
-                    f"{classes[before[t]]!s}, which forbidden_transitions forbids"
+                    f"{where}: forbidden_transitions leave no sequence that has the known labels "
+                    f"up to position {t}{own}; change these labels or forbid fewer pairs"
                 )
 
 
