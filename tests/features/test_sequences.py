@@ -111,3 +111,15 @@ def test_features_are_stored_small_where_that_loses_nothing():
     assert broken.nodes.matrix.dtype == np.float64
     with pytest.raises(ValueError, match="n_edges"):
         SequenceFeatures(np.zeros((2, 1)), 2)
+
+
+def test_second_moments_of_sparse_features_are_the_diagonal():
+    rng = np.random.default_rng(0)
+    nodes = rng.normal(size=(6, 4)) * (rng.random((6, 4)) < 0.5)
+    features = SequenceFeatures(sparse.csr_array(nodes), 3, n_edges=5)
+    for found, columns in (
+        (features, nodes),
+        (features.with_constant(), np.column_stack([nodes, np.ones(6)])),
+    ):
+        gram, _ = found.second_moments()[0]
+        np.testing.assert_allclose(gram, np.diag(columns.T @ columns), atol=1e-12)

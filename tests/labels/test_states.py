@@ -131,3 +131,47 @@ def test_minus_one_is_assumed_to_be_unknown_only_with_a_warning():
         assert said.encode([-1, 1], "Y[4]").tolist() == [UNKNOWN, 1]
     with pytest.raises(ValueError, match="only the label 1"):
         States.learn([[1, -1]], unknown=-1)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        [["a", "b"], ["b"], ["a", None, "b"]],
+        [np.array(["a", "b"]), ("b", "?")],
+        [np.array(["b", None], dtype=object), ["a"]],
+        [["a", "b"], None, ["b"]],
+        [np.array([0, 1]), np.array([1, 0, 0])],
+        [np.array([0, 1]), np.array([-1, 0])],
+        [np.array([3, 7]), np.array([7])],
+        [np.array([0, 1], dtype=np.uint8), [1, 0]],
+    ],
+)
+@pytest.mark.parametrize("unknown", [None, "?", -1])
+def test_many_sequences_are_read_as_each_by_itself(labels, unknown):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        states = States.learn([y for y in labels if y is not None], unknown=unknown)
+        lengths = [2 if y is None else len(y) for y in labels]
+        found = states.encode_all(labels, lengths, "Y")
+        for m, (label, length) in enumerate(zip(labels, lengths, strict=True)):
+            expected = states.encode(label, f"Y[{m}]", (length,))
+            np.testing.assert_array_equal(found[m], expected)
+            assert found[m].dtype == np.int64
+    whole = np.concatenate([np.array(y, dtype=object).ravel() for y in labels if y is not None])
+    hidden = (None, unknown) if unknown is not None or 3 in whole or "a" in whole else (None, -1)
+    assert states.to_list() == sorted({label for label in whole if label not in hidden})
+
+
+def test_errors_in_many_sequences_name_the_one():
+    named, counted = States(["a", "b"]), States(2)
+    for states, labels, message in (
+        (named, [["a"], ["b", "c"]], r"Y\[1\]: found the label 'c' at position 1"),
+        (named, [["a", "b"], ["b"]], r"Y\[0\]: expected shape \(1,\)"),
+        (named, [["a"], [0, 1]], r"Y\[1\]: expected strings like the classes, found integers"),
+        (counted, [np.array([0]), np.array([0, 2])], r"Y\[1\]: found the label 2 at position 1"),
+        (counted, [["a"], ["b", "c"]], r"Y\[0\]: expected integers like the classes"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            states.encode_all(labels, [1, 2], "Y")
+    with pytest.warns(UserWarning, match=r"Y\[1\]: -1 is taken for 'not known'"):
+        States.learn([[0, 1]]).encode_all([np.array([0]), np.array([1, -1])], [1, 2], "Y")

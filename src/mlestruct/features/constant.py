@@ -46,6 +46,9 @@ class ConstantColumn(FeatureRows):
         total = self.rows.moments(np.ones(len(self)))[:, None]
         return np.block([[gram, total], [total.T, np.full((1, 1), n)]])
 
+    def squares(self) -> Floats:
+        return np.append(self.rows.squares(), float(len(self)))
+
     def columns(self) -> Columns:
         n = float(len(self))
         inner = self.rows.columns().placed(0, self.n_features)

@@ -114,8 +114,12 @@ class PairwiseFeatures(FeatureMap):
             (self.edges, self.n_states**2, self.edge_curvature),
         ):
             variance = min(factor / size, 0.25)  # no indicator has more
-            found.append((rows.gram(), np.full(size, variance)))
+            found.append((self._gram(rows), np.full(size, variance)))
         return found
+
+    def _gram(self, rows: FeatureRows) -> Floats:
+        """Second moments of the features of nodes or edges, or their diagonal."""
+        return rows.gram()
 
 
 class BinaryFeatures(PairwiseFeatures):

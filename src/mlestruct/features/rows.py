@@ -51,6 +51,11 @@ class FeatureRows(ABC):
     def gram(self) -> Floats:
         """V' V, shape (n_features, n_features), or its diagonal, shape (n_features,)."""
 
+    def squares(self) -> Floats:
+        """The diagonal of V' V, shape (n_features,)."""
+        gram = self.gram()
+        return gram if gram.ndim == 1 else np.diag(gram)
+
     @abstractmethod
     def columns(self) -> Columns:
         """Statistics of every column."""
@@ -173,8 +178,12 @@ class SparseRows(FeatureRows):
 
     def gram(self) -> Floats:
         if self.n_features > LARGEST_GRAM:
-            return np.asarray(self.matrix.power(2).sum(axis=0)).ravel()
+            return self.squares()
         return (self.matrix.T @ self.matrix).toarray()
+
+    def squares(self) -> Floats:
+        found = np.bincount(self.matrix.indices, self.matrix.data**2, self.n_features)
+        return found.astype(np.float64)
 
     def columns(self) -> Columns:
         return Columns.of_sparse(self.matrix)

@@ -12,7 +12,7 @@ from scipy import sparse
 from .constant import ConstantColumn
 from .contract import CHUNK
 from .pairwise import PairwiseFeatures
-from .rows import ConstantRows, DenseRows, SparseRows
+from .rows import ConstantRows, DenseRows, FeatureRows, SparseRows
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -104,14 +104,14 @@ class SequenceFeatures(PairwiseFeatures):
 
     def second_moments(self) -> list[tuple[Floats, Floats]]:
         found = super().second_moments()
-        if self.kept is None and not self.nodes.is_sparse:
-            return found
-        # Of sparse features, from the diagonal L-BFGS takes fewer steps than from all moments.
-        diagonals = [(gram if gram.ndim == 1 else np.diag(gram), scales) for gram, scales in found]
         if self.kept is None:
-            return diagonals
-        every = np.concatenate([np.outer(scales, gram).ravel() for gram, scales in diagonals])
+            return found
+        every = np.concatenate([np.outer(scales, gram).ravel() for gram, scales in found])
         return [(every[self.kept], np.ones(1))]
+
+    def _gram(self, rows: FeatureRows) -> Floats:
+        # Of sparse features, from the diagonal L-BFGS takes fewer steps than from all moments.
+        return rows.gram() if self.kept is None and not self.nodes.is_sparse else rows.squares()
 
     def score_range(self, theta: Floats) -> float:
         weights = [np.ascontiguousarray(part.T) for part in self.split(theta)]

@@ -6,6 +6,7 @@ import math
 import numbers
 import warnings
 from collections.abc import Sequence
+from itertools import accumulate, chain, pairwise, repeat
 from typing import Any
 
 import numpy as np
@@ -71,7 +72,11 @@ class States:
             n_states = check_n_states(n_states)
         found: dict[Any, None] = {}
         named = None
-        for m, label in enumerate(in_time(labels, "reading Y")):
+        together = _joined(labels)
+        if isinstance(together, list):
+            together = list(dict.fromkeys(together))
+        parts = labels if together is None else [together]
+        for m, label in enumerate(in_time(parts, "reading Y")):
             array, hidden = _read(label, f"Y[{m}]", unknown)
             kind = _is_named(array, hidden, f"Y[{m}]")
             if kind is not None and named is not None and kind != named:
@@ -170,6 +175,33 @@ class States:
             )
         return states
 
+    def encode_all(self, labels: Sequence[Any], lengths: Sequence[int], name: str) -> list[Ints]:
+        """`encode` of sequences of labels, `name`[0], `name`[1], ..., of these lengths."""
+        states = self._encode_together(labels, lengths)
+        if states is None:
+            pairs = in_time(zip(labels, lengths, strict=True), f"reading {name}")
+            return [self.encode(y, f"{name}[{m}]", (n,)) for m, (y, n) in enumerate(pairs)]
+        ends = list(accumulate(lengths, initial=0))
+        return [states[a:b] for a, b in pairwise(ends)]
+
+    def _encode_together(self, labels: Sequence[Any], lengths: Sequence[int]) -> Ints | None:
+        """State numbers of all sequences in a row; None where something is to be told of one."""
+        whole = _joined(labels)
+        if whole is None or self.named != isinstance(whole, list) or len(whole) == 0:
+            return None
+        if list(map(len, labels)) != list(lengths):
+            return None
+        if isinstance(whole, list):
+            numbers: dict[Any, int] = {**self._number, None: UNKNOWN}
+            if isinstance(self.unknown, str):
+                numbers[self.unknown] = UNKNOWN
+            states = np.fromiter(map(numbers.get, whole, repeat(OTHER)), np.int64, len(whole))
+        elif self._assumed and whole.min() < 0:
+            return None
+        else:
+            states = self.encode(whole, "", allow_others=True)
+        return None if states.min() == OTHER else states
+
     def _expected(self) -> str:
         listed = self.classes.tolist()
         if listed == list(range(len(self))):
@@ -204,6 +236,25 @@ class States:
     def to_list(self) -> list[Any]:
         """`classes` in plain types."""
         return list(self.classes.tolist())
+
+
+def _joined(labels: Sequence[Any]) -> Ints | list[Any] | None:
+    """Labels of all samples in a row: arrays of integers, or sequences of strings and None.
+
+    None where some are of another kind, which are read one by one.
+    """
+    kinds = {type(label) for label in labels}
+    if kinds == {np.ndarray} and all(y.dtype == np.int64 and y.ndim == 1 for y in labels):
+        return np.concatenate(labels)
+    if not kinds <= {list, tuple, np.ndarray}:
+        return None
+    if np.ndarray in kinds:
+        arrays = [label for label in labels if isinstance(label, np.ndarray)]
+        if any(y.ndim != 1 or y.dtype.kind not in "UO" for y in arrays):
+            return None
+        labels = [y.tolist() if isinstance(y, np.ndarray) else y for y in labels]
+    flat = list(chain.from_iterable(labels))
+    return flat if set(map(type, flat)) <= {str, type(None)} else None
 
 
 def _distinct(seen: NDArray[Any]) -> list[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,6 @@ from .tokens import (
     Forest,
     Piece,
     Tokens,
-    check_labels,
     cut,
     forest,
     node_tables,
@@ -215,21 +214,20 @@ class ChainCRF(LabellingEstimator):
         states = self._learn_states(Y)
         forbidden = read_forbidden(self.forbidden_transitions, states, learn=True)
         samples = _with_offsets(samples, offsets, forbidden, len(states))
-        labels = check_labels(samples, Y, states)
+        labels = states.encode_all(Y, [tokens.length for tokens in samples], "Y")
         if forbidden is not None:
             for m, own in enumerate(labels):
                 forbidden.check(own, f"Y[{m}]", states.classes)
         if self._marginalises() and "observed" in options.values():
             raise ValueError("missing='marginalise' sums over all states: no 'observed' weights")
-        pairs = in_time(zip(samples, labels, strict=True), "the sequences of X")
-        pieces = [self._pieces(tokens, y) for tokens, y in pairs]
+        pieces = self._pieces(samples, labels)
         self._restore(
             {
                 "classes": states.to_list(),
                 "n_node_features": int(samples[0].nodes.shape[1]),
                 "n_edge_features": samples[0].n_edge_features,
                 "names": list(vocabulary.columns) or None,
-                "columns": column_names(node_tables(X)),
+                "columns": None if vocabulary.columns else column_names(node_tables(X)),
             }
         )
         self._states = states
@@ -270,12 +268,18 @@ class ChainCRF(LabellingEstimator):
         names = dict.fromkeys(name for found in surveys for name in found["names"])
         return {**super().agreement(surveys), "names": list(names)}
 
-    def _pieces(self, tokens: Tokens, states: Ints) -> list[Piece]:
-        """What is learned from a sequence: all of it, or the pieces that have labels."""
-        if self._marginalises():
-            whole = slice(0, tokens.length)
-            return [Piece(tokens, states, whole)] if (states != UNKNOWN).any() else []
-        return cut(tokens, states)
+    def _pieces(self, samples: Sequence[Tokens], labels: Sequence[Ints]) -> list[list[Piece]]:
+        """What is learned from each sequence: all of it, or the pieces that have labels."""
+        pairs = in_time(zip(samples, labels, strict=True), "the sequences of X")
+        hidden, whole = self._marginalises(), np.concatenate(labels).min() != UNKNOWN
+        if not (hidden or whole):
+            return [cut(tokens, states) for tokens, states in pairs]
+        return [
+            [Piece(tokens, states, slice(0, tokens.length))]
+            if whole or (states != UNKNOWN).any()
+            else []
+            for tokens, states in pairs
+        ]
 
     def _ends(self, x: Any, n_nodes: int) -> tuple[Ints, Ints]:
         return np.arange(n_nodes - 1), np.arange(1, n_nodes)
@@ -336,7 +340,7 @@ class ChainCRF(LabellingEstimator):
         n_threads = self.n_threads()
         n_shares = 1 if n_threads == 1 else 2 * n_threads
         groups: dict[tuple[float, int], list[int]] = {}
-        sizes = np.array([sum(piece.tokens.length for piece in parts) for parts in pieces])
+        sizes = np.array([sum(len(piece.states) for piece in parts) for parts in pieces])
         used = (sizes > 0) & (weights > 0)
         before = np.cumsum(sizes) - sizes
         share = before * n_shares // max(int(sizes.sum()), 1)
@@ -401,28 +405,41 @@ class ChainCRF(LabellingEstimator):
         return [(self._forest([tokens]).block(), (tokens.length,)) for tokens in self._read(X)]
 
     def _per_sample(
-        self, X: Any, function: Callable[[Forest], NDArray[Any]], nothing: NDArray[Any]
+        self,
+        X: Any,
+        function: Callable[[Forest], NDArray[Any]],
+        nothing: Callable[[], NDArray[Any]],
     ) -> list[NDArray[Any]]:
-        """Results of `function` on the tokens of each sample; samples are handled together."""
+        """Results of `function` on the tokens of each sample, `nothing` of those without tokens.
+
+        Samples are handled together.
+        """
         check_is_fitted(self, "coef_")
         X, empty = with_stand_ins(check_samples(X))
         if len(empty) == len(X):
-            return [nothing] * len(X)
+            return [nothing()] * len(X)
         samples = self._read(X)
-        n_groups = min(self.n_threads(), len(samples))
-        groups = [samples[k::n_groups] for k in range(n_groups)]
 
         def one(group: list[Tokens]) -> list[NDArray[Any]]:
             found = self._forest(group)
-            return np.split(function(found), found.chains.starts[1:-1])
+            values, starts = function(found), found.chains.starts.tolist()
+            return [values[a:b] for a, b in pairwise(starts)]
 
-        out: list[NDArray[Any]] = [np.zeros(0)] * len(samples)
         with one_blas_thread():
-            for k, found in enumerate(self._each(one, groups)):
-                out[k::n_groups] = found
+            out = list(chain.from_iterable(self._each(one, self._shares(samples))))
         for m in empty:
-            out[m] = nothing
+            out[m] = nothing()
         return out
+
+    def _shares(self, samples: list[Tokens]) -> list[list[Tokens]]:
+        """Neighbouring samples, about as many tokens for each thread."""
+        n_threads = min(self.n_threads(), len(samples))
+        if n_threads == 1:
+            return [samples]
+        ends = np.cumsum([tokens.length for tokens in samples])
+        cuts = np.searchsorted(ends, ends[-1] * np.arange(n_threads + 1) / n_threads).tolist()
+        cuts[-1] = len(samples)
+        return [samples[a:b] for a, b in pairwise(cuts) if b > a]
 
     @over_partitions
     def predict(self, X: Any, *, known: Any = None) -> list[NDArray[Any]]:
@@ -438,12 +455,11 @@ class ChainCRF(LabellingEstimator):
             blocks = [block for block, _ in self._given(X, known)]
             found = self._each(lambda b: b.structure.best_label(b.scores(self.coef_)), blocks)
             return [self._states.decode(states) for states in found]
-        found = self._per_sample(
+        return self._per_sample(
             X,
-            lambda f: f.chains.best_states(f.features, self.coef_, f.offset),
-            np.zeros(0, dtype=np.int64),
+            lambda f: self._states.decode(f.chains.best_states(f.features, self.coef_, f.offset)),
+            lambda: self.classes_[:0],
         )
-        return [self._states.decode(states) for states in found]
 
     def decision_function(self, X: Any) -> list[Any]:
         weights = np.ascontiguousarray(self._split_coef[0].T)
@@ -454,7 +470,7 @@ class ChainCRF(LabellingEstimator):
                 return scores
             return scores + found.chains.score_tables(found.offset)[0]
 
-        return self._per_sample(X, node_scores, np.zeros((0, len(self.classes_))))
+        return self._per_sample(X, node_scores, lambda: np.zeros((0, len(self.classes_))))
 
     @over_partitions
     def predict_marginals(
@@ -487,7 +503,7 @@ class ChainCRF(LabellingEstimator):
             return self._per_sample(
                 X,
                 lambda f: f.chains.state_probabilities(f.features, self.coef_, f.offset),
-                np.zeros((0, len(self.classes_))),
+                lambda: np.zeros((0, len(self.classes_))),
             )
         return self._marginals(X, tol, method, known, options)
 
@@ -511,10 +527,7 @@ class ChainCRF(LabellingEstimator):
         X, Y = _without_empty(samples, check_same_length(samples, Y))
         samples = self._read(X)
         labels = self._observations(Y, known, [(tokens.length,) for tokens in samples])
-        pieces = [
-            self._pieces(tokens, states)
-            for tokens, (states, _) in zip(samples, labels, strict=True)
-        ]
+        pieces = self._pieces(samples, [states for states, _ in labels])
         if known is None and not self._marginalises():
             return self._log_likelihoods(pieces)
 
@@ -571,9 +584,10 @@ def _with_offsets(
     n_states: int,
 ) -> list[Tokens]:
     """Samples with the offsets that came with them, and those of forbidden transitions."""
-    found = with_offsets(samples, given, n_states)
+    has_any = any(own is not None for own in given)
+    found = with_offsets(samples, given, n_states) if has_any else list(samples)
     if forbidden is None:
         return found
     for m, one in enumerate(found):
         forbidden.check_length(one.length, f"X[{m}]")
-    return [replace(one, offset=forbidden.add_to(one.offset, one.length)) for one in found]
+    return [one._replace(offset=forbidden.add_to(one.offset, one.length)) for one in found]

@@ -85,6 +85,8 @@ class Offset:
 
 def split_offsets(X: Sequence[Any]) -> tuple[list[Any], list[NodeInput | None]]:
     """Samples as if they had no offsets, and where they come from if they have."""
+    if not any(isinstance(x, NodeInput) for x in X):
+        return list(X), [None] * len(X)
     plain = [x.features if isinstance(x, NodeInput) else x for x in X]
     given = [x if isinstance(x, NodeInput) else None for x in X]
     has_any = [x is not None and not (x.offset is None and x.edge_offset is None) for x in given]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -15,7 +14,7 @@ from .._deadline import in_time
 from ..features.arrays import as_floats
 from ..features.dictionaries import Vocabulary, describes_tokens
 from ..features.sequences import SequenceFeatures
-from ..labels import UNKNOWN, States
+from ..labels import UNKNOWN
 from ..learning.problem import Block
 from ..structures.contract import Vertex
 from ..structures.sequences import Sequences
@@ -28,8 +27,7 @@ Ints = NDArray[np.int64]
 NOTHING = Vertex(np.zeros(0, dtype=np.int64), np.zeros(0))
 
 
-@dataclass(frozen=True)
-class TableRows:
+class TableRows(NamedTuple):
     """Rows start .. stop-1 of a CSR table, which is not copied."""
 
     table: sparse.csr_array
@@ -44,8 +42,7 @@ class TableRows:
         return TableRows(self.table, self.start + start, self.start + stop)
 
 
-@dataclass(frozen=True)
-class Tokens:
+class Tokens(NamedTuple):
     """A validated sequence, or a piece of one: node features (T, C), edge features (T-1, D)."""
 
     nodes: NDArray[Any] | TableRows
@@ -64,11 +61,12 @@ class Tokens:
     def with_offset(self, given: NodeInput | None, n_states: int, where: str) -> Tokens:
         """The same tokens with the offsets that came with them."""
         offset = read_offset(given, (self.length,), self.length - 1, n_states, where)
-        return self if offset is None else replace(self, offset=offset)
+        return self if offset is None else self._replace(offset=offset)
 
     @property
     def length(self) -> int:
-        return int(self.nodes.shape[0])
+        nodes = self.nodes
+        return nodes.stop - nodes.start if isinstance(nodes, TableRows) else len(nodes)
 
     @property
     def n_edge_features(self) -> int | None:
@@ -91,7 +89,7 @@ def forest(
     pieces: Sequence[Tokens], n_states: int, known: dict[tuple[int, ...], Sequences] | None = None
 ) -> Forest:
     """Sequences side by side; `known` spaces are reused."""
-    lengths = tuple(piece.length for piece in pieces)
+    lengths = tuple([piece.length for piece in pieces])
     chains = None if known is None else known.get(lengths)
     chains = chains or Sequences(lengths, n_states)
     if known is not None:
@@ -141,20 +139,10 @@ class Piece(NamedTuple):
 
 def cut(tokens: Tokens, states: Ints) -> list[Piece]:
     """The pieces of a sequence between tokens whose label is not known."""
-    if states.min() != UNKNOWN:
-        return [Piece(tokens, states, slice(0, tokens.length))]
     known = np.concatenate([[False], states != UNKNOWN, [False]])
     ends = np.flatnonzero(known[1:] != known[:-1])
     spans = zip(ends[::2].tolist(), ends[1::2].tolist(), strict=True)
     return [Piece(tokens.piece(a, b), states[a:b], slice(a, b)) for a, b in spans]
-
-
-def check_labels(samples: Sequence[Tokens], Y: Sequence[Any], states: States) -> list[Ints]:
-    """State numbers of every sample, of the right length."""
-    pairs = in_time(zip(samples, Y, strict=True), "reading Y")
-    return [
-        states.encode(label, f"Y[{m}]", (tokens.length,)) for m, (tokens, label) in enumerate(pairs)
-    ]
 
 
 def read_sequences(
@@ -174,37 +162,45 @@ def read_sequences(
                 f"X[{m}]: tokens are strings; give a dictionary or a list of features for each, or "
                 "use mlestruct.tagging.SequenceTagger, which makes features of words"
             )
-    named = [describes_tokens(x) for x in nodes]
-    for m, kind in enumerate(named):
-        if kind != named[0]:
-            kinds = [("arrays of numbers", "names of features")[k] for k in (kind, named[0])]
-            raise ValueError(f"X[{m}] has {kinds[0]}, X[0] has {kinds[1]}")
+    named = list(map(describes_tokens, nodes))
+    if True in named and False in named:
+        m = named.index(not named[0])
+        kinds = [("arrays of numbers", "names of features")[k] for k in (named[m], named[0])]
+        raise ValueError(f"X[{m}] has {kinds[0]}, X[0] has {kinds[1]}")
     tables: Sequence[NDArray[Any] | TableRows]
     if not named[0]:
         tables = [_table(x, f"X[{m}]") for m, x in enumerate(in_time(nodes, "reading X"))]
+        for m, table in enumerate(tables):
+            if table.shape[1] != tables[0].shape[1]:
+                raise ValueError(
+                    f"X[{m}] has {table.shape[1]} features, X[0] has {tables[0].shape[1]}"
+                )
     elif vocabulary is None:
         raise ValueError("X has names of features, but the model was fitted with arrays of numbers")
     else:
         tables = _named_tables(nodes, vocabulary, learn, keep_zeros)
+    if all(given is None for given in edges):
+        return [Tokens(table, None) for table in tables]
     samples = [
         Tokens(table, _edge_features(given, table.shape[0], f"X[{m}]"))
         for m, (table, given) in enumerate(in_time(zip(tables, edges, strict=True), "reading X"))
     ]
-    first = samples[0]
+    first = samples[0].n_edge_features
     for m, tokens in enumerate(samples):
-        size, expected = tokens.nodes.shape[1], first.nodes.shape[1]
-        if size != expected:
-            raise ValueError(f"X[{m}] has {size} features, X[0] has {expected}")
-        if tokens.n_edge_features != first.n_edge_features:
+        if tokens.n_edge_features != first:
             raise ValueError(
                 f"X[{m}] has {tokens.n_edge_features or 'no'} edge features, "
-                f"X[0] has {first.n_edge_features or 'none'}"
+                f"X[0] has {first or 'none'}"
             )
     return samples
 
 
 def is_empty(x: Any) -> bool:
     """Whether a sample has no tokens, with or without edge features and offsets."""
+    if type(x) is list:
+        return not x
+    if isinstance(x, np.ndarray) and x.ndim:
+        return x.shape[0] == 0
     if isinstance(x, NodeInput):
         x = x.features
     if isinstance(x, tuple) and len(x) == 2:
@@ -276,12 +272,12 @@ def _named_tables(
 
 
 def _table(x: Any, where: str) -> NDArray[Any] | TableRows:
-    if isinstance(x, Mapping):
+    if not isinstance(x, np.ndarray) and isinstance(x, Mapping):
         raise ValueError(
             f"{where}: expected a sequence of tokens, got a single dictionary; for one sequence "
             "give [x], a list of sequences"
         )
-    if sparse.issparse(x):
+    if not isinstance(x, np.ndarray) and sparse.issparse(x):
         whole = sparse.csr_array(x)
         if whole.dtype.kind == "c":
             raise ValueError(f"{where}: expected real numbers, got dtype {whole.dtype}")
