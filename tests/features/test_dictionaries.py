@@ -1,5 +1,6 @@
 """Tokens described by names, against python-crfsuite's reading of the same items."""
 
+import pickle
 from decimal import Decimal
 
 import numpy as np
@@ -112,3 +113,15 @@ def test_without_tokens():
     table, starts = Vocabulary(["a"]).read([[]], learn=True)
     assert table.shape == (0, 1)
     assert starts.tolist() == [0, 0]
+
+
+def test_texts_that_are_no_features_are_not_kept(chunk):
+    vocabulary = Vocabulary(["word:a", "b"])
+    tokens = [{"word": "a", "b": True}, {"word": "new", "b": False, "c": True}]
+    for _ in range(2):  # the second time, known entries are there
+        table, _ = vocabulary.read([tokens], learn=False)
+        np.testing.assert_array_equal(table.toarray(), [[1.0, 1.0], [0.0, 0.0]])
+        assert vocabulary._known == {("word", "a"): 0, ("b", True): 1}
+    again = pickle.loads(pickle.dumps(vocabulary))
+    assert again.columns == vocabulary.columns
+    assert not again._known

@@ -123,3 +123,14 @@ def test_second_moments_of_sparse_features_are_the_diagonal():
     ):
         gram, _ = found.second_moments()[0]
         np.testing.assert_allclose(gram, np.diag(columns.T @ columns), atol=1e-12)
+
+
+@pytest.mark.parametrize("n_features", [4, 400])
+def test_scores_of_sparse_rows_with_few_and_with_many_features(n_features):
+    rng = np.random.default_rng(0)
+    nodes = sparse.random_array((6, n_features), density=min(1.0, 40 / (6 * n_features)), rng=rng)
+    features = SequenceFeatures(nodes, 3, n_edges=5)
+    theta = rng.normal(size=features.n_features)
+    found, _ = features.stream(theta).scores(slice(1, 5), slice(0, 3))
+    weights = theta[: 3 * n_features].reshape(3, n_features)
+    np.testing.assert_allclose(found, (nodes.toarray() @ weights.T)[1:5], atol=1e-12)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from mlestruct import BipartiteMatchingCRF, ChainCRF, MatchingCRF
 from mlestruct.models.uncertainty import standard_errors
@@ -36,3 +37,10 @@ def test_errors_are_the_inverse_curvature(kind):
 def test_where_there_is_no_covariance_there_are_no_errors():
     X, Y = [np.eye(3)] * 2, [np.array([0, 1, 1])] * 2
     assert standard_errors(ChainCRF().fit(X, Y), X) is None
+
+
+def test_weights_of_long_vocabularies_need_no_matrix():
+    """600,000 weights: the curvature would take terabytes."""
+    X = [sparse.csr_array(([1.0, 1.0], ([0, 1], [0, 7])), shape=(2, 200_000))]
+    model = ChainCRF(n_states=3).fit(X, [[0, 1]])
+    assert standard_errors(model, X) is None

@@ -52,6 +52,10 @@ class Vocabulary:
 
     def __init__(self, names: Iterable[str] = ()):
         self.columns = _Columns({name: k for k, name in enumerate(names)})
+        self._known: dict[tuple[str, Any], int] = {}  # columns of entries (name, string or True)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Vocabulary, (list(self.columns),)
 
     def read(
         self, X: Sequence[Any], learn: bool, keep_zeros: bool = False
@@ -62,15 +66,17 @@ class Vocabulary:
         stored: crfsuite counts them as occurring with the label of their token.
         """
         starts = np.fromiter(accumulate(map(len, X), initial=0), np.int64, len(X) + 1)
-        rows = _Rows(self.columns, learn, keep_zeros)
+        rows = _Rows(self.columns, self._known, learn, keep_zeros)
         tokens = chain.from_iterable(X)
-        while some := list(islice(tokens, CHUNK)):
-            check_time("reading X")
-            try:
+        try:
+            while some := list(islice(tokens, CHUNK)):
+                check_time("reading X")
                 rows.add(some)
-            except _WrongValueError as error:
-                m = int(np.searchsorted(starts, error.token, side="right")) - 1
-                raise ValueError(f"X[{m}][{error.token - starts[m]}]: {error}") from None
+        except _WrongValueError as error:
+            m = int(np.searchsorted(starts, error.token, side="right")) - 1
+            raise ValueError(f"X[{m}][{error.token - starts[m]}]: {error}") from None
+        finally:
+            rows.forget()
         return rows.table(), starts
 
 
@@ -87,9 +93,16 @@ class _Rows:
     All others are read entry by entry.
     """
 
-    def __init__(self, columns: _Columns, learn: bool, keep_zeros: bool):
+    def __init__(
+        self,
+        columns: _Columns,
+        known: dict[tuple[str, Any], int],
+        learn: bool,
+        keep_zeros: bool,
+    ):
         self._columns, self._learn, self._keep_zeros = columns, learn, keep_zeros
-        self._known: dict[tuple[str, Any], int] = {}  # columns of entries of value 1, or -1
+        self._known = known  # entries of value 1, and for the time of reading others with -1
+        self._left_out: list[tuple[str, Any]] = []
         self._parts: list[tuple[Any, Any, Any]] = []  # values, columns, number in each row
         self._n_rows = 0
         self._distinct = True  # whether no row can have a feature twice
@@ -113,8 +126,13 @@ class _Rows:
             self._add_any(tokens)
         self._n_rows += len(tokens)
 
+    def forget(self) -> None:
+        """Drop entries without a column, of which texts have no end."""
+        for entry in self._left_out:
+            self._known.pop(entry, None)
+
     def table(self) -> sparse.csr_array:
-        """All rows; features that a token has repeatedly add up."""
+        """All rows; features that a token has repeatedly add up, in scores as they are."""
         if not self._parts:
             self._append((), np.zeros(0), np.zeros(0, dtype=np.int32))
         values, columns, sizes = (
@@ -125,7 +143,7 @@ class _Rows:
         np.cumsum(sizes, out=ends[1:])
         shape = (len(sizes), len(self._columns))
         table = sparse.csr_array((values, columns, ends), shape=shape)
-        if not self._distinct:
+        if self._learn and not self._distinct:
             table.sum_duplicates()
         return table
 
@@ -165,11 +183,13 @@ class _Rows:
             at = columns.index(None, at + 1)
             name, value = entries[at]
             if type(value) is str:
-                found = self._known[entries[at]] = self._column(_joined(name, value))
+                found = self._column(_joined(name, value))
             else:
                 found, values[at] = self._column(name) if value or self._keep_zeros else -1, value
-                if type(value) is bool and (value or found < 0):
-                    self._known[entries[at]] = found
+            if type(value) is str or value is True:
+                self._known[entries[at]] = found
+                if found < 0:
+                    self._left_out.append(entries[at])
             columns[at] = found
         self._append(tokens, values, np.array(columns, dtype=np.int32))
 

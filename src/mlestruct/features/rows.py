@@ -156,7 +156,8 @@ class SparseRows(FeatureRows):
     is_sparse = True
 
     def __init__(self, matrix: Any):
-        self.matrix = sparse.csr_array(matrix, dtype=np.float64)
+        ready = isinstance(matrix, sparse.csr_array) and matrix.dtype == np.float64
+        self.matrix = matrix if ready else sparse.csr_array(matrix, dtype=np.float64)
         self.n_features = int(self.matrix.shape[1])
 
     def __len__(self) -> int:
@@ -215,7 +216,11 @@ class _SparsePart(FeatureRows):
     def scores(self, weights: Floats) -> Floats:
         matrix = self._whole.matrix
         out = np.empty((len(self), weights.shape[1]))
-        kernels.sparse_scores(matrix.data, matrix.indices, matrix.indptr, self._first, weights, out)
+        entries = matrix.data, matrix.indices, matrix.indptr, self._first
+        if weights.flags.c_contiguous:
+            kernels.sparse_scores(*entries, weights, out)
+        else:
+            kernels.sparse_scores_by_state(*entries, np.ascontiguousarray(weights.T), out)
         return out
 
     def add_moments(self, values: Floats, out: Floats) -> None:

@@ -133,8 +133,15 @@ class SequenceStream:
 
     def __init__(self, features: SequenceFeatures, theta: Floats):
         self._features = features
-        self._weights = [np.ascontiguousarray(part.T) for part in features.split(theta)]
-        self._moments = [np.zeros_like(part) for part in self._weights]
+        nodes, edges = features.split(theta)
+        rows = features.nodes
+        # All weights are not worth turning for less entries than there are features.
+        few = isinstance(rows, SparseRows) and rows.matrix.nnz < rows.n_features
+        self._weights = [
+            nodes.T if few else np.ascontiguousarray(nodes.T),
+            np.ascontiguousarray(edges.T),
+        ]
+        self._moments: list[Floats] | None = None
 
     def scores(self, nodes: slice, edges: slice) -> tuple[Floats, Floats]:
         """Scores of nodes (n, L) and of edges (m, L, L), or (1, L, L) if all are the same."""
@@ -146,13 +153,16 @@ class SequenceStream:
 
     def add(self, nodes: Floats, edges: Floats) -> None:
         """Add the moments of marginals of the shapes that `scores` has given."""
+        if self._moments is None:
+            self._moments = [np.zeros(part.shape) for part in self._weights]
         self._nodes.add_moments(nodes, self._moments[0])
         tables = edges.reshape(edges.shape[0], self._features.n_states**2)
         self._edges.add_moments(tables, self._moments[1])
 
     def moments(self) -> Floats:
         """The moments of everything added, shape (n_features,)."""
-        found = np.concatenate([part.T.ravel() for part in self._moments])
+        parts = self._moments or [np.zeros(part.shape) for part in self._weights]
+        found = np.concatenate([part.T.ravel() for part in parts])
         return self._features._pick(found)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from itertools import chain, pairwise
 from typing import Any
 
@@ -414,9 +415,9 @@ class ChainCRF(LabellingEstimator):
 
         Samples are handled together.
         """
-        check_is_fitted(self, "coef_")
         X, empty = with_stand_ins(check_samples(X))
         if len(empty) == len(X):
+            check_is_fitted(self, "coef_")
             return [nothing()] * len(X)
         samples = self._read(X)
 
@@ -425,7 +426,9 @@ class ChainCRF(LabellingEstimator):
             values, starts = function(found), found.chains.starts.tolist()
             return [values[a:b] for a, b in pairwise(starts)]
 
-        with one_blas_thread():
+        # Sparse features take no BLAS.
+        dense = isinstance(samples[0].nodes, np.ndarray)
+        with one_blas_thread() if dense else nullcontext():
             out = list(chain.from_iterable(self._each(one, self._shares(samples))))
         for m in empty:
             out[m] = nothing()

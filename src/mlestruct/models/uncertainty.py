@@ -32,13 +32,15 @@ def standard_errors(estimator: StructuredEstimator, X: Any) -> Floats | None:
     """
     if estimator.l1_ratio or estimator.standardize:
         return None
-    curvature = estimator.alpha * np.eye(estimator.coef_.size)
+    curvature: Floats | None = None
     for x in X:  # one after the other: where the first has no covariance, no others are made
         (block,) = estimator._prepare([x])
         matrix = block.features.matrix
         if matrix is None or not block.structure.offers("feature_covariance"):
             return None
         found = block.structure.marginals(block.scores(estimator.coef_))
+        if curvature is None:
+            curvature = estimator.alpha * np.eye(estimator.coef_.size)
         curvature += block.structure.feature_covariance(found, matrix)
     inverse = cho_solve(cho_factor(curvature), np.eye(estimator.coef_.size))
     return np.sqrt(np.diag(inverse))

@@ -15,6 +15,7 @@ from ..models.tuned import TunedLabelling
 from .sentences import Token
 
 Floats = NDArray[np.float64]
+DIGITS, LETTERS, CAPITALS = (re.compile(kind) for kind in (r"\d+", "[a-z]+", "[A-Z]+"))
 Sentence = Sequence[Any]  # of tuples of columns, or of dictionaries of features
 
 
@@ -31,27 +32,34 @@ def token_features(
     _check_tokens(sentence, "sentence")
     if any(isinstance(token, Mapping) for token in sentence):
         raise TypeError("sentence: dictionaries are features already; expected tuples of columns")
+    return _token_features(sentence, window, affix)
+
+
+def _token_features(sentence: Sequence[Token], window: int, affix: int) -> list[dict[str, Any]]:
+    """`token_features` of tuples of columns that were checked."""
     own = [_columns(token) for token in sentence]
+    shifts = [(shift, f"{shift:+d} ") for shift in range(-window, window + 1)]
     out: list[dict[str, Any]] = []
     for k, token in enumerate(sentence):
         word = token[0].lower()
         features: dict[str, Any] = {"bias": True}
         for size in range(1, min(affix, len(word)) + 1):
-            features[f"begins:{word[:size]}"] = True
-            features[f"ends:{word[-size:]}"] = True
-        for shift in range(-window, window + 1):
+            features["begins:" + word[:size]] = True
+            features["ends:" + word[-size:]] = True
+        for shift, prefix in shifts:
             place = k + shift
             if 0 <= place < len(own):
-                features.update({f"{shift:+d} {name}": True for name in own[place]})
+                for name in own[place]:
+                    features[prefix + name] = True
             elif place in (-1, len(own)):
-                features[f"{shift:+d} end of sentence"] = True
+                features[prefix + "end of sentence"] = True
         out.append(features)
     return out
 
 
 def _columns(token: Token) -> list[str]:
     word = token[0]
-    form = re.sub(r"[A-Z]+", "A", re.sub(r"[a-z]+", "a", re.sub(r"\d+", "1", word)))
+    form = CAPITALS.sub("A", LETTERS.sub("a", DIGITS.sub("1", word)))
     extra = [f"column {k}={value}" for k, value in enumerate(token[1:], start=2)]
     return [f"word={word.lower()}", f"form={form}", *extra]
 
@@ -68,9 +76,9 @@ def _check_tokens(sentence: Any, where: str) -> None:
     if isinstance(sentence, str | bytes | Mapping) or not isinstance(sentence, Sequence):
         raise ValueError(f"{where}: expected a list of tokens, got {sentence!r:.60}")
     for token in sentence:
-        columns = isinstance(token, tuple | list) and len(token) > 0
-        if not isinstance(token, Mapping) and not (
-            columns and all(isinstance(value, str) for value in token)
+        columns = isinstance(token, (tuple, list)) and len(token) > 0
+        if not (columns and all(isinstance(value, str) for value in token)) and not isinstance(
+            token, Mapping
         ):
             raise ValueError(
                 f"{where}: a token is a tuple of texts, the word first, or a dictionary of "
@@ -175,7 +183,9 @@ class SequenceTagger(TunedLabelling):
         for m, sentence in enumerate(sentences):
             _check_tokens(sentence, f"sentences[{m}]")
             for token in sentence:
-                if isinstance(token, Mapping) != (self.n_columns_ == 0):
+                if (type(token) is not tuple and isinstance(token, Mapping)) != (
+                    self.n_columns_ == 0
+                ):
                     raise ValueError(
                         f"sentences[{m}]: tokens must be of the kind that was learned from: "
                         f"{'columns' if self.n_columns_ else 'dictionaries of features'}"
@@ -187,7 +197,7 @@ class SequenceTagger(TunedLabelling):
                     )
         if self.n_columns_ == 0:
             return [list(sentence) for sentence in sentences]
-        return [token_features(sentence, self.window, self.affix) for sentence in sentences]
+        return [_token_features(sentence, self.window, self.affix) for sentence in sentences]
 
     def _estimator(self, alpha: float) -> ChainCRF:
         return ChainCRF(
