@@ -47,6 +47,10 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
+# Pairs of states of neighbouring tokens, a nanosecond each: below, reading and waiting for the GIL
+# take longer than what threads share.
+FEW_STEPS = 10**8
+
 
 class ChainCRF(LabellingEstimator):
     """Conditional random field over label sequences (linear chain).
@@ -435,11 +439,13 @@ class ChainCRF(LabellingEstimator):
         return out
 
     def _shares(self, samples: list[Tokens]) -> list[list[Tokens]]:
-        """Neighbouring samples, about as many tokens for each thread."""
+        """Neighbouring samples, about as many tokens for each thread that has enough to do."""
         n_threads = min(self.n_threads(), len(samples))
         if n_threads == 1:
             return [samples]
         ends = np.cumsum([tokens.length for tokens in samples])
+        if ends[-1] * len(self.classes_) ** 2 < FEW_STEPS:
+            return [samples]
         cuts = np.searchsorted(ends, ends[-1] * np.arange(n_threads + 1) / n_threads).tolist()
         cuts[-1] = len(samples)
         return [samples[a:b] for a, b in pairwise(cuts) if b > a]
