@@ -2,8 +2,12 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from random_scores import generators
 from scipy.optimize import linear_sum_assignment
 
+from mlestruct.algorithms.frank_wolfe import extreme_vertices
 from mlestruct.inference import marginals
 from mlestruct.structures import BipartiteMatching
 
@@ -59,3 +63,22 @@ def test_only_the_capped_line_search_keeps_the_first_steps_short():
 def test_an_unknown_step_rule_is_refused():
     with pytest.raises(ValueError, match="step: expected one of"):
         marginals(BipartiteMatching((N, N)), np.zeros((N, N)), "fw", step="long")
+
+
+@given(generators, st.integers(0, 12), st.integers(1, 9))
+def test_extreme_vertices_of_a_mixture_are_those_of_its_table(rng, n_vertices, n):
+    table = (rng.random((n_vertices + 1, n)) < 0.4) * rng.choice([0.5, 1.0], size=n)
+    table[0], direction = rng.random(n), rng.normal(size=n)
+    weights = rng.choice([0.0, 0.3], size=n_vertices + 1)
+    weights[rng.integers(n_vertices + 1)] = 0.2
+    found = [np.flatnonzero(row) for row in table[1:]]
+    indices = np.concatenate([np.zeros(0, dtype=np.int64), *found])
+    values = np.concatenate([np.zeros(0), *(row[on] for row, on in zip(table[1:], found, strict=True))])
+    sizes = np.array([on.size for on in found], dtype=np.int64)
+    best, worst, difference = extreme_vertices(direction, table[0], weights, sizes, indices, values)
+    slopes = table @ direction
+    assert slopes[best] == pytest.approx(slopes.max(), abs=1e-12)
+    assert weights[worst] > 0
+    least = slopes[weights > 0].min()
+    assert slopes[worst] == pytest.approx(least, abs=1e-12)
+    assert difference == pytest.approx(slopes.max() - least, abs=1e-12)

@@ -108,6 +108,17 @@ def test_line_search_finds_the_minimum_along_a_segment(space, rng, quadratic, gu
         assert slope(0.0) >= -1e-12
 
 
+@examples
+@given(spaces(min_side=2), generators, st.floats(0.0, 0.9))
+def test_slope_is_the_derivative_along_a_segment(space, rng, eta):
+    tau = space.random_point(rng, 3.0)
+    change = space.random_point(rng, 3.0) - tau
+    found = space.structure.stepping_entropy.slope(tau, change, eta)
+    h = 1e-6
+    ahead, behind = (space.entropy(tau + (eta + step) * change) for step in (h, -h))
+    assert found == pytest.approx((ahead - behind) / (2 * h), rel=1e-4, abs=1e-6)
+
+
 def test_move_lands_on_the_convex_combination():
     space = complete(3, 4)
     rng = np.random.default_rng(1)

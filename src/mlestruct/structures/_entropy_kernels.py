@@ -62,6 +62,18 @@ def add_entropy_gradient(tau, a, c, scores, out, sums):
     sums[:] = (weighted_log, mass, s1, s2, s3, s4, s5, s6, s7, s8, s9)
 
 
+@summing_kernel
+def slope_along(tau, change, eta, a, c):
+    """Derivative of H along `change` at tau + eta * change."""
+    total = 0.0
+    for k in range(tau.shape[0]):
+        t = tau[k] + eta * change[k]
+        x = fast_log(max(t, FLOOR))
+        y = fast_log(max(1.0 - t, COMPLEMENT_FLOOR))
+        total -= change[k] * (a[k] * (x + 1.0) + c[k] * (y + 1.0))
+    return total
+
+
 @kernel
 def add_powers(sums, first, t):
     """Add first, first*t, first*t^2, ... to the power sums."""

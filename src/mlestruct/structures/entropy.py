@@ -50,6 +50,10 @@ class SeparableEntropy:
         kernels.add_entropy_gradient(tau, self.a, self.c, scores, out, sums)
         return out, sums
 
+    def slope(self, tau: Floats, change: Floats, eta: float) -> float:
+        """Derivative of H along `change` at tau + eta * change."""
+        return float(kernels.slope_along(tau, change, eta, self.a, self.c))
+
     def line_search(
         self,
         tau: Floats,

@@ -107,6 +107,18 @@ def test_line_search_finds_what_scipy_finds(drawn, scale):
 
 
 @examples
+@given(loopy(max_nodes=5, n_states=(2, 3)), st.floats(0.0, 0.9))
+def test_slope_is_the_derivative_along_a_segment(drawn, eta):
+    space, rng = drawn
+    start, end, h = space.random_point(rng, 0.3), space.random_point(rng, 0.3), 1e-6
+    ahead, behind = (space.entropy(start + (eta + step) * (end - start)) for step in (h, -h))
+    for view in views(space):
+        tau, change = view.drop(start), view.drop(end) - view.drop(start)
+        found = view.structure.stepping_entropy.slope(tau, change, eta)
+        assert found == pytest.approx((ahead - behind) / (2 * h), rel=1e-4, abs=1e-6)
+
+
+@examples
 @given(loopy(max_nodes=5, n_states=(2, 3)), st.sampled_from([1e-8, 0.3, 1 - 1e-6, 1 - 1e-14]))
 def test_steps_stay_in_the_polytope(drawn, most):
     space, rng = drawn

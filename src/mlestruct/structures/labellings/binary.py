@@ -191,6 +191,10 @@ class BinaryEntropy:
         kernels.add_entropy_gradient(tau, *self._shape, scores, out, sums)
         return out, sums
 
+    def slope(self, tau: Floats, change: Floats, eta: float) -> float:
+        """Derivative of H along `change` at tau + eta * change."""
+        return float(self.add_gradient(tau + eta * change, np.zeros_like(tau))[0] @ change)
+
     def line_search(
         self,
         tau: Floats,
