@@ -73,7 +73,9 @@ def test_extreme_vertices_of_a_mixture_are_those_of_its_table(rng, n_vertices, n
     weights[rng.integers(n_vertices + 1)] = 0.2
     found = [np.flatnonzero(row) for row in table[1:]]
     indices = np.concatenate([np.zeros(0, dtype=np.int64), *found])
-    values = np.concatenate([np.zeros(0), *(row[on] for row, on in zip(table[1:], found, strict=True))])
+    values = np.concatenate(
+        [np.zeros(0), *(row[on] for row, on in zip(table[1:], found, strict=True))]
+    )
     sizes = np.array([on.size for on in found], dtype=np.int64)
     best, worst, difference = extreme_vertices(direction, table[0], weights, sizes, indices, values)
     slopes = table @ direction

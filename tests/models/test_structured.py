@@ -4,7 +4,7 @@ import itertools
 import pickle
 import warnings
 from functools import partial
-from threading import Barrier
+from threading import Barrier, current_thread, main_thread
 from time import sleep
 
 import numpy as np
@@ -259,6 +259,53 @@ class TestSetUp:
         X, Y = data
         StructuredCRF(decode, tol=0.1, n_jobs=2).fit(X, Y)
         assert next(turns) > 2
+
+    def test_short_calls_use_no_threads(self, data):
+        seen = []
+
+        def decode(scores):
+            seen.append(current_thread())
+            return own.top_three(scores)
+
+        X, Y = data
+        model = StructuredCRF(decode, tol=0.1, n_jobs=2).fit(X, Y)
+        for ask in (model.predict, model.predict_marginals):
+            seen.clear()
+            ask(X)
+            assert set(seen) == {main_thread()}
+
+    def test_threads_that_have_begun_take_turns_where_calls_are_short(self, model, data):
+        """What nobody has timed yet begins on threads; from then on one sample is in work."""
+        inside, most = [], []
+
+        def decode(scores):
+            inside.append(1)
+            most.append(len(inside))
+            found = own.top_three(scores)
+            inside.pop()
+            return found
+
+        fresh = pickle.loads(pickle.dumps(model)).set_params(decode=decode, n_jobs=2)
+        X = list(data[0]) * 4
+        found = fresh.predict_marginals(X, tol=0.01)
+        assert max(most[len(most) // 2 :]) == 1
+        for one, other in zip(found, model.predict_marginals(X, tol=0.01), strict=True):
+            np.testing.assert_array_equal(one, other)
+
+    def test_long_calls_overlap_in_predictions(self, model, data):
+        """Neither thread goes on alone; the calls only wait, which takes no CPU time."""
+        barrier, turns = Barrier(2, timeout=20), itertools.count()
+
+        def decode(scores):
+            sleep(0.005)
+            if next(turns) in (20, 21):
+                barrier.wait()
+            return own.top_three(scores)
+
+        waiting = pickle.loads(pickle.dumps(model)).set_params(decode=decode, n_jobs=2)
+        waiting.predict(data[0])
+        waiting.predict(data[0])
+        assert next(turns) == 2 * len(data[0])
 
     def test_the_time_that_set_up_takes_is_told(self, data):
         def slow(scores, x):

@@ -30,7 +30,7 @@ from .probabilities import (
     likelihood_bounds,
     seeded,
 )
-from .structured_blocks import Decoders, Spaces, read_features
+from .structured_blocks import CallTimes, Decoders, Spaces, read_features
 from .validation import check_same_length, check_samples
 
 Floats = NDArray[np.float64]
@@ -53,7 +53,8 @@ class StructuredCRF(StructuredEstimator):
         largest total score among all outputs
         For samples whose output spaces differ in more than n: a function of (scores, x), with x the
         sample as it is in X. An approximate decoder (exact=False) may return a pair (output, upper
-        bound of the largest score). It may be called from several threads if n_jobs > 1.
+        bound of the largest score). It may be called from several threads if n_jobs > 1, which
+        are used where half of the last calls took 2 ms or more.
     alpha : float
         Regularisation, on the summed log-likelihood.
     structure : an output space (`mlestruct.structures`, or your own), or a function of x to one
@@ -120,6 +121,7 @@ class StructuredCRF(StructuredEstimator):
     """
 
     _kept: Spaces | None = None  # output spaces of the fit; new ones where those are elsewhere
+    _times: CallTimes | None = None
 
     def __init__(
         self,
@@ -169,7 +171,7 @@ class StructuredCRF(StructuredEstimator):
     def _blocks(
         self, X: Sequence[Any], Y: Sequence[Any], weights: Floats, separate: bool
     ) -> list[Block]:
-        spaces = self._spaces()
+        spaces, times = self._spaces(), self._call_times()
         if self.warm_start:
             spaces.take(self._kept)
         blocks = self._make_blocks(X, spaces)
@@ -184,12 +186,12 @@ class StructuredCRF(StructuredEstimator):
         def check(item: tuple[int, Block]) -> None:
             m, block = item
             assert isinstance(block.structure, DecoderSpace)
-            with Naming(block.name, f"checking Y[{m}]"):
+            with times.turn(), Naming(block.name, f"checking Y[{m}]"):
                 block.structure.know(observed[m], f"Y[{m}]")
 
         with threaded_map(self.n_threads(), len(blocks)) as each:
             list(each(check, reversed(labels.values())))
-            spaces.prepare(each)
+            spaces.prepare(each, times)
         for m, (block, vertex) in enumerate(zip(blocks, observed, strict=True)):
             if isinstance(block.structure, DecoderSpace):
                 block.structure.agree(vertex, f"Y[{m}]")
@@ -202,7 +204,8 @@ class StructuredCRF(StructuredEstimator):
         ]
 
     def learned(self) -> dict[str, Any]:
-        return {name: value for name, value in super().learned().items() if name != "_kept"}
+        own = ("_kept", "_times")
+        return {name: value for name, value in super().learned().items() if name not in own}
 
     def _prepare(self, X: Sequence[Any]) -> list[Block]:
         spaces = self._spaces()
@@ -222,7 +225,18 @@ class StructuredCRF(StructuredEstimator):
             raise TypeError(f"decode: expected a function of scores, got {self.decode!r}")
         if not isinstance(self.exact, bool | np.bool_):
             raise TypeError(f"exact must be True or False, got {self.exact!r}")
-        return Decoders(self)
+        return Decoders(self, self._call_times())
+
+    def _call_times(self) -> CallTimes:
+        """How long calls of `decode` take, in fits and in predictions."""
+        if self._times is None or self._times.decode is not self.decode:
+            self._times = CallTimes(self.decode)
+        return self._times
+
+    def n_threads(self) -> int:
+        """n_jobs as in scikit-learn, but 1 where calls of `decode` are too short for threads."""
+        wanted = super().n_threads()
+        return 1 if self._call_times().are_short else wanted
 
     def _make_blocks(self, X: Sequence[Any], spaces: Spaces) -> list[Block]:
         maps: dict[int, FeatureMap] = {}
@@ -273,9 +287,11 @@ class StructuredCRF(StructuredEstimator):
     def _each(self, function: Callable[[Any], T], items: Iterable[Any]) -> list[T]:
         """Apply to all blocks, over n_jobs threads; errors of decoders name the sample."""
 
+        times = self._call_times()
+
         def one(item: Any) -> T:
             block = item[0] if isinstance(item, tuple) else item  # (block, stream) of samples
-            with Naming(block.name, "in prediction"):
+            with times.turn(), Naming(block.name, "in prediction"):
                 return function(item)
 
         return super()._each(one, items)
