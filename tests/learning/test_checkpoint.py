@@ -124,6 +124,40 @@ def check_resumed(model, X, Y, writes, tmp_path, monkeypatch):
     assert resumed.duality_gap_ == expected[2]
 
 
+def test_calls_of_a_resumed_fit_are_those_of_all_runs(tmp_path, monkeypatch):
+    calls = []
+
+    def decode(scores):
+        calls.append(1)
+        return signs(scores)
+
+    X, Y = NODES, [(x[:, 0] > 0.5).astype(int) for x in NODES]
+    model = StructuredCRF(decode=decode, tol=1e-2, solver="bcfw", random_state=0)
+    lost = 0
+    for writes in (2, 3):
+        with monkeypatch.context() as patch:
+            killed_after(writes, patch)
+            counts = counted_writes(calls, patch)
+            with pytest.raises(Killed):
+                model.fit(X, Y, checkpoint=Checkpoint(tmp_path, every=0))
+        lost += len(calls) - counts[-1]  # no file has these
+    model.fit(X, Y, checkpoint=Checkpoint(tmp_path, every=0))
+    assert model.converged_
+    assert model.n_oracle_calls_ == len(calls) - lost
+
+
+def counted_writes(calls, monkeypatch):
+    """The number of calls at each checkpoint that is written."""
+    counts, keep = [], Checkpoint.keep
+
+    def counted(self, make):
+        keep(self, make)
+        counts.append(len(calls))
+
+    monkeypatch.setattr(Checkpoint, "keep", counted)
+    return counts
+
+
 def test_another_fit_refuses_the_checkpoint(tmp_path):
     model = BipartiteMatchingCRF(solver="bcfw", random_state=0, tol=1e-9, max_iter=3)
     every = Checkpoint(tmp_path, every=0)

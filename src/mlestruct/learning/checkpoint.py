@@ -69,6 +69,7 @@ class Checkpoint:
             raise ValueError(f"every: expected seconds, at least 0, got {every!r}")
         self.folder, self.every = Path(folder), float(every)
         self.state: State | None = None  # to continue from
+        self.setup_calls = 0  # of oracles before the solver, in all runs
         self._settings: dict[str, str] = {}
         self._written = perf_counter()
 
@@ -76,8 +77,11 @@ class Checkpoint:
     def path(self) -> Path:
         return self.folder / "checkpoint.mlc"
 
-    def open(self, settings: Mapping[str, str], blocks: Sequence[Block]) -> None:
+    def open(
+        self, settings: Mapping[str, str], blocks: Sequence[Block], setup_calls: int = 0
+    ) -> None:
         """Read the state of an interrupted fit with the same settings, if there is one."""
+        self.setup_calls = setup_calls
         self.folder.mkdir(parents=True, exist_ok=True)
         self._settings, self.state = dict(settings), None
         if not self.path.exists():
@@ -97,6 +101,7 @@ class Checkpoint:
                 )
         self._remove_others(set(named.values()))
         with _errors_as(damaged):
+            self.setup_calls += int(header.get("setup_calls", 0))
             self.state = _decoded(header["state"], arrays, _Loaded(self.folder, named, blocks))
 
     def keep(self, make: Callable[[], State]) -> None:
@@ -106,6 +111,7 @@ class Checkpoint:
         arrays, elsewhere = Arrays(), dict[str, Elsewhere]()
         state = _encoded(make(), arrays, elsewhere)
         header = {"format": FORMAT, "settings": self._settings, "state": state}
+        header["setup_calls"] = self.setup_calls
         named = header["elsewhere"] = self._saved(elsewhere)
         write_whole(self.path, packed(header, arrays))
         self._remove_others(set(named.values()))

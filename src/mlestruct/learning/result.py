@@ -302,7 +302,7 @@ class Result:
     gap : objective - primal; theta is within `gap` of the best attainable log-likelihood
     tolerance : the absolute gap to reach
     slack : the part of the last certificate's gap that is left by upper bounds of a decoder
-    setup : seconds before the solver, of which it knows nothing
+    setup, setup_calls : seconds and calls of oracles before the solver, which does not count them
     state : the argument `warm` with which the same solver continues
     """
 
@@ -321,6 +321,7 @@ class Result:
     state: Any
     slack: float = 0.0
     setup: float = 0.0
+    setup_calls: int = 0
 
     def use(self, theta: Floats, primal: float) -> None:
         """Return `theta` instead, with its own lower bound of P."""

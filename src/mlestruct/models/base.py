@@ -93,7 +93,7 @@ class CertifiedModel(BaseEstimator, metaclass=ABCMeta):
         self.duality_gap_ = result.gap
         self.converged_ = result.converged
         self.n_iter_ = result.iterations
-        self.n_oracle_calls_ = result.oracle_calls
+        self.n_oracle_calls_ = result.oracle_calls + result.setup_calls
         self.history_ = result.history
         self.solver_ = result.solver
         if not result.converged:
@@ -231,7 +231,9 @@ class StructuredEstimator(CertifiedModel):
             if result.interrupted and _in_search():
                 raise KeyboardInterrupt
             self._state = (_signature(result.solver, problem), result.state)
+            kept = stopping.checkpoint
             result.setup = setup
+            result.setup_calls = self._setup_calls() if kept is None else kept.setup_calls
             self._keep(result, self.tol)
         return self
 
@@ -254,6 +256,7 @@ class StructuredEstimator(CertifiedModel):
         ):  # fmt: skip
             fitted = copy.copy(reader).set_params(alpha=alpha)
             fitted._transform = reader._transform  # which files and copies do without
+            result.setup_calls = reader._setup_calls()
             fitted._keep(result, self.tol)
             fitted._state = (_signature(result.solver, problem), result.state)
             path.alphas.append(alpha)
@@ -438,8 +441,12 @@ class StructuredEstimator(CertifiedModel):
         if problem.has_partial:
             raise CheckpointError("checkpoint: fits to outputs that are known in part have none")
         kept = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
-        kept.open(self._settings(problem, solver), problem.blocks)
+        kept.open(self._settings(problem, solver), problem.blocks, self._setup_calls())
         return replace(self.stopping(), checkpoint=kept)
+
+    def _setup_calls(self) -> int:
+        """Calls of oracles that building the problem has made."""
+        return 0
 
     def _settings(self, problem: DualProblem, solver: Any) -> dict[str, str]:
         """What decides the steps of a fit: those of equal settings may continue each other."""

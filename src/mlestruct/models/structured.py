@@ -89,7 +89,8 @@ class StructuredCRF(StructuredEstimator):
     certified_ : bool, whether that is proven
     converged_ : bool
     history_ : History with seconds, oracle_calls, dual, primal, gap, fw_gap; `.to_frame()`
-    n_oracle_calls_ : calls of `decode`, with those that looked for interior points and checked Y
+    n_oracle_calls_ : calls of `decode`, with those that looked for interior points and checked Y,
+        in all runs of a fit that was continued from a checkpoint
     n_iter_, solver_, n_features_in_, feature_names_in_
 
     Notes
@@ -260,7 +261,6 @@ class StructuredCRF(StructuredEstimator):
     def _keep(self, result: Result, tol: float) -> None:
         super()._keep(result, tol)
         kept = self._kept or self._spaces()  # others are with the partitions
-        self.n_oracle_calls_ += kept.n_preparing_calls
         self.certified_ = kept.certified
         if not self.certified_:
             warnings.warn(
@@ -269,6 +269,9 @@ class StructuredCRF(StructuredEstimator):
                 ConvergenceWarning,
                 stacklevel=3,
             )
+
+    def _setup_calls(self) -> int:
+        return 0 if self._kept is None else self._kept.n_preparing_calls
 
     def _advice(self, result: Result) -> str:
         if self.decode is not None and result.iterations == 0 and result.setup > result.seconds:
