@@ -402,6 +402,115 @@ class TestPrediction:
         assert tau.sum() == pytest.approx(3.0)
 
 
+class TestCallsOfDecode:
+    """The table of docs/decoders.md."""
+
+    @pytest.fixture
+    def counted(self, data):
+        calls = []
+
+        def decode(scores):
+            calls.append(1)
+            return own.top_three(scores)
+
+        model = StructuredCRF(decode, tol=0.05).fit(*data)
+        assert len(calls) == model.n_oracle_calls_
+        calls.clear()
+        return model, calls
+
+    @pytest.mark.parametrize(
+        ("ask", "each"),
+        [
+            (lambda m, X, Y: m.predict(X), 1),
+            (lambda m, X, Y: m.score(X, Y), 1),
+            (lambda m, X, Y: m.sample(X, 4, random_state=0), 4),
+            (lambda m, X, Y: m.predict_marginals(X, method="perturb", n_samples=7), 7),
+            (lambda m, X, Y: m.predict(X, known=[np.r_[1.0, np.full(7, np.nan)]] * len(X)), 2),
+        ],
+    )
+    def test_the_number_for_each_sample(self, counted, data, ask, each):
+        model, calls = counted
+        ask(model, *data)
+        assert len(calls) == each * len(data[0])
+
+    def test_marginals_take_what_the_tolerance_needs(self, counted, data):
+        model, calls = counted
+        X, Y = data
+        for ask in (
+            lambda tol: model.predict_marginals(X, tol=tol),
+            lambda tol: model.approximate_log_likelihood(X, Y, tol=tol),
+            lambda tol: model.calibration(X, Y, tol=tol),
+            lambda tol: model.log_likelihood_bounds(X, Y, tol=tol),
+        ):
+            counts = []
+            for tol in (1.0, 0.01):
+                calls.clear()
+                ask(tol)
+                counts.append(len(calls))
+            assert len(X) <= counts[0] < counts[1]
+
+    def test_set_up_asks_each_label_once_and_for_interior_points(self, data):
+        calls = []
+
+        def decode(scores):
+            calls.append(scores.copy())
+            return own.top_three(scores)
+
+        X, Y = data
+        inside = np.full(8, 3 / 8)
+        StructuredCRF(decode, interior=inside, tol=0.05).build_problem(X, Y)
+        assert len(calls) == len(np.unique(Y, axis=0))
+        calls.clear()
+        StructuredCRF(decode, interior=inside, exact=False, tol=0.05).build_problem(X, Y)
+        assert not calls
+        StructuredCRF(decode, exact=False, tol=0.05).build_problem(X, Y)
+        assert calls
+
+    def test_given_marginals_and_bounds_replace_decode(self, counted, data):
+        X, Y = data
+        outputs = own.subsets(8, 3)
+
+        def exact(scores):
+            p = np.exp(outputs @ scores - own.log_z(outputs, scores))
+            return p @ outputs, own.log_z(outputs, scores)
+
+        model, calls = counted
+        model.set_params(marginals=exact, bounds=lambda s: (exact(s)[1],) * 2)
+        model.predict_marginals(X)
+        model.approximate_log_likelihood(X, Y)
+        model.log_likelihood_bounds(X, Y)
+        assert not calls
+
+
+class TestRelativeGaps:
+    """Decoders that stop at 1e-4 of the score, as integer programs do by default."""
+
+    OUTPUTS = own.subsets(8, 3)
+
+    def nearly(self, scores):
+        totals = self.OUTPUTS @ scores
+        close = np.flatnonzero(totals >= totals.max() - 1e-4 * abs(totals.max()))
+        return self.OUTPUTS[close[0]], float(totals.max())
+
+    def test_the_message_says_what_to_do(self):
+        space = DecoderSpace(lambda scores: self.nearly(scores)[0], 8)
+        scores = np.array([3.0, 2.0, 1.0001, 1.0002, 0.0, 0.0, 0.0, 0.0])
+        space.decode(scores + 10 * np.eye(8)[3])
+        with pytest.raises(mlestruct.exceptions.DecoderError, match="relative gap: set that to 0"):
+            space.decode(scores)
+
+    def test_a_returned_bound_keeps_the_certificate(self):
+        rng = np.random.default_rng(0)
+        X = [np.round(rng.normal(size=(8, 2)), 3) for _ in range(12)]
+        Y = [own.top_three(x @ [1.0, -1.0] + rng.gumbel(size=8)).astype(int) for x in X]
+        model = StructuredCRF(self.nearly, exact=False, tol=0.01).fit(X, Y)
+        assert model.converged_
+        assert model.certified_
+        exact = StructuredCRF(own.top_three, tol=1e-3).fit(X, Y)
+        assert model.objective_ >= exact.objective_ - exact.duality_gap_
+        assert model.objective_ - model.duality_gap_ <= exact.objective_
+
+
 class TestKnownParts:
     """Against all outputs that agree with what is known."""
 

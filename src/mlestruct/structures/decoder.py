@@ -34,6 +34,20 @@ ADVICE = (
     "exact=False); check_structure tests it"
 )
 
+SMALL_GAP = 1e-3  # relative: solvers stop there by default, at 1e-4 most of them
+
+
+def advice(limit: float, score: float) -> str:
+    """What to do about an answer of at most `limit` where another output has `score`."""
+    short = (score - limit) / max(abs(score), abs(limit), 1e-300)
+    if short > SMALL_GAP:
+        return ADVICE
+    return (
+        f"It falls short by {short:.1g} of the score, as a solver does that stops at a relative "
+        "gap: set that to 0 (mip_rel_gap of scipy.optimize.milp), or keep it and return the pair "
+        "(output, upper bound) with exact=False, so that certificates allow for it"
+    )
+
 
 class Entropy(Protocol):
     """A concave entropy of marginals and its gradient."""
@@ -160,7 +174,7 @@ class DecoderSpace(Structure):
             raise DecoderError(
                 f"decode: answered call {call} as if no output had more than {limit:.6g}, but the "
                 f"one that it returns now ({described(indices)}) has {score:.6g} at the scores of "
-                f"that call. {ADVICE}"
+                f"that call. {advice(limit, score)}"
             )
         if "_interior" in vars(self):
             self._check_varying(indices, "an output that decode returns")
@@ -441,7 +455,9 @@ def _not_best(found: Decoding, score: float, name: str, indices: Ints) -> str:
         what = f"decode: returned an output {own} of score {found.score:.6g}"
     else:
         what = f"decode: returned the upper bound {found.upper_bound:.6g} of the largest score"
-    return f"{what}, but {name} ({described(indices)}) scores {score:.6g}. {ADVICE}"
+    limit = found.score if found.upper_bound is None else found.upper_bound
+    todo = advice(limit, score)
+    return f"{what}, but {name} ({described(indices)}) scores {score:.6g}. {todo}"
 
 
 def as_entropy(entropy: Any) -> Entropy | None:
