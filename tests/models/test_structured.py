@@ -164,6 +164,19 @@ class TestLearning:
         assert (tau[0], tau[1]) == (0.0, 1.0)
         assert tau.sum() == pytest.approx(3.0)
 
+    def test_standardized_features_are_divided_by_their_deviations(self, data):
+        X, Y = [x * [1.0, 1e4] for x in data[0]], data[1]
+        scale = np.concatenate(X).std(axis=0)
+        by_hand = StructuredCRF(own.top_three, tol=0.01, random_state=0).fit(
+            [x / scale for x in X], Y
+        )
+        model = StructuredCRF(own.top_three, tol=0.01, random_state=0, standardize=True).fit(X, Y)
+        np.testing.assert_allclose(model.coef_ * scale, by_hand.coef_, rtol=1e-4)
+        for one, other in zip(
+            model.predict(X), by_hand.predict([x / scale for x in X]), strict=True
+        ):
+            np.testing.assert_array_equal(one, other)
+
 
 class TestApproximateDecoders:
     @staticmethod
