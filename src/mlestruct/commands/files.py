@@ -131,35 +131,43 @@ def read_id_pairs(path: str, encoding: str | None = None) -> Any:
     return pairs
 
 
-def index_by_id(frame: Any, name: str, column: str | None) -> Any:
-    """The table indexed by ids, without empty rows.
+def index_by_id(frame: Any, name: str, column: str | None, option: str = "--id") -> Any:
+    """The table indexed by ids, without empty rows; its attribute "ids" names their column.
 
-    The ids are in `column`; default: "id", or the first that ends in "_id".
+    The ids are in `column`, which `option` names; default: "id", or the first that ends in "_id".
     """
+    hint = ""
     if column is None:
         found = [c for c in frame.columns if c.lower() == "id"]
         found += [c for c in frame.columns if c.lower().endswith("_id")]
         if not found:
             raise FileProblem(
-                f"{name}: no column is called 'id' or '..._id'; name one with --id: "
+                f"{name}: no column is called 'id' or '..._id'; name one with {option}: "
                 f"{', '.join(frame.columns)}"
             )
         column = found[0]
+        hint = f"; if ids are in another column, name it with {option}"
     if column not in frame.columns:
-        raise FileProblem(f"{name}: has no column {column!r}; it has {', '.join(frame.columns)}")
+        raise FileProblem(
+            f"{name}: has no column {column!r}; it has {', '.join(frame.columns)}; name that "
+            f"of its ids with {option}"
+        )
     frame = frame[(frame != "").any(axis=1)]
     ids = clean_ids(frame[column])
     empty = ids == ""
     if empty.any():
-        raise FileProblem(f"{name}, row {empty.idxmax() + 2}, column {column!r}: no id")
+        raise FileProblem(f"{name}, row {empty.idxmax() + 2}, column {column!r}: no id{hint}")
     repeated = ids.duplicated()
     if repeated.any():
         row = repeated.idxmax()
         first = (ids == ids[row]).idxmax()
         raise FileProblem(
-            f"{name}, row {row + 2}, column {column!r}: id {ids[row]!r} is that of row {first + 2}"
+            f"{name}, row {row + 2}, column {column!r}: id {ids[row]!r} is that of row "
+            f"{first + 2}{hint}"
         )
-    return frame.drop(columns=column).set_axis(ids.rename("id"), axis=0)
+    out = frame.drop(columns=column).set_axis(ids.rename("id"), axis=0)
+    out.attrs["ids"] = column
+    return out
 
 
 def write_table(frame: Any, path: str) -> None:

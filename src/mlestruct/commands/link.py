@@ -218,15 +218,17 @@ def _summary(linker: RecordLinker, links: Links, table: Any, known: Known | None
         "expected_recall": float(accepted.sum()) / total if honest and total > 0 else None,
         "blocking_recall": linker.blocking_recall_,
         "learned_singles": linker.learned_singles_,
-        "known_without_partner": linker.single_share_,
+        "without_partner": linker.single_share_,
+        "without_partner_error": linker.single_share_error_,
         **common.fit_summary(linker),
         "strongest": [name for name, _ in weights if name != "link"][:3],
     }
 
 
 def _compared(comparisons: Iterable[Comparison], left: Any, right: Any) -> dict[str, list[str]]:
-    """The compared columns with their kinds, and those that only one table has."""
+    """The columns of ids, the compared ones with their kinds, and those of only one table."""
     return {
+        "ids": [left.attrs["ids"], right.attrs["ids"]],
         "compared": [str(one) for one in comparisons],
         "only_left": [str(name) for name in left.columns if name not in right.columns],
         "only_right": [str(name) for name in right.columns if name not in left.columns],
@@ -234,10 +236,13 @@ def _compared(comparisons: Iterable[Comparison], left: Any, right: Any) -> dict[
 
 
 def _compared_words(summary: dict[str, Any]) -> str:
-    words = f"Compared: {', '.join(summary['compared'])}."
+    words = f"Ids: {' and '.join(dict.fromkeys(summary['ids']))}. "
+    words += f"Compared: {', '.join(summary['compared'])}."
     for side in ("left", "right"):
         if names := summary[f"only_{side}"]:
             words += f" Only in the {side} table: {', '.join(names)}."
+    if summary["only_left"] and summary["only_right"]:
+        words += " To compare two of these, give them the same name."
     return words
 
 
@@ -245,6 +250,21 @@ def _lowest(table: Any) -> float | None:
     """The lowest probability of a proposed link that was not known."""
     chance = table["probability"][(table["right"] != "") & (table["decision"] != "known")]
     return float(chance.min()) if len(chance) else None
+
+
+def _if_share(summary: dict[str, Any]) -> str:
+    """On which share of records without a partner an expectation rests."""
+    share, error = summary["without_partner"], summary["without_partner_error"]
+    if share is None:
+        return ""
+    words = f", if about {common.percent(share)} of all left records have no partner"
+    if error is None:
+        return f"{words}, as of those that were learned from"
+    return (
+        f"{words}. This share is estimated (± {common.percent(1.96 * error)}), since no record was "
+        "known to have none: it holds if the known links are like all others, not the easier or the"
+        f" harder ones. To check it, {LIST_SINGLES}"
+    )
 
 
 def describe(summary: dict[str, Any]) -> str:
@@ -264,12 +284,8 @@ def describe(summary: dict[str, Any]) -> str:
         f"{summary['not_compared']} without a candidate; {known}"
     )
     if summary["expected_precision"] is not None:
-        share = summary["known_without_partner"]
         words = f"Of the {new} {common.percent(summary['expected_precision'])} should be right"
-        if share is not None:
-            words += f", if about {common.percent(share)} of all left records have no partner, as "
-            words += "of those that were learned from"
-        lines.append(f"{words}.")
+        lines.append(f"{words}{_if_share(summary)}.")
     if summary["proposed_from"] is not None and summary["learned_singles"]:
         lines.append(
             f"For {common.percent(summary['precision'])} expected precision: links from "

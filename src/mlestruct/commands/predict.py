@@ -11,7 +11,7 @@ from ..pairing import GroupMatcher, SideMatcher
 from ..segmentation import ImageSegmenter
 from ..tagging import SequenceTagger
 from . import link
-from .arguments import UsageProblem
+from .arguments import IDS, UsageProblem
 from .common import read_accept, read_records, refuse
 from .files import (
     STANDARD,
@@ -36,7 +36,8 @@ def run(options: argparse.Namespace) -> int:
         inputs = [options.model, *options.files, *(options.known or ())]
         check_files(inputs, o=options.out, review=options.review)
     if isinstance(model, SequenceTagger | ImageSegmenter):
-        refuse(options, ("known", "accept", "id", "encoding"), "only for models of link and match")
+        others = ("known", "accept", *IDS, "encoding")
+        refuse(options, others, "only for models of link and match")
     if not isinstance(model, RecordLinker):
         refuse(options, ("precision", "review"), "only for models of link")
     if isinstance(model, SequenceTagger):

@@ -16,6 +16,7 @@ from ..report.tags import tags_report
 from ..segmentation import ImageSegmenter, read_picture
 from ..tagging import SequenceTagger
 from . import link, match
+from .arguments import IDS
 from .common import fit_summary, fit_words, read_accept, read_records, refuse
 from .files import STANDARD, FileProblem, check_files, naming, write_output
 from .segment import pictures
@@ -29,7 +30,7 @@ def run(options: argparse.Namespace) -> int:
     if isinstance(model, SequenceTagger | ImageSegmenter):
         refuse(
             options,
-            ("known", "accept", "id", "encoding", "no_records"),
+            ("known", "accept", *IDS, "encoding", "no_records"),
             "only for models of link and match",
         )
     for kind, make in PAGES.items():

@@ -10,15 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.special import logit
 from sklearn.utils.validation import check_is_fitted
 
 from .._lazy import pandas_module
-from ..features import DenseFeatures
-from ..models import BipartiteMatchingCRF, PairInput
+from ..models import BipartiteMatchingCRF
 from ..models.failed_fits import unchanged_on_failure
 from ..models.tuned import TunedMatching
 from .blocking import candidate_pairs
 from .comparisons import Comparison, guess_comparisons, same_dates
+from .examples import Examples, estimate_single_share, pair_input
 from .known import KnownLinks, known_links, known_rows
 from .records import as_records, column_names, pair_places, require_columns
 
@@ -26,6 +27,8 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 POSSIBLE = 0.01  # probability from which on a pair makes its records compete
+FEW = 30  # known links: from fewer, the share of records without a partner is not estimated
+UNSURE = 0.15  # standard error of that share from which on it is not relied on
 NO_SINGLES = (
     "the model has learned from no record that is known to have no partner, and expects one for "
     "nearly every record"
@@ -105,6 +108,9 @@ class RecordLinker(TunedMatching):
     alpha : penalty of the weights, or "auto": by cross-validated likelihood of the known links
     rho, tol, max_time, n_jobs, verbose : as in `BipartiteMatchingCRF`
     random_state : of the folds
+    estimate_singles : where no record is known to have no partner, estimate how many have none:
+        known links with the right record taken away show what these look like, and the other left
+        records how many they are. Holds if known links are as easy to find as others
 
     Attributes
     ----------
@@ -113,10 +119,12 @@ class RecordLinker(TunedMatching):
     coef_error_ : standard errors of the weights
     alpha_ : the penalty that was used
     held_out_ : quality in cross-validation; None if alpha was given
-    learned_singles_ : whether some records were known to have no partner; if none, the model has
-        seen no record that stays single and gives that hardly any probability
-    single_share_ : share of the known left records that have no partner; probabilities hold for
-        tables in which it is as large
+    learned_singles_ : whether some records were known to have no partner, or their share could be
+        estimated; if not, the model has seen no record that stays single and gives that hardly any
+        probability
+    single_share_ : share of the known left records that have no partner, or the estimate of that
+        of the others; probabilities hold for tables in which it is as large
+    single_share_error_ : standard error of this share if it is estimated, else None
     blocking_recall_ : share of the known links that are among the candidates
     ids_ : the name of the index of each table, and whether it was 0, 1, 2, ...
     """
@@ -134,6 +142,7 @@ class RecordLinker(TunedMatching):
         n_jobs: int | None = None,
         random_state: Any = 0,
         verbose: int = 0,
+        estimate_singles: bool = True,
     ):
         self.columns = columns
         self.kinds = kinds
@@ -146,6 +155,7 @@ class RecordLinker(TunedMatching):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+        self.estimate_singles = estimate_singles
 
     # ------------------------------------------------------------------ learning
     def fit(self, left: Any, right: Any, known: Any) -> RecordLinker:
@@ -171,43 +181,71 @@ class RecordLinker(TunedMatching):
 
     def _learn(self, left: Any, right: Any, columns: list[str], partner: Ints) -> None:
         self.comparisons_ = guess_comparisons(left, right, columns, self.kinds)
-        rows, cols = self._candidates(left, right)
-        labelled = np.flatnonzero(partner >= -1)
-        linked = labelled[partner[labelled] >= 0]
-        self.learned_singles_ = bool(labelled.size > linked.size)
-        self.single_share_: float | None = 1.0 - linked.size / max(labelled.size, 1)
-        if linked.size < 2:
-            raise ValueError(f"known: at least 2 links are needed to learn from, got {linked.size}")
+        self.feature_names_in_ = np.array(self._feature_names(), dtype=object)
+        candidates = self._candidates(left, right)
+        rows, cols = _with_known(*candidates, partner, len(right))
+        labelled = partner >= -1
+        n_links = int((partner >= 0).sum())
+        if n_links < 2:
+            raise ValueError(f"known: at least 2 links are needed to learn from, got {n_links}")
+        self.blocking_recall_ = 1.0 - (rows.size - candidates[0].size) / n_links
+        self.learned_singles_ = bool(labelled.sum() > n_links)
+        self.single_share_: float | None = 1.0 - n_links / labelled.sum()
+        self.single_share_error_: float | None = None
+        rows, cols = rows[labelled[rows]], cols[labelled[rows]]
+        features = self._features(left, right, rows, cols)
+        examples = Examples(rows, cols, features, partner, len(left))
+        if not self.learned_singles_:
+            self._estimate_singles(left, right, candidates, examples)
         if not self.learned_singles_:
             warnings.warn(f"known: {NO_SINGLES}; {LIST_SINGLES}", stacklevel=3)
-        found = set(zip(rows.tolist(), cols.tolist(), strict=True))
-        hits = sum(
-            pair in found for pair in zip(linked.tolist(), partner[linked].tolist(), strict=True)
-        )
-        self.blocking_recall_ = hits / linked.size
-        rows, cols = _with_known(rows, cols, partner, len(right))
-        used = np.isin(rows, labelled)
-        rows, cols = rows[used], cols[used]
-        features = self._features(left, right, rows, cols)
-        self.feature_names_in_ = np.array(self._feature_names(), dtype=object)
-        x, y = _sample(rows, cols, features, partner, labelled)
-        folds = (
-            self._folds(rows, cols, features, partner, labelled) if self.alpha == "auto" else None
-        )
+        if self.single_share_error_ is None:
+            self._fit_examples(examples, examples.thirds(self.random_state))
+
+    def _fit_examples(self, examples: Examples, parts: list[Ints]) -> None:
+        """Learn weights, the penalty from parts of the records."""
+        x, y = examples.sample()
+        folds = None
+        if self.alpha == "auto":
+            samples = [examples.of(part).sample() for part in parts]
+            folds = [x for x, _ in samples], [y for _, y in samples]
         self._fit_tuned([x], [y], folds)
 
-    def _folds(
-        self, rows: Ints, cols: Ints, features: Floats, partner: Ints, labelled: Ints
-    ) -> tuple[list[PairInput], list[Ints]]:
-        """Three problems, of a third of the labelled records and their candidates each."""
-        rng = np.random.default_rng(self.random_state)
-        fold = rng.permutation(labelled.size) % 3
-        parts = []
-        for k in np.unique(fold):
-            mine = labelled[fold == k]
-            inside = np.isin(rows, mine)
-            parts.append(_sample(rows[inside], cols[inside], features[inside], partner, mine))
-        return [x for x, _ in parts], [y for _, y in parts]
+    def _estimate_singles(
+        self, left: Any, right: Any, candidates: tuple[Ints, Ints], links: Examples
+    ) -> None:
+        """Learn weights and the share of records without a partner from links and the rest."""
+        examples = links.with_singles()
+        n_copies = examples.labelled.size - links.labelled.size
+        if not self.estimate_singles or n_copies < FEW:
+            return
+        parts = examples.thirds(self.random_state)
+        self._fit_examples(examples, parts)
+        rows, cols = candidates
+        features = self._features(left, right, rows, cols)
+        model = self._fitted()
+
+        def without(held: Ints) -> Floats:
+            others = np.setdiff1d(links.labelled, held)
+            x, y = examples.of(others).sample()
+            return np.asarray(self._estimator(self.alpha_).fit([x], [y]).coef_)
+
+        def single(coef: Floats, gone: Ints) -> Floats:
+            kept = ~np.isin(cols, gone)
+            shape = (len(left), len(right))
+            model.coef_ = coef
+            x = pair_input(rows[kept], cols[kept], features[kept], shape)
+            (chance,) = model.predict_marginals([x])
+            return 1.0 - np.asarray(chance.sum(axis=1)).ravel()
+
+        share, error = estimate_single_share(links.partner, parts, without, single)
+        if error > UNSURE:
+            return
+        copied = n_copies / examples.labelled.size
+        self.coef_[-1] += logit(copied) - logit(share)  # the odds of a link as such
+        if self.coef_error_ is not None:
+            self.coef_error_ *= np.sqrt(2.0)  # every known record is there twice
+        self.learned_singles_, self.single_share_, self.single_share_error_ = True, share, error
 
     # ------------------------------------------------------------------ linking
     def link(
@@ -238,7 +276,7 @@ class RecordLinker(TunedMatching):
             open_ = ~links.alone[cols] & ~np.isin(rows * len(right) + cols, refused)
             rows, cols = _with_known(rows[open_], cols[open_], links.partner, len(right))
             given = [np.where(links.partner > -2, links.partner, np.nan)]
-        x = _input(rows, cols, self._features(left, right, rows, cols), (len(left), len(right)))
+        x = pair_input(rows, cols, self._features(left, right, rows, cols), (len(left), len(right)))
         model = self._fitted()
         choose = "f1" if precision is None else "map"
         found = model.predict_links([x], choose, precision, known=given)[0]
@@ -301,6 +339,7 @@ class RecordLinker(TunedMatching):
             "blocking_recall": self.blocking_recall_,
             "learned_singles": self.learned_singles_,
             "single_share": self.single_share_,
+            "single_share_error": self.single_share_error_,
             "ids": self.ids_,
             **layout,
         }
@@ -311,6 +350,7 @@ class RecordLinker(TunedMatching):
         self.blocking_recall_ = float(stored["blocking_recall"])
         self.learned_singles_ = bool(stored.get("learned_singles", False))
         self.single_share_ = stored.get("single_share")
+        self.single_share_error_ = stored.get("single_share_error")
         self.ids_ = [tuple(one) for one in stored.get("ids", [(None, True)] * 2)]
         super()._reload(coef, names, stored)
 
@@ -360,21 +400,6 @@ def _with_known(rows: Ints, cols: Ints, partner: Ints, n_right: int) -> tuple[In
     keys = np.concatenate([rows * n_right + cols, linked * n_right + partner[linked]])
     keys = np.unique(keys)
     return keys // n_right, keys % n_right
-
-
-def _sample(
-    rows: Ints, cols: Ints, features: Floats, partner: Ints, labelled: Ints
-) -> tuple[PairInput, Ints]:
-    """The problem of the labelled left records and their candidates, both numbered anew."""
-    right, place = np.unique(cols, return_inverse=True)
-    x = _input(np.searchsorted(labelled, rows), place, features, (labelled.size, right.size))
-    mates = partner[labelled]
-    return x, np.where(mates >= 0, np.searchsorted(right, np.maximum(mates, 0)), -1)
-
-
-def _input(rows: Ints, cols: Ints, features: Floats, shape: tuple[int, int]) -> PairInput:
-    mask = sparse.csr_array((np.ones(rows.size, dtype=bool), (rows, cols)), shape=shape)
-    return PairInput(DenseFeatures(features), mask=mask)
 
 
 # ---------------------------------------------------------------------- describing pairs

@@ -61,10 +61,17 @@ def links_report(
         contested(links) if records else "",
         refused(doubted) if records else "",
         weights(linker, meaning, "a link"),
-        held_out(linker, "left records with the right answer"),
+        held_out(linker, _score_words(linker)),
         convergence(linker),
     ]
     return html.page("Links between two tables", sections)
+
+
+def _score_words(linker: RecordLinker) -> str:
+    words = "left records with the right answer"
+    if linker.single_share_error_ is None:
+        return words
+    return f"{words}, each of them with its partner among the candidates and without"
 
 
 def meaning(name: str) -> str:
