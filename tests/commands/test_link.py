@@ -225,7 +225,8 @@ def test_links_that_are_left_to_a_person_are_not_known(folder, capsys):
 def test_what_is_compared_is_listed(folder, capsys):
     rewrite("left.csv", lambda frame: frame.assign(ward="x"))
     rewrite("right.csv", lambda frame: frame.rename(columns={"town": "city"}))
-    words = "Ids: id. Compared: given_name (text), surname (text), street (text), birth (date YYYY-MM-DD). "
+    words = "Ids: id. "
+    words += "Compared: given_name (text), surname (text), street (text), birth (date YYYY-MM-DD). "
     words += "Only in the left table: town, ward. Only in the right table: city."
     words += " To compare two of these, give them the same name."
     assert main([*LINK, "-o", "links.csv"]) == 0

@@ -64,20 +64,20 @@ def test_the_share_is_that_of_a_mixture():
 
 def test_the_stated_error_is_that_of_repetitions():
     rng = np.random.default_rng(2)
-    shares, errors = [], []
-    for _ in range(300):
+
+    def once():
         alone = rng.random(360) < 0.3
         alone[:60] = False
         low, high = rng.beta(2, 8, size=360), rng.beta(6, 3, size=360)
         partner = np.where(np.arange(360) < 60, np.arange(360), -2)
-        share, error = estimate_single_share(
+        return estimate_single_share(
             partner,
             [np.arange(60)],
             lambda held: held,
             lambda _, gone: np.where(alone | np.isin(np.arange(360), gone), high, low),
         )
-        shares.append(share)
-        errors.append(error)
+
+    shares, errors = zip(*(once() for _ in range(300)), strict=True)
     assert np.std(shares) == pytest.approx(np.mean(errors), rel=0.2)
 
 
