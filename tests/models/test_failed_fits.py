@@ -65,3 +65,23 @@ def test_a_failed_refit_changes_nothing(name, failure, monkeypatch):
     with pytest.raises((RuntimeError, KeyboardInterrupt)):
         unfitted.fit(*second)
     assert not [key for key in vars(unfitted) if key.endswith("_")]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_options_that_say_nothing_are_refused(name):
+    make, (data, _) = CASES[name]
+    with pytest.raises(ValueError, match=r"random_state: .*'x'"):
+        make(alpha=1.0, random_state="x").fit(*data)
+    for option in {"singles", "hog"} & set(make().get_params()):
+        with pytest.raises(TypeError, match=f"{option} must be True or False, got 'q'"):
+            make(alpha=1.0, **{option: "q"}).fit(*data)
+
+
+def test_folds_are_drawn_with_a_generator():
+    data = pictures(2)
+    seeded = [
+        ImageSegmenter(hog=False, random_state=np.random.default_rng(3)).fit(*data)
+        for _ in range(2)
+    ]
+    np.testing.assert_array_equal(seeded[0].coef_, seeded[1].coef_)
+    assert seeded[0].held_out_ is not None

@@ -309,3 +309,20 @@ def test_a_killed_save_leaves_a_whole_file(file):
         mlestruct.load(file)
     left = [path for path in file.parent.iterdir() if path != file]
     assert len(left) <= 1  # a name exists only between two system calls
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="there are no such devices")
+@pytest.mark.parametrize("device", ["zero", "null", "full"])
+def test_devices_are_not_read(device):
+    with pytest.raises(ModelFileError, match="a device, expected a file"):
+        mlestruct.load(f"/dev/{device}")  # the first never ends: it took all memory
+
+
+def test_sets_of_forbidden_transitions_are_saved(tmp_path):
+    X, Y = [np.eye(3)] * 2, [[0, 1, 2], [2, 1, 0]]
+    model = ChainCRF(forbidden_transitions={(0, 0), (2, 2)}).fit(X, Y)
+    model.save(tmp_path / "model.mls")
+    again = mlestruct.load(tmp_path / "model.mls")
+    assert set(again.forbidden_transitions) == {(0, 0), (2, 2)}
+    for own, other in zip(model.predict_marginals(X), again.predict_marginals(X), strict=True):
+        np.testing.assert_array_equal(own, other)

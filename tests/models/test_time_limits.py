@@ -20,7 +20,12 @@ from mlestruct import (
     StructuredCRF,
     time_limit,
 )
+from mlestruct._deadline import seconds_left
+from mlestruct.algorithms.matching.blossom import best_matching
+from mlestruct.algorithms.pairwise.binary_junction_tree import BinaryJunctionTree
 from mlestruct.learning.solvers import make_solver
+from mlestruct.structures import PairwiseGraph
+from mlestruct.structures.labellings.repeated import RepeatedBinary
 
 RNG = np.random.default_rng(0)
 PAIRS = [RNG.normal(size=(6, 6, 2)) for _ in range(3)]
@@ -196,3 +201,62 @@ def test_ctrl_c_ends_a_search():
     search = GridSearchCV(make(callback=interrupt), {"alpha": [1.0, 2.0]}, cv=2)
     with pytest.raises(KeyboardInterrupt):
         search.fit(X, Y)
+
+
+@pytest.mark.parametrize("question", ["log_likelihood", "sample", "score", "calibration"])
+def test_what_follows_the_reading_of_many_sequences_is_in_time_too(question, monkeypatch):
+    make, X, Y = CASES["chain"]
+    model = make().fit(X, Y)
+    before = {"score": "predict", "calibration": "predict_marginals"}.get(question, "_read")
+    first = getattr(model, before)
+    with time_limit(None) as deadline:
+
+        def answers_late(*arguments, **options):
+            found = first(*arguments, **options)
+            deadline.cancel()
+            return found
+
+        monkeypatch.setattr(model, before, answers_late)
+        with pytest.raises(OutOfTimeError, match=r"^(reading|the sequences of X)"):
+            getattr(model, question)(X, *([] if question == "sample" else [Y]))
+
+
+def test_paths_keep_to_max_time(monkeypatch):
+    make, X, Y = CASES["chain"]
+    limits, read = [], ChainCRF.build_problem
+
+    def look(*arguments, **options):
+        limits.append(seconds_left())
+        return read(*arguments, **options) if len(arguments) > 1 else None
+
+    monkeypatch.setattr(ChainCRF, "build_problem", look)
+    make(max_time=50.0, callback=look).fit_path(X, Y, [10.0, 1.0])
+    assert len(limits) > 2
+    assert max(limits) <= 55.5  # reading and single oracle calls are given up, too
+
+
+def test_many_labels_are_handled_few_samples_at_a_time():
+    model = RepeatedBinary(PairwiseGraph(300, np.stack(np.triu_indices(300, 1), axis=1)))
+    parts = list(model.chunks(500))
+    assert max(part.stop - part.start for part in parts) * model.graph.n_edges <= 2**19
+    assert np.array_equal(np.concatenate([np.arange(500)[p] for p in parts]), np.arange(500))
+    with time_limit(None) as deadline:
+        deadline.cancel()
+        with pytest.raises(OutOfTimeError, match="bounds of all samples"):
+            model.log_partition_bounds(np.zeros((2, 300)), np.zeros((1, model.graph.n_edges)))
+
+
+def test_lists_of_best_labellings_and_matchings_of_a_group_are_given_up():
+    tree = BinaryJunctionTree(3, np.array([0, 1]), np.array([1, 2]))
+    fields, couplings = np.ones((2, 3)), np.ones((1, 2))
+    # Two triangles: the best fractional matching is halves, which are repaired.
+    ends = np.array([(0, 1), (0, 2), (1, 2), (2, 3), (3, 4), (3, 5), (4, 5)])
+    ptr, col = np.searchsorted(ends[:, 0], np.arange(7)), ends[:, 1]
+    scores = np.where(col == 3, -9.0, 1.0)
+    assert best_matching(6, ptr, col, scores).score == pytest.approx(-7.0)
+    with time_limit(None) as deadline:
+        deadline.cancel()
+        with pytest.raises(OutOfTimeError, match="the best labellings"):
+            tree.best(fields, couplings)
+        with pytest.raises(OutOfTimeError, match="the best matching"):
+            best_matching(6, ptr, col, scores)

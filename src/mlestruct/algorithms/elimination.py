@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
+from .._deadline import check_time, wait_for
 from . import _elimination_kernels as kernels
 from .edge_lists import half_edges
 
@@ -39,7 +40,12 @@ def frontier_order(
     neighbour = np.concatenate([head, tail])[half]
     order, ones = np.empty(n_nodes, np.int64), np.ones(n_nodes, np.int64)
     size = np.full(n_nodes, round(kernels.SIZE_SCALE * np.log2(n_states)))
-    found = kernels.frontier_order(ptr, neighbour, ones, max_width + 1, size, max_starts, order)
+    # Nodes with many neighbours, as in stars, are looked through at every step.
+    longest = 1e-8 * max_starts * n_nodes * float(np.diff(ptr).max(initial=0))
+    found = wait_for(
+        "an elimination order", kernels.frontier_order,
+        ptr, neighbour, ones, max_width + 1, size, max_starts, order, seconds=longest,
+    )  # fmt: skip
     return order if found else None
 
 
@@ -70,6 +76,7 @@ def minimum_fill_order(n_nodes: int, tail: Ints, head: Ints, max_width: int) -> 
         price, node = heappop(heap)
         if done[node] or price != costs[node] or len(neighbours[node]) > max_width:
             continue  # out of date
+        check_time("an elimination order")
         done[node] = True
         order.append(node)
         around = neighbours[node]

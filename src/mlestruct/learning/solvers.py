@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .._deadline import time_limit
 from ..exceptions import OutOfTimeError
 from ..structures.contract import Structure
 from .block_frank_wolfe import BlockFrankWolfe, BlockMarginals
@@ -103,11 +104,10 @@ def regularization_path(
 
     Ends early when the user interrupts a solve.
     """
-    warm = None
+    warm, stopping = None, stopping or Stopping()
     for alpha in check_alphas(alphas):
-        result = solve(
-            problem.with_alpha(alpha), solver, stopping or Stopping(), warm, random_state, n_jobs
-        )
+        with time_limit(stopping.max_time):
+            result = solve(problem.with_alpha(alpha), solver, stopping, warm, random_state, n_jobs)
         yield alpha, result
         if result.interrupted:
             return

@@ -9,6 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from .._deadline import in_time
+
 
 def read_numbers(values: Any, name: str) -> NDArray[np.float64]:
     """An array of floats, or a ValueError that names the argument."""
@@ -48,7 +50,8 @@ def each_sample(
         raise ValueError(
             f"{names[1]}: expected {len(tables)} samples like {names[0]}, got {n_labels}"
         )
-    for k, (table, label) in enumerate(zip(tables, labels, strict=True)):
+    pairs = in_time(zip(tables, labels, strict=True), f"reading {names[0]}")
+    for k, (table, label) in enumerate(pairs):
         name = f"{names[0]}[{k}]"
         yield name, as_array(table, name), f"{names[1]}[{k}]", label
 

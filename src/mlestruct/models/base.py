@@ -242,11 +242,13 @@ class StructuredEstimator(CertifiedModel):
     ) -> RegularizationPath:
         """Fit one estimator per alpha, from strong to weak, each starting from the last.
 
-        This estimator itself is not changed.
+        This estimator itself is not changed. `max_time` holds for the reading of the samples, and
+        again for each alpha.
         """
         check_alphas(alphas)
         reader = clone(self)
-        problem = reader.build_problem(X, Y, sample_weight)
+        with time_limit(self._max_time()):
+            problem = reader.build_problem(X, Y, sample_weight)
         if problem.has_partial:
             raise ValueError("Y: fit_path takes outputs that are known whole; fit each alpha")
         path = RegularizationPath([], [])

@@ -407,7 +407,8 @@ class ChainCRF(LabellingEstimator):
         return states
 
     def _shaped(self, X: Any) -> list[tuple[Block, tuple[int, ...]]]:
-        return [(self._forest([tokens]).block(), (tokens.length,)) for tokens in self._read(X)]
+        listed = in_time(self._read(X), "the sequences of X")
+        return [(self._forest([tokens]).block(), (tokens.length,)) for tokens in listed]
 
     def _per_sample(
         self,

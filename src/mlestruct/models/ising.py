@@ -19,7 +19,7 @@ from ..learning.problem import Block, DualProblem
 from ..learning.result import Progress
 from ..structures.contract import Vertex
 from ..structures.graphs.pairwise import PairwiseGraph
-from ..structures.labellings.repeated import RepeatedBinary, chunks
+from ..structures.labellings.repeated import RepeatedBinary
 from .binary import CONSTANT_SCALE, BinaryEstimator, check_agreement, read_graph
 from .ising_variables import UNKNOWN, Variables, distinct, read_binary, read_frames
 from .neighbourhoods import RULES, Neighbourhoods, select_neighbourhoods
@@ -295,7 +295,7 @@ class IsingMRF(BinaryEstimator):
             fields = np.broadcast_to(self.fields_, (part.stop - part.start, n))
             return self._node_marginals(fields, couplings, states[part], tol, method, options)
 
-        return np.concatenate(self._each(one, chunks(states.shape[0])))
+        return np.concatenate(self._each(one, self._model.chunks(states.shape[0])))
 
     def _known(self, known: Any) -> Ints:
         """States of all variables in every row, -1 where they are not known."""
@@ -385,7 +385,7 @@ class IsingMRF(BinaryEstimator):
             own = None if given is None else given[part]
             return model.log_partition_bounds(fields[part], couplings, tol, own)
 
-        return self._bounds_of(scores, bounds, chunks(fields.shape[0]))
+        return self._bounds_of(scores, bounds, model.chunks(fields.shape[0]))
 
     def log_likelihood(self, Y: Any, stimuli: Any = None, *, known: Any = None) -> Floats:
         """Exact log p of every frame given those before it; needs exact inference.
@@ -413,7 +413,7 @@ class IsingMRF(BinaryEstimator):
             wanted = 1e-4 * n * model.graph.n_nodes
             return float(model.space(n).marginals(np.concatenate(flat), None, wanted).upper_bound)
 
-        total = sum(self._each(log_partition, chunks(fields.shape[0])))
+        total = sum(self._each(log_partition, model.chunks(fields.shape[0])))
         return float(scores.mean() - total / fields.shape[0])
 
     def _complete(self, Y: Any, stimuli: Any) -> Ints:

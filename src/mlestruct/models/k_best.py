@@ -12,11 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._deadline import in_time
 from ..algorithms.pairwise.binary_junction_tree import BinaryJunctionTree
 from ..labels import UNKNOWN
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+DOING = "the most probable labellings"
 
 
 def most_probable_sets(
@@ -38,7 +41,7 @@ def most_probable_sets(
     number = 0
     for rank in range(k):
         owners, fixed, remaining = [], [], []
-        for m, heap in enumerate(heaps):
+        for m, heap in enumerate(in_time(heaps, DOING)):
             if not heap:
                 continue
             score, _, found, given, free = heapq.heappop(heap)
@@ -58,9 +61,8 @@ def most_probable_sets(
         parts = np.array(fixed)
         own = couplings if couplings.shape[0] == 1 else couplings[owners]
         best, scores = tree.best(fields[owners], own, parts)
-        for m, labels, score, part, free in zip(
-            owners, best, scores, parts, remaining, strict=True
-        ):
+        found_parts = zip(owners, best, scores, parts, remaining, strict=True)
+        for m, labels, score, part, free in in_time(found_parts, DOING):
             number += 1
             heapq.heappush(heaps[m], (-score, number, labels, part, free))
     return states, probabilities

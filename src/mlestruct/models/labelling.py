@@ -16,6 +16,7 @@ from scipy.sparse.linalg import spsolve
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
+from .._deadline import in_time
 from ..features.contract import Columns, FeatureMap
 from ..features.transformed import standardizing
 from ..labels import UNKNOWN, States
@@ -294,7 +295,8 @@ class LabellingEstimator(StructuredEstimator):
         labels = check_same_length(shapes, Y)
         given = [None] * len(shapes) if known is None else check_same_length(shapes, known, "known")
         out: list[tuple[Ints, Ints | None]] = []
-        for m, (label, own, shape) in enumerate(zip(labels, given, shapes, strict=True)):
+        listed = in_time(zip(labels, given, shapes, strict=True), "reading Y")
+        for m, (label, own, shape) in enumerate(listed):
             states = self._states.encode(label, f"Y[{m}]", shape).ravel()
             if own is None:
                 out.append((states, None))
@@ -392,7 +394,8 @@ class LabellingEstimator(StructuredEstimator):
         samples = check_samples(X)
         labels = check_same_length(samples, Y)
         losses = []
-        for m, (found, label) in enumerate(zip(self.predict(samples), labels, strict=True)):
+        pairs = in_time(zip(self.predict(samples), labels, strict=True), "reading Y")
+        for m, (found, label) in enumerate(pairs):
             truth = self._states.encode(label, f"Y[{m}]", found.shape, allow_others=True)
             known = truth != UNKNOWN
             if known.any():

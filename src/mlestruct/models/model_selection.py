@@ -34,7 +34,7 @@ def choose_alpha(
     Y: Sequence[Any],
     alphas: Sequence[float] = ALPHAS,
     n_folds: int = 3,
-    random_state: int | None = 0,
+    random_state: Any = 0,
 ) -> AlphaChoice:
     """Cross-validate `alphas` on samples X with outputs Y; one warm-started path per fold."""
     if len(X) < 2:
@@ -44,6 +44,8 @@ def choose_alpha(
         )
     if len(X) != len(Y):
         raise ValueError(f"Y: expected {len(X)} outputs, one per sample, got {len(Y)}")
+    if isinstance(random_state, np.random.Generator):  # which scikit-learn does not take
+        random_state = int(random_state.integers(2**31))
     folds = KFold(min(n_folds, len(X)), shuffle=True, random_state=random_state)
     order = sorted(alphas, reverse=True)
     found = np.zeros((len(order), 2))

@@ -12,6 +12,7 @@ from scipy import sparse
 from sklearn.base import ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .._deadline import in_time
 from .._random import generator
 from ..exceptions import TooLargeToCount
 from ..features.multi_label import MultiLabelFeatures
@@ -23,7 +24,6 @@ from ..learning.result import Progress
 from ..metrics import Reliability, reliability
 from ..metrics.expected_f1 import expected_f1_sets
 from ..structures.contract import Vertex
-from ..structures.labellings.repeated import chunks
 from .binary import CONSTANT_SCALE, BinaryEstimator, all_pairs, check_agreement, read_graph
 from .k_best import most_probable_sets
 from .neighbourhoods import select_neighbourhoods
@@ -254,10 +254,10 @@ class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
         graph, n_labels, blocks = self._model.graph, Y.shape[1], []
         for weight in np.unique(weights[weights > 0]):
             of_weight = np.flatnonzero(weights == weight)
-            parts = (
-                of_weight[:, None] if separate else [of_weight[c] for c in chunks(len(of_weight))]
-            )
-            for part in parts:
+            parts = of_weight[:, None]
+            if not separate:
+                parts = [of_weight[c] for c in self._model.chunks(len(of_weight))]
+            for part in in_time(parts, "the samples of X"):
                 states = Y[part]
                 both = states[:, graph.tail] * states[:, graph.head]
                 tau = np.concatenate([states.ravel(), both.ravel()]).astype(np.float64)
@@ -283,7 +283,7 @@ class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
                 self._features(X[c], len(self._label_sets)),
                 nothing,
             )
-            for c in chunks(X.shape[0])
+            for c in self._model.chunks(X.shape[0])
         ]
 
     def _full_coef(self, theta: Floats) -> Floats:
@@ -390,7 +390,7 @@ class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
                 couplings if couplings.shape[0] == 1 else couplings[c],
                 None if known is None else known[c],
             )
-            for c in chunks(fields.shape[0])
+            for c in self._model.chunks(fields.shape[0])
         ]
 
     def predict(self, X: Any, known: Any = None, *, offset: Any = None) -> Any:

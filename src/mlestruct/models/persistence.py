@@ -94,6 +94,8 @@ def _encode(name: str, value: Any, arrays: Arrays) -> Any:
         return _describe(value, arrays)
     if type(value) in SOLVERS.values():
         return {"solver": value.name, **dataclasses.asdict(value)}
+    if isinstance(value, set | frozenset):
+        value = list(value)
     if isinstance(value, tuple):
         return {"tuple": [_encode(name, part, arrays) for part in value]}
     if isinstance(value, list) and any(isinstance(part, tuple) for part in value):
@@ -164,8 +166,9 @@ def load(path: str | Path, trusted: Sequence[str] = ()) -> Any:
 
 def read_archive(path: str | Path) -> tuple[dict[str, Any], Arrays]:
     """The header and the arrays of a file, which may be hostile."""
-    if Path(path).is_fifo():  # would wait for somebody to write
-        raise ModelFileError(f"{path}: is a pipe, expected a file")
+    if Path(path).exists() and not (Path(path).is_file() or Path(path).is_dir()):
+        # A pipe would wait for somebody to write, some devices have no end.
+        raise ModelFileError(f"{path}: is a pipe or a device, expected a file")
     with open(path, "rb") as file:
         size = file.seek(0, io.SEEK_END)
         try:

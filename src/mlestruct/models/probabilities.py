@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from .._deadline import in_time
 from .._random import generator
 from ..inference import result
 from ..inference.bounds import log_partition_bounds
@@ -107,7 +108,8 @@ def block_samples(
     each: Callable[..., list[Any]],
 ) -> list[result.Samples]:
     """Labels drawn from each block's distribution, over threads by `each`."""
-    streams = generator(random_state).spawn(len(blocks))
+    rng = generator(random_state)
+    streams = [rng.spawn(1)[0] for _ in in_time(blocks, "random numbers of all samples")]
 
     def one(pair: tuple[Block, np.random.Generator]) -> result.Samples:
         block, rng = pair

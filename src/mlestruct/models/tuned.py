@@ -16,7 +16,7 @@ from .labelling import LabellingEstimator
 from .matching_base import MatchingProbabilities
 from .model_selection import ALPHAS, choose_alpha
 from .uncertainty import standard_errors
-from .validation import check_positive
+from .validation import check_options, check_positive, check_random_state
 
 Floats = NDArray[np.float64]
 M = TypeVar("M", bound=MatchingProbabilities)
@@ -52,6 +52,8 @@ class TunedModel(CertifiedModel):
         which it chooses.
         """
         self.held_out_: HeldOut | None = None
+        check_options(self.get_params(deep=False))
+        check_random_state(self.random_state)
         estimator = self._estimator(1.0)
         if self.alpha == "auto":
             samples, outputs = folds or (X, Y)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
+from sklearn import utils
 
 from ..features import FeatureMap
 from ..features.arrays import as_floats
@@ -71,9 +72,19 @@ def check_count(value: Any, name: str) -> int:
     return int(value)
 
 
+def check_random_state(random_state: Any) -> None:
+    """Raise unless random numbers can be made of it, as scikit-learn or NumPy do."""
+    if isinstance(random_state, np.random.Generator):
+        return
+    try:
+        utils.check_random_state(random_state)
+    except ValueError as error:
+        raise ValueError(f"random_state: {error}") from None
+
+
 def check_options(parameters: Mapping[str, Any]) -> None:
     """Raise where a parameter that all estimators share has a value of another kind."""
-    for name in ("fit_intercept", "standardize", "warm_start"):
+    for name in ("fit_intercept", "standardize", "warm_start", "singles", "hog"):
         if not isinstance(parameters.get(name, False), bool | np.bool_):
             raise TypeError(f"{name} must be True or False, got {parameters[name]!r}")
     if isinstance(parameters.get("rho"), bool | complex):

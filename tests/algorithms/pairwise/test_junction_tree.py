@@ -2,6 +2,7 @@
 
 import tracemalloc
 from itertools import product
+from time import process_time
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from labellings import Labellings, forests, grid_edges, loopy
 from scipy.special import logsumexp
 from scipy.stats import chisquare
 
+from mlestruct import OutOfTimeError, time_limit
 from mlestruct.algorithms.pairwise import separators
 from mlestruct.algorithms.pairwise.junction_tree import JunctionTree
 from mlestruct.exceptions import InfeasibleError, TooLargeToCount
@@ -384,3 +386,30 @@ def test_errors_say_what_was_found(given, message):
 def test_sample_needs_a_number():
     with pytest.raises(ValueError, match="n_samples: expected at least 1, got 0"):
         JunctionTree(**changed()).sample(0, np.random.default_rng(0))
+
+
+def test_a_star_of_many_leaves_takes_no_time_in_their_square():
+    n = 100_000  # their square took a minute
+    rng = np.random.default_rng(0)
+    nodes, pair = rng.normal(size=(n + 1, 2)), rng.normal(size=(2, 2))
+    edges = np.broadcast_to(pair, (n, 2, 2))
+    started = process_time()
+    tree = JunctionTree(n + 1, np.zeros(n, int), np.arange(1, n + 1), nodes, edges)
+    found = tree.log_partition
+    assert process_time() - started < 20.0
+    of_leaves = logsumexp(nodes[1:, None] + pair, axis=2).sum(axis=0)  # by state of the centre
+    np.testing.assert_allclose(found, logsumexp(nodes[0] + of_leaves), rtol=1e-12)
+
+
+def test_orders_and_passes_keep_to_time_limits():
+    n = 30_000  # a wheel: every step of a frontier order looks at all spokes
+    rim, after = np.arange(1, n + 1), np.roll(np.arange(1, n + 1), -1)
+    tail, head = np.concatenate([np.zeros(n, int), rim]), np.concatenate([rim, after])
+    nodes, edges = np.zeros((n + 1, 2)), np.zeros((2 * n, 2, 2))
+    ring = JunctionTree(4, [0, 1, 2, 3], [1, 2, 3, 0], np.zeros((4, 2)), np.zeros((4, 2, 2)))
+    with time_limit(None) as deadline:
+        deadline.cancel()
+        with pytest.raises(OutOfTimeError, match="an elimination order"):
+            JunctionTree(n + 1, tail, head, nodes, edges)
+        with pytest.raises(OutOfTimeError, match="a pass over a junction tree"):
+            _ = ring.log_partition

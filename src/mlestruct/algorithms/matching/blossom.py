@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from ..._deadline import check_time
 from ...exceptions import InfeasibleError
 from . import _blossom_kernels as kernels
 from ._fractional_kernels import HALF, break_cycle
@@ -129,6 +130,7 @@ def _match_exactly(
             root = s[vertex, kernels.TOP]
             if s[root, kernels.MATE_OUT] != -1 or outer[vertex]:
                 continue
+            check_time("the best matching")
             count = kernels.search(
                 s, d, root, brief, graph, may_skip, skip, eps, scratch, keys, items
             )

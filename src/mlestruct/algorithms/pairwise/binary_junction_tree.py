@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._deadline import check_time
+from ..._deadline import check_time, in_time
 from ..edge_lists import checked_edges
 from . import _binary_junction_tree_kernels as kernels
 from .junction_tree import JunctionTree
@@ -121,7 +121,7 @@ class BinaryJunctionTree:
             part = narrow[start : start + size]
             lanes = min(self._lanes, part.size)
             kernels.marginals(self._tree, *scores, states, part, lanes, self.n_entries, *found)
-        for m in np.flatnonzero(wide).tolist():
+        for m in in_time(np.flatnonzero(wide).tolist(), "exact marginals"):
             self._logarithmic(found, m, fields, couplings, known)
         return found
 
@@ -132,6 +132,7 @@ class BinaryJunctionTree:
         n = fields.shape[0]
         states, scores = np.empty((n, self.n_nodes), dtype=np.int64), np.empty(n)
         for start in range(0, n, self._lanes):
+            check_time("the best labellings")
             part = np.arange(start, min(start + self._lanes, n))
             lanes = part.size
             messages = np.empty((self.n_entries, lanes))

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..._deadline import in_time
 from ..._lazy import cached_property
 from ...exceptions import InfeasibleError
 from ..edge_lists import checked_edges
@@ -26,6 +27,9 @@ from .tables import checked_tables
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+
+DOING = "a pass over a junction tree"
 
 
 class Bucket(NamedTuple):
@@ -131,7 +135,7 @@ class JunctionTree:
             raise _nothing_admissible()
         nodes = self.node_scores - node_tops[:, None]
         edges = self.edge_scores - edge_tops[:, None, None]
-        for k, bucket in enumerate(self._buckets):
+        for k, bucket in enumerate(in_time(self._buckets, DOING)):
             n_axes = 1 + len(bucket.separator)
             table = np.zeros((self.n_states,) * n_axes)
             table += nodes[bucket.node].reshape(self._shape(n_axes, [0]))
@@ -194,7 +198,7 @@ class JunctionTree:
             if bucket.separator:
                 children[bucket.separator[0]].append(k)
         of_separator: dict[int, Floats] = {}
-        for k in range(self.n_nodes - 1, -1, -1):
+        for k in in_time(range(self.n_nodes - 1, -1, -1), DOING):
             bucket, belief = self._buckets[k], self._collected[1][k]
             if bucket.separator:
                 belief = belief * of_separator.pop(k)
@@ -226,7 +230,7 @@ class JunctionTree:
             raise ValueError(f"n_samples: expected at least 1, got {n_samples}")
         states = np.empty((self.n_nodes, n_samples), dtype=np.int64)  # in order of elimination
         conditionals = self._collected[1]
-        for k in range(self.n_nodes - 1, -1, -1):
+        for k in in_time(range(self.n_nodes - 1, -1, -1), DOING):
             table = conditionals[k].reshape(self.n_states, -1)
             upto = np.cumsum(table[:, self._where(k, states)], axis=0)
             states[k] = (upto <= rng.random(n_samples) * upto[-1]).sum(axis=0)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._deadline import in_time
 from ..._lazy import cached_property
 from ...algorithms.pairwise.binary_junction_tree import BinaryJunctionTree, SampleMarginals
 from ...exceptions import TooLargeToCount
@@ -26,6 +27,7 @@ Ints = NDArray[np.int64]
 
 INFERENCE = ("auto", "exact", "reweighted")
 CHUNK = 256  # samples of one block or one call of message passing, so that threads share them out
+LARGEST = 2**19  # edges of all copies in one call, whose set-up is not divided: a tenth of a second
 
 
 class RepeatedBinary:
@@ -62,6 +64,11 @@ class RepeatedBinary:
             return None
         # Of the tables for one sample "auto" allows those of 20 nodes, all coupled.
         return tree if inference == "exact" or tree.n_entries <= 2**20 else None
+
+    def chunks(self, n_samples: int) -> Iterator[slice]:
+        """Slices of at most CHUNK samples, fewer on graphs of many edges."""
+        size = max(1, min(CHUNK, LARGEST // max(self.graph.n_edges, 1)))
+        return (slice(k, min(k + size, n_samples)) for k in range(0, n_samples, size))
 
     # ------------------------------------------------------------------ output spaces
     @cached_property
@@ -159,7 +166,7 @@ class RepeatedBinary:
             log_z = self.tree.marginals(fields, couplings, known).log_partition
             return log_z, log_z.copy()
         found = []
-        for m in range(fields.shape[0]):
+        for m in in_time(range(fields.shape[0]), "bounds of all samples"):
             one = slice(m, m + 1)
             own = couplings if couplings.shape[0] == 1 else couplings[one]
             space, scores = self.query(fields[one], own, None if known is None else known[one])
@@ -196,8 +203,3 @@ class ExactRepeated(ExactInference):
 
     def decode_integral(self, scores: Floats) -> Decoding:
         return self.decode(scores)
-
-
-def chunks(n_samples: int) -> Iterator[slice]:
-    """Slices of at most CHUNK samples."""
-    return (slice(k, min(k + CHUNK, n_samples)) for k in range(0, n_samples, CHUNK))
