@@ -254,7 +254,7 @@ class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
         graph, n_labels, blocks = self._model.graph, Y.shape[1], []
         for weight in np.unique(weights[weights > 0]):
             of_weight = np.flatnonzero(weights == weight)
-            parts = of_weight[:, None]
+            parts = list(of_weight[:, None])
             if not separate:
                 parts = [of_weight[c] for c in self._model.chunks(len(of_weight))]
             for part in in_time(parts, "the samples of X"):

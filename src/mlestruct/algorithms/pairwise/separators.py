@@ -30,11 +30,11 @@ def elimination_order(n_nodes: int, tail: Ints, head: Ints, n_states: int) -> In
     Raises `TooLargeToCount` if neither keeps to the limits.
     """
     if tail.size < n_nodes:  # perhaps a forest: no order of it has smaller tables than this one
-        order = minimum_fill_order(n_nodes, tail, head, 1)
-        plan = plan_of(links_of(order, tail, head), n_nodes, n_states)
+        of_forest = minimum_fill_order(n_nodes, tail, head, 1)
+        plan = plan_of(links_of(of_forest, tail, head), n_nodes, n_states)
         if plan.width <= 1:
             require_small(plan, n_states)
-            return order
+            return of_forest
     widest = widest_table(n_states)
     found = []
     order = frontier_order(n_nodes, tail, head, n_states, widest)
