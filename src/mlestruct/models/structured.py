@@ -75,8 +75,8 @@ class StructuredCRF(StructuredEstimator):
     exact : bool
         Whether `decode` always finds the best output. If it does not and returns no upper bound,
         the duality gap is an estimate: `certified_` is False.
-    solver, tol, max_iter, max_time, feature_names, l1_ratio, standardize, warm_start, callback,
-    n_jobs, random_state, verbose
+    solver, tol, max_iter, max_time, feature_names, l1_ratio, warm_start, callback, n_jobs,
+    random_state, verbose, standardize
         As in `BipartiteMatchingCRF`. "auto" is block-coordinate Frank-Wolfe, or L-BFGS where
         there is a marginal oracle.
 
@@ -141,12 +141,12 @@ class StructuredCRF(StructuredEstimator):
         max_time: float | None = None,
         feature_names: Sequence[str] | None = None,
         l1_ratio: float = 0.0,
-        standardize: bool = False,
         warm_start: bool = False,
         callback: Callable[[Progress], Any] | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
+        standardize: bool = False,
     ):
         self.decode = decode
         self.alpha = alpha
@@ -163,12 +163,12 @@ class StructuredCRF(StructuredEstimator):
         self.max_time = max_time
         self.feature_names = feature_names
         self.l1_ratio = l1_ratio
-        self.standardize = standardize
         self.warm_start = warm_start
         self.callback = callback
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+        self.standardize = standardize
 
     # ------------------------------------------------------------------ samples
     def _blocks(

@@ -26,8 +26,8 @@ from .validation import check_finite
 
 Floats = NDArray[np.float64]
 
-# Seconds. Around each call of `decode` is Python, which threads only hinder: where calls hold the
-# GIL, two threads lose 20 % at .2 ms, 8 % at 1 ms and 3 % at 3 ms.
+# Seconds. Around each call of `decode` is Python, which threads only hinder: at .2 ms two of them
+# lose a fifth where calls hold the GIL, at 2 ms next to nothing.
 LONG_CALL = 2e-3
 
 
