@@ -43,7 +43,7 @@ def test_first_time_bisects_between_ticks():
 def test_recorded_averages_are_those_the_solver_returns():
     X, Y = grids.segmentation_data(3, (8, 8), 0)
     problem = grids.GridCRF(alpha=1.0).build_problem(X, Y)
-    plain, averaged = grids.run_bcfw(problem, "fixed", 0.02, seed=0)
+    plain, averaged = grids.run_bcfw(problem, "fixed", 0.2, seed=0)
     n_passes = len(averaged.theta)
     assert n_passes == len(plain.theta)
     found = grids.BlockFrankWolfe(step="fixed", averaging=True).solve(
