@@ -176,7 +176,7 @@ class States:
         return states
 
     def encode_all(self, labels: Sequence[Any], lengths: Sequence[int], name: str) -> list[Ints]:
-        """`encode` of sequences of labels, `name`[0], `name`[1], ..., of these lengths."""
+        """`encode` of sequences of labels of these lengths, which messages number after `name`."""
         states = self._encode_together(labels, lengths)
         if states is None:
             pairs = in_time(zip(labels, lengths, strict=True), f"reading {name}")

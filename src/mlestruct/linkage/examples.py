@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from .._random import generator
 from ..features import DenseFeatures
 from ..models import PairInput
 
@@ -81,7 +82,7 @@ class Examples:
     def thirds(self, random_state: Any) -> list[Ints]:
         """The labelled left records in three parts at random."""
         records = np.unique(self.labelled % self.n_left)
-        fold = np.random.default_rng(random_state).permutation(records.size) % 3
+        fold = generator(random_state).permutation(records.size) % 3
         return [records[fold == k] for k in np.unique(fold)]
 
 

@@ -288,7 +288,7 @@ def close(rows, t, z, prices, largest, column, state):
 
 
 @kernel
-def copy(values, out):
+def copy_values(values, out):
     """Assignments of slices would compile their error messages, too."""
     for k in range(values.shape[0]):
         out[k] = values[k]
@@ -307,11 +307,11 @@ def keep_best(
     for j in range(prices.shape[0]):
         finite = finite and abs(prices[j]) < inf
     if not finite:
-        copy(column[BEFORE], prices)
+        copy_values(column[BEFORE], prices)
     if feasible and state[VALUE] > state[BEST]:
         state[BEST] = state[VALUE]
-        copy(t, best_t)
-        copy(z, best_z)
+        copy_values(t, best_t)
+        copy_values(z, best_z)
     bound = state[BOUND]
     if not bound - state[BEST] <= tol:
         other = semidual(rows, w, w_cols, prices, t, 0.1 * tol, entry[NEW_T])
@@ -319,7 +319,7 @@ def keep_best(
             bound = other
     if bound < state[UPPER]:
         state[UPPER] = bound
-        copy(prices, best_prices)
+        copy_values(prices, best_prices)
 
 
 @merged_kernel
@@ -331,7 +331,7 @@ def newton(
 
     The system in the prices is factored in `matrix`. Returns the number of iterations.
     """
-    copy(prices, column[BEFORE])
+    copy_values(prices, column[BEFORE])
     state[VALUE], state[SIZE] = evaluate(
         rows, w, w_cols, t, z, largest[0], entry[LOG_T], entry[LOG_REST]
     )
