@@ -172,8 +172,8 @@ def compare_alternatives(n_samples: int) -> None:
                      *(abs(model.objective_) for model in fitted)])  # fmt: skip
     show(
         "CPU seconds at three alphas; the alpha chosen on held-out pairs and the test loss there; "
-        "objectives (mlestruct: certified to 1e-6; that of belief propagation is the one of rho = 1 "
-        "where its messages converge)",
+        "objectives (mlestruct: certified to 1e-6; that of belief propagation is the one of "
+        "rho = 1 where its messages converge)",
         ["", *(f"CPU s, {alpha:g}" for alpha in ALPHAS), "alpha", "test loss",
          *(f"objective, {alpha:g}" for alpha in ALPHAS)],
         rows,
