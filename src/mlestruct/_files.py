@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import glob
 import os
+import platform
+import re
 import stat
+import sys
 import uuid
 from contextlib import suppress
 from pathlib import Path
@@ -14,10 +18,11 @@ def write_whole(path: str | Path, content: bytes) -> None:
 
     A link is followed. The new file has the permissions of the old one, or those that the umask
     gives. The content goes to a file without a name first where the system has such files (Linux),
-    so that a process that is killed leaves nothing behind.
+    so that a process that is killed leaves nothing behind, but for the moment between naming the
+    file and moving it. What is left of such processes is removed.
     """
     target = check_target(path)
-    named = target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
+    named = target.with_name(f".{target.name}.{_machine()}.{os.getpid()}.{uuid.uuid4().hex}.part")
     try:
         descriptor, nameless = _open_new(named)
         with os.fdopen(descriptor, "wb") as file:
@@ -30,11 +35,39 @@ def write_whole(path: str | Path, content: bytes) -> None:
                 # An absolute path needs no src_dir_fd, but only with one the link is followed.
                 os.link(f"/proc/self/fd/{descriptor}", named, src_dir_fd=descriptor)
         os.replace(named, target)
+        _remove_leftovers(target)
     except BaseException as error:
         named.unlink(missing_ok=True)
         if isinstance(error, OSError):  # the system names the file for a moment, or none
             raise type(error)(f"cannot write {target}: {error.strerror}") from error
         raise
+
+
+def _machine() -> str:
+    """A name of this machine, on whose processes' numbers it can be asked whether they run."""
+    return re.sub(r"\W", "", platform.node()) or "unknown"
+
+
+def _remove_leftovers(target: Path) -> None:
+    """Remove the files of processes of this machine that were killed while they wrote."""
+    if sys.platform == "win32":  # asking for a process would end it
+        return
+    start = f".{target.name}.{_machine()}."
+    for file in target.parent.glob(f"{glob.escape(start)}*.*.part"):
+        process = file.name.removeprefix(start).partition(".")[0]
+        if process.isdigit() and not _runs(int(process)):
+            with suppress(OSError):
+                file.unlink(missing_ok=True)
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # somebody else's
+        return True
+    return True
 
 
 def check_target(path: str | Path) -> Path:
