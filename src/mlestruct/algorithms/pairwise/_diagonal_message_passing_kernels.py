@@ -18,15 +18,17 @@ ROUNDS = 2  # of scaling a table to its marginals, rows and columns each
 
 
 @summing_kernel
-def pass_messages(links, starts, odds, across, along, messages, beliefs, norms, cavity):
-    """One pass over the diagonals and one back, at rho = 1/2.
+def pass_messages(links, starts, odds, across, along, messages, beliefs, norms, cavity, n_sweeps):
+    """Sweeps at rho = 1/2, each a pass over the diagonals and one back.
 
     With the cavity c = belief / message received over an edge, the edge carries the message
     sum_x table(x, y) c(x) / sum_x c(x). norms[axis] receives the divisors of the way back.
     """
     n_states = odds.shape[0]
     n_diagonals = starts.shape[0] - 1
-    for step in range(2 * n_diagonals - 1):
+    steps = 2 * n_diagonals - 1
+    for k in range(n_sweeps * steps):
+        step = k % steps
         backwards = step >= n_diagonals - 1  # the last diagonal only sends back
         d = 2 * (n_diagonals - 1) - step if backwards else step
         first = starts[d]

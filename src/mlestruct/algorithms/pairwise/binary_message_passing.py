@@ -33,11 +33,12 @@ class BinaryOracle(ReweightedGraph):
         ratios = np.exp(np.clip(logs, -kernels.WIDE, kernels.WIDE))
         fields, residual, entropies = np.empty((3, n))
 
-        def sweep(damping: float) -> None:
-            kernels.pass_messages(
-                self.ptr, self.later, self.mate, self.rho_at_half, nodes, slopes, strengths,
-                logs, ratios, damping,
-            )  # fmt: skip
+        def sweep(damping: float, n_sweeps: int) -> None:
+            for _ in range(n_sweeps):
+                kernels.pass_messages(
+                    self.ptr, self.later, self.mate, self.rho_at_half, nodes, slopes, strengths,
+                    logs, ratios, damping,
+                )  # fmt: skip
 
         def certify() -> tuple[float, float, Floats]:
             upper = kernels.bound_and_fields(

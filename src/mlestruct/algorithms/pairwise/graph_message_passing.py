@@ -103,14 +103,14 @@ class ReweightedGraph(NumberedGraph):
 
     def converge(
         self,
-        sweep: Callable[[float], None],
+        sweep: Callable[[float, int], None],
         certify: Callable[[], tuple[float, float, Point]],
         tol: float,
         max_sweeps: int,
     ) -> tuple[Point, float, float, int]:
         """(best point, its value, upper bound, sweeps).
 
-        sweep : passes messages, with a given damping
+        sweep : passes messages, with a given damping, a number of times
         certify : (upper bound of log Z_rho, value, point) at the current messages
         """
         sweeps, damping, least, most = 0, 0.0, -np.inf, np.inf
@@ -167,10 +167,11 @@ class ReweightedOracle(ReweightedGraph):
         model = (wide, nodes, tables, group, weights, logs, messages)
         beliefs = np.empty_like(nodes)
 
-        def sweep(damping: float) -> None:
-            kernels.pass_messages(
-                self.ptr, self.later, self.mate, self.half, self.rho_at_half, *model, damping
-            )
+        def sweep(damping: float, n_sweeps: int) -> None:
+            for _ in range(n_sweeps):
+                kernels.pass_messages(
+                    self.ptr, self.later, self.mate, self.half, self.rho_at_half, *model, damping
+                )
 
         def certify() -> tuple[float, float, tuple[Floats, Floats, Floats]]:
             upper = kernels.bound_and_beliefs(

@@ -50,7 +50,7 @@ def grid_marginals(
     sweeps, following = 0, first_sweeps(max_sweeps)
     losses: list[float] = []
     while True:
-        following = pass_in_time(sweep, following)
+        following = pass_in_time(lambda _: sweep(), following)
         sweeps += following
         upper = kernels.bound_and_beliefs(odds, left, above, right, below, belief)
         loss = kernels.feasible_point(height, width, strength, left, above, belief, rest, tau)
