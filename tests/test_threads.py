@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlestruct import OutOfTimeError, time_limit
+from mlestruct import OutOfTimeError, _threads, time_limit
 from mlestruct._deadline import check_time
 from mlestruct._lazy import cached_property
 from mlestruct._threads import threaded_map
@@ -94,3 +94,18 @@ def test_cached_properties_of_two_objects_are_computed_at_the_same_time():
     with threaded_map(2, 2) as each:
         assert sorted(each(lambda slow: slow.number, objects)) == [0, 1]
     assert sorted(slow.number for slow in objects) == [0, 1]  # no third and fourth wait
+
+
+def test_many_short_items_use_no_threads_until_they_get_long(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(_threads, "perf_counter", lambda: clock[0])
+
+    def one(k):
+        clock[0] += 1e-5 if k < 150 else 1e-2
+        return k, threading.get_ident()
+
+    with threaded_map(2, 400) as each:
+        found = list(each(one, range(400)))
+    assert [k for k, _ in found] == list(range(400))
+    here = [ident == threading.get_ident() for _, ident in found]
+    assert here == [k <= 150 for k in range(400)]
