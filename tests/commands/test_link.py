@@ -102,6 +102,16 @@ def test_dry_run_counts(folder, capsys):
     assert len(left.merge(right, on="surname")) > 0
 
 
+def test_empty_columns_are_not_compared_but_named(folder, capsys):
+    for name in ("left.csv", "right.csv"):
+        rewrite(name, lambda frame: frame.assign(notes=""))
+    for command in ([*LINK, "-o", "links.csv"], COUNT):
+        assert main(command) == 0
+        spoken = capsys.readouterr()
+        assert "not compared, empty in both tables: notes" in spoken.err
+        assert "notes" not in spoken.out
+
+
 def rewrite(name, change):
     frame = pd.read_csv(name, dtype=str, keep_default_na=False)
     change(frame).to_csv(name, index=False)

@@ -413,3 +413,18 @@ def test_letters_with_accents_are_the_same_in_one_sign_or_two():
     table = as_records(pd.DataFrame({"name": [one, two]}), "table")
     assert table["name"].nunique() == 1
     assert as_records(table, "table").equals(table)
+
+
+def test_columns_that_are_empty_in_both_tables_are_left_out_and_named():
+    left, right, links = make_people(120, random_state=0)
+    plain = RecordLinker(alpha=0.1).fit(left, right, links)
+    for empty in ("", None, "  "):
+        tables = [table.assign(notes=empty) for table in (left, right)]
+        with pytest.warns(UserWarning, match="not compared, empty in both tables: notes"):
+            found = RecordLinker(alpha=0.1).fit(*tables, links)
+        assert found.feature_names_in_.tolist() == plain.feature_names_in_.tolist()
+        np.testing.assert_array_equal(found.coef_, plain.coef_)
+    one_side = RecordLinker(alpha=0.1).fit(left.assign(notes=""), right.assign(notes="x"), links)
+    assert any(name.startswith("notes") for name in one_side.feature_names_in_)
+    with pytest.raises(ValueError, match="columns: all are empty in both tables: notes"):
+        RecordLinker(columns=["notes"]).fit(*tables, links)

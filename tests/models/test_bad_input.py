@@ -10,6 +10,7 @@ from mlestruct import (
     ChainCRF,
     FrankWolfe,
     InfeasibleError,
+    IsingMRF,
     MatchingCRF,
     MissingCapability,
     MultiLabelCRF,
@@ -207,3 +208,37 @@ def test_parameters_are_named(options, message):
 def test_states_that_cannot_fit_are_refused_with_the_bytes(n_states):
     with pytest.raises(MemoryError, match=rf"n_states={n_states}: .* needs [\d,]+ bytes"):
         ChainCRF(n_states=n_states).fit([np.ones((2, 1))], [[0, 1]])
+
+
+TABLE = np.random.default_rng(0).integers(0, 2, (30, 3))
+
+
+@pytest.mark.parametrize("value", [9, -0.1, float("nan"), "x", True, [0.5]])
+def test_parameters_are_checked_also_where_they_are_not_used(value):
+    for name, model in (("threshold", MultiLabelCRF()), ("density", IsingMRF(graph="full"))):
+        given = (TABLE.astype(float), TABLE) if name == "threshold" else (TABLE,)
+        model.set_params(**{name: value})
+        with pytest.raises((TypeError, ValueError), match=f"{name}: expected a number from 0 to 1"):
+            model.fit(*given)
+    with pytest.raises(ValueError, match="rule: expected one of"):
+        IsingMRF(graph="full", rule=str(value)).fit(TABLE)
+    with pytest.raises(ValueError, match="l1 must be positive"):
+        IsingMRF(graph="none", l1=-1).fit(TABLE)
+
+
+def test_a_fitted_model_checks_the_threshold_it_is_given():
+    model = MultiLabelCRF(decision="marginal").fit(TABLE.astype(float), TABLE)
+    with pytest.raises(ValueError, match="threshold: expected a number from 0 to 1, got 2"):
+        model.set_params(threshold=2).predict(TABLE.astype(float))
+
+
+@pytest.mark.parametrize("name", ["marginals", "bounds", "features"])
+def test_functions_beside_a_decoder_are_functions(name):
+    with pytest.raises(TypeError, match=f"{name}: expected a function of .* or None, got 3"):
+        StructuredCRF(signs, **{name: 3}).fit([np.ones((3, 1))], [np.ones(3)])
+
+
+@pytest.mark.parametrize("solver", ["fw", "bcfw", "block_marginals"])
+def test_solvers_that_need_an_entropy_are_named(solver):
+    with pytest.raises(MissingCapability, match=f"solver='{solver}' needs .* Use solver='auto'"):
+        MultiLabelCRF(inference="exact", solver=solver).fit(TABLE.astype(float), TABLE)

@@ -29,6 +29,7 @@ OPTIONS = {
     "hog": [True, False, "x"],
     "neighbours": [4, 8, 3, "x", None],
     "unknown": [None, "0", 3],
+    "max_side": [None, 5, 0, -1, "x"],
     "alpha": [1.0, -1.0, "x", None],
     "tol": [0.1, 0.0, "x"],
 }
@@ -80,3 +81,9 @@ def test_writing(labels, chance):
         if answer(write_labels, path, labels, (9, 10)) is None and path.exists():
             assert read_mask(path).shape == (9, 10)
         answer(write_probability, path, chance, (9, 10))
+
+
+@pytest.mark.parametrize("side", [-1, 0, 2.5, "x", True])
+def test_the_longest_side_is_a_number_of_pixels(side):
+    with pytest.raises(ValueError, match="max_side must be a positive integer"):
+        ImageSegmenter(max_side=side, alpha=1.0).fit([PICTURE] * 2, [MASK, MASK[::-1]])

@@ -12,7 +12,7 @@ from .._lazy import pandas_module
 from ..linkage import Comparison, Links, RecordLinker, count_candidates, guess_comparisons
 from ..linkage.comparisons import same_dates
 from ..linkage.known import known_links, known_rows
-from ..linkage.linker import LIST_SINGLES, NO_SINGLES, shared_columns
+from ..linkage.linker import LIST_SINGLES, NO_SINGLES, compared_columns, shared_columns
 from ..models import load
 from . import common
 from .arguments import UsageProblem
@@ -90,7 +90,7 @@ def check_precision(options: argparse.Namespace) -> None:
 def _count(options: argparse.Namespace, left: Any, right: Any) -> int:
     block = common.listed(options.block) or []
     with naming(options.left, options.right):
-        columns = shared_columns(left, right, common.listed(options.columns))
+        columns = compared_columns(left, right, common.listed(options.columns))
         used = shared_columns(left, right, [*dict.fromkeys([*columns, *block])])
         kinds = common.read_kinds(options.kind)
         comparisons = guess_comparisons(left, right, columns, kinds)

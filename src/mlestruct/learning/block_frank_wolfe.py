@@ -44,7 +44,8 @@ class BlockCoordinateDescent(BlockRules):
     def check(self, problem: DualProblem) -> None:
         """Needs nothing beyond the block contract."""
         for block in problem.blocks:
-            block.structure.require("decode", f"solver={self.name!r}")
+            for needed in ("decode", "interior"):
+                block.structure.require(needed, f"solver={self.name!r}")
         check_option("start", self.start, ("near", "uniform"))
         check_option("sampling", self.sampling, ("permuted", "uniform", "gap"))
         if not self.batch >= 1:

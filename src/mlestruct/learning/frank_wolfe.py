@@ -61,7 +61,8 @@ class FrankWolfe:
     def check(self, problem: DualProblem) -> None:
         """Needs nothing beyond the block contract."""
         for block in problem.blocks:
-            block.structure.require("decode", f"solver={self.name!r}")
+            for needed in ("decode", "interior"):
+                block.structure.require(needed, f"solver={self.name!r}")
         if problem.is_remote:
             raise MissingCapability(
                 "solver='fw' takes samples in one place, as all of them make one step together; in "

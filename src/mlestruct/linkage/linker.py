@@ -101,7 +101,8 @@ class RecordLinker(TunedMatching):
 
     Parameters
     ----------
-    columns : compared columns; default: all that both tables have
+    columns : compared columns; default: all that both tables have. Those that are empty in both
+        are left out
     kinds : kinds of columns where they are not to be guessed, {"phone": "text"}
     block : columns in one of which candidates agree; default: by common rare words
     neighbours : candidates of each record at most, where found by common words
@@ -173,7 +174,7 @@ class RecordLinker(TunedMatching):
         """
         left, right = as_records(left, "left"), as_records(right, "right")
         partner = _known(known, left, right).partner
-        columns = shared_columns(left, right, self.columns)
+        columns = compared_columns(left, right, self.columns)
         with unchanged_on_failure(self):
             self.ids_ = [_ids(table.index) for table in (left, right)]
             self._learn(left, right, columns, partner)
@@ -370,6 +371,18 @@ def shared_columns(left: Any, right: Any, columns: Sequence[str] | None) -> list
     require_columns(left, columns, "left")
     require_columns(right, columns, "right")
     return list(dict.fromkeys(columns))
+
+
+def compared_columns(left: Any, right: Any, columns: Sequence[str] | None) -> list[str]:
+    """`shared_columns` without those that are empty in both tables, which a warning names."""
+    shared = shared_columns(left, right, columns)
+    filled = [one for one in shared if (left[one] != "").any() or (right[one] != "").any()]
+    empty = [str(one) for one in shared if one not in filled]
+    if not filled:
+        raise ValueError(f"columns: all are empty in both tables: {', '.join(empty)}")
+    if empty:
+        warnings.warn(f"not compared, empty in both tables: {', '.join(empty)}", stacklevel=3)
+    return filled
 
 
 def _known(known: Any, left: Any, right: Any) -> KnownLinks:

@@ -23,7 +23,7 @@ from ..structures.labellings.repeated import RepeatedBinary
 from .binary import CONSTANT_SCALE, BinaryEstimator, check_agreement, read_graph
 from .ising_variables import UNKNOWN, Variables, distinct, read_binary, read_frames
 from .neighbourhoods import RULES, Neighbourhoods, select_neighbourhoods
-from .validation import check_count, check_positive, check_ratio, check_weights
+from .validation import check_count, check_positive, check_ratio, check_share, check_weights
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -167,6 +167,7 @@ class IsingMRF(BinaryEstimator):
         """The learning problem of frames X and stimuli Y; learns the graph."""
         alpha = check_positive(self.alpha, "alpha")
         check_positive(self.tol, "tol")
+        self._check_selection()
         frames, stimuli = read_frames(X, Y)
         span = check_count(self.time_span, "time_span")
         self.variables_ = Variables(
@@ -183,12 +184,15 @@ class IsingMRF(BinaryEstimator):
         blocks = self._blocks(table, None, weights, separate)
         return DualProblem(blocks, alpha, check_ratio(self.l1_ratio))
 
-    def _select(self, states: Ints, weights: Floats) -> Ints:
+    def _check_selection(self) -> None:
+        """Raise where a parameter of the search for a graph is none, also where it is not used."""
         check_positive(self.l1, "l1")
         if self.rule not in RULES:
             raise ValueError(f"rule: expected one of {list(RULES)}, got {self.rule!r}")
-        if self.density is not None and not 0.0 <= self.density <= 1.0:
-            raise ValueError(f"density: expected a share from 0 to 1, got {self.density!r}")
+        if self.density is not None:
+            check_share(self.density, "density")
+
+    def _select(self, states: Ints, weights: Floats) -> Ints:
         self.neighbourhoods_: Neighbourhoods = select_neighbourhoods(
             states, weights, self.l1, self.variables_.allowed, n_jobs=self.n_threads()
         )

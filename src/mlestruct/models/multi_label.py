@@ -27,7 +27,14 @@ from ..structures.contract import Vertex
 from .binary import CONSTANT_SCALE, BinaryEstimator, all_pairs, check_agreement, read_graph
 from .k_best import most_probable_sets
 from .neighbourhoods import select_neighbourhoods
-from .validation import check_count, check_finite, check_positive, check_ratio, check_weights
+from .validation import (
+    check_count,
+    check_finite,
+    check_positive,
+    check_ratio,
+    check_share,
+    check_weights,
+)
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -89,7 +96,8 @@ class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
         `threshold`, or the set of the largest expected F1 for independent labels of these
         probabilities.
     threshold : float
-    solver : "auto", "lbfgs", "block_marginals", "bcfw", "fw", or a solver object
+    solver : "auto", "lbfgs", or a solver object; reweighted marginals also "block_marginals",
+        "bcfw", "fw"
     tol : float
         Stop when the duality gap is at most tol * max(1, |objective|).
     max_iter, max_time, l1_ratio, warm_start, callback, n_jobs, random_state, verbose :
@@ -210,12 +218,10 @@ class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
         X, offset = X if isinstance(X, WithOffset) else (X, None)
         check_positive(self.tol, "tol")
         alpha = check_positive(self.alpha, "alpha")
-        for name, given, options in (
-            ("couplings", self.couplings, ("constant", "features")),
-            ("decision", self.decision, DECISIONS),
-        ):
-            if given not in options:
-                raise ValueError(f"{name}: expected one of {list(options)}, got {given!r}")
+        kinds = ("constant", "features")
+        if self.couplings not in kinds:
+            raise ValueError(f"couplings: expected one of {list(kinds)}, got {self.couplings!r}")
+        self._check_decision()
         if Y is None:
             raise ValueError("requires y to be passed, but the target y is None")
         features = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
@@ -400,8 +406,7 @@ class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
             Answers that are given, -1 (or NaN, None) elsewhere; the others are predicted from them.
         offset : array of shape (n_samples, n_labels) or (n_labels,), optional, as in `fit`
         """
-        if self.decision not in DECISIONS:
-            raise ValueError(f"decision: expected one of {list(DECISIONS)}, got {self.decision!r}")
+        self._check_decision()
         if self.decision == "map":
             parts = self._parts(X, known, offset)
             found = self._each(lambda p: self._model.best(p.fields, p.couplings, p.known)[0], parts)
@@ -411,6 +416,12 @@ class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
             f1 = self.decision == "f1"
             states = expected_f1_sets(p) if f1 else (p > self.threshold).astype(np.int64)
         return self._label_sets.decode(states)
+
+    def _check_decision(self) -> None:
+        """In `fit` and in `predict`, as a fitted model may be told to decide otherwise."""
+        if self.decision not in DECISIONS:
+            raise ValueError(f"decision: expected one of {list(DECISIONS)}, got {self.decision!r}")
+        check_share(self.threshold, "threshold")
 
     def predict_proba(
         self,

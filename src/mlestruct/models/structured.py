@@ -74,7 +74,9 @@ class StructuredCRF(StructuredEstimator):
     bounds : function of scores (or of scores and x) to (lower, upper) bounds of log Z, optional
     exact : bool
         Whether `decode` always finds the best output. If it does not and returns no upper bound,
-        the duality gap is an estimate: `certified_` is False.
+        the duality gap is an estimate: `certified_` is False. Marginals of a model from a file
+        may then differ from those of the fitted one, within `tol`: observed outputs, from which
+        interior points are made as well, are not stored.
     solver, tol, max_iter, max_time, feature_names, l1_ratio, warm_start, callback, n_jobs,
     random_state, verbose, standardize
         As in `BipartiteMatchingCRF`. "auto" is block-coordinate Frank-Wolfe, or L-BFGS where
@@ -217,6 +219,8 @@ class StructuredCRF(StructuredEstimator):
 
     def _spaces(self) -> Spaces:
         """How samples become output spaces; raises where parameters do not fit together."""
+        if self.features is not None and not callable(self.features):
+            raise TypeError(f"features: expected a function of x or None, got {self.features!r}")
         if (self.decode is None) == (self.structure is None):
             raise ValueError("StructuredCRF: give either decode or structure")
         if self.structure is not None:
@@ -226,6 +230,10 @@ class StructuredCRF(StructuredEstimator):
             return Spaces(self.structure)
         if not callable(self.decode):
             raise TypeError(f"decode: expected a function of scores, got {self.decode!r}")
+        for name in ("marginals", "bounds"):
+            given = getattr(self, name)
+            if given is not None and not callable(given):
+                raise TypeError(f"{name}: expected a function of scores or None, got {given!r}")
         if not isinstance(self.exact, bool | np.bool_):
             raise TypeError(f"exact must be True or False, got {self.exact!r}")
         return Decoders(self, self._call_times())

@@ -65,6 +65,15 @@ def check_ratio(value: Any, name: str = "l1_ratio") -> float:
     return float(value)
 
 
+def check_share(value: Any, name: str) -> float:
+    """`value` as a number from 0 to 1."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name}: expected a number from 0 to 1, got {value!r}")
+    if not 0.0 <= float(value) <= 1.0:
+        raise ValueError(f"{name}: expected a number from 0 to 1, got {value!r}")
+    return float(value)
+
+
 def check_count(value: Any, name: str) -> int:
     """`value` as a positive int."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:

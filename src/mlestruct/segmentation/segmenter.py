@@ -9,6 +9,7 @@ from ..features import edge_features, node_feature_names, node_features
 from ..models import GridCRF
 from ..models.failed_fits import unchanged_on_failure
 from ..models.tuned import TunedLabelling
+from ..models.validation import check_count
 
 
 class ImageSegmenter(TunedLabelling):
@@ -65,6 +66,8 @@ class ImageSegmenter(TunedLabelling):
         """
         if len(images) != len(masks):
             raise ValueError(f"masks: expected {len(images)}, one per picture, got {len(masks)}")
+        if self.max_side is not None:
+            check_count(self.max_side, "max_side")
         # Pixels are many and alike: weaker penalties take long and predict no better.
         alphas = (1.0, 10.0, 100.0, 1000.0)
         features = self._features(images)
