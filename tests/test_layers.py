@@ -8,6 +8,7 @@ import mlestruct
 PACKAGE = Path(mlestruct.__file__).parent
 ANYWHERE = {
     "_archive",
+    "_arrays",
     "_compile",
     "_deadline",
     "_files",
@@ -23,6 +24,7 @@ MIDDLE = {"structures", "features", "labels", "metrics", "datasets", "algorithms
 # What a package may import from; a dotted name is one module of a package.
 BELOW = {
     "_archive": set(),
+    "_arrays": set(),
     "_compile": set(),
     "_deadline": set(),
     "_files": set(),

@@ -233,7 +233,7 @@ def test_partial_outputs_have_no_checkpoints(tmp_path):
         ChainCRF(missing="marginalise").fit(NODES, labels, checkpoint=tmp_path)
 
 
-@pytest.mark.parametrize("every", [-1, np.nan, True])
+@pytest.mark.parametrize("every", [-1, np.nan, True, "x", None])
 def test_intervals_are_seconds(every, tmp_path):
     with pytest.raises(ValueError, match="every: expected seconds"):
         Checkpoint(tmp_path, every=every)
@@ -295,3 +295,21 @@ def test_a_folder_that_workers_do_not_share_is_told(tmp_path):
         pytest.raises(CheckpointError, match="name a folder that all workers share"),
     ):
         model.fit(PAIRS, MATCHED, checkpoint=Checkpoint(tmp_path, every=0))
+
+
+def test_what_is_no_file_is_refused_at_once(tmp_path):
+    every = Checkpoint(tmp_path, every=0)
+    made = [every.path.mkdir, lambda: every.path.symlink_to("/dev/zero")]
+    if hasattr(os, "mkfifo"):  # reading one without a writer never ends
+        made.append(lambda: os.mkfifo(every.path))
+    for make in made:
+        make()
+        with pytest.raises(CheckpointError, match=r"checkpoint\.mlc is not a file"):
+            every.open({}, [])
+        every.path.rmdir() if every.path.is_dir() else every.path.unlink()
+
+
+@pytest.mark.parametrize("folder", [3, True, None, b"x", [], "a\0b"])
+def test_folders_are_paths(folder):
+    with pytest.raises(ValueError, match="checkpoint: expected a folder, got"):
+        Checkpoint(folder)

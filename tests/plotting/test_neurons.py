@@ -25,7 +25,7 @@ def test_couplings_without_positions_or_edges():
     plot_couplings(np.zeros((0, 2)), [], n_nodes=2)
     with pytest.raises(ValueError, match="couplings"):
         plot_couplings(EDGES, [1.0])
-    with pytest.raises(ValueError, match="coords"):
+    with pytest.raises(ValueError, match="edges: expected whole numbers from 0 to 1"):
         plot_couplings(EDGES, COUPLINGS, np.zeros((2, 2)))
 
 
@@ -37,7 +37,7 @@ def test_raster():
     assert len(figure.axes[0].collections[0].get_offsets()) == spikes[10:30].sum()
     with pytest.raises(ValueError, match="predictions"):
         plot_raster(spikes, stimuli, rng.random((50, 1)))
-    with pytest.raises(ValueError, match="frames"):
+    with pytest.raises(ValueError, match="stimuli: expected shape"):
         plot_raster(spikes[:3], stimuli)
 
 
@@ -48,5 +48,5 @@ def test_roc_passes_through_the_shares():
     np.testing.assert_allclose(curve.get_xdata(), [0, 0, 0.5, 1])
     np.testing.assert_allclose(curve.get_ydata(), [0, 0.5, 1, 1])
     assert "AUC 0.875" in curve.get_label()
-    with pytest.raises(ValueError, match="equal shapes"):
+    with pytest.raises(ValueError, match="stimuli: expected shape"):
         plot_stimulus_roc([[0.9]], [[1, 0]])

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._arrays import as_count, as_floats
+
 
 def check_counts(least: int, **counts: Any) -> None:
     """Raise unless these are whole numbers of at least `least`."""
     for name, value in counts.items():
-        whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-        if not whole or value < least:
-            raise ValueError(f"{name}: expected a whole number of at least {least}, got {value!r}")
+        as_count(value, name, least)
 
 
 def check_range(least: float, most: float, **values: Any) -> None:
@@ -28,10 +28,7 @@ def check_range(least: float, most: float, **values: Any) -> None:
 
 def read_points(points: Any, name: str, n_axes: int) -> NDArray[np.float64]:
     """At least two points as an array of shape (n, n_axes), all finite."""
-    try:
-        found = np.asarray(points, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name}: expected an array of numbers: {error}") from None
+    found = as_floats(points, name)
     if found.ndim != 2 or found.shape[1] != n_axes or len(found) < 2:
         raise ValueError(f"{name}: expected shape (n, {n_axes}) with n >= 2, got {found.shape}")
     if not np.isfinite(found).all():

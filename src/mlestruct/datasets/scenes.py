@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._arrays import as_count
 from .._random import generator
 from .parameters import check_counts, check_range, read_points
 from .shape_context import descriptor_features, shape_context
@@ -155,8 +156,10 @@ def frame_pairs(
 
     The right side's landmarks are shuffled by default, so that their order contains no information.
     """
+    if not isinstance(sequence, LandmarkSequence):
+        raise TypeError(f"sequence: expected a LandmarkSequence, got {sequence!r:.60}")
     n_frames = sequence.points.shape[0]
-    if not 0 <= gap < n_frames:
+    if as_count(gap, "gap", 0) >= n_frames:
         raise ValueError(f"gap: expected 0 to {n_frames - 1}, got {gap}")
     rng = generator(random_state)
     descriptors = sequence.descriptors()
@@ -174,6 +177,8 @@ def frame_pairs(
 
 def split_in_three(pairs: FramePairs) -> tuple[FramePairs, FramePairs, FramePairs]:
     """Training, validation and test pairs: the i-th pair goes by i mod 3."""
+    if not isinstance(pairs, FramePairs):
+        raise TypeError(f"pairs: expected FramePairs, got {pairs!r:.60}")
     index = np.arange(len(pairs))
     train, validate, test = (pairs.take(index[index % 3 == part]) for part in range(3))
     return train, validate, test

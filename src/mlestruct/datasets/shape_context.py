@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._arrays import as_table
 from .parameters import read_points
 
 Floats = NDArray[np.float64]
@@ -50,6 +51,6 @@ def shape_context(points: ArrayLike) -> Floats:
 
 def descriptor_features(left: ArrayLike, right: ArrayLike) -> Floats:
     """-(difference of descriptor bins)^2 for all pairs, shape (n_left, n_right, n_bins)."""
-    a = np.asarray(left, dtype=np.float64)
-    b = np.asarray(right, dtype=np.float64)
+    a = as_table(left, "left", "n_left", "n_bins")
+    b = as_table(right, "right", "n_right", a.shape[1])
     return -((a[:, None, :] - b[None, :, :]) ** 2)

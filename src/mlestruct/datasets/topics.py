@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._arrays import as_floats
 from .._random import generator
 from .parameters import check_counts
 
@@ -75,7 +76,7 @@ def topic_similarity(first: ArrayLike, second: ArrayLike) -> Floats:
 
 
 def _unit_rows(topics: ArrayLike, name: str) -> Floats:
-    rows = np.asarray(topics, dtype=np.float64)
+    rows = as_floats(topics, name)
     if rows.ndim != 2 or not (np.isfinite(rows).all() and (rows >= 0.0).all()):
         raise ValueError(f"{name}: expected weights of at least 0 of shape (n_topics, n_words)")
     norms = np.linalg.norm(rows, axis=1, keepdims=True)

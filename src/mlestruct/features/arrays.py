@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from .._arrays import as_count, as_floats
 from .contract import Columns, FeatureMap, PairGraph
 
 Floats = NDArray[np.float64]
@@ -18,22 +19,12 @@ def check_feature_names(names: Sequence[str] | None, n_features: int) -> list[st
     """A name for every feature, or None."""
     if names is None:
         return None
-    if len(names) != n_features:
-        raise ValueError(f"feature_names: expected {n_features} names, got {len(names)}")
-    return list(names)
-
-
-def as_floats(values: ArrayLike) -> Floats:
-    """An array of doubles; complex numbers, which NumPy cuts to their real parts, are refused."""
-    array = np.asarray(values)
-    check_real(array.dtype)
-    return np.asarray(array, dtype=np.float64)
-
-
-def check_real(kind: np.dtype) -> None:
-    """Raise where numbers are complex."""
-    if kind.kind == "c":
-        raise ValueError(f"expected real numbers, got dtype {kind}")
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise TypeError(f"feature_names: expected a sequence of names, got {names!r}")
+    listed = list(names)
+    if len(listed) != n_features:
+        raise ValueError(f"feature_names: expected {n_features} names, got {len(listed)}")
+    return listed
 
 
 class DenseFeatures(FeatureMap):
@@ -42,7 +33,7 @@ class DenseFeatures(FeatureMap):
     matrix: Floats
 
     def __init__(self, matrix: ArrayLike, feature_names: Sequence[str] | None = None):
-        self.matrix = np.ascontiguousarray(as_floats(matrix))
+        self.matrix = np.ascontiguousarray(as_floats(matrix, "matrix"))
         if self.matrix.ndim != 2:
             raise ValueError(f"matrix: expected 2 dimensions, got shape {self.matrix.shape}")
         self.n_scored, self.n_features = self.matrix.shape
@@ -78,7 +69,8 @@ class SparseFeatures(FeatureMap):
     ):
         if not sparse.issparse(matrix):
             raise TypeError(f"matrix: expected a SciPy sparse matrix, got {type(matrix).__name__}")
-        check_real(matrix.dtype)
+        if matrix.dtype.kind == "c":
+            raise ValueError(f"matrix: expected real numbers, got dtype {matrix.dtype}")
         self._rows = sparse.csr_array(matrix, dtype=np.float64)
         self._columns = self._rows.T.tocsr()  # the adjoint as rows: both products stream
         self.n_scored, self.n_features = self._rows.shape
@@ -123,11 +115,11 @@ class IdentityFeatures(FeatureMap):
 
     def __init__(self, size: int | tuple[int, int]):
         if not isinstance(size, tuple):
-            self.n_scored = self.n_features = int(size)
+            self.n_scored = self.n_features = as_count(size, "size")
         else:
-            if len(size) != 2 or min(size) < 1:
+            if len(size) != 2:
                 raise ValueError(f"size: expected (n_rows, n_cols), both positive, got {size}")
-            self.shape = int(size[0]), int(size[1])
+            self.shape = as_count(size[0], "size"), as_count(size[1], "size")
             self.n_scored = self.n_features = self.shape[0] * self.shape[1]
         self._places: Ints | None = None  # of the scored coordinates in theta; None: all in turn
 

@@ -37,7 +37,11 @@ def edge_pairs(graph: Any, n_nodes: int) -> Any:
         pairs = [(place[a], place[b]) for a, b in graph.edges]
         return np.array(pairs, dtype=np.int64).reshape(-1, 2)
     if not sparse.issparse(graph):
-        if n_nodes > 2 and np.shape(graph) == (n_nodes, n_nodes):
+        try:
+            shape = np.shape(graph)
+        except ValueError as error:  # rows of different lengths
+            raise ValueError(f"edges: expected an array: {error}") from None
+        if n_nodes > 2 and shape == (n_nodes, n_nodes):
             raise ValueError(
                 f"edges have the shape ({n_nodes}, {n_nodes}) of an adjacency matrix; give it as a "
                 "SciPy sparse one, scipy.sparse.csr_array(edges)"

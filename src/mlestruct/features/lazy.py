@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from .._arrays import as_count, as_floats
 from .contract import Columns, FeatureMap, PairGraph
 
 Floats = NDArray[np.float64]
@@ -34,13 +35,13 @@ class LazyFeatures(FeatureMap):
         chunk: int = 64,
     ):
         self.function = function
-        self.shape: tuple[int, int] = (int(n_rows), int(n_cols))
-        self.n_features = int(n_features)
+        self.shape: tuple[int, int] = (as_count(n_rows, "n_rows"), as_count(n_cols, "n_cols"))
+        self.n_features = as_count(n_features, "n_features")
         self.n_scored = self.shape[0] * self.shape[1]
-        self.chunk = max(1, int(chunk))
+        self.chunk = as_count(chunk, "chunk")
 
     def _rows(self, start: int, stop: int) -> Floats:
-        block = np.asarray(self.function(start, stop), dtype=np.float64)
+        block = as_floats(self.function(start, stop), "feature function")
         expected = (stop - start, self.shape[1], self.n_features)
         if block.shape != expected:
             raise ValueError(

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._arrays import as_floats, as_places
 from ._level_kernels import (
     level_pair_counts,
     level_score_rows,
@@ -61,12 +62,10 @@ class Levels(FeatureRows):
     """
 
     def __init__(self, codes: ArrayLike, n_levels: Sequence[int]):
-        self.n_levels = tuple(int(n) for n in n_levels)
-        if not self.n_levels or not all(1 <= n <= MAX_LEVELS for n in self.n_levels):
-            raise ValueError(
-                f"n_levels: expected 1 to {MAX_LEVELS} for each channel, got {list(n_levels)}"
-            )
-        self.codes = _bytes(np.asarray(codes), self.n_levels)
+        self.n_levels = tuple(as_places(n_levels, "n_levels", 1, MAX_LEVELS, "n_channels").tolist())
+        if not self.n_levels:
+            raise ValueError(f"n_levels: expected 1 to {MAX_LEVELS} for each channel, got none")
+        self.codes = _bytes(as_floats(codes, "codes", "fiub"), self.n_levels)
         self.n_features = 1 + sum(self.n_levels)
         self._place, self._start, self._cells = _combined(self.codes, self.n_levels)
 
@@ -78,8 +77,8 @@ class Levels(FeatureRows):
         ----------
         thresholds : one increasing 1-D array per channel
         """
-        found = np.asarray(values, dtype=np.float64)
-        steps = [np.asarray(t, dtype=np.float64) for t in thresholds]
+        found = as_floats(values, "values")
+        steps = [as_floats(t, f"thresholds[{k}]") for k, t in enumerate(thresholds)]
         if found.ndim != 2 or found.shape[1] != len(steps):
             raise ValueError(
                 f"values: expected shape (n_edges, {len(steps)}), one column for each of "
@@ -159,10 +158,8 @@ def _bytes(codes: NDArray, n_levels: tuple[int, ...]) -> NDArray[np.uint8]:
             f"codes: expected shape (n_edges, {len(n_levels)}), one column for each of n_levels, "
             f"got {codes.shape}"
         )
-    if codes.dtype.kind == "f" and not np.array_equal(codes, np.round(codes)):  # NaN too
+    if not np.array_equal(codes, np.round(codes)):  # NaN too
         raise ValueError("codes: expected whole numbers, found fractions or NaN")
-    if codes.dtype.kind not in "uibf":
-        raise ValueError(f"codes: expected whole numbers, got dtype {codes.dtype}")
     for k, top in enumerate(n_levels):
         column = codes[:, k]
         if column.size and not 0 <= column.min() <= column.max() <= top:

@@ -75,7 +75,12 @@ class QuestionnairePairs(FeatureMap):
         interactions: Choice = None,
         graph: PairGraph | None = None,
     ):
-        table = np.asarray(answers)
+        try:
+            table = np.asarray(answers)
+        except ValueError as error:  # rows of different lengths
+            raise ValueError(f"answers: expected an array: {error}") from None
+        if np.ma.is_masked(answers):
+            raise ValueError("answers: found masked entries; give -1 or NaN where they are missing")
         if table.ndim != 2 or 0 in table.shape:
             raise ValueError(f"answers: expected shape (n, n_questions), got {table.shape}")
         n, n_questions = table.shape

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from .._arrays import as_count, as_floats, as_numbers
 from .constant import ConstantColumn
 from .contract import CHUNK
 from .pairwise import PairwiseFeatures
@@ -47,7 +48,7 @@ class SequenceFeatures(PairwiseFeatures):
     ):
         rows: DenseRows | ConstantRows
         if edges is not None:
-            table = np.asarray(edges, dtype=np.float64)
+            table = as_floats(edges, "edges")
             if table.ndim != 2:
                 raise ValueError(f"edges: expected shape (n_edges, D), got {table.shape}")
             rows = DenseRows(table)
@@ -55,7 +56,7 @@ class SequenceFeatures(PairwiseFeatures):
             raise ValueError("n_edges: needed where there are no edge features")
         else:
             rows = ConstantRows(n_edges)
-        super().__init__(_stored(nodes), rows, n_states)
+        super().__init__(_stored(nodes), rows, as_count(n_states, "n_states"))
         self.edge_table_size = 1 if rows.all_equal else self.n_states**2
 
     def occurring(self, states: Ints, tails: Ints) -> Bools:
@@ -170,7 +171,7 @@ def _stored(nodes: Any) -> DenseRows | SparseRows:
     """Node features as they are kept: CSR, or a C-contiguous array of float32 or float64."""
     if sparse.issparse(nodes):
         return SparseRows(nodes)
-    table = np.asarray(nodes)
+    table = as_numbers(nodes, "nodes")
     if table.ndim != 2:
         raise ValueError(f"nodes: expected shape (n_nodes, C), got {table.shape}")
     with np.errstate(over="ignore"):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._arrays import as_floats
 from .._lazy import cached_property
 from ._table_kernels import (
     Kind,
@@ -24,6 +25,7 @@ from .contract import FeatureMap, PairGraph
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+LARGEST = 1e150  # squares of more overflow
 # Plain integers: numba needs 30 us to recognise a member of an enumeration.
 KINDS = {"squared": int(Kind.SQUARED), "absolute": int(Kind.ABSOLUTE), "product": int(Kind.PRODUCT)}
 
@@ -58,13 +60,15 @@ class TableFeatures(FeatureMap):
     ):
         if kind not in KINDS:
             raise ValueError(f"kind: expected one of {sorted(KINDS)}, got {kind!r}")
-        self.left = np.ascontiguousarray(left, dtype=np.float64)
-        self.right = np.ascontiguousarray(right, dtype=np.float64)
+        self.left = np.ascontiguousarray(as_floats(left, "left"))
+        self.right = np.ascontiguousarray(as_floats(right, "right"))
         for name, table in (("left", self.left), ("right", self.right)):
             if table.ndim != 2:
                 raise ValueError(f"{name}: expected shape (n, n_features), got {table.shape}")
             if not np.isfinite(table).all():
                 raise ValueError(f"{name}: contains NaN or infinity")
+            if np.abs(table).max(initial=0.0) > LARGEST:
+                raise ValueError(f"{name}: has features beyond {LARGEST:g}; rescale them")
         if self.left.shape[1] != self.right.shape[1]:
             raise ValueError(
                 "left and right must have the same number of features, "

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
+from .._arrays import check_unmasked
 from .states import UNKNOWN
 
 Ints = NDArray[np.int64]
@@ -73,6 +74,7 @@ class LabelSets:
 def _table(Y: Any, name: str) -> NDArray[Any]:
     if issparse(Y):
         Y = Y.toarray()
+    check_unmasked(Y, name)
     table = np.asarray(Y)
     if table.dtype.kind == "c":
         raise ValueError(f"{name}: expected labels, got complex numbers")

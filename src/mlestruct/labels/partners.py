@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from .._arrays import check_unmasked
+
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
@@ -243,6 +245,7 @@ def _is_pairs(label: Any) -> bool:
 
 
 def _whole_numbers(label: Any, shape: tuple[int, ...], what: str, where: str) -> Ints:
+    check_unmasked(label, where)
     try:
         values = np.asarray(label)
     except ValueError as error:

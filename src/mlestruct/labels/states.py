@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._arrays import check_unmasked
 from .._deadline import in_time
 from .._memory import check_memory
 
@@ -293,6 +294,7 @@ def is_named(label: Any, where: str) -> bool | None:
 
 def _read(label: Any, where: str, unknown: Any) -> tuple[NDArray[Any], Bools]:
     """Labels, an array of integers or of objects, and where they are None or `unknown`."""
+    check_unmasked(label, where)
     try:
         array = np.asarray(label)
         if array.dtype.kind in "UT" and not isinstance(label, np.ndarray):

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import os
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from numbers import Real
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -65,7 +67,9 @@ class Checkpoint:
     """
 
     def __init__(self, folder: str | Path, every: float = 30.0):
-        if isinstance(every, bool) or not every >= 0:
+        if not isinstance(folder, str | os.PathLike) or "\0" in os.fspath(folder):
+            raise ValueError(f"checkpoint: expected a folder, got {folder!r}")
+        if isinstance(every, bool) or not isinstance(every, Real) or not every >= 0:
             raise ValueError(f"every: expected seconds, at least 0, got {every!r}")
         self.folder, self.every = Path(folder), float(every)
         self.state: State | None = None  # to continue from
@@ -86,6 +90,8 @@ class Checkpoint:
         self._settings, self.state = dict(settings), None
         if not self.path.exists():
             return
+        if not self.path.is_file():  # reading a pipe would wait for ever
+            raise CheckpointError(f"{self.path} is not a file; remove it, or name another folder")
         damaged = f"{self.path} is not a checkpoint, or a damaged one; remove it to start anew"
         with _errors_as(damaged), self.path.open("rb") as file:
             header, arrays = unpacked(file)

@@ -9,18 +9,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from .._arrays import as_floats, check_unmasked
 from .._deadline import in_time
 
 
 def read_numbers(values: Any, name: str) -> NDArray[np.float64]:
     """An array of floats, or a ValueError that names the argument."""
-    try:
-        array = np.asarray(values)
-        if array.dtype.kind not in "fiubO":
-            raise TypeError(f"got dtype {array.dtype}")
-        return array.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name}: expected an array of numbers: {error}") from None
+    return as_floats(values, name, "fiubO").copy()
 
 
 def each_sample(
@@ -60,6 +55,7 @@ def as_array(table: Any, name: str) -> Any:
     """A table as an array, or sparse as it is."""
     if sp.issparse(table):
         return table
+    check_unmasked(table, name)
     try:
         return np.asarray(table)
     except ValueError as error:  # rows of different lengths

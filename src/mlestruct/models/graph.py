@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from .._arrays import check_unmasked
 from .._deadline import in_time
 from ..features.graphs import edge_pairs, is_networkx, is_undirected, rows_of_nodes
 from ..features.pairwise import MergedEdges
@@ -247,6 +248,7 @@ def read_rows(features: Any, where: str) -> FeatureRows:
             raise ValueError(f"{where}: expected numbers, got dtype {features.dtype}")
         check_finite(features.data, where)
         return SparseRows(features)
+    check_unmasked(features, where)
     array = np.asarray(features)
     if array.dtype.kind not in "fiub":
         raise ValueError(f"{where}: expected numbers, got dtype {array.dtype}")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._arrays import check_unmasked
 from .._deadline import in_time
 from ..features.rows import ConstantRows, DenseRows, FeatureRows, RowGroups
 from ..learning.result import Progress
@@ -240,6 +241,7 @@ class GridCRF(PairwiseEstimator):
         width = graph.width - (k != 1)
         rows = part
         if not isinstance(part, FeatureRows):
+            check_unmasked(part, name)
             array = np.asarray(part)
             if array.ndim != 3 or array.shape[:2] != (height, width):
                 raise ValueError(
@@ -277,6 +279,7 @@ def _pixel_values(image: Any, where: str) -> NDArray[Any]:
     mode = getattr(image, "mode", None)  # of PIL's images
     if mode is not None and mode not in ("1", "L", "LA", "RGB", "RGBA", "I;16", "I", "F"):
         raise ValueError(f"{where}: a PIL image of mode {mode!r}; convert it, .convert('RGB')")
+    check_unmasked(image, where)
     array = np.asarray(image)
     if mode is None and array.ndim != 2:
         return array

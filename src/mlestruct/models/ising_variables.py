@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
+from .._arrays import check_unmasked
 from ..labels import UNKNOWN
 
 Floats = NDArray[np.float64]
@@ -74,6 +75,7 @@ def read_binary(table: Any, name: str, n_columns: int | None = None) -> Ints:
     """A matrix of 0 and 1, dense or sparse, as integers."""
     if issparse(table):
         table = table.toarray()
+    check_unmasked(table, name)
     array = np.asarray(table)
     if array.ndim == 1 and name == "stimuli":
         array = array[:, None]

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from .._arrays import as_floats
 from ..features import (
     DenseFeatures,
     FeatureMap,
@@ -21,7 +22,6 @@ from ..features import (
     SparseFeatures,
     as_feature_map,
 )
-from ..features.arrays import as_floats
 from ..features.contract import is_feature_map
 from ..structures import BipartiteGraph, SimpleGraph
 from .pair_frames import PairFrame, read_columns, read_frame

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
+from .._arrays import as_floats
 from .._threads import Each
 from ..exceptions import Naming, OutOfTimeError
 from ..features import DenseFeatures, FeatureMap, SparseFeatures, as_feature_map
-from ..features.arrays import as_floats
 from ..features.contract import is_feature_map
 from ..structures.contract import Structure, as_structure
 from ..structures.decoder import DecoderSpace, as_entropy

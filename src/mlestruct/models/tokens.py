@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from .._arrays import as_floats, as_numbers
 from .._deadline import in_time
-from ..features.arrays import as_floats
 from ..features.dictionaries import Vocabulary, describes_tokens
 from ..features.sequences import SequenceFeatures
 from ..labels import UNKNOWN
@@ -248,7 +248,7 @@ def _split(x: Any, where: str) -> tuple[Any, Any]:
 def _edge_features(given: Any, length: int, where: str) -> Floats | None:
     if given is None:
         return None
-    edges = as_floats(given)
+    edges = as_floats(given, f"{where}, edge features")
     if edges.ndim != 2 or edges.shape[0] != length - 1 or edges.shape[1] == 0:
         raise ValueError(
             f"{where}: expected edge features of shape ({length - 1}, D) for {length} tokens, "
@@ -285,10 +285,8 @@ def _table(x: Any, where: str) -> NDArray[Any] | TableRows:
         table: NDArray[Any] | TableRows = TableRows(whole, 0, whole.shape[0])
     else:
         try:
-            table = np.asarray(x)
-            if table.dtype.kind not in "biuf":
-                table = as_floats(table)
-        except (TypeError, ValueError) as error:
+            table = as_numbers(x)
+        except ValueError as error:
             raise ValueError(f"{where}: cannot be read as an array of numbers ({error})") from None
         if table.ndim != 2:
             raise ValueError(f"{where}: expected shape (T, C), got {table.shape}")

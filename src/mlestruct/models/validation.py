@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn import utils
 
+from .._arrays import as_floats
 from ..features import FeatureMap
-from ..features.arrays import as_floats
 from ..features.contract import Columns
 
 LARGEST = 1e50  # features beyond this overflow when squared and summed

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
+from .._arrays import as_floats, as_places, as_table
 from ..features.graphs import edge_pairs
 from .style import COLOURS, GREY, no_axes
 
@@ -34,15 +35,15 @@ def plot_graph_labels(
     """
     from matplotlib.collections import LineCollection
 
-    at = np.asarray(positions, dtype=np.float64)
-    if at.ndim != 2 or at.shape[1] != 2 or at.shape[0] != len(labels):
-        raise ValueError(f"positions: expected shape ({len(labels)}, 2), got {at.shape}")
-    pairs = np.asarray(edge_pairs(edges, at.shape[0]), dtype=np.int64).reshape(-1, 2)
-    axes.add_collection(LineCollection(list(at[pairs]), colors=GREY, linewidths=0.5, zorder=1))
     states, names = _states(labels, classes)
+    at = as_table(positions, "positions", len(states), 2)
+    found = as_floats(edge_pairs(edges, len(at)), "edges")
+    found = found if found.size else np.zeros((0, 2))
+    pairs = as_places(found, "edges", 0, len(at) - 1, "n_edges", 2)
+    axes.add_collection(LineCollection(list(at[pairs]), colors=GREY, linewidths=0.5, zorder=1))
     sizes = np.full(at.shape[0], 24.0)
     if marginals is not None:
-        table = np.asarray(marginals)
+        table = np.clip(as_table(marginals, "marginals", len(at), len(names)), 0.0, 1.0)
         sizes = 4.0 + 32.0 * table[np.arange(len(states)), states]
     for k, name in enumerate(names):
         here = states == k
@@ -58,7 +59,7 @@ def plot_pixel_labels(
     """The label of every pixel as a colour; `labels` of shape (H, W), as `predict` returns them."""
     from matplotlib.colors import ListedColormap
 
-    found = np.asarray(labels)
+    found = _labels(labels)
     if found.ndim != 2:
         raise ValueError(f"labels: expected shape (height, width), got {found.shape}")
     states, names = _states(found.ravel(), classes)
@@ -89,11 +90,10 @@ def plot_token_marginals(
     -------
     matplotlib image, for a colour bar
     """
-    table = np.asarray(marginals, dtype=np.float64)
-    if table.shape != (len(tokens), len(classes)):
-        raise ValueError(
-            f"marginals: expected shape ({len(tokens)}, {len(classes)}), got {table.shape}"
-        )
+    for name, given in (("tokens", tokens), ("classes", classes)):
+        if not isinstance(given, Sized):
+            raise TypeError(f"{name}: expected a sequence, got {given!r}")
+    table = as_table(marginals, "marginals", len(tokens), len(classes))
     shown = axes.imshow(table.T, cmap="Blues", vmin=0.0, vmax=1.0, aspect="auto")
     axes.set_xticks(range(len(tokens)), [str(token) for token in tokens], rotation=40, ha="right")
     axes.set_yticks(range(len(classes)), [str(label) for label in classes])
@@ -106,10 +106,23 @@ def plot_token_marginals(
 
 def _states(labels: Any, classes: Sequence[Any] | None) -> tuple[Any, list[Any]]:
     """The number of each label among the classes, and these."""
-    values = list(np.asarray(labels).tolist())
-    names = sorted(set(values)) if classes is None else np.asarray(classes).tolist()
-    place = {name: k for k, name in enumerate(names)}
+    values = _labels(labels).tolist()
+    if not isinstance(values, list):
+        raise ValueError(f"labels: expected a sequence of them, got {labels!r}")
+    try:
+        names = sorted(set(values)) if classes is None else _labels(classes, "classes").tolist()
+        place = {name: k for k, name in enumerate(names)}
+    except TypeError as error:  # some cannot be sorted, or are lists
+        raise ValueError(f"labels: expected labels of one type: {error}") from None
     unknown = [value for value in values if value not in place]
     if unknown:
         raise ValueError(f"labels: {unknown[0]!r} is not among the classes {names}")
     return np.array([place[value] for value in values], dtype=np.int64), names
+
+
+def _labels(given: Any, name: str = "labels") -> NDArray[Any]:
+    """Labels of any type as an array."""
+    try:
+        return np.asarray(given)
+    except ValueError as error:  # rows of different lengths
+        raise ValueError(f"{name}: expected an array: {error}") from None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._arrays import as_places, as_table
 from .style import new_figure, no_axes
 
 if TYPE_CHECKING:
@@ -28,6 +29,11 @@ def _placed(left: Floats, right: Floats) -> tuple[Floats, Floats]:
     return left, moved
 
 
+def read_partners(partners: Any, name: str, left: Floats, right: Floats) -> Ints:
+    """The partner of every left point, -1 where there is none."""
+    return as_places(partners, name, -1, len(right) - 1, len(left))
+
+
 def plot_drawings(
     axes: Any, left: Floats, right: Floats, truth: Ints, solid: Solid | None = None
 ) -> tuple[Floats, Floats]:
@@ -44,6 +50,10 @@ def plot_drawings(
     -------
     where the points of both sides were drawn
     """
+    left, right = (
+        as_table(points, name, "n", 2) for points, name in ((left, "left"), (right, "right"))
+    )
+    truth = read_partners(truth, "truth", left, right)
     a, b = _placed(left, right)
     for points, order in ((a, np.arange(len(a))), (b, truth)):
         if solid is not None:
@@ -85,6 +95,10 @@ def plot_assignment(
     solid : drawn on both sides
     """
     a, b = plot_drawings(axes, left, right, truth, solid)
+    predicted, truth = (
+        read_partners(given, name, a, b)
+        for given, name in ((predicted, "predicted"), (truth, "truth"))
+    )
     wrong = predicted != truth
     for i in np.argsort(wrong):  # wrong ones on top
         j = predicted[i]
@@ -120,8 +134,10 @@ def plot_marginals(
     from matplotlib import colormaps
 
     a, b = plot_drawings(axes, left, right, truth, solid)
+    truth = read_partners(truth, "truth", a, b)
     shade = colormaps["viridis_r"]
-    row = marginals[point]
+    point = int(as_places(point, "point", 0, len(a) - 1))
+    row = np.clip(as_table(marginals, "marginals", len(a), len(b))[point], 0.0, 1.0)
     for j in np.argsort(row):
         p = float(row[j])
         axes.plot(
@@ -170,6 +186,11 @@ def plot_mismatch(
     wrongly matched point whose second partner has the highest probability (or, if none is wrong,
     the point with the lowest probability of its partner). `solid` is drawn on both sides.
     """
+    marginals = as_table(marginals, "marginals", len(left), len(right))
+    predicted, truth = (
+        read_partners(given, name, left, right)
+        for given, name in ((predicted, "predicted"), (truth, "truth"))
+    )
     every = np.column_stack([marginals, 1.0 - marginals.sum(axis=1)])  # -1: no partner
     chosen, right_one = (every[np.arange(len(truth)), y] for y in (predicted, truth))
     wrong = predicted != truth

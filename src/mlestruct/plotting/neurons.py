@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .._arrays import as_count, as_floats, as_places, as_table
 from ..metrics.event_auc import event_auc
 from .style import COLOURS, DASHES, GREY, clean_axes, new_figure, no_axes
+
+MOST_NODES = 1_000_000  # of a picture
 
 
 def plot_couplings(
@@ -41,18 +44,19 @@ def plot_couplings(
     """
     from matplotlib.collections import LineCollection
 
-    pairs, strengths = np.asarray(edges, dtype=int).reshape(-1, 2), np.asarray(couplings, float)
-    if strengths.shape != (len(pairs),):
-        raise ValueError(f"couplings: expected shape ({len(pairs)},), got {strengths.shape}")
+    most = MOST_NODES
+    if coords is not None:
+        places = as_table(coords, "coords", "n_nodes", "2 or more")[:, :2]
+        most = len(places) - 1
+    found = as_floats(edges, "edges")
+    pairs = as_places(found if found.size else np.zeros((0, 2)), "edges", 0, most, "n_edges", 2)
+    strengths = as_table(couplings, "couplings", len(pairs))
+    members = [as_places(one, f"groups[{k}]", 0, most, "n") for k, one in enumerate(groups)]
     if coords is None:
-        listed = [np.asarray(group, dtype=int).max(initial=-1) + 1 for group in groups]
-        count = max([n_nodes or 0, pairs.max(initial=-1) + 1, 1, *listed])
+        least = 1 if n_nodes is None else as_count(n_nodes, "n_nodes")
+        count = max([least, *(int(nodes.max(initial=-1)) + 1 for nodes in (pairs, *members))])
         angle = 2.0 * np.pi * np.arange(count) / count
         places = np.stack([np.cos(angle), np.sin(angle)], axis=1)
-    else:
-        places = np.asarray(coords, dtype=float)[:, :2]
-        if pairs.size and pairs.max() >= len(places):
-            raise ValueError(f"coords: {len(places)} positions, but edges name {pairs.max()}")
     if ax is None:
         ax = new_figure(6.0, 6.0).add_subplot()
     order = np.argsort(np.abs(strengths))
@@ -66,13 +70,12 @@ def plot_couplings(
         )
     )
     ax.scatter(*places.T, s=26, color="white", edgecolors=GREY, linewidths=1.0, zorder=3)
-    for k, group in enumerate(groups):
-        members = np.asarray(group, dtype=int)
+    for k, group in enumerate(members):
         ax.scatter(
-            *places[members].T, s=56, color=COLOURS[(k + 2) % len(COLOURS)], edgecolors="white",
+            *places[group].T, s=56, color=COLOURS[(k + 2) % len(COLOURS)], edgecolors="white",
             linewidths=0.9, zorder=4, label=f"ensemble {k}",
         )  # fmt: skip
-    if len(groups):
+    if members:
         ax.legend(frameon=False, fontsize=9, loc="upper right")
     no_axes(ax, f"{len(pairs)} couplings, the strongest {largest if len(pairs) else 0.0:.2f}")
     return _finished(ax.figure.figure, path)
@@ -95,14 +98,12 @@ def plot_raster(
     frames : the part to draw
     path : file to write the figure to
     """
-    active, shown = np.asarray(spikes)[frames], np.asarray(stimuli)[frames]
-    guessed = None if predictions is None else np.asarray(predictions)[frames]
-    if active.ndim != 2 or shown.ndim != 2 or active.shape[0] != shown.shape[0]:
-        raise ValueError(
-            f"spikes and stimuli: expected as many frames, got {active.shape} and {shown.shape}"
-        )
-    if guessed is not None and guessed.shape != shown.shape:
-        raise ValueError(f"predictions: expected shape {shown.shape}, got {guessed.shape}")
+    active = as_table(spikes, "spikes", "n_frames", "n_neurons")
+    shown = as_table(stimuli, "stimuli", len(active), "n_stimuli")
+    guessed = None
+    if predictions is not None:
+        guessed = as_table(predictions, "predictions", *shown.shape)[frames]
+    active, shown = active[frames], shown[frames]
     n_stimuli = shown.shape[1]
     figure = new_figure(9.0, 3.4 + 0.8 * n_stimuli)
     grid = figure.add_gridspec(1 + n_stimuli, 1, height_ratios=[3.2] + [0.8] * n_stimuli)
@@ -134,11 +135,8 @@ def plot_stimulus_roc(
     scores : array of shape (n_frames, n_stimuli), such as probabilities
     stimuli : array of shape (n_frames, n_stimuli), 0 and 1
     """
-    values, shown = np.asarray(scores, dtype=float), np.asarray(stimuli)
-    if values.shape != shown.shape or values.ndim != 2:
-        raise ValueError(
-            f"scores and stimuli: expected equal shapes, got {values.shape} and {shown.shape}"
-        )
+    values = as_table(scores, "scores", "n_frames", "n_stimuli")
+    shown = as_places(stimuli, "stimuli", 0, 1, *values.shape)
     if ax is None:
         ax = new_figure(4.6, 4.6).add_subplot()
     ax.plot([0, 1], [0, 1], color=GREY, linewidth=1.0, label="chance")

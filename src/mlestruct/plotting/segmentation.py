@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._arrays import as_floats, as_table
 from .style import new_figure, no_axes
 
 Floats = NDArray[np.float64]
@@ -73,7 +74,15 @@ def plot_segmentation(
     for name, found in cells.items():
         if len(found) != n_rows:
             raise ValueError(f"marginals[{name!r}]: expected {n_rows} rows, got {len(found)}")
-    photo = np.asarray(image)
+    photo = as_floats(image, "image")
+    if photo.ndim not in (2, 3) or 0 in photo.shape or photo.shape[2:] not in ((), (3,), (4,)):
+        raise ValueError(
+            f"image: expected shape (height, width, 3) or (height, width), got {photo.shape}"
+        )
+    if not np.isfinite(photo).all():
+        raise ValueError("image: contains NaN or infinity")
+    if photo.max() > 1.0:  # bytes
+        photo = photo / 255.0
     first = 1 if mask is None or n_rows > 1 else 2
     n_columns = first + len(cells)
     cell = 2.6  # inches
@@ -85,7 +94,7 @@ def plot_segmentation(
     table[0, 0].imshow(photo, cmap="gray", interpolation="nearest")
     no_axes(table[0, 0], "photograph")
     if mask is not None:
-        truth = np.asarray(mask, dtype=np.float64)
+        truth = as_table(mask, "mask", *photo.shape[:2])
         below = table[1, 0] if n_rows > 1 else table[0, 1]
         below.imshow(truth, cmap=SHADES, vmin=0.0, vmax=1.0, interpolation="nearest")
         no_axes(below, "truth")
@@ -119,7 +128,7 @@ def pixel_error(marginals: ArrayLike, mask: ArrayLike) -> float:
 
 
 def _of_label_one(marginals: ArrayLike) -> Floats:
-    found = np.asarray(marginals, dtype=np.float64)
+    found = as_floats(marginals, "marginals")
     if found.ndim == 3 and found.shape[2] == 2:
         found = found[:, :, 1]
     if found.ndim != 2:
@@ -127,11 +136,8 @@ def _of_label_one(marginals: ArrayLike) -> Floats:
             "marginals: expected shape (height, width), or (height, width, 2) for two labels, "
             f"got {found.shape}"
         )
-    return found
+    return as_table(found, "marginals", "height", "width")
 
 
 def _same_size(mask: ArrayLike, probability: Floats) -> Floats:
-    truth = np.asarray(mask, dtype=np.float64)
-    if truth.shape != probability.shape:
-        raise ValueError(f"mask: expected shape {probability.shape}, got {truth.shape}")
-    return truth
+    return as_table(mask, "mask", *probability.shape)

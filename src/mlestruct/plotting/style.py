@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._arrays import as_floats
+
 # Okabe and Ito's colours; dashes and markers help as well.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 DASHES = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (4, 1, 1, 1)), (0, (7, 2, 2, 2)), (0, (2, 2)))
@@ -73,7 +75,7 @@ def plot_band(
 
 def checked(values: ArrayLike, x: Sequence[float]) -> NDArray[np.float64]:
     """Repetitions of a curve as an array of shape (n_repetitions, len(x))."""
-    table = np.atleast_2d(np.asarray(values, dtype=np.float64))
+    table = np.atleast_2d(as_floats(values, "values"))
     if table.ndim != 2 or table.shape[1] != len(x):
         raise ValueError(f"expected values of shape (n_repetitions, {len(x)}), got {table.shape}")
     return table

@@ -1,0 +1,121 @@
+"""Arguments read as arrays or counts: the same numbers, or an error that names the argument."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+
+from mlestruct import ChainCRF, GridCRF
+from mlestruct._arrays import as_count, as_floats, as_numbers, as_places, as_table
+from mlestruct.datasets import descriptor_features, frame_pairs, split_in_three, topic_similarity
+from mlestruct.features import (
+    DenseFeatures,
+    IdentityFeatures,
+    LazyFeatures,
+    Levels,
+    SequenceFeatures,
+    TableFeatures,
+)
+from mlestruct.metrics import reliability
+
+TABLE = np.arange(6.0).reshape(3, 2)
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        TABLE.tolist(), np.asfortranarray(TABLE), TABLE.astype(">f8"), TABLE.astype(object),
+        TABLE.astype(str), np.matrix(TABLE), np.ma.masked_array(TABLE), TABLE.astype(np.longdouble),
+        pd.DataFrame(TABLE, index=[7, 3, 5]),
+    ],
+)  # fmt: skip
+def test_numbers_in_any_form_are_the_same(same):
+    for read in (as_floats, as_numbers):
+        found = read(same, "x")
+        assert type(found) is np.ndarray
+        np.testing.assert_array_equal(found.astype(np.float64), TABLE)
+
+
+WRONG = {
+    "complex": TABLE + 1j,
+    "masked": np.ma.masked_equal(TABLE, 3.0),
+    "sparse": sparse.csr_array(TABLE),
+    "dates": TABLE.astype(np.int64).astype("M8[s]"),
+    "huge": [[10**400, 0]],
+    "ragged": [[1.0], [1.0, 2.0]],
+    "text": "abc",
+    "object": [[object()]],
+    "NA": [[pd.NA]],
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
+def test_what_is_no_array_of_numbers_is_refused_by_name(wrong):
+    for read in (as_floats, as_numbers, lambda values, name: as_table(values, name, "n", 2)):
+        with pytest.raises(ValueError, match=r"^x: expected an array of numbers: "):
+            read(wrong, "x")
+
+
+def test_shapes_and_places():
+    assert as_table(TABLE, "x", "n", 2).shape == (3, 2)
+    for shape in [(2, 3), ("n",), ("n", 2, 1), (3, 3)]:
+        with pytest.raises(ValueError, match=r"x: expected shape \(.*\), got \(3, 2\)"):
+            as_table(TABLE, "x", *shape)
+    with pytest.raises(ValueError, match="x: contains NaN or infinity"):
+        as_table([np.nan], "x", 1)
+    np.testing.assert_array_equal(as_places([0.0, 2], "x", 0, 2, "n"), [0, 2])
+    for wrong in ([3], [-1], [0.5]):
+        with pytest.raises(
+            ValueError, match=f"x: expected whole numbers from 0 to 2, got {wrong[0]}"
+        ):
+            as_places(wrong, "x", 0, 2, "n")
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 1.0, True, np.inf, None, "x", np.ma.masked, pd.NA, [1]])
+def test_counts_are_whole_numbers(wrong):
+    assert as_count(np.int32(3), "n") == 3
+    for make in (
+        lambda: as_count(wrong, "size"),
+        lambda: IdentityFeatures(wrong),
+        lambda: LazyFeatures(len, 2, 2, 2, wrong),
+        lambda: SequenceFeatures(TABLE, wrong, n_edges=2),
+    ):
+        with pytest.raises(ValueError, match=r"(size|chunk|n_states): expected a whole number of"):
+            make()
+
+
+@pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
+def test_functions_name_what_is_no_array(wrong):
+    for make, name in (
+        (lambda: DenseFeatures(wrong), "matrix"),
+        (lambda: TableFeatures(TABLE, wrong), "right"),
+        (lambda: SequenceFeatures(TABLE, 2, wrong), "edges"),
+        (lambda: Levels(TABLE, wrong), "n_levels"),
+        (lambda: descriptor_features(wrong, TABLE), "left"),
+        (lambda: topic_similarity(TABLE, wrong), "second"),
+        (lambda: reliability(wrong, [0, 1]), "probabilities"),
+    ):
+        with pytest.raises(ValueError, match=f"^{name}: "):
+            make()
+
+
+def test_masked_features_are_refused():
+    masked = np.ma.masked_equal(np.arange(12.0).reshape(6, 2), 3.0)
+    for model, x, y in ((ChainCRF(), masked, [0, 1, 0, 1, 0, 1]),):
+        with pytest.raises(ValueError, match=r"X\[0\]: .*found masked entries"):
+            model.fit([x], [y])
+    with pytest.raises(ValueError, match=r"X\[0\].*masked"):
+        GridCRF().fit([masked.reshape(2, 3, 2)], [[[0, 1, 0], [1, 0, 1]]])
+
+
+def test_frames_are_told_by_type():
+    for wrong in (None, 3, "x", []):
+        with pytest.raises(TypeError, match="sequence: expected a LandmarkSequence"):
+            frame_pairs(wrong, 1)
+        with pytest.raises(TypeError, match="pairs: expected FramePairs"):
+            split_in_three(wrong)
+
+
+def test_tables_whose_squares_overflow_are_refused():
+    with pytest.raises(ValueError, match="right: has features beyond"):
+        TableFeatures(TABLE, 1e200 * TABLE)
