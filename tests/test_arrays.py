@@ -5,9 +5,17 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-from mlestruct import ChainCRF, GridCRF
+from mlestruct import ChainCRF, Checkpoint, GridCRF
 from mlestruct._arrays import as_count, as_floats, as_numbers, as_places, as_table
-from mlestruct.datasets import descriptor_features, frame_pairs, split_in_three, topic_similarity
+from mlestruct.datasets import (
+    descriptor_features,
+    frame_pairs,
+    make_segmentation,
+    read_campus,
+    read_spikes,
+    split_in_three,
+    topic_similarity,
+)
 from mlestruct.features import (
     DenseFeatures,
     IdentityFeatures,
@@ -16,7 +24,7 @@ from mlestruct.features import (
     SequenceFeatures,
     TableFeatures,
 )
-from mlestruct.metrics import reliability
+from mlestruct.metrics import pair_auc, reliability, top_candidates
 
 TABLE = np.arange(6.0).reshape(3, 2)
 
@@ -119,3 +127,33 @@ def test_frames_are_told_by_type():
 def test_tables_whose_squares_overflow_are_refused():
     with pytest.raises(ValueError, match="right: has features beyond"):
         TableFeatures(TABLE, 1e200 * TABLE)
+
+
+@pytest.mark.parametrize("wrong", [3, 2.5, None, b"x", [], "a\0b"])
+def test_paths_are_told_by_type(wrong):
+    for read, name in ((read_spikes, "path"), (read_campus, "folder"), (Checkpoint, "checkpoint")):
+        with pytest.raises(ValueError, match=f"^{name}: expected the path of a file or folder"):
+            read(wrong)
+
+
+def test_counts_that_no_array_can_have_are_refused():
+    for wrong in (10**18, 2**63, 10**30):
+        with pytest.raises(ValueError, match="k: expected"):
+            top_candidates(np.eye(4), wrong, bipartite=True)
+        with pytest.raises(ValueError, match="n_bins: expected 1 to"):
+            reliability([0.1, 0.2], [0, 1], n_bins=wrong)
+
+
+def test_samples_are_lists():
+    tables = [np.eye(3), np.eye(4)]
+    with pytest.raises(ValueError, match="scores: expected an array, or a list"):
+        pair_auc(iter(tables), [[0, 1, 2], [0, 1, 2, 3]], bipartite=True)
+    with pytest.raises(ValueError, match="partner: expected 2 samples like scores, got 0"):
+        pair_auc(tables, np.array(2), bipartite=True)
+    assert pair_auc(tables, [[0, 1, 2], [0, 1, 2, 3]], bipartite=True) == 1.0
+
+
+def test_noise_of_minus_zero_is_none():
+    (one,), _ = make_segmentation(1, (5, 5), noise=-0.0, random_state=0)
+    (other,), _ = make_segmentation(1, (5, 5), noise=0.0, random_state=0)
+    np.testing.assert_array_equal(one, other)

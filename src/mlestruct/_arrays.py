@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import numbers
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -69,6 +71,13 @@ def as_places(values: Any, name: str, least: int, most: int, *shape: int | str) 
             f"{name}: expected whole numbers from {least} to {most}, got {wrong.flat[0]:g}"
         )
     return found.astype(np.int64)
+
+
+def as_path(given: Any, name: str) -> Path:
+    """The path of a file or folder."""
+    if not isinstance(given, str | os.PathLike) or "\0" in str(given):
+        raise ValueError(f"{name}: expected the path of a file or folder, got {given!r}")
+    return Path(given)
 
 
 def as_count(value: Any, name: str, least: int = 1) -> int:

@@ -307,9 +307,3 @@ def test_what_is_no_file_is_refused_at_once(tmp_path):
         with pytest.raises(CheckpointError, match=r"checkpoint\.mlc is not a file"):
             every.open({}, [])
         every.path.rmdir() if every.path.is_dir() else every.path.unlink()
-
-
-@pytest.mark.parametrize("folder", [3, True, None, b"x", [], "a\0b"])
-def test_folders_are_paths(folder):
-    with pytest.raises(ValueError, match="checkpoint: expected a folder, got"):
-        Checkpoint(folder)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._arrays import as_path
 from ..labels import pairs_from_partners, partners_from_pairs
 from .campus import Campus, CampusYear, Question
 
@@ -28,7 +29,7 @@ def write_campus(campus: Campus, folder: str | Path) -> None:
     Questions: name, kind, levels, labels (joined by semicolons). The true weights, which a housing
     office would not have, are not written.
     """
-    place = Path(folder)
+    place = as_path(folder, "folder")
     for question in campus.questions:
         if any(";" in label for label in question.labels):
             raise ValueError(f"question {question.name!r}: a label contains a semicolon")
@@ -67,7 +68,7 @@ def read_campus(folder: str | Path) -> Campus:
     yet to be assigned). Columns other than the questions are passed over. What does not fit is a
     ValueError that names the file, the line and the column.
     """
-    place = Path(folder)
+    place = as_path(folder, "folder")
     questions = _read_questions(place / "questions.csv")
     years = []
     numbers = {file.stem.partition("_")[2] for file in place.glob("students_*.csv")}

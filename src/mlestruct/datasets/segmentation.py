@@ -116,7 +116,7 @@ def _painted(mask: Mask, n_states: int, noise: float, rng: np.random.Generator) 
     grain = np.stack([_smooth(size, rng.uniform(1.0, 3.0), rng) for _ in range(n_states)])
     tint = rng.normal(scale=0.5, size=(n_states, 3)) + 1.0
     image += 0.07 * tint[mask] * np.take_along_axis(grain, mask[None], axis=0)[0][:, :, None]
-    image += rng.normal(scale=noise, size=image.shape)
+    image += rng.normal(scale=abs(noise), size=image.shape)
     return image.clip(0.0, 1.0).astype(np.float32)
 
 

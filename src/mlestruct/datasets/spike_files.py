@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.io import loadmat
 
+from .._arrays import as_path
 from .landmarks import data_folder
 from .spikes import SpikeData
 
@@ -36,7 +37,7 @@ def read_spikes(path: str | Path) -> SpikeData:
 
     Names in files are taken in upper or lower case. Activity must be 0 and 1.
     """
-    file = Path(path)
+    file = as_path(path, "path")
     if not file.is_file():
         raise FileNotFoundError(f"{file} does not exist")
     readers = {".mat": _read_mat, ".npz": _read_npz, ".csv": _read_csv}

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import os
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -24,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from .._archive import Arrays, packed, unpacked
+from .._arrays import as_path
 from .._files import write_whole
 from ..algorithms.matching.edge_dual import EdgeSolution
 from ..algorithms.matching.newton import Solution
@@ -67,11 +67,9 @@ class Checkpoint:
     """
 
     def __init__(self, folder: str | Path, every: float = 30.0):
-        if not isinstance(folder, str | os.PathLike) or "\0" in os.fspath(folder):
-            raise ValueError(f"checkpoint: expected a folder, got {folder!r}")
         if isinstance(every, bool) or not isinstance(every, Real) or not every >= 0:
             raise ValueError(f"every: expected seconds, at least 0, got {every!r}")
-        self.folder, self.every = Path(folder), float(every)
+        self.folder, self.every = as_path(folder, "checkpoint"), float(every)
         self.state: State | None = None  # to continue from
         self.setup_calls = 0  # of oracles before the solver, in all runs
         self._settings: dict[str, str] = {}

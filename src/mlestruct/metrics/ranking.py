@@ -148,7 +148,7 @@ def top_candidates(scores: Any, k: int, *, bipartite: bool | None = None) -> tup
     >>> indices.ravel().tolist()
     [1, 0, 1]
     """
-    if isinstance(k, bool) or not isinstance(k, numbers.Real) or not k >= 1 or k % 1:
+    if isinstance(k, bool) or not isinstance(k, numbers.Real) or not 1 <= k < 2**31 or k % 1:
         raise ValueError(f"k: expected a whole number >= 1, got {k!r}")
     table = _score_table(scores, bipartite)
     shape = (table.shape[0], int(k))

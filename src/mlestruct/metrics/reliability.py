@@ -22,6 +22,7 @@ Bools = NDArray[np.bool_]
 Events = tuple[Floats, Bools, Floats]  # probabilities, whether they happened, how often counted
 
 ROUNDING = 1e-9  # how far outside of [0, 1] a probability may be before it is an error
+MOST_BINS = 1_000_000  # more are no summary, and far more no array
 STRATEGIES = ("uniform", "quantile")
 
 
@@ -177,8 +178,10 @@ def compare_events(
     samples: list[Events], n_bins: int, strategy: str, confidence: float, name: str
 ) -> Reliability:
     """The events of all samples in bins."""
-    if isinstance(n_bins, bool) or not isinstance(n_bins, numbers.Integral) or n_bins < 1:
+    if isinstance(n_bins, bool) or not isinstance(n_bins, numbers.Integral):
         raise ValueError(f"n_bins: expected a whole number >= 1, got {n_bins!r}")
+    if not 1 <= n_bins <= MOST_BINS:
+        raise ValueError(f"n_bins: expected 1 to {MOST_BINS}, got {n_bins!r}")
     if strategy not in STRATEGIES:
         raise ValueError(f"strategy: expected one of {', '.join(STRATEGIES)}, got {strategy!r}")
     if not isinstance(confidence, numbers.Real) or not 0.0 < confidence < 1.0:
