@@ -196,6 +196,10 @@ def test_label_sets_of_huge_features_are_refused():
         ({"feature_names": 5}, "feature_names must be a sequence of strings, got 5"),
         ({"rho": 1j}, "rho must be a number, got 1j"),
         ({"rho": "x"}, "rho: expected a number or an array"),
+        ({"rho": {}}, "rho: expected an array of numbers"),
+        ({"rho": b"a"}, "rho: expected an array of numbers"),
+        ({"rho": np.ma.masked_less([0.4, 0.6, 0.6, 0.6], 0.5)}, "rho: .* masked entries"),
+        ({"feature_names": np.array("a")}, "feature_names must be a sequence of strings"),
     ],
 )
 def test_parameters_are_named(options, message):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..structures.contract import MatchingStructure, as_floats
+from ..structures.contract import MatchingStructure, as_scores
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -108,7 +108,7 @@ class _PricedLinks:
         if not structure.free.all():
             raise ValueError("structure: links are chosen where every node may stay single")
         self.structure = structure
-        self.probabilities = as_floats(probabilities, "probabilities")
+        self.probabilities = as_scores(probabilities, "probabilities")
         if self.probabilities.shape != (structure.n_scored,):
             raise ValueError(
                 f"probabilities: expected shape ({structure.n_scored},), got "

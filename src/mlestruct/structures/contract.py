@@ -507,7 +507,7 @@ def as_structure(candidate: StructureLike) -> Structure:
 
 def read_coordinates(structure: Structure, scores: Any, other_forms: str) -> Floats:
     """Scores of the scored coordinates, or of all, as an array of shape (n_coordinates,)."""
-    values = as_floats(scores, "scores")
+    values = as_scores(scores, "scores")
     sizes = (structure.n_scored, structure.n_coordinates)
     if values.ndim != 1 or values.shape[0] not in sizes:
         forms = f"shape ({sizes[0]},)"
@@ -519,7 +519,7 @@ def read_coordinates(structure: Structure, scores: Any, other_forms: str) -> Flo
     return np.ascontiguousarray(values)
 
 
-def as_floats(values: Any, name: str) -> Floats:
+def as_scores(values: Any, name: str) -> Floats:
     """An array of floats, or a ValueError that names the argument."""
     if np.ma.isMaskedArray(values):
         raise ValueError(f"{name}: masked arrays are not taken; use .filled(-np.inf)")

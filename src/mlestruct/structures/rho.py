@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._arrays import as_floats
 from .._lazy import cached_property
 from ..algorithms.pairwise.spanning_trees import (
     TreeWeights,
@@ -150,7 +151,7 @@ def _ends(graph: PairwiseGraph) -> tuple[int, Ints, Ints]:
 
 
 def _check(rho: Any, n_edges: int) -> Floats:
-    values = np.asarray(rho, dtype=np.float64)
+    values = as_floats(rho, "rho")
     wrong = ~((values >= SMALLEST_RHO) & (values <= 1.0))
     if wrong.any():
         raise ValueError(

@@ -12,7 +12,7 @@ from ...algorithms.gumbel import GumbelNoise, components
 from ...algorithms.markov_chains import Draws
 from ...algorithms.pairwise.gibbs import gibbs_samples
 from ...algorithms.pairwise.junction_tree import JunctionTree
-from ..contract import LabellingStructure, as_floats, read_coordinates
+from ..contract import LabellingStructure, as_scores, read_coordinates
 
 Floats = NDArray[np.float64]
 
@@ -38,8 +38,8 @@ class LabellingFamily(LabellingStructure):
             raise ValueError(
                 f"scores: a tuple holds (node scores, edge scores), got {len(scores)} parts"
             )
-        nodes = as_floats(scores[0], "scores of nodes")
-        edges = as_floats(scores[1], "scores of edges")
+        nodes = as_scores(scores[0], "scores of nodes")
+        edges = as_scores(scores[1], "scores of edges")
         n_states = self.n_states
         if nodes.shape != (self.n_nodes, n_states):
             raise ValueError(

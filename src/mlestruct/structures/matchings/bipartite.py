@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..._arrays import as_floats
 from ..._lazy import cached_property
 from ...algorithms.gumbel import GumbelNoise, components
 from ...algorithms.matching import assignment, newton
@@ -445,11 +446,11 @@ def side_rho(
     if isinstance(rho, tuple):
         if len(rho) != 2:
             raise ValueError(f"rho: a tuple must hold (of rows, of columns), got {len(rho)} parts")
-        parts = [np.asarray(part, dtype=np.float64) for part in rho]
+        parts = [as_floats(part, "rho") for part in rho]
     else:
         if isinstance(rho, str):
             raise ValueError(f"rho: expected a number or an array from 0.5 to 1, got {rho!r}")
-        values = np.asarray(rho, dtype=np.float64)
+        values = as_floats(rho, "rho")
         if values.ndim == 0:
             parts = [values, values]
         elif values.shape == (n_rows + n_cols,):

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from ..._arrays import as_floats
 from ..._deadline import wait_for
 from ...algorithms.gumbel import GumbelNoise, components
 from ...algorithms.markov_chains import Draws
@@ -22,7 +23,7 @@ from ...algorithms.matching.swap_chain import sample_by_swaps
 from ...algorithms.matching.worm_chain import sample_by_worms
 from ...exceptions import InfeasibleError
 from ..conditioned import Conditioned
-from ..contract import Marginals, MatchingStructure, Structure, as_floats, read_coordinates
+from ..contract import Marginals, MatchingStructure, Structure, as_scores, read_coordinates
 from ..entropy import SeparableEntropy
 
 Floats = NDArray[np.float64]
@@ -163,7 +164,7 @@ class MatchingFamily(MatchingStructure):
                 f"scores: {type(self).__name__} takes one array{what}, not a tuple; scores of "
                 "single nodes follow those of the pairs"
             )
-        values = as_floats(scores, "scores")
+        values = as_scores(scores, "scores")
         if values.ndim == 2:
             values = self.graph.values_of(values, "scores")
         return read_coordinates(self, values, what), 0.0
@@ -268,7 +269,7 @@ def node_rho(rho: ArrayLike, n_nodes: int) -> Floats:
     """Reweighting of every node from a scalar or an array."""
     if isinstance(rho, str):
         raise ValueError(f"rho: expected a number or an array from 0.5 to 1, got {rho!r}")
-    values = np.asarray(rho, dtype=np.float64)
+    values = as_floats(rho, "rho")
     if values.ndim and values.shape != (n_nodes,):
         raise ValueError(f"rho: expected a scalar or shape ({n_nodes},), got {values.shape}")
     check_rho(values)
