@@ -246,3 +246,27 @@ def test_functions_beside_a_decoder_are_functions(name):
 def test_solvers_that_need_an_entropy_are_named(solver):
     with pytest.raises(MissingCapability, match=f"solver='{solver}' needs .* Use solver='auto'"):
         MultiLabelCRF(inference="exact", solver=solver).fit(TABLE.astype(float), TABLE)
+
+
+NODES = [np.ones((2, 1)), np.zeros((2, 1))]
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [np.array([0, 2**63], dtype=np.uint64), np.array([0, 10**400], dtype=object), [0, -(2**70)]],
+    ids=["uint64", "object", "list"],
+)
+def test_labels_beyond_integers_are_refused(labels):
+    with pytest.raises(ValueError, match=r"Y\[0\]: found .*labels must be"):
+        ChainCRF().fit(NODES, [labels, [0, 1]])
+
+
+@pytest.mark.parametrize("weight", [np.float64(1.0), np.array(1.0), object(), len, 3])
+def test_weights_of_sequences_are_sequences(weight):
+    with pytest.raises(ValueError, match="sample_weight: "):
+        ChainCRF().fit(NODES, [[0, 1], [1, 0]], sample_weight=weight)
+
+
+def test_threads_are_of_this_world():
+    with pytest.raises(ValueError, match="n_jobs: no system has"):
+        ChainCRF(n_jobs=10**19).fit(NODES, [[0, 1], [1, 0]])

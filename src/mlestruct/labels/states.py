@@ -19,6 +19,7 @@ from .._memory import check_memory
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
+LARGEST = 2**63 - 1  # of int64
 UNKNOWN = -1  # the state number of a label that is not known
 OTHER = UNKNOWN - 1  # that of a label which is none of the states
 
@@ -311,7 +312,7 @@ def _read(label: Any, where: str, unknown: Any) -> tuple[NDArray[Any], Bools]:
     for k, value in enumerate(flat):
         if isinstance(value, str) or hidden[k]:
             continue
-        if not isinstance(value, numbers.Integral | np.bool_):
+        if not isinstance(value, numbers.Integral | np.bool_) or not -LARGEST <= value <= LARGEST:
             at = tuple(int(i) for i in np.unravel_index(k, array.shape))
             raise ValueError(
                 f"{where}: found {value!r} at {_position(at)}; labels must be integers or strings, "
@@ -336,6 +337,8 @@ def _read_numbers(array: NDArray[Any], where: str, unknown: Any) -> tuple[Ints, 
                 "strings; say unknown=np.nan if NaN marks labels that are not known"
             )
         array = np.where(hidden, 0.0, array)
+    if array.dtype.kind == "u" and array.max(initial=0) > LARGEST:  # would become negative
+        raise ValueError(f"{where}: found {array.max()}; labels must be at most {LARGEST}")
     return array.astype(np.int64), hidden
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -189,7 +189,8 @@ class LabellingEstimator(StructuredEstimator):
         The likelihood of a connected part does not split into terms of its nodes, so that only
         parts which labels of weight 0 separate may have different weights.
         """
-        if sample_weight is None or all(np.ndim(weight) == 0 for weight in sample_weight):
+        several = isinstance(sample_weight, Iterable) and getattr(sample_weight, "ndim", 1) > 0
+        if not several or all(np.ndim(weight) == 0 for weight in sample_weight):
             return super()._weighted(X, Y, sample_weight)
         given = check_same_length(X, sample_weight, "sample_weight")
         parts: list[tuple[Any, Any, float]] = []
