@@ -270,3 +270,22 @@ def test_weights_of_sequences_are_sequences(weight):
 def test_threads_are_of_this_world():
     with pytest.raises(ValueError, match="n_jobs: no system has"):
         ChainCRF(n_jobs=10**19).fit(NODES, [[0, 1], [1, 0]])
+
+
+@pytest.mark.parametrize(
+    "features",
+    [TABLE + 1j, np.full((30, 2), object()), np.full((30, 2), 10**400, dtype=object), "abc", {},
+     np.ma.masked_equal(TABLE, 1), iter(TABLE)],
+    ids=["complex", "objects", "huge", "text", "dict", "masked", "iterator"],
+)  # fmt: skip
+def test_features_of_label_sets_are_named(features):
+    model = MultiLabelCRF().fit(TABLE.astype(float), TABLE)
+    for call in (lambda: MultiLabelCRF().fit(features, TABLE), lambda: model.predict(features)):
+        with pytest.raises((TypeError, ValueError), match=r"^X: |array X"):
+            call()
+
+
+def test_label_sets_are_named():
+    for labels in (np.ma.masked_equal(TABLE, 1), [[0, 1], [1]], [[0, object()], [1, 1]]):
+        with pytest.raises(ValueError, match=r"^Y: "):
+            MultiLabelCRF().fit(TABLE[:2].astype(float), labels)

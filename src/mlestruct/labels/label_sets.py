@@ -75,7 +75,10 @@ def _table(Y: Any, name: str) -> NDArray[Any]:
     if issparse(Y):
         Y = Y.toarray()
     check_unmasked(Y, name)
-    table = np.asarray(Y)
+    try:
+        table = np.asarray(Y)
+    except ValueError as error:  # rows of different lengths
+        raise ValueError(f"{name}: expected an array of labels: {error}") from None
     if table.dtype.kind == "c":
         raise ValueError(f"{name}: expected labels, got complex numbers")
     if table.ndim not in (1, 2) or table.shape[-1] == 0:
@@ -96,7 +99,10 @@ def _two_classes(column: NDArray[Any], j: int) -> NDArray[Any]:
         raise ValueError(f"Y contains NaN: column {j} has an answer that is NaN or None")
     if column.dtype.kind == "f" and np.isinf(column).any():
         raise ValueError(f"Y contains infinity: column {j} has an answer that is inf")
-    found = np.unique(column)
+    try:
+        found = np.unique(column)
+    except TypeError as error:
+        raise ValueError(f"Y: column {j} has answers of different types: {error}") from None
     if column.dtype.kind in "biuf" and np.isin(found, (0, 1)).all():
         return np.array([0, 1], dtype=column.dtype if column.dtype.kind in "iu" else np.int64)
     if column.dtype.kind == "f" and (found != np.round(found)).any():

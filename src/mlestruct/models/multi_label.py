@@ -12,6 +12,7 @@ from scipy import sparse
 from sklearn.base import ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .._arrays import check_unmasked
 from .._deadline import in_time
 from .._random import generator
 from ..exceptions import TooLargeToCount
@@ -224,7 +225,7 @@ class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
         self._check_decision()
         if Y is None:
             raise ValueError("requires y to be passed, but the target y is None")
-        features = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        features = self._read_features(X)
         check_finite(features.data if sparse.issparse(features) else features, "X")
         label_sets = LabelSets.learn(Y)
         states = label_sets.encode(Y)
@@ -240,6 +241,18 @@ class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
         self._take_graph(graph)
         blocks = self._blocks(features, states, weights, separate, shift)
         return DualProblem(blocks, alpha, check_ratio(self.l1_ratio))
+
+    def _read_features(self, X: Any, reset: bool = True) -> Any:
+        """X as scikit-learn reads it, dense or CSR; its errors do not always name X."""
+        check_unmasked(X, "X")
+        kinds = [np.float64, np.float32]
+        try:
+            return validate_data(self, X, accept_sparse="csr", dtype=kinds, reset=reset)
+        except (TypeError, ValueError, OverflowError) as error:
+            if "X" in str(error):
+                raise
+            kind = TypeError if isinstance(error, TypeError) else ValueError
+            raise kind(f"X: {error}") from None
 
     def _select(self, X: Any, states: Ints, weights: Floats, offset: Floats | None) -> Ints:
         """Edges that an l1 penalty selects beside what the features predict."""
@@ -368,8 +381,7 @@ class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
     def _scores(self, X: Any, offset: Any = None) -> tuple[Floats, Floats]:
         """Fields (n_samples, n_labels) and couplings, (n_samples, n_edges) or (1, n_edges)."""
         check_is_fitted(self, "coef_")
-        kinds = [np.float64, np.float32]
-        features = validate_data(self, X, accept_sparse="csr", dtype=kinds, reset=False)
+        features = self._read_features(X, reset=False)
         n_labels = len(self._label_sets)
         fields, couplings = self._features(features, n_labels).fields_and_couplings(self.coef_)
         shift = _read_offset(offset, fields.shape[0], n_labels)
