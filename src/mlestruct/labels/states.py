@@ -312,7 +312,10 @@ def _read(label: Any, where: str, unknown: Any) -> tuple[NDArray[Any], Bools]:
     for k, value in enumerate(flat):
         if isinstance(value, str) or hidden[k]:
             continue
-        if not isinstance(value, numbers.Integral | np.bool_) or not -LARGEST <= value <= LARGEST:
+        if (
+            not isinstance(value, numbers.Integral | np.bool_)
+            or not -LARGEST <= int(value) <= LARGEST
+        ):
             at = tuple(int(i) for i in np.unravel_index(k, array.shape))
             raise ValueError(
                 f"{where}: found {value!r} at {_position(at)}; labels must be integers or strings, "

@@ -15,7 +15,6 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from numbers import Real
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -67,7 +66,11 @@ class Checkpoint:
     """
 
     def __init__(self, folder: str | Path, every: float = 30.0):
-        if isinstance(every, bool) or not isinstance(every, Real) or not every >= 0:
+        if (
+            isinstance(every, bool)
+            or not isinstance(every, int | float | np.number)
+            or not every >= 0
+        ):
             raise ValueError(f"every: expected seconds, at least 0, got {every!r}")
         self.folder, self.every = as_path(folder, "checkpoint"), float(every)
         self.state: State | None = None  # to continue from

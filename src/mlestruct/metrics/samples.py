@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sized
+from collections.abc import Collection, Iterator, Sized
 from typing import Any
 
 import numpy as np
@@ -38,11 +38,11 @@ def each_sample(
     if not several:
         yield names[0], as_array(tables, names[0]), names[1], labels
         return
-    if not isinstance(tables, Sized):
+    if not isinstance(tables, Collection):
         raise ValueError(f"{names[0]}: expected an array, or a list of arrays, got {tables!r}")
     if not len(tables):
         raise ValueError(f"{names[0]}: no events, as there is no sample")
-    n_labels = len(labels) if isinstance(labels, Sized) and getattr(labels, "ndim", 1) else 0
+    n_labels = len(labels) if isinstance(labels, Sized) and getattr(labels, "ndim", 1) > 0 else 0
     if len(tables) != n_labels:
         raise ValueError(
             f"{names[1]}: expected {len(tables)} samples like {names[0]}, got {n_labels}"

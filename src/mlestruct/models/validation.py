@@ -111,7 +111,7 @@ def _check_feature_names(names: Any) -> None:
     if names is None:
         return
     listed = (
-        isinstance(names, Iterable) and not isinstance(names, str) and getattr(names, "ndim", 1)
+        isinstance(names, Iterable) and not isinstance(names, str) and getattr(names, "ndim", 1) > 0
     )
     if not (listed and all(isinstance(name, str) for name in names)):
         raise TypeError(f"feature_names must be a sequence of strings, got {names!r}")
