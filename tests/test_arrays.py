@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-from mlestruct import ChainCRF, Checkpoint, GridCRF
+from mlestruct import ChainCRF, Checkpoint, GridCRF, load
 from mlestruct._arrays import as_count, as_floats, as_numbers, as_places, as_table
 from mlestruct.datasets import (
     descriptor_features,
@@ -131,7 +131,10 @@ def test_tables_whose_squares_overflow_are_refused():
 
 @pytest.mark.parametrize("wrong", [3, 2.5, None, b"x", [], "a\0b"])
 def test_paths_are_told_by_type(wrong):
-    for read, name in ((read_spikes, "path"), (read_campus, "folder"), (Checkpoint, "checkpoint")):
+    model = ChainCRF(tol=0.1).fit([np.eye(2)], [[0, 1]])
+    named = {read_campus: "folder", Checkpoint: "checkpoint"}
+    for read in (read_spikes, load, model.save, *named):
+        name = named.get(read, "path")
         with pytest.raises(ValueError, match=f"^{name}: expected the path of a file or folder"):
             read(wrong)
 

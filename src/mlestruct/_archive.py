@@ -42,6 +42,8 @@ def unpacked(file: BinaryIO) -> tuple[Any, Arrays]:
 def members(archive: zipfile.ZipFile, limit: int) -> dict[str, bytes]:
     """The contents of all members, which are no larger than `limit` together."""
     found = {info.filename: info for info in archive.infolist()}
+    if len(found) < len(archive.infolist()):
+        raise ValueError("two members have the same name")
     if sum(info.file_size for info in found.values()) > limit:
         raise ValueError("members are larger than the file")
     return {name: archive.read(info) for name, info in found.items()}

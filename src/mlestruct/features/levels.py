@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._arrays import as_floats, as_places
+from .._arrays import as_floats, as_places, check_unmasked
 from ._level_kernels import (
     level_pair_counts,
     level_score_rows,
@@ -65,7 +65,12 @@ class Levels(FeatureRows):
         self.n_levels = tuple(as_places(n_levels, "n_levels", 1, MAX_LEVELS, "n_channels").tolist())
         if not self.n_levels:
             raise ValueError(f"n_levels: expected 1 to {MAX_LEVELS} for each channel, got none")
-        self.codes = _bytes(as_floats(codes, "codes", "fiub"), self.n_levels)
+        check_unmasked(codes, "codes")
+        try:
+            given = np.asarray(codes)
+        except ValueError as error:  # rows of different lengths
+            raise ValueError(f"codes: expected an array: {error}") from None
+        self.codes = _bytes(given, self.n_levels)
         self.n_features = 1 + sum(self.n_levels)
         self._place, self._start, self._cells = _combined(self.codes, self.n_levels)
 
@@ -158,8 +163,10 @@ def _bytes(codes: NDArray, n_levels: tuple[int, ...]) -> NDArray[np.uint8]:
             f"codes: expected shape (n_edges, {len(n_levels)}), one column for each of n_levels, "
             f"got {codes.shape}"
         )
-    if not np.array_equal(codes, np.round(codes)):  # NaN too
+    if codes.dtype.kind == "f" and not np.array_equal(codes, np.round(codes)):  # NaN too
         raise ValueError("codes: expected whole numbers, found fractions or NaN")
+    if codes.dtype.kind not in "uibf":
+        raise ValueError(f"codes: expected whole numbers, got dtype {codes.dtype}")
     for k, top in enumerate(n_levels):
         column = codes[:, k]
         if column.size and not 0 <= column.min() <= column.max() <= top:

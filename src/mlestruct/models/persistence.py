@@ -27,6 +27,7 @@ from sklearn.base import BaseEstimator
 
 from .. import __version__
 from .._archive import Arrays, arrays_of, members, packed, unpacked
+from .._arrays import as_path
 from .._files import write_whole
 from ..exceptions import ModelFileError, UntrustedImport
 from ..learning.result import COLUMNS, History
@@ -61,7 +62,7 @@ def save(estimator: Any, path: str | Path) -> None:
     arrays: Arrays = {}
     header = _header(estimator, arrays)
     arrays["coef"] = np.asarray(estimator.coef_)
-    write_whole(path, packed(header, arrays))
+    write_whole(as_path(path, "path"), packed(header, arrays))
 
 
 def _header(estimator: Any, arrays: Arrays) -> dict[str, Any]:
@@ -147,7 +148,7 @@ def load(path: str | Path, trusted: Sequence[str] = ()) -> Any:
         The file is damaged, not a model file, of a later version, or uses a function that is not
         trusted (`UntrustedImport`).
     """
-    header, arrays = read_archive(path)
+    header, arrays = read_archive(as_path(path, "path"))
     stored_format = header.get("format")
     if type(stored_format) is not int or not 1 <= stored_format <= FORMAT:
         raise ModelFileError(
