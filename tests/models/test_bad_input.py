@@ -289,3 +289,16 @@ def test_label_sets_are_named():
     for labels in (np.ma.masked_equal(TABLE, 1), [[0, 1], [1]], [[0, object()], [1, 1]]):
         with pytest.raises(ValueError, match=r"^Y: "):
             MultiLabelCRF().fit(TABLE[:2].astype(float), labels)
+
+
+@pytest.mark.parametrize("form", ["csr", "csc", "coo", "lil", "dok", "bsr", "dia"])
+def test_sparse_features_of_decoders_in_any_form(form):
+    X = [
+        np.array([[1.0, 0.0], [0.0, -2.0], [3.0, 1.0]]),
+        np.array([[0.5, 1.0], [2.0, 0], [0, 1.0]]),
+    ]
+    Y = [[1, 0, 1], [0, 1, 1]]
+    wanted = StructuredCRF(signs, random_state=0).fit(X, Y).coef_
+    given = [getattr(sparse, f"{form}_array")(x) for x in X]
+    found = StructuredCRF(signs, random_state=0).fit(given, Y).coef_
+    np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-12)

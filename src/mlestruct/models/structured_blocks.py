@@ -235,8 +235,9 @@ def read_features(given: Any, where: str) -> FeatureMap:
     if issparse(given):
         if given.dtype.kind == "c":
             raise ValueError(f"{where}: expected real numbers, got dtype {given.dtype}")
-        found: FeatureMap = SparseFeatures(given)
-        values = given.data
+        stored = given.tocsr()  # lists and dictionaries of entries have no array of values
+        found: FeatureMap = SparseFeatures(stored)
+        values = stored.data
     else:
         try:
             array = as_floats(given)
