@@ -232,7 +232,7 @@ def averaged_trees(rng, n_nodes, edges, n_trees=6):
         # Edges not yet in a tree come first.
         cost = rng.uniform(1.0, 2.0, len(edges)) + (rho > 0)
         tree = minimum_spanning_tree(
-            coo_array((cost, (edges[:, 0], edges[:, 1])), shape=(n_nodes, n_nodes)).tocsr()
+            coo_array((cost, tuple(edges.T.astype(np.int32))), shape=(n_nodes, n_nodes)).tocsr()
         )
         share = rng.uniform(0.1, 1.0)
         chosen = {tuple(pair) for pair in np.argwhere(tree.toarray() > 0)}

@@ -42,7 +42,8 @@ def best_spanning_tree(n_nodes: int, tail: Ints, head: Ints, scores: Floats) -> 
     order = np.argsort(-scores, kind="stable")
     rank = np.empty(order.shape[0])
     rank[order] = np.arange(1.0, order.shape[0] + 1.0)  # the tree depends on the order alone
-    graph = csr_array((rank, (tail, head)), shape=(n_nodes, n_nodes))
+    ends = tail.astype(np.int32), head.astype(np.int32)  # SciPy 1.15 takes no others
+    graph = csr_array((rank, ends), shape=(n_nodes, n_nodes))
     chosen = minimum_spanning_tree(graph).data.astype(np.int64) - 1
     out = np.zeros(order.shape[0], dtype=bool)
     out[order[chosen]] = True

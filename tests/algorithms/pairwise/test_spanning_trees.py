@@ -68,7 +68,8 @@ def random_graph(n, m, seed):
 
 def matrix(n, tail, head, data=None):
     data = np.ones(len(tail)) if data is None else data
-    return sparse.coo_array((data, (tail, head)), shape=(n, n)).tocsr()
+    ends = np.asarray(tail, np.int32), np.asarray(head, np.int32)  # as SciPy 1.15 takes them
+    return sparse.coo_array((data, ends), shape=(n, n)).tocsr()
 
 
 def components(n, tail, head):

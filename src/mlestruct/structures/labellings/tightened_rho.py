@@ -260,4 +260,5 @@ class _SpanningForests:
     def _links(self, i: Ints, j: Ints, values: Floats | None = None) -> Any:
         size = self.n_nodes + 1
         data = np.ones(i.shape[0]) if values is None else values
-        return coo_array((data, (i, j)), shape=(size, size)).tocsr()
+        ends = i.astype(np.int32), j.astype(np.int32)  # SciPy 1.15 finds no trees with others
+        return coo_array((data, ends), shape=(size, size)).tocsr()
