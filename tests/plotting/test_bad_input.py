@@ -100,7 +100,7 @@ def test_other_forms_draw_the_same(name):
     "wrong",
     [None, 3.5, object(), np.zeros((2, 3, 4, 5)), [[1.0], [1.0, 2.0]], np.full((4, 4), np.nan),
      np.full((4, 2), 1j)],
-    ids=str,
+    ids=["none", "number", "object", "four axes", "ragged", "nan", "complex"],
 )  # fmt: skip
 def test_errors_name_the_argument(name, wrong):
     function, on_axes, arguments = CASES[name]
