@@ -35,7 +35,7 @@ Floats = NDArray[np.float64]
 States = MutableMapping[int, Any]
 """What next calls start from: marginals of all blocks, or their `BlockSteps`."""
 
-CAPABILITIES = ("decode", "marginals", "feature_covariance", "expectation")
+CAPABILITIES = ("decode", "interior", "marginals", "feature_covariance", "expectation")
 
 
 @dataclass(frozen=True)
