@@ -203,7 +203,7 @@ def test_reviewed_pairs_are_the_next_known_links(folder, capsys):
     spoken = capsys.readouterr()
     summary = json.loads(spoken.out)
     assert summary["passed_over"] == 2
-    assert "2 rows of known links are not decided: passed over." in spoken.err
+    assert "Of the known links 2 rows are not decided, and passed over.\n" in spoken.err
     assert summary["refused"] == (review["checked"] == "no").sum()
     assert f"{summary['refused']} pairs are known to be no links" in spoken.err
     found, again = (

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mlestruct.linkage.known import known_links, known_rows
+from mlestruct.linkage.known import known_links, known_rows, read_known
 
 LEFT, RIGHT = pd.Index(["a0", "a1", "a2"]), pd.Index(["b0", "b1"])
 
@@ -17,7 +17,7 @@ def table(*rows, columns=("left", "right", "checked")):
 
 
 def read(known):
-    return known_links(known_rows(known), LEFT, RIGHT)
+    return known_links(read_known(known).rows, LEFT, RIGHT)
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_contradictions_are_refused(rows, message):
 def test_files_are_named_where_they_contradict():
     rows = known_rows(table("a0,b0"), "one.csv", 2) + known_rows(table("a0,b1"), "two.csv", 2)
     with pytest.raises(ValueError, match=r"two partners: one.csv, row 2, and two.csv, row 2;"):
-        known_links(rows, LEFT, RIGHT)
+        known_links(rows.rows, LEFT, RIGHT)
 
 
 def test_the_same_row_may_be_there_twice():
@@ -49,7 +49,7 @@ def test_the_same_row_may_be_there_twice():
 
 def test_lists_of_pairs():
     found = known_links(
-        known_rows([(10, "b1"), (12, None), (None, "b0")]), pd.Index([10, 11, 12]), RIGHT
+        known_rows([(10, "b1"), (12, None), (None, "b0")]).rows, pd.Index([10, 11, 12]), RIGHT
     )
     np.testing.assert_array_equal(found.partner, [1, -2, -1])
     np.testing.assert_array_equal(found.alone, [True, False])
@@ -62,8 +62,11 @@ def test_sides_without_partner():
     assert found.refused.shape == (0, 2)
 
 
-@pytest.mark.parametrize("yes", ["yes", " Yes", "TRUE", "1", True, 1])
-@pytest.mark.parametrize("no", ["no", "False", "0", False, 0])
+@pytest.mark.parametrize(
+    "yes", ["yes", " Yes", "TRUE", "1", True, 1, "Y", "Ja", "j", "WAHR", "Oui", "si"]
+)
+@pytest.mark.parametrize("no", ["no", "False", "0", False, 0, "N", "nein", "Falsch", "NON"])
+@pytest.mark.filterwarnings("ignore:known. 2 rows are not decided")
 def test_checked_tells_links_from_other_pairs_and_rows_that_do_not_count(yes, no):
     cells = [("a0", "b0", no), ("a1", "b0", yes), ("a2", "b1", None), ("a2", "", None)]
     found = read(pd.DataFrame(cells, columns=["left", "right", "Checked"]))
@@ -71,6 +74,7 @@ def test_checked_tells_links_from_other_pairs_and_rows_that_do_not_count(yes, no
     np.testing.assert_array_equal(found.refused, [[0, 0]])
 
 
+@pytest.mark.filterwarnings("ignore:known. 1 rows are not decided")
 def test_checked_may_be_numbers_with_gaps():
     cells = pd.DataFrame({"left": ["a0", "a1", "a2"], "right": ["b0", "b0", "b1"]})
     found = read(cells.assign(checked=[0.0, 1.0, np.nan]))
@@ -78,6 +82,7 @@ def test_checked_may_be_numbers_with_gaps():
     np.testing.assert_array_equal(found.refused, [[0, 0]])
 
 
+@pytest.mark.filterwarnings("ignore:known. 1 rows are not decided")
 def test_only_decided_rows_of_answers_count_unless_they_are_checked():
     names = ("left", "right", "decision", "checked")
     rows = ("a0,b0,review,", "a1,b1,link,", "a2,,no partner,")
@@ -97,3 +102,31 @@ def test_columns_that_are_not_used_are_named():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         known_rows(known.assign(checked="yes"))
+
+
+def test_tables_in_a_list_count_each_by_its_own_columns():
+    """Rows of a list of links have no column checked; appended to a review they do not count."""
+    links, review = table("a0,b1"), table("a1,b0,no").assign(probability="0.4")
+    np.testing.assert_array_equal(read([links, review]).partner, [1, -2, -2])
+    np.testing.assert_array_equal(read([links, review]).refused, [[1, 0]])
+    np.testing.assert_array_equal(read([[("a2", "b0")], links]).partner, [1, -2, 0])
+    with pytest.raises(
+        ValueError, match=r"two partners: known\[0\], row 1, and known\[1\], row 1;"
+    ):
+        read([links, table("a2,b1")])
+    joined = pd.concat([links, review, table("a2,b0,").assign(probability="0.5")])
+    with pytest.warns(
+        UserWarning, match=r"known: 2 rows are not decided, .* 1 of these have no"
+    ) as found:
+        np.testing.assert_array_equal(read(joined).partner, [-2, -2, -2])
+    assert "write yes in their column 'checked', or give several" in str(found[0].message)
+    with pytest.warns(UserWarning, match="known: 1 rows are not decided, and passed over$"):
+        read([links, table("a2,b0,").assign(probability="0.5")])
+    np.testing.assert_array_equal(read(joined.fillna({"checked": "yes"})[:2]).partner, [1, -2, -2])
+
+
+def test_checked_rows_without_ids_are_refused():
+    """As where tables were appended whose columns of ids have different names."""
+    links, review = table("a0,b1", columns=("one", "other")), table("a1,b0,yes")
+    with pytest.raises(ValueError, match="known, row 2: is checked, and has no ids in the first"):
+        read(pd.concat([links, review]))

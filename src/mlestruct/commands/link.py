@@ -11,7 +11,7 @@ from typing import Any
 from .._lazy import pandas_module
 from ..linkage import Comparison, Links, RecordLinker, count_candidates, guess_comparisons
 from ..linkage.comparisons import same_dates
-from ..linkage.known import known_links, known_rows
+from ..linkage.known import MARK, KnownRows, known_links, known_rows, undecided_words
 from ..linkage.linker import LIST_SINGLES, NO_SINGLES, compared_columns, shared_columns
 from ..models import load
 from . import common
@@ -27,11 +27,12 @@ class Known:
     """Known links of some files.
 
     table : DataFrame with the columns left, right and checked, yes or no
-    passed_over : number of rows that do not count: not decided, or not checked
+    passed_over, unmarked : as in `KnownRows`
     """
 
     table: Any
     passed_over: int
+    unmarked: int
 
     @property
     def links(self) -> Any:
@@ -105,18 +106,16 @@ def read_known(options: argparse.Namespace, left: Any, right: Any) -> Known | No
     """The known links of the files of --known, checked; None without any."""
     if not options.known:
         return None
-    rows, listed = [], 0
+    found = KnownRows([])
     try:
         for path in options.known:
-            table = read_id_pairs(path, options.encoding)
-            listed += int((table.iloc[:, :2] != "").any(axis=1).sum())
-            rows += known_rows(table, path, first_row=2)
-        known_links(rows, left.index, right.index)
+            found += known_rows(read_id_pairs(path, options.encoding), path, first_row=2)
+        known_links(found.rows, left.index, right.index)
     except ValueError as error:
         raise FileProblem(str(error)) from None
-    cells = [(row.left, row.right, "yes" if row.is_link else "no") for row in rows]
+    cells = [(row.left, row.right, "yes" if row.is_link else "no") for row in found.rows]
     table = pandas_module().DataFrame(cells, columns=["left", "right", "checked"], dtype=object)
-    return Known(table, listed - len(rows))
+    return Known(table, found.passed_over, found.unmarked)
 
 
 def answer(
@@ -214,6 +213,7 @@ def _summary(linker: RecordLinker, links: Links, table: Any, known: Known | None
         "known_given": known is not None,
         "refused": 0 if known is None else len(known.table) - len(known.links),
         "passed_over": 0 if known is None else known.passed_over,
+        "unmarked": 0 if known is None else known.unmarked,
         "expected_precision": float(accepted.mean()) if honest and len(accepted) else None,
         "expected_recall": float(accepted.sum()) / total if honest and total > 0 else None,
         "blocking_recall": linker.blocking_recall_,
@@ -298,7 +298,9 @@ def describe(summary: dict[str, Any]) -> str:
             "learned from where the partner of the left record is known."
         )
     if summary["passed_over"]:
-        lines.append(f"{summary['passed_over']} rows of known links are not decided: passed over.")
+        advice = f"; {MARK}, or give them in a file of their own with --known"
+        words = undecided_words(summary["passed_over"], summary["unmarked"], advice)
+        lines.append(f"Of the known links {words}.")
     lines.append(_compared_words(summary))
     lines.append(
         f"{summary['candidate_pairs']} pairs of {summary['left_records']} x "

@@ -15,8 +15,11 @@ from .records import as_text, id_pairs
 
 Ints = NDArray[np.int64]
 
-CHECKED = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
+YES = ("yes", "true", "1", "y", "ja", "j", "wahr", "oui", "si", "sí", "sì")
+NO = ("no", "false", "0", "n", "nein", "falsch", "non")
+CHECKED = dict.fromkeys(YES, True) | dict.fromkeys(NO, False)
 DECIDED = {"known": True, "link": True, "no partner": True, "review": False, "not compared": False}
+MARK = "if they are links, write yes in their column 'checked'"
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,27 @@ class KnownRow:
 
 
 @dataclass(frozen=True)
+class KnownRows:
+    """The rows of some tables that say something, and how many do not.
+
+    passed_over : number of rows that do not count: not decided, or not checked
+    unmarked : number of these that have neither a probability nor a decision, so that they do not
+        come from answers of a model
+    """
+
+    rows: list[KnownRow]
+    passed_over: int = 0
+    unmarked: int = 0
+
+    def __add__(self, other: KnownRows) -> KnownRows:
+        return KnownRows(
+            self.rows + other.rows,
+            self.passed_over + other.passed_over,
+            self.unmarked + other.unmarked,
+        )
+
+
+@dataclass(frozen=True)
 class KnownLinks:
     """What is known of the links between two tables.
 
@@ -47,7 +71,31 @@ class KnownLinks:
     refused: Ints
 
 
-def known_rows(table: Any, where: str = "known", first_row: int = 1) -> list[KnownRow]:
+def read_known(known: Any) -> KnownRows:
+    """The rows of a table, of a list of pairs, or of a list of tables; warns of undecided ones."""
+    frame = pandas_module().DataFrame
+    found = KnownRows([])
+    if isinstance(known, list | tuple) and any(isinstance(one, frame) for one in known):
+        for k, table in enumerate(known):
+            found += known_rows(table, f"known[{k}]")
+    else:
+        found = known_rows(known)
+    if found.passed_over:
+        advice = f"; {MARK}, or give several tables as a list, known=[links, review]"
+        words = undecided_words(found.passed_over, found.unmarked, advice)
+        warnings.warn(f"known: {words}", stacklevel=4)
+    return found
+
+
+def undecided_words(passed_over: int, unmarked: int, advice: str) -> str:
+    """How many rows do not count, and what to do about those that no model has written."""
+    words = f"{passed_over} rows are not decided, and passed over"
+    if not unmarked:
+        return words
+    return f"{words}; {unmarked} of these have no probability, as a list of links has none{advice}"
+
+
+def known_rows(table: Any, where: str = "known", first_row: int = 1) -> KnownRows:
     """The rows of a table, or of a list of pairs, that say something.
 
     A column "checked" with yes or no tells links from pairs that are none; rows in which it is
@@ -62,20 +110,27 @@ def known_rows(table: Any, where: str = "known", first_row: int = 1) -> list[Kno
     """
     ids = id_pairs(table, where)
     columns = _text_columns(table, where)
-    checked, decided = columns.get("checked"), columns.get("decision")
-    found = []
+    empty = [""] * len(ids)
+    checked, decided, chance = (
+        columns.get(name, empty) for name in ("checked", "decision", "probability")
+    )
+    plain = not {"checked", "decision"} & set(columns)
+    found, passed_over, unmarked = [], 0, 0
     for k, (left, right) in enumerate(ids):
-        if left == "" and right == "":
-            continue
         place = f"{where}, row {first_row + k}"
-        says = None if checked is None else _said(checked[k], CHECKED, f"{place}, column 'checked'")
-        if says is None and decided is not None:
-            says = _said(decided[k], DECIDED, f"{place}, column 'decision'") or None
-        elif says is None and checked is None:
-            says = True
+        says = _said(checked[k], CHECKED, f"{place}, column 'checked'")
+        if left == "" and right == "":
+            if says is not None:
+                raise ValueError(f"{place}: is checked, and has no ids in the first two columns")
+            continue
+        if says is None:
+            says = plain or _said(decided[k], DECIDED, f"{place}, column 'decision'") or None
         if says or (says is False and left != "" and right != ""):  # not: has some other partner
             found.append(KnownRow(left, right, says, where, first_row + k))
-    return found
+        else:
+            passed_over += 1
+            unmarked += says is None and chance[k] == "" and decided[k] == ""
+    return KnownRows(found, passed_over, unmarked)
 
 
 def _text_columns(table: Any, where: str) -> dict[str, list[str]]:
@@ -90,7 +145,7 @@ def _text_columns(table: Any, where: str) -> dict[str, list[str]]:
         warnings.warn(
             f"{where}: every row counts as a link; not used: {named}. A column that says yes for "
             "links and no for pairs that are none is to be called 'checked'",
-            stacklevel=4,
+            stacklevel=6,
         )
     if not rest.columns.is_unique:
         rest = rest.loc[:, ~rest.columns.duplicated()]

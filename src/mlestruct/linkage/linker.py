@@ -20,7 +20,7 @@ from ..models.tuned import TunedMatching
 from .blocking import candidate_pairs
 from .comparisons import Comparison, guess_comparisons, same_dates
 from .examples import Examples, estimate_single_share, pair_input
-from .known import KnownLinks, known_links, known_rows
+from .known import KnownLinks, known_links, read_known
 from .records import as_records, column_names, pair_places, require_columns
 
 Floats = NDArray[np.float64]
@@ -166,11 +166,11 @@ class RecordLinker(TunedMatching):
         ----------
         left, right : DataFrames, indexed by ids; "" is missing, too
         known : DataFrame of two columns or list of pairs, an id of each table; none on one side: no
-            partner there.
+            partner there. Several such tables may be in a list, [links, review].
             Left records that are not listed are not learned from. A further column "checked" of
             the DataFrame has yes (true, 1) for links, no (false, 0) for pairs that are none, and
-            nothing for rows that do not count. Of a pair that is none something is learned only
-            if the partner of its left record is known.
+            nothing for rows that do not count, as a warning says. Of a pair that is none something
+            is learned only if the partner of its left record is known.
         """
         left, right = as_records(left, "left"), as_records(right, "right")
         partner = _known(known, left, right).partner
@@ -387,7 +387,7 @@ def compared_columns(left: Any, right: Any, columns: Sequence[str] | None) -> li
 
 def _known(known: Any, left: Any, right: Any) -> KnownLinks:
     """What is known, at its places in two tables."""
-    return known_links(known_rows(known), left.index, right.index)
+    return known_links(read_known(known).rows, left.index, right.index)
 
 
 def _ids(index: Any) -> tuple[str | None, bool]:
