@@ -221,6 +221,21 @@ def test_reviewed_pairs_are_the_next_known_links(folder, capsys):
     assert wrong[1] < wrong[0]
 
 
+def test_answers_that_contradict_the_probabilities_are_told(folder, capsys):
+    links = make_people(120, random_state=0)[2].iloc[70:90].assign(checked="yes", probability=0.5)
+    links.to_csv("review.csv", index=False)
+    assert main([*LINK, "--known", "review.csv", "-o", "links.csv", "--json"]) == 0
+    spoken = capsys.readouterr()
+    found = json.loads(spoken.out)["reviewed"]
+    assert found == {"pairs": 20, "links": 20, "expected": 10.0, "error": pytest.approx(5**0.5)}
+    assert spoken.err.count("20 of 20 reviewed pairs are links, 10.0 were expected: ") == 1
+    links.assign(probability=0.9).to_csv("review.csv", index=False)
+    assert main([*LINK, "--known", "review.csv", "-o", "links.csv"]) == 0
+    spoken = capsys.readouterr().err
+    assert "reviewed pairs" not in spoken
+    assert "If the known links were chosen because they were easy to see, many of the " in spoken
+
+
 def test_links_that_are_left_to_a_person_are_not_known(folder, capsys):
     assert main([*LINK, "-o", "links.csv", "--accept", "0.99", "--quiet"]) == 0
     counts = pd.read_csv("links.csv", dtype=str)["decision"].value_counts()

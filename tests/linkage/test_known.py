@@ -130,3 +130,27 @@ def test_checked_rows_without_ids_are_refused():
     links, review = table("a0,b1", columns=("one", "other")), table("a1,b0,yes")
     with pytest.raises(ValueError, match="known, row 2: is checked, and has no ids in the first"):
         read(pd.concat([links, review]))
+
+
+def test_reviewed_pairs_are_compared_with_their_probabilities():
+    """Against the tails of the exact distribution of the number of links."""
+    shown = np.linspace(0.2, 0.8, 20)
+    exact = np.ones(1)
+    for p in shown:
+        exact = np.convolve(exact, [1 - p, p])
+    mean = exact @ np.arange(21)
+    error = np.sqrt(exact @ (np.arange(21) - mean) ** 2)
+    ids = pd.DataFrame({"left": np.arange(20), "right": np.arange(20)})
+    for n_links in range(21):
+        known = ids.assign(probability=shown, checked=np.where(ids["left"] < n_links, "yes", "no"))
+        found = known_rows(known).reviewed()
+        assert (found.pairs, found.links) == (20, n_links)
+        assert found.expected == pytest.approx(mean)
+        assert found.error == pytest.approx(error)
+        assert bool(found.surprise()) == (abs(n_links - mean) > 3 * error)
+    assert found.surprise().startswith("20 of 20 reviewed pairs are links, 10.0 were expected: ")
+    comma = known.assign(probability=[f"{p:.6f}".replace(".", ",") for p in shown])
+    assert known_rows(comma).reviewed().expected == pytest.approx(mean)
+    assert known_rows(ids).reviewed() is None
+    assert known_rows(known.assign(checked="")).reviewed() is None
+    assert known_rows(known.assign(probability="?")).reviewed() is None

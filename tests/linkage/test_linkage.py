@@ -306,6 +306,25 @@ def test_ids_that_are_no_longer_the_index_are_asked_for(linked, tmp_path):
         model.link(left.rename_axis(None), right.rename_axis("key"))
 
 
+def test_answers_that_contradict_the_probabilities_are_told():
+    """From the easiest links the others are all but excluded; a person finds them to be links."""
+    left, right, links = make_people(300, random_state=0)
+    ends = left.loc[links["left"]].to_numpy(), right.loc[links["right"]].to_numpy()
+    easy = (ends[0] == ends[1]).sum(axis=1)
+    known = links.iloc[np.argsort(-easy, kind="stable")[:60]]
+    found = RecordLinker(alpha=0.1).fit(left, right, known).link(left, right, known=known)
+    asked = found.review_queue
+    asked = asked[~asked["left"].isin(known["left"])].head(60)
+    true = asked["left"].map(dict(links.to_numpy())) == asked["right"]
+    review = asked.assign(checked=true)
+    with pytest.warns(UserWarning, match=f"known: {true.sum()} of 60 reviewed pairs are links, "):
+        RecordLinker(alpha=0.1).fit(left, right, [known, review])
+    mended = review.assign(probability=np.clip(true, 0.1, 0.9))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        RecordLinker(alpha=0.1).fit(left, right, [known, mended])
+
+
 def test_tables_without_candidate_pairs(linked):
     left, right, _, _, linker, _ = linked
     found = linker.link(left.iloc[:3].map(lambda cell: ""), right)

@@ -5,13 +5,21 @@ from __future__ import annotations
 import argparse
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from .._lazy import pandas_module
 from ..linkage import Comparison, Links, RecordLinker, count_candidates, guess_comparisons
 from ..linkage.comparisons import same_dates
-from ..linkage.known import MARK, KnownRows, known_links, known_rows, undecided_words
+from ..linkage.known import (
+    AT_RANDOM,
+    MARK,
+    KnownRows,
+    Reviewed,
+    known_links,
+    known_rows,
+    undecided_words,
+)
 from ..linkage.linker import LIST_SINGLES, NO_SINGLES, compared_columns, shared_columns
 from ..models import load
 from . import common
@@ -27,12 +35,13 @@ class Known:
     """Known links of some files.
 
     table : DataFrame with the columns left, right and checked, yes or no
-    passed_over, unmarked : as in `KnownRows`
+    passed_over, unmarked, reviewed : as in `KnownRows`
     """
 
     table: Any
     passed_over: int
     unmarked: int
+    reviewed: Reviewed | None
 
     @property
     def links(self) -> Any:
@@ -115,7 +124,7 @@ def read_known(options: argparse.Namespace, left: Any, right: Any) -> Known | No
         raise FileProblem(str(error)) from None
     cells = [(row.left, row.right, "yes" if row.is_link else "no") for row in found.rows]
     table = pandas_module().DataFrame(cells, columns=["left", "right", "checked"], dtype=object)
-    return Known(table, found.passed_over, found.unmarked)
+    return Known(table, found.passed_over, found.unmarked, found.reviewed())
 
 
 def answer(
@@ -214,6 +223,7 @@ def _summary(linker: RecordLinker, links: Links, table: Any, known: Known | None
         "refused": 0 if known is None else len(known.table) - len(known.links),
         "passed_over": 0 if known is None else known.passed_over,
         "unmarked": 0 if known is None else known.unmarked,
+        "reviewed": None if known is None or known.reviewed is None else asdict(known.reviewed),
         "expected_precision": float(accepted.mean()) if honest and len(accepted) else None,
         "expected_recall": float(accepted.sum()) / total if honest and total > 0 else None,
         "blocking_recall": linker.blocking_recall_,
@@ -262,8 +272,7 @@ def _if_share(summary: dict[str, Any]) -> str:
         return f"{words}, as of those that were learned from"
     return (
         f"{words}. This share is estimated (± {common.percent(1.96 * error)}), since no record was "
-        "known to have none: it holds if the known links are like all others, not the easier or the"
-        f" harder ones. To check it, {LIST_SINGLES}"
+        f"known to have none. To check it, {LIST_SINGLES}"
     )
 
 
@@ -286,6 +295,13 @@ def describe(summary: dict[str, Any]) -> str:
     if summary["expected_precision"] is not None:
         words = f"Of the {new} {common.percent(summary['expected_precision'])} should be right"
         lines.append(f"{words}{_if_share(summary)}.")
+    if summary["reviewed"] is not None and (found := Reviewed(**summary["reviewed"]).surprise()):
+        lines.append(f"{found}.")
+    elif summary["learned_singles"] and summary["no_partner"]:
+        lines.append(
+            "If the known links were chosen because they were easy to see, many of the "
+            f"{summary['no_partner']} records without a partner have one: {AT_RANDOM}."
+        )
     if summary["proposed_from"] is not None and summary["learned_singles"]:
         lines.append(
             f"For {common.percent(summary['precision'])} expected precision: links from "

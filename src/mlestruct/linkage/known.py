@@ -19,6 +19,11 @@ YES = ("yes", "true", "1", "y", "ja", "j", "wahr", "oui", "si", "sí", "sì")
 NO = ("no", "false", "0", "n", "nein", "falsch", "non")
 CHECKED = dict.fromkeys(YES, True) | dict.fromkeys(NO, False)
 DECIDED = {"known": True, "link": True, "no partner": True, "review": False, "not compared": False}
+FAR = 3.0  # standard errors: further off, answers contradict the probabilities that were shown
+AT_RANDOM = (
+    "choose left records at random, look for their partners, and list what you find among the "
+    "known links, with an empty cell beside those that have none"
+)
 MARK = "if they are links, write yes in their column 'checked'"
 
 
@@ -26,7 +31,8 @@ MARK = "if they are links, write yes in their column 'checked'"
 class KnownRow:
     """A pair of ids that is a link or none; an id beside "" has no partner.
 
-    `where` and `row` are its place, in messages.
+    `where` and `row` are its place, in messages; `shown` is the probability with which a person was
+    asked about the pair, None where nobody was.
     """
 
     left: Any
@@ -34,6 +40,7 @@ class KnownRow:
     is_link: bool
     where: str
     row: int
+    shown: float | None = None
 
 
 @dataclass(frozen=True)
@@ -55,6 +62,41 @@ class KnownRows:
             self.passed_over + other.passed_over,
             self.unmarked + other.unmarked,
         )
+
+    def reviewed(self) -> Reviewed | None:
+        """Answers of a person beside the probabilities that they came with; None without any."""
+        asked = [(row.is_link, row.shown) for row in self.rows if row.shown is not None]
+        if not asked:
+            return None
+        links, shown = np.array(asked, dtype=np.float64).T
+        error = float(np.sqrt(np.sum(shown * (1.0 - shown))))
+        return Reviewed(links.size, int(links.sum()), float(shown.sum()), error)
+
+
+@dataclass(frozen=True)
+class Reviewed:
+    """How many reviewed pairs are links, and how many were expected to be, with standard error."""
+
+    pairs: int
+    links: int
+    expected: float
+    error: float
+
+    def surprise(self) -> str:
+        """What follows where more or fewer pairs are links than chance allows; "" elsewhere."""
+        if abs(self.links - self.expected) <= FAR * self.error:
+            return ""
+        words = f"{self.links} of {self.pairs} reviewed pairs are links, {self.expected:.1f} were "
+        if self.links > self.expected:
+            words += (
+                "expected: the links that the model had learned from are easier to see than the "
+                f"others, and many records said to have no partner have one; {AT_RANDOM}"
+            )
+        else:
+            words += (
+                "expected: fewer records have a partner than the model had learned; " + AT_RANDOM
+            )
+        return words
 
 
 @dataclass(frozen=True)
@@ -83,7 +125,7 @@ def read_known(known: Any) -> KnownRows:
     if found.passed_over:
         advice = f"; {MARK}, or give several tables as a list, known=[links, review]"
         words = undecided_words(found.passed_over, found.unmarked, advice)
-        warnings.warn(f"known: {words}", stacklevel=4)
+        warnings.warn(f"known: {words}", stacklevel=3)
     return found
 
 
@@ -119,6 +161,7 @@ def known_rows(table: Any, where: str = "known", first_row: int = 1) -> KnownRow
     for k, (left, right) in enumerate(ids):
         place = f"{where}, row {first_row + k}"
         says = _said(checked[k], CHECKED, f"{place}, column 'checked'")
+        shown = None if says is None or "" in (left, right) else _probability(chance[k])
         if left == "" and right == "":
             if says is not None:
                 raise ValueError(f"{place}: is checked, and has no ids in the first two columns")
@@ -126,7 +169,7 @@ def known_rows(table: Any, where: str = "known", first_row: int = 1) -> KnownRow
         if says is None:
             says = plain or _said(decided[k], DECIDED, f"{place}, column 'decision'") or None
         if says or (says is False and left != "" and right != ""):  # not: has some other partner
-            found.append(KnownRow(left, right, says, where, first_row + k))
+            found.append(KnownRow(left, right, says, where, first_row + k, shown))
         else:
             passed_over += 1
             unmarked += says is None and chance[k] == "" and decided[k] == ""
@@ -145,7 +188,7 @@ def _text_columns(table: Any, where: str) -> dict[str, list[str]]:
         warnings.warn(
             f"{where}: every row counts as a link; not used: {named}. A column that says yes for "
             "links and no for pairs that are none is to be called 'checked'",
-            stacklevel=6,
+            stacklevel=5,
         )
     if not rest.columns.is_unique:
         rest = rest.loc[:, ~rest.columns.duplicated()]
@@ -157,6 +200,15 @@ def _said(cell: str, meanings: dict[str, bool], place: str) -> bool | None:
     if cell and cell not in meanings:
         raise ValueError(f"{place}: expected {', '.join(meanings)} or nothing, got {cell!r}")
     return meanings.get(cell)
+
+
+def _probability(cell: str) -> float | None:
+    """A probability as a table has it, also with a decimal comma; None where there is none."""
+    try:
+        value = float(cell.replace(",", "."))
+    except ValueError:
+        return None
+    return value if 0.0 <= value <= 1.0 else None
 
 
 def known_links(rows: Iterable[KnownRow], left: Any, right: Any) -> KnownLinks:

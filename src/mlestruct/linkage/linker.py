@@ -20,7 +20,7 @@ from ..models.tuned import TunedMatching
 from .blocking import candidate_pairs
 from .comparisons import Comparison, guess_comparisons, same_dates
 from .examples import Examples, estimate_single_share, pair_input
-from .known import KnownLinks, known_links, read_known
+from .known import known_links, read_known
 from .records import as_records, column_names, pair_places, require_columns
 
 Floats = NDArray[np.float64]
@@ -111,7 +111,8 @@ class RecordLinker(TunedMatching):
     random_state : of the folds
     estimate_singles : where no record is known to have no partner, estimate how many have none:
         known links with the right record taken away show what these look like, and the other left
-        records how many they are. Holds if known links are as easy to find as others
+        records how many they are. Holds if known links are as easy to find as others: if they were
+        chosen because they were easy to see, many records said to have no partner have one
 
     Attributes
     ----------
@@ -173,7 +174,11 @@ class RecordLinker(TunedMatching):
             is learned only if the partner of its left record is known.
         """
         left, right = as_records(left, "left"), as_records(right, "right")
-        partner = _known(known, left, right).partner
+        listed = read_known(known)
+        partner = known_links(listed.rows, left.index, right.index).partner
+        reviewed = listed.reviewed()
+        if reviewed is not None and (words := reviewed.surprise()):
+            warnings.warn(f"known: {words}", stacklevel=2)
         columns = compared_columns(left, right, self.columns)
         with unchanged_on_failure(self):
             self.ids_ = [_ids(table.index) for table in (left, right)]
@@ -272,7 +277,7 @@ class RecordLinker(TunedMatching):
         rows, cols = self._candidates(left, right)
         given = None
         if known is not None:
-            links = _known(known, left, right)
+            links = known_links(read_known(known).rows, left.index, right.index)
             refused = links.refused @ [len(right), 1]
             open_ = ~links.alone[cols] & ~np.isin(rows * len(right) + cols, refused)
             rows, cols = _with_known(rows[open_], cols[open_], links.partner, len(right))
@@ -383,11 +388,6 @@ def compared_columns(left: Any, right: Any, columns: Sequence[str] | None) -> li
     if empty:
         warnings.warn(f"not compared, empty in both tables: {', '.join(empty)}", stacklevel=3)
     return filled
-
-
-def _known(known: Any, left: Any, right: Any) -> KnownLinks:
-    """What is known, at its places in two tables."""
-    return known_links(read_known(known).rows, left.index, right.index)
 
 
 def _ids(index: Any) -> tuple[str | None, bool]:
