@@ -279,12 +279,43 @@ def test_precision_tells_from_which_probability_links_are_proposed(folder, capsy
     assert f"For 97.0 % expected precision: links from {lowest:.2f}" in spoken.err
 
 
+def test_expectations_are_about_links_that_are_not_known(folder, capsys):
+    rewrite("known.csv", lambda f: pd.concat([f, pd.DataFrame({"left": ["a119"], "right": [""]})]))
+    rewrite(
+        "left.csv",
+        lambda f: f.mask((f["id"] == "a0").to_numpy()[:, None] & (f.columns != "id"), ""),
+    )
+    assert main([*LINK, "-o", "links.csv", "-m", "model.mls", "--json"]) == 0
+    spoken = capsys.readouterr()
+    summary = json.loads(spoken.out)
+    assert summary["blocking_recall"] == pytest.approx(59 / 60)  # nothing is known of a0
+    links = pd.read_csv("links.csv")
+    has_one = 1 - links["probability_no_partner"]
+    decided = {name: links["decision"] == name for name in ("known", "link", "review")}
+    total = has_one[~decided["known"]].sum()
+    new = links["probability"][decided["link"]].sum()
+    assert summary["expected_recall"] == pytest.approx(new / total, abs=1e-4)
+    review = has_one[decided["review"]].sum()
+    assert summary["in_review"] == pytest.approx(review, abs=1e-3)
+    assert summary["missed_compared"] == pytest.approx(total - new - review, abs=1e-3)
+    assert summary["missed_not_compared"] == pytest.approx(total / 59, abs=1e-3)
+    words = "Probably missed: {missed_compared:.0f} links among the compared pairs, and "
+    words += "{missed_not_compared:.0f} that were not compared"
+    assert words.format(**summary) in spoken.err
+    new = ["--known", "new.csv", "--quiet", "--no-records"]
+    pd.DataFrame({"left": ["a0", "a1"], "right": ["b0", "b1"]}).to_csv("new.csv", index=False)
+    assert main(["report", "model.mls", "left.csv", "right.csv", *new]) == 0
+    assert "50.0 % of the known links are among them" in (folder / "report.html").read_text()
+
+
 def test_predict_tells_and_reviews_as_link_does(folder, capsys):
     assert main([*LINK, "-o", "links.csv", "-m", "model.mls", "--quiet"]) == 0
     outputs = ["-o", "links.csv", "--review", "review.csv"]
     assert main([*MODEL, *outputs]) == 0
     wanted = [capsys.readouterr().err, *(Path(name).read_text() for name in outputs[1::2])]
-    assert "no links were given as known, so those learned from are among these" in wanted[0]
+    assert "; no links were given as known.\n" in wanted[0]
+    assert "of the known links" not in wanted[0]  # those of other tables
+    assert "as in the tables that the model has learned from (estimated, ±" in wanted[0]
     assert main(["predict", "model.mls", "left.csv", "right.csv", *outputs]) == 0
     assert [capsys.readouterr().err, *(Path(name).read_text() for name in outputs[1::2])] == wanted
     assert main(["predict", "model.mls", "left.csv", "right.csv", *outputs, "--quiet"]) == 0

@@ -74,6 +74,7 @@ def run(options: argparse.Namespace) -> int:
     with naming(options.left, options.right, *(options.known or ())):
         linker = _linker(options, left, right, known)
         found = answer(linker, options, left, right, known, options.precision, options.top)
+        found.summary["learned_here"] = known is not None
     write_answer(found, options)
     written = [options.out, options.review, model]
     common.answer(options, found.summary, describe(found.summary), written)
@@ -140,6 +141,7 @@ def answer(
         **_summary(linker, links, table, known),
         **_compared((one.for_tables(left, right) for one in linker.comparisons_), left, right),
         "accept": accept,
+        "learned_here": False,
         "precision": precision,
         "proposed_from": _lowest(table) if precision is not None else None,
     }
@@ -209,9 +211,7 @@ def _review(found: Answer) -> Any:
 def _summary(linker: RecordLinker, links: Links, table: Any, known: Known | None) -> dict[str, Any]:
     """What happened, in numbers."""
     counts = table["decision"].value_counts()
-    accepted = table["probability"][table["decision"] == "link"]
     honest = linker.learned_singles_  # without, probabilities are too high
-    total = float(links.pairs["probability"].sum())
     weights = sorted(linker.named_coef().items(), key=lambda item: -abs(item[1]))
     names = ("known", "link", "no partner", "review", "not compared")
     return {
@@ -224,15 +224,51 @@ def _summary(linker: RecordLinker, links: Links, table: Any, known: Known | None
         "passed_over": 0 if known is None else known.passed_over,
         "unmarked": 0 if known is None else known.unmarked,
         "reviewed": None if known is None or known.reviewed is None else asdict(known.reviewed),
-        "expected_precision": float(accepted.mean()) if honest and len(accepted) else None,
-        "expected_recall": float(accepted.sum()) / total if honest and total > 0 else None,
-        "blocking_recall": linker.blocking_recall_,
+        **_expected(links, table, honest),
+        "blocking_recall": links.blocking_recall,
         "learned_singles": linker.learned_singles_,
         "without_partner": linker.single_share_,
         "without_partner_error": linker.single_share_error_,
         **common.fit_summary(linker),
         "strongest": [name for name, _ in weights if name != "link"][:3],
     }
+
+
+def _expected(links: Links, table: Any, honest: bool) -> dict[str, float | None]:
+    """Expectations under the model about links that are not known; all None unless it is honest.
+
+    expected_precision, expected_recall : of the new links, among what candidates allow
+    in_review : links of the records that are left to a person
+    missed_compared : links among candidates of the other records that are not among the new links
+    missed_not_compared : links that are no candidates, if these have as large a share of all links
+        as of the known ones
+    """
+    decision = table.set_index("left")["decision"].reindex(links.pairs["left"]).to_numpy()
+    chance = links.pairs["probability"].to_numpy()
+    total, review = chance[decision != "known"].sum(), chance[decision == "review"].sum()
+    accepted = table["probability"][table["decision"] == "link"]
+    recall = links.blocking_recall
+    found = {
+        "expected_precision": accepted.mean() if len(accepted) else None,
+        "expected_recall": accepted.sum() / total if total > 0 else None,
+        "in_review": review,
+        "missed_compared": max(total - review - accepted.sum(), 0.0),
+        "missed_not_compared": total * (1.0 - recall) / recall if recall else None,
+    }
+    return {
+        name: float(value) if honest and value is not None else None
+        for name, value in found.items()
+    }
+
+
+def _missed_words(summary: dict[str, Any]) -> str:
+    words = f"Probably missed: {summary['missed_compared']:.0f} links among the compared pairs"
+    if summary["missed_not_compared"] is not None:
+        words += (
+            f", and {summary['missed_not_compared']:.0f} that were not compared, if as large "
+            "a share of these links was compared as of the known ones"
+        )
+    return f"{words}. {summary['in_review']:.0f} more should be among those left to you."
 
 
 def _compared(comparisons: Iterable[Comparison], left: Any, right: Any) -> dict[str, list[str]]:
@@ -268,6 +304,9 @@ def _if_share(summary: dict[str, Any]) -> str:
     if share is None:
         return ""
     words = f", if about {common.percent(share)} of all left records have no partner"
+    if not summary["learned_here"]:
+        words += ", as in the tables that the model has learned from"
+        return words if error is None else f"{words} (estimated, ± {common.percent(1.96 * error)})"
     if error is None:
         return f"{words}, as of those that were learned from"
     return (
@@ -286,7 +325,7 @@ def describe(summary: dict[str, Any]) -> str:
         )
     new, known = "new links", f"{summary['known']} were known."
     if not summary["known_given"]:
-        new, known = "links", "no links were given as known, so those learned from are among these."
+        new, known = "links", "no links were given as known."
     lines.append(
         f"{summary['link']} {new}, {summary['no_partner']} records without a partner, "
         f"{summary['review']} left to you (probability below {summary['accept']:g}), "
@@ -298,10 +337,14 @@ def describe(summary: dict[str, Any]) -> str:
     if summary["reviewed"] is not None and (found := Reviewed(**summary["reviewed"]).surprise()):
         lines.append(f"{found}.")
     elif summary["learned_singles"] and summary["no_partner"]:
+        learned = "known links" if summary["learned_here"] else "links that the model learned from"
+        advice = f": {AT_RANDOM}" if summary["learned_here"] else ""
         lines.append(
-            "If the known links were chosen because they were easy to see, many of the "
-            f"{summary['no_partner']} records without a partner have one: {AT_RANDOM}."
+            f"If the {learned} were chosen because they were easy to see, many of the "
+            f"{summary['no_partner']} records without a partner have one{advice}."
         )
+    if summary["missed_compared"] is not None:
+        lines.append(_missed_words(summary))
     if summary["proposed_from"] is not None and summary["learned_singles"]:
         lines.append(
             f"For {common.percent(summary['precision'])} expected precision: links from "
@@ -309,19 +352,23 @@ def describe(summary: dict[str, Any]) -> str:
             f"{summary['accept']:g} to you."
         )
     if summary["refused"]:
+        learned = ", and learned from where the partner of the left record is known"
+        learned = learned if summary["learned_here"] else ""
         lines.append(
-            f"{summary['refused']} pairs are known to be no links: they are not proposed, and "
-            "learned from where the partner of the left record is known."
+            f"{summary['refused']} pairs are known to be no links: they are not proposed{learned}."
         )
     if summary["passed_over"]:
         advice = f"; {MARK}, or give them in a file of their own with --known"
         words = undecided_words(summary["passed_over"], summary["unmarked"], advice)
         lines.append(f"Of the known links {words}.")
     lines.append(_compared_words(summary))
-    lines.append(
+    compared = (
         f"{summary['candidate_pairs']} pairs of {summary['left_records']} x "
-        f"{summary['right_records']} records were compared; "
-        f"{common.percent(summary['blocking_recall'])} of the known links are among them."
+        f"{summary['right_records']} records were compared"
     )
+    if summary["blocking_recall"] is not None:
+        share = common.percent(summary["blocking_recall"])
+        compared += f"; {share} of the known links are among them"
+    lines.append(f"{compared}.")
     lines.append(f"What counts most: {', '.join(summary['strongest'])}.")
     return "\n".join([*lines, common.fit_words(summary)])

@@ -49,12 +49,15 @@ class Links:
     single_left, single_right : Series, the probability of each record to have no partner
     learned_singles : whether the model has learned from records without a partner; if not,
         probabilities are too high, and nothing is expected of them
+    blocking_recall : share of the links given as known that are candidates without that; None
+        where none was given
     """
 
     pairs: Any
     single_left: Any
     single_right: Any
     learned_singles: bool = True
+    blocking_recall: float | None = None
 
     @property
     def proposed(self) -> Any:
@@ -72,7 +75,7 @@ class Links:
         """Expected precision and recall of the proposed links above each probability.
 
         Expectations under the model, NaN if it has learned from no record without a partner.
-        Recall is among the links that candidates allow.
+        Recall is among the links that candidates allow. Both count the links given as known.
         """
         import pandas
 
@@ -275,12 +278,14 @@ class RecordLinker(TunedMatching):
             _check_ids(table, side, *ids)
         shared_columns(left, right, [one.column for one in self.comparisons_])
         rows, cols = self._candidates(left, right)
-        given = None
+        given, recall = None, None
         if known is not None:
             links = known_links(read_known(known).rows, left.index, right.index)
             refused = links.refused @ [len(right), 1]
             open_ = ~links.alone[cols] & ~np.isin(rows * len(right) + cols, refused)
+            n_open, n_links = int(open_.sum()), int((links.partner >= 0).sum())
             rows, cols = _with_known(rows[open_], cols[open_], links.partner, len(right))
+            recall = 1.0 - (rows.size - n_open) / n_links if n_links else None
             given = [np.where(links.partner > -2, links.partner, np.nan)]
         x = pair_input(rows, cols, self._features(left, right, rows, cols), (len(left), len(right)))
         model = self._fitted()
@@ -292,7 +297,7 @@ class RecordLinker(TunedMatching):
                 "learn again",
                 stacklevel=2,
             )
-        return make_links(left, right, rows, cols, found, self.learned_singles_)
+        return make_links(left, right, rows, cols, found, self.learned_singles_, recall)
 
     def contributions(self, left: Any, right: Any, pairs: Any) -> Any:
         """Weight times feature of some pairs of two tables, one column for each feature.
@@ -417,8 +422,9 @@ def _with_known(rows: Ints, cols: Ints, partner: Ints, n_right: int) -> tuple[In
 
 # ---------------------------------------------------------------------- describing pairs
 def make_links(
-    left: Any, right: Any, rows: Ints, cols: Ints, found: Any, learned_singles: bool = True
-) -> Links:
+    left: Any, right: Any, rows: Ints, cols: Ints, found: Any, learned_singles: bool = True,
+    blocking_recall: float | None = None,
+) -> Links:  # fmt: skip
     """`Links` of candidate pairs from a frame with the columns probability and linked."""
     import pandas
 
@@ -437,7 +443,7 @@ def make_links(
         pandas.Series(np.clip(1.0 - np.bincount(side, chance, len(table)), 0, 1), table.index)
         for side, table in ((rows, left), (cols, right))
     ]
-    return Links(pairs, single[0], single[1], learned_singles)
+    return Links(pairs, single[0], single[1], learned_singles, blocking_recall)
 
 
 def margins(rows: Ints, cols: Ints, chance: Floats) -> Floats:
