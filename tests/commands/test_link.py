@@ -236,6 +236,22 @@ def test_answers_that_contradict_the_probabilities_are_told(folder, capsys):
     assert "If the known links were chosen because they were easy to see, many of the " in spoken
 
 
+@pytest.mark.parametrize("accept", ["0.4", "0.9", "0.995"])
+def test_every_record_that_is_left_to_a_person_is_in_the_review(folder, capsys, accept):
+    outputs = ["-o", "links.csv", "--review", "review.csv", "--accept", accept, "--json"]
+    assert main([*LINK, *outputs, "--top", "50"]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    links = pd.read_csv("links.csv").set_index("left")
+    review = pd.read_csv("review.csv")
+    open_ = links[links["decision"] == "review"]
+    assert set(review["left"]) == set(open_.index)
+    assert review["left"].nunique() == summary["review"]
+    pairs = set(map(tuple, review[["left", "right"]].to_numpy()))
+    assert pairs >= set(open_["candidate_1"].items())
+    sums = [row for row in open_.itertuples() if row.probability_1 <= 1 - float(accept)]
+    assert accept != "0.9" or sums  # some have several improbable pairs, none of them doubtful
+
+
 def test_links_that_are_left_to_a_person_are_not_known(folder, capsys):
     assert main([*LINK, "-o", "links.csv", "--accept", "0.99", "--quiet"]) == 0
     counts = pd.read_csv("links.csv", dtype=str)["decision"].value_counts()

@@ -191,11 +191,17 @@ def _linker(
 
 
 def _review(found: Answer) -> Any:
-    """Doubtful pairs with the cells of both records side by side, for a person to judge."""
+    """Doubtful pairs with the cells of both records side by side, for a person to judge.
+
+    Of each record that is left to a person its most probable pair is there in any case: where
+    several improbable ones add up, none of them is doubtful by itself.
+    """
     queue, accept = found.links.review_queue, found.summary["accept"]
-    open_ = found.table["left"][found.table["decision"] != "known"]
-    doubtful = (queue["probability"] > 1 - accept) & (queue["probability"] < accept)
-    queue = queue[doubtful & queue["left"].isin(open_)]
+    open_ = found.table["left"][found.table["decision"] == "review"]
+    queue = queue[queue["left"].isin(open_)]
+    chance = queue["probability"]
+    best = queue.index.isin(chance.groupby(queue["left"]).idxmax())
+    queue = queue[best | ((chance > 1 - accept) & (chance < accept))]
     out = queue[["left", "right", "probability", "proposed", "margin", "group"]].reset_index(
         drop=True
     )
