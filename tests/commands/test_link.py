@@ -322,6 +322,8 @@ def test_expectations_are_about_links_that_are_not_known(folder, capsys):
     pd.DataFrame({"left": ["a0", "a1"], "right": ["b0", "b1"]}).to_csv("new.csv", index=False)
     assert main(["report", "model.mls", "left.csv", "right.csv", *new]) == 0
     assert "50.0 % of the known links are among them" in (folder / "report.html").read_text()
+    assert main(["report", "model.mls", "left.csv", "right.csv", *new[:-1]]) == 0
+    assert "1 were not compared" in (folder / "report.html").read_text()
 
 
 def test_predict_tells_and_reviews_as_link_does(folder, capsys):
@@ -488,6 +490,17 @@ def test_columns_of_ids_may_have_different_names(folder, capsys):
     assert main(["predict", "model.mls", "left.csv", "right.csv", *named, *known]) == 0
     assert capsys.readouterr().out == wanted
     assert main(["report", "model.mls", "left.csv", "right.csv", *named, "--quiet"]) == 0
+    assert mlestruct.load("model.mls").ids_ == [("key", False), ("number", False)]
+    rewrite("left.csv", lambda frame: frame.assign(id="x", house_id=frame.index % 3))
+    ids = pd.read_csv("left.csv")["key"]
+    for again in (["predict", "model.mls", "left.csv", "right.csv"], MODEL):  # names are remembered
+        assert main([*again, "--quiet"]) == 0
+        assert (pd.read_csv(io.StringIO(capsys.readouterr().out))["left"] == ids).all()
+    assert main(["report", "model.mls", "left.csv", "right.csv", "--quiet"]) == 0
+    rewrite("left.csv", lambda frame: frame.assign(other="z" + frame["key"]))
+    assert main([*MODEL, "--left-id", "other", "--quiet"]) == 0  # unless others are given
+    assert (pd.read_csv(io.StringIO(capsys.readouterr().out))["left"] == "z" + ids).all()
+    rewrite("left.csv", lambda frame: frame.drop(columns=["id", "house_id", "other"]))
     mixed = ["--id", "key", "--right-id", "number"]
     assert main([*LINK, *mixed, "-o", "links.csv", "--quiet"]) == 0
     assert Path("links.csv").read_text() == wanted

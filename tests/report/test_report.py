@@ -252,6 +252,11 @@ def test_known_links_that_look_wrong_are_listed():
     assert "1 of 2" in text
     assert "<img" not in text
     assert "None of 1" in refused(doubted[:1])
+    assert "not compared" not in text
+    text = refused(doubted.assign(probability=[np.nan, 0.1]))
+    assert "2 of 2" in text
+    assert "1 were not compared" in text
+    assert re.search(r"<td[^>]*>a</td><td[^>]*>b</td><td[^>]*>not compared</td>", text)
 
 
 def test_pairs_of_equal_margins_are_both_listed():

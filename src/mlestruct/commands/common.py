@@ -74,14 +74,21 @@ def exit_status(model: Any, options: argparse.Namespace) -> int:
     return 3 if options.strict and not model.converged_ else 0
 
 
-def read_records(paths: Sequence[str], options: argparse.Namespace) -> list[Any]:
-    """Tables indexed by ids; at most one of them from standard input."""
+def read_records(
+    paths: Sequence[str], options: argparse.Namespace, learned: Sequence[str | None] | None = None
+) -> list[Any]:
+    """Tables indexed by ids; at most one of them from standard input.
+
+    `learned` has the columns of ids of the tables that a model has learned from.
+    """
     check_encoding(options)
     if list(paths).count(STANDARD) > 1:
         raise UsageProblem("only one table can come from standard input")
     return [
-        index_by_id(read_table(path, options.encoding), path, *own)
-        for path, own in zip(paths, _id_columns(options, len(paths)), strict=True)
+        index_by_id(read_table(path, options.encoding), path, *own, before)
+        for path, own, before in zip(
+            paths, _id_columns(options, len(paths)), learned or [None] * len(paths), strict=True
+        )
     ]
 
 

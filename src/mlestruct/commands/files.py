@@ -131,12 +131,17 @@ def read_id_pairs(path: str, encoding: str | None = None) -> Any:
     return pairs
 
 
-def index_by_id(frame: Any, name: str, column: str | None, option: str = "--id") -> Any:
+def index_by_id(
+    frame: Any, name: str, column: str | None, option: str = "--id", learned: str | None = None
+) -> Any:
     """The table indexed by ids, without empty rows; its attribute "ids" names their column.
 
-    The ids are in `column`, which `option` names; default: "id", or the first that ends in "_id".
+    The ids are in `column`, which `option` names; default: `learned`, that of the table that a
+    model has learned from, "id", or the first that ends in "_id".
     """
     hint = ""
+    if column is None and learned in frame.columns:
+        column = learned
     if column is None:
         found = [c for c in frame.columns if c.lower() == "id"]
         found += [c for c in frame.columns if c.lower().endswith("_id")]
@@ -165,7 +170,7 @@ def index_by_id(frame: Any, name: str, column: str | None, option: str = "--id")
             f"{name}, row {row + 2}, column {column!r}: id {ids[row]!r} is that of row "
             f"{first + 2}{hint}"
         )
-    out = frame.drop(columns=column).set_axis(ids.rename("id"), axis=0)
+    out = frame.drop(columns=column).set_axis(ids.rename(learned or column), axis=0)
     out.attrs["ids"] = column
     return out
 

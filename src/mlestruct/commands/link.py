@@ -67,12 +67,16 @@ def run(options: argparse.Namespace) -> int:
     model = options.model if options.known else None
     inputs = [options.left, options.right, *(options.known or ()), None if model else options.model]
     check_files(inputs, o=options.out, review=options.review, m=model)
-    left, right = common.read_records([options.left, options.right], options)
+    linker = None if options.known or options.dry_run else _loaded(options.model)
+    ids = None if linker is None else _id_names(linker)
+    left, right = common.read_records([options.left, options.right], options, ids)
     if options.dry_run:
         return _count(options, left, right)
     known = read_known(options, left, right)
     with naming(options.left, options.right, *(options.known or ())):
-        linker = _linker(options, left, right, known)
+        if known is not None:
+            linker = _learned(options, left, right, known)
+        assert linker is not None
         found = answer(linker, options, left, right, known, options.precision, options.top)
         found.summary["learned_here"] = known is not None
     write_answer(found, options)
@@ -154,7 +158,7 @@ def answer_files(
     """`answer` for two files that options name, and their known links."""
     if len(options.files) != 2:
         raise UsageProblem(f"expected two tables, left and right, got {len(options.files)}")
-    left, right = common.read_records(options.files, options)
+    left, right = common.read_records(options.files, options, _id_names(linker))
     known = read_known(options, left, right)
     with naming(*options.files):
         return answer(linker, options, left, right, known, precision, top), known
@@ -167,15 +171,20 @@ def write_answer(found: Answer, options: argparse.Namespace) -> None:
         write_table(_review(found), options.review)
 
 
-def _linker(
-    options: argparse.Namespace, left: Any, right: Any, known: Known | None
-) -> RecordLinker:
-    """The model: learned from known links, or loaded."""
-    if known is None:
-        linker = load(options.model)
-        if not isinstance(linker, RecordLinker):
-            raise FileProblem(f"{options.model}: is a {type(linker).__name__}, not a RecordLinker")
-        return linker
+def _loaded(path: str) -> RecordLinker:
+    linker = load(path)
+    if not isinstance(linker, RecordLinker):
+        raise FileProblem(f"{path}: is a {type(linker).__name__}, not a RecordLinker")
+    return linker
+
+
+def _id_names(linker: RecordLinker) -> list[str | None]:
+    """The columns of ids of the tables that a model has learned from."""
+    return [name for name, _ in linker.ids_]
+
+
+def _learned(options: argparse.Namespace, left: Any, right: Any, known: Known) -> RecordLinker:
+    """A model of known links, saved where options say so."""
     linker = RecordLinker(
         columns=common.listed(options.columns), kinds=common.read_kinds(options.kind),
         block=common.listed(options.block) or [], neighbours=options.neighbours,

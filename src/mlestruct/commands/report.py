@@ -52,7 +52,7 @@ def _links(linker: RecordLinker, options: argparse.Namespace) -> str:
         named = known.links[["left", "right"]]
         named = named[(named["left"] != "") & (named["right"] != "")]
         alone = linker.link(found.left, found.right).pairs[["left", "right", "probability"]]
-        doubted = named.merge(alone, how="left").fillna({"probability": 0.0})
+        doubted = named.merge(alone, how="left")  # no probability: not among the candidates
     words = link.describe(found.summary)
     return links_report(
         linker, found.links, found.left, found.right, words, doubted, not options.no_records

@@ -38,7 +38,8 @@ def links_report(
     Parameters
     ----------
     words : a summary that comes first
-    doubted : DataFrame of known links (left, right, probability), as the model sees them itself
+    doubted : DataFrame of known links (left, right, probability), as the model sees them itself;
+        NaN where it does not compare the two
     records : whether the page shows records, their cells and ids; without, it tells of no person
     """
     left, right = as_records(left, "left"), as_records(right, "right")
@@ -118,16 +119,19 @@ def contested(links: Links) -> str:
 
 
 def refused(doubted: Any, what: str = "links") -> str:
-    """Known pairs to which the model itself gives less than 1/2."""
+    """Known pairs to which the model itself gives less than 1/2, or that are no candidates."""
     title = f"Known {what} that the model would refuse"
     if doubted is None:
         return ""
-    wrong = doubted[doubted["probability"] < 0.5].sort_values("probability", kind="stable")
+    wrong = doubted[~(doubted["probability"] >= 0.5)].sort_values("probability", kind="stable")
     if not len(wrong):
         return html.section(title, html.paragraph(f"None of {len(doubted)}."))
     note = (
         f"{len(wrong)} of {len(doubted)}, the most doubtful first. Some may be errors in the list."
     )
+    if n_apart := int(wrong["probability"].isna().sum()):
+        note += f" {n_apart} were not compared: they are not among the candidate pairs."
+    wrong["probability"] = wrong["probability"].astype(object).fillna("not compared")
     rows = wrong[["left", "right", "probability"]].head(MOST_GROUPS).itertuples(index=False)
     return html.section(
         title, html.paragraph(note), html.table(["left", "right", "probability"], rows)
