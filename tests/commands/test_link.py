@@ -315,7 +315,7 @@ def test_expectations_are_about_links_that_are_not_known(folder, capsys):
     assert summary["in_review"] == pytest.approx(review, abs=1e-3)
     assert summary["missed_compared"] == pytest.approx(total - new - review, abs=1e-3)
     assert summary["missed_not_compared"] == pytest.approx(total / 59, abs=1e-3)
-    words = "Probably missed: {missed_compared:.0f} links among the compared pairs, and "
+    words = "Links probably missed: {missed_compared:.0f} among the compared pairs, and "
     words += "{missed_not_compared:.0f} that were not compared"
     assert words.format(**summary) in spoken.err
     new = ["--known", "new.csv", "--quiet", "--no-records"]

@@ -277,7 +277,7 @@ def _expected(links: Links, table: Any, honest: bool) -> dict[str, float | None]
 
 
 def _missed_words(summary: dict[str, Any]) -> str:
-    words = f"Probably missed: {summary['missed_compared']:.0f} links among the compared pairs"
+    words = f"Links probably missed: {summary['missed_compared']:.0f} among the compared pairs"
     if summary["missed_not_compared"] is not None:
         words += (
             f", and {summary['missed_not_compared']:.0f} that were not compared, if as large "

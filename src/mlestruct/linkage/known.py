@@ -164,7 +164,10 @@ def known_rows(table: Any, where: str = "known", first_row: int = 1) -> KnownRow
         shown = None if says is None or "" in (left, right) else _probability(chance[k])
         if left == "" and right == "":
             if says is not None:
-                raise ValueError(f"{place}: is checked, and has no ids in the first two columns")
+                raise ValueError(
+                    f"{place}: is checked, and has no ids in the first two columns; give tables of "
+                    "different columns one by one, not appended to each other"
+                )
             continue
         if says is None:
             says = plain or _said(decided[k], DECIDED, f"{place}, column 'decision'") or None
