@@ -24,7 +24,7 @@ from mlestruct.datasets.words import make_words
 from mlestruct.features.dictionaries import Vocabulary
 from mlestruct.learning import Block, DualProblem
 from mlestruct.learning.ascent import Evaluator
-from mlestruct.metrics import token_accuracy
+from mlestruct.metrics import neg_log_loss, token_accuracy
 from mlestruct.models.chain import ChainCRF
 from mlestruct.tagging import SequenceTagger
 
@@ -774,6 +774,34 @@ def test_forbidden_transitions_have_to_leave_a_sequence(seed):
                 assert tuple(model.predict([x], known=[list(known)])[0]) in agree
 
 
+@pytest.mark.parametrize("missing", ["drop", "marginalise"])
+def test_labels_that_are_not_allowed_have_probability_0(missing):
+    """-inf where no allowed sequence has the labels; probabilities of whole sequences sum to 1."""
+    X, Y = bio_sentences()
+    model = ChainCRF(alpha=0.1, forbidden_transitions="BIO", missing=missing).fit(X, Y)
+    classes, short = model.classes_.tolist(), X[0][:3]
+    every = list(itertools.product(classes, repeat=3))
+    values = model.log_likelihood([short] * len(every), every)
+    np.testing.assert_array_equal(np.isfinite(values), [is_legal(y) for y in every])
+    assert np.exp(values).sum() == pytest.approx(1.0, abs=1e-12)
+    for other in (
+        model.approximate_log_likelihood,
+        lambda *data: model.log_likelihood_bounds(*data)[0],
+    ):
+        np.testing.assert_array_equal(other([short] * len(every), every), values)
+
+    parts = [["I-PER", None, None], [None, "O", "I-PER"], ["O", None, "I-LOC"]]
+    found = model.log_likelihood([short] * 3, parts)
+    assert np.isfinite(found).tolist() == [False, False, True]
+    assert np.isfinite(neg_log_loss(model, [short], [["I-PER", "O", "I-LOC"]]))
+    given = [["O", None, None]]
+    assert model.log_likelihood([short], [[None, "I-PER", "O"]], known=given) == -np.inf
+    table = model.predict_marginals([short], known=given)[0]
+    starts = np.array([label[0] == "I" for label in classes])
+    assert (table[1, starts] == 0.0).all()
+    assert (model.predict_marginals([short])[0][0, starts] == 0.0).all()
+
+
 def test_fits_where_forbidden_transitions_leave_no_sequence():
     pairs = [("A", "A"), ("B", "A"), ("B", "B")]  # AB, A and B are all that is left
     X = [np.eye(2), np.ones((3, 2)), np.eye(2)]
@@ -789,6 +817,7 @@ def test_fits_where_forbidden_transitions_leave_no_sequence():
         fitted = ChainCRF(forbidden_transitions=pairs, missing=missing)
         fitted.fit(X[::2], [["A", "B"], ["A", None]])
         assert fitted.predict(X[::2])[1].tolist() == ["A", "B"]
+        assert fitted.log_likelihood(X[::2], [[None, "A"], ["B", None]]).tolist() == [-np.inf] * 2
     tokens = [[("a",), ("b",)], [("a",), ("b",), ("c",)]]
     tagger = SequenceTagger(alpha=1.0, forbidden_transitions=pairs).fit(tokens[:1], [["A", "B"]])
     for ask in (tagger.predict, tagger.predict_marginals):

@@ -100,7 +100,8 @@ class ChainCRF(LabellingEstimator):
         Sequences with such neighbours have probability 0, in `fit` as in predictions; None as
         `from` stands for the beginning. "BIO": I-x follows only B-x or I-x. "observed" transitions,
         by contrast, forbid nothing: the weights of the others are 0. Samples whose length or
-        `known` labels leave no allowed sequence are an error, in `fit` as in predictions.
+        `known` labels leave no allowed sequence are an error, in `fit` as in predictions;
+        `log_likelihood` of labels that are not allowed is -inf.
     l1_ratio : float
         Share of the penalty on the absolute values of the weights, 0 to less than 1; then some
         weights are 0. The penalty is alpha * (l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2).
@@ -530,7 +531,8 @@ class ChainCRF(LabellingEstimator):
 
         Chains are cut at tokens whose label is not known, or these are summed over, as `missing`
         says. With `known` labels, as in `predict`, log p of the others given these; Y may have
-        them too, and must agree.
+        them too, and must agree. It is -inf where `forbidden_transitions` leave no sequence that
+        has the labels.
         """
         check_is_fitted(self, "coef_")
         samples = check_samples(X)
@@ -538,8 +540,9 @@ class ChainCRF(LabellingEstimator):
         samples = self._read(X)
         labels = self._observations(Y, known, [(tokens.length,) for tokens in samples])
         pieces = self._pieces(samples, [states for states, _ in labels])
+        impossible = self._impossible([states for states, _ in labels])
         if known is None and not self._marginalises():
-            return self._log_likelihoods(pieces)
+            return np.where(impossible, -np.inf, self._log_likelihoods(pieces))
 
         def one(m: int) -> float:
             total, given = 0.0, labels[m][1]
@@ -549,7 +552,13 @@ class ChainCRF(LabellingEstimator):
                 total += exact_log_likelihood(block, self.coef_)
             return total
 
-        return np.array(self._each(one, range(len(samples))))
+        return np.where(impossible, -np.inf, self._each(one, range(len(samples))))
+
+    def _impossible(self, labels: Sequence[Ints]) -> Bools:
+        """Which samples have labels of probability 0, as forbidden transitions have."""
+        if self._forbidden is None:
+            return np.zeros(len(labels), dtype=np.bool_)
+        return np.array([not self._forbidden.allows(own, self.classes_) for own in labels])
 
     def _log_likelihoods(self, pieces: Sequence[Sequence[Piece]]) -> Floats:
         """log p of the labelled pieces of each sample, all handled together."""

@@ -62,24 +62,31 @@ class Forbidden:
 
     def check(self, states: Ints, where: str, classes: NDArray[Any]) -> None:
         """Raise where no allowed sequence has these states (-1: not known)."""
+        problem = self._problem(states, classes)
+        if problem is not None:
+            raise ValueError(f"{where}: {problem}")
+
+    def allows(self, states: Ints, classes: NDArray[Any]) -> bool:
+        """Whether an allowed sequence has these states (-1: not known)."""
+        return self._problem(states, classes) is None
+
+    def _problem(self, states: Ints, classes: NDArray[Any]) -> str | None:
+        """Why no allowed sequence has these states."""
         if states[0] != UNKNOWN and self.first[states[0]]:
-            raise ValueError(
-                f"{where}: begins with {classes[states[0]]!s}, which forbidden_transitions forbids"
-            )
+            return f"begins with {classes[states[0]]!s}, which forbidden_transitions forbids"
         before, after = states[:-1], states[1:]
         both = (before != UNKNOWN) & (after != UNKNOWN)
         wrong = both & self.pairs[before, after]
         if wrong.any():
             t = int(np.argmax(wrong))
-            raise ValueError(
-                f"{where}: {classes[after[t]]!s} at position {t + 1} follows "
-                f"{classes[before[t]]!s}, which forbidden_transitions forbids"
+            return (
+                f"{classes[after[t]]!s} at position {t + 1} follows {classes[before[t]]!s}, which "
+                "forbidden_transitions forbids"
             )
-        if not both.all():
-            self._check_gaps(states, where, classes)
+        return None if both.all() else self._problem_of_gaps(states, classes)
 
-    def _check_gaps(self, states: Ints, where: str, classes: NDArray[Any]) -> None:
-        """Raise where nothing that is allowed fills the gaps between known states."""
+    def _problem_of_gaps(self, states: Ints, classes: NDArray[Any]) -> str | None:
+        """Why nothing that is allowed fills the gaps between known states."""
         reached = ~self.first
         for t, state in enumerate(states.tolist()):
             if t:
@@ -88,10 +95,11 @@ class Forbidden:
                 reached &= np.arange(reached.size) == state
             if not reached.any():
                 own = "" if state == UNKNOWN else f" ({classes[state]!s})"
-                raise ValueError(
-                    f"{where}: forbidden_transitions leave no sequence that has the known labels "
-                    f"up to position {t}{own}; change these labels or forbid fewer pairs"
+                return (
+                    "forbidden_transitions leave no sequence that has the known labels up to "
+                    f"position {t}{own}; change these labels or forbid fewer pairs"
                 )
+        return None
 
 
 def read_forbidden(given: Any, states: States, learn: bool = False) -> Forbidden | None:
