@@ -175,6 +175,7 @@ def test_doubtful_words_show_the_answer_and_the_most_probable_other_label():
             return [np.array([[0.4, 0.6], [0.7, 0.3]])]
 
     text = coloured(Three(), [[("one",), ("two",)]])
+    assert coloured(Three(), [["one", "two"]]) == text
     assert "In doubt: one: A 40.0 %, B 60.0 %; two: A 70.0 %, B 30.0 %" in text
 
 

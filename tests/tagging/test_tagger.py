@@ -88,3 +88,25 @@ def test_searches_need_no_scoring():
     assert search.best_score_ == 1.0
     part = [["O", None], ["X", "ANIMAL", "O"]]
     assert search.score(SENTENCES[:2], part) == 0.75  # one of four known labels is wrong
+
+
+@pytest.mark.parametrize("alpha", [0.1, "auto"])
+def test_words_alone_are_tokens_of_one_column(alpha):
+    words = [[word for word, _ in sentence] for sentence in SENTENCES]
+    tuples = [[(word,) for word in sentence] for sentence in words]
+    taggers = [SequenceTagger(alpha=alpha).fit(X, LABELS) for X in (words, tuples)]
+    np.testing.assert_array_equal(taggers[0].coef_, taggers[1].coef_)
+    assert taggers[0].n_columns_ == 1
+    for tagger, X in zip(taggers, (tuples, words), strict=True):
+        assert [y.tolist() for y in tagger.predict(X)] == LABELS
+        assert tagger.score(X, LABELS) == 1.0
+    tables = (tagger.predict_marginals(words) for tagger in taggers)
+    for own, other in zip(*tables, strict=True):
+        np.testing.assert_array_equal(own, other)
+    assert token_features(words[0]) == token_features(tuples[0])
+    refused = r"sentences\[0\]: expected a list of tokens, got the text 'the Dog'; split it"
+    for ask in (taggers[0].predict, taggers[0].predict_marginals):
+        with pytest.raises(ValueError, match=refused):
+            ask(["the Dog"])
+    with pytest.raises(ValueError, match=refused):
+        SequenceTagger().fit(["the Dog", "a Cat sat"], LABELS[:2])

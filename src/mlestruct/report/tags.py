@@ -74,7 +74,7 @@ def coloured(tagger: SequenceTagger, sentences: Sequence[Any]) -> str:
 def _word(token: Any) -> str:
     """The word of a token; of features the value of "word", or the first text among them."""
     if not isinstance(token, dict):
-        return str(token[0])
+        return token if isinstance(token, str) else str(token[0])
     texts = [value for value in token.values() if isinstance(value, str)]
     return str(token.get("word", texts[0] if texts else "·"))
 

@@ -16,23 +16,23 @@ from .sentences import Token
 
 Floats = NDArray[np.float64]
 DIGITS, LETTERS, CAPITALS = (re.compile(kind) for kind in (r"\d+", "[a-z]+", "[A-Z]+"))
-Sentence = Sequence[Any]  # of tuples of columns, or of dictionaries of features
+Sentence = Sequence[Any]  # of words, of tuples of columns, or of dictionaries of features
 
 
 def token_features(
-    sentence: Sequence[Token], window: int = 1, affix: int = 3
+    sentence: Sequence[Token | str], window: int = 1, affix: int = 3
 ) -> list[dict[str, Any]]:
-    """A dictionary of features for each token.
+    """A dictionary of features for each token, a tuple of columns or a word alone.
 
     The first column is the word: in lower case, its first and last letters up to `affix`, its form
     ("Aa1-" for "Main42-"). Other columns are taken as they are. All but first and last letters are
     features of the `window` tokens on both sides, too; ends of the sentence are marked.
     """
     _check_sizes(window, affix)
-    _check_tokens(sentence, "sentence")
-    if any(isinstance(token, Mapping) for token in sentence):
+    tokens = _read_tokens(sentence, "sentence")
+    if any(isinstance(token, Mapping) for token in tokens):
         raise TypeError("sentence: dictionaries are features already; expected tuples of columns")
-    return _token_features(sentence, window, affix)
+    return _token_features(tokens, window, affix)
 
 
 def _token_features(sentence: Sequence[Token], window: int, affix: int) -> list[dict[str, Any]]:
@@ -71,19 +71,26 @@ def _check_sizes(window: Any, affix: Any) -> None:
             raise ValueError(f"{name}: expected a whole number of at least 0, got {value!r}")
 
 
-def _check_tokens(sentence: Any, where: str) -> None:
-    """Raise unless a sentence is a list of tuples of text or of dictionaries."""
-    if isinstance(sentence, str | bytes | Mapping) or not isinstance(sentence, Sequence):
+def _read_tokens(sentence: Any, where: str) -> list[Any]:
+    """Tokens as tuples of text or as dictionaries; a word alone is a tuple of one."""
+    if isinstance(sentence, str):
+        raise ValueError(
+            f"{where}: expected a list of tokens, got the text {sentence!r:.60}; split it into "
+            "words"
+        )
+    if isinstance(sentence, bytes | Mapping) or not isinstance(sentence, Sequence):
         raise ValueError(f"{where}: expected a list of tokens, got {sentence!r:.60}")
-    for token in sentence:
+    tokens = [(token,) if isinstance(token, str) else token for token in sentence]
+    for token in tokens:
         columns = isinstance(token, (tuple, list)) and len(token) > 0
         if not (columns and all(isinstance(value, str) for value in token)) and not isinstance(
             token, Mapping
         ):
             raise ValueError(
-                f"{where}: a token is a tuple of texts, the word first, or a dictionary of "
+                f"{where}: a token is a word, a tuple of texts, the word first, or a dictionary of "
                 f"features, got {token!r:.60}"
             )
+    return tokens
 
 
 def _label_array(labels: Any, where: str) -> NDArray[Any]:
@@ -123,6 +130,17 @@ class SequenceTagger(TunedLabelling):
     alpha_ : the penalty that was used
     held_out_ : quality in cross-validation; None if alpha was given
     n_columns_ : columns of a token; 0 where tokens are dictionaries of features
+
+    Examples
+    --------
+    >>> from mlestruct.tagging import SequenceTagger
+    >>> sentences = [["12", "Main", "St"], ["7", "Lake", "Ave"], ["Oak", "Rd", "221"]]
+    >>> labels = [["NUMBER", "NAME", "KIND"]] * 2 + [["NAME", "KIND", "NUMBER"]]
+    >>> tagger = SequenceTagger(alpha=0.1).fit(sentences, labels)
+    >>> tagger.predict([["45", "Hill", "St"]])[0].tolist()
+    ['NUMBER', 'NAME', 'KIND']
+    >>> tagger.predict_marginals([["45", "Hill", "St"]])[0].shape
+    (3, 3)
     """
 
     _stored_as = "chain"
@@ -152,12 +170,12 @@ class SequenceTagger(TunedLabelling):
     def fit(self, sentences: Sequence[Sentence], labels: Sequence[Sequence[str]]) -> SequenceTagger:
         """Learn from sentences and the labels of their tokens.
 
-        A token is a tuple of columns, the word first, or a dictionary of features that are taken
-        as they are. Labels are None where they are not known, of a token or of a whole sentence.
+        A token is a word, a tuple of columns, the word first, or a dictionary of features that are
+        taken as they are. Labels are None where they are not known, of a token or of a whole
+        sentence.
         """
         _check_sizes(self.window, self.affix)
-        for m, sentence in enumerate(sentences):
-            _check_tokens(sentence, f"sentences[{m}]")
+        sentences = [_read_tokens(x, f"sentences[{m}]") for m, x in enumerate(sentences)]
         first = next((token for sentence in sentences for token in sentence), None)
         if first is None:
             raise ValueError("sentences: expected at least one that has tokens")
@@ -180,8 +198,8 @@ class SequenceTagger(TunedLabelling):
         return super().predict_marginals(sentences)
 
     def _features(self, sentences: Sequence[Sentence]) -> list[list[dict[str, Any]]]:
-        for m, sentence in enumerate(sentences):
-            _check_tokens(sentence, f"sentences[{m}]")
+        read = [_read_tokens(x, f"sentences[{m}]") for m, x in enumerate(sentences)]
+        for m, sentence in enumerate(read):
             for token in sentence:
                 if (type(token) is not tuple and isinstance(token, Mapping)) != (
                     self.n_columns_ == 0
@@ -196,8 +214,8 @@ class SequenceTagger(TunedLabelling):
                         f"{self.n_columns_}"
                     )
         if self.n_columns_ == 0:
-            return [list(sentence) for sentence in sentences]
-        return [_token_features(sentence, self.window, self.affix) for sentence in sentences]
+            return read
+        return [_token_features(sentence, self.window, self.affix) for sentence in read]
 
     def _estimator(self, alpha: float) -> ChainCRF:
         return ChainCRF(
