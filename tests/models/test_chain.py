@@ -368,6 +368,30 @@ def test_sparse_and_single_precision_equal_dense():
     assert model.objective_ == pytest.approx(reference.objective_, rel=1e-4)
 
 
+@pytest.mark.parametrize("kind", ["dictionaries", "lists"])
+def test_tuples_of_tokens_are_sequences(kind):
+    """Two tokens as well, which could be taken for node features and edge features."""
+    rng = np.random.default_rng(0)
+    Y = [rng.choice(["A", "B"], size=size).tolist() for size in (2, 2, 2, 3, 1, 4) * 3]
+    X = [[{"seen": y, "at": t / 4} for t, y in enumerate(own)] for own in Y]
+    if kind == "lists":
+        X = [[[f"seen {y}", f"at {t}"] for t, y in enumerate(own)] for own in Y]
+    tuples = [tuple(x) for x in X]
+    plain, model = ChainCRF(tol=1e-6).fit(X, Y), ChainCRF(tol=1e-6).fit(tuples, Y)
+    np.testing.assert_array_equal(model.coef_, plain.coef_)
+    for found, tau, x in zip(
+        model.predict(tuples), model.predict_marginals(tuples), X, strict=True
+    ):
+        np.testing.assert_array_equal(found, plain.predict([x])[0])
+        np.testing.assert_allclose(tau, plain.predict_marginals([x])[0], atol=1e-12)
+    pairs = [(x, np.ones((len(x) - 1, 1))) for x in X]
+    same = ChainCRF(tol=1e-6).fit(pairs, Y)
+    np.testing.assert_allclose(same.coef_, plain.coef_, atol=1e-3)
+    assert [y.size for y in model.predict([(), X[0], ({}, {})])] == [0, 2, 2]
+    with pytest.raises(ValueError, match=r"X\[0\]: tokens are strings; give a dictionary"):
+        model.predict([("a", "b", "c")])
+
+
 def test_edge_features_contain_transitions_as_a_constant():
     X, Y = random_words(15)
     rng = np.random.default_rng(0)

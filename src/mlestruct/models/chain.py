@@ -132,10 +132,10 @@ class ChainCRF(LabellingEstimator):
 
     Notes
     -----
-    X is a sequence of samples, each an array, data frame or SciPy sparse matrix (T, C), a list of T
-    dictionaries or lists of strings as sklearn-crfsuite takes them, or a pair (one of these, edge
-    features of shape (T-1, D)); edge features replace the constant 1 whose weights are the
-    transition scores, so give them a constant column if transitions matter by themselves. In
+    X is a sequence of samples, each an array, data frame or SciPy sparse matrix (T, C), a list or
+    tuple of T dictionaries or lists of strings as sklearn-crfsuite takes them, or a pair (one of
+    these, edge features of shape (T-1, D)); edge features replace the constant 1 whose weights are
+    the transition scores, so give them a constant column if transitions matter by themselves. In
     dictionaries {"word": "Main", "length": 4} is the feature word:Main with value 1 and length with
     4; False counts as absent, nested dictionaries are joined by colons, and features that were not
     there in training are ignored. crfsuite's penalty c2 is alpha / 2.

@@ -12,7 +12,7 @@ from scipy import sparse
 
 from .._arrays import as_floats, as_numbers
 from .._deadline import in_time
-from ..features.dictionaries import Vocabulary, describes_tokens
+from ..features.dictionaries import Collection, Vocabulary, describes_tokens
 from ..features.sequences import SequenceFeatures
 from ..labels import UNKNOWN
 from ..learning.problem import Block
@@ -203,7 +203,7 @@ def is_empty(x: Any) -> bool:
         return x.shape[0] == 0
     if isinstance(x, NodeInput):
         x = x.features
-    if isinstance(x, tuple) and len(x) == 2:
+    if isinstance(x, tuple) and len(x) == 2 and not lists_tokens(x):
         x = x[0]
     if isinstance(x, Mapping | str):
         return False
@@ -229,6 +229,16 @@ def describes_words(x: Any) -> bool:
     return isinstance(x, str) or (isinstance(x, list | tuple) and isinstance(x[0], str))
 
 
+def lists_tokens(x: tuple[Any, ...]) -> bool:
+    """Whether a tuple has a token in each part, rather than node and edge features."""
+    named = all(
+        isinstance(part, Mapping | str)
+        or (isinstance(part, Collection) and all(isinstance(name, str) for name in part))
+        for part in x
+    )
+    return named and any(part or isinstance(part, Mapping) for part in x)  # ([], []) has no tokens
+
+
 def node_tables(X: Sequence[Any]) -> list[Any]:
     """What describes the tokens of each sample, without edge features."""
     return [_split(x, f"X[{m}]")[0] for m, x in enumerate(X)]
@@ -236,7 +246,7 @@ def node_tables(X: Sequence[Any]) -> list[Any]:
 
 def _split(x: Any, where: str) -> tuple[Any, Any]:
     """Node features, and edge features or None."""
-    if not isinstance(x, tuple):
+    if not isinstance(x, tuple) or lists_tokens(x):
         return x, None
     if len(x) != 2:
         raise ValueError(
