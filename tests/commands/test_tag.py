@@ -60,6 +60,44 @@ def test_learn_judge_and_apply(folder, capsys):
     assert float(first[4]) >= float(first[6])
 
 
+def test_the_test_file_is_judged_by_label(folder, capsys):
+    """Against counts of the answers that `mlestruct predict` writes."""
+    lines = (folder / "test.tsv").read_text().splitlines()
+    lines[0] = lines[0].split("\t")[0] + "\tFLOOR"  # which training has not
+    lines[1] = lines[1].split("\t")[0] + "\t"  # not known
+    lines[4:8] = [line.split("\t")[0] + "\tNUMBER" if line else "" for line in lines[4:8]]
+    (folder / "test.tsv").write_text("\n".join(lines) + "\n")
+    learn = ["tag", "train.tsv", "-m", "model.mls", "--test", "test.tsv", "--alpha", "1"]
+    assert main([*learn, "--json"]) == 0
+    spoken = capsys.readouterr()
+    summary = json.loads(spoken.out)
+    assert main(["predict", "model.mls", "test.tsv", "-o", "tagged.tsv"]) == 0
+    answers = [line.split("\t")[1] for line in (folder / "tagged.tsv").read_text().splitlines()
+               if line]  # fmt: skip
+    truth = [line.split("\t")[1] for line in lines if line]
+    pairs = [(y, a) for y, a in zip(truth, answers, strict=True) if y]
+    assert set(summary["test_labels"]) == {y for pair in pairs for y in pair}
+    for name, row in summary["test_labels"].items():
+        right = sum(y == a == name for y, a in pairs)
+        n_true, n_found = sum(y == name for y, _ in pairs), sum(a == name for _, a in pairs)
+        assert row["words"] == n_true
+        assert row["precision"] == (pytest.approx(right / n_found) if n_found else None)
+        assert row["recall"] == pytest.approx(right / n_true)
+        assert row["f1"] == pytest.approx(2 * right / (n_true + n_found))
+        line = next(li for li in spoken.err.splitlines() if li.startswith(f"{name} "))
+        assert line.split()[2:] == [f"{row['recall']:.3f}", f"{row['f1']:.3f}", str(n_true)]
+    assert summary["test_labels"]["FLOOR"] == {
+        "precision": None, "recall": 0.0, "f1": 0.0, "words": 1
+    }  # fmt: skip
+    assert summary["test_labels_not_in_training"] == ["FLOOR"]
+    assert "Labels in test.tsv that train.tsv has not: FLOOR." in spoken.err
+    (folder / "test.tsv").write_text("a\t\n")
+    assert main(learn) == 1
+    assert "test.tsv: no label is known" in capsys.readouterr().err
+    assert main([*learn[:4], "--alpha", "1", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["test_labels"] is None
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import numpy as np
+from sklearn.metrics import precision_recall_fscore_support
 
 from ..tagging import SequenceTagger, read_json_lines, read_sentences, split_labels
 from . import common
@@ -14,6 +15,7 @@ from .files import STANDARD, FileProblem, check_files, naming, open_text
 
 JSON_LINES = (".jsonl", ".ndjson")
 MOST_LABELS = 20  # that a summary in words lists
+NOT_JUDGED = dict.fromkeys(["test_accuracy", "test_labels", "test_labels_not_in_training"])
 
 
 def run(options: argparse.Namespace) -> int:
@@ -34,11 +36,13 @@ def run(options: argparse.Namespace) -> int:
         "unlabelled": _n_unlabelled(sentences, labels),
         "labels": len(tagger.classes_),
         "classes": tagger.classes_.tolist(),
-        "test_accuracy": accuracy(tagger, options.test) if options.test else None,
+        **(_judged(tagger, options.test) if options.test else NOT_JUDGED),
         **common.fit_summary(tagger),
     }
     learned = _learned(summary)
     words = common.label_words(summary, ("words", "sentences"), learned, options.test)
+    if options.test:
+        words = "\n".join([words, *_by_label(summary, options)])
     common.answer(options, summary, words, [options.model])
     return common.exit_status(tagger, options)
 
@@ -86,12 +90,47 @@ def _labelled(path: str) -> tuple[list[Any], list[Any]]:
     return split_labels(found)
 
 
-def accuracy(tagger: SequenceTagger, path: str) -> float:
-    """The share of words whose label is right, of those that have one."""
+def _judged(tagger: SequenceTagger, path: str) -> dict[str, Any]:
+    """Answers against the words of a file that have a label: all together, and by label."""
     sentences, labels = _labelled(path)
     _check_tokens(tagger, sentences, path)
     with naming(path):
-        return tagger.score(sentences, labels)
+        answers = tagger.predict(sentences)
+    pairs = [
+        (label, answer)
+        for own, best in zip(labels, answers, strict=True)
+        if own is not None
+        for label, answer in zip(own, best.tolist(), strict=True)
+        if label is not None
+    ]
+    if not pairs:
+        raise FileProblem(f"{path}: no label is known, there is nothing to judge by")
+    truth, found = zip(*pairs, strict=True)
+    names = sorted({*truth, *found})
+    # NaN, None in the summary: the precision of labels that no answer has, and the like.
+    table = precision_recall_fscore_support(truth, found, labels=names, zero_division=np.nan)
+    columns = [[None if np.isnan(v) else v for v in column.tolist()] for column in table]
+    keys = ("precision", "recall", "f1", "words")
+    rows = [dict(zip(keys, row, strict=True)) for row in zip(*columns, strict=True)]
+    return {
+        "test_accuracy": float(np.mean([label == answer for label, answer in pairs])),
+        "test_labels": dict(zip(names, rows, strict=True)),
+        "test_labels_not_in_training": sorted({*truth} - {*tagger.classes_.tolist()}),
+    }
+
+
+def _by_label(summary: dict[str, Any], options: argparse.Namespace) -> list[str]:
+    """A table of the judged labels, and those that cannot be right."""
+    found = summary["test_labels"]
+    width = max(map(len, ["label", *found]))
+    lines = [f"{'label':{width}}  precision  recall     F1   words"]
+    for name, row in found.items():
+        shares = [row[key] for key in ("precision", "recall", "f1")]
+        a, b, c = ("-" if share is None else f"{share:.3f}" for share in shares)
+        lines.append(f"{name:{width}}  {a:>9}  {b:>6}  {c:>5}  {row['words']:>6}")
+    if new := summary["test_labels_not_in_training"]:
+        lines.append(f"Labels in {options.test} that {options.train} has not: {', '.join(new)}.")
+    return lines
 
 
 def _check_tokens(tagger: SequenceTagger, sentences: list[Any], path: str) -> None:
