@@ -492,7 +492,7 @@ def test_bad_samples_are_named(x, message):
 @pytest.mark.parametrize(
     ("y", "options", "message"),
     [
-        ([0, 1], {}, r"Y\[1\]: expected shape \(3,\), a label for every node"),
+        ([0, 1], {}, r"Y\[1\]: expected shape \(3,\), a label for every token"),
         ([0, 1, -2], {"n_states": 2}, r"Y\[1\]: found the label -2 at .*; expected 0 to 1, or -1"),
         ([0, 1, 2], {"n_states": 2}, r"Y\[1\]: found the label 2 at position 2; expected 0 to 1"),
         ([0, 1, 0.5], {}, r"Y\[1\]: found 0.5 at position 2"),
@@ -750,8 +750,38 @@ def test_labels_with_forbidden_transitions_are_named():
             ChainCRF(forbidden_transitions=given).fit(X, Y)
     with pytest.raises(ValueError, match="forbidden_transitions: 'BIO' is for labels like"):
         ChainCRF(forbidden_transitions="BIO").fit(*random_words())
-    with pytest.warns(UserWarning, match="forbidden_transitions: no label in Y is 'I-ORG'"):
+    with pytest.warns(UserWarning, match="forbidden_transitions: no label in Y is 'I-ORG'$"):
         ChainCRF(forbidden_transitions=[("O", "I-ORG")]).fit(X, Y)
+    message = "no label in Y is 'START'; None stands for the beginning of a sequence"
+    with pytest.warns(UserWarning, match=message):
+        ChainCRF(forbidden_transitions=[("START", "I-PER")]).fit(X, Y)
+
+
+def test_messages_on_labels_speak_of_sequences():
+    X, Y = bio_sentences(4)
+    model = ChainCRF().fit(X, Y)
+    for ask in (ChainCRF().fit, model.score, model.log_likelihood):
+        with pytest.raises(ValueError, match="X has 4 samples but Y has 3 label sequences"):
+            ask(X, Y[:3])
+        with pytest.raises(
+            ValueError, match=r"Y\[1\]: .* \(5,\), a label for every token, got \(4"
+        ):
+            ask(X, [Y[0], Y[1][:4], *Y[2:]])
+    with pytest.raises(ValueError, match="X has 4 samples but known has 3 label sequences"):
+        model.predict(X, known=Y[:3])
+    for single in (["O"] * 4, ["O", "B-PER", "O", "O"], np.array(["O"] * 4), [1, 1, 1, 1]):
+        message = (
+            rf"Y\[0\]: expected a label for every token of X\[0\], got the one label .*{single[0]}"
+        )
+        with pytest.raises(ValueError, match=message):
+            ChainCRF().fit(X, single)
+    with pytest.raises(ValueError, match=r"Y\[0\]: .* every token, got the one label 'O'"):
+        model.score(X, ["O"] * 4)
+    for alpha in (1.0, "auto"):
+        with pytest.raises(
+            ValueError, match=r"labels\[0\]: expected a label for each token, got 'O'"
+        ):
+            SequenceTagger(alpha=alpha).fit(X, ["O"] * 4)
 
 
 def allowed_sequences(classes, pairs, length):

@@ -37,7 +37,10 @@ class States:
     ----------
     classes : ndarray of shape (n_states,), the label of each state
     named : bool, whether the labels are strings
+    part : str, what has a label, for messages
     """
+
+    part = "node"
 
     def __init__(self, classes: Sequence[Any] | int, unknown: Any = None):
         listed = list(range(classes)) if isinstance(classes, int) else list(classes)
@@ -222,8 +225,9 @@ class States:
         """Labels, and where they are not known; tells if that was only assumed."""
         array, hidden = _read(label, where, self.unknown)
         if shape is not None and array.shape != shape:
+            found = f"{array.shape}" if array.ndim else f"the one label {label!r:.60}"
             raise ValueError(
-                f"{where}: expected shape {shape}, a label for every node, got {array.shape}"
+                f"{where}: expected shape {shape}, a label for every {self.part}, got {found}"
             )
         if self._assumed and array.dtype != object and hidden.any():
             self._assumed = False  # once is enough

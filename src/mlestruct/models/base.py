@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -171,6 +171,7 @@ class StructuredEstimator(CertifiedModel):
     _state: tuple[Any, Any] = (None, None)  # the problem of the last fit, and where it ended
     _in_partition: bool = False  # whether other samples are elsewhere
     _agreement: Any = None  # what this partition has in common with them
+    _entries: ClassVar[str] = "labels"  # what Y has one of for each sample, for messages
 
     @abstractmethod
     def _blocks(
@@ -300,7 +301,7 @@ class StructuredEstimator(CertifiedModel):
     ) -> list[Block]:
         """Blocks of validated samples, before constants and scales."""
         samples = check_samples(X)
-        labels = check_same_length(samples, Y)
+        labels = check_same_length(samples, Y, entries=self._entries)
         samples, labels, weights = self._weighted(samples, labels, sample_weight)
         self._intercept = False
         blocks = self._blocks(samples, labels, weights, separate)

@@ -160,6 +160,8 @@ class ChainCRF(LabellingEstimator):
     True
     """
 
+    _part, _entries = "token", "label sequences"
+
     def __init__(
         self,
         alpha: float = 1.0,
@@ -217,6 +219,12 @@ class ChainCRF(LabellingEstimator):
         observed_only = self.state_features == "observed"
         X, offsets = split_offsets(X)
         samples = read_sequences(X, vocabulary, learn=True, keep_zeros=observed_only)
+        for m, label in enumerate(Y):
+            if np.isscalar(label):
+                raise ValueError(
+                    f"Y[{m}]: expected a label for every token of X[{m}], got the one label "
+                    f"{label!r:.60}"
+                )
         states = self._learn_states(Y)
         forbidden = read_forbidden(self.forbidden_transitions, states, learn=True)
         samples = _with_offsets(samples, offsets, forbidden, len(states))
@@ -536,16 +544,17 @@ class ChainCRF(LabellingEstimator):
         """
         check_is_fitted(self, "coef_")
         samples = check_samples(X)
-        X, Y = _without_empty(samples, check_same_length(samples, Y))
+        labels = check_same_length(samples, Y, entries=self._entries)
+        X, Y = _without_empty(samples, labels)
         samples = self._read(X)
-        labels = self._observations(Y, known, [(tokens.length,) for tokens in samples])
-        pieces = self._pieces(samples, [states for states, _ in labels])
-        impossible = self._impossible([states for states, _ in labels])
+        found = self._observations(Y, known, [(tokens.length,) for tokens in samples])
+        observed = [states for states, _ in found]
+        pieces, impossible = self._pieces(samples, observed), self._impossible(observed)
         if known is None and not self._marginalises():
             return np.where(impossible, -np.inf, self._log_likelihoods(pieces))
 
         def one(m: int) -> float:
-            total, given = 0.0, labels[m][1]
+            total, given = 0.0, found[m][1]
             for tokens, own, at in pieces[m]:
                 fixed = None if given is None else given[at]
                 block = observed_in(self._forest([tokens]).block(), own, fixed)

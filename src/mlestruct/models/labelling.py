@@ -7,7 +7,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,7 @@ class LabellingEstimator(StructuredEstimator):
     unknown: Any
     fit_intercept: bool
     missing: str
+    _part: ClassVar[str] = "node"  # what has a label, for messages
 
     @property
     def states_(self) -> States:
@@ -65,6 +66,7 @@ class LabellingEstimator(StructuredEstimator):
     def _restore(self, layout: dict[str, Any]) -> None:
         """Take a layout: of training data, or of a stored model."""
         self._states = States(layout["classes"], layout.get("unknown", [None])[0])
+        self._states.part = self._part
         self.classes_ = self._states.classes
         self.n_features_in_ = layout["n_node_features"]
         self._n_edge_features = layout["n_edge_features"]
@@ -137,7 +139,8 @@ class LabellingEstimator(StructuredEstimator):
     # ------------------------------------------------------------------ samples in partitions
     def survey(self, X: Any, Y: Any) -> Any:
         """The labels that occur."""
-        return {"labels": States.occurring(check_same_length(check_samples(X), Y), self.unknown)}
+        labels = check_same_length(check_samples(X), Y, entries=self._entries)
+        return {"labels": States.occurring(labels, self.unknown)}
 
     def agreement(self, surveys: Sequence[Any]) -> Any:
         return {"states": self._learn_states([found["labels"] for found in surveys])}
@@ -146,8 +149,10 @@ class LabellingEstimator(StructuredEstimator):
         """The states of observed labels, or those that all partitions have agreed on."""
         if self._in_partition:
             states: States = copy.copy(self._agreement["states"])
-            return states
-        return States.learn(Y, self.n_states, self.unknown)
+        else:
+            states = States.learn(Y, self.n_states, self.unknown)
+        states.part = self._part
+        return states
 
     # ------------------------------------------------------------------ constants and scales
     def _wants_intercept(self) -> bool:
@@ -263,7 +268,7 @@ class LabellingEstimator(StructuredEstimator):
         prepared = self._shaped(X)
         if known is None:
             return prepared
-        labels = check_same_length(prepared, known, "known")
+        labels = check_same_length(prepared, known, "known", self._entries)
         out = []
         for m, (block, shape) in enumerate(prepared):
             if labels[m] is not None:
@@ -293,8 +298,12 @@ class LabellingEstimator(StructuredEstimator):
         self, Y: Any, known: Any, shapes: Sequence[tuple[int, ...]]
     ) -> list[tuple[Ints, Ints | None]]:
         """States of every sample that are observed or known (-1: neither), and the known ones."""
-        labels = check_same_length(shapes, Y)
-        given = [None] * len(shapes) if known is None else check_same_length(shapes, known, "known")
+        labels = check_same_length(shapes, Y, entries=self._entries)
+        given = (
+            [None] * len(shapes)
+            if known is None
+            else check_same_length(shapes, known, "known", self._entries)
+        )
         out: list[tuple[Ints, Ints | None]] = []
         listed = in_time(zip(labels, given, shapes, strict=True), "reading Y")
         for m, (label, own, shape) in enumerate(listed):
@@ -373,7 +382,7 @@ class LabellingEstimator(StructuredEstimator):
         n_bins, strategy, top, state, confidence.
         """
         samples = check_samples(X)
-        labels = check_same_length(samples, Y)
+        labels = check_same_length(samples, Y, entries=self._entries)
         tables = self.predict_marginals(samples, method=method)
         options = {"unknown": self._states.unknown, **options}
         return state_reliability(tables, labels, self.classes_, **options)
@@ -381,7 +390,7 @@ class LabellingEstimator(StructuredEstimator):
     def held_out_events(self, X: Any, Y: Any) -> list[Any]:
         """The events of `calibration`, per sample."""
         samples = check_samples(X)
-        labels = check_same_length(samples, Y)
+        labels = check_same_length(samples, Y, entries=self._entries)
         tables = self.predict_marginals(samples)
         return state_events(tables, labels, self.classes_, unknown=self._states.unknown)
 
@@ -393,7 +402,7 @@ class LabellingEstimator(StructuredEstimator):
     @over_partitions
     def _losses(self, X: Any, Y: Any) -> Any:
         samples = check_samples(X)
-        labels = check_same_length(samples, Y)
+        labels = check_same_length(samples, Y, entries=self._entries)
         losses = []
         pairs = in_time(zip(self.predict(samples), labels, strict=True), "reading Y")
         for m, (found, label) in enumerate(pairs):

@@ -113,8 +113,10 @@ def read_forbidden(given: Any, states: States, learn: bool = False) -> Forbidden
     number = {label: k for k, label in enumerate(states.to_list())}
     missing = {label for pair in pairs for label in pair if label is not None} - set(number)
     if missing and learn:
+        begins = any(a in missing for a, _ in pairs)
         warnings.warn(
-            f"forbidden_transitions: no label in Y is {', '.join(sorted(map(repr, missing)))}",
+            f"forbidden_transitions: no label in Y is {', '.join(sorted(map(repr, missing)))}"
+            + "; None stands for the beginning of a sequence" * begins,
             UserWarning,
             stacklevel=5,
         )

@@ -38,11 +38,13 @@ def check_samples(X: Any, name: str = "X") -> Sequence[Any]:
     return list(X)  # the elements stay alive, so that equal ones can be told by identity
 
 
-def check_same_length(X: Sequence[Any], Y: Any, name: str = "Y") -> Sequence[Any]:
-    """Y as a sequence with one label per sample of X."""
+def check_same_length(
+    X: Sequence[Any], Y: Any, name: str = "Y", entries: str = "labels"
+) -> Sequence[Any]:
+    """Y as a sequence with one label per sample of X; messages speak of `entries`."""
     labels = check_samples(Y, name)
     if len(labels) != len(X):
-        raise ValueError(f"X has {len(X)} samples but {name} has {len(labels)} labels")
+        raise ValueError(f"X has {len(X)} samples but {name} has {len(labels)} {entries}")
     return labels
 
 

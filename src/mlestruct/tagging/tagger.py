@@ -98,7 +98,7 @@ def _label_array(labels: Any, where: str) -> NDArray[Any]:
         found = np.array(labels)
     except ValueError as error:
         raise ValueError(f"{where}: expected a label for each token: {error}") from None
-    if found.dtype == object and any(np.ndim(label) for label in found.flat):
+    if not found.ndim or (found.dtype == object and any(np.ndim(y) for y in found.flat)):
         raise ValueError(f"{where}: expected a label for each token, got {labels!r:.60}")
     return found
 
