@@ -7,8 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.model_selection import cross_val_predict, cross_val_score
 
 import mlestruct
+from mlestruct import ChainCRF
 from mlestruct.cli import main
 
 ROOT = Path(__file__).parent.parent
@@ -144,7 +146,8 @@ def check_output_spaces(names):
 
 def check_crfsuite(names):
     """Both sides of the page find the same."""
-    ours, theirs, X = names["ours"], names["theirs"], names["X"]
+    flat_report = importlib.import_module("sklearn_crfsuite.metrics").flat_classification_report
+    ours, theirs, X, Y = (names[name] for name in ("ours", "theirs", "X", "Y"))
     assert ours.converged_
     for name in ("state_features_", "transition_features_"):
         expected = {key: w for key, w in getattr(theirs, name).items() if w}  # it stores zeros
@@ -154,6 +157,17 @@ def check_crfsuite(names):
         for one, other in zip(found, expected, strict=True):
             assert one == pytest.approx(other, abs=1e-3)
     assert [y.tolist() for y in ours.predict(X)] == [list(y) for y in theirs.predict(X)]
+    held_out = [names["held_out"][m].tolist() for m in range(len(X))]
+    assert names["report"] == flat_report(Y, held_out)
+    right = [np.mean(np.concatenate(held_out[k : k + 20]) == np.concatenate(Y[k : k + 20]))
+             for k in (0, 20, 40)]  # fmt: skip
+    np.testing.assert_allclose(names["scores"], right)
+    with pytest.raises(ValueError, match="inhomogeneous"):
+        cross_val_predict(ChainCRF(), X, Y, cv=3)
+    with pytest.raises(ValueError, match="Sequence of sequences"):
+        cross_val_score(ChainCRF(), X, Y, cv=3, scoring="f1_macro", error_score="raise")
+    assert names["without_suffix"].classes_.tolist() == ["number", "street"]
+    np.testing.assert_allclose(names["more"].coef_, ChainCRF().fit(X, Y).coef_, atol=1e-9)
 
 
 def check_neural_networks(names):
