@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
 import mlestruct
-from mlestruct import BipartiteMatchingCRF, OutOfTimeError, StructuredCRF
+from mlestruct import BipartiteMatchingCRF, OutOfTimeError, StructuredCRF, check_structure
 from mlestruct.baselines import StructuredPerceptron, StructuredSVM
 from mlestruct.inference import marginals
 from mlestruct.structures import (
@@ -213,6 +213,49 @@ class TestApproximateDecoders:
     def test_a_decoder_that_is_wrongly_said_to_be_exact_is_found_out(self, data):
         with pytest.raises(ValueError, match=r"decode|Y\["):
             StructuredCRF(self.sloppy, max_iter=60).fit(*data)
+
+    @staticmethod
+    def any_of_three(scores):
+        """Any set of three items is an output, but it never takes the last; valid bounds."""
+        return (scores > 0) & [True, True, False], float(np.maximum(scores, 0.0).sum())
+
+    @staticmethod
+    def any_of_two(scores):
+        """Any set of the first two of three items, with a bound that is 0.1 too large."""
+        chosen = (scores > 0) & [True, True, False]
+        return chosen, float(scores[chosen].sum()) + 0.1
+
+    @pytest.mark.parametrize(("decode", "free"), [("any_of_three", 3), ("any_of_two", 2)])
+    def test_coordinates_are_fixed_where_bounds_prove_it(self, decode, free):
+        """Sets of items are independent choices: log Z is a sum of log(1 + exp(scores))."""
+        decode = getattr(self, decode)
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(20, 3, 2)) + [0.0, 1.0]
+        Y = [decode(x @ [1.0, -1.0] + rng.logistic(size=3))[0].astype(int) for x in X]
+
+        def loss(theta):
+            scores = X @ theta
+            logs = np.logaddexp(0.0, scores)[:, :free].sum()
+            return 0.5 * theta @ theta + logs - (np.array(Y) * scores).sum()
+
+        best = -minimize(loss, np.zeros(2)).fun
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model = StructuredCRF(decode, exact=False, max_iter=50).fit(X, Y)
+        proven = model.objective_ - model.duality_gap_ <= best <= model.objective_ + 1e-6
+        assert model.certified_ == proven == (free == 2)
+        said = " ".join(str(warning.message) for warning in caught)
+        assert ("X[0]: coordinates [2] are the same in all" in said) == (free == 3)
+        assert "returned no upper bound" not in said
+        lower, upper = model.log_likelihood_bounds(X, Y)
+        exact = -loss(model.coef_) + 0.5 * model.coef_ @ model.coef_
+        assert lower.sum() <= exact <= upper.sum() + 1e-6
+        report = check_structure(decode, 3, exact=False)
+        assert ("coordinates [2]" in str(report)) == (free == 3)
+        given = {"interior": [0.5, 0.5, 0.0], "exact": False, "max_iter": 5}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            assert StructuredCRF(decode, **given).fit(X, Y).certified_  # on the user's word
 
     def test_the_warning_tells_what_the_bounds_leave(self, data):
         def loose(scores):

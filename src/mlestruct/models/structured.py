@@ -74,9 +74,10 @@ class StructuredCRF(StructuredEstimator):
     bounds : function of scores (or of scores and x) to (lower, upper) bounds of log Z, optional
     exact : bool
         Whether `decode` always finds the best output. If it does not and returns no upper bound,
-        the duality gap is an estimate: `certified_` is False. Marginals of a model from a file
-        may then differ from those of the fitted one, within `tol`: observed outputs, from which
-        interior points are made as well, are not stored.
+        or its bounds do not prove which coordinates are fixed, the duality gap is an estimate:
+        `certified_` is False. Marginals of a model from a file may then differ from those of the
+        fitted one, within `tol`: observed outputs, from which interior points are made as well,
+        are not stored.
     solver, tol, max_iter, max_time, feature_names, l1_ratio, warm_start, callback, n_jobs,
     random_state, verbose, standardize
         As in `BipartiteMatchingCRF`. "auto" is block-coordinate Frank-Wolfe, or L-BFGS where
@@ -88,7 +89,7 @@ class StructuredCRF(StructuredEstimator):
     objective_ : float, an upper bound of the best attainable value of the (regularised,
         approximate) log-likelihood
     duality_gap_ : float, absolute: coef_ is within it of that best value
-    certified_ : bool, whether that is proven
+    certified_ : bool, whether that is proven, if `decode` is exact or its upper bounds are valid
     converged_ : bool
     history_ : History with seconds, oracle_calls, dual, primal, gap, fw_gap; `.to_frame()`
     n_oracle_calls_ : calls of `decode`, with those that looked for interior points and checked Y,
@@ -271,11 +272,12 @@ class StructuredCRF(StructuredEstimator):
     def _keep(self, result: Result, tol: float) -> None:
         super()._keep(result, tol)
         kept = self._kept or self._spaces()  # others are with the partitions
-        self.certified_ = kept.certified
+        doubt = kept.doubt()
+        self.certified_ = doubt is None
         if not self.certified_:
             warnings.warn(
-                "StructuredCRF: decode is not exact and returned no upper bound, so duality_gap_ "
-                f"({self.duality_gap_:.3g}) is an estimate and no certificate (certified_=False)",
+                f"StructuredCRF: duality_gap_ ({self.duality_gap_:.3g}) is an estimate and no "
+                f"certificate (certified_=False). {doubt}",
                 ConvergenceWarning,
                 stacklevel=3,
             )

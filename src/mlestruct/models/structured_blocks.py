@@ -21,7 +21,7 @@ from ..exceptions import Naming, OutOfTimeError
 from ..features import DenseFeatures, FeatureMap, SparseFeatures, as_feature_map
 from ..features.contract import is_feature_map
 from ..structures.contract import Structure, as_structure
-from ..structures.decoder import DecoderSpace, as_entropy
+from ..structures.decoder import DecoderSpace, as_entropy, doubt_of
 from .validation import check_finite
 
 Floats = NDArray[np.float64]
@@ -109,9 +109,12 @@ class Spaces:
     def take(self, former: Spaces | None) -> None:
         """Use output spaces again, with what is known of them, where they are still the same."""
 
-    @property
-    def certified(self) -> bool:
-        return all(space.has_bound for space in self.made)
+    def doubt(self) -> str | None:
+        """Why the duality gap of a fit is no certificate; None where it is one."""
+        for space, where in zip(self.made, self.names, strict=True):
+            if not space.has_bound:
+                return f"{where}: {doubt_of(space)}"
+        return None
 
     def __reduce__(self) -> Any:
         return type(None), ()  # pickled models make their spaces again

@@ -110,10 +110,11 @@ class DecoderSpace(Structure):
             raise ValueError("n_coordinates: need at least one")
         self._given_entropy, self._given_interior = as_entropy(entropy), interior
         self.decodes_exactly = bool(exact)
-        self._has_bound = True
+        self._without_bound = False  # whether some call was neither exact nor bounded
         self._known = KnownOutputs(self.n_coordinates)
         self._checked: set[bytes] = set()  # labels that `decode` has returned
         self._seeds: list[Bools] = []  # labels that reach further than those before
+        self.unproven: Ints = np.zeros(0, dtype=np.int64)  # fixed, as far as the search can tell
         self._oracle, self._bounds = marginals, bounds
         if marginals is not None:
             self.marginals = self._marginals  # type: ignore[method-assign]
@@ -157,7 +158,7 @@ class DecoderSpace(Structure):
                 )
             limit = bound
         elif not self.decodes_exactly:
-            self._has_bound, limit = False, np.inf
+            self._without_bound, limit = True, np.inf
         if self._known.add(found.vertex.indices, f"the one that it returned in call {call}"):
             self._check_new(found.vertex.indices)
         if limit < np.inf:
@@ -182,6 +183,7 @@ class DecoderSpace(Structure):
     def _check_varying(self, indices: Ints, what: str) -> None:
         """An output must have coordinates that are taken as fixed at the values they have."""
         fixed = ~self.varies
+        fixed[self.unproven] = False
         if not fixed.any():
             return
         output = np.zeros(self.n_coordinates)
@@ -196,14 +198,13 @@ class DecoderSpace(Structure):
                 f"interior: is {1 - value} at coordinate {k}, but {what} has {value} there; it "
                 "must be strictly between 0 and 1 at every coordinate that varies"
             )
-        if self.decodes_exactly:
-            raise DecoderError(
-                f"decode: {what} has {value} at coordinate {k}, but decode returned "
-                f"{1 - value} there when it was asked for an output with {value}, by scores of "
-                f"{'+' if value else '-'}0.5 to {'+' if value else '-'}1 there and almost 0 "
-                f"elsewhere. {ADVICE}"
-            )
-        self._has_bound = False  # the entropy leaves out a coordinate that varies
+        answered = "decode returned" if self.decodes_exactly else "its upper bound left only"
+        sign = "+" if value else "-"
+        raise DecoderError(
+            f"decode: {what} has {value} at coordinate {k}, but {answered} {1 - value} there when "
+            f"it was asked for an output with {value}, by scores of {sign}0.5 to {sign}1 there and "
+            f"almost 0 elsewhere. {ADVICE}"
+        )
 
     @property
     def calls(self) -> int:
@@ -212,16 +213,38 @@ class DecoderSpace(Structure):
 
     @property
     def has_bound(self) -> bool:
-        """Whether every maximum so far was exact or came with a bound."""
-        return self._has_bound
+        """Whether every maximum so far was exact or came with a bound, and so did what is fixed."""
+        return not (self._without_bound or self.unproven.size)
+
+    @property
+    def doubt(self) -> str:
+        """Why there is no certificate, where `has_bound` is False."""
+        if self._without_bound:
+            return "decode is not exact and returned no upper bound"
+        shown, more = self.unproven[:5].tolist(), self.unproven.size - 5
+        also = f" and {more} more" if more > 0 else ""
+        return (
+            f"coordinates {shown}{also} are the same in all outputs that the search for an "
+            "interior point has found, and the entropy leaves them out, but decode is not exact, and its "
+            "upper bounds do not exclude outputs that differ there. Return tighter bounds, or "
+            "give interior= with their values if no output differs there"
+        )
 
     # ------------------------------------------------------------------ interior and entropy
     @cached_property
     def _interior(self) -> Floats:
         if self._given_interior is not None:
             return read_interior(self._given_interior, self.n_coordinates)
+        proven = np.full(self.n_coordinates, self.decodes_exactly)
+
+        def maximise(scores: Floats) -> Bools:
+            found = self._ask(scores)
+            if found.upper_bound is not None:
+                np.logical_or(proven, _fixed_by(scores, found.upper_bound), out=proven)
+            return found.vertex.dense(self.n_coordinates) > 0.5
+
         outputs = covering_outputs(
-            lambda scores: self._ask(scores).vertex.dense(self.n_coordinates) > 0.5,
+            maximise,
             self.n_coordinates,
             np.random.default_rng(0),  # the same point in every process
             self.decodes_exactly,
@@ -229,6 +252,9 @@ class DecoderSpace(Structure):
         if self._seeds:
             outputs = np.unique(np.vstack([outputs, *self._seeds]), axis=0)
         mean: Floats = outputs.mean(axis=0)
+        # The entropy of a coordinate that is left out, though some output has it, would be missing
+        # in the maximum over the polytope: that could be larger than any bound of a certificate.
+        self.unproven = np.flatnonzero(((mean == 0.0) | (mean == 1.0)) & ~proven)
         return mean
 
     def interior(self) -> Floats:
@@ -444,8 +470,27 @@ def bounds_by_decoding(
     seen = [vertex for vertex in outputs.found.values() if (vertex.values == 1.0).all()]
     lower = float(logsumexp([vertex.dot(scores) for vertex in seen])) if seen else -np.inf
     if not space.has_bound:
-        return Bounds(lower, np.inf, "outputs found", "none: decode is not exact")
+        return Bounds(lower, np.inf, "outputs found", f"none: {doubt_of(space)}")
     return Bounds(lower, upper, "outputs found", reason)
+
+
+def doubt_of(space: Structure) -> str:
+    """Why an output space without `has_bound` has no certificate."""
+    if isinstance(space, Conditioned) and space.part is not None:
+        space = space.part
+    if isinstance(space, DecoderSpace):
+        return space.doubt
+    return f"{type(space).__name__} has no upper bound of log Z"
+
+
+def _fixed_by(scores: Floats, bound: float) -> Bools:
+    """Coordinates that an upper bound of all outputs' scores proves to be the same in all outputs.
+
+    An output with coordinate k at its better value, 1 where scores_k > 0, else 0, has a score of
+    at least sum_j min(scores_j, 0) + |scores_k|. Where that is above the bound there is none.
+    """
+    least = float(np.minimum(scores, 0.0).sum())
+    return np.asarray(least + np.abs(scores) > bound + slack(scores))
 
 
 def _not_best(found: Decoding, score: float, name: str, indices: Ints) -> str:
