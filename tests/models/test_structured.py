@@ -2,6 +2,7 @@
 
 import itertools
 import pickle
+import re
 import warnings
 from functools import partial
 from threading import Barrier, current_thread, main_thread
@@ -265,6 +266,18 @@ class TestApproximateDecoders:
         expected = r"12\.5 of the gap is the distance of decode's upper bounds"  # 25 samples
         with pytest.warns(ConvergenceWarning, match=expected):
             StructuredCRF(loose, exact=False, max_iter=100).fit(*data)
+
+    def test_what_the_bounds_leave_is_at_most_the_gap(self, data):
+        """Also where outputs score less than the marginals, and in certificates that get worse."""
+
+        def bad(scores):
+            return own.top_three(-scores), float(np.sort(scores)[-3:].sum())
+
+        with pytest.warns(ConvergenceWarning, match="of the gap") as caught:
+            model = StructuredCRF(bad, exact=False, max_iter=10).fit(*data)
+        said = " ".join(str(warning.message) for warning in caught)
+        part = float(re.search(r"(\S+) of the gap is the distance", said)[1])
+        assert part <= float(f"{model.duality_gap_:.3g}")
 
 
 class TestSetUp:

@@ -109,7 +109,7 @@ def linear_step(
         if upper < attained:
             _require_rounding(block, direction, tau, upper, attained)
     gap = max(upper - here, 0.0)  # heuristics may score less than tau
-    return LinearStep(found.vertex, gap, scores, found.prices, sums, slack=found.gap)
+    return LinearStep(found.vertex, gap, scores, found.prices, sums, slack=min(found.gap, gap))
 
 
 def _require_rounding(

@@ -251,7 +251,7 @@ class Monitor:
             solver=self.name,
             history=self.history,
             state=state,
-            slack=self.slack,
+            slack=min(self.slack, self.gap),  # of the last certificate, whose gap may be larger
         )
 
     def finish(self) -> None:
@@ -301,7 +301,7 @@ class Result:
     primal : a proven lower bound of P(theta)
     gap : objective - primal; theta is within `gap` of the best attainable log-likelihood
     tolerance : the absolute gap to reach
-    slack : the part of the last certificate's gap that is left by upper bounds of a decoder
+    slack : the part of the gap that is left by upper bounds of a decoder, in the last certificate
     setup, setup_calls : seconds and calls of oracles before the solver, which does not count them
     state : the argument `warm` with which the same solver continues
     """

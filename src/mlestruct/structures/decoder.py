@@ -225,9 +225,9 @@ class DecoderSpace(Structure):
         also = f" and {more} more" if more > 0 else ""
         return (
             f"coordinates {shown}{also} are the same in all outputs that the search for an "
-            "interior point has found, and the entropy leaves them out, but decode is not exact, and its "
-            "upper bounds do not exclude outputs that differ there. Return tighter bounds, or "
-            "give interior= with their values if no output differs there"
+            "interior point has found, and the entropy leaves them out, but decode is not exact, "
+            "and its upper bounds do not exclude outputs that differ there. Return tighter "
+            "bounds, or give interior= with their values if no output differs there"
         )
 
     # ------------------------------------------------------------------ interior and entropy
