@@ -211,6 +211,15 @@ class TestApproximateDecoders:
             answer = marginals(space, data[0][0] @ [1.0, -1.0], max_iter=50, method="fw")
         assert answer.gap == np.inf
 
+    def test_labels_that_a_heuristic_misses_do_not_suggest_minimising(self, data):
+        def missing_one(scores):
+            best = np.argsort(-scores, kind="stable")
+            return np.isin(np.arange(8), best[[0, 1, 3]])  # at 2 y - 1 it scores 1
+
+        with pytest.raises(ValueError, match=r"Y\[0\]: is not an output.*say exact=False") as found:
+            StructuredCRF(missing_one).fit(*data)
+        assert "minimises" not in str(found.value)
+
     def test_a_decoder_that_is_wrongly_said_to_be_exact_is_found_out(self, data):
         with pytest.raises(ValueError, match=r"decode|Y\["):
             StructuredCRF(self.sloppy, max_iter=60).fit(*data)

@@ -352,11 +352,15 @@ class DecoderSpace(Structure):
         found = self._ask(2.0 * y - 1.0).vertex.dense(self.n_coordinates)
         differs = np.flatnonzero(found != y)
         if differs.size:
+            # An answer that scores more than 0 shares most of its ones with y: a near miss, which
+            # a heuristic returns. A solver that minimises avoids y.
+            score = float((2.0 * y - 1.0) @ found)
+            minimises = " A solver that minimises is to be given -scores." if score <= 0.0 else ""
             raise ValueError(
                 f"{where}: is not an output that decode can return. At the scores 2 y - 1, where y "
                 f"would be the best one, decode returns one that differs at coordinates "
-                f"{differs[:5].tolist()}{' and more' if differs.size > 5 else ''}. A solver that "
-                "minimises is to be given -scores"
+                f"{differs[:5].tolist()}{' and more' if differs.size > 5 else ''}.{minimises} If "
+                "decode does not always find the best output, say exact=False"
             )
 
     def hamming_loss(self, vertex: Vertex) -> tuple[float, Floats]:
