@@ -219,6 +219,8 @@ class TestApproximateDecoders:
         with pytest.raises(ValueError, match=r"Y\[0\]: is not an output.*say exact=False") as found:
             StructuredCRF(missing_one).fit(*data)
         assert "minimises" not in str(found.value)
+        with pytest.raises(ValueError, match="minimises is to be given -scores"):
+            StructuredCRF(lambda scores: own.top_three(-scores)).fit(*data)
 
     def test_a_decoder_that_is_wrongly_said_to_be_exact_is_found_out(self, data):
         with pytest.raises(ValueError, match=r"decode|Y\["):
@@ -799,7 +801,7 @@ class TestBadInput:
             (lambda X, Y: (X, [np.full(8, 0.5)] * 4), "got 0.5 at coordinate 0"),
             (
                 lambda X, Y: (X, [np.ones(8)] * 4),
-                r"Y\[0\]: is not an output that decode can.*minimises is to be given -scores",
+                r"Y\[0\]: is not an output that decode can.*say exact=False",
             ),
         ],
     )
