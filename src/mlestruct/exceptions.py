@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import local
 from typing import Any
 
 
@@ -58,16 +59,27 @@ class Naming:
     Errors of users' own functions keep their type and message, and get a note.
     """
 
-    __slots__ = ("_doing", "_where")
+    __slots__ = ("_doing", "_outer", "_where")
+    _now = local()
 
     def __init__(self, where: str, doing: str):
         self._where, self._doing = where, doing
 
+    def __str__(self) -> str:
+        return f"{self._where}, {self._doing}"
+
+    @classmethod
+    def current(cls) -> Naming | None:
+        """The innermost one that this thread is in."""
+        found: Naming | None = getattr(cls._now, "naming", None)
+        return found
+
     def __enter__(self) -> None:
-        return
+        self._outer, self._now.naming = self.current(), self
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        self._now.naming = self._outer
         if isinstance(error, DecoderError):
-            error.args = (f"{self._where}, {self._doing}: {error}",)
+            error.args = (f"{self}: {error}",)
         elif isinstance(error, Exception) and not isinstance(error, OutOfTimeError):
-            error.add_note(f"the sample was {self._where}, {self._doing}")
+            error.add_note(f"the sample was {self}")

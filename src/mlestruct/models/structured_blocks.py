@@ -22,6 +22,7 @@ from ..features import DenseFeatures, FeatureMap, SparseFeatures, as_feature_map
 from ..features.contract import is_feature_map
 from ..structures.contract import Structure, as_structure
 from ..structures.decoder import DecoderSpace, as_entropy, doubt_of
+from .slow_calls import watched
 from .validation import check_finite
 
 Floats = NDArray[np.float64]
@@ -49,7 +50,7 @@ class CallTimes:
     def timed(self, decode: Callable[[Floats], Any]) -> Callable[[Floats], Any]:
         def call(scores: Floats) -> Any:
             start = perf_counter()
-            found = decode(scores)
+            found = watched(decode, scores)
             self._last.append(perf_counter() - start)
             return found
 
