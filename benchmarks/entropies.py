@@ -3,10 +3,11 @@
     python -m benchmarks.entropies
     python -m benchmarks.record entropies    # the table of docs/decoders.md
 
-Samples are drawn exactly from a known model over subsets, spanning trees and assignments. Each
-entropy learns from the same samples, by decoding alone. Judged on new samples, a sample: the exact
-log-likelihood of the learned weights, the log loss of the predicted marginals, and the distance of
-those from the exact marginals of the same weights. Exact maximum likelihood is the reference.
+Samples are drawn exactly from a known model over subsets, spanning trees, assignments and paths.
+Each entropy learns from the same samples, by decoding alone. Judged on new samples, a sample: the
+exact log-likelihood of the learned weights, the log loss of the predicted marginals, and the
+distance of those from the exact marginals of the same weights. Exact maximum likelihood is the
+reference.
 """
 
 from __future__ import annotations
@@ -24,9 +25,11 @@ from mlestruct import StructuredCRF
 from mlestruct.baselines import ExactMLE
 from mlestruct.structures import (
     BipartiteMatching,
+    Paths,
     SeparableEntropy,
     SpanningTrees,
     Subsets,
+    coordinate_entropy,
     factor_entropy,
 )
 from mlestruct.structures.decoder import DecoderSpace
@@ -72,9 +75,17 @@ def rows_and_columns(n: int) -> tuple[list[Any], list[Any]]:
     return list(table), list(table.T)
 
 
+def grid_edges(n: int) -> Any:
+    """Edges to the right and down between n x n nodes."""
+    nodes = np.arange(n * n).reshape(n, n)
+    right = np.stack([nodes[:, :-1].ravel(), nodes[:, 1:].ravel()], axis=1)
+    return np.concatenate([right, np.stack([nodes[:-1].ravel(), nodes[1:].ravel()], axis=1)])
+
+
 def spaces() -> dict[str, dict[str, Any]]:
     """Output spaces under each entropy; the default first."""
     rows, columns = rows_and_columns(5)
+    edges = grid_edges(5)
     return {
         "3 of 10 items": {
             "coordinates": Subsets(10, 3),
@@ -90,6 +101,10 @@ def spaces() -> dict[str, dict[str, Any]]:
             "Bethe: rows and columns with c = 1, d = -1": Assignments(
                 5, factor_entropy(25, rows + columns, 1.0, coordinates=-1.0)
             ),
+        },
+        "monotone paths, 5 x 5 grid": {
+            "coordinates": Paths(edges, 0, 24, coordinate_entropy(len(edges))),
+            "- sum tau log tau": Paths(edges, 0, 24, unpaired(len(edges))),
         },
     }
 

@@ -1,5 +1,7 @@
 """The comparison of entropies runs, and its reference is what it claims to be."""
 
+from math import comb
+
 import numpy as np
 
 from benchmarks import entropies
@@ -24,3 +26,9 @@ def test_assignments_have_the_outputs_of_bipartite_matchings():
     assert (drawn.sum(axis=1) == 1).all()
     assert (drawn.sum(axis=2) == 1).all()
     assert space.decode(scores).score >= (drawn.reshape(-1, 9) @ scores).max() - 1e-9
+
+
+def test_monotone_paths_are_counted_by_a_binomial_coefficient():
+    space = entropies.spaces()["monotone paths, 5 x 5 grid"]["coordinates"]
+    counted = space.exact(np.zeros(space.n_coordinates)).log_partition
+    np.testing.assert_allclose(counted, np.log(comb(8, 4)))
