@@ -1,9 +1,11 @@
 """Fits over partitions find what fits over all samples find, whatever the estimator."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
 from mlestruct import (
@@ -95,6 +97,21 @@ def test_partitions_find_the_optimum_of_all_samples(case):
     assert list(parts.feature_names_in_) == list(whole.feature_names_in_)
     for found, expected in zip(parts.predict(X), whole.predict(X), strict=True):
         np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_partitions_certify_exact_decoders_only(exact):
+    rng = np.random.default_rng(0)
+    X = list(rng.normal(size=(12, 3, 2)))
+    Y = [(x @ [1.0, -1.0] + rng.logistic(size=3) > 0).astype(int) for x in X]
+    model = StructuredCRF(any_of, exact=exact, tol=0.1)
+    with LocalBackend(n_partitions=3), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        assert model.fit(X, Y).certified_ == exact
+
+
+def any_of(scores):
+    return scores > 0
 
 
 def test_sample_weights_go_with_their_partition():

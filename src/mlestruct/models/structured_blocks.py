@@ -169,6 +169,11 @@ class Decoders(Spaces):
         self.made, self.names, self._places = [], [], set()
         self._calls_before = self.n_preparing_calls = 0
 
+    def doubt(self) -> str | None:
+        if not (self.made or self._estimator.exact):  # the spaces of partitions are elsewhere
+            return "decode is not exact, and samples in partitions do not tell what bounds prove"
+        return super().doubt()
+
     def take(self, former: Spaces | None) -> None:
         if isinstance(former, Decoders):
             pairs = zip(self._functions, former._functions, strict=True)
