@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -112,6 +113,21 @@ def test_partitions_certify_exact_decoders_only(exact):
 
 def any_of(scores):
     return scores > 0
+
+
+@pytest.mark.parametrize("proven", [True, False])
+def test_partitions_certify_output_spaces_with_proven_bounds_only(proven):
+    rng = np.random.default_rng(0)
+    X, Y = list(rng.normal(size=(6, 9, 2))), [rng.permutation(3) for _ in range(6)]
+    space = Unproven((3, 3), 0.9) if not proven else BipartiteMatching((3, 3), 0.9)
+    for backend in (nullcontext(), LocalBackend(n_partitions=3)):
+        with backend, warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            assert StructuredCRF(structure=space).fit(X, Y).certified_ == proven
+
+
+class Unproven(BipartiteMatching):
+    has_bound = False
 
 
 def test_sample_weights_go_with_their_partition():

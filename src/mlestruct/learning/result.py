@@ -302,6 +302,7 @@ class Result:
     gap : objective - primal; theta is within `gap` of the best attainable log-likelihood
     tolerance : the absolute gap to reach
     slack : the part of the gap that is left by upper bounds of a decoder, in the last certificate
+    proven : whether all output spaces, those of partitions included, have proven bounds
     setup, setup_calls : seconds and calls of oracles before the solver, which does not count them
     state : the argument `warm` with which the same solver continues
     """
@@ -320,6 +321,7 @@ class Result:
     history: History
     state: Any
     slack: float = 0.0
+    proven: bool = True
     setup: float = 0.0
     setup_calls: int = 0
 
@@ -354,7 +356,9 @@ def run(
         finally:
             deadline.cancel()  # of what still runs on other threads
             monitor.finish()
-    return monitor.result(theta() if monitor.theta is None else monitor.theta, state)
+    result = monitor.result(theta() if monitor.theta is None else monitor.theta, state)
+    result.proven = all(block.structure.has_bound for block in problem.blocks)
+    return result
 
 
 def nothing_learned(problem: DualProblem, solver: str, interrupted: bool) -> Result:

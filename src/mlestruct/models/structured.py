@@ -273,6 +273,8 @@ class StructuredCRF(StructuredEstimator):
         super()._keep(result, tol)
         kept = self._kept or self._spaces()  # others are with the partitions
         doubt = kept.doubt()
+        if doubt is None and not result.proven:
+            doubt = "Output spaces of samples in partitions have no proven bounds."
         self.certified_ = doubt is None
         if not self.certified_:
             warnings.warn(
