@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
-ROOMS = ("mlestruct", "mlestruct.tagging", "mlestruct.segmentation")
-ROOMS_OF_TABLES = ("mlestruct.linkage", "mlestruct.pairing")
+ROOMS = ("mlestruct",)
+ROOMS_OF_TABLES = ("mlestruct.linkage",)
 DECODER = "def positive(scores):\n    return (scores > 0).astype(int)\n"
 
 
@@ -52,8 +52,6 @@ def predicting(model: Any, X: Any, Y: Any, limit: float = 0.1) -> Case:
 def cases() -> Iterator[Case]:
     import mlestruct
     from mlestruct.datasets import make_segmentation
-    from mlestruct.segmentation import ImageSegmenter
-    from mlestruct.tagging import SequenceTagger
 
     rng = np.random.default_rng(0)
     places = rng.uniform(0, 10, size=(20, 6, 2))
@@ -73,12 +71,6 @@ def cases() -> Iterator[Case]:
         mlestruct.GraphCRF(), [(x[0], ring) for x in X], [names[mask[0]] for mask in masks]
     )
     yield predicting(mlestruct.ChainCRF(), [x[0] for x in X], [names[mask[0]] for mask in masks])
-    images, masks = make_segmentation(4, (16, 18), noise=0.02, random_state=0)
-    yield predicting(
-        ImageSegmenter(hog=False, alpha=1.0), images, [names[mask] for mask in masks], 0.2
-    )
-    sentences = [[("the",), ("cat",), ("runs",)], [("a",), ("dog",), ("sleeps",)]] * 4
-    yield predicting(SequenceTagger(alpha=0.1), sentences, [["DET", "NOUN", "VERB"]] * 8, 0.0)
 
     X = rng.normal(size=(200, 3))
     yield predicting(mlestruct.MultiLabelCRF(), X, (X > 0).astype(int))
@@ -101,7 +93,6 @@ def cases_of_tables() -> Iterator[Case]:
 
     from mlestruct.datasets import make_people
     from mlestruct.linkage import RecordLinker
-    from mlestruct.pairing import GroupMatcher, SideMatcher
 
     def as_pairs(table: Any) -> Iterator[tuple[Any, ...]]:
         return table[["left", "right"]].itertuples(index=False, name=None)
@@ -109,9 +100,6 @@ def cases_of_tables() -> Iterator[Case]:
     def missing(truth: Any) -> Callable[[Any], float]:
         pairs = set(as_pairs(truth))
         return lambda found: len(pairs - set(as_pairs(found))) / len(pairs)
-
-    def chosen(matches: Any) -> Any:
-        return matches.pairs[matches.pairs["proposed"]]
 
     left, right, truth = make_people(60, random_state=0)
     alone = left.index.difference(truth["left"])
@@ -121,27 +109,6 @@ def cases_of_tables() -> Iterator[Case]:
         (left, right, known),
         lambda model: model.link(left, right).proposed,
         missing(truth),
-    )
-    homes = np.tile(["north", "south"], 20)  # in each group of four one pair from each
-    people = pd.DataFrame({"home": homes, "year": np.arange(40) // 4})
-    people.index = [f"p{k}" for k in range(40)]
-    first = np.flatnonzero(np.arange(40) % 4 < 2)
-    pairs = pd.DataFrame({"left": people.index[first], "right": people.index[first + 2]})
-    yield Case(
-        GroupMatcher(group="year", alpha=0.1),
-        (people, pairs),
-        lambda model: chosen(model.match(people)),
-        missing(pairs),
-    )
-    kinds = {"place": "number"}
-    there = pd.DataFrame({"place": 10 * np.arange(12)}, index=people.index[:12])
-    here = pd.DataFrame({"place": 10 * np.arange(12) + 1}, index=people.index[12:24])
-    sides = pd.DataFrame({"left": there.index, "right": here.index})
-    yield Case(
-        SideMatcher(kinds=kinds, alpha=0.1),
-        (there, here, sides),
-        lambda model: chosen(model.match(there, here)),
-        missing(sides),
     )
 
 

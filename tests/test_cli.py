@@ -79,5 +79,5 @@ def test_unknown_names_are_attribute_errors():
 
 def test_missing_files_are_named(tmp_path, capsys):
     missing = str(tmp_path / "model.mls")
-    assert main(["predict", missing, "words.tsv"]) == 1
+    assert main(["link", "left.csv", "right.csv", "-m", missing]) == 1
     assert capsys.readouterr().err == f"mlestruct: {missing}: there is no such file or folder\n"

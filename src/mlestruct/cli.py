@@ -8,22 +8,18 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from . import __version__
-from .exceptions import FileProblem
+from .exceptions import FileProblem, UsageProblem
+from .linkage import arguments as link
 
-QUIET = "MLESTRUCT_QUIET"  # no line on stderr where kernels are compiled
+QUIET = "MLESTRUCT_QUIET"  # no line on stderr while kernels are compiled
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit status."""
-    from .commands.arguments import UsageProblem
-    from .paper.contract import ReproductionError
-    from .paper.runner import Interrupted
-
     parser = make_parser()
     options = parser.parse_args(arguments)
     if options.command is None:
@@ -37,19 +33,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader, such as head, has all it wants
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at exit
         return 0
-    except (KeyboardInterrupt, Interrupted):
+    except KeyboardInterrupt:
         print("\ninterrupted", file=sys.stderr)
-        if options.command == "reproduce":
-            again = "it again without --fresh" if options.fresh else "the same command again"
-            print(f"run {again} to go on where it stopped", file=sys.stderr)
         return 130
-    except (OSError, ImportError, ReproductionError, FileProblem) as error:
+    except (OSError, ImportError, FileProblem) as error:
         print(f"mlestruct: {_said(error)}", file=sys.stderr)
         return 2 if isinstance(error, UsageProblem) else 1
 
 
 def _said(error: Exception) -> str:
-    """The words of an error; of the system's own in the same form as those of the package."""
+    """The words of an error; those of the system in the form of the package's own."""
     if not isinstance(error, OSError) or error.filename is None:
         return str(error)
     words = {
@@ -61,9 +54,7 @@ def _said(error: Exception) -> str:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    from .commands.arguments import COMMANDS, seed
-    from .paper.command import add_arguments
-
+    """The parser of all commands."""
     parser = argparse.ArgumentParser(
         prog="mlestruct",
         description="Certified maximum-likelihood learning of matchings, labellings and sequences",
@@ -72,40 +63,31 @@ def make_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     demo = commands.add_parser(
         "demo",
-        help="learn to match generated landmarks and draw what the model believes",
+        help="learn to match generated landmarks and draw the result",
         description="Fits on generated scenes, prints the certified history and the test loss, "
         "and writes a picture. No data needed.",
     )
     demo.add_argument(
         "--out", type=Path, default=Path("mlestruct-demo.png"), help="the picture to write"
     )
-    demo.add_argument("--seed", type=seed, default=0, help="of the generated scenes")
+    demo.add_argument("--seed", type=link.seed, default=0, help="of the generated scenes")
     demo.add_argument("--quiet", action="store_true", help="no progress bars")
     demo.set_defaults(run=_demo)
-    for command in COMMANDS:
-        own = commands.add_parser(
-            command.name, help=command.help, description=command.description,
-            epilog=command.example, formatter_class=argparse.RawDescriptionHelpFormatter,
-        )  # fmt: skip
-        command.add(own)
-        own.set_defaults(run=_on_files)
-    reproduce = commands.add_parser(
-        "reproduce",
-        help="the figures and tables of the paper, published numbers beside ours",
-        description="Runs experiments of the paper; writes pictures, CSV and JSON files, and a "
-        "page of all that the folder holds. What was interrupted goes on where it stopped.",
-    )
-    add_arguments(reproduce)
-    reproduce.set_defaults(run=_reproduce)
+    own = commands.add_parser(
+        "link", help="link the records of two tables one to one, with probabilities",
+        description=link.DESCRIPTION, epilog=link.EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    link.add_arguments(own)
+    own.set_defaults(run=_link)
     warmup = commands.add_parser(
         "warmup",
         help="compile the numba kernels in advance, so that the first use is not slow",
-        description="Compiles what the estimators use, in parallel processes, into numba's cache "
-        "on disk. Kernels that are there already are only loaded.",
-        epilog="example: mlestruct warmup chain --jobs 1",
+        description="Fits every estimator to a tiny problem, which compiles its kernels into "
+        "numba's cache on disk. Kernels that are there already are only loaded.",
+        epilog="example: mlestruct warmup ChainCRF GridCRF",
     )
-    warmup.add_argument("names", nargs="*", metavar="NAME", help="only these workloads")
-    warmup.add_argument("--jobs", type=int, help="processes at a time; default: one per core")
+    warmup.add_argument("names", nargs="*", metavar="ESTIMATOR", help="only these (default: all)")
     warmup.set_defaults(run=_warmup)
     return parser
 
@@ -117,10 +99,16 @@ def _demo(options: argparse.Namespace) -> int:
     return 0
 
 
-def _on_files(options: argparse.Namespace) -> int:
-    """A command of `mlestruct.commands`, in a module of its name."""
-    module = import_module(f"{__package__}.commands.{options.command}")
-    return int(module.run(options))
+def _link(options: argparse.Namespace) -> int:
+    from .linkage.command import run
+
+    return run(options)
+
+
+def _warmup(options: argparse.Namespace) -> int:
+    from .warmup import run_warmup
+
+    return run_warmup(options.names)
 
 
 @contextmanager
@@ -143,23 +131,6 @@ def _standard_error(quiet: bool) -> Iterator[None]:
             yield
     finally:
         os.environ[QUIET] = before
-
-
-def _reproduce(options: argparse.Namespace) -> int:
-    from .paper.command import run_command
-
-    return run_command(options)
-
-
-def _warmup(options: argparse.Namespace) -> int:
-    from .commands.arguments import UsageProblem
-    from .warmup import WORKLOADS, run_warmup
-
-    if unknown := sorted(set(options.names) - set(WORKLOADS)):
-        raise UsageProblem(f"no workload {', '.join(unknown)}; there are {' '.join(WORKLOADS)}")
-    if options.jobs is not None and options.jobs < 1:
-        raise UsageProblem(f"--jobs: expected at least 1, got {options.jobs}")
-    return run_warmup(options.names, options.jobs)
 
 
 if __name__ == "__main__":

@@ -41,6 +41,10 @@ class FileProblem(ValueError):
     """A file cannot be used; the message names the file and the place."""
 
 
+class UsageProblem(FileProblem):
+    """An option of a command has a wrong value, or one is missing (exit status 2)."""
+
+
 class ModelFileError(FileProblem):
     """A file cannot be loaded as a model: it is damaged, of another kind, or of a later version."""
 

@@ -1,17 +1,30 @@
-"""Records of two tables: candidate pairs, comparisons of their columns, one-to-one links."""
+"""Records of two tables: candidate pairs, comparisons of their columns, one-to-one links.
 
-from .blocking import candidate_pairs, count_candidates
-from .comparisons import Comparison, guess_comparisons
-from .linker import Links, RecordLinker
-from .pair_files import pair_partitions, split_pairs
+The public names are loaded on first use, so that `mlestruct --help` is quick.
+"""
 
-__all__ = [
-    "Comparison",
-    "Links",
-    "RecordLinker",
-    "candidate_pairs",
-    "count_candidates",
-    "guess_comparisons",
-    "pair_partitions",
-    "split_pairs",
-]
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .._lazy import attach
+
+if TYPE_CHECKING:
+    from .blocking import candidate_pairs, count_candidates
+    from .comparisons import Comparison, guess_comparisons
+    from .linker import Links, RecordLinker
+    from .pair_files import pair_partitions, split_pairs
+
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {
+        "Comparison": ".comparisons",
+        "Links": ".linker",
+        "RecordLinker": ".linker",
+        "candidate_pairs": ".blocking",
+        "count_candidates": ".blocking",
+        "guess_comparisons": ".comparisons",
+        "pair_partitions": ".pair_files",
+        "split_pairs": ".pair_files",
+    },
+)

@@ -14,14 +14,17 @@ from scipy.special import logit
 from sklearn.utils.validation import check_is_fitted
 
 from .._lazy import pandas_module
+from ..metrics import HeldOut
 from ..models import BipartiteMatchingCRF
+from ..models.base import CertifiedModel
 from ..models.failed_fits import unchanged_on_failure
-from ..models.tuned import TunedMatching
+from ..models.validation import check_options, check_positive, check_random_state
 from .blocking import candidate_pairs
 from .comparisons import Comparison, guess_comparisons, same_dates
 from .examples import Examples, estimate_single_share, pair_input
 from .known import known_links, read_known
 from .records import as_records, column_names, pair_places, require_columns
+from .tuning import choose_alpha
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -96,7 +99,7 @@ class Links:
         return pandas.DataFrame(rows)
 
 
-class RecordLinker(TunedMatching):
+class RecordLinker(CertifiedModel):
     """One-to-one links between the records of two tables, learned from known ones.
 
     A conditional random field over matchings of candidate pairs in which records may stay
@@ -121,7 +124,6 @@ class RecordLinker(TunedMatching):
     ----------
     comparisons_ : list of `Comparison`
     coef_, feature_names_in_ : weights of the features of a pair
-    coef_error_ : standard errors of the weights
     alpha_ : the penalty that was used
     held_out_ : quality in cross-validation; None if alpha was given
     learned_singles_ : whether some records were known to have no partner, or their share could be
@@ -176,6 +178,7 @@ class RecordLinker(TunedMatching):
             nothing for rows that do not count, as a warning says. Of a pair that is none something
             is learned only if the partner of its left record is known.
         """
+        check_random_state(self.random_state)
         left, right = as_records(left, "left"), as_records(right, "right")
         listed = read_known(known)
         partner = known_links(listed.rows, left.index, right.index).partner
@@ -213,12 +216,19 @@ class RecordLinker(TunedMatching):
 
     def _fit_examples(self, examples: Examples, parts: list[Ints]) -> None:
         """Learn weights, the penalty from parts of the records."""
-        x, y = examples.sample()
-        folds = None
+        check_options(self.get_params(deep=False))
+        estimator, self.held_out_ = self._estimator(1.0), None
         if self.alpha == "auto":
             samples = [examples.of(part).sample() for part in parts]
-            folds = [x for x, _ in samples], [y for _, y in samples]
-        self._fit_tuned([x], [y], folds)
+            self.alpha_, self.held_out_ = choose_alpha(
+                estimator, [x for x, _ in samples], [y for _, y in samples]
+            )
+        elif isinstance(self.alpha, str):
+            raise ValueError(f"alpha: expected a number or 'auto', got {self.alpha!r}")
+        else:
+            self.alpha_ = check_positive(self.alpha, "alpha")
+        x, y = examples.sample()
+        self._adopt(estimator.set_params(alpha=self.alpha_).fit([x], [y]))
 
     def _estimate_singles(
         self, left: Any, right: Any, candidates: tuple[Ints, Ints], links: Examples
@@ -252,8 +262,6 @@ class RecordLinker(TunedMatching):
             return
         copied = n_copies / examples.labelled.size
         self.coef_[-1] += logit(copied) - logit(share)  # the odds of a link as such
-        if self.coef_error_ is not None:
-            self.coef_error_ *= np.sqrt(2.0)  # every known record is there twice
         self.learned_singles_, self.single_share_, self.single_share_error_ = True, share, error
 
     # ------------------------------------------------------------------ linking
@@ -340,19 +348,35 @@ class RecordLinker(TunedMatching):
         return out
 
     def _estimator(self, alpha: float) -> BipartiteMatchingCRF:
-        return self._matching(BipartiteMatchingCRF, alpha, perfect=False, fit_intercept=False)
+        return BipartiteMatchingCRF(
+            alpha=alpha, rho=self.rho, tol=self.tol, max_time=self.max_time, n_jobs=self.n_jobs,
+            verbose=self.verbose, feature_names=self._feature_names(), perfect=False,
+            fit_intercept=False,
+        )  # fmt: skip
+
+    def _fitted(self) -> BipartiteMatchingCRF:
+        """The estimator with the learned weights."""
+        check_is_fitted(self, "coef_")
+        found = self._estimator(self.alpha_)
+        found._reload(self.coef_, self.feature_names_in_.tolist(), None)
+        return found
+
+    def named_coef(self) -> dict[str, float]:
+        """Learned weights by feature name."""
+        check_is_fitted(self, "coef_")
+        return dict(zip(self.feature_names_in_.tolist(), self.coef_.tolist(), strict=True))
 
     # ------------------------------------------------------------------ files
     def _learned_names(self) -> tuple[list[str], dict[str, Any]]:
-        names, layout = super()._learned_names()
-        return names, {
+        return self.feature_names_in_.tolist(), {
             "comparisons": [one.to_list() for one in self.comparisons_],
             "blocking_recall": self.blocking_recall_,
             "learned_singles": self.learned_singles_,
             "single_share": self.single_share_,
             "single_share_error": self.single_share_error_,
             "ids": self.ids_,
-            **layout,
+            "alpha": self.alpha_,
+            "held_out": None if self.held_out_ is None else self.held_out_.to_dict(),
         }
 
     def _reload(self, coef: Floats, names: list[str], layout: dict[str, Any] | None) -> None:
@@ -363,7 +387,11 @@ class RecordLinker(TunedMatching):
         self.single_share_ = stored.get("single_share")
         self.single_share_error_ = stored.get("single_share_error")
         self.ids_ = [tuple(one) for one in stored.get("ids", [(None, True)] * 2)]
-        super()._reload(coef, names, stored)
+        held_out = stored.get("held_out")
+        self.alpha_ = float(stored["alpha"])
+        self.held_out_ = None if held_out is None else HeldOut(**held_out)
+        self.coef_ = coef
+        self.feature_names_in_ = np.array(self._feature_names(), dtype=object)
 
 
 # ---------------------------------------------------------------------- reading

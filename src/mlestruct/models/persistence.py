@@ -45,14 +45,7 @@ LEARNED: dict[str, type | tuple[type, ...]] = {
     "solver_": str,
 }
 NOT_NEGATIVE = ("duality_gap_", "n_iter_", "n_oracle_calls_")
-HOMES = (
-    "mlestruct.models",
-    "mlestruct.baselines",
-    "mlestruct.linkage",
-    "mlestruct.tagging",
-    "mlestruct.pairing",
-    "mlestruct.segmentation",
-)
+HOMES = ("mlestruct.models", "mlestruct.baselines", "mlestruct.linkage")
 UNSAVED = ("callback", "verbose", "n_jobs", "random_state", "warm_start")
 
 

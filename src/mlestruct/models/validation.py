@@ -95,7 +95,7 @@ def check_random_state(random_state: Any) -> None:
 
 def check_options(parameters: Mapping[str, Any]) -> None:
     """Raise where a parameter that all estimators share has a value of another kind."""
-    for name in ("fit_intercept", "standardize", "warm_start", "singles", "hog"):
+    for name in ("fit_intercept", "standardize", "warm_start", "estimate_singles"):
         if not isinstance(parameters.get(name, False), bool | np.bool_):
             raise TypeError(f"{name} must be True or False, got {parameters[name]!r}")
     if isinstance(parameters.get("rho"), bool | complex):

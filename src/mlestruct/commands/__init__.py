@@ -1,1 +1,0 @@
-"""Commands that work on files: reading, answering in plain words, writing."""

@@ -1,0 +1,70 @@
+"""The arguments of `mlestruct link`. Imports nothing that takes time."""
+
+from __future__ import annotations
+
+import argparse
+
+DESCRIPTION = """\
+Learns from known links how much each column counts, and links the records of two tables one to one.
+The result has one row per left record: its match, the probability, and a decision: link,
+no partner, or review.
+"""
+
+EXAMPLES = """\
+example:
+  mlestruct link left.csv right.csv --known known.csv -o links.csv --review review.csv
+  mlestruct link left.csv right.csv --known known.csv -m model.mls -o links.csv --report page.html
+  mlestruct link left.csv right.csv -m model.mls -o links.csv
+
+left.csv and right.csv have a column of ids, and are compared by the columns that they share.
+known.csv has two columns, an id of each table. A row with an empty cell says that the record has no
+match. A few hundred rows are enough. A column "checked" has yes for links, no for non-links, and is
+empty for undecided pairs: fill it in review.csv, and pass that file to --known as well.
+Kinds of columns (--kind): text, number, date, category.
+"""
+
+
+def seed(text: str) -> int:
+    """The value of --seed."""
+    if int(text) < 0:
+        raise ValueError
+    return int(text)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `mlestruct link`."""
+    add = parser.add_argument
+    add("left", help="CSV or Parquet file; - is standard input")
+    add("right", help="the other table")
+    add("--known", metavar="FILE", action="append",
+        help="known links to learn from; may be repeated")  # fmt: skip
+    add("-m", "--model", metavar="FILE",
+        help="with --known: where to save the model; without: the model to use")  # fmt: skip
+    add("-o", "--out", metavar="FILE", default="-", help="the links (default: standard output)")
+    add("--review", metavar="FILE", help="uncertain pairs, the most uncertain first")
+    add("--report", metavar="FILE", help="a self-contained HTML page of the links and the model")
+    add("--no-records", action="store_true",
+        help="leave ids and cells, which may be personal data, out of the page")  # fmt: skip
+    add("--id", metavar="COLUMN",
+        help="column of ids (default: id, or the first that ends in _id)")  # fmt: skip
+    add("--left-id", metavar="COLUMN", help="column of ids in the left table")
+    add("--right-id", metavar="COLUMN", help="column of ids in the right table")
+    add("--encoding", metavar="NAME", help="of CSV files that are not UTF-8, such as cp1252")
+    add("--columns", metavar="A,B", help="columns to compare (default: all)")
+    add("--kind", metavar="COLUMN=KIND", action="append", default=[],
+        help="the kind of a column if the guess is wrong; may be repeated")  # fmt: skip
+    add("--block", metavar="A,B", help="compare only records that agree in one of these columns")
+    add("--neighbours", type=int, default=10,
+        help="maximum number of candidates per record (default 10)")  # fmt: skip
+    add("--accept", type=float, default=0.9, metavar="P",
+        help="leave answers below this probability to a person (default 0.9)")  # fmt: skip
+    add("--precision", type=float, metavar="P",
+        help="propose as many links as this expected precision allows (default: the links of "
+        "largest expected F1)")  # fmt: skip
+    add("--top", type=int, default=1, metavar="K", help="list the K best candidates per record")
+    add("--dry-run", action="store_true", help="count candidate pairs and stop")
+    add("--alpha", default="auto", help="penalty (default: auto, by cross-validation)")
+    add("--seed", type=seed, default=0, help="of random choices (default 0)")
+    add("--strict", action="store_true", help="exit status 3 if the fit is not certified")
+    add("--json", action="store_true", help="print a summary as JSON")
+    add("--quiet", action="store_true", help="print nothing but errors to standard error")

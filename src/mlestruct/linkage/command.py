@@ -1,0 +1,223 @@
+"""`mlestruct link left.csv right.csv`: from two files to one-to-one links with probabilities."""
+
+from __future__ import annotations
+
+import argparse
+import codecs
+import json
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from .._lazy import pandas_module
+from ..exceptions import FileProblem, UsageProblem
+from ..models import load
+from .answers import decide, review_pairs
+from .arguments import add_arguments
+from .blocking import count_candidates
+from .comparisons import guess_comparisons, same_dates
+from .known import KnownRows, known_links, known_rows
+from .linker import NO_SINGLES, RecordLinker, compared_columns, shared_columns
+from .page import links_page
+from .summary import compared, compared_words, describe, summarise
+from .tables import (
+    STANDARD,
+    check_files,
+    index_by_id,
+    naming,
+    read_id_pairs,
+    read_table,
+    write_output,
+    write_table,
+)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the command; returns the exit status."""
+    check_options(options)
+    saved = options.model if options.known else None
+    inputs = [options.left, options.right, *(options.known or ()), None if saved else options.model]
+    outputs = {"o": options.out, "review": options.review, "report": options.report, "m": saved}
+    check_files(inputs, **outputs)
+    linker = None if options.known or options.dry_run else _loaded(options.model)
+    left, right = _records(options, linker)
+    if options.dry_run:
+        return _count(options, left, right)
+    known = _known(options, left, right)
+    table = None if known is None else _known_table(known)
+    with naming(options.left, options.right, *(options.known or ())):
+        if linker is None:
+            linker = _learned(options, left, right, table)
+        links = linker.link(left, right, options.precision, table)
+    given = None if table is None else table["left"][table["checked"] == "yes"]
+    decisions = decide(links, options.accept, options.top, given)
+    summary = {
+        **summarise(linker, links, decisions, known),
+        **compared((one.for_tables(left, right) for one in linker.comparisons_), left, right),
+        "accept": options.accept,
+        "precision": options.precision,
+        "proposed_from": None if options.precision is None else _lowest(decisions),
+    }
+    write_table(decisions, options.out)
+    if options.review:
+        pairs = review_pairs(links, decisions, left, right, options.accept)
+        write_table(pairs, options.review)
+    if options.report:
+        doubted = None if table is None else _as_the_model_sees(linker, left, right, table)
+        page = links_page(
+            linker, links, left, right, describe(summary), doubted, not options.no_records
+        )
+        write_output(page.encode(), options.report)
+    if options.json:
+        print(json.dumps(summary))
+    if not options.quiet:
+        print(describe(summary), file=sys.stderr)
+        if written := [path for path in outputs.values() if path not in (None, STANDARD)]:
+            print(f"Written: {', '.join(written)}", file=sys.stderr)
+    return 3 if options.strict and not linker.converged_ else 0
+
+
+# ---------------------------------------------------------------------- options
+def check_options(options: argparse.Namespace) -> None:
+    """Raise UsageProblem if an option has a wrong value, or would do nothing."""
+    if options.known is None and options.model is None and not options.dry_run:
+        raise UsageProblem("--known or -m: give known links to learn from, or a model that has")
+    if options.top < 1:
+        raise UsageProblem(f"--top: expected at least 1, got {options.top}")
+    if options.neighbours < 1:
+        raise UsageProblem(f"--neighbours: expected at least 1, got {options.neighbours}")
+    if not 0.0 <= options.accept < 1.0:
+        raise UsageProblem(f"--accept: expected a probability below 1, got {options.accept:g}")
+    if options.precision is not None and not 0.0 < options.precision <= 1.0:
+        raise UsageProblem(f"--precision: expected a number in (0, 1], got {options.precision}")
+    if options.json and options.out == STANDARD:
+        raise UsageProblem("--json: name a file for the links with -o")
+    if options.no_records and not options.report:
+        raise UsageProblem("--no-records: only with --report")
+    if options.known is None and not options.dry_run:
+        defaults = argparse.ArgumentParser()
+        add_arguments(defaults)
+        for name in ("columns", "kind", "block", "neighbours", "alpha"):
+            if vars(options)[name] != defaults.get_default(name):
+                raise UsageProblem(f"--{name}: only with --known; a model has its own")
+    _alpha(options.alpha)
+    _kinds(options.kind)
+    try:
+        codecs.lookup(options.encoding or "utf-8")
+    except LookupError:
+        raise UsageProblem(f"--encoding: there is no {options.encoding!r}; cp1252?") from None
+
+
+def _alpha(text: str) -> float | str:
+    """A penalty, or "auto"."""
+    try:
+        alpha = text if text == "auto" else float(text)
+    except ValueError:
+        raise UsageProblem(f"--alpha: expected a number or auto, got {text!r}") from None
+    if isinstance(alpha, float) and not 0.0 < alpha < float("inf"):
+        raise UsageProblem(f"--alpha: expected a positive number, got {text}")
+    return alpha
+
+
+def _kinds(parts: Sequence[str]) -> dict[str, str]:
+    """Kinds by column, from COLUMN=KIND."""
+    for part in parts:
+        if "=" not in part:
+            raise UsageProblem(f"--kind: expected COLUMN=KIND, got {part!r}")
+    return dict(part.partition("=")[::2] for part in parts)
+
+
+def _listed(text: str | None) -> list[str] | None:
+    """Names of columns, separated by commas; None if there is no list."""
+    return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
+
+
+# ---------------------------------------------------------------------- reading
+def _records(options: argparse.Namespace, linker: RecordLinker | None) -> list[Any]:
+    """Both tables, indexed by ids; a model remembers the names of their columns of ids."""
+    paths = [options.left, options.right]
+    own = {"--left-id": options.left_id, "--right-id": options.right_id}
+    if paths.count(STANDARD) > 1:
+        raise UsageProblem("only one table can come from standard input")
+    if None not in own.values() and options.id is not None:
+        raise UsageProblem("--id: does nothing beside --left-id and --right-id")
+    learned = [None, None] if linker is None else [name for name, _ in linker.ids_]
+    return [
+        index_by_id(read_table(path, options.encoding), path, column or options.id, option, before)
+        for path, (option, column), before in zip(paths, own.items(), learned, strict=True)
+    ]
+
+
+def _known(options: argparse.Namespace, left: Any, right: Any) -> KnownRows | None:
+    """The known links of the files of --known, checked; None without any."""
+    if not options.known:
+        return None
+    found = KnownRows([])
+    try:
+        for path in options.known:
+            found += known_rows(read_id_pairs(path, options.encoding), path, first_row=2)
+        known_links(found.rows, left.index, right.index)
+    except ValueError as error:
+        raise FileProblem(str(error)) from None
+    return found
+
+
+def _known_table(known: KnownRows) -> Any:
+    """A DataFrame with the columns left, right and checked, yes or no."""
+    cells = [(row.left, row.right, "yes" if row.is_link else "no") for row in known.rows]
+    return pandas_module().DataFrame(cells, columns=["left", "right", "checked"], dtype=object)
+
+
+def _loaded(path: str) -> RecordLinker:
+    linker = load(path)
+    if not isinstance(linker, RecordLinker):
+        raise FileProblem(f"{path}: is a {type(linker).__name__}, not a RecordLinker")
+    return linker
+
+
+# ---------------------------------------------------------------------- work
+def _count(options: argparse.Namespace, left: Any, right: Any) -> int:
+    """Print how many pairs would be compared."""
+    block = _listed(options.block) or []
+    with naming(options.left, options.right):
+        columns = compared_columns(left, right, _listed(options.columns))
+        used = shared_columns(left, right, [*dict.fromkeys([*columns, *block])])
+        comparisons = guess_comparisons(left, right, columns, _kinds(options.kind))
+    dated = same_dates(comparisons, right)
+    count = count_candidates(left[used], dated[used], block, options.neighbours)
+    print(f"{count} candidate pairs of {len(left)} x {len(right)} records")
+    print(compared_words(compared(comparisons, left, right)))
+    return 0
+
+
+def _learned(options: argparse.Namespace, left: Any, right: Any, known: Any) -> RecordLinker:
+    """A model of the known links, saved if -m says so."""
+    linker = RecordLinker(
+        columns=_listed(options.columns), kinds=_kinds(options.kind),
+        block=_listed(options.block) or [], neighbours=options.neighbours,
+        alpha=_alpha(options.alpha), random_state=options.seed,
+        verbose=int(not options.quiet and sys.stderr.isatty()),  # progress bars are for people
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", f"known: {NO_SINGLES}")  # the summary says it first
+        linker.fit(left, right, known)
+    if options.model:
+        linker.save(options.model)
+    return linker
+
+
+def _as_the_model_sees(linker: RecordLinker, left: Any, right: Any, known: Any) -> Any:
+    """Known links with the probabilities that they would have if they were not given.
+
+    A link that is not a candidate has none.
+    """
+    named = known[(known["checked"] == "yes") & (known["left"] != "") & (known["right"] != "")]
+    alone = linker.link(left, right).pairs[["left", "right", "probability"]]
+    return named[["left", "right"]].merge(alone, how="left")
+
+
+def _lowest(decisions: Any) -> float | None:
+    """The lowest probability of a proposed link that was not known."""
+    new = (decisions["right"] != "") & (decisions["decision"] != "known")
+    return float(decisions["probability"][new].min()) if new.any() else None

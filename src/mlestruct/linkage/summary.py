@@ -1,0 +1,195 @@
+"""What a linkage found: in numbers for programs, in words for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Any
+
+from .comparisons import Comparison
+from .known import AT_RANDOM, MARK, KnownRows, Reviewed, undecided_words
+from .linker import LIST_SINGLES, NO_SINGLES, Links, RecordLinker
+
+
+def summarise(
+    linker: RecordLinker, links: Links, decisions: Any, known: KnownRows | None
+) -> dict[str, Any]:
+    """Numbers about a linkage, in plain types.
+
+    decisions : table of `decide`
+    known : the known links that the model was fitted to; None if it was loaded
+    """
+    counts = decisions["decision"].value_counts()
+    names = ("known", "link", "no partner", "review", "not compared")
+    weights = sorted(linker.named_coef().items(), key=lambda item: -abs(item[1]))
+    rows = KnownRows([]) if known is None else known
+    reviewed, held_out = rows.reviewed(), linker.held_out_
+    return {
+        "left_records": len(links.single_left),
+        "right_records": len(links.single_right),
+        "candidate_pairs": len(links.pairs),
+        **{name.replace(" ", "_"): int(counts.get(name, 0)) for name in names},
+        "known_given": known is not None,
+        "refused": sum(not row.is_link for row in rows.rows),
+        "passed_over": rows.passed_over,
+        "unmarked": rows.unmarked,
+        "reviewed": None if reviewed is None else asdict(reviewed),
+        **_expected(links, decisions, linker.learned_singles_),
+        "blocking_recall": links.blocking_recall,
+        "learned_singles": linker.learned_singles_,
+        "without_partner": linker.single_share_,
+        "without_partner_error": linker.single_share_error_,
+        "alpha": linker.alpha_,
+        "duality_gap": linker.duality_gap_,
+        "certified": bool(linker.converged_),
+        "cross_validated_accuracy": None if held_out is None else held_out.score,
+        "cross_validated_log_loss": None if held_out is None else held_out.log_loss,
+        "cross_validated_auc": None if held_out is None else held_out.auc,
+        "strongest": [name for name, _ in weights if name != "link"][:3],
+    }
+
+
+def _expected(links: Links, decisions: Any, honest: bool) -> dict[str, float | None]:
+    """Expectations under the model about links that are not known; all None unless `honest`.
+
+    expected_precision, expected_recall : of the new links, among the candidate pairs
+    in_review : links of the records that are left to a person
+    missed_compared : links among the candidates of other records that are not new links
+    missed_not_compared : links that are not candidates, if candidates have the same recall for
+        all links as for the known ones
+    """
+    decision = decisions.set_index("left")["decision"].reindex(links.pairs["left"]).to_numpy()
+    chance = links.pairs["probability"].to_numpy()
+    total, review = chance[decision != "known"].sum(), chance[decision == "review"].sum()
+    accepted = decisions["probability"][decisions["decision"] == "link"]
+    recall = links.blocking_recall
+    found = {
+        "expected_precision": accepted.mean() if len(accepted) else None,
+        "expected_recall": accepted.sum() / total if total > 0 else None,
+        "in_review": review,
+        "missed_compared": max(total - review - accepted.sum(), 0.0),
+        "missed_not_compared": total * (1.0 - recall) / recall if recall else None,
+    }
+    return {
+        name: float(value) if honest and value is not None else None
+        for name, value in found.items()
+    }
+
+
+def compared(comparisons: Iterable[Comparison], left: Any, right: Any) -> dict[str, list[str]]:
+    """The columns of ids, the compared ones with their kinds, and those of only one table."""
+    return {
+        "ids": [left.attrs["ids"], right.attrs["ids"]],
+        "compared": [str(one) for one in comparisons],
+        "only_left": [str(name) for name in left.columns if name not in right.columns],
+        "only_right": [str(name) for name in right.columns if name not in left.columns],
+    }
+
+
+# ---------------------------------------------------------------------- words
+def describe(summary: dict[str, Any]) -> str:
+    """The summary in words, the result first."""
+    lines = []
+    if not summary["learned_singles"]:
+        lines.append(
+            f"How many of the links are right cannot be stated: {NO_SINGLES}. To change that, "
+            f"{LIST_SINGLES}, and learn again."
+        )
+    new, known = "new links", f"{summary['known']} were known."
+    if not summary["known_given"]:
+        new, known = "links", "no links were given as known."
+    lines.append(
+        f"{summary['link']} {new}, {summary['no_partner']} records without a partner, "
+        f"{summary['review']} left to you (probability below {summary['accept']:g}), "
+        f"{summary['not_compared']} without a candidate; {known}"
+    )
+    if summary["expected_precision"] is not None:
+        words = f"Of the {new} {percent(summary['expected_precision'])} should be right"
+        lines.append(f"{words}{_if_share(summary)}.")
+    if summary["reviewed"] is not None and (found := Reviewed(**summary["reviewed"]).surprise()):
+        lines.append(f"{found}.")
+    elif summary["learned_singles"] and summary["no_partner"]:
+        learned = "known links" if summary["known_given"] else "links that the model learned from"
+        advice = f": {AT_RANDOM}" if summary["known_given"] else ""
+        lines.append(
+            f"If the {learned} were chosen because they were easy to see, many of the "
+            f"{summary['no_partner']} records without a partner have one{advice}."
+        )
+    if summary["missed_compared"] is not None:
+        lines.append(_missed_words(summary))
+    if summary["proposed_from"] is not None and summary["learned_singles"]:
+        lines.append(
+            f"For {percent(summary['precision'])} expected precision: links from "
+            f"{summary['proposed_from']:.2f}; of these, --accept leaves those below "
+            f"{summary['accept']:g} to you."
+        )
+    if summary["refused"]:
+        lines.append(
+            f"{summary['refused']} pairs are known to be no links: they are not proposed, and "
+            "learned from if the partner of the left record is known."
+        )
+    if summary["passed_over"]:
+        advice = f"; {MARK}, or give them in a file of their own with --known"
+        words = undecided_words(summary["passed_over"], summary["unmarked"], advice)
+        lines.append(f"Of the known links {words}.")
+    lines.append(compared_words(summary))
+    pairs = (
+        f"{summary['candidate_pairs']} pairs of {summary['left_records']} x "
+        f"{summary['right_records']} records were compared"
+    )
+    if summary["blocking_recall"] is not None:
+        pairs += f"; {percent(summary['blocking_recall'])} of the known links are among them"
+    proof = "certified" if summary["certified"] else "NOT certified"
+    gap, alpha = summary["duality_gap"], summary["alpha"]
+    return "\n".join(
+        [
+            *lines,
+            f"{pairs}.",
+            f"What counts most: {', '.join(summary['strongest'])}.",
+            f"The fit is {proof} (duality gap {gap:.2g}, alpha {alpha:g}).",
+        ]
+    )
+
+
+def compared_words(summary: dict[str, Any]) -> str:
+    """Columns that are compared, and columns that are not."""
+    words = f"Ids: {' and '.join(dict.fromkeys(summary['ids']))}. "
+    words += f"Compared: {', '.join(summary['compared'])}."
+    for side in ("left", "right"):
+        if names := summary[f"only_{side}"]:
+            words += f" Only in the {side} table: {', '.join(names)}."
+    if summary["only_left"] and summary["only_right"]:
+        words += " To compare two of these, give them the same name."
+    return words
+
+
+def _missed_words(summary: dict[str, Any]) -> str:
+    words = f"Links probably missed: {summary['missed_compared']:.0f} among the compared pairs"
+    if summary["missed_not_compared"] is not None:
+        words += (
+            f", and {summary['missed_not_compared']:.0f} that were not compared, if as large "
+            "a share of these links was compared as of the known ones"
+        )
+    return f"{words}. {summary['in_review']:.0f} more should be among those left to you."
+
+
+def _if_share(summary: dict[str, Any]) -> str:
+    """The share of records without a partner on which an expectation rests."""
+    share, error = summary["without_partner"], summary["without_partner_error"]
+    if share is None:
+        return ""
+    words = f", if about {percent(share)} of all left records have no partner"
+    if not summary["known_given"]:
+        words += ", as in the tables that the model has learned from"
+        return words if error is None else f"{words} (estimated, ± {percent(1.96 * error)})"
+    if error is None:
+        return f"{words}, as of those that were learned from"
+    return (
+        f"{words}. This share is estimated (± {percent(1.96 * error)}), since no record was "
+        f"known to have none. To check it, {LIST_SINGLES}"
+    )
+
+
+def percent(share: float) -> str:
+    """Never rounded up to 100 %."""
+    return "over 99.9 %" if 0.999 < share < 1.0 else f"{100 * share:.1f} %"
