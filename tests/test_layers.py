@@ -45,19 +45,12 @@ BELOW = {
     "models": MIDDLE | {"inference", "learning", "partitions"},
     "baselines": MIDDLE | {"inference", "learning", "models"},
     "plotting": {"metrics", "features.graphs", "datasets.scenes"},
-    "paper": MIDDLE | {"inference", "learning", "models", "baselines", "plotting"},
 }
-BELOW["paper"] |= {"report.markdown", "report.page"}
 BELOW["torch"] = MIDDLE | {"inference", "learning", "models"}
-BELOW["linkage"] = {"features", "models", "partitions"}
-BELOW["tagging"] = {"models"}
-BELOW["segmentation"] = {"features", "models"}
-BELOW["pairing"] = {"features", "linkage", "models"}
-BELOW["report"] = {"features", "linkage", "metrics", "models", "pairing", "segmentation", "tagging"}
-BELOW["commands"] = BELOW["report"] | {"datasets", "plotting", "report"}
-BELOW["demo"] = BELOW["paper"] | {"paper"}
-BELOW["warmup"] = MIDDLE | {"inference", "models", "baselines"}
-BELOW["cli"] = BELOW["demo"] | {"commands", "demo", "warmup"}
+BELOW["linkage"] = {"features", "metrics", "models", "partitions"}
+BELOW["demo"] = MIDDLE | {"models", "plotting"}
+BELOW["warmup"] = {"features", "models"}
+BELOW["cli"] = {"demo", "linkage", "warmup"}
 LAZY = {"cli", ""}  # may import inside functions: the command line and the package itself
 
 

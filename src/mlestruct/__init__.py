@@ -2,7 +2,7 @@
 
 Learning needs only a decoder (`StructuredCRF`, solvers "fw" and "bcfw"; `BlockFrankWolfe.paper()`
 is the paper's Algorithm 1). Built-in output spaces have marginal oracles as well; the default
-solver uses these because it is faster (`mlestruct reproduce rho` prints both, with seconds).
+solver uses these because it is faster (`python -m reproduction rho` prints both, with seconds).
 
 The public names are loaded on first use, so that importing the package is quick.
 """
