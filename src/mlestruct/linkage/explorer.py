@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pandas
 
+from .._lazy import pandas_module
 from . import html
 from .linker import Links, RecordLinker
 
@@ -54,7 +54,7 @@ def _terms(linker: RecordLinker, left: Any, right: Any, pairs: Any) -> Any:
     sizes = [len(one.feature_names) for one in linker.comparisons_]
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(int)
     columns = [one.column for one in linker.comparisons_]
-    return pandas.DataFrame(np.add.reduceat(added[:, :-1], starts, axis=1), columns=columns)
+    return pandas_module().DataFrame(np.add.reduceat(added[:, :-1], starts, axis=1), columns=columns)
 
 
 def _records(

@@ -1,6 +1,7 @@
 """Property tests explore at random on a developer's machine and repeat themselves in CI."""
 
 import os
+from importlib.util import find_spec
 
 from hypothesis import settings
 
@@ -10,3 +11,6 @@ os.environ["MLESTRUCT_QUIET"] = "1"  # what is written does not depend on numba'
 settings.register_profile("random", deadline=None)
 settings.register_profile("ci", derandomize=True, deadline=None)
 settings.load_profile("ci" if os.environ.get("CI") else "random")
+
+# PyTorch is not part of the test extra. Any other module that cannot be imported is an error.
+collect_ignore = [] if find_spec("torch") else ["src/mlestruct/torch", "tests/torch"]
