@@ -16,8 +16,6 @@ from .scenes import (
 )
 from .segmentation import make_segmentation
 from .shape_context import descriptor_features, shape_context
-from .spike_files import load_neural_demo, read_spikes
-from .spikes import SpikeData, make_spikes
 from .topics import make_topic_counts, topic_similarity
 from .words import make_words
 
@@ -29,22 +27,18 @@ __all__ = [
     "LandmarkSequence",
     "Question",
     "Solid",
-    "SpikeData",
     "data_folder",
     "descriptor_features",
     "frame_pairs",
     "generate_campus",
     "load_cmu_landmarks",
     "load_horses",
-    "load_neural_demo",
     "make_landmark_sequence",
     "make_people",
     "make_segmentation",
-    "make_spikes",
     "make_topic_counts",
     "make_words",
     "read_campus",
-    "read_spikes",
     "shape_context",
     "split_horses",
     "split_in_three",

@@ -16,7 +16,6 @@ X and Y, as `scoring=` of `cross_val_score` and `GridSearchCV`. They count over 
 nodes or pairs at once, where `score` is a mean over samples.
 """
 
-from .event_auc import event_auc, shifted_event_auc
 from .expected_f1 import expected_f1_sets
 from .held_out import HeldOut
 from .pair_reliability import pair_events, pair_reliability
@@ -38,7 +37,6 @@ __all__ = [
     "PairROC",
     "Rejection",
     "Reliability",
-    "event_auc",
     "expected_f1_sets",
     "flag_pairs",
     "neg_calibration_error",
@@ -50,7 +48,6 @@ __all__ = [
     "pair_roc",
     "rank_of_partner",
     "reliability",
-    "shifted_event_auc",
     "state_events",
     "state_reliability",
     "token_accuracy",

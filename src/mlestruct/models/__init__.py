@@ -10,11 +10,9 @@ if TYPE_CHECKING:
     from .base import RegularizationPath
     from .bipartite import BipartiteMatchingCRF
     from .chain import ChainCRF
-    from .ensembles import Ensembles, find_ensembles
     from .graph import GraphCRF
     from .grid import GridCRF
     from .ising import IsingMRF
-    from .ising_selection import IsingSelection, select_ising
     from .matching import MatchingCRF
     from .multi_label import MultiLabelCRF
     from .node_input import NodeInput
@@ -27,10 +25,6 @@ __getattr__, __dir__, __all__ = attach(
     {
         "BipartiteMatchingCRF": ".bipartite",
         "ChainCRF": ".chain",
-        "Ensembles": ".ensembles",
-        "find_ensembles": ".ensembles",
-        "IsingSelection": ".ising_selection",
-        "select_ising": ".ising_selection",
         "EdgeList": ".pairs",
         "GraphCRF": ".graph",
         "GridCRF": ".grid",

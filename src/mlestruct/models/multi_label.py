@@ -258,10 +258,9 @@ class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
         """Edges that an l1 penalty selects beside what the features predict."""
         apart = clone(self).set_params(graph="none", warm_start=False, callback=None)
         predictions = apart.fit(X, states, weights, offset=offset)._scores(X, offset)[0]
-        found = select_neighbourhoods(
+        return select_neighbourhoods(
             states, weights, predictions=predictions, n_jobs=self.n_threads()
         )
-        return found.edges("both")
 
     def _take_classes(self, label_sets: LabelSets) -> None:
         self._label_sets = label_sets

@@ -1,6 +1,7 @@
 """Structure search by l1 neighbourhood selection (Ravikumar, Wainwright and Lafferty 2010).
 
 A logistic regression of every variable on all others, with an l1 penalty, selects its neighbours.
+Two variables are joined by an edge if each is selected as a neighbour of the other.
 Columns are scaled to unit variance. The penalty of variable i is
 
     l1 * z * sqrt(n p_i (1 - p_i)),    z = normal quantile of 1 - FALSE_POSITIVES / (2 (n_vars - 1))
@@ -27,11 +28,9 @@ from .._threads import threaded_map
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 FALSE_POSITIVES = 0.05  # expected share of variables with a neighbour if all are independent
 INTERCEPT_SCALING = 100.0  # liblinear penalises the intercept, divided by this
-RULES = ("both", "either")
 
 # scikit-learn 1.8 replaced penalty="l1" by l1_ratio=1.
 _L1: dict[str, Any] = (
@@ -41,66 +40,20 @@ _L1: dict[str, Any] = (
 )
 
 
-class Neighbourhoods:
-    """Coefficients of all regressions, and the graphs that follow from them.
-
-    Attributes
-    ----------
-    coefficients : ndarray of shape (n_variables, n_variables)
-        Row i holds those of the regression of variable i, on columns of unit variance.
-    """
-
-    def __init__(self, coefficients: Floats):
-        self.coefficients = coefficients
-
-    def to_list(self) -> list[list[float]]:
-        """Row, column and value of every coefficient that is not 0, in plain types."""
-        i, j = np.nonzero(self.coefficients)
-        return np.column_stack([i, j, self.coefficients[i, j]]).tolist()
-
-    @classmethod
-    def from_list(cls, entries: list[list[float]], n_variables: int) -> Neighbourhoods:
-        """Inverse of `to_list`."""
-        coefficients = np.zeros((n_variables, n_variables))
-        for i, j, value in entries:
-            coefficients[int(i), int(j)] = value
-        return cls(coefficients)
-
-    def edges(self, rule: str = "both", density: float | None = None) -> Ints:
-        """Edges (i, j), i < j: the strongest `density` of all pairs, or all that are selected.
-
-        rule : "both" or "either"
-            Whether both regressions of a pair must select it. Its strength is the smaller or the
-            larger of the two coefficients.
-        """
-        size = np.abs(self.coefficients)
-        combine = np.minimum if rule == "both" else np.maximum
-        strength = combine(size, size.T)
-        i, j = np.triu_indices(strength.shape[0], 1)
-        found = strength[i, j]
-        order = np.argsort(-found, kind="stable")
-        limit = found.size if density is None else round(density * found.size)
-        kept = np.sort(order[: min(limit, int((found > 0).sum()))])
-        return np.stack([i[kept], j[kept]], axis=1).astype(np.int64)
-
-
 def select_neighbourhoods(
     states: Any,
     weights: Floats,
     l1: float = 1.0,
-    allowed: Bools | None = None,
     predictions: Floats | None = None,
     n_jobs: int = 1,
-) -> Neighbourhoods:
-    """Regress every variable on the others.
+) -> Ints:
+    """Edges (i, j), i < j: the pairs that the regressions of both variables select.
 
     Parameters
     ----------
     states : integer array of shape (n_frames, n_variables), 0 and 1
     weights : array of shape (n_frames,)
     l1 : the penalty in units of the one above
-    allowed : boolean array of shape (n_variables, n_variables), optional
-        Pairs that may be neighbours; symmetric.
     predictions : array of shape (n_frames, n_variables), optional
         What is known of every variable without the others, such as log odds given features; a
         column of its regression that is hardly penalised.
@@ -113,8 +66,6 @@ def select_neighbourhoods(
     columns = sparse.csc_array(states * np.where(varies, 1.0 / np.where(varies, spread, 1.0), 0.0))
     quantile = float(norm.isf(FALSE_POSITIVES / (2.0 * max(n_variables - 1, 1))))
     possible = np.outer(varies, varies) & ~np.eye(n_variables, dtype=bool)
-    if allowed is not None:
-        possible &= allowed
     # The gradient without neighbours: where it is below the penalty, no neighbour is selected.
     slopes = total * np.abs(_correlations(states, weights, rates)) * spread[:, None]
     found = np.zeros((n_variables, n_variables))
@@ -143,7 +94,8 @@ def select_neighbourhoods(
         warnings.simplefilter("ignore", ConvergenceWarning)  # more neighbours than frames can tell
         with threaded_map(n_jobs, n_variables) as each:
             list(each(regress, range(n_variables)))
-    return Neighbourhoods(found)
+    edges = np.argwhere(np.triu((found != 0) & (found.T != 0)))
+    return edges.astype(np.int64)
 
 
 def _correlations(states: Any, weights: Floats, rates: Floats) -> Floats:

@@ -3,22 +3,18 @@
 from .calibration import plot_reliability
 from .labellings import plot_graph_labels, plot_pixel_labels, plot_token_marginals
 from .matching import plot_assignment, plot_marginals, plot_mismatch
-from .neurons import plot_couplings, plot_raster, plot_stimulus_roc
 from .roommates import plot_roommates
 from .segmentation import plot_pixel_marginals, plot_segmentation
 
 __all__ = [
     "plot_assignment",
-    "plot_couplings",
     "plot_graph_labels",
     "plot_marginals",
     "plot_mismatch",
     "plot_pixel_labels",
     "plot_pixel_marginals",
-    "plot_raster",
     "plot_reliability",
     "plot_roommates",
     "plot_segmentation",
-    "plot_stimulus_roc",
     "plot_token_marginals",
 ]
