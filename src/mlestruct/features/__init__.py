@@ -10,6 +10,7 @@ from .pairwise import BinaryFeatures, StateFeatures
 from .questionnaires import QuestionnairePairs
 from .sequences import SequenceFeatures
 from .tables import TableFeatures
+from .words import token_features
 
 __all__ = [
     "BinaryFeatures",
@@ -30,4 +31,5 @@ __all__ = [
     "networkx_sample",
     "node_feature_names",
     "node_features",
+    "token_features",
 ]

@@ -159,8 +159,8 @@ def read_sequences(
             raise ValueError(f"X[{m}]: is an empty sequence; leave it out")
         if describes_words(x):
             raise ValueError(
-                f"X[{m}]: tokens are strings; give a dictionary or a list of features for each, or "
-                "use mlestruct.tagging.SequenceTagger, which makes features of words"
+                f"X[{m}]: tokens are strings, expected a dictionary or a list of features for each. "
+                "Use mlestruct.features.token_features(words)."
             )
     named = list(map(describes_tokens, nodes))
     if True in named and False in named:
