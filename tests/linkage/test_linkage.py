@@ -15,7 +15,8 @@ import mlestruct
 from mlestruct.datasets import make_people
 from mlestruct.linkage import Comparison, RecordLinker, candidate_pairs, count_candidates
 from mlestruct.linkage.comparisons import guess_comparisons
-from mlestruct.linkage.linker import _input, margins
+from mlestruct.linkage.examples import pair_input
+from mlestruct.linkage.linker import margins
 from mlestruct.linkage.records import as_records
 
 
@@ -248,7 +249,7 @@ def test_refused_pairs_are_no_candidates(linked):
     before, after = (links.single_left[one] for links in (found, given))
     assert after > before + 0.5  # what the pair had goes to the rest
     rows, cols = linker._candidates(left, right)  # the estimator, told that the pair is none
-    x = _input(rows, cols, linker._features(left, right, rows, cols), (len(left), len(right)))
+    x = pair_input(rows, cols, linker._features(left, right, rows, cols), (len(left), len(right)))
     none = np.full((len(left), len(right)), np.nan)
     none[left.index.get_loc(one), right.index.get_loc(other)] = 0.0
     wanted = linker._fitted().predict_links([x], "f1", known=[none])[0]["probability"].to_numpy()
