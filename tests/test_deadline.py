@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from mlestruct import OutOfTimeError, time_limit
+from mlestruct import OutOfTimeError, _deadline, time_limit
 from mlestruct._deadline import check_time, is_over, seconds_left, under_current, wait_for
 
 
@@ -58,10 +58,8 @@ def test_waiting_ends_at_the_deadline():
     cancelled = threading.Event()
     with time_limit(None) as deadline:
         deadline.hard = time.perf_counter() + 0.05
-        started = time.perf_counter()
-        with pytest.raises(OutOfTimeError, match="flow"):
+        with pytest.raises(OutOfTimeError, match="flow"):  # not where it waits for the answer
             wait_for("flow", cancelled.wait, 20.0, cancel=cancelled.set)
-    assert time.perf_counter() - started < 5.0
     assert cancelled.is_set()
 
 
@@ -74,11 +72,15 @@ def heeds_ctrl_c():
 
 
 @pytest.mark.usefixtures("heeds_ctrl_c")
-def test_waiting_answers_ctrl_c():
-    cancelled = threading.Event()
-    threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
-    started = time.perf_counter()
+def test_waiting_answers_ctrl_c(monkeypatch):
+    waiting, cancelled = threading.Event(), threading.Event()
+    monkeypatch.setattr(_deadline, "seconds_left", lambda: waiting.set() or 1.0)
+
+    def flow():
+        waiting.wait(20.0)
+        os.kill(os.getpid(), signal.SIGINT)
+        cancelled.wait(20.0)
+
     with pytest.raises(KeyboardInterrupt):
-        wait_for("flow", cancelled.wait, 20.0, cancel=cancelled.set)
-    assert time.perf_counter() - started < 5.0
+        wait_for("flow", flow, cancel=cancelled.set)
     assert cancelled.is_set()

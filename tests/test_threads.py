@@ -44,18 +44,20 @@ def test_an_error_ends_the_rest():
 
 
 def test_time_limits_reach_all_threads():
+    begun = []
+
     def one(k):
+        begun.append(k)
         time.sleep(0.05)
         check_time("sleep")
 
-    start = time.perf_counter()
     with (
         pytest.raises(OutOfTimeError, match="sleep"),
         time_limit(0.1),
         threaded_map(2, 9999) as each,
     ):
         list(each(one, range(9999)))
-    assert time.perf_counter() - start < 10.0
+    assert len(begun) < 100
 
 
 def test_columns_of_different_length_are_refused():
@@ -63,14 +65,16 @@ def test_columns_of_different_length_are_refused():
         each(np.add, range(3), range(4))
 
 
-def test_short_calls_use_no_threads_and_long_ones_do():
+def test_short_calls_use_no_threads_and_long_ones_do(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr(_threads, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(_threads, "thread_time", lambda: clock[0])
+
     def name(_):
         return threading.current_thread().name
 
     def slow_name(_):
-        end = time.thread_time() + 0.02
-        while time.thread_time() < end:
-            pass
+        clock[0] += 0.02
         return threading.current_thread().name
 
     main = threading.current_thread().name

@@ -21,7 +21,7 @@ from mlestruct.structures import BinaryPairwise, Pairwise, grid
 
 
 def solve(problem, solver="auto", tol=1e-9, max_iter=500):
-    stopping = Stopping(tol=tol, max_iter=max_iter, max_time=90)  # compiling included
+    stopping = Stopping(tol=tol, max_iter=max_iter)
     return make_solver(solver, problem).solve(
         problem, stopping, random_state=np.random.default_rng(0)
     )

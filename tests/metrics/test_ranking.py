@@ -1,5 +1,7 @@
 """Pair scores as a ranking: curves, candidates and ranks against scikit-learn and brute force."""
 
+import time
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -196,21 +198,22 @@ def test_one_table_that_is_not_square_makes_all_bipartite():
 
 
 def test_three_million_pairs():
-    """The area is scikit-learn's; the bound on time is far above the 0.4 s it takes."""
-    import time
-
+    """The area is scikit-learn's, which takes four times as long."""
     rng = np.random.default_rng(0)
     scores = rng.normal(size=(2400, 2400))
     scores = scores + scores.T
     order = rng.permutation(2400)
     partner = np.empty(2400, int)
     partner[order[::2]], partner[order[1::2]] = order[1::2], order[::2]
-    start = time.process_time()
-    curve = pair_roc(scores, partner)
-    assert time.process_time() - start < 5
     tail, head = np.triu_indices(2400, 1)
     truth = partner[tail] == head
-    assert curve.auc == pytest.approx(roc_auc_score(truth, scores[tail, head]), abs=1e-12)
+    pair_roc(scores[:4, :4], np.array([1, 0, 3, 2]))  # compiles
+    start = time.process_time()
+    curve = pair_roc(scores, partner)
+    between = time.process_time()
+    expected = roc_auc_score(truth, scores[tail, head])
+    assert between - start < 3 * (time.process_time() - between)
+    assert curve.auc == pytest.approx(expected, abs=1e-12)
     assert curve.thresholds.size < 5000
 
 

@@ -241,4 +241,4 @@ def test_a_feature_dominates_a_single_other_one():
     Y = [rng.integers(2, size=6) for _ in range(4)]
     X = [rng.normal(size=(6, 2)) * [1e6, 1.0] for _ in Y]
     with pytest.warns(UserWarning, match="'x0' is as large as .* half of the others are at most"):
-        ChainCRF(max_time=1.0).fit(X, Y)
+        ChainCRF(max_iter=2).fit(X, Y)

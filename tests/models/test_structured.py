@@ -18,9 +18,16 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
 import mlestruct
-from mlestruct import BipartiteMatchingCRF, OutOfTimeError, StructuredCRF, check_structure
+from mlestruct import (
+    BipartiteMatchingCRF,
+    OutOfTimeError,
+    StructuredCRF,
+    _deadline,
+    check_structure,
+)
 from mlestruct.baselines import StructuredPerceptron, StructuredSVM
 from mlestruct.inference import marginals
+from mlestruct.models import base, structured_blocks
 from mlestruct.structures import (
     BinaryPairwise,
     DecoderSpace,
@@ -340,7 +347,8 @@ class TestSetUp:
         StructuredCRF(decode, tol=0.1, n_jobs=2).fit(X, Y)
         assert next(turns) > 2
 
-    def test_short_calls_use_no_threads(self, data):
+    def test_short_calls_use_no_threads(self, data, monkeypatch):
+        monkeypatch.setattr(structured_blocks, "perf_counter", lambda: 0.0)
         seen = []
 
         def decode(scores):
@@ -354,8 +362,11 @@ class TestSetUp:
             ask(X)
             assert set(seen) == {main_thread()}
 
-    def test_threads_that_have_begun_take_turns_where_calls_are_short(self, model, data):
+    def test_threads_that_have_begun_take_turns_where_calls_are_short(
+        self, model, data, monkeypatch
+    ):
         """What nobody has timed yet begins on threads; from then on one sample is in work."""
+        monkeypatch.setattr(structured_blocks, "perf_counter", lambda: 0.0)
         inside, most = [], []
 
         def decode(scores):
@@ -387,9 +398,13 @@ class TestSetUp:
         waiting.predict(data[0])
         assert next(turns) == 2 * len(data[0])
 
-    def test_the_time_that_set_up_takes_is_told(self, data):
+    def test_the_time_that_set_up_takes_is_told(self, data, monkeypatch):
+        clock = [0.0]
+        for module in (_deadline, base):
+            monkeypatch.setattr(module, "perf_counter", lambda: clock[0])
+
         def slow(scores, x):
-            sleep(0.02)
+            clock[0] += 0.02
             return own.top_three(scores)
 
         with pytest.raises(OutOfTimeError, match=r"calls of decode, which found .* interior="):

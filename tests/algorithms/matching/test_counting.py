@@ -351,13 +351,15 @@ def test_large_samples_follow_the_marginals():
     ],
 )
 def test_refusal_comes_before_any_work(graph, capacity, free, nodes):
-    tracemalloc.start()
-    before = time.process_time()
-    with pytest.raises(TooLargeToCount, match=nodes) as caught:
-        CountedMatchings(*graph, np.zeros(graph[1].size), capacity=capacity, free=free)
-    assert time.process_time() - before < 5.0
-    assert tracemalloc.get_traced_memory()[1] < 60e6
-    tracemalloc.stop()
+    for _ in range(2):  # the first call may compile
+        tracemalloc.start()
+        before = time.process_time()
+        with pytest.raises(TooLargeToCount, match=nodes) as caught:
+            CountedMatchings(*graph, np.zeros(graph[1].size), capacity=capacity, free=free)
+        seconds, (_, peak) = time.process_time() - before, tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert seconds < 5.0
+    assert peak < 60e6
     assert "method='auto' or 'perturb'" in str(caught.value)
     assert f"{MAX_TRANSITIONS:.1e}" in str(caught.value)
     assert isinstance(caught.value, ValueError)

@@ -314,11 +314,13 @@ def test_seeds_are_respected():
 )
 def test_too_large_is_told_before_tables_are_made(edges, n_nodes, n_states):
     nodes, tables = np.zeros((n_nodes, n_states)), np.zeros((len(edges), n_states, n_states))
-    tracemalloc.start()
-    with pytest.raises(TooLargeToCount, match=r"treewidth found is \d+.*limit is \d+.*sampling"):
-        JunctionTree(n_nodes, *edges.T, nodes, tables)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
+    message = r"treewidth found is \d+.*limit is \d+.*sampling"
+    for _ in range(2):  # the first call may compile
+        tracemalloc.start()
+        with pytest.raises(TooLargeToCount, match=message):
+            JunctionTree(n_nodes, *edges.T, nodes, tables)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
     assert peak < 30e6
 
 
@@ -388,17 +390,24 @@ def test_sample_needs_a_number():
         JunctionTree(**changed()).sample(0, np.random.default_rng(0))
 
 
-def test_a_star_of_many_leaves_takes_no_time_in_their_square():
-    n = 100_000  # their square took a minute
+def star(n):
     rng = np.random.default_rng(0)
     nodes, pair = rng.normal(size=(n + 1, 2)), rng.normal(size=(2, 2))
     edges = np.broadcast_to(pair, (n, 2, 2))
-    started = process_time()
-    tree = JunctionTree(n + 1, np.zeros(n, int), np.arange(1, n + 1), nodes, edges)
-    found = tree.log_partition
-    assert process_time() - started < 20.0
-    of_leaves = logsumexp(nodes[1:, None] + pair, axis=2).sum(axis=0)  # by state of the centre
-    np.testing.assert_allclose(found, logsumexp(nodes[0] + of_leaves), rtol=1e-12)
+    return nodes, pair, (n + 1, np.zeros(n, int), np.arange(1, n + 1), nodes, edges)
+
+
+def test_a_star_of_many_leaves_takes_no_time_in_their_square():
+    JunctionTree(*star(10)[2]).log_partition  # noqa: B018  compiles
+    seconds = []
+    for n in (5_000, 100_000):  # 20 times the leaves, 400 times their square
+        nodes, pair, given = star(n)
+        started = process_time()
+        found = JunctionTree(*given).log_partition
+        seconds.append(process_time() - started)
+        of_leaves = logsumexp(nodes[1:, None] + pair, axis=2).sum(axis=0)  # by state of the centre
+        np.testing.assert_allclose(found, logsumexp(nodes[0] + of_leaves), rtol=1e-12)
+    assert seconds[1] < 100 * seconds[0]
 
 
 def test_orders_and_passes_keep_to_time_limits():
