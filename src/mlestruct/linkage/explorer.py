@@ -54,7 +54,8 @@ def _terms(linker: RecordLinker, left: Any, right: Any, pairs: Any) -> Any:
     sizes = [len(one.feature_names) for one in linker.comparisons_]
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(int)
     columns = [one.column for one in linker.comparisons_]
-    return pandas_module().DataFrame(np.add.reduceat(added[:, :-1], starts, axis=1), columns=columns)
+    by_column = np.add.reduceat(added[:, :-1], starts, axis=1)
+    return pandas_module().DataFrame(by_column, columns=columns)
 
 
 def _records(
