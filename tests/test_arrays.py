@@ -1,5 +1,7 @@
 """Arguments read as arrays or counts: the same numbers, or an error that names the argument."""
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -107,26 +109,12 @@ def test_functions_name_what_is_no_array(wrong):
             make()
 
 
-def test_masked_features_are_refused():
-    masked = np.ma.masked_equal(np.arange(12.0).reshape(6, 2), 3.0)
-    for model, x, y in ((ChainCRF(), masked, [0, 1, 0, 1, 0, 1]),):
-        with pytest.raises(ValueError, match=r"X\[0\]: .*found masked entries"):
-            model.fit([x], [y])
-    with pytest.raises(ValueError, match=r"X\[0\].*masked"):
-        GridCRF().fit([masked.reshape(2, 3, 2)], [[[0, 1, 0], [1, 0, 1]]])
-
-
 def test_frames_are_told_by_type():
     for wrong in (None, 3, "x", []):
         with pytest.raises(TypeError, match="sequence: expected a LandmarkSequence"):
             frame_pairs(wrong, 1)
         with pytest.raises(TypeError, match="pairs: expected FramePairs"):
             split_in_three(wrong)
-
-
-def test_tables_whose_squares_overflow_are_refused():
-    with pytest.raises(ValueError, match="right: has features beyond"):
-        TableFeatures(TABLE, 1e200 * TABLE)
 
 
 @pytest.mark.parametrize("wrong", [3, 2.5, None, b"x", [], "a\0b"])
@@ -139,12 +127,29 @@ def test_paths_are_told_by_type(wrong):
             read(wrong)
 
 
-def test_counts_that_no_array_can_have_are_refused():
-    for wrong in (10**18, 2**63, 10**30):
-        with pytest.raises(ValueError, match="k: expected"):
-            top_candidates(np.eye(4), wrong, bipartite=True)
-        with pytest.raises(ValueError, match="n_bins: expected 1 to"):
-            reliability([0.1, 0.2], [0, 1], n_bins=wrong)
+MASKED = np.ma.masked_equal(np.arange(12.0).reshape(6, 2), 3.0)
+IMAGE = MASKED.reshape(2, 3, 2)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: ChainCRF().fit([MASKED], [[0, 1] * 3]), r"X\[0\]: .*found masked entries"),
+        (lambda: GridCRF().fit([IMAGE], [[[0, 1, 0], [1, 0, 1]]]), r"X\[0\].*masked"),
+        (lambda: TableFeatures(TABLE, 1e200 * TABLE), "right: has features beyond"),
+        *(
+            (partial(top_candidates, np.eye(4), k, bipartite=True), "k: expected")
+            for k in (10**18, 2**63, 10**30)
+        ),
+        *(
+            (partial(reliability, [0.1, 0.2], [0, 1], k), "n_bins: expected 1 to")
+            for k in (10**18, 2**63, 10**30)
+        ),
+    ],
+)
+def test_errors(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
 
 
 def test_samples_are_lists():

@@ -60,11 +60,6 @@ def test_only_the_capped_line_search_keeps_the_first_steps_short():
     assert first["capped"] <= 0.5 + 1e-12 < first["line_search"]
 
 
-def test_an_unknown_step_rule_is_refused():
-    with pytest.raises(ValueError, match="step: expected one of"):
-        marginals(BipartiteMatching((N, N)), np.zeros((N, N)), "fw", step="long")
-
-
 @given(generators, st.integers(0, 12), st.integers(1, 9))
 def test_extreme_vertices_of_a_mixture_are_those_of_its_table(rng, n_vertices, n):
     table = (rng.random((n_vertices + 1, n)) < 0.4) * rng.choice([0.5, 1.0], size=n)

@@ -177,11 +177,6 @@ def test_an_adapted_map_keeps_what_else_it_has():
     assert features.second_moments()[0][1] == 1.0
 
 
-def test_what_is_no_feature_map_is_named():
-    with pytest.raises(TypeError, match=r"dict is no feature map: it lacks \['n_features'"):
-        as_feature_map({})
-
-
 def test_identity_does_not_hand_out_its_input():
     theta = np.ones(3)
     IdentityFeatures(3).scores(theta)[0] = 7.0
@@ -200,40 +195,38 @@ def test_tables_far_from_zero(kind):
     np.testing.assert_allclose(far.moments(tau), tau @ matrix, rtol=1e-9)
 
 
-@pytest.mark.parametrize("size", [(3,), (0, 4), (2, 2, 2)])
-def test_identity_of_pairs_needs_two_sides(size):
-    with pytest.raises(ValueError, match="size: expected"):
-        IdentityFeatures(size)
+ONES, WIDER = np.ones((2, 3)), np.ones((2, 4))
+INFINITE = np.full((3, 2, 1), np.inf)
 
 
-def test_identity_of_other_pairs_is_refused():
-    with pytest.raises(ValueError, match=r"size: found \(3, 4\), the pairs are of \(4, 6\)"):
-        IdentityFeatures((3, 4)).on_pairs(BipartiteGraph.complete(4, 6), one_group=False)
-
-
-def test_errors_name_the_argument():
-    table = np.ones((2, 3))
-    with pytest.raises(ValueError, match=r"matrix.*2 dimensions"):
-        DenseFeatures(np.ones(3))
-    with pytest.raises(TypeError, match=r"matrix.*sparse"):
-        SparseFeatures(table)
-    with pytest.raises(ValueError, match=r"kind.*cosine"):
-        TableFeatures(table, table, "cosine")
-    with pytest.raises(ValueError, match="right: expected shape"):
-        TableFeatures(table, np.ones(3))
-    with pytest.raises(ValueError, match="left: contains NaN"):
-        TableFeatures(np.full((2, 3), np.nan), table)
-    with pytest.raises(ValueError, match="3 and 4"):
-        TableFeatures(table, np.ones((2, 4)))
-    with pytest.raises(ValueError, match="graph: expected 2 rows and 2 columns, got 2 and 5"):
-        TableFeatures(table, table, graph=BipartiteGraph.complete(2, 5))
+def lazy(block):
+    return LazyFeatures(lambda start, stop: block, 3, 2, 1).scores(np.ones(1))
 
 
 @pytest.mark.parametrize(
-    ("block", "message"),
-    [(np.ones((1, 2, 2)), r"shape \(3, 2, 1\)"), (np.full((3, 2, 1), np.inf), "NaN or infinity")],
+    ("call", "error", "message"),
+    [
+        (lambda: as_feature_map({}), TypeError, r"dict is no feature map: it lacks \['n_features'"),
+        (lambda: IdentityFeatures((3,)), ValueError, "size: expected"),
+        (lambda: IdentityFeatures((0, 4)), ValueError, "size: expected"),
+        (lambda: IdentityFeatures((2, 2, 2)), ValueError, "size: expected"),
+        (lambda: DenseFeatures(np.ones(3)), ValueError, r"matrix.*2 dimensions"),
+        (lambda: SparseFeatures(ONES), TypeError, r"matrix.*sparse"),
+        (lambda: TableFeatures(ONES, ONES, "cosine"), ValueError, r"kind.*cosine"),
+        (lambda: TableFeatures(ONES, np.ones(3)), ValueError, "right: expected shape"),
+        (lambda: TableFeatures(np.nan * ONES, ONES), ValueError, "left: contains NaN"),
+        (lambda: TableFeatures(ONES, WIDER), ValueError, "same number of features.*3 and 4"),
+        (lambda: lazy(np.ones((1, 2, 2))), ValueError, r"must give shape \(3, 2, 1\)"),
+        (lambda: lazy(INFINITE), ValueError, "NaN or infinity"),
+    ],
 )
-def test_lazy_function_with_a_wrong_answer_is_reported(block, message):
-    features = LazyFeatures(lambda start, stop: block, 3, 2, 1)
-    with pytest.raises(ValueError, match=message):
-        features.scores(np.ones(1))
+def test_errors(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
+
+
+def test_errors_of_pairs():
+    with pytest.raises(ValueError, match=r"size: found \(3, 4\), the pairs are of \(4, 6\)"):
+        IdentityFeatures((3, 4)).on_pairs(BipartiteGraph.complete(4, 6), one_group=False)
+    with pytest.raises(ValueError, match="graph: expected 2 rows and 2 columns, got 2 and 5"):
+        TableFeatures(ONES, ONES, graph=BipartiteGraph.complete(2, 5))

@@ -1,6 +1,7 @@
 """Proven bounds of log Z, and of log-likelihoods, against enumeration."""
 
 import warnings
+from types import SimpleNamespace
 
 import bipartite_matchings
 import graph_matchings
@@ -218,10 +219,6 @@ def test_constants_of_tables_are_counted():
 
 
 # ---------------------------------------------------------------------- errors
-@pytest.mark.parametrize("tol", [-1.0, np.nan, None, "small"])
-def test_tolerances_that_make_no_sense(tol):
-    with pytest.raises(ValueError, match="tol: expected"):
-        log_partition_bounds(BipartiteMatching((2, 2)), np.zeros(4), tol=tol)
 
 
 def test_any_tolerance_gives_valid_bounds():
@@ -231,30 +228,26 @@ def test_any_tolerance_gives_valid_bounds():
         check(case, scores, tol=tol)
 
 
+NOTHING = [BipartiteMatching((2, 2)), LocalMatching(4), Sequences(1, 3), Sequences([3, 1], 2)]
+STATES = BinaryPairwise(PairwiseGraph(2, [(0, 1)]))
+UNKNOWN = SimpleNamespace(n_coordinates=2, n_scored=2, decode=None)
+
+
 @pytest.mark.parametrize(
-    "structure",
-    [BipartiteMatching((2, 2)), LocalMatching(4), Sequences(1, 3), Sequences([3, 1], 2)],
+    ("structure", "scores", "options", "error", "message"),
+    [
+        *(
+            (BipartiteMatching((2, 2)), np.zeros(4), {"tol": tol}, ValueError, "tol: expected")
+            for tol in (-1.0, np.nan, None, "small")
+        ),
+        *((one, np.full(one.n_coordinates, -np.inf), {}, InfeasibleError, None) for one in NOTHING),
+        (STATES, [0.0, -np.inf, 0.0], {}, ValueError, "-inf"),
+        (UNKNOWN, np.zeros(2), {}, MissingCapability, "SimpleNamespace"),
+    ],
 )
-def test_nothing_admissible_has_no_bounds(structure):
-    with pytest.raises(InfeasibleError):
-        log_partition_bounds(structure, np.full(structure.n_coordinates, -np.inf))
-
-
-def test_forbidden_states_are_refused():
-    structure = BinaryPairwise(PairwiseGraph(2, [(0, 1)]))
-    with pytest.raises(ValueError, match="-inf"):
-        log_partition_bounds(structure, [0.0, -np.inf, 0.0])
-
-
-def test_unknown_structures_have_no_bounds():
-    class Unknown:
-        n_coordinates = n_scored = 2
-
-        def decode(self, scores):
-            return None
-
-    with pytest.raises(MissingCapability, match="Unknown"):
-        log_partition_bounds(Unknown(), np.zeros(2))
+def test_errors(structure, scores, options, error, message):
+    with pytest.raises(error, match=message):
+        log_partition_bounds(structure, scores, **options)
 
 
 # ---------------------------------------------------------------------- log-likelihoods

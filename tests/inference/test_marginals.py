@@ -1,5 +1,6 @@
 """Marginals and log Z by every method, on output spaces small enough to enumerate."""
 
+import itertools
 import warnings
 
 import bipartite_matchings
@@ -259,23 +260,6 @@ def test_a_mask_that_leaves_one_matching(method):
     np.testing.assert_allclose(found.table, np.eye(4), atol=1e-12)
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize(
-    "structure",
-    [
-        BipartiteMatching((2, 2)),
-        BipartiteMatching((1, 1)),
-        BipartiteMatching((2, 3)),
-        LocalMatching(4),
-        MatchingPolytope(4),
-        LocalMatching(4, capacity=2),
-    ],
-)
-def test_a_mask_that_leaves_no_matching(structure, method):
-    with pytest.raises(InfeasibleError):
-        marginals(structure, np.full(structure.n_scored, -np.inf), method)
-
-
 @pytest.mark.parametrize("method", ["auto", "oracle", "fw", "bp", "exact", "perturb"])
 def test_odd_groups_have_no_perfect_matching(method):
     # The local polytope of a triangle is one point, and no mixture of matchings.
@@ -284,48 +268,45 @@ def test_odd_groups_have_no_perfect_matching(method):
         marginals(LocalMatching(3), np.zeros(3), method)
 
 
-def test_samples_and_bounds_of_odd_groups_are_refused():
-    for call in (
-        lambda: sample(LocalMatching(3), np.zeros(3)),
-        lambda: log_partition_bounds(LocalMatching(3), np.zeros(3)),
-        lambda: MatchingPolytope(3),
-    ):
-        with pytest.raises(InfeasibleError, match="odd"):
-            call()
-
-
-def test_two_triangles_have_no_perfect_matching_either():
-    graph, _ = SimpleGraph.from_edges(6, [(0, 1), (0, 2), (1, 2), (3, 4), (3, 5), (4, 5)])
-    with pytest.raises(InfeasibleError):
-        marginals(LocalMatching(graph), np.zeros(6))
+FORBIDDEN = [
+    BipartiteMatching((2, 2)),
+    BipartiteMatching((1, 1)),
+    BipartiteMatching((2, 3)),
+    LocalMatching(4),
+    MatchingPolytope(4),
+    LocalMatching(4, capacity=2),
+]
+SINGLES = BipartiteMatching((1, 1), perfect=False)
+TWO_TRIANGLES = LocalMatching(
+    SimpleGraph.from_edges(6, [(0, 1), (0, 2), (1, 2), (3, 4), (3, 5), (4, 5)])[0]
+)
 
 
 @pytest.mark.parametrize(
-    "structure",
-    [BipartiteMatching((0, 0)), BipartiteMatching((0, 2)), BipartiteMatching((2, 0), 1.0, False)]
-    + [LocalMatching(0), LocalMatching(1, perfect=False)],
+    ("structure", "method"),
+    [
+        *itertools.product(FORBIDDEN, METHODS),
+        *itertools.product([Sequences([1], 2), Sequences([3, 1], 2)], ["auto", "oracle", "exact"]),
+    ],
 )
-def test_empty_spaces_have_one_output(structure):
-    for method in METHODS:
-        found = marginals(
-            structure, np.zeros(structure.n_coordinates), method, **SHORT.get(method, {})
-        )
-        assert found.log_partition == 0.0
-        np.testing.assert_array_equal(found.tau, 1.0)
-    assert len(sample(structure, np.zeros(structure.n_coordinates), 2).labels) == 2
-
-
-@pytest.mark.parametrize("method", ["auto", "oracle", "exact"])
-@pytest.mark.parametrize("lengths", [[1], [3, 1]])
-def test_chains_of_which_nothing_is_admissible(lengths, method):
-    structure = Sequences(lengths, 2)
+def test_scores_that_leave_nothing(structure, method):
     with pytest.raises(InfeasibleError):
-        marginals(structure, np.full(structure.n_coordinates, -np.inf), method)
+        marginals(structure, np.full(structure.n_scored, -np.inf), method)
 
 
-def test_singles_are_not_forbidden_by_scores():
-    with pytest.raises(ValueError, match="perfect"):
-        marginals(BipartiteMatching((1, 1), perfect=False), [0.0, -np.inf, 0.0])
+@pytest.mark.parametrize(
+    ("call", "structure", "scores", "error", "message"),
+    [
+        (sample, LocalMatching(3), np.zeros(3), InfeasibleError, "odd"),
+        (log_partition_bounds, LocalMatching(3), np.zeros(3), InfeasibleError, "odd"),
+        (marginals, TWO_TRIANGLES, np.zeros(6), InfeasibleError, None),
+        (marginals, SINGLES, [0.0, -np.inf, 0.0], ValueError, "perfect"),
+        (marginals, None, np.zeros(3), TypeError, "structure"),
+    ],
+)
+def test_structures_and_scores_that_do_not_fit(call, structure, scores, error, message):
+    with pytest.raises(error, match=message):
+        call(structure, scores)
 
 
 @pytest.mark.parametrize(
@@ -341,7 +322,9 @@ def test_singles_are_not_forbidden_by_scores():
         (ValueError, "tol: expected", "fw", {"tol": "small"}),
         (ValueError, "max_iter: expected", "fw", {"max_iter": 0}),
         (ValueError, "max_iter: expected", "fw", {"max_iter": 2.5}),
+        (ValueError, "max_time", "fw", {"max_time": -1.0}),
         (ValueError, "variant: expected", "fw", {"variant": "away"}),
+        (ValueError, "step: expected one of", "fw", {"step": "long"}),
         (ValueError, "damping", "bp", {"damping": 1.0}),
         (ValueError, "damping", "bp", {"damping": "half"}),
         (ValueError, "max_sweeps", "bp", {"max_sweeps": 0}),
@@ -354,9 +337,19 @@ def test_options_that_make_no_sense(error, message, method, options):
         marginals(BipartiteMatching((2, 2)), np.zeros(4), method, **options)
 
 
-def test_what_is_no_structure():
-    with pytest.raises(TypeError, match="structure"):
-        marginals(None, np.zeros(3))
+@pytest.mark.parametrize(
+    "structure",
+    [BipartiteMatching((0, 0)), BipartiteMatching((0, 2)), BipartiteMatching((2, 0), 1.0, False)]
+    + [LocalMatching(0), LocalMatching(1, perfect=False)],
+)
+def test_empty_spaces_have_one_output(structure):
+    for method in METHODS:
+        found = marginals(
+            structure, np.zeros(structure.n_coordinates), method, **SHORT.get(method, {})
+        )
+        assert found.log_partition == 0.0
+        np.testing.assert_array_equal(found.tau, 1.0)
+    assert len(sample(structure, np.zeros(structure.n_coordinates), 2).labels) == 2
 
 
 def test_stopping_early_is_reported():
@@ -385,5 +378,3 @@ def test_frank_wolfe_stops_in_time_and_tells_its_gap():
     assert found.calls < 10_000
     exact = structure.exact(scores).log_partition
     assert found.log_partition <= exact + 1e-9 <= found.log_partition + found.gap + 2e-9
-    with pytest.raises(ValueError, match="max_time"):
-        marginals(structure, scores, "fw", max_time=-1.0)

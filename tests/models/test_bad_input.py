@@ -17,7 +17,7 @@ from mlestruct import (
     PairInput,
     StructuredCRF,
 )
-from mlestruct.features import LazyFeatures, TableFeatures
+from mlestruct.features import LazyFeatures
 
 
 def sample(n=3, k=2, seed=0):
@@ -214,16 +214,10 @@ def test_bad_data(model, given, error, message):
         model.fit(**DATA[type(model)] | given)
 
 
-def test_feature_maps():
-    with pytest.raises(ValueError, match="left: contains NaN"):
-        TableFeatures([[np.nan]], [[1.0]])
-    with pytest.raises(ValueError, match="same number of features"):
-        TableFeatures([[1.0]], [[1.0, 2.0]])
+def test_newton_needs_a_feature_matrix():
     lazy = LazyFeatures(lambda start, stop: GOOD_X[0][start:stop], 3, 3, 2)
     with pytest.raises(MissingCapability, match="Use solver='lbfgs'"):
         BipartiteMatchingCRF(solver="newton").fit([lazy], GOOD_Y[:1])
-    with pytest.raises(ValueError, match="must give shape"):
-        LazyFeatures(lambda i, j: np.zeros((1, 1)), 2, 2, 1).scores(np.zeros(1))
 
 
 def test_errors_of_fitted_models():

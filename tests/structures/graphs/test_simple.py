@@ -133,35 +133,7 @@ def test_graphs_without_pairs_are_valid(n):
     assert SimpleGraph.from_edges(n, np.zeros((0, 2), int))[0].n_edges == 0
 
 
-def test_wrong_pairs_are_refused_with_the_pair_at_fault():
-    with pytest.raises(ValueError, match="edge 1 joins node 2 to itself"):
-        SimpleGraph.from_edges(4, [(0, 1), (2, 2)])
-    with pytest.raises(ValueError, match=r"\[1, 0\] occurs twice"):
-        SimpleGraph.from_edges(4, [(0, 1), (2, 3), (1, 0)])
-    with pytest.raises(ValueError, match=r"edge 1 joins \[1, 4\].*0 to 3"):
-        SimpleGraph.from_edges(4, [(0, 1), (1, 4)])
-    with pytest.raises(ValueError, match="0 to 3"):
-        SimpleGraph.from_edges(4, [(0, -1)])
-
-
-@pytest.mark.parametrize("wrap", [np.asarray, sparse.csr_array])
-def test_asymmetric_mask_is_refused(wrap):
-    mask = ~np.eye(4, dtype=bool)
-    mask[1, 3] = False
-    with pytest.raises(ValueError, match="not symmetric"):
-        SimpleGraph.from_mask(wrap(mask))
-
-
 # ---------------------------------------------------------------------- what is infeasible
-@pytest.mark.parametrize("n", [1, 3, 5])
-def test_odd_groups_have_no_perfect_matching(n):
-    with pytest.raises(InfeasibleError, match="odd"):
-        MatchingPolytope(n)
-
-
-def test_one_node_alone_cannot_be_matched():
-    with pytest.raises(InfeasibleError, match=r"\[0\]|0 neighbours"):
-        LocalMatching(1)
 
 
 @pytest.mark.parametrize("kind", [LocalMatching, MatchingPolytope])
@@ -188,31 +160,53 @@ def test_odd_components_are_fractionally_feasible_only():
         local.decode_integral(np.zeros(6))
 
 
-def test_starved_b_matching_is_refused():
-    with pytest.raises(InfeasibleError, match="need"):
-        LocalMatching(4, capacity=[4, 1, 1, 1])
+def from_four_nodes(edges):
+    return SimpleGraph.from_edges(4, edges)
+
+
+ASYMMETRIC = np.triu(np.ones((4, 4), dtype=bool), 1)
+
+
+@pytest.mark.parametrize(
+    ("make", "given", "error", "message"),
+    [
+        (from_four_nodes, [(0, 1), (2, 2)], ValueError, "edge 1 joins node 2 to itself"),
+        (from_four_nodes, [(0, 1), (2, 3), (1, 0)], ValueError, r"\[1, 0\] occurs twice"),
+        (from_four_nodes, [(0, 1), (1, 4)], ValueError, r"edge 1 joins \[1, 4\].*0 to 3"),
+        (from_four_nodes, [(0, -1)], ValueError, "0 to 3"),
+        (SimpleGraph.from_mask, ASYMMETRIC, ValueError, "not symmetric"),
+        (SimpleGraph.from_mask, sparse.csr_array(ASYMMETRIC), ValueError, "not symmetric"),
+        *((MatchingPolytope, n, InfeasibleError, "odd") for n in (1, 3, 5)),
+        (LocalMatching, 1, InfeasibleError, r"\[0\]|0 neighbours"),
+    ],
+)
+def test_errors_of_graphs(make, given, error, message):
+    with pytest.raises(error, match=message):
+        make(given)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        *(
+            ({"rho": x}, ValueError, "rho")
+            for x in (0.49, 1.01, -1.0, np.nan, [0.5, 0.7, 2.0, 1.0])
+        ),
+        ({"rho": [0.5, 0.6]}, ValueError, r"rho.*\(4,\)"),
+        *(({"capacity": x}, ValueError, "capacity") for x in (-1, 1.5, [1, 1, -2, 1], "two", None)),
+        ({"capacity": [1, 2]}, ValueError, r"capacity.*\(4,\)"),
+        ({"capacity": [4, 1, 1, 1]}, InfeasibleError, "need"),
+    ],
+)
+def test_errors_of_options(options, error, message):
+    for kind in (LocalMatching, MatchingPolytope) if "rho" in options else (LocalMatching,):
+        with pytest.raises(error, match=message):
+            kind(4, **options)
+
+
+def test_b_matchings_of_an_odd_group():
     with pytest.raises(InfeasibleError, match="odd"):
         LocalMatching(3, capacity=[1, 1, 1]).decode_integral(np.zeros(3))
-
-
-@pytest.mark.parametrize("rho", [0.49, 1.01, -1.0, np.nan, [0.5, 0.7, 2.0, 1.0]])
-@pytest.mark.parametrize("kind", [LocalMatching, MatchingPolytope])
-def test_rho_outside_its_range_is_refused(kind, rho):
-    with pytest.raises(ValueError, match="rho"):
-        kind(4, rho)
-
-
-def test_arrays_of_the_wrong_shape_are_refused():
-    with pytest.raises(ValueError, match=r"rho.*\(4,\)"):
-        LocalMatching(4, [0.5, 0.6])
-    with pytest.raises(ValueError, match=r"capacity.*\(4,\)"):
-        LocalMatching(4, capacity=[1, 2])
-
-
-@pytest.mark.parametrize("capacity", [-1, 1.5, [1, 1, -2, 1], "two", None])
-def test_wrong_capacities_are_refused(capacity):
-    with pytest.raises(ValueError, match="capacity"):
-        LocalMatching(4, capacity=capacity)
 
 
 def test_whole_float_capacities_are_taken():
