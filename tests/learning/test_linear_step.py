@@ -133,8 +133,3 @@ def test_passes_over_working_sets_alone_do_not_count(batch):
     best = solve(problem, "lbfgs")
     assert found.primal - 1e-9 <= best.objective
     assert best.primal <= found.objective + 1e-9
-
-
-def test_a_batch_of_no_blocks_is_refused():
-    with pytest.raises(ValueError, match="batch: expected at least 1"):
-        solve(image_problem(), BlockFrankWolfe(batch=0))

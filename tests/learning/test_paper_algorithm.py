@@ -119,9 +119,3 @@ def test_fixed_steps_return_the_last_iterate_with_its_own_bound():
     assert found.primal <= seen[-1].primal
     assert found.objective == min(p.latest_dual for p in seen)
     assert seen[-1].latest_dual == pytest.approx(found.state.dual(problem))
-
-
-@pytest.mark.parametrize("solver", [FrankWolfe(start="far"), BlockFrankWolfe(start="far")])
-def test_an_unknown_start_is_refused(solver):
-    with pytest.raises(ValueError, match="start: expected one of"):
-        run(solver, dual_problem(*samples()), 1)
