@@ -120,8 +120,3 @@ def test_a_coupling_of_rounding_size_does_not_frustrate():
     assert bound == pytest.approx(exact)  # a chain is left
     pairs[2, 1, 1] -= 1e-3
     assert attractive_bethe_bound(3, *TRIANGLE.T, np.zeros((3, 2)), pairs) is None
-
-
-def test_bethe_needs_two_states():
-    with pytest.raises(ValueError, match="two states"):
-        attractive_bethe_bound(3, *TRIANGLE.T, np.zeros((3, 3)), np.zeros((3, 3, 3)))

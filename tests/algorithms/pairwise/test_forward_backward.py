@@ -91,29 +91,3 @@ def test_chain_seeds_are_respected():
     assert (one != other).any()
     assert one.flags.c_contiguous
     assert one.dtype == np.int64
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"starts": [0, 2]}, r"starts: expected rising numbers from 0 to 3.*got \[0, 2\]"),
-        ({"starts": [0, 2, 2, 3]}, "starts: expected rising"),
-        ({"starts": [3]}, "starts: expected rising"),
-        ({"node_scores": np.zeros(3)}, r"node_scores: expected shape \(n_nodes, n_states\)"),
-        ({"edge_scores": np.zeros((3, 2, 2))}, r"edge_scores: expected shape \(2, 2, 2\) or"),
-        ({"node_scores": np.full((3, 2), np.nan)}, "node_scores: contain NaN"),
-        ({"edge_scores": np.full((1, 2, 2), np.inf)}, "edge_scores: contain infinity"),
-        ({"edge_scores": np.full((1, 2, 2), 1e308)}, "overflow"),
-        ({"n_samples": 0}, "n_samples: expected at least 1"),
-    ],
-)
-def test_chain_errors_say_what_was_found(given, message):
-    model = {
-        "starts": [0, 3],
-        "node_scores": np.zeros((3, 2)),
-        "edge_scores": np.zeros((2, 2, 2)),
-        "n_samples": 1,
-        "rng": rng_of(0),
-    }
-    with pytest.raises(ValueError, match=message):
-        sample_sequences(**{**model, **given})

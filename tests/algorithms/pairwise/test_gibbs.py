@@ -150,31 +150,3 @@ def test_slow_chains_are_reported():
             200, *ring, np.zeros((200, 2)), edges, 1, max_sweeps=100, rng=rng_of(0)
         )
     assert not found.converged
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"node_scores": [[0.0, -np.inf]] * 2}, "node_scores: contain -inf.*step around"),
-        ({"edge_scores": [[[0.0, -np.inf], [0.0, 0.0]]]}, "edge_scores: contain -inf"),
-        ({"node_scores": [[0.0, np.nan]] * 2}, "node_scores: contain NaN"),
-        ({"edge_scores": [[[0.0, np.inf], [0.0, 0.0]]]}, "edge_scores: contain infinity"),
-        ({"node_scores": np.zeros((3, 2))}, r"node_scores: expected shape \(2, n_states\)"),
-        ({"edge_scores": np.zeros((2, 2, 2))}, r"edge_scores: expected shape \(1, 2, 2\)"),
-        ({"head": [0]}, "joins node 0 to itself"),
-        ({"n_samples": 0}, "n_samples: expected at least 1"),
-        ({"max_sweeps": 50}, "max_sweeps: expected at least 100"),
-    ],
-)
-def test_gibbs_errors_say_what_was_found(given, message):
-    model = {
-        "n_nodes": 2,
-        "tail": [0],
-        "head": [1],
-        "node_scores": np.zeros((2, 2)),
-        "edge_scores": np.zeros((1, 2, 2)),
-        "n_samples": 1,
-        "rng": rng_of(0),
-    }
-    with pytest.raises(ValueError, match=message):
-        gibbs_samples(**{**model, **given})

@@ -352,44 +352,6 @@ def test_a_long_strip_and_a_star_are_easy():
     assert star.log_partition == pytest.approx(np.log(2.0) + 1999 * each, rel=1e-12)
 
 
-def changed(**entries):
-    given = {
-        "n_nodes": 3,
-        "tail": [0, 1],
-        "head": [1, 2],
-        "node_scores": np.zeros((3, 2)),
-        "edge_scores": np.zeros((2, 2, 2)),
-    }
-    return {**given, **entries}
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (changed(n_nodes=0), "n_nodes must be at least 1"),
-        (changed(tail=[0, 5]), r"tail must be in 0\.\.2"),
-        (changed(tail=[0, 2]), "joins node 2 to itself"),
-        (changed(tail=[0, 1], head=[1, 0]), "given twice"),
-        (changed(node_scores=np.zeros((2, 2))), r"node_scores: expected shape \(3, n_states\)"),
-        (changed(node_scores=np.zeros((3, 1))), "at least 2 states"),
-        (changed(edge_scores=np.zeros((2, 3, 3))), r"edge_scores: expected shape \(2, 2, 2\)"),
-        (changed(node_scores=np.full((3, 2), np.nan)), "node_scores: contain NaN"),
-        (changed(edge_scores=np.full((2, 2, 2), np.inf)), "edge_scores: contain infinity"),
-        (changed(node_scores=np.full((3, 2), 1e308)), "overflow"),
-        (changed(order=[0, 1, 1]), "order: expected every number from 0 to 2 once"),
-        (changed(node_scores=np.full((3, 2), -np.inf)), "nothing is admissible"),
-    ],
-)
-def test_errors_say_what_was_found(given, message):
-    with pytest.raises(ValueError, match=message):
-        JunctionTree(**given)
-
-
-def test_sample_needs_a_number():
-    with pytest.raises(ValueError, match="n_samples: expected at least 1, got 0"):
-        JunctionTree(**changed()).sample(0, np.random.default_rng(0))
-
-
 def star(n):
     rng = np.random.default_rng(0)
     nodes, pair = rng.normal(size=(n + 1, 2)), rng.normal(size=(2, 2))

@@ -141,13 +141,3 @@ def test_failure_names_the_status_and_leaves_the_program_usable():
     program._highs.setOptionValue("simplex_iteration_limit", 2**31 - 1)
     value = program.solve(scores)[1]
     assert value == pytest.approx(LocalPolytope(n, tail, head, 3).solve(scores)[1])
-
-
-def test_arguments_are_checked():
-    with pytest.raises(ValueError, match="n_states must be at least 1"):
-        LocalPolytope(2, [0], [1], 0)
-    program = LocalPolytope(2, [0], [1], 2)
-    with pytest.raises(ValueError, match=r"scores must have shape \(8,\)"):
-        program.solve(np.zeros(4))
-    with pytest.raises(ValueError, match="scores must be finite"):
-        program.solve(np.full(8, np.inf))

@@ -8,7 +8,6 @@ from labellings import Labellings, grid_edges, loopy
 from random_scores import draw_scores, generators, kinds
 from scipy.special import softmax, xlogy
 
-from mlestruct.algorithms.pairwise.attractive_bethe import attractive_bethe_bound
 from mlestruct.algorithms.pairwise.mean_field import mean_field
 
 examples = settings(deadline=None, max_examples=40)
@@ -91,29 +90,3 @@ def test_mean_field_without_edges_is_exact(rng):
     q, value = mean_field(*model(space, scores))
     assert value == pytest.approx(space.log_partition(scores))
     np.testing.assert_allclose(q.ravel(), space.exact_marginals(scores), rtol=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"node_scores": np.zeros((2, 2))}, "node_scores: expected shape"),
-        ({"edge_scores": np.zeros((3, 2, 3))}, "edge_scores: expected shape"),
-        ({"edge_scores": np.full((3, 2, 2), np.nan)}, "edge_scores: contain NaN"),
-        ({"tail": [0, 1, 5]}, "must be in 0..2"),
-        ({"tail": [1, 1, 0]}, "edge 0 joins node 1 to itself"),
-        ({"tail": [0, 1]}, "must have the same length"),
-        ({"starts": [np.ones((3, 3))]}, r"starts\[0\]: expected shape"),
-        ({"starts": [np.ones((3, 2)), np.zeros((3, 2))]}, r"starts\[1\]: expected a distribution"),
-    ],
-)
-def test_bad_models_are_refused(change, message):
-    good = {
-        "n_nodes": 3,
-        "tail": [0, 1, 0],
-        "head": [1, 2, 2],
-        "node_scores": np.zeros((3, 2)),
-        "edge_scores": np.zeros((3, 2, 2)),
-    }
-    for bound in (mean_field, attractive_bethe_bound):
-        with pytest.raises(ValueError, match=message):
-            bound(**{**good, **change})

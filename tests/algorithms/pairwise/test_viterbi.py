@@ -55,12 +55,3 @@ def test_long_path_equals_a_plain_viterbi(n_states):
     labels, value = ForestDecoder(n, tail, head, n_states).solve(scores)
     assert value == pytest.approx(best.max(), rel=1e-12)
     assert total_score(tail, head, n_states, scores, labels) == pytest.approx(value, rel=1e-12)
-
-
-def test_scores_and_states_are_checked():
-    with pytest.raises(ValueError, match="n_states must be at least 1"):
-        ForestDecoder(2, [0], [1], 0)
-    with pytest.raises(ValueError, match=r"scores must have shape \(8,\)"):
-        ForestDecoder(2, [0], [1], 2).solve(np.zeros(7))
-    with pytest.raises(ValueError, match="scores must be finite"):
-        ForestDecoder(2, [0], [1], 2).solve(np.full(8, np.nan))

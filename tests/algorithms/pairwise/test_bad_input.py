@@ -1,0 +1,113 @@
+"""Wrong edges, scores and options of algorithms on pairwise models are named."""
+
+import numpy as np
+import pytest
+
+from mlestruct.algorithms.pairwise.attractive_bethe import attractive_bethe_bound
+from mlestruct.algorithms.pairwise.forward_backward import sample_sequences
+from mlestruct.algorithms.pairwise.gibbs import gibbs_samples
+from mlestruct.algorithms.pairwise.junction_tree import JunctionTree
+from mlestruct.algorithms.pairwise.linear_program import LocalPolytope
+from mlestruct.algorithms.pairwise.mean_field import mean_field
+from mlestruct.algorithms.pairwise.viterbi import ForestDecoder
+
+TRIANGLE = {"n_nodes": 3, "tail": [0, 1, 0], "head": [1, 2, 2]}
+SURE = np.ones((3, 2))
+SCORES = {"node_scores": np.zeros((3, 2)), "edge_scores": np.zeros((3, 2, 2))}
+
+
+def gibbs(n_samples=1, **given):
+    gibbs_samples(**given, n_samples=n_samples, rng=np.random.default_rng(0))
+
+
+def chain(n_samples=1, starts=(0, 3), **given):
+    scores = {"node_scores": np.zeros((3, 2)), "edge_scores": np.zeros((2, 2, 2))} | given
+    sample_sequences(starts, **scores, n_samples=n_samples, rng=np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("call", [gibbs, JunctionTree, mean_field, attractive_bethe_bound])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"n_nodes": 0}, "n_nodes must be at least 1"),
+        ({"tail": [0, 1, 5]}, r"tail must be in 0\.\.2"),
+        ({"tail": [1, 1, 0]}, "edge 0 joins node 1 to itself"),
+        ({"tail": [0, 1, 2], "head": [1, 0, 0]}, "given twice"),
+        ({"tail": [0, 1]}, "must have the same length"),
+        ({"node_scores": np.zeros((2, 2))}, r"node_scores: expected shape \(3, n_states\)"),
+        ({"edge_scores": np.zeros((3, 2, 3))}, r"edge_scores: expected shape \(3, 2, 2\)"),
+        ({"node_scores": np.full((3, 2), np.nan)}, "node_scores: contain NaN"),
+        ({"edge_scores": np.full((3, 2, 2), np.nan)}, "edge_scores: contain NaN"),
+        ({"edge_scores": np.full((3, 2, 2), np.inf)}, "edge_scores: contain infinity"),
+    ],
+)
+def test_models(call, change, message):
+    with pytest.raises(ValueError, match=message):
+        call(**TRIANGLE | SCORES | change)
+
+
+@pytest.mark.parametrize(
+    ("call", "change", "message"),
+    [
+        (gibbs, {"node_scores": [[0.0, -np.inf]] * 3}, "node_scores: contain -inf.*step around"),
+        (gibbs, {"edge_scores": np.full((3, 2, 2), -np.inf)}, "edge_scores: contain -inf"),
+        (gibbs, {"n_samples": 0}, "n_samples: expected at least 1"),
+        (gibbs, {"max_sweeps": 50}, "max_sweeps: expected at least 100"),
+        (JunctionTree, {"node_scores": np.zeros((3, 1))}, "at least 2 states"),
+        (JunctionTree, {"node_scores": np.full((3, 2), 1e308)}, "overflow"),
+        (JunctionTree, {"node_scores": np.full((3, 2), -np.inf)}, "nothing is admissible"),
+        (JunctionTree, {"order": [0, 1, 1]}, "order: expected every number from 0 to 2 once"),
+        (mean_field, {"starts": [np.ones((3, 3))]}, r"starts\[0\]: expected shape"),
+        (
+            mean_field,
+            {"starts": [SURE, 0 * SURE]},
+            r"starts\[1\]: expected a distribution",
+        ),
+    ],
+)
+def test_options(call, change, message):
+    with pytest.raises(ValueError, match=message):
+        call(**TRIANGLE | SCORES | change)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"starts": [0, 2]}, r"starts: expected rising numbers from 0 to 3.*got \[0, 2\]"),
+        ({"starts": [0, 2, 2, 3]}, "starts: expected rising"),
+        ({"starts": [3]}, "starts: expected rising"),
+        ({"node_scores": np.zeros(3)}, r"node_scores: expected shape \(n_nodes, n_states\)"),
+        ({"edge_scores": np.zeros((3, 2, 2))}, r"edge_scores: expected shape \(2, 2, 2\) or"),
+        ({"node_scores": np.full((3, 2), np.nan)}, "node_scores: contain NaN"),
+        ({"edge_scores": np.full((1, 2, 2), np.inf)}, "edge_scores: contain infinity"),
+        ({"edge_scores": np.full((1, 2, 2), 1e308)}, "overflow"),
+        ({"n_samples": 0}, "n_samples: expected at least 1"),
+    ],
+)
+def test_chains(given, message):
+    with pytest.raises(ValueError, match=message):
+        chain(**given)
+
+
+def test_samples_of_a_junction_tree():
+    with pytest.raises(ValueError, match="n_samples: expected at least 1, got 0"):
+        JunctionTree(**TRIANGLE | SCORES).sample(0, np.random.default_rng(0))
+
+
+def test_states_of_bethe():
+    with pytest.raises(ValueError, match="two states"):
+        attractive_bethe_bound(
+            **TRIANGLE, node_scores=np.zeros((3, 3)), edge_scores=np.zeros((3, 3, 3))
+        )
+
+
+@pytest.mark.parametrize("kind", [ForestDecoder, LocalPolytope])
+def test_solvers_of_an_edge(kind):
+    with pytest.raises(ValueError, match="n_states must be at least 1"):
+        kind(2, [0], [1], 0)
+    solver = kind(2, [0], [1], 2)
+    with pytest.raises(ValueError, match=r"scores must have shape \(8,\)"):
+        solver.solve(np.zeros(7))
+    for bad in (np.nan, np.inf):
+        with pytest.raises(ValueError, match="scores must be finite"):
+            solver.solve(np.full(8, bad))
