@@ -65,7 +65,7 @@ def test_markov_chains_have_their_frequencies(kind):
 
 
 def test_b_matchings_have_no_markov_chain():
-    with pytest.raises(ValueError, match="capacity"):
+    with pytest.raises(ValueError, match="only matchings with capacity 1 are sampled"):
         sample(LocalMatching(4, capacity=2), np.zeros(6), 2, "mcmc")
 
 

@@ -265,9 +265,6 @@ def test_bad_images(X, Y, message):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"alpha": 0}, "alpha must be positive"),
-        ({"tol": -1.0}, "tol must be positive"),
-        ({"max_iter": 0}, "max_iter must be a positive integer"),
         ({"rho": "half"}, r"X\[0\]: rho: expected 'auto'"),
         ({"rho": 0.0}, r"X\[0\]: rho: every edge needs a weight from"),
         ({"rho": np.nan}, r"X\[0\]: rho: .* found nan"),
@@ -276,9 +273,7 @@ def test_bad_images(X, Y, message):
         ({"per_direction": "no"}, "per_direction must be True or False"),
         ({"n_states": 1}, "n_states must be at least 2"),
         ({"n_states": "2"}, "n_states must be an integer"),
-        ({"solver": "sgd"}, "solver: expected 'auto'"),
         ({"solver": "newton"}, "feature_covariance.* Use solver='auto' or 'lbfgs'"),
-        ({"n_jobs": 0}, "n_jobs must be"),
     ],
 )
 def test_bad_parameters(parameters, message):

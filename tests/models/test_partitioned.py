@@ -17,7 +17,6 @@ from mlestruct import (
     MatchingCRF,
     StructuredCRF,
 )
-from mlestruct.exceptions import MissingCapability
 from mlestruct.partitions import Lazy, LocalBackend, lazy_partitions
 from mlestruct.structures import BipartiteMatching
 
@@ -205,7 +204,5 @@ def test_errors_name_the_argument_and_the_partition():
     nan = Lazy(lambda: [np.full((5, 5, 3), np.nan)] * 3, ())
     with pytest.raises(ValueError, match=r"partition 1: X\[0\]"):
         BipartiteMatchingCRF().fit([X[0], nan], Y[:2])
-    with pytest.raises(MissingCapability, match="partitions use solver='bcfw'"):
-        BipartiteMatchingCRF(solver="fw").fit(X, Y)
     with pytest.raises(ValueError, match="samples in one place"):
         ChainCRF(state_features="observed").fit(X, Y)

@@ -764,6 +764,10 @@ class TestManners:
         assert problem.blocks[0].weight == 5
 
 
+FIVE, EIGHT = (DecoderSpace(own.top_three, n) for n in (5, 8))
+STEEP = (lambda tau: 0.0), (lambda tau: np.full(8, np.inf))
+
+
 class TestBadInput:
     X, Y = own.subset_samples(np.random.default_rng(2), n_samples=4)
 
@@ -777,26 +781,13 @@ class TestBadInput:
             ({"decode": own.top_three, "entropy": coordinate_entropy(5)}, "entropy: is of 5"),
             ({"decode": own.top_three, "interior": np.zeros(3)}, "interior: expected shape"),
             ({"decode": own.top_three, "interior": np.full(8, 2.0)}, "between 0 and 1"),
-            ({"decode": own.top_three, "alpha": 0.0}, "alpha must be positive"),
             ({"structure": 3}, "structure: expected"),
-            (
-                {"structure": DecoderSpace(own.top_three, 5)},
-                "X\\[0\\]: has 8 rows of features, DecoderSpace has 5",
-            ),
-            (
-                {"structure": DecoderSpace(own.top_three, 8), "entropy": coordinate_entropy(8)},
-                "entropy: goes with decode",
-            ),
+            ({"structure": FIVE}, r"X\[0\]: has 8 rows of features, DecoderSpace has 5"),
+            ({"structure": EIGHT, "entropy": coordinate_entropy(8)}, "entropy: goes with decode"),
             ({"decode": lambda scores: scores}, "decode: must return a 0/1 vector"),
             ({"decode": lambda scores: np.ones(3)}, r"got shape \(3,\)"),
             ({"decode": lambda scores: None}, "got NoneType"),
-            (
-                {
-                    "decode": own.top_three,
-                    "entropy": (lambda tau: 0.0, lambda tau: np.full(8, np.inf)),
-                },
-                "gradient at the interior point is inf",
-            ),
+            ({"decode": own.top_three, "entropy": STEEP}, "gradient at the interior point is inf"),
         ],
     )
     def test_parameters(self, parameters, message):
@@ -814,10 +805,7 @@ class TestBadInput:
             (lambda X, Y: (["word"] * 4, Y), "cannot be read as an array of features"),
             (lambda X, Y: (X, [np.ones(7)] * 4), r"Y\[0\]: expected a 0/1 vector of shape \(8,\)"),
             (lambda X, Y: (X, [np.full(8, 0.5)] * 4), "got 0.5 at coordinate 0"),
-            (
-                lambda X, Y: (X, [np.ones(8)] * 4),
-                r"Y\[0\]: is not an output that decode can.*say exact=False",
-            ),
+            (lambda X, Y: (X, [np.ones(8)] * 4), r"Y\[0\]: is not an output.*say exact=False"),
         ],
     )
     def test_data(self, change, message):

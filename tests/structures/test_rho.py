@@ -34,10 +34,7 @@ TRIANGLE = np.array([[0, 1], [1, 2], [0, 2]])
     [
         (np.full(2, 0.5), r"rho: expected a number or shape \(3,\), got \(2,\)"),
         (np.full((3, 1), 0.5), r"rho: expected a number or shape \(3,\)"),
-        (
-            np.array([0.5, np.nan, 0.5]),
-            r"rho: every edge needs a weight from 0.0001 to 1, found nan",
-        ),
+        (np.array([0.5, np.nan, 0.5]), "every edge needs a weight from 0.0001 to 1, found nan"),
         (np.array([0.5, 0.0, 0.5]), "found 0.0"),
         (np.array([0.5, -0.2, 0.5]), "found -0.2"),
         (np.array([0.5, 1.1, 0.5]), "found 1.1"),

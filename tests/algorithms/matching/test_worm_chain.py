@@ -422,8 +422,3 @@ def test_concentration_is_the_variance_of_normal_scores():
     table = 0.7 * rng(1).normal(size=(100, 5000))
     assert concentration(table) == pytest.approx(0.49, abs=0.02)
     assert concentration(np.full((3, 4), 1e6)) == pytest.approx(0.0)
-
-
-def test_structures_that_cannot_be_sampled():
-    with pytest.raises(ValueError, match="only matchings with capacity 1 are sampled"):
-        LocalMatching(4, capacity=2).markov_chain_samples(np.zeros(6), 1, rng())
