@@ -1,157 +1,183 @@
-"""Two checkouts side by side: the same fits and queries, alternating, CPU seconds as ratios.
+"""This checkout beside another commit: the same fits and predictions, CPU seconds as ratios.
 
-    python -m benchmarks.compare /path/to/other/checkout [--repeat 3] [--only grid]
+    python -m benchmarks.compare HEAD~1                         # a commit
+    python -m benchmarks.compare /path/to/checkout --only grid  # a folder; cases with this name
 
-Each checkout runs in processes of its own with its own `src` first on the path; the minimum over
-repeats is compared. Only public names that both have are used.
+Each side runs in processes of its own, in turn; the least time of a case counts. The cases are of
+this checkout and use only public names. A case that fails on one side is shown with its error.
 """
 
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import subprocess
 import sys
+import tarfile
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
-WORK = r"""
-import json, sys, time, warnings
 import numpy as np
-warnings.simplefilter("ignore")
-import mlestruct as ms
-from mlestruct.datasets import make_landmark_sequence, frame_pairs, make_segmentation
-from mlestruct.datasets.words import make_words
-from mlestruct.inference import marginals, log_partition_bounds
-from mlestruct.structures import BipartiteMatching, LocalMatching
-try:
-    from mlestruct.structures import MatchingPolytope
-except ImportError:  # its name before
-    from mlestruct.structures import ExactMatching as MatchingPolytope
-only, seconds = sys.argv[1], {}
 
-def measure(name, work, repeat=3):
-    if only not in name:
-        return
-    work()
-    best = np.inf
-    for _ in range(repeat):
-        start = time.process_time()
-        work()
-        best = min(best, time.process_time() - start)
-    seconds[name] = best
+from benchmarks.measuring import (
+    Data,
+    assignments,
+    candidate_pairs,
+    groups,
+    images,
+    least,
+    pair_input,
+    random_edges,
+    sentences,
+    show,
+)
 
-rng = np.random.default_rng(0)
-X = rng.normal(size=(40, 30, 30, 5))
-Y = [(x @ np.ones(5) + rng.gumbel(size=(30, 30))).argmax(1) for x in X]
-Y = [np.argsort(np.argsort(y + rng.random(30))) for y in Y]
-for rho in (1.0, 0.95, 0.5):
-    for alpha in (100.0, 1.0):
-        fit = lambda: ms.BipartiteMatchingCRF(alpha=alpha, rho=rho).fit(X, Y)
-        measure(f"matching fit rho={rho} alpha={alpha:g}", fit)
-measure("matching bcfw", lambda: ms.BipartiteMatchingCRF(
-    alpha=100.0, solver="bcfw", max_iter=30, random_state=0).fit(X, Y))
-model = ms.BipartiteMatchingCRF(alpha=100.0).fit(X, Y)
-measure("matching predict", lambda: model.predict(X))
-measure("matching predict_marginals", lambda: model.predict_marginals(X))
-W = rng.normal(size=(60, 60))
-for rho in (1.0, 0.95, 0.5):
-    measure(f"marginals 60x60 rho={rho}", lambda: [
-        marginals(BipartiteMatching((60, 60), rho), W) for _ in range(20)])
-S = rng.normal(size=40 * 39 // 2)
-measure("bounds of a group of 40", lambda: log_partition_bounds(LocalMatching(40), S))
-measure("exact polytope of 24", lambda: [
-    MatchingPolytope(24, 0.95).marginals(3 * S[:276], tol=1e-6) for _ in range(5)])
-G = rng.normal(size=(1, 200, 200, 4)); G = G + G.transpose(0, 2, 1, 3)
-P = [np.arange(200) ^ 1]
-measure("group fit 200", lambda: ms.MatchingCRF(alpha=10.0).fit(G, P))
-images, labels = [], []
-for k in range(16):
-    y = np.zeros((40, 40), int); y[10:30, 8:28] = 1
-    images.append(np.stack([y + rng.normal(size=y.shape), np.ones(y.shape)], -1)); labels.append(y)
-three = [y + (np.arange(40) > 33)[:, None] * (1 - y) * 2 for y in labels]
-# Numbers of iterations vary from one data set to the next: several are summed up.
-measure("grid fit", lambda: [
-    ms.GridCRF(alpha=1.0).fit(images[k:k + 4], labels[k:k + 4]) for k in range(0, 16, 2)])
-measure("grid fit 3 states", lambda: [
-    ms.GridCRF(alpha=1.0).fit(images[k:k + 1], three[k:k + 1]) for k in range(4)])
-grid = ms.GridCRF(alpha=1.0).fit(images, labels)
-measure("grid predict", lambda: grid.predict(images))
-measure("grid bcfw", lambda: ms.GridCRF(
-    alpha=1.0, solver="bcfw", max_iter=5, random_state=0).fit(images[:6], labels[:6]))
-E = np.unique(np.sort(rng.integers(1500, size=(4500, 2)), axis=1), axis=0)
-E = E[E[:, 0] < E[:, 1]]
-for n_states in (2, 3, 6):
-    y = rng.integers(n_states, size=1500)
-    for _ in range(20):  # neighbours often have the same state
-        half = E[rng.random(len(E)) < 0.3]
-        y[half[:, 0]] = y[half[:, 1]]
-    x = np.eye(n_states)[y] + rng.normal(size=(1500, n_states))
-    fit = lambda: ms.GraphCRF(alpha=1.0, n_states=n_states).fit([(x, E)], [y])
-    measure(f"graph fit {n_states} states", fit)
-    graph = fit()
-    measure(f"graph predict {n_states} states", lambda: graph.predict([(x, E)]))
-    measure(f"graph marginals {n_states} states", lambda: graph.predict_marginals([(x, E)]))
-T = [rng.integers(6, size=30) for _ in range(400)]
-F = [np.eye(6)[y] + rng.normal(size=(30, 6)) for y in T]
-measure("chain fit", lambda: ms.ChainCRF(alpha=1.0).fit(F, T))
-chain = ms.ChainCRF(alpha=1.0).fit(F, T)
-measure("chain predict_marginals", lambda: chain.predict_marginals(F))
-# The problems of benchmarks.matching, .grids, .chains and .roommates, made smaller.
-if only in "benchmarks.matching":
-    turn = make_landmark_sequence(n_frames=80, noise=0.015, random_state=0)
-    pairs = frame_pairs(turn, 50, random_state=0)
+ROOT = Path(__file__).parents[1]
+
+
+def cases() -> Iterator[tuple[str, Callable[[], tuple[str, Data, dict[str, Any]]]]]:
+    """The name of a case, and what it fits: an estimator, its samples, its parameters."""
     for rho in (1.0, 0.95, 0.5):
-        for alpha in (1e4, 100.0, 1.0):
-            fit = lambda: ms.BipartiteMatchingCRF(alpha=alpha, rho=rho).fit(pairs.X, pairs.Y)
-            measure(f"benchmarks.matching rho={rho} alpha={alpha:g}", fit)
-if only in "benchmarks.grids":
-    from mlestruct.features import edge_features, node_features
-    drawn, masks = make_segmentation(20, (50, 50), random_state=0)
-    drawn = [(node_features(image), edge_features(image)) for image in drawn]
-    measure("benchmarks.grids", lambda: ms.GridCRF(alpha=28.5).fit(drawn, masks))
-if only in "benchmarks.chains":
-    W, V = make_words(300, 26, random_state=0)
-    measure("benchmarks.chains", lambda: ms.ChainCRF(alpha=1.0).fit(W, V))
-if only in "benchmarks.roommates":
-    from mlestruct.datasets import generate_campus
-    campus = generate_campus([600, 580], random_state=0)
-    students = [campus.features(year) for year in campus.years]
-    mates = [year.partner for year in campus.years]
+        for alpha in (100.0, 1.0):
+            name = f"assignments 30 x 30, rho = {rho:g}, alpha = {alpha:g}"
+            given = {"rho": rho, "alpha": alpha}
+            yield name, lambda own=given: ("BipartiteMatchingCRF", assignments(40, 30), own)
+    yield "assignments 200 x 200", lambda: ("BipartiteMatchingCRF", assignments(4, 200), {})
+    yield "candidate pairs", lambda: ("BipartiteMatchingCRF", pairs(3_000), {"perfect": False})
     for polytope in ("local", "exact"):
-        measure(f"benchmarks.roommates {polytope}", lambda: ms.MatchingCRF(
-            alpha=100.0, polytope=polytope).fit(students, mates))
-print(json.dumps(seconds))
-"""
+        given = {"polytope": polytope}
+        yield f"groups of 40, {polytope}", lambda own=given: ("MatchingCRF", groups(10, 40), own)
+    for n_states, side in ((2, 60), (3, 40)):
+        data = (8, side, n_states)
+        yield f"images, {n_states} states", lambda own=data: ("GridCRF", images(*own), {})
+    for n_states in (2, 3, 6):
+        yield f"graph, {n_states} states", lambda s=n_states: ("GraphCRF", graph(1_500, s), {})
+    yield "sequences, arrays", lambda: ("ChainCRF", sequences(400), {})
+    yield "sequences, strings", lambda: ("ChainCRF", sentences(600), {})
+    yield "label sets", lambda: ("MultiLabelCRF", label_sets(800), {})
+    yield "campus", lambda: ("MatchingCRF", campus(300), {"alpha": 100.0})
 
 
-def run(checkout: Path, python: str, only: str) -> dict[str, float]:
-    """CPU seconds of every workload in one checkout."""
-    environment = {**os.environ, "PYTHONPATH": str(checkout / "src"), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [python, "-c", WORK, only], capture_output=True, text=True, env=environment, check=False
-    )
+def pairs(n_records: int) -> Data:
+    row, col, features, partner = candidate_pairs(n_records)
+    return [pair_input(row, col, features, (n_records, n_records))], [partner]
+
+
+def graph(n_nodes: int, n_states: int) -> Data:
+    rng = np.random.default_rng(0)
+    edges, y = random_edges(n_nodes, rng), rng.integers(n_states, size=n_nodes)
+    for _ in range(20):  # neighbours often have the same state
+        some = edges[rng.random(len(edges)) < 0.3]
+        y[some[:, 0]] = y[some[:, 1]]
+    return [(np.eye(n_states)[y] + rng.normal(size=(n_nodes, n_states)), edges)], [y]
+
+
+def sequences(n_samples: int) -> Data:
+    rng = np.random.default_rng(0)
+    Y = [rng.integers(6, size=30) for _ in range(n_samples)]
+    return [np.eye(6)[y] + rng.normal(size=(30, 6)) for y in Y], Y
+
+
+def label_sets(n_samples: int) -> Any:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n_samples, 10))
+    noise = rng.normal(size=(n_samples, 1)) + rng.normal(size=(n_samples, 6))
+    return X, (X[:, :6] + noise > 0).astype(int)
+
+
+def campus(n_students: int) -> Data:
+    from mlestruct.datasets import generate_campus
+
+    found = generate_campus([n_students, n_students - 20], random_state=0)
+    return [found.features(year) for year in found.years], [year.partner for year in found.years]
+
+
+def measure(make: Callable[[], tuple[str, Data, dict[str, Any]]]) -> dict[str, float]:
+    """CPU seconds of fit, predict and marginals."""
+    import mlestruct
+
+    name, (X, Y), parameters = make()
+    estimator = getattr(mlestruct, name)
+    model = estimator(**parameters).fit(X, Y)
+    marginals = getattr(model, "predict_marginals", None) or model.predict_proba
+    return {
+        "fit": least(lambda: estimator(**parameters).fit(X, Y), 3),
+        "predict": least(lambda: model.predict(X), 3),
+        "marginals": least(lambda: marginals(X), 3),
+    }
+
+
+def measure_all(only: str) -> None:
+    """Print the seconds of every case as JSON: in a process with the package of one side."""
+    warnings.simplefilter("ignore")
+    found: dict[str, Any] = {}
+    for name, make in cases():
+        if only in name:
+            try:
+                found[name] = measure(make)
+            except Exception as error:
+                found[name] = f"{type(error).__name__}: {error}"
+    print(json.dumps(found))
+
+
+def run(checkout: Path, only: str) -> dict[str, Any]:
+    """Seconds of all cases with the package of a checkout."""
+    paths = os.pathsep.join([str(checkout / "src"), str(ROOT)])
+    environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
+    code = f"import benchmarks.compare as b; b.measure_all({only!r})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
+                          env=environment, check=False)  # fmt: skip
     if done.returncode:
         raise SystemExit(f"{checkout}: {done.stderr.strip().splitlines()[-1]}")
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Compare two checkouts")
-    parser.add_argument("other", type=Path, help="the checkout to compare with")
-    parser.add_argument("--repeat", type=int, default=3, help="processes of each checkout")
-    parser.add_argument("--only", default="", help="workloads whose name contains this")
-    options = parser.parse_args()
-    here = Path(__file__).parents[1]
-    best: list[dict[str, float]] = [{}, {}]
+def checkout_of(other: str) -> Path:
+    """A folder, or the files of a commit; these stay in the temporary folder with their cache."""
+    if Path(other).is_dir():
+        return Path(other).resolve()
+    git = ["git", "-C", str(ROOT)]
+    commit = subprocess.run([*git, "rev-parse", "--verify", f"{other}^{{commit}}"],
+                            capture_output=True, text=True, check=False)  # fmt: skip
+    if commit.returncode:
+        raise SystemExit(f"{other!r} is neither a folder nor a commit of {ROOT}.")
+    folder = Path(tempfile.gettempdir()) / f"mlestruct-{commit.stdout.strip()}"
+    if not folder.is_dir():
+        files = subprocess.run([*git, "archive", other, "src"], capture_output=True, check=True)
+        with tarfile.open(fileobj=io.BytesIO(files.stdout)) as archive:
+            archive.extractall(folder, filter="data")
+    return folder
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("other", help="a commit, or the folder of a checkout")
+    parser.add_argument("--repeat", type=int, default=3, help="processes of each side")
+    parser.add_argument("--only", default="", help="cases whose name contains this")
+    options = parser.parse_args(arguments)
+    sides = [checkout_of(options.other), ROOT]
+    best: list[dict[str, Any]] = [{}, {}]
     for _ in range(options.repeat):
-        for k, checkout in enumerate((options.other, here)):
-            for name, value in run(checkout, sys.executable, options.only).items():
-                best[k][name] = min(value, best[k].get(name, value))
-    print(f"{'CPU s':42s} {'other':>9s} {'here':>9s} {'ratio':>6s}")
-    for name in best[1]:
-        other, own = best[0][name], best[1][name]
-        print(f"{name:42s} {other:9.4f} {own:9.4f} {own / other:6.2f}")
+        for own, side in zip(best, sides, strict=True):
+            for name, found in run(side, options.only).items():
+                if isinstance(found, dict) and isinstance(own.get(name), dict):
+                    found = {what: min(found[what], own[name][what]) for what in found}
+                own[name] = found
+    rows: list[list[Any]] = []
+    for name, here in best[1].items():
+        other = best[0][name]
+        for side, found in ((options.other, other), ("here", here)):
+            if isinstance(found, str):
+                print(f"{name}, {side}: {found}")
+        if isinstance(here, dict) and isinstance(other, dict):
+            rows += [[name, what, other[what], here[what], here[what] / other[what]]
+                     for what in here]  # fmt: skip
+    show("CPU seconds", ["case", "", options.other, "here", "ratio"], rows)
 
 
 if __name__ == "__main__":

@@ -1,115 +1,83 @@
-"""Losses for neural networks beside their rivals: same network, same data, same epochs, five seeds.
+"""Losses for neural networks beside rivals: same network, same data, same epochs, three seeds.
 
-    python -m benchmarks.torch [keypoints segmentation tagging steps] [--seeds 5] [--first-seed 100]
+    python -m benchmarks.torch [--quick]
 
-Keypoints: unrolled Sinkhorn of 20 iterations with the logarithms of the true entries as loss, and
-pygmtools' permutation loss on its Sinkhorn. Segmentation: cross-entropy of every pixel. Tagging:
-pytorch-crf. Errors are those of the most probable pairs or states; the most probable matching or
-labelling (MAP) stands beside it. `steps` is the time of a forward and a backward pass,
-torch-struct included. Rivals that are not installed are left out. Every network chooses its
-learning rate from two by the loss it is trained with, on a tenth of the training samples that is
-held out. One thread; seconds are CPU time, after a first call that compiles.
+Keypoints: 20 unrolled Sinkhorn iterations with the logarithms of the true entries as loss.
+Segmentation: cross-entropy of every pixel. Tagging: pytorch-crf. Every network chooses its learning
+rate from two by its own loss on a tenth of the training samples. Errors are of the most probable
+output, log losses of the marginals of new samples. One thread. The second table has the CPU time of
+a forward and a backward pass of 16 samples.
 """
 
 from __future__ import annotations
 
-import argparse
-import time
-import warnings
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
-from mlestruct.datasets import make_segmentation
-from mlestruct.datasets.words import make_words
-from mlestruct.metrics import pair_reliability, state_reliability
-from mlestruct.structures import BipartiteMatching
+try:
+    import torch
+    from torch import Tensor, nn
+except ImportError:
+    raise ImportError("benchmarks.torch needs PyTorch: pip install 'mlestruct[torch]'") from None
+
+from benchmarks.measuring import command, has, least, show, timed
+from mlestruct.datasets import make_segmentation, make_words
 from mlestruct.torch import ChainNLLLoss, GridNLLLoss, MatchingNLLLoss
 
-try:
-    import pygmtools
-except ImportError:
-    pygmtools = None
-try:
-    from torchcrf import CRF
-except ImportError:
-    CRF = None
-try:
-    import torch_struct
-except ImportError:
-    torch_struct = None
-
-RATES = (3e-3, 1e-2)
+Result = dict[str, tuple[float, float, float]]  # error, log loss, CPU seconds of training
 
 
-class Row(NamedTuple):
-    """What is compared: test error, log-likelihood per sample, calibration error, seconds."""
-
-    error: float
-    log_likelihood: float
-    ece: float
-    seconds_per_epoch: float
-
-
-# ---------------------------------------------------------------------- training
 def train(
-    make: Callable[[], nn.Module],
-    loss_of: Callable[[nn.Module, list[int]], Tensor],
-    n_samples: int,
-    epochs: int,
-    seed: int,
-    batch_size: int = 16,
-) -> tuple[nn.Module, float]:
-    """The network of the learning rate whose loss on held-out samples is smallest."""
-    order = np.random.default_rng(seed).permutation(n_samples)
-    held, own = order[: n_samples // 10].tolist(), order[n_samples // 10 :]
-    found, best, spent = make(), np.inf, 0.0
-    loss_of(found, held).backward()  # compiles
-    for rate in RATES:
+    make: Callable[[], Any], loss_of: Callable[[Any, Any], Tensor], n: int, epochs: int, seed: int
+) -> tuple[float, Any]:
+    """CPU seconds, and the network of the learning rate whose held-out loss is smallest."""
+    order = np.random.default_rng(seed).permutation(n)
+    held, own = order[: n // 10].tolist(), order[n // 10 :]
+    loss_of(make(), held).backward()  # compiles
+
+    def one(rate: float) -> tuple[float, Any]:
         torch.manual_seed(seed)
-        rng = np.random.default_rng(seed)
-        module = make()
-        steps = torch.optim.AdamW(module.parameters(), lr=rate, weight_decay=1e-4)
-        start = time.process_time()
+        rng, network = np.random.default_rng(seed), make()
+        optimiser = torch.optim.AdamW(network.parameters(), lr=rate, weight_decay=1e-4)
         for _ in range(epochs):
-            for batch in np.array_split(rng.permutation(own), max(len(own) // batch_size, 1)):
-                steps.zero_grad()
-                loss_of(module, batch.tolist()).backward()
-                steps.step()
-        spent += time.process_time() - start
+            for batch in np.array_split(rng.permutation(own), max(len(own) // 16, 1)):
+                optimiser.zero_grad()
+                loss_of(network, batch.tolist()).backward()
+                optimiser.step()
         with torch.no_grad():
-            reached = float(loss_of(module, held))
-        if reached < best:
-            found, best = module, reached
-    return found, spent / (epochs * len(RATES))
+            return float(loss_of(network, held)), network
+
+    seconds, found = timed(lambda: [one(rate) for rate in (3e-3, 1e-2)])
+    return seconds, min(found, key=lambda pair: pair[0])[1]
+
+
+def log_loss(marginals: Tensor, truth: Tensor) -> float:
+    """Mean of -log of the probability of the true state or partner, in the last dimension."""
+    chance = marginals.gather(-1, truth[..., None]).clamp(min=1e-12)
+    return float(-chance.log().mean())
 
 
 # ---------------------------------------------------------------------- keypoints
 class Embedding(nn.Module):
     """Scores of pairs: inner products of what a small network makes of descriptors."""
 
-    def __init__(self, n_features: int):
+    def __init__(self) -> None:
         super().__init__()
-        self.layers = nn.Sequential(nn.Linear(n_features, 32), nn.ReLU(), nn.Linear(32, 16))
+        self.layers = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 16))
 
     def forward(self, left: Tensor, right: Tensor) -> Tensor:
         return self.layers(left) @ self.layers(right).transpose(1, 2)
 
 
-def make_keypoints(n_pairs: int, n: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Descriptors of n points in two pictures, and the place of each point in the second.
-
-    Each picture sees the points through noise; half of the descriptors tell nothing.
-    """
+def make_keypoints(n_pairs: int, n: int, seed: int) -> tuple[Tensor, ...]:
+    """Noisy descriptors of n points in two pictures, half of them useless, and true places."""
     rng = np.random.default_rng(seed)
     points = rng.normal(size=(n_pairs, n, 8))
-    useless = rng.normal(size=(2, n_pairs, n, 8))
     left, right = (
         np.concatenate([np.tanh(points + 0.6 * rng.normal(size=points.shape)), noise], axis=2)
-        for noise in useless
+        for noise in rng.normal(size=(2, n_pairs, n, 8))
     )
     place = np.stack([rng.permutation(n) for _ in range(n_pairs)])
     moved = np.take_along_axis(right, np.argsort(place)[:, :, None], axis=1)
@@ -117,56 +85,32 @@ def make_keypoints(n_pairs: int, n: int, seed: int) -> tuple[Tensor, Tensor, Ten
 
 
 def sinkhorn(scores: Tensor, n_iter: int = 20) -> Tensor:
-    """Logarithms of the matrix after `n_iter` normalisations of rows and columns, unrolled."""
+    """Logarithms of the matrix after normalisations of rows and columns."""
     for _ in range(n_iter):
-        scores = scores - scores.logsumexp(2, keepdim=True)
-        scores = scores - scores.logsumexp(1, keepdim=True)
+        scores = scores.log_softmax(2).log_softmax(1)
     return scores
 
 
-def permutation_loss(scores: Tensor, place: Tensor) -> Tensor:
-    """pygmtools: cross-entropy of all entries of its doubly stochastic matrix."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        matrix = pygmtools.sinkhorn(scores, max_iter=20, backend="pytorch")
-        truth = torch.nn.functional.one_hot(place, scores.shape[2]).to(scores)
-        return pygmtools.utils.permutation_loss(matrix, truth, backend="pytorch")
+def sinkhorn_loss(scores: Tensor, place: Tensor) -> Tensor:
+    return -sinkhorn(scores).gather(2, place[..., None]).sum((1, 2)).mean()
 
 
-def keypoints(seed: int, epochs: int, n: int = 10) -> dict[str, Row]:
-    left, right, place = make_keypoints(250, n, seed)
-    first, test = list(range(200)), slice(200, 250)
-    ours = MatchingNLLLoss(perfect=True, tol=1e-4)
-    losses: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-        "matching likelihood": ours,
-        "Sinkhorn-20": lambda s, y: -sinkhorn(s).gather(2, y[..., None]).sum((1, 2)).mean(),
-    }
-    if pygmtools is not None:
-        losses["permutation loss"] = permutation_loss
-    rows = {}
-    for name, loss in losses.items():
+def keypoints(seed: int, quick: bool) -> Result:
+    n = 40 if quick else 200
+    left, right, place = make_keypoints(n + 50, 10, seed)
+    ours, found = MatchingNLLLoss(perfect=True, tol=1e-4), {}
+    for name, loss in (("matching likelihood", ours), ("Sinkhorn", sinkhorn_loss)):
 
-        def loss_of(module: nn.Module, at: list[int], loss: Any = loss) -> Tensor:
-            return loss(module(left[at], right[at]), place[at])
+        def loss_of(network: Any, at: Any, loss: Any = loss) -> Tensor:
+            return loss(network(left[at], right[at]), place[at])
 
-        module, seconds = train(lambda: Embedding(16), loss_of, len(first), epochs, seed)
+        seconds, network = train(Embedding, loss_of, n, 2 if quick else 10, seed)
         with torch.no_grad():
-            scores = module(left[test], right[test])
+            scores = network(left[n:], right[n:])
             marginals = ours.marginals(scores) if loss is ours else sinkhorn(scores).exp()
-        truth = place[test]
-        space = BipartiteMatching((n, n))
-        exact = [
-            float(s.gather(1, y[:, None]).sum())
-            - space.exact(s.double().numpy().ravel()).log_partition
-            for s, y in zip(scores, truth, strict=True)
-        ]
-        tables = list(np.clip(marginals.double().numpy(), 0.0, 1.0))
-        ece = pair_reliability(tables, list(truth.numpy()), bipartite=True).ece
-        outputs = {name: ours.decode(marginals), f"{name}, MAP": ours.decode(scores)}
-        for shown, output in outputs.items():
-            wrong = float((output != truth).double().mean())
-            rows[shown] = Row(wrong, float(np.mean(exact)), ece, seconds)
-    return rows
+            wrong = float((ours.decode(scores) != place[n:]).double().mean())
+        found[name] = wrong, log_loss(marginals, place[n:]), seconds
+    return found
 
 
 # ---------------------------------------------------------------------- segmentation
@@ -189,192 +133,137 @@ class Pixels(nn.Module):
         return nodes, bonus[..., None, None] * torch.eye(2)
 
 
-def segmentation(seed: int, epochs: int, side: int = 20) -> dict[str, Row]:
-    images, masks = make_segmentation(60, (side, side), noise=0.4, random_state=seed)
+def segmentation(seed: int, quick: bool) -> Result:
+    n, side = (10, 8) if quick else (40, 20)
+    images, masks = make_segmentation(n + 20, (side, side), noise=0.4, random_state=seed)
     X, Y = torch.from_numpy(np.stack(images)), torch.from_numpy(np.stack(masks))
-    first, test = list(range(40)), slice(40, 60)
-    ours = GridNLLLoss(tol=1e-5)
-    rows = {}
+    ours, found = GridNLLLoss(tol=1e-5), {}
     for name in ("grid likelihood", "cross-entropy"):
         is_ours = name == "grid likelihood"
 
-        def loss_of(module: nn.Module, at: list[int], is_ours: bool = is_ours) -> Tensor:
-            nodes, edges = module(X[at])
+        def loss_of(network: Any, at: Any, is_ours: bool = is_ours) -> Tensor:
+            nodes, edges = network(X[at])
             if is_ours:
                 return ours(nodes, edges, Y[at])
             each = nn.functional.cross_entropy(nodes.permute(0, 3, 1, 2), Y[at], reduction="none")
             return each.sum((1, 2)).mean()
 
-        module, seconds = train(Pixels, loss_of, len(first), epochs, seed, batch_size=8)
+        seconds, network = train(Pixels, loss_of, n, 2 if quick else 30, seed)
         with torch.no_grad():
-            nodes, edges = module(X[test])
-            edges = edges if is_ours else torch.zeros_like(edges)
-            marginals, decoded = ours.marginals(nodes, edges), ours.decode(nodes, edges)
-            # log Z_rho is an upper bound: a lower bound of the likelihood, exact without edges.
-            likelihood = -float(ours(nodes, edges, Y[test]))
-        ece = state_reliability(
-            list(marginals.double().numpy()), list(Y[test].numpy()), state=1
-        ).ece
-        outputs = {name: marginals.argmax(dim=3)}
-        if is_ours:
-            outputs[f"{name}, MAP"] = decoded
-        for shown, output in outputs.items():
-            wrong = float((output != Y[test]).double().mean())
-            rows[shown] = Row(wrong, likelihood, ece, seconds)
-    return rows
+            nodes, edges = network(X[n:])
+            marginals = ours.marginals(nodes, edges) if is_ours else nodes.softmax(3)
+            labels = ours.decode(nodes, edges) if is_ours else nodes.argmax(3)
+        wrong = float((labels != Y[n:]).double().mean())
+        found[name] = wrong, log_loss(marginals, Y[n:]), seconds
+    return found
 
 
 # ---------------------------------------------------------------------- tagging
 class Letters(nn.Module):
-    """Scores of letters from their pixels, and transitions."""
+    """Scores of letters from their pixels, and transitions, in the parameters of pytorch-crf."""
 
     def __init__(self, n_states: int):
         super().__init__()
         self.layers = nn.Sequential(nn.Linear(128, 32), nn.ReLU(), nn.Linear(32, n_states))
-        self.crf = CRF(n_states, batch_first=True) if CRF is not None else None
         self.transitions = nn.Parameter(torch.zeros(n_states, n_states))
         self.ends = nn.Parameter(torch.zeros(2, n_states))
 
     def scores(self, words: Tensor, mask: Tensor) -> Tensor:
         """Scores of tokens, with those of beginning and ending."""
         nodes = self.layers(words)
-        last = mask & ~torch.nn.functional.pad(mask[:, 1:], (0, 1))
+        last = mask & ~nn.functional.pad(mask[:, 1:], (0, 1))
         nodes = nodes + last[..., None] * self.ends[1]
         return torch.cat([nodes[:, :1] + self.ends[0], nodes[:, 1:]], dim=1)
 
 
-def padded(X: list[Any], Y: list[Any]) -> tuple[Tensor, Tensor, Tensor]:
-    words = nn.utils.rnn.pad_sequence([torch.from_numpy(x) for x in X], batch_first=True)
-    letters = nn.utils.rnn.pad_sequence([torch.from_numpy(y) for y in Y], batch_first=True)
-    lengths = torch.tensor([len(y) for y in Y])
-    return words, letters, torch.arange(words.shape[1]) < lengths[:, None]
+def pytorch_crf(network: Letters) -> Any:
+    """The layer of pytorch-crf with the parameters of a network."""
+    from torchcrf import CRF
+
+    layer = CRF(network.transitions.shape[0], batch_first=True)
+    layer.transitions = network.transitions
+    del layer.start_transitions, layer.end_transitions
+    layer.start_transitions, layer.end_transitions = network.ends
+    return layer
 
 
-def tagging(seed: int, epochs: int, n_states: int = 10) -> dict[str, Row]:
-    words, letters, mask = padded(*make_words(300, n_states, random_state=seed))
-    first, test = list(range(200)), slice(200, 300)
-    loss = ChainNLLLoss()
-    rows = {}
-    for name in ("chain likelihood", *(["pytorch-crf"] if CRF is not None else [])):
+def tagging(seed: int, quick: bool, n_states: int = 10) -> Result:
+    n = 40 if quick else 200
+    X, Y = make_words(n + 100, n_states, random_state=seed)
+    pad = nn.utils.rnn.pad_sequence
+    words = pad([torch.from_numpy(x) for x in X], batch_first=True)
+    letters = pad([torch.from_numpy(y) for y in Y], batch_first=True)
+    mask = torch.arange(words.shape[1]) < torch.tensor([len(y) for y in Y])[:, None]
+    ours, found = ChainNLLLoss(), {}
+    rival = ["pytorch-crf"] if has("torchcrf", "pytorch-crf") else []
+    for name in ("chain likelihood", *rival):
 
-        def loss_of(module: Any, at: list[int], theirs: bool = name == "pytorch-crf") -> Tensor:
+        def loss_of(network: Any, at: Any, theirs: bool = name in rival) -> Tensor:
             if theirs:
-                emissions = module.layers(words[at])
-                return -module.crf(emissions, letters[at], mask[at], reduction="mean")
-            scores = module.scores(words[at], mask[at])
-            return loss(scores, module.transitions, letters[at], mask[at])
+                emissions = network.layers(words[at])
+                return -pytorch_crf(network)(emissions, letters[at], mask[at], reduction="mean")
+            scores = network.scores(words[at], mask[at])
+            return ours(scores, network.transitions, letters[at], mask[at])
 
-        module: Any
-        module, seconds = train(lambda: Letters(n_states), loss_of, len(first), epochs, seed)
+        seconds, network = train(lambda: Letters(n_states), loss_of, n, 2 if quick else 10, seed)
         with torch.no_grad():
-            if name == "pytorch-crf":  # evaluated as ours, with its weights
-                module.transitions.copy_(module.crf.transitions)
-                module.ends.copy_(
-                    torch.stack([module.crf.start_transitions, module.crf.end_transitions])
-                )
-            scores = module.scores(words[test], mask[test]), module.transitions
-            own, likelihood = mask[test], -float(loss(*scores, letters[test], mask[test]))
-            wrong = float((loss.decode(*scores, own) != letters[test])[own].double().mean())
-            marginals = loss.marginals(*scores, own)[own].double().numpy()
-        ece = state_reliability(marginals, letters[test][own].numpy(), top=True).ece
-        rows[name] = Row(wrong, likelihood, ece, seconds)
-    return rows
+            own = mask[n:]
+            given = network.scores(words[n:], own), network.transitions, own
+            wrong = float((ours.decode(*given) != letters[n:])[own].double().mean())
+            loss = log_loss(ours.marginals(*given)[own], letters[n:][own])
+        found[name] = wrong, loss, seconds
+    return found
 
 
 # ---------------------------------------------------------------------- time of a step
-def seconds_of(work: Callable[[], Any], repeat: int = 5) -> float:
-    """Least CPU time of a call."""
-    work()
-    best = np.inf
-    for _ in range(repeat):
-        start = time.process_time()
-        work()
-        best = min(best, time.process_time() - start)
-    return best
-
-
-def steps() -> None:
-    """Milliseconds (CPU) of a forward and a backward pass, 16 samples."""
-    print("\nforward and backward, 16 samples, CPU milliseconds")
-    generator = torch.Generator().manual_seed(0)
-    for n in (10, 20, 40):
-        for spread in (1.0, 5.0):
-            scores = spread * torch.randn(16, n, n, generator=generator)
-            scores.requires_grad_()
-            place, ours = torch.arange(n).expand(16, n), MatchingNLLLoss(perfect=True, tol=1e-4)
-
-            def loss(keys: Any = None, s: Tensor = scores, y: Tensor = place) -> None:
-                ours(s, y, keys=keys).backward()  # noqa: B023
-
-            def table(s: Tensor = scores) -> None:
-                ours.marginals(s).square().sum().backward()  # noqa: B023
-
-            def unrolled(s: Tensor = scores, y: Tensor = place) -> None:
-                (-sinkhorn(s).gather(2, y[..., None]).sum()).backward()
-
-            cold, warm = seconds_of(loss), seconds_of(lambda: loss(range(16)))
-            layer, rival = seconds_of(table), seconds_of(unrolled)
-            print(
-                f"  matching {n:2d} x {n:2d}, spread {spread:g}: likelihood {1e3 * cold:7.1f} "
-                f"(warm, same scores {1e3 * warm:6.1f}), layer {1e3 * layer:7.1f}, "
-                f"Sinkhorn-20 {1e3 * rival:6.1f}"
-            )
-    for length, n_states in ((20, 10), (50, 20)):
+def steps(quick: bool) -> list[list[Any]]:
+    """A row for every size: milliseconds of ours, and how many times as long the rival takes."""
+    generator, rows, repeat = torch.Generator().manual_seed(0), [], 1 if quick else 5
+    for n in (10,) if quick else (10, 20, 40):
+        scores = torch.randn(16, n, n, generator=generator, requires_grad=True)
+        place, ours = torch.arange(n).expand(16, n), MatchingNLLLoss(perfect=True, tol=1e-4)
+        own = least(lambda: ours(scores, place).backward(), repeat)  # noqa: B023
+        other = least(lambda: sinkhorn_loss(scores, place).backward(), repeat)  # noqa: B023
+        rows.append([f"assignment, {n} x {n}", 1e3 * own, "Sinkhorn", other / own])
+    for length, n_states in ((20, 10),) if quick else ((20, 10), (50, 20)):
+        network = Letters(n_states)
         nodes = torch.randn(16, length, n_states, generator=generator, requires_grad=True)
-        table = torch.randn(n_states, n_states, generator=generator, requires_grad=True)
         target = torch.randint(n_states, (16, length), generator=generator)
-        chain = ChainNLLLoss("sum")
-        found = {"likelihood": seconds_of(lambda: chain(nodes, table, target).backward())}  # noqa: B023
-        if CRF is not None:
-            crf = CRF(n_states, batch_first=True)
-            found["pytorch-crf"] = seconds_of(lambda: (-crf(nodes, target)).backward())  # noqa: B023
-        if torch_struct is not None:
-            found["torch-struct"] = seconds_of(lambda: _torch_struct(nodes, table))  # noqa: B023
-        shown = ", ".join(f"{name} {1e3 * value:.1f}" for name, value in found.items())
-        print(f"  chain, {length} tokens, {n_states} states: {shown}")
+        chain, own_name = ChainNLLLoss(), f"sequence, {length} tokens, {n_states} states"
+        own = least(lambda: chain(nodes, network.transitions, target).backward(), repeat)  # noqa: B023
+        if has("torchcrf", "pytorch-crf"):
+            layer = pytorch_crf(network)
+            other = least(lambda: layer(nodes, target).backward(retain_graph=True), repeat)  # noqa: B023
+            rows.append([own_name, 1e3 * own, "pytorch-crf", other / own])
+        else:
+            rows.append([own_name, 1e3 * own, "", None])
+    return rows
 
 
-def _torch_struct(nodes: Tensor, table: Tensor) -> None:
-    """log Z of torch-struct's linear chain, and its gradient."""
-    potentials = nodes[:, 1:, :, None] + table.T
-    first = torch.zeros_like(potentials)
-    first[:, 0] = nodes[:, 0, None, :]
-    torch_struct.LinearChainCRF(potentials + first).partition.sum().backward()
-
-
-# ---------------------------------------------------------------------- the command
-TASKS: dict[str, tuple[Callable[..., dict[str, Row]], int]] = {  # each with its epochs
-    "keypoints": (keypoints, 10),
-    "segmentation": (segmentation, 30),
-    "tagging": (tagging, 10),
-}
-
-
-def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("parts", nargs="*", default=[*TASKS, "steps"])
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--first-seed", type=int, default=100, help="of the data and networks")
-    parser.add_argument("--epochs", type=int, help="other than those of each task")
-    given = parser.parse_args(arguments)
+def run(quick: bool) -> None:
     torch.set_num_threads(1)
-    for part in given.parts:
-        if part == "steps":
-            steps()
-            continue
-        task, epochs = TASKS[part]
-        epochs = given.epochs or epochs
-        seeds = range(given.first_seed, given.first_seed + given.seeds)
-        found = [task(seed, epochs) for seed in seeds]
-        print(f"\n{part}, {given.seeds} seeds, {epochs} epochs: mean (standard deviation)")
-        print(f"  {'':26}" + "".join(f"{name:>24}" for name in Row._fields))
+    rows: list[list[Any]] = []
+    seeds = range(100, 101 if quick else 103)
+    for task in (keypoints, segmentation, tagging):
+        found = [task(seed, quick) for seed in seeds]
+        first = np.mean([next(iter(one.values()))[2] for one in found])
         for name in found[0]:
-            values = np.array([rows[name] for rows in found])
-            cells = zip(values.mean(axis=0), values.std(axis=0), strict=True)
-            shown = "".join(f"{mean:15.4f} ({std:.4f})" for mean, std in cells)
-            print(f"  {name:26}{shown}")
-    return 0
+            error, loss, seconds = np.mean([one[name] for one in found], axis=0)
+            rows.append([task.__name__, name, error, loss, seconds / first])
+    show(
+        f"Means over seeds ({len(seeds)})",
+        ["task", "loss", "error", "log loss", "CPU time of training, ours = 1"],
+        rows,
+    )
+    show(
+        "Forward and backward pass of 16 samples: CPU milliseconds, and how many times as long the "
+        "rival takes",
+        ["", "CPU ms", "rival", "times as long"],
+        steps(quick),
+    )
 
+
+main = command(__doc__, run)
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    main()

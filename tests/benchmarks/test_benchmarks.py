@@ -1,129 +1,91 @@
-"""Benchmarks run from end to end on small problems."""
+"""Every benchmark runs on small problems, and its rivals are what they claim to be."""
 
-import time
-from pathlib import Path
+import importlib
+from itertools import permutations
 
-import numba
-from numba.core.event import install_listener
+import numpy as np
+import pytest
 
-from benchmarks import (
-    alternatives,
-    block_frank_wolfe,
-    boundary,
-    compare,
-    decoders,
-    first_use,
-    graphs,
-    marginal_accuracy,
-    matching,
-    slow_decoders,
-)
+from benchmarks import compare, decoders, matching, measuring
 
-
-def test_solver_comparison_runs_all_sides(capsys):
-    X, Y, Xt, Yt = matching.landmark_data(4)
-    assert len(X) == len(Y) == len(Xt) == len(Yt) == 4
-    problem = matching.dual_problem(X, Y, 1.0, 100.0)
-    matching.make_solver("auto", problem).solve(problem, matching.Stopping())  # loads kernels
-    matching._compare_at(X, Y, 1.0, 100.0, patience=0.5)
-    printed = capsys.readouterr().out
-    for name in ("auto (newton)", "fw, line search", "bcfw, line search, gap", "bcfw, fixed"):
-        assert name in printed
+RIVALS = {  # a column or row of the tables that needs its rival
+    "chains": ("pycrfsuite", "times as long: crfsuite"),
+    "decoders": ("thinqpbo", "| thinqpbo"),
+    "first_use": (None, "| import |"),
+    "grids": (None, "with means"),
+    "latency": ("pycrfsuite", "| python-crfsuite"),
+    "link_rivals": ("rapidfuzz", "| logistic regression, then one to one"),
+    "matching": (None, "| Sinkhorn"),
+    "multi_label": (None, "| pseudo-likelihood"),
+    "scale": ("distributed", "| partitions, two Dask workers"),
+    "torch": ("torch", "| Sinkhorn"),
+}
 
 
-def test_alternatives_run(capsys):
-    matching.compare_alternatives(4)
-    printed = capsys.readouterr().out
-    for name in ("mlestruct", "softmax", "Sinkhorn", "belief propagation"):
-        assert name in printed
+@pytest.mark.parametrize("name", RIVALS)
+def test_quick_run_has_the_rival(name, capsys):
+    module, words = RIVALS[name]
+    if module:
+        pytest.importorskip(module)
+    importlib.import_module(f"benchmarks.{name}").main(["--quick"])
+    assert words in capsys.readouterr().out
 
 
-def test_block_frank_wolfe_is_timed_beside_its_decoder(capsys):
-    rows = block_frank_wolfe.maxflow_rows(2, (12, 12), 3)
-    for row in rows:
-        assert 0.0 < row[4] < 1.0
-        assert abs(sum(row[4:]) - 1.0) < 1e-9
-    block_frank_wolfe.show_maxflow(rows)
-    block_frank_wolfe.count_calls(quick=True)
-    printed = capsys.readouterr().out
-    for words in ("max-flow", "scores and moments", "one block", "working set 100"):
-        assert words in printed
+def test_a_rival_that_is_not_installed_is_named(capsys):
+    assert not measuring.has("no_such_module", "its-package")
+    assert "pip install its-package" in capsys.readouterr().out
 
 
-def test_shrinking_the_polytope_is_measured(capsys):
-    assert boundary.main(["--samples", "2", "--max-time", "0.5"]) == 0
-    printed = capsys.readouterr().out
-    assert "smallest marginal" in printed
-    assert printed.count("\n| ") == 2 + 8  # head, rule, rows
-
-
-def test_slow_decoders_are_called_less_often_by_auto(capsys):
-    calls = slow_decoders.compare(3, 0.0, 300.0, [(1.0, 0.1, 10)])
-    assert calls["auto"] < 0.7 * calls["bcfw"]
-    assert calls["auto, n_jobs=8"] == calls["auto"]
-    assert "perturbed Fenchel-Young" in capsys.readouterr().out
-
-
-def test_decoders_agree_with_other_libraries(capsys):
-    assert decoders.main(["--quick"]) == 0
-    printed = capsys.readouterr().out
-    assert "DIFFERENT" not in printed
-    for table in ("QPBO", "Assignments", "Perfect matchings", "Fractional matchings"):
-        assert table in printed
-
-
-def test_default_rho_has_the_closest_marginals_at_moderate_scores():
-    found = marginal_accuracy.errors(5, 1.0, n_tables=20)
-    assert found[0.95].mean() < min(found[0.5].mean(), found[1.0].mean())
-
-
-def test_two_ways_are_compared(capsys):
-    alternatives.elimination_orders()
-    alternatives.spanning_trees(100)
-    printed = capsys.readouterr().out
-    assert "grid 10 x 100" in printed
-    assert "32 trees" in printed
-
-
-def test_graphs_of_growing_size_beside_logistic_regression_and_another_checkout(capsys):
-    root = str(Path(graphs.__file__).parents[1])
-    assert graphs.main(["--sizes", "60", "120", "--kinds", "random", "--other", root]) == 0
-    printed = capsys.readouterr().out
-    for part in ("| random |", "grows as edges to the power", "ratio", "logistic", "pass"):
-        assert part in printed
-
-
-def test_two_checkouts_are_compared(capsys, monkeypatch):
-    """The checkout beside itself: every workload is printed with its ratio."""
-    root = str(Path(compare.__file__).parents[1])
-    arguments = ["compare", root, "--repeat", "1", "--only", "matching predict"]
-    monkeypatch.setattr("sys.argv", arguments)
-    compare.main()
-    rows = capsys.readouterr().out.splitlines()
-    assert [row.split("  ")[0] for row in rows[1:]] == [
-        "matching predict",
-        "matching predict_marginals",
+def test_the_checkout_beside_itself(capsys):
+    compare.main([str(compare.ROOT), "--repeat", "1", "--only", "label sets"])
+    rows = [
+        line.split("|") for line in capsys.readouterr().out.splitlines() if "label sets" in line
     ]
+    assert [row[2].strip() for row in rows] == ["fit", "predict", "marginals"]
+    assert all(float(row[5]) > 0.0 for row in rows)
 
 
-def test_import_compiles_nothing(capsys):
-    first_use.main(["--only", "import"])
-    cells = [cell.strip() for cell in capsys.readouterr().out.splitlines()[-2].split("|")]
-    assert cells[1] == "import"
-    assert cells[3:5] == ["0", "0"]
+def test_a_case_that_fails_is_shown_with_its_error(capsys, monkeypatch):
+    found = iter(
+        [{"a": {"fit": 2.0}, "b": "TypeError: no"}, {"a": {"fit": 1.0}, "b": {"fit": 1.0}}]
+    )
+    monkeypatch.setattr(compare, "run", lambda *_: next(found))
+    compare.main([str(compare.ROOT), "--repeat", "1"])
+    printed = capsys.readouterr().out
+    assert "b, " in printed
+    assert "TypeError: no" in printed
+    assert "0.500" in printed
 
 
-def test_nested_compilations_are_counted_once():
-    @numba.njit
-    def inner(x):
-        return x + 1
+def test_links_have_the_largest_sum_of_odds():
+    rng = np.random.default_rng(0)
+    for _ in range(10):
+        odds = rng.normal(size=(3, 4))
+        row, col = np.divmod(np.arange(12), 4)
+        found = measuring.best_links(row, col, odds.ravel(), (3, 4))
+        value = sum(odds[i, j] for i, j in enumerate(found) if j >= 0)
+        gains = np.hstack([odds, np.zeros((3, 3))])
+        best = max(sum(gains[i, j] for i, j in enumerate(own)) for own in permutations(range(7), 3))
+        assert value == pytest.approx(best)
 
-    @numba.njit
-    def outer(x):
-        return inner(x)
 
-    found, start = first_use.Compiling(), time.process_time()
-    with install_listener("numba:compile", found):
-        outer(1)
-    assert found.kernels == 2
-    assert 0.0 < found.seconds <= time.process_time() - start
+def test_gradients_of_the_rivals_are_of_their_objectives():
+    """Converged Sinkhorn and softmax: the derivative of log Z is the table of probabilities."""
+    scores = np.random.default_rng(0).normal(size=(1, 4, 4))
+    for answer, tolerance in ((matching.softmax, 1e-6), (matching.sinkhorn, 1e-4)):
+        table = np.exp(answer(scores)[0])[0]
+        for i, j in ((0, 0), (2, 3)):
+            step = np.zeros_like(scores)
+            step[0, i, j] = 1e-4
+            change = answer(scores + step)[1] - answer(scores - step)[1]
+            assert change[0] / 2e-4 == pytest.approx(table[i, j], abs=tolerance)
+
+
+def test_the_slow_decoder_counts_and_is_best():
+    decode, scores = decoders.SlowDecoder(), np.random.default_rng(0).normal(size=100)
+    value = decode(scores) @ scores
+    shuffled = [
+        scores.reshape(10, 10)[np.arange(10), np.roll(np.arange(10), k)].sum() for k in range(10)
+    ]
+    assert value >= max(shuffled)
+    assert decode.calls == 1

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import zipfile
 
 import numpy as np
@@ -122,6 +123,38 @@ def check_resumed(model, X, Y, writes, tmp_path, monkeypatch):
         assert history[column] == expected[0][column]  # to the last bit
     np.testing.assert_array_equal(resumed.coef_, expected[1])
     assert resumed.duality_gap_ == expected[2]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_fit_whose_process_is_killed_in_the_middle_of_a_write_continues(tmp_path):
+    model, X, Y = CASES["lbfgs of chains"]
+    model.set_params(tol=1e-7, max_iter=30)
+    whole = model.fit(X, Y)
+    expected = whole.history_.to_dict()["dual"], whole.coef_.copy()
+    child = os.fork()
+    if child == 0:
+        replace, written = os.replace, []
+
+        def third_kills(source, target):
+            if str(target).endswith("checkpoint.mlc"):
+                written.append(target)
+                if len(written) == 3:
+                    os.kill(os.getpid(), signal.SIGKILL)
+            replace(source, target)
+
+        os.replace = third_kills
+        try:
+            model.fit(X, Y, checkpoint=Checkpoint(tmp_path, every=0))
+        finally:
+            os._exit(1)
+    assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
+    assert len(list(tmp_path.iterdir())) == 2  # the second checkpoint, and a part of the third
+    resumed = model.fit(X, Y, checkpoint=Checkpoint(tmp_path, every=0))
+    assert resumed.history_.to_dict()["dual"] == expected[0]  # to the last bit
+    np.testing.assert_array_equal(resumed.coef_, expected[1])
+    assert [file.name for file in tmp_path.iterdir()] == ["checkpoint.mlc"]
 
 
 def test_calls_of_a_resumed_fit_are_those_of_all_runs(tmp_path, monkeypatch):

@@ -166,7 +166,6 @@ def processes():
 
 @pytest.mark.slow
 def test_a_worker_that_dies_does_not_change_the_optimum(processes):
-    """`python -m benchmarks.scale deaths` kills more of them."""
     X, Y = delayed_partitions(4)
     samples, labels = all_samples(4)
     for solver, tol in (("lbfgs", 1e-6), ("bcfw", 1e-2)):
