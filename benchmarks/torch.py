@@ -19,8 +19,9 @@ import numpy as np
 try:
     import torch
     from torch import Tensor, nn
-except ImportError:
-    raise ImportError("benchmarks.torch needs PyTorch: pip install 'mlestruct[torch]'") from None
+except ModuleNotFoundError:
+    message = "benchmarks.torch needs PyTorch: pip install 'mlestruct[torch]'"
+    raise ModuleNotFoundError(message, name="torch") from None
 
 from benchmarks.measuring import command, has, least, show, timed
 from mlestruct.datasets import make_segmentation, make_words
