@@ -25,8 +25,11 @@ from mlestruct.features import token_features
 from mlestruct.metrics import neg_log_loss
 
 rng = np.random.default_rng(0)
-NAMES = """Lake Park Hill Washington Jackson Madison Franklin Clinton Salem Georgia Virginia Grant
-Lincoln Chester Milton Oxford Dover Austin Houston Dallas Lee Marion""".split()
+NAMES = [
+    "Lake", "Park", "Hill", "Washington", "Jackson", "Madison", "Franklin", "Clinton", "Salem",
+    "Georgia", "Virginia", "Grant", "Lincoln", "Chester", "Milton", "Oxford", "Dover", "Austin",
+    "Houston", "Dallas", "Lee", "Marion",
+]  # fmt: skip
 
 
 def note():
@@ -129,8 +132,8 @@ else:
             rival.classes_, seconds)  # fmt: skip
 
 # %%
-# The least certain notes: the probability of every label of every word. These are the notes to label
-# next, or to look at before a parcel leaves.
+# The least certain notes: the probability of every label of every word. These are the notes to
+# label next, or to look at before a parcel leaves.
 doubt = np.array([table.max(axis=1).min() for table in marginals])
 kinds = {"PERSON": "#CC79A7", "NUMBER": "#56B4E9", "STREET": "#0072B2", "CITY": "#E69F00",
          "O": "#d5dbe0"}  # fmt: skip

@@ -159,7 +159,7 @@ def read_sequences(
             raise ValueError(f"X[{m}]: is an empty sequence; leave it out")
         if describes_words(x):
             raise ValueError(
-                f"X[{m}]: tokens are strings; expected a dictionary or a list of features each. "
+                f"X[{m}]: tokens are strings, expected a dictionary or list of features for each. "
                 "Use mlestruct.features.token_features(words)."
             )
     named = list(map(describes_tokens, nodes))
