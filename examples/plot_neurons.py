@@ -104,9 +104,9 @@ for k in range(2):
           f"{len(found - set(planted[k].tolist()))} others ({seconds:.1f} s)")  # fmt: skip
 
 # %%
-# The test looks at neurons one by one. It cannot find the ensemble without a stimulus, or tell which
-# neurons fire together. The couplings do both. Right: 300 new frames, and the probability of each
-# stimulus given the neurons of the same frame.
+# The test looks at neurons one by one. It cannot find the ensemble without a stimulus, or tell
+# which neurons fire together. The couplings do both. Right: 300 new frames, and the probability of
+# each stimulus given the neurons of the same frame.
 figure, axes = plt.subplot_mosaic(
     [["couplings", "raster"], ["couplings", "chance"]],
     figsize=(12, 5), width_ratios=[1, 1.25], height_ratios=[3, 1], layout="constrained",
