@@ -146,7 +146,7 @@ def test_budgets_and_callbacks_stop_a_solver(solver):
     hopeless = {"tol": 0.0, "max_iter": 10**9}
     assert solve(problem, solver, Stopping(tol=0.0, max_iter=2)).iterations <= 2
     timed = solve(problem, solver, Stopping(**hopeless, max_time=0.05))
-    assert timed.seconds < 5
+    assert max(timed.history.seconds[:-2], default=0.0) < 0.05  # then at most a last certificate
     seen = []
     stopped = solve(
         problem, solver, Stopping(**hopeless, callback=lambda p: seen.append(p) or len(seen) == 2)
