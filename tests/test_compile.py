@@ -56,8 +56,9 @@ def shift(x):
 
 
 @pytest.fixture
-def run(tmp_path):
+def run(tmp_path, monkeypatch):
     """Write three files that call each other and give the result and the numbers of hits."""
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)  # the cache is beside the files
 
     def result(by=1, factor=10, decorator="kernel", code="total(2)"):
         three = CALLEE.format(by=by, factor=factor, decorator=decorator)
