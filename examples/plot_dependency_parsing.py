@@ -3,9 +3,9 @@ A probabilistic dependency parser
 =================================
 
 A dependency parse gives every word a head: it is a tree directed from a root. `DirectedTrees` sums
-over all of them by the matrix-tree theorem, so a `StructuredCRF` learns from a treebank by exact
-maximum likelihood. Who has the telescope, the sailor or the bird? The picture shows every possible
-arc as strong as it is probable.
+over all trees by the matrix-tree theorem, so that a `StructuredCRF` learns from a treebank by exact
+maximum likelihood. Who has the telescope, the sailor or the bird? The picture shows the probability
+of every arc.
 """
 
 import matplotlib.pyplot as plt
@@ -28,8 +28,8 @@ TAGS = ["ROOT", *WORDS]
 
 
 # %%
-# A treebank: sentences from a small grammar, as tags and heads. Phrases with a preposition belong
-# to the verb or to the noun before them.
+# A treebank: sentences from a small grammar, as tags and heads. A phrase with a preposition belongs
+# to the verb or to the noun before it.
 def noun_phrase(tags, heads, head):
     tags.append("DET")
     n_adjectives = int(rng.choice(3, p=[0.6, 0.3, 0.1]))
@@ -80,7 +80,7 @@ model.fit(X[:100], Y[:100])
 parents = [spaces[len(x)].approximate.parents(y) for x, y in zip(X, model.predict(X), strict=True)]
 right = [p[1:] == np.array(h[1:]) for p, (_, h) in zip(parents[100:], treebank[100:], strict=True)]
 print(f"{np.concatenate(right).mean():.0%} of the heads of new sentences are right")
-print(f"duality gap of the exact likelihood: {model.duality_gap_:.2g}")
+print(f"exact likelihood, relative gap {model.duality_gap_ / abs(model.objective_):.0e}")
 
 # %%
 # One sentence, all its parses at once.

@@ -2,10 +2,10 @@
 Thin lines: factors over four pixels
 ====================================
 
-Pairs of pixels can say that neighbours are alike, which erases thin lines in noise. Factors over
-blocks of 2 x 2 pixels can say which of the 16 patterns occur: parts of lines do, specks and
-checkerboards do not. A `StructuredCRF` over a `FactorGraph` learns one weight for each pattern
-(equal after rotation) from a few pictures, decoding by a linear program over the local polytope.
+A model of pairs of pixels prefers equal neighbours, which erases thin lines. Factors over blocks of
+2 x 2 pixels know which of the 16 patterns occur: parts of lines do, specks and checkerboards do
+not. A `StructuredCRF` over a `FactorGraph` learns one weight for each pattern up to rotation, from
+six pictures. It decodes by a linear program over the local polytope.
 """
 
 import matplotlib.pyplot as plt
@@ -66,10 +66,11 @@ model = StructuredCRF(
 )
 model.fit(noisy[:-1], [clean.ravel() for clean in truth[:-1]])
 print({name: round(weight, 2) for name, weight in model.named_coef().items()})
-print(f"{model.n_oracle_calls_} linear programs, duality gap {model.duality_gap_:.2g}")
+gap = model.duality_gap_ / abs(model.objective_)
+print(f"{model.n_oracle_calls_} linear programs, relative gap {gap:.0e}")
 
 # %%
-# The last picture: what single pixels say, and what blocks make of it.
+# A new picture: the threshold of each pixel, and the model of blocks.
 x = noisy[-1]
 found = model.predict([x])[0].reshape(SIZE, SIZE)
 tau = model.predict_marginals([x], tol=0.1)[0]

@@ -3,9 +3,9 @@ Where do hikers walk? Paths with probabilities
 ==============================================
 
 Hikers cross mountains from west to east. Each step goes east, north-east or south-east, and costs
-more where it climbs and inside the forest. A `StructuredCRF` over `Paths` learns these costs from
-routes that were walked. Its entropy is exact, so this is maximum likelihood itself; the picture
-shows the probability of every step in mountains that the model has not seen.
+more if it climbs or enters the forest. A `StructuredCRF` over `Paths` learns these costs from
+observed routes, by exact maximum likelihood. The picture shows the probability of every step on new
+land. A shortest-path method gives one route and no probabilities.
 """
 
 import matplotlib.pyplot as plt
@@ -53,7 +53,7 @@ def features(land):
 
 
 # %%
-# Twenty walks on lands of their own, and what they tell about the costs.
+# Twenty walks, each on its own land, and the costs learned from them.
 lands = [random_land() for _ in range(21)]
 truth = np.array([4.0, 3.0, 1.5])
 walks = [space.exact(features(land) @ truth).sample(1, rng)[0] for land in lands]
@@ -62,10 +62,10 @@ model = StructuredCRF(
 )
 model.fit(lands[:-1], walks[:-1])
 print({name: round(cost, 2) for name, cost in model.named_coef().items()}, "true:", truth.tolist())
-print(f"duality gap of the exact likelihood: {model.duality_gap_:.1g}")
+print(f"exact likelihood, relative gap {model.duality_gap_ / abs(model.objective_):.0e}")
 
 # %%
-# The land that is left: how probable it is that a walk passes each place, and ten walks.
+# New land: the probability that a walk passes each place, and ten sampled walks.
 land = lands[-1]
 tau = model.predict_marginals([land])[0]
 passes = np.bincount(steps[:, 1], tau, HEIGHT * WIDTH).reshape(HEIGHT, WIDTH)

@@ -1,12 +1,12 @@
 """
-Frustrated magnets: an Ising model that can be solved
-=====================================================
+Frustrated magnets: a planar Ising model
+========================================
 
-Atoms on a surface have spins up or down. Close neighbours want opposite spins, but on a triangle
-not all three can have their way. Without a field and without crossing bonds this model is exactly
-solvable: the state of least energy is a perfect matching in the dual graph, and the partition
-function a determinant (Kac and Ward). A `StructuredCRF` learns how the coupling depends on the
-distance from measured spins, by matchings alone.
+Atoms on a surface have spins up or down. Close neighbours prefer opposite spins, which a triangle
+cannot satisfy. On planar graphs without a field this model is solvable: the ground state is a
+perfect matching in the dual graph, and the partition function is a determinant (Kac and Ward). A
+`StructuredCRF` learns from measured spins how the coupling depends on the distance. It needs
+matchings only; the determinant checks its proven bounds.
 """
 
 import matplotlib.pyplot as plt
@@ -49,33 +49,35 @@ space_of = {id(x): space for x, space in zip(X, spaces, strict=True)}
 model = StructuredCRF(structure=lambda x: space_of[id(x)], alpha=0.05, tol=0.02).fit(X, Y)
 lower, upper = model.log_likelihood_bounds(X[:3], Y[:3])
 exact = model.log_likelihood(X[:3], Y[:3])
-print(f"weights {model.coef_.round(2)}, duality gap {model.duality_gap_:.2g}")
+print(
+    f"weights {model.coef_.round(2)}, relative gap {model.duality_gap_ / abs(model.objective_):.0e}"
+)
 print(f"log-likelihood of three: {exact.sum():.1f}, proven: {lower.sum():.1f} to {upper.sum():.1f}")
 assert (lower <= exact + 1e-9).all()
 assert (exact <= upper + 1e-9).all()
 
 # %%
-# The ground state of a larger surface, and how sure each bond is of itself at this temperature.
+# The ground state of a larger surface, and the exact probability of opposite spins for every bond.
 space, features = make_surface(160)
 scores = features @ model.coef_
 cut = space.label(space.decode(scores).vertex)
 spins = space.spins(cut)
 chance = space.exact(scores).tau
-unhappy = (cut == 1) != (scores > 0)
+frustrated = (cut == 1) != (scores > 0)
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(11.0, 5.6), layout="constrained")
 ends = space.positions[space.edges]
 strength = 0.4 + 2.2 * np.abs(scores) / np.abs(scores).max()
 left.add_collection(LineCollection(ends, colors="#c9d1d8", linewidths=strength))
-left.add_collection(LineCollection(ends[unhappy], colors="#D55E00", linewidths=2.4))
+left.add_collection(LineCollection(ends[frustrated], colors="#D55E00", linewidths=2.4))
 left.scatter(*space.positions[spins > 0].T, s=46, color="#1b2a41", zorder=3)
 left.scatter(*space.positions[spins < 0].T, s=46, color="white", edgecolors="#1b2a41", zorder=3)
-left.set_title(f"Ground state: {unhappy.sum()} of {len(cut)} bonds are frustrated", loc="left")
+left.set_title(f"Ground state: {frustrated.sum()} of {len(cut)} bonds are frustrated", loc="left")
 
 colours = plt.get_cmap("coolwarm")(chance)
 right.add_collection(LineCollection(ends, colors=colours, linewidths=3.2, capstyle="round"))
 right.scatter(*space.positions.T, s=8, color="#1b2a41", zorder=3)
-right.set_title("Chance of opposite spins: 0 (blue) to 1 (red)", loc="left")
+right.set_title("Probability of opposite spins: 0 (blue) to 1 (red)", loc="left")
 for axes in (left, right):
     axes.set_aspect("equal")
     axes.set_axis_off()

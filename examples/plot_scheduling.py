@@ -2,12 +2,11 @@
 Learning a planner's priorities from past schedules
 ===================================================
 
-A workshop has two machines and a working day of eight hours. Of the jobs that wait, the planner
-starts each on one machine at one hour, or not today; jobs last one to four hours and no machine
-does two at once. The best schedule for given scores is an integer program, which HiGHS solves to
-within 0.5 % and with an upper bound. A `StructuredCRF` needs nothing else to learn from past
-schedules what the planner cares about, with a certificate, and to say how probable each start is on
-a new day.
+A workshop has two machines and a working day of eight hours. A planner starts each waiting job on
+one machine at one hour, or not today. The best schedule for given scores is an integer program,
+which HiGHS solves to within 0.5 % with an upper bound. `StructuredCRF` needs nothing else: it
+learns the planner's priorities from past schedules, with a certificate, and gives the probability
+of every start on a new day.
 """
 
 import matplotlib.pyplot as plt
@@ -85,17 +84,15 @@ model = StructuredCRF(decode, exact=False, features=features, tol=0.02, max_iter
 model.fit(days[:-1], schedules[:-1])
 print({name: round(weight, 2) for name, weight in model.named_coef().items()})
 print(
-    f"{model.n_oracle_calls_} integer programs, duality gap {model.duality_gap_:.2g}, "
-    f"certified: {model.certified_}"
+    f"{model.n_oracle_calls_} integer programs, certified: {model.certified_}, "
+    f"relative gap {model.duality_gap_ / abs(model.objective_):.0e}"
 )
 
 # %%
-# All four matter, as they do to the planner, but the weights are not hers: six noisy days say
-# little, alpha=1 shrinks what they leave open, and the entropy of independent coordinates knows
-# nothing of the constraints, so that weights are not on the scale of the true likelihood. They rank
-# schedules, and `predict_marginals` has the probabilities that belong to them.
+# The weights are not on the scale of the planner's: six noisy days are few, and the entropy is
+# approximate. They rank schedules.
 #
-# A new day: the schedule, and the chance of every job to be on a machine at an hour.
+# A new day: the schedule, and the probability that a job is worked on in each hour.
 day = days[-1]
 plan = model.predict([day])[0].astype(bool)
 tau = model.predict_marginals([day], tol=0.5)[0]

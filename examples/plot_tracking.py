@@ -4,10 +4,9 @@ Who is who in the next picture? Tracking pedestrians
 
 Boxes around pedestrians in two street scenes (TUD-Campus and TUD-Stadtmitte, which come with the
 package motmetrics). Only every fifth frame is used and a tenth of the boxes is missing, so that
-boxes of one person overlap little. Learned on the one scene, applied to the other: the Hungarian
-method on the overlap of boxes or on the distance of their centres, with a threshold tuned, and a
-matching CRF on four features of a pair of boxes, with alpha tuned; five values each. Links from
-frame to frame become tracks.
+boxes of one person overlap little. A matching CRF with four features of a pair of boxes learns on
+one scene and links the boxes of the other; links from frame to frame become tracks. The Hungarian
+method, on overlaps or on distances, is compared. Each method has five settings to choose from.
 """
 
 import time
@@ -142,7 +141,7 @@ curve = model.calibration(X_new, Y_new)
 print(f"calibration error of the probabilities: {curve.ece:.3f}, log loss {curve.log_loss:.3f}")
 
 # %%
-# The links of the first frames; width is the probability, wrong ones are dashed.
+# The predicted links. The width of a line is its probability.
 figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
 people = {name: k for k, name in enumerate(sorted(set(pd.concat(new_frames)["Id"])))}
 colours = plt.colormaps["tab10"]
@@ -158,7 +157,5 @@ for t, frame in enumerate(new_frames):
     for x, width, name in frame[["X", "Width", "Id"]].to_numpy():
         axes.plot(x + width / 2, t, "o", color=colours(people[name]), markersize=5)
 axes.set(xlabel="position across the picture", ylabel=f"every {STRIDE}th frame")
-axes.set_title(
-    "Predicted links; colours are the true people, dashed is wrong", loc="left", fontsize=10
-)
+axes.set_title("Predicted links. Colours: true people; dashed: wrong", loc="left", fontsize=10)
 plt.show()
