@@ -61,14 +61,20 @@ def sites(path):
 
 
 def test_files(module):
-    """The test files of a module's folder, those that name most of its contents first."""
-    name = re.sub("^_|_kernels$", "", module.stem)
+    """Test files of a module's room: its own, then those that name most of it and of its users."""
+    name, folder = re.sub("^_|_kernels$", "", module.stem), Path("tests", *module.parts[2:-1])
     body = ast.parse(module.read_text("utf-8")).body
-    defined = [node.name for node in body if hasattr(node, "name")] + [module.stem, name]
-    words = re.compile("|".join(rf"\b{word}\b" for word in defined))
-    files = sorted(Path("tests", *module.parts[2:-1]).glob("test_*.py"))
-    counts = {file: len(words.findall(file.read_text("utf-8"))) for file in files}
-    return sorted(files, key=lambda file: (file.stem != f"test_{name}", -counts[file]))
+    defined = [node.name for node in body if hasattr(node, "name")]
+    imports = re.compile(rf"^from .*\b{module.stem}\b", re.MULTILINE)
+    others = Path("src/mlestruct").glob("**/[a-z]*.py")
+    users = [other.stem for other in others if imports.search(other.read_text("utf-8"))]
+    words = re.compile("|".join(rf"\b{word}\b" for word in [name, *defined, *users]))
+
+    def rank(file):
+        count = len(words.findall(file.read_text("utf-8")))
+        return file != folder / f"test_{name}.py", -count, file.parent != folder, file
+
+    return sorted(Path("tests", module.parts[2]).glob("**/test_*.py"), key=rank)
 
 
 def run(file, folder, cache, limit):
@@ -122,6 +128,7 @@ def main():
     parser.add_argument("--without", nargs="*", default=[], help="modules to leave out")
     parser.add_argument("--at", nargs="*", default=[], help="path:line, all changes of this line")
     parser.add_argument("--files", type=int, default=8, help="most test files per change")
+    parser.add_argument("--tests", nargs="*", help="test files, not those of the module's folder")
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir(), "mutations"))
     options = parser.parse_args()
     folder = options.folder.resolve()
@@ -143,7 +150,7 @@ def main():
     for change in chosen:
         name, line, offset, old = change
         if change not in known:
-            files = test_files(Path(name))[: options.files]
+            files = options.tests or test_files(Path(name))[: options.files]
             known[change] = noticed_by(folder / name, offset, old, files, folder, times)
             with record.open("a") as file:
                 file.write(json.dumps([change, known[change]]) + "\n")

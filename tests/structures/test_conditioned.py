@@ -176,3 +176,14 @@ def _table(bits):
     table = np.zeros((4, 4), int)
     table[np.triu_indices(4, 1)] = bits
     return table + table.T
+
+
+@pytest.mark.parametrize("perfect", [True, False])
+@pytest.mark.parametrize("shape", [(2, 3), (3, 2)])
+def test_one_row_or_one_column_is_left(perfect, shape):
+    space = BipartiteMatching(BipartiteGraph.from_mask(np.ones(shape, bool)), 0.5, perfect)
+    scores = np.random.default_rng(5).normal(size=space.n_coordinates)
+    table = np.full(shape, np.nan)
+    table[1, 0] = 1.0
+    given = space.given(table.ravel())
+    check(space, matchings_of(space, shape[0]), given, lambda y: y[1] == 0, scores, False)

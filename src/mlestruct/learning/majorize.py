@@ -43,10 +43,8 @@ def majorize(
         current.theta, current.warm = known["current"]
     surrogates = [block.surrogate(share) for block in problem.blocks]
     offsets = [form.offset(None) for form in surrogates]
-    truth = Evaluator(problem, current.warm, each, monitor.out_of_time)
     smooth_warm: list[Any] = [None] * len(surrogates)
     theta = current.theta if monitor.theta is None else monitor.theta
-    calls = monitor.oracle_calls
     iteration = monitor.iterations
     stalled = 0
     if known is not None:
@@ -58,13 +56,11 @@ def majorize(
         at, steps = _minimise(directions, surrogate, evaluate, theta, monitor)
         iteration += max(steps, 1)
         theta, smooth_warm = at.theta, [found.warm for found in at.marginals]
-        truth.warm = list(smooth_warm)
+        truth = Evaluator(problem, smooth_warm, each, monitor.out_of_time)
         exact = truth(theta, 0.02 * monitor.tolerance)
         dual = min(exact.dual, _true_dual(problem, surrogates, at, each))
         current.theta, current.warm = theta, [found.warm for found in exact.marginals]
-        calls += evaluate.calls + truth.calls
-        truth.calls = 0
-        monitor.oracle_calls = calls
+        monitor.oracle_calls += evaluate.calls + truth.calls
         before = monitor.gap
         if monitor.record(iteration, theta, dual=dual, primal=exact.primal):
             return

@@ -291,12 +291,13 @@ class Sequences(LabellingFamily):
 class _OffsetStream:
     """A stream of scores to which the offsets of nodes (n, L) and edges (m, L, L) are added."""
 
+    _n_tables: int  # of the inner stream, in the last call of `scores`
+
     def __init__(self, inner: FeatureStream, nodes: Floats, edges: Floats):
         self._inner, self._nodes, self._edges = inner, nodes, edges
         self._own_tables = bool(edges.any())
         # One table for all edges stays one where they have the same offset.
         self._alike = self._own_tables and bool((edges == edges[:1]).all())
-        self._n_tables = 0  # of the inner stream, in the last call
 
     def scores(self, nodes: slice, edges: slice) -> tuple[Floats, Floats]:
         own, tables = self._inner.scores(nodes, edges)

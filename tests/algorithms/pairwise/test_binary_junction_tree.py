@@ -54,3 +54,9 @@ def test_refuses_what_does_not_fit_into_memory():
     pairs = np.array(list(combinations(range(40), 2)))
     with pytest.raises(TooLargeToCount, match="treewidth"):
         BinaryJunctionTree(40, pairs[:, 0], pairs[:, 1])
+
+
+def test_a_complete_graph_has_tables_of_all_sizes():
+    """Separators of n - 1, n - 2, ..., 0 nodes: 2 ** n - 1 entries."""
+    pairs = np.array(list(combinations(range(6), 2)))
+    assert BinaryJunctionTree(6, pairs[:, 0], pairs[:, 1]).n_entries == 2**6 - 1

@@ -125,7 +125,7 @@ class BipartiteMatching(MatchingFamily):
     ) -> tuple[BipartiteMatching | None, Ints]:
         graph, n = self.graph, self.graph.n_rows
         rows, cols = nodes[nodes < n], nodes[nodes >= n] - n
-        if rows.size == 0 or cols.size == 0 or not keep.any():
+        if not keep.any():
             return None, nodes
         number = np.full(graph.n_cols, -1, dtype=np.int64)
         number[cols] = np.arange(cols.size)
