@@ -104,7 +104,7 @@ class FactorPolytope(PolytopeProgram):
     def joint_scores(self, scores: Floats) -> Floats:
         """The score of every labelling, an array with an axis a variable."""
         n_labellings = prod(self.n_states)
-        if n_labellings > LARGEST_TABLE or len(self.n_states) > 60:
+        if n_labellings > LARGEST_TABLE:
             raise TooLargeToCount(
                 f"{n_labellings:.3g} labellings, too many to sum over (at most {LARGEST_TABLE})"
             )

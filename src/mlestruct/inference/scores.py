@@ -62,7 +62,7 @@ def read_query(structure: StructureLike, scores: Any) -> Query:
         )
     forbidden = np.isneginf(values)
     largest = float(np.abs(values[~forbidden]).max(initial=0.0))
-    if largest > np.finfo(np.float64).max / max(values.size, 1):
+    if not np.isfinite(largest * values.size):
         raise ValueError(f"scores: as large as {largest:g}, so that sums of them overflow")
     if not forbidden.any():
         return Query(space, values, constant, space)

@@ -422,3 +422,15 @@ def test_concentration_is_the_variance_of_normal_scores():
     table = 0.7 * rng(1).normal(size=(100, 5000))
     assert concentration(table) == pytest.approx(0.49, abs=0.02)
     assert concentration(np.full((3, 4), 1e6)) == pytest.approx(0.0)
+
+
+def test_the_smallest_and_the_largest_partner_of_a_start():
+    """-1 is a single node, n - 1 the last one; -2 and n are refused."""
+    nodes = np.arange(4)
+    cycle = (4, nodes, (nodes + 1) % 4, np.zeros(4), 1)
+    options = {"free": True, "max_sweeps": 200}
+    for start in ([-1, -1, -1, -1], [3, -1, -1, 0]):
+        assert sample_by_worms(*cycle, **options, start=start, rng=rng()).states.shape == (1, 4)
+    for start in ([-2, -1, -1, -1], [4, -1, -1, -1]):
+        with pytest.raises(ValueError, match="start: partners are 0 to 3, or -1"):
+            sample_by_worms(*cycle, **options, start=start, rng=rng())

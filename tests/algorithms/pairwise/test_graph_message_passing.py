@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from labellings import loopy
 
+from mlestruct.algorithms.pairwise import _graph_message_passing_kernels as kernels
 from mlestruct.algorithms.pairwise import graph_message_passing
 from mlestruct.features.pairwise import StateFeatures
 from mlestruct.features.rows import ConstantRows, DenseRows, RowGroups
@@ -68,3 +69,17 @@ def test_learning_needs_no_table_per_edge(n_groups):
     assert found.value == pytest.approx(whole.value, abs=1e-11)
     assert found.upper_bound == pytest.approx(whole.upper_bound, abs=1e-11)
     np.testing.assert_allclose(moments, features.moments(whole.tau), atol=1e-11)
+
+
+def test_scaling_of_logarithms_is_two_rounds_of_sinkhorn():
+    rng = np.random.default_rng(3)
+    rows, columns = rng.dirichlet(np.ones(3)), rng.dirichlet(np.ones(3))
+    logarithms = 2.0 * rng.normal(size=(3, 3))
+    expected = np.exp(logarithms)
+    for _ in range(2):
+        expected *= (rows / expected.sum(axis=1))[:, None]
+        expected *= columns / expected.sum(axis=0)
+    for shift in (0.0, 2000.0):  # exp(2000) is not finite
+        found = logarithms + shift
+        kernels.scale_logarithms(found, rows, columns, np.empty(3))
+        np.testing.assert_allclose(found, expected, rtol=1e-9)

@@ -552,10 +552,10 @@ def unfold(s, mate):
 
 
 @kernel
-def nested_prices(s, d, around):
-    """around[b]: the sum of z of blossom b and of all those around it."""
+def nested_prices(s, d):
+    """For each blossom b the sum of z of b and of all blossoms around it."""
     n = s.shape[0] // 2
-    around[:] = 0.0
+    around = np.zeros(2 * n)
     for b in range(n, 2 * n):
         if s[b, FIRST] < 0:
             continue
@@ -563,6 +563,7 @@ def nested_prices(s, d, around):
         while a >= 0:
             around[b] += d[a, Z]
             a = s[a, PARENT]
+    return around
 
 
 @kernel

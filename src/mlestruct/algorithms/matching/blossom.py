@@ -150,10 +150,8 @@ def _add_violated(sparse: Candidates, s: Ints, d: Floats, y: Floats, top: Ints) 
     """
     if sparse.complete:
         return False
-    n = sparse.n
-    around = np.empty(2 * n)
-    kernels.nested_prices(s, d, around)
-    items = np.empty((n, CANDIDATES), np.int64)
+    around = kernels.nested_prices(s, d)
+    items = np.empty((sparse.n, CANDIDATES), np.int64)
     limit = sparse.limit(y)
     kernels.violated(sparse.ptr, sparse.col, sparse.scores, s, y, top, around, limit, items)
     return sparse.add(items)
