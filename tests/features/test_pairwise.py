@@ -121,3 +121,20 @@ def test_single_precision_changes_little(n_states):
     theta, tau = rng.normal(size=maps[0].n_features), rng.random(maps[0].n_scored)
     np.testing.assert_allclose(maps[0].scores(theta), maps[1].scores(theta), atol=1e-5)
     np.testing.assert_allclose(maps[0].moments(tau), maps[1].moments(tau), atol=1e-5)
+
+
+@pytest.mark.parametrize("which", [0, -1])
+def test_the_constant_is_a_node_feature_of_ones(which):
+    rng = np.random.default_rng(0)
+    graph = grid(2, 3)
+    nodes, edges = rng.normal(size=(6, 2)), DenseRows(rng.normal(size=(graph.n_edges, 3)))
+    makers = [
+        lambda rows: StateFeatures(graph, rows, edges, 3),
+        lambda rows: BinaryFeatures(graph, rows, edges),
+    ]
+    features = makers[which](DenseRows(nodes)).with_constant()
+    expected = makers[which](DenseRows(np.column_stack([nodes, np.ones(6)])))
+    assert features.n_features == expected.n_features
+    theta, tau = rng.normal(size=features.n_features), rng.random(features.n_scored)
+    np.testing.assert_allclose(features.scores(theta), expected.scores(theta))
+    np.testing.assert_allclose(features.moments(tau), expected.moments(tau))

@@ -31,3 +31,12 @@ def test_without_both_outcomes_there_is_no_curve():
     found = HeldOut.of(1.0, [(np.array([0.9, 0.8]), np.array([True, True]), np.ones(2))])
     assert found.auc is None
     assert found.false_positive_rate == []
+
+
+def test_bins_without_events_are_left_out():
+    """Two of the ten bins have events."""
+    samples = [(np.array([0.15, 0.15, 0.95]), np.array([False, True, True]), np.ones(3))]
+    found = HeldOut.of(0.0, samples)
+    assert found.count == [2.0, 1.0]
+    np.testing.assert_allclose(found.predicted, [0.15, 0.95])
+    assert found.observed == [0.5, 1.0]

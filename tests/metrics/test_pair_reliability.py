@@ -153,3 +153,8 @@ def test_matchings_drawn_from_their_marginals_are_calibrated():
     # by 1/n at most.
     bound = np.sqrt(2) * found.ece_if_calibrated
     assert found.ece <= bound + np.sqrt(np.log(1e9) / (2 * n))
+
+
+def test_labels_that_are_a_single_number():
+    with pytest.raises(ValueError, match="labels: expected 1 samples like tables, got 0"):
+        pair_reliability([np.eye(2)], np.array(3))
