@@ -259,3 +259,17 @@ def test_arguments():
         check_structure(3)
     with pytest.raises(ValueError, match="on_fail"):
         check_structure(own.top_three, 8, on_fail="warn")
+
+
+class WithoutTheLast(Subsets):
+    """`encode` forgets the last coordinate."""
+
+    def encode(self, label):
+        at = np.flatnonzero(label[:5])
+        return Vertex(at, np.ones(at.size))
+
+
+def test_the_coordinate_that_encode_forgets_is_named():
+    (found,) = check_structure(WithoutTheLast(), on_fail=None).errors
+    assert found.check == "encode"
+    assert "differs at coordinate 5" in str(found)
