@@ -4,7 +4,7 @@ from pathlib import Path
 
 ORDER = [
     "tracking", "record_linkage", "roommates", "tagging",
-    "segmentation", "multi_label", "neurons", "neural_keypoints",
+    "segmentation", "multi_label", "neurons", "neural_segmentation",
     "scheduling", "paths", "top_k", "spanning_trees", "dependency_parsing",
     "factor_graph", "planar_ising",
 ]  # fmt: skip
