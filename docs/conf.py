@@ -37,7 +37,6 @@ extensions = [
     "plain_docstrings",
 ]
 templates_path = ["_templates"]
-exclude_patterns = ["reproduction/*/notes.md"]
 default_role = "py:obj"
 
 # ---------------------------------------------------------------------- Markdown

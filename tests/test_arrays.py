@@ -13,10 +13,8 @@ from mlestruct.datasets import (
     descriptor_features,
     frame_pairs,
     make_segmentation,
-    read_campus,
     read_spikes,
     split_in_three,
-    topic_similarity,
 )
 from mlestruct.features import (
     DenseFeatures,
@@ -102,7 +100,6 @@ def test_functions_name_what_is_no_array(wrong):
         (lambda: SequenceFeatures(TABLE, 2, wrong), "edges"),
         (lambda: Levels(TABLE, wrong), "n_levels"),
         (lambda: descriptor_features(wrong, TABLE), "left"),
-        (lambda: topic_similarity(TABLE, wrong), "second"),
         (lambda: reliability(wrong, [0, 1]), "probabilities"),
     ):
         with pytest.raises(ValueError, match=f"^{name}: "):
@@ -120,7 +117,7 @@ def test_frames_are_told_by_type():
 @pytest.mark.parametrize("wrong", [3, 2.5, None, b"x", [], "a\0b"])
 def test_paths_are_told_by_type(wrong):
     model = ChainCRF(tol=0.1).fit([np.eye(2)], [[0, 1]])
-    named = {read_campus: "folder", Checkpoint: "checkpoint"}
+    named = {Checkpoint: "checkpoint"}
     for read in (read_spikes, load, model.save, *named):
         name = named.get(read, "path")
         with pytest.raises(ValueError, match=f"^{name}: expected the path of a file or folder"):

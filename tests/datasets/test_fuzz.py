@@ -25,8 +25,6 @@ GENERATORS = {
     "make_spikes": {"n_neurons": [20, *COUNT], "n_frames": [50, *COUNT], "n_stimuli": COUNT,
                     "ensemble_size": COUNT, "rate": SHARE, "event_rate": SHARE, "response": SHARE,
                     "n_spontaneous": COUNT},
-    "make_topic_counts": {"n_documents": COUNT, "n_words": COUNT, "n_topics": COUNT,
-                          "n_tokens": COUNT, "random_state": STATE},
     "make_landmark_sequence": {"n_landmarks": COUNT, "n_frames": COUNT, "noise": SHARE,
                                "perspective": SHARE, "random_state": STATE,
                                "body": [None, np.zeros((4, 3)), np.zeros(3), "x"]},
@@ -38,7 +36,6 @@ FIRST = {
     "make_people": {"n_people": 10},
     "make_segmentation": {"n_images": 2, "shape": (6, 7)},
     "make_spikes": {"n_neurons": 20, "n_frames": 50},
-    "make_topic_counts": {"n_documents": 20, "n_words": 30, "n_topics": 3},
     "make_landmark_sequence": {"n_landmarks": 6, "n_frames": 5},
     "generate_campus": {"n_students": 8, "n_years": 1, "max_sweeps": 200},
 }

@@ -61,6 +61,8 @@ def test_a_body_is_turned_then_tilted():
         [[1, 0, 0], [0, np.cos(tilt), np.sin(tilt)], [0, -np.sin(tilt), np.cos(tilt)]]
     )
     np.testing.assert_allclose(views.points[1], (body @ about_y.T @ about_x.T)[:, :2])
+    with pytest.raises(ValueError, match="gap"):
+        frame_pairs(make_landmark_sequence(4, 5), gap=5)
     with pytest.raises(ValueError, match=r"body: expected shape \(n, 3\)"):
         make_landmark_sequence(body=body[:, :2])
 

@@ -1,10 +1,10 @@
-"""Small runs of the experiments on inference, and what they are checked against."""
+"""Small runs of the paper's experiments, and what they are checked against."""
 
 import json
 
 import numpy as np
 
-from mlestruct.paper.store import file_name, plain
+from reproduction.runner import plain
 
 
 def perm(a):
@@ -20,26 +20,25 @@ def stored(value):
 
 
 def run(experiment, **changes):
-    """(setting, found, outcome) of the quick setting with some entries changed."""
+    """(setting, found, report) of the quick setting with some entries changed."""
     setting = stored(experiment.setting(True) | changes)
-    found = {part.name: stored(part.work()) for part in experiment.parts(setting)}
-    return setting, found, experiment.outcome(setting, found)
-
-
-def claims(outcome):
-    return {claim.sentence: claim.holds for claim in outcome.claims}
-
-
-def table(outcome, name):
-    return next(one for one in outcome.tables if one.name == name)
-
-
-def check_outcome(outcome):
-    """What every outcome must be like."""
-    for one in outcome.tables:
+    found = {name: stored(work()) for name, work in experiment.parts(setting).items()}
+    report = experiment.report(setting, found)
+    for one in report.tables:
         assert {len(row) for row in one.rows} == {len(one.head)}
         stored(one.rows)
-    names = [file_name(one.name) for one in (*outcome.tables, *outcome.pictures)]
+    names = [one.name for one in (*report.tables, *report.pictures)]
     assert len(set(names)) == len(names)
-    for picture in outcome.pictures:
+    for picture in report.pictures:
         picture.figure.draw_without_rendering()
+    return setting, found, report
+
+
+def claim(report, text):
+    """The one claim that contains a text."""
+    (one,) = [one for one in report.claims if text in one.sentence]
+    return one
+
+
+def table(report, name):
+    return next(one for one in report.tables if one.name == name)

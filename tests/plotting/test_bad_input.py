@@ -8,14 +8,11 @@ pytest.importorskip("matplotlib")
 from matplotlib.figure import Figure
 
 from mlestruct.plotting import (
-    plot_assignment,
     plot_couplings,
     plot_graph_labels,
-    plot_marginals,
-    plot_pixel_marginals,
+    plot_mismatch,
     plot_raster,
     plot_reliability,
-    plot_segmentation,
     plot_stimulus_roc,
     plot_token_marginals,
 )
@@ -26,14 +23,10 @@ PARTNERS = np.array([1, 0, -1, 2])
 THIRDS = np.full((4, 4), 0.2)
 SPIKES, STIMULI = RNG.integers(0, 2, (20, 3)), RNG.integers(0, 2, (20, 1))
 CASES = {
-    "assignment": (
-        plot_assignment, True,
-        {"left": POINTS, "right": POINTS, "predicted": PARTNERS, "truth": PARTNERS},
-    ),
-    "marginals": (
-        plot_marginals, True,
-        {"left": POINTS, "right": POINTS, "marginals": THIRDS, "point": 1, "truth": PARTNERS,
-         "title": ""},
+    "mismatch": (
+        plot_mismatch, False,
+        {"left": POINTS, "right": POINTS, "predicted": PARTNERS, "truth": PARTNERS,
+         "marginals": THIRDS},
     ),
     "couplings": (
         plot_couplings, False,
@@ -44,16 +37,11 @@ CASES = {
         {"positions": POINTS, "edges": np.array([[0, 1], [1, 2]]), "labels": [0, 1, 0, 1],
          "marginals": np.full((4, 2), 0.5)},
     ),
-    "pixels": (plot_pixel_marginals, True, {"marginals": THIRDS, "mask": np.eye(4)}),
     "raster": (plot_raster, False, {"spikes": SPIKES, "stimuli": STIMULI}),
     "roc": (plot_stimulus_roc, False, {"scores": RNG.random((20, 1)), "stimuli": STIMULI}),
     "tokens": (
         plot_token_marginals, True,
         {"tokens": ["a", "b"], "marginals": np.full((2, 2), 0.5), "classes": ["x", "y"]},
-    ),
-    "segmentation": (
-        plot_segmentation, False,
-        {"image": RNG.random((4, 4, 3)), "marginals": THIRDS, "mask": np.eye(4)},
     ),
     "reliability": (plot_reliability, False, {"results": 3}),
 }  # fmt: skip
@@ -104,9 +92,9 @@ def test_other_forms_draw_the_same(name):
 )  # fmt: skip
 def test_errors_name_the_argument(name, wrong):
     function, on_axes, arguments = CASES[name]
-    optional = ("coords", "mask", "marginals", "title", "classes", "results")
+    optional = ("coords", "marginals", "classes", "results")
     for key in arguments:
-        if key in ("title", "tokens", "classes") or (wrong is None and key in optional):
+        if key in ("tokens", "classes") or (wrong is None and key in optional):
             continue
         with pytest.raises((TypeError, ValueError), match=rf"{key}|labels"):
             drawn(function, on_axes, {**arguments, key: wrong})

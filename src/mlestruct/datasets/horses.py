@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .landmarks import data_folder
+from .folder import data_folder
 
 Image = NDArray[np.float32]
 Mask = NDArray[np.int64]

@@ -29,31 +29,11 @@ def _placed(left: Floats, right: Floats) -> tuple[Floats, Floats]:
     return left, moved
 
 
-def read_partners(partners: Any, name: str, left: Floats, right: Floats) -> Ints:
-    """The partner of every left point, -1 where there is none."""
-    return as_places(partners, name, -1, len(right) - 1, len(left))
-
-
 def plot_drawings(
     axes: Any, left: Floats, right: Floats, truth: Ints, solid: Solid | None = None
 ) -> tuple[Floats, Floats]:
-    """Both point sets, as drawings of a solid object where it is given.
-
-    Parameters
-    ----------
-    axes : matplotlib axes
-    left, right : arrays of shape (n, 2)
-    truth : partner of every left point
-    solid : its points are the left ones
-
-    Returns
-    -------
-    where the points of both sides were drawn
-    """
-    left, right = (
-        as_table(points, name, "n", 2) for points, name in ((left, "left"), (right, "right"))
-    )
-    truth = read_partners(truth, "truth", left, right)
+    """Both point sets, as drawings of a solid object if it is given, whose points are the left
+    ones; returns where the points of both sides were drawn."""
     a, b = _placed(left, right)
     for points, order in ((a, np.arange(len(a))), (b, truth)):
         if solid is not None:
@@ -77,28 +57,10 @@ def _draw(axes: Any, points: Floats, solid: Solid) -> None:
 
 
 def plot_assignment(
-    axes: Any,
-    left: Floats,
-    right: Floats,
-    predicted: Ints,
-    truth: Ints,
-    title: str | None = None,
-    solid: Solid | None = None,
+    axes: Any, left: Floats, right: Floats, predicted: Ints, truth: Ints, solid: Solid | None
 ) -> None:
-    """Predicted pairs as lines between the two point sets, wrong ones in red.
-
-    Parameters
-    ----------
-    axes : matplotlib axes
-    left, right : arrays of shape (n, 2)
-    predicted, truth : partner of every left point
-    solid : drawn on both sides
-    """
+    """Predicted pairs as lines between the two point sets, wrong ones in red."""
     a, b = plot_drawings(axes, left, right, truth, solid)
-    predicted, truth = (
-        read_partners(given, name, a, b)
-        for given, name in ((predicted, "predicted"), (truth, "truth"))
-    )
     wrong = predicted != truth
     for i in np.argsort(wrong):  # wrong ones on top
         j = predicted[i]
@@ -113,8 +75,7 @@ def plot_assignment(
             solid_capstyle="round",
             zorder=4 if wrong[i] else 2.5,
         )
-    default = f"Predicted assignment: {int(wrong.sum())} of {len(truth)} wrong (red)"
-    no_axes(axes, title if title is not None else default)
+    no_axes(axes, f"Predicted assignment: {int(wrong.sum())} of {len(truth)} wrong (red)")
 
 
 def plot_marginals(
@@ -125,7 +86,7 @@ def plot_marginals(
     point: int,
     truth: Ints,
     title: str,
-    solid: Solid | None = None,
+    solid: Solid | None,
 ) -> None:
     """The pseudo-marginals of one left point, drawn to all right points.
 
@@ -134,10 +95,8 @@ def plot_marginals(
     from matplotlib import colormaps
 
     a, b = plot_drawings(axes, left, right, truth, solid)
-    truth = read_partners(truth, "truth", a, b)
     shade = colormaps["viridis_r"]
-    point = int(as_places(point, "point", 0, len(a) - 1))
-    row = np.clip(as_table(marginals, "marginals", len(a), len(b))[point], 0.0, 1.0)
+    row = np.clip(marginals[point], 0.0, 1.0)
     for j in np.argsort(row):
         p = float(row[j])
         axes.plot(
@@ -184,13 +143,21 @@ def plot_mismatch(
 
     The confident point is the right one with the highest probability; the uncertain one is the
     wrongly matched point whose second partner has the highest probability (or, if none is wrong,
-    the point with the lowest probability of its partner). `solid` is drawn on both sides.
+    the point with the lowest probability of its partner).
+
+    Parameters
+    ----------
+    left, right : arrays of shape (n, 2)
+    predicted, truth : partner of every left point, -1 for none
+    marginals : array of shape (n_left, n_right)
+    solid : drawn on both sides
     """
-    marginals = as_table(marginals, "marginals", len(left), len(right))
+    left, right = as_table(left, "left", "n", 2), as_table(right, "right", "n", 2)
     predicted, truth = (
-        read_partners(given, name, left, right)
+        as_places(given, name, -1, len(right) - 1, len(left))
         for given, name in ((predicted, "predicted"), (truth, "truth"))
     )
+    marginals = as_table(marginals, "marginals", len(left), len(right))
     every = np.column_stack([marginals, 1.0 - marginals.sum(axis=1)])  # -1: no partner
     chosen, right_one = (every[np.arange(len(truth)), y] for y in (predicted, truth))
     wrong = predicted != truth
@@ -200,7 +167,7 @@ def plot_mismatch(
     note = "wrongly" if wrong[uncertain] else "rightly"
     figure = new_figure(10.0, 7.4)
     panels = figure.subplot_mosaic("AA;BC", height_ratios=(1.55, 1.0))
-    plot_assignment(panels["A"], left, right, predicted, truth, solid=solid)
+    plot_assignment(panels["A"], left, right, predicted, truth, solid)
     for panel, point, title in (
         (
             "B",

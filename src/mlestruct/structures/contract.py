@@ -310,7 +310,7 @@ class Structure:
         tol: float = 1e-8,
         warm: Any = None,
     ) -> BeliefMarginals:
-        """Marginals by belief propagation, without a certificate (method="bp", `MatchingBP`)."""
+        """Marginals by belief propagation, without a certificate (method="bp")."""
         raise self.lacks("belief_propagation")
 
     def feasible(self, tau: Floats) -> tuple[Floats, float]:

@@ -1,0 +1,570 @@
+"""Roommates: learning from questionnaires who chose to live with whom (table, figure, weights).
+
+The paper's records cannot be had, so campuses are generated from known weights. The last year of a
+campus is the test, all earlier years train, and only students with a roommate count.
+
+Whatever has to be chosen is chosen in the same way for every method: train on all training years
+but the last, take the choice with the highest AUC on that last one, train again on all of them.
+What the perceptron and the SVM learn depends so much on when they stop that a choice need not suit
+more data, so the very weights that were best at choosing are evaluated as well ("as chosen").
+
+    MLE, as published  over the polytope of matchings, at the paper's rho = 1 and alpha = 100
+    MLE, rho=.95       over the local polytope; alpha is chosen
+    perceptron         the number of passes and the decay of its rate are chosen
+    SVM                the average of its iterates; lambda and the number of passes are chosen
+    constant           weight -1 for every difference
+
+The SVM minimises lambda/2 |theta|^2 + the mean of the years' hinge losses, whose loss is the share
+of wrong roommates; alpha is then lambda times the number of years.
+"""
+
+import time
+import warnings
+from dataclasses import dataclass
+from functools import cache, partial
+
+import numpy as np
+from scipy.stats import rankdata
+from sklearn.exceptions import ConvergenceWarning
+
+from mlestruct import MatchingCRF
+from mlestruct.baselines import StructuredPerceptron, StructuredSVM
+from mlestruct.datasets import generate_campus
+from mlestruct.metrics import pair_roc
+from mlestruct.plotting.style import COLOURS, DASHES, GREY, clean_axes, new_figure
+from mlestruct.structures import MatchingPolytope
+
+from .algorithm_one import algorithms_table, same_optimum, solved_by_each
+from .runner import Claim, Comparison, Picture, Report, Table, listed
+
+TITLE = "Roommates: which questions count, and how well roommates are told from other pairs"
+PLACE = "section on unipartite perfect matchings, table and figure; appendix, table of weights"
+SOLVERS = (
+    "all CRFs by auto (L-BFGS over marginals), 'as published' over the matching polytope; "
+    "Algorithm 1 solves that problem of the first campus beside it (the table of algorithms); "
+    "the SVM is block-coordinate Frank-Wolfe and the perceptron the averaged one of "
+    "mlestruct.baselines, not the authors' programs; both decode by the blossom algorithm."
+)
+
+MLE, OURS = "MLE, as published", "MLE, rho=.95"
+PERCEPTRON, SVM = "perceptron", "SVM"
+CONSTANT, TRUTH = "constant", "truth"
+AS_CHOSEN = ", as chosen"  # weights of fewer years, not trained again
+PAPER_RANGE = ", lambda as published"  # the best of the lambdas that the paper tried
+PAPER_LAMBDAS, ABOVE = "lambda up to 1000", "lambda above 1000"
+PROBLEM = "campus 1, as published"
+RATES = np.concatenate([[0.0], np.geomspace(1e-4, 1.0, 200)])  # of false positives, on all curves
+LOW_RATES = (1e-4, 1e-1)  # where curves are compared
+STRONG = ("smoking", "personality", "bed time")  # said to need the closest agreement
+WEAK = ("cleanliness", "study hours", "study location")  # said to be among the least important
+PUBLISHED = {  # by question of the paper's survey: its weight, and its name in the generated one
+    "bed time": (-0.0296, "bed time"),
+    "wake time": (-0.0218, "wake time"),
+    "rising sophomore": (0.0, None),
+    "cleanliness": (-0.0056, "cleanliness"),
+    "smoking": (-0.0484, "smoking"),
+    "sleeping habits": (-0.0025, "sleeping"),
+    "overnight guests": (-0.0097, "overnight guests"),
+    "personality": (-0.037, "personality"),
+    "study hours": (0.0131, "study hours"),
+    "study location": (-0.0006, "study location"),
+    "audio or video while studying": (-0.0133, "audio while studying"),
+    "single-sex floor (1)": (0.2277, None),
+    "single-sex floor (2)": (0.0518, None),
+    "allow in Brownstone": (0.0, None),
+}
+
+
+def setting(quick):
+    """One campus is generated for each seed."""
+    return {
+        "data": "generated",
+        "why": "quick" if quick else "the paper's records are not public",
+        "students": 160 if quick else 2400,
+        "seeds": [0] if quick else [0, 1, 2],
+        "alphas": [100.0, 30.0, 10.0, 3.0, 1.0]
+        if quick
+        else [1000.0, 300.0, 100.0, 30.0, 10.0, 3.0],
+        "tol": 1e-6,
+        "perceptron_passes": [1, 3, 10, 30] if quick else [1, 2, 3, 5, 10, 20, 30, 60, 100],
+        "perceptron_decays": [0.0, 1.0] if quick else [0.0, 0.1, 1.0, 10.0],
+        "svm_lambdas": {
+            PAPER_LAMBDAS: [1e-4, 1e-1, 1e2] if quick else [10.0**k for k in range(-4, 4)],
+            ABOVE: [1e4, 1e6] if quick else [10.0**k for k in range(4, 10)],
+        },
+        "svm_passes": 9 if quick else 13,
+        "algorithms": {"seconds": 2.0 if quick else 60.0},
+    }
+
+
+def parts(setting):
+    """Families of methods, campus by campus."""
+    work = {
+        "nothing learned": not_learned,
+        "ours": maximum_likelihood,
+        "perceptron": perceptron,
+        **{f"SVM, {region}": partial(svm, region) for region in setting["svm_lambdas"]},
+    }
+    found = {
+        f"campus {seed + 1}, {family}": partial(on_campus, setting, seed, method)
+        for seed in setting["seeds"]
+        for family, method in work.items()
+    }
+    return found | {"algorithms": partial(on_campus, setting, setting["seeds"][0], algorithms)}
+
+
+def report(setting, found):
+    campuses = [CampusResult(f"campus {seed + 1}", setting, found) for seed in setting["seeds"]]
+    sizes = [n for campus in campuses for n in campus.students]
+    return Report(
+        tables=[
+            methods_table(campuses),
+            weights_table(campuses),
+            algorithms_table(PROBLEM, found["algorithms"]),
+        ],
+        claims=[*claims(campuses), same_optimum(PROBLEM, found["algorithms"])],
+        pictures=[roc_picture(campuses)],
+        comparisons=[] if setting["why"] == "quick" else comparisons(campuses),
+        summary=[
+            f"{len(campuses)} campuses of {min(sizes)} to {max(sizes)} students a year, the last "
+            "year of each to test."
+        ],
+    )
+
+
+# ---------------------------------------------------------------------- data
+@dataclass(frozen=True)
+class Years:
+    """Features of all pairs, and partners, year by year."""
+
+    X: list
+    Y: list
+
+    @classmethod
+    def of(cls, campus):
+        years = [year.paired() for year in campus.years]
+        return cls([campus.features(year) for year in years], [year.partner for year in years])
+
+    def __getitem__(self, which):
+        return Years(self.X[which], self.Y[which])
+
+    def __len__(self):
+        return len(self.X)
+
+
+@cache
+def load(n_students, seed):
+    return generate_campus(n_students, random_state=seed)
+
+
+def on_campus(setting, seed, method):
+    warm_up()
+    return method(load(setting["students"], seed), setting)
+
+
+@cache
+def warm_up():
+    """Compile what is timed, on few students."""
+    years = Years.of(generate_campus([180, 20, 20], random_state=0))
+    for some in (years[:1], years[1:]):
+        fitted(MatchingCRF(), some)
+        perceptron_by_pass(0.0, 2, some)
+        svm_by_pass(1e4, 2, some)
+
+
+# ---------------------------------------------------------------------- how good weights are
+def score_table(features, theta):
+    """Scores of all pairs as a symmetric matrix."""
+    table = np.zeros(features.shape)
+    table[np.triu_indices(features.shape[0], 1)] = features.scores(theta)
+    return table + table.T
+
+
+def auc_of(years, theta):
+    """The AUC in the last of the years."""
+    return pair_roc(score_table(years.X[-1], theta), years.Y[-1]).auc
+
+
+def hamming_error(features, partner, theta):
+    """The share of students whose roommate the best matching gets wrong."""
+    space = MatchingPolytope(partner.size)
+    best = space.label(space.decode_integral(features.scores(theta)).vertex)
+    return float(np.mean(best != partner))
+
+
+def evaluated(years, theta, note="", **more):
+    """Weights, and how good they are in the last of the years."""
+    roc = pair_roc(score_table(years.X[-1], theta), years.Y[-1])
+    return {
+        "note": note,
+        **more,
+        "auc": roc.auc,
+        "hamming": hamming_error(years.X[-1], years.Y[-1], theta),
+        "curve": np.interp(RATES, roc.false_positive_rate, roc.true_positive_rate),
+        "theta": theta,
+    }
+
+
+# ---------------------------------------------------------------------- methods
+def not_learned(campus, setting):
+    """Weight -1 for every difference and 0 for all else; the truth."""
+    years = Years.of(campus)
+    features = years.X[0]
+    n_differences = int(features.ordinal.sum())
+    constant = np.where(np.arange(features.n_features) < n_differences, -1.0, 0.0)
+    shortest = features.shortest_equivalent(campus.true_theta)
+    return {
+        CONSTANT: evaluated(years, constant),
+        TRUTH: evaluated(years, campus.true_theta),
+        "questions": [question.name for question in campus.questions],
+        "students": [len(partner) for partner in years.Y],
+        "true_weights": shortest[:n_differences],
+    }
+
+
+def published_model(tol):
+    return MatchingCRF(alpha=100.0, rho=1.0, polytope="exact", tol=tol)
+
+
+def maximum_likelihood(campus, setting):
+    """As published, and at the alpha that AUC chooses."""
+    years = Years.of(campus)
+    train, model = years[:-1], MatchingCRF(rho=0.95, tol=setting["tol"])
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
+        began = time.process_time()
+        path = model.fit_path(years[:-2].X, years[:-2].Y, setting["alphas"])
+        tried = [(auc_of(train, each.coef_), each) for each in path.estimators]
+        spent = time.process_time() - began
+    auc, chosen = max(tried, key=lambda trial: trial[0])
+    model.set_params(alpha=chosen.alpha)
+    tuned = f" of {len(tried)}, {spent:.0f} s"
+    found = {}
+    for name, each, note in ((MLE, published_model(setting["tol"]), ""), (OURS, model, tuned)):
+        began = time.process_time()
+        theta = fitted(each, train).coef_
+        seconds = time.process_time() - began
+        found[name] = evaluated(years, theta, f"alpha {each.alpha:g}{note}", seconds=seconds)
+    return found | {OURS + AS_CHOSEN: evaluated(years, chosen.coef_, validation=auc)}
+
+
+def algorithms(campus, setting):
+    """Algorithm 1 beside auto on the paper's model."""
+    train = Years.of(campus)[:-1]
+    model, seconds = published_model(setting["tol"]), setting["algorithms"]["seconds"]
+    return solved_by_each(model, train.X, train.Y, seconds)
+
+
+def perceptron(campus, setting):
+    decays, passes = setting["perceptron_decays"], setting["perceptron_passes"]
+    return tuned(campus, PERCEPTRON, perceptron_by_pass, "decay", decays, passes)
+
+
+def svm(region, campus, setting):
+    """For all lambdas of a region."""
+    lambdas, passes = setting["svm_lambdas"][region], range(1, setting["svm_passes"] + 1)
+    return tuned(campus, SVM, svm_by_pass, "lambda", lambdas, passes)
+
+
+def tuned(campus, name, fit, parameter, strengths, passes):
+    """A method for all values of its parameter and all numbers of passes."""
+    years = Years.of(campus)
+    train = years[:-1]
+    began = time.process_time()
+    tried = [
+        (auc_of(train, theta), strength, count, theta)
+        for strength in strengths
+        for count, theta in fit(strength, max(passes), years[:-2]).items()
+        if count in passes
+    ]
+    middle = time.process_time()
+    auc, strength, count, theta = max(tried, key=lambda trial: trial[0])
+    by_pass = fit(strength, count, train)
+    seconds = time.process_time() - middle
+    note = f"{parameter} {strength:g}, passes {count} of {len(tried)}, {middle - began:.0f} s"
+    last = by_pass[max(by_pass)]
+    return {
+        name: evaluated(years, last, note, seconds=seconds, validation=auc),
+        name + AS_CHOSEN: evaluated(years, theta, note, validation=auc),
+    }
+
+
+def fitted(model, years):
+    """The baselines stop after their passes, as they should."""
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
+        return model.fit(years.X, years.Y)
+
+
+def perceptron_by_pass(decay, passes, years):
+    """Averaged weights after each pass."""
+    by_pass = {}
+    crf = MatchingCRF(polytope="exact", random_state=0, callback=partial(keep, by_pass))
+    fitted(StructuredPerceptron(crf, max_iter=passes, decay=decay), years)
+    return by_pass
+
+
+def svm_by_pass(strength, passes, years):
+    """Averaged weights after the passes at which the objective was measured."""
+    by_pass = {}
+    crf = MatchingCRF(
+        alpha=strength * len(years), polytope="exact", max_iter=passes, random_state=0,
+        tol=1e-12,  # so that it makes all its passes
+        callback=partial(keep, by_pass),
+    )  # fmt: skip
+    fitted(StructuredSVM(crf, averaging=True), years)
+    return by_pass
+
+
+def keep(by_pass, progress):
+    """A callback that keeps the weights after every pass."""
+    if progress.iteration > 0:
+        by_pass[progress.iteration] = progress.theta.copy()
+
+
+# ---------------------------------------------------------------------- results
+class CampusResult:
+    """All methods on one campus; `entries` has what `evaluated` returned."""
+
+    def __init__(self, name, setting, found):
+        known = found[f"{name}, nothing learned"]
+        self.students, self.questions = known["students"], known["questions"]
+        self.true_weights = np.array(known["true_weights"])
+        svms = {region: found[f"{name}, SVM, {region}"] for region in setting["svm_lambdas"]}
+        self.entries = {
+            **found[f"{name}, ours"],
+            **found[f"{name}, perceptron"],
+            **max(svms.values(), key=lambda entries: entries[SVM]["validation"]),
+            SVM + PAPER_RANGE: svms[PAPER_LAMBDAS][SVM],
+            CONSTANT: known[CONSTANT],
+            TRUTH: known[TRUTH],
+        }
+
+    def auc(self, method):
+        return self.entries[method]["auc"]
+
+
+def mean_of(campuses, method, key="auc"):
+    return float(np.mean([campus.entries[method][key] for campus in campuses]))
+
+
+def learned_weights(campuses):
+    """Of differences, by the published model, shape (n_campuses, n_questions)."""
+    n_questions = len(campuses[0].questions)
+    return np.array([campus.entries[MLE]["theta"][:n_questions] for campus in campuses])
+
+
+def ranks(weights):
+    """1 for the most negative weight; equal ones share the first of their ranks."""
+    return rankdata(np.round(weights, 12), method="min").astype(int)
+
+
+def comparisons(campuses):
+    """The structured SVM at the best lambda of the paper's range, and the weights of questions."""
+    found = []
+    for what, key, published in (("AUC", "auc", 0.504), ("Hamming error", "hamming", 0.9992)):
+        ours = [campus.entries[SVM + PAPER_RANGE][key] for campus in campuses]
+        note = f"other data: {mean_of(campuses, CONSTANT, key):.4f} with constant weights"
+        spread = min(ours), max(ours)
+        what = f"{what} of the structured SVM"
+        found.append(Comparison(what, published, np.mean(ours), spread, note))
+    learned = learned_weights(campuses)
+    for name, (weight, question) in PUBLISHED.items():
+        mean, spread, note = None, None, "no such question in the generated survey"
+        if question is not None:
+            k = campuses[0].questions.index(question)
+            mean, spread = learned[:, k].mean(), (learned[:, k].min(), learned[:, k].max())
+            note = f"other data: the true weight is {campuses[0].true_weights[k]:.3f}"
+        found.append(Comparison(f"weight of a difference in {name}", weight, mean, spread, note))
+    return found
+
+
+# ---------------------------------------------------------------------- claims
+def claims(campuses):
+    """Of the published model, and of rivals trained on all training years."""
+    return [
+        higher_auc(campuses),
+        dominates(campuses),
+        worse_than_constant(campuses),
+        better_than_chance(campuses),
+        Claim(
+            "Whole matchings are not predicted: the Hamming error is high (above .9)",
+            min(campus.entries[MLE]["hamming"] for campus in campuses) > 0.9,
+            f"mean {mean_of(campuses, MLE, 'hamming'):.4f}",
+        ),
+        strong_questions(campuses),
+        weak_questions(campuses),
+        Claim(
+            "Single-sex floor, rising sophomore and Brownstone have low weights: the data are too "
+            "noisy there",
+            None,
+            "about the paper's students; the campus is generated, without two of the questions",
+        ),
+    ]
+
+
+def higher_auc(campuses):
+    names = (MLE, OURS, CONSTANT, PERCEPTRON, SVM, PERCEPTRON + AS_CHOSEN, SVM + AS_CHOSEN)
+    return Claim(
+        "MLE-Struct gains above random guesses and the constant baseline (AUC, on every campus)",
+        all(campus.auc(MLE) > max(campus.auc(CONSTANT), 0.5) for campus in campuses),
+        f"mean AUC {listed({name: mean_of(campuses, name) for name in names}, '.4f')}",
+    )
+
+
+def dominates(campuses):
+    """Whether the curve is nowhere below that of the constant weights."""
+    rates = RATES * (1.0 + 1e-9)
+    at = (rates >= LOW_RATES[0]) & (rates < LOW_RATES[1])
+    ours, constant = (
+        np.array([campus.entries[name]["curve"] for campus in campuses])[:, at]
+        for name in (MLE, CONSTANT)
+    )
+    short = constant - ours
+    below = int((short > 1e-12).sum())
+    return Claim(
+        "MLE-Struct dominates the constant baseline at low false-positive rates "
+        f"({LOW_RATES[0]:g} to {LOW_RATES[1]:g})",
+        below == 0,
+        f"below at {below} of {short.size} rates, by {max(short.max(), 0.0):.4f} of the roommates "
+        "at most",
+    )
+
+
+def worse_than_constant(campuses):
+    names, n = (PERCEPTRON, SVM), len(campuses)
+    below = {name: sum(c.auc(name) < c.auc(CONSTANT) for c in campuses) for name in names}
+    shown = (CONSTANT, *names, *(name + AS_CHOSEN for name in names))
+    aucs = listed({name: mean_of(campuses, name) for name in shown}, ".4f")
+    return Claim(
+        "Perceptron and SVM do not generalise even after extensive tuning: their test AUC is worse "
+        "than that of the constant baseline",
+        all(count == n for count in below.values()),
+        "; ".join(f"{name} on {count} of {n} campuses" for name, count in below.items())
+        + f"; mean AUC {aucs}. What they learn depends on when they stop",
+    )
+
+
+def better_than_chance(campuses):
+    pairs = [(campus.auc(SVM + PAPER_RANGE), campus.auc(MLE)) for campus in campuses]
+    return Claim(
+        "The SVM at the best lambda of the paper's range is better than random guessing, but "
+        "significantly worse than MLE (by .1 of AUC)",
+        all(0.5 < rival < ours - 0.1 for rival, ours in pairs),
+        "AUC " + "; ".join(f"{rival:.4f} against {ours:.4f}" for rival, ours in pairs),
+    )
+
+
+def strong_questions(campuses):
+    questions, truth = campuses[0].questions, campuses[0].true_weights
+    strong = [questions.index(name) for name in STRONG]
+    learned = learned_weights(campuses)
+    kept = sum(set(np.argsort(row)[: len(strong)]) == set(strong) for row in learned)
+    ordered = sum((ranks(row[strong]) == ranks(truth[strong])).all() for row in learned)
+    near = np.mean([np.corrcoef(ranks(row), ranks(truth))[0, 1] for row in learned])
+    return Claim(
+        f"{', '.join(STRONG)} require the strongest agreement",
+        kept == len(learned),
+        f"they come first on {kept} of {len(learned)} campuses, in the true order on {ordered}; "
+        f"the rank correlation of all weights with the truth is {near:.3f}. Generated with these "
+        "weights: a test of learning, not of students",
+    )
+
+
+def weak_questions(campuses):
+    """Half of all questions, as in the paper's ranking."""
+    questions = campuses[0].questions
+    found = ranks(learned_weights(campuses).mean(axis=0))
+    places = {name: found[questions.index(name)] for name in WEAK}
+    return Claim(
+        f"{', '.join(WEAK)} are among the least important (rank {len(questions) // 2} or below)",
+        min(places.values()) >= len(questions) // 2,
+        f"ranks of the mean weights among {len(questions)}: {listed(places, 'd')}",
+    )
+
+
+# ---------------------------------------------------------------------- tables and the picture
+def over(campuses):
+    return "one campus" if len(campuses) == 1 else f"means of {len(campuses)} campuses"
+
+
+def methods_table(campuses):
+    rows = []
+    for name in campuses[0].entries:
+        entries = [campus.entries[name] for campus in campuses]
+        aucs = [entry["auc"] for entry in entries]
+        spent = [entry["seconds"] for entry in entries if "seconds" in entry]
+        rows.append(
+            [name, np.mean(aucs).round(4), f"{min(aucs):.4f} to {max(aucs):.4f}",
+             np.mean([entry["hamming"] for entry in entries]).round(4),
+             np.mean(spent).round(2) if spent else "",
+             "; ".join(dict.fromkeys(entry["note"] for entry in entries))]
+        )  # fmt: skip
+    title = (
+        f"In a year not seen, {over(campuses)}: AUC over all pairs; share of students whom the "
+        "best matching gives a wrong roommate; CPU seconds of the last fit; what was chosen, of "
+        "how many configurations and after how many CPU seconds"
+    )
+    head = ["method", "AUC", "range", "Hamming error", "CPU s", "chosen"]
+    return Table("methods", title, head, rows)
+
+
+def weights_table(campuses):
+    learned, truth = learned_weights(campuses), campuses[0].true_weights
+    mean, order = learned.mean(axis=0), np.argsort(truth, kind="stable")
+    names = [campuses[0].questions[q] for q in order]
+    places = ranks(np.array([weight for weight, _ in PUBLISHED.values()]))
+    published = {
+        name: (weight, int(place))
+        for (weight, name), place in zip(PUBLISHED.values(), places, strict=True)
+    }
+    columns = {
+        "question": names,
+        "true": truth[order].round(3),
+        "rank": ranks(truth)[order],
+        "learned": mean[order].round(3),
+        "rank of learned": ranks(mean)[order],
+        "range": [f"{row.min():.3f} to {row.max():.3f}" for row in learned.T[order]],
+        "published": [published.get(name, (None, None))[0] for name in names],
+        "rank of published": [published.get(name, (None, None))[1] for name in names],
+    }
+    title = (
+        f"Weights per level of difference, {over(campuses)}: true and learned by the published "
+        "model, with ranks (1: agreement matters most); those of the paper, from other students, "
+        f"with ranks among its {len(PUBLISHED)}"
+    )
+    return Table.of("weights", title, columns)
+
+
+CURVES = (MLE, OURS, TRUTH, PERCEPTRON + AS_CHOSEN, PERCEPTRON, SVM + AS_CHOSEN, SVM, CONSTANT)
+
+
+def roc_picture(campuses):
+    """ROC curves on two scales: all false-positive rates, and the low ones on a log scale."""
+    figure = new_figure(12.0, 5.2)
+    left, right = figure.subplots(1, 2)
+    low, highest = np.flatnonzero((RATES > 0.0) * (RATES < 0.101)), 0.0
+    for k, name in enumerate(CURVES):
+        curve = np.mean([campus.entries[name]["curve"] for campus in campuses], axis=0)
+        highest = max(highest, curve[low].max())
+        for axes in (left, right):
+            axes.plot(
+                np.maximum(RATES, 1e-12), curve, zorder=10 - k, linewidth=1.8 if k else 2.4,
+                color=(*COLOURS, "black")[k % 7], linestyle=DASHES[k % len(DASHES)],
+                label=f"{name}, AUC {mean_of(campuses, name):.3f}",
+            )  # fmt: skip
+    for axes in (left, right):
+        axes.plot(RATES, RATES, color=GREY, linewidth=1.0, label="chance, AUC 0.500")
+        axes.set_ylabel("share of roommates accepted")
+    left.set(xlim=(0.0, 1.0), ylim=(0.0, 1.0), xlabel="share of other pairs accepted")
+    right.set_xscale("log")
+    right.set(xlim=LOW_RATES, ylim=(0.0, 1.05 * highest or 1.0))
+    right.set_xlabel("share of other pairs accepted (log scale)")
+    clean_axes(left, "Telling roommates from other pairs in a year not seen")
+    clean_axes(right, "Low rates of false positives")
+    left.legend(frameon=False, fontsize=9, loc="lower right")
+    return Picture(
+        "roc",
+        f"Roommates told from other pairs in a year not seen, {over(campuses)}: all rates, and "
+        "low rates of false positives on a log scale. 'as chosen': the weights that were best "
+        "at choosing, from all training years but the last.",
+        figure,
+    )

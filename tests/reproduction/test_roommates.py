@@ -1,0 +1,256 @@
+"""The roommate experiment from end to end at toy size."""
+
+import json
+from copy import copy
+
+import numpy as np
+import pytest
+from experiment_runs import claim
+from scipy.integrate import trapezoid
+
+from mlestruct import MatchingCRF
+from mlestruct.baselines import StructuredPerceptron, StructuredSVM
+from mlestruct.datasets import generate_campus
+from mlestruct.metrics import pair_roc
+from reproduction import roommates as methods
+from reproduction.roommates import (
+    LOW_RATES,
+    PAPER_LAMBDAS,
+    PAPER_RANGE,
+    PUBLISHED,
+    RATES,
+    STRONG,
+    CampusResult,
+    Years,
+    auc_of,
+    dominates,
+    evaluated,
+    hamming_error,
+    ranks,
+    score_table,
+)
+from reproduction.runner import plain
+
+TINY = {
+    "data": "generated",
+    "why": "small",
+    "students": 40,
+    "seeds": [0, 1],
+    "alphas": [100.0, 10.0],
+    "tol": 1e-6,
+    "perceptron_passes": [1, 3],
+    "perceptron_decays": [0.0, 1.0],
+    "svm_lambdas": {PAPER_LAMBDAS: [1.0], "lambda above 1000": [1e4, 1e6]},
+    "svm_passes": 3,
+    "algorithms": {"seconds": 0.2},
+}
+
+
+@pytest.fixture(scope="module")
+def campus():
+    return generate_campus(40, random_state=0)
+
+
+def found_by(setting):
+    """The results of all parts, as they are read from files."""
+    parts = methods.parts(setting)
+    return {name: json.loads(json.dumps(plain(work()))) for name, work in parts.items()}
+
+
+def read_results(setting, found):
+    return [CampusResult(f"campus {seed + 1}", setting, found) for seed in setting["seeds"]]
+
+
+@pytest.fixture(scope="module")
+def found():
+    return found_by(TINY)
+
+
+# ---------------------------------------------------------------------- from end to end
+def test_report_tells_what_the_parts_found(found, tmp_path):
+    report = methods.report(TINY, found)
+    tables = {table.name: table for table in report.tables}
+    for table in report.tables:
+        assert {len(row) for row in table.rows} == {len(table.head)}
+    for picture in report.pictures:
+        picture.figure.savefig(tmp_path / f"{picture.name}.png")
+        assert (tmp_path / f"{picture.name}.png").stat().st_size > 10_000
+    aucs = {
+        (f"campus {k}", name): entry["auc"]
+        for k, campus in enumerate(read_results(TINY, found), start=1)
+        for name, entry in campus.entries.items()
+    }
+    above = all(
+        aucs[f"campus {k}", methods.MLE] > max(0.5, aucs[f"campus {k}", methods.CONSTANT])
+        for k in (1, 2)
+    )
+    assert claim(report, "gains above random guesses").holds is above
+    for k in (1, 2):
+        part = found[f"campus {k}, perceptron"][methods.PERCEPTRON]
+        assert aucs[f"campus {k}", methods.PERCEPTRON] == part["auc"]
+    below = all(
+        aucs[f"campus {k}", name] < aucs[f"campus {k}", methods.CONSTANT]
+        for k in (1, 2)
+        for name in (methods.PERCEPTRON, methods.SVM)
+    )
+    assert claim(report, "Perceptron and SVM do not generalise").holds is below
+    assert claim(report, "Brownstone").holds is None
+    for row in tables["methods"].rows:
+        assert row[1] == pytest.approx(np.mean([aucs[f"campus {k}", row[0]] for k in (1, 2)]), 1e-3)
+    chosen = {row[0]: row[-1] for row in tables["methods"].rows}
+    assert " of 2, " in chosen[methods.OURS]  # alphas
+    assert " of 4, " in chosen[methods.PERCEPTRON]  # decays and passes
+    assert chosen[methods.MLE] == "alpha 100"
+
+
+def test_published_numbers_have_notes(found):
+    report = methods.report(TINY, found)
+    assert len(report.comparisons) == len(PUBLISHED) + 2
+    assert all(one.note for one in report.comparisons)
+    rivals = [one for one in report.comparisons if "SVM" in one.what]
+    assert [one.published for one in rivals] == [0.504, 0.9992]
+    in_range = [found[f"campus {k}, SVM, {PAPER_LAMBDAS}"][methods.SVM]["auc"] for k in (1, 2)]
+    assert rivals[0].ours == pytest.approx(np.mean(in_range))
+    assert not methods.report({**TINY, "why": "quick"}, found).comparisons
+
+
+def test_questions_are_judged_by_the_learned_weights(found):
+    report = methods.report(TINY, found)
+    kept = 0
+    for k in (1, 2):
+        questions = found[f"campus {k}, nothing learned"]["questions"]
+        theta = found[f"campus {k}, ours"][methods.MLE]["theta"]
+        learned = dict(zip(questions, theta, strict=False))  # differences come first
+        kept += set(sorted(learned, key=learned.get)[:3]) == set(STRONG)
+    one = claim(report, "the strongest agreement")
+    assert f"first on {kept} of 2" in one.measured
+    assert one.holds is (kept == 2)
+    # What was planted is compared in the form to which the ridge penalty leads.
+    true = found["campus 1, nothing learned"]["true_weights"]
+    assert true[questions.index("smoking")] == pytest.approx(-1.2)
+
+
+def test_the_better_range_of_lambdas_is_shown(found):
+    (first, _) = read_results(TINY, found)
+    regions = {region: found[f"campus 1, SVM, {region}"] for region in TINY["svm_lambdas"]}
+    name = methods.SVM
+    best = max(regions, key=lambda region: regions[region][name]["validation"])
+    assert first.auc(name) == regions[best][name]["auc"]
+    assert first.auc(name + PAPER_RANGE) == regions[PAPER_LAMBDAS][name]["auc"]
+    changed = json.loads(json.dumps(found))
+    changed[f"campus 1, SVM, {PAPER_LAMBDAS}"][methods.SVM] |= {
+        "validation": 2.0,
+        "auc": 0.123,
+    }
+    assert read_results(TINY, changed)[0].auc(methods.SVM) == 0.123
+
+
+def test_low_rates_alone_decide_who_dominates_there(found):
+    (first, _) = read_results(TINY, found)
+    ones = np.ones(RATES.size)
+    ours = first.entries[methods.MLE]
+
+    def held(curve):
+        changed = copy(first)
+        changed.entries = {**first.entries, methods.MLE: ours | {"curve": curve}}
+        return dominates([changed]).holds
+
+    at = np.flatnonzero((0.99 * LOW_RATES[0] < RATES) & (0.999 * LOW_RATES[1] > RATES))
+    assert held(ones)
+    elsewhere = ones.copy()
+    elsewhere[np.delete(np.arange(RATES.size), at)] = -1.0
+    assert held(elsewhere)
+    constant = first.entries[methods.CONSTANT]["curve"]
+    for place in (at[0], at[-1]):
+        low = ones.copy()
+        low[place] = constant[place] - 0.01
+        assert not held(low)
+
+
+# ---------------------------------------------------------------------- methods
+def test_lambda_is_kept_when_years_are_added(campus, monkeypatch):
+    asked = []
+
+    def recording(crf, averaging):
+        assert averaging
+        asked.append(crf.alpha)
+        return StructuredSVM(crf, averaging)
+
+    monkeypatch.setattr(methods, "StructuredSVM", recording)
+    years = Years.of(campus)
+    by_pass = methods.svm_by_pass(50.0, 2, years[:1])
+    assert sorted(by_pass) == [1, 2]
+    methods.svm_by_pass(50.0, 2, years[:2])
+    assert asked == [50.0, 100.0]
+
+
+def test_the_published_model_is_over_the_matching_polytope():
+    model = methods.published_model(1e-6)
+    assert (model.alpha, model.rho, model.polytope) == (100.0, 1.0, "exact")
+
+
+def test_passes_of_one_fit_are_those_of_shorter_fits(campus):
+    years = Years.of(campus)[:2]
+    long = methods.perceptron_by_pass(1.0, 4, years)
+    for count in (1, 2, 3):
+        short = methods.perceptron_by_pass(1.0, count, years)
+        np.testing.assert_allclose(long[count], short[count], rtol=1e-12)
+    long = methods.svm_by_pass(1e3, 4, years)
+    for count in (1, 2, 3):
+        short = methods.svm_by_pass(1e3, count, years)
+        np.testing.assert_allclose(long[count], short[count], rtol=1e-12)
+
+
+def test_the_rate_of_the_perceptron_changes_nothing_but_the_scale(campus):
+    years = Years.of(campus)[:2]
+    one, ten = (
+        StructuredPerceptron(MatchingCRF(polytope="exact", random_state=0), 5, rate).fit(
+            years.X, years.Y
+        )
+        for rate in (1.0, 8.0)
+    )
+    np.testing.assert_allclose(ten.coef_, 8.0 * one.coef_, rtol=1e-12)
+
+
+# ---------------------------------------------------------------------- evaluation
+def test_curves_are_those_of_all_pairs(campus):
+    years = Years.of(campus)
+    scores = years.X[-1].scores(campus.true_theta)
+    table = score_table(years.X[-1], campus.true_theta)
+    np.testing.assert_array_equal(table, table.T)
+    np.testing.assert_array_equal(table[np.triu_indices(len(table), 1)], scores)
+    roc = pair_roc(table, years.Y[-1])
+    found = evaluated(years, campus.true_theta)
+    assert found["auc"] == auc_of(years, campus.true_theta) == roc.auc > 0.6
+    assert len(found["curve"]) == RATES.size
+    assert (found["curve"][-1], np.all(np.diff(found["curve"]) >= 0.0)) == (1.0, True)
+    # Where no scores are equal, the area under the thinned curve is nearly the AUC.
+    assert trapezoid(found["curve"], RATES) == pytest.approx(roc.auc, abs=0.02)
+
+
+def all_perfect_matchings(people):
+    if not people:
+        yield ()
+        return
+    first, *rest = people
+    for k, partner in enumerate(rest):
+        for others in all_perfect_matchings(rest[:k] + rest[k + 1 :]):
+            yield ((first, partner), *others)
+
+
+def test_hamming_error_is_that_of_the_best_matching():
+    campus = generate_campus([8, 8, 8], random_state=3)
+    features, partner = campus.features(campus.years[0]), campus.years[0].partner
+    rng = np.random.default_rng(0)
+    errors = []
+    for _ in range(20):
+        theta = rng.normal(size=features.n_features)
+        table = score_table(features, theta)
+        best = max(all_perfect_matchings(list(range(8))), key=lambda m: sum(table[p] for p in m))
+        errors.append(np.mean([partner[i] != j for i, j in best]))
+        assert hamming_error(features, partner, theta) == pytest.approx(errors[-1])
+    assert len(set(errors)) > 1
+
+
+def test_equal_weights_share_a_rank():
+    assert ranks(np.array([-0.5, 0.0, -1.0, 0.0])).tolist() == [2, 3, 1, 3]
