@@ -20,8 +20,7 @@ DATA = "MLESTRUCT_DATA"
 
 def main(arguments=None):
     """Returns the exit status: 1 if an experiment failed, 2 for wrong arguments."""
-    parser = make_parser()
-    options = parser.parse_args(arguments)
+    options = make_parser().parse_args(arguments)
     if options.list:
         width = max(map(len, NAMES))
         print("\n".join(f"{name:<{width}}  {load(name).TITLE}" for name in NAMES))
@@ -30,7 +29,7 @@ def main(arguments=None):
         if name not in (*NAMES, "all"):
             close = get_close_matches(name, NAMES, 1)
             hint = f"Did you mean {close[0]!r}? " if close else ""
-            parser.error(f"no experiment {name!r}. {hint}There are {', '.join(NAMES)}, and all.")
+            return wrong(f"no experiment {name!r}. {hint}There are {', '.join(NAMES)}, and all.")
     names = [name for name in NAMES if name in options.names or "all" in options.names]
     if options.show:
         folder = options.out or RECORDS
@@ -39,13 +38,18 @@ def main(arguments=None):
         print("\n".join(map(shown, records)) if names else summary(records))
         return 0
     if not names:
-        parser.error("name an experiment, or all; --list shows them.")
+        return wrong("name an experiment, or all; --list shows them.")
     if options.data is not None:
         os.environ[DATA] = str(options.data)
     if os.environ.get(DATA) and not Path(os.environ[DATA]).is_dir():
-        parser.error(f"the data folder {os.environ[DATA]} does not exist.")
+        return wrong(f"the data folder {os.environ[DATA]} does not exist.")
     out = options.out or Path("reproduction-quick" if options.quick else "reproduction-run")
     return run(names, out, options.quick, options.fresh)
+
+
+def wrong(message):
+    print(f"reproduction: {message}", file=sys.stderr)
+    return 2
 
 
 def make_parser():

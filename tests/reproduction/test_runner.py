@@ -177,10 +177,10 @@ def test_names_are_listed_and_checked(tmp_path, capsys):
         ([], "name an experiment"),
         (["rho", "--data", str(tmp_path / "none")], "does not exist"),
     ):
-        with pytest.raises(SystemExit) as stopped:
-            command.main([*wrong, "--out", str(tmp_path / "x")])
-        assert stopped.value.code == 2
-        assert message in capsys.readouterr().err
+        assert command.main([*wrong, "--out", str(tmp_path / "x")]) == 2
+        printed = capsys.readouterr().err
+        assert message in printed
+        assert printed.count("\n") == 1
     assert not (tmp_path / "x").exists()
 
 
