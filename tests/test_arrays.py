@@ -13,7 +13,6 @@ from mlestruct.datasets import (
     descriptor_features,
     frame_pairs,
     make_segmentation,
-    read_spikes,
     split_in_three,
 )
 from mlestruct.features import (
@@ -118,7 +117,7 @@ def test_frames_are_told_by_type():
 def test_paths_are_told_by_type(wrong):
     model = ChainCRF(tol=0.1).fit([np.eye(2)], [[0, 1]])
     named = {Checkpoint: "checkpoint"}
-    for read in (read_spikes, load, model.save, *named):
+    for read in (load, model.save, *named):
         name = named.get(read, "path")
         with pytest.raises(ValueError, match=f"^{name}: expected the path of a file or folder"):
             read(wrong)

@@ -132,8 +132,6 @@ NO_SHARES = [9, -0.1, float("nan"), "x", True, [0.5]]
         (MatchingCRF(rho=b"a"), "rho: expected an array of numbers"),
         (MatchingCRF(rho=np.ma.masked_less([0.4, 0.6, 0.6, 0.6], 0.5)), "rho: .* masked entries"),
         (ChainCRF(n_jobs=10**19), "n_jobs: no system has"),
-        *((IsingMRF(graph="full", density=x), SHARE.format("density")) for x in NO_SHARES),
-        (IsingMRF(graph="full", rule="x"), "rule: expected one of"),
         (IsingMRF(graph="none", l1=-1), "l1 must be positive"),
         *((MultiLabelCRF(threshold=x), SHARE.format("threshold")) for x in NO_SHARES),
         *((MultiLabelCRF(inference="exact", solver=x), ENTROPY.format(x)) for x in BLOCKS),

@@ -8,12 +8,9 @@ pytest.importorskip("matplotlib")
 from matplotlib.figure import Figure
 
 from mlestruct.plotting import (
-    plot_couplings,
     plot_graph_labels,
     plot_mismatch,
-    plot_raster,
     plot_reliability,
-    plot_stimulus_roc,
     plot_token_marginals,
 )
 
@@ -21,24 +18,17 @@ RNG = np.random.default_rng(0)
 POINTS = RNG.normal(size=(4, 2))
 PARTNERS = np.array([1, 0, -1, 2])
 THIRDS = np.full((4, 4), 0.2)
-SPIKES, STIMULI = RNG.integers(0, 2, (20, 3)), RNG.integers(0, 2, (20, 1))
 CASES = {
     "mismatch": (
         plot_mismatch, False,
         {"left": POINTS, "right": POINTS, "predicted": PARTNERS, "truth": PARTNERS,
          "marginals": THIRDS},
     ),
-    "couplings": (
-        plot_couplings, False,
-        {"edges": np.array([[0, 1], [1, 2]]), "couplings": np.array([0.5, -0.5]), "coords": POINTS},
-    ),
     "graph": (
         plot_graph_labels, True,
         {"positions": POINTS, "edges": np.array([[0, 1], [1, 2]]), "labels": [0, 1, 0, 1],
          "marginals": np.full((4, 2), 0.5)},
     ),
-    "raster": (plot_raster, False, {"spikes": SPIKES, "stimuli": STIMULI}),
-    "roc": (plot_stimulus_roc, False, {"scores": RNG.random((20, 1)), "stimuli": STIMULI}),
     "tokens": (
         plot_token_marginals, True,
         {"tokens": ["a", "b"], "marginals": np.full((2, 2), 0.5), "classes": ["x", "y"]},
