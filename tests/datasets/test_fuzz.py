@@ -1,7 +1,4 @@
-"""Any parameters and any files give data, or an error that names what is wrong."""
-
-import tempfile
-from pathlib import Path
+"""Any parameters give data, or an error that names what is wrong."""
 
 import numpy as np
 import pytest
@@ -11,7 +8,6 @@ from hypothesis import strategies as st
 
 from mlestruct import datasets
 
-FOLDER = Path(tempfile.mkdtemp())
 RNG = np.random.default_rng(0)
 COUNT = [1, 2, 6, 0, -1, 2.5, "x", None, True, np.int64(4)]
 SHARE = [0.0, 0.5, 1.0, -1.0, 2.0, np.nan, np.inf, "x", None]
@@ -22,9 +18,6 @@ GENERATORS = {
                     "missing": SHARE, "random_state": STATE},
     "make_segmentation": {"n_images": COUNT, "shape": [(6, 7), (0, 3), 5, "x", None, (6, 7, 8)],
                           "n_states": COUNT, "noise": SHARE, "random_state": STATE},
-    "make_spikes": {"n_neurons": [20, *COUNT], "n_frames": [50, *COUNT], "n_stimuli": COUNT,
-                    "ensemble_size": COUNT, "rate": SHARE, "event_rate": SHARE, "response": SHARE,
-                    "n_spontaneous": COUNT},
     "make_landmark_sequence": {"n_landmarks": COUNT, "n_frames": COUNT, "noise": SHARE,
                                "perspective": SHARE, "random_state": STATE,
                                "body": [None, np.zeros((4, 3)), np.zeros(3), "x"]},
@@ -35,7 +28,6 @@ FIRST = {
     "make_words": {"n_words": 3},
     "make_people": {"n_people": 10},
     "make_segmentation": {"n_images": 2, "shape": (6, 7)},
-    "make_spikes": {"n_neurons": 20, "n_frames": 50},
     "make_landmark_sequence": {"n_landmarks": 6, "n_frames": 5},
     "generate_campus": {"n_students": 8, "n_years": 1, "max_sweeps": 200},
 }
@@ -58,25 +50,6 @@ def test_generated(name, data):
     found = answer(getattr(datasets, name), names=("words", "states"), **{**FIRST[name], **options})
     for array in arrays(found):
         assert not np.isinf(array).any()
-
-
-@fuzzed
-@given(data=st.data())
-def test_spike_files(data):
-    kind = data.draw(st.sampled_from(["csv", "npz", "mat", "txt"]))
-    path = FOLDER / f"spikes.{kind}"
-    if kind == "npz" and data.draw(st.booleans()):
-        table = data.draw(anything_like(RNG.integers(0, 2, (6, 4))))
-        with np.errstate(all="ignore"):
-            try:
-                np.savez(path, spikes=np.asarray(table), stimuli=np.zeros(6))
-            except (ValueError, TypeError):
-                return
-    else:
-        text = st.lists(st.sampled_from([b"0", b"1", b",", b"\n", b"a", b"2", b"\xff", b"nan"]))
-        path.write_bytes(data.draw(text.map(b"".join) | st.binary(max_size=80)))
-    found = answer(datasets.read_spikes, path, names=(str(path), path.name))
-    assert found is None or np.isin(found.spikes, (0, 1)).all()
 
 
 @fuzzed

@@ -31,8 +31,6 @@ OPTIONS = {
 }
 CALIBRATION = ("n_bins", "strategy", "confidence")
 CALLS = {
-    "event_auc": (RNG.normal(size=20), EVENTS, ()),
-    "shifted_event_auc": (RNG.normal(size=(20, 2)), EVENTS, ()),
     "reliability": (RNG.random(20), EVENTS, CALIBRATION),
     "pair_reliability": (TABLE, PARTNER, (*CALIBRATION, "bipartite", "events", "drop_zeros")),
     "state_reliability": (
