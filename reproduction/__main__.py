@@ -39,10 +39,11 @@ def main(arguments=None):
         return 0
     if not names:
         return wrong("name an experiment, or all; --list shows them.")
-    if options.data is not None:
-        os.environ[DATA] = str(options.data)
-    if os.environ.get(DATA) and not Path(os.environ[DATA]).is_dir():
-        return wrong(f"the data folder {os.environ[DATA]} does not exist.")
+    data = options.data or os.environ.get(DATA)
+    if data:
+        if not Path(data).is_dir():
+            return wrong(f"the data folder {data} does not exist.")
+        os.environ[DATA] = str(data)
     out = options.out or Path("reproduction-quick" if options.quick else "reproduction-run")
     return run(names, out, options.quick, options.fresh)
 
