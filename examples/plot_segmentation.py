@@ -18,6 +18,7 @@ from scipy.special import logit
 from skimage.feature import multiscale_basic_features
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.model_selection import KFold
+from threadpoolctl import threadpool_limits
 
 from mlestruct import GridCRF
 from mlestruct.datasets import load_horses, make_segmentation
@@ -45,12 +46,16 @@ def pixel_features(image):
 def train(chosen):
     X = np.concatenate([pixels[k][::7] for k in chosen])
     y = np.concatenate([masks[k].ravel()[::7] for k in chosen])
-    return HistGradientBoostingClassifier(max_iter=60, max_leaf_nodes=15, random_state=0).fit(X, y)
+    with threadpool_limits(1):  # more threads are slower with so few pixels
+        boosting = HistGradientBoostingClassifier(max_iter=60, max_leaf_nodes=15, random_state=0)
+        return boosting.fit(X, y)
 
 
 def probabilities(classifier, chosen):
     """The probability of the figure at every pixel, for each image."""
-    return {k: classifier.predict_proba(pixels[k])[:, 1].reshape(masks[k].shape) for k in chosen}
+    with threadpool_limits(1):
+        tables = {k: classifier.predict_proba(pixels[k])[:, 1] for k in chosen}
+    return {k: table.reshape(masks[k].shape) for k, table in tables.items()}
 
 
 # %%
