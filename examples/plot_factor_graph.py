@@ -61,7 +61,7 @@ model = StructuredCRF(
     features=features,
     feature_names=["brightness", "white", *KINDS],
     alpha=0.3,
-    tol=0.2,
+    tol=0.05,
     max_iter=500,
 )
 model.fit(noisy[:-1], [clean.ravel() for clean in truth[:-1]])
