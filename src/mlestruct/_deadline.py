@@ -122,8 +122,8 @@ def wait_for(
         finally:
             done.set()
 
-    Thread(target=under_current(work), daemon=cancel is None).start()
     try:
+        Thread(target=under_current(work), daemon=cancel is None).start()
         while not done.wait(min(max(seconds_left(), 0.01), 0.2)):
             check_time(doing)
     except BaseException:

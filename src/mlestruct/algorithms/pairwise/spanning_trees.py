@@ -82,7 +82,7 @@ def even_trees(n_nodes: int, tail: Ints, head: Ints, n_trees: int = 32) -> TreeW
     shares are as even as dense parts of the graph allow, within about 1 / n_trees (Thorup 2007).
     There are more than `n_trees` if these leave out an edge. An average of trees lies in the
     polytope whatever they are. With 32 trees log Z_rho is within a tenth of the default tolerance
-    of marginals, 1e-3 a node, of what a thousand give (`python -m benchmarks.alternatives`).
+    of marginals, 1e-3 a node, of what a thousand give.
 
     Examples
     --------
