@@ -273,3 +273,15 @@ def test_the_coordinate_that_encode_forgets_is_named():
     (found,) = check_structure(WithoutTheLast(), on_fail=None).errors
     assert found.check == "encode"
     assert "differs at coordinate 5" in str(found)
+
+
+class WithConstant(Subsets):
+    """A large constant in the entropy: its differences have errors of rounding."""
+
+    def entropy(self, tau):
+        return 1000.0 + super().entropy(tau)
+
+
+def test_errors_of_rounding_are_no_wrong_gradient():
+    report = check_structure(WithConstant(), on_fail=None)
+    assert report.passed, str(report)

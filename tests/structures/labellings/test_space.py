@@ -1,5 +1,7 @@
 """Labellings in both coordinates: entropy, decoding and certified marginals."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -349,3 +351,19 @@ def test_half_integral_vertices_are_taken_apart_correctly():
     assert found.vertex.values.tolist() == [0.5, 0.5, 0.5]
     assert structure.label(found.vertex).tolist() == [0, 0, 0]
     assert structure.label(Vertex(np.array([1]), np.ones(1))).tolist() == [0, 1, 0]
+
+
+def test_binary_scores_count_from_the_labelling_of_zeros():
+    """Any tables of a binary model: the score of each labelling, state by state."""
+    rng = np.random.default_rng(6)
+    graph = PairwiseGraph(4, np.array([[0, 1], [2, 1], [2, 3], [0, 3]]))
+    space = BinaryPairwise(graph)
+    nodes, tables = rng.normal(size=(4, 2)), rng.normal(size=(4, 2, 2))
+    scores, constant = space.from_score_tables(nodes, tables)
+    for label in product((0, 1), repeat=4):
+        label = np.array(label)
+        tail, head = label[graph.tail], label[graph.head]
+        expected = nodes[np.arange(4), label].sum() + tables[np.arange(4), tail, head].sum()
+        assert constant + space.encode(label).dot(scores) == pytest.approx(expected)
+    with pytest.raises(ValueError, match="tables must be finite"):
+        space.from_score_tables(nodes, np.where(tables < 0.0, -np.inf, tables))
