@@ -287,3 +287,15 @@ def test_extreme_magnitudes_are_handled():
         x, xi, value = solver.solve(unary, coupling)
         check_solution(np.array([0, 1, 0]), np.array([1, 2, 2]), unary, coupling, x, xi, value)
         assert value == pytest.approx(1.5 * scale)
+
+
+def test_decided_nodes_beside_a_frustrated_triangle():
+    """One node of the triangle is 1 at best; of the nodes apart one is 1, the other 0."""
+    solver = QPBO(5, [0, 1, 0], [1, 2, 2])
+    unary, coupling = np.array([1.0, 1.0, 1.0, 5.0, -5.0]), np.full(3, -2.0)
+    x, _, value = solver.solve(unary, coupling)
+    np.testing.assert_array_equal(x, [0.5, 0.5, 0.5, 1.0, 0.0])
+    assert value == 6.5
+    labels = solver.integral(x, unary, coupling)
+    assert sorted(labels[:3]) == [0, 0, 1]
+    np.testing.assert_array_equal(labels[3:], [1, 0])
