@@ -142,8 +142,10 @@ def main():
         write(path, path.read_text("utf-8") + " " * 8, path.stat())
     paths = sorted(p for room in options.rooms for p in Path("src/mlestruct", room).glob("**/*.py"))
     changes = [c for p in paths if str(p) not in options.without for c in sites(p)]
-    at_lines = [c for c in changes if f"{c[0]}:{c[1]}" in options.at]
-    chosen = at_lines or random.Random(options.seed).sample(changes, options.number)
+    if options.at:
+        chosen = [c for c in changes if f"{c[0]}:{c[1]}" in options.at]
+    else:
+        chosen = random.Random(options.seed).sample(changes, min(options.number, len(changes)))
     record = folder / f"record-{options.seed}.jsonl"
     lines = record.read_text().splitlines() if record.exists() and not options.at else []
     known, times = {tuple(change): by for change, by in map(json.loads, lines)}, {}
@@ -157,7 +159,7 @@ def main():
         outcome = f"noticed by {known[change]}" if known[change] else "survived"
         print(f"{name}:{line} {old} -> {CHANGES[old] or '(nothing)'}: {outcome}", flush=True)
     noticed = sum(known[change] is not None for change in chosen)
-    print(f"{noticed} of {len(chosen)} noticed: {noticed / len(chosen):.0%}")
+    print(f"{noticed} of {len(chosen)} noticed: {noticed / max(len(chosen), 1):.0%}")
 
 
 if __name__ == "__main__":
