@@ -296,6 +296,9 @@ def test_decided_nodes_beside_a_frustrated_triangle():
     x, _, value = solver.solve(unary, coupling)
     np.testing.assert_array_equal(x, [0.5, 0.5, 0.5, 1.0, 0.0])
     assert value == 6.5
-    labels = solver.integral(x, unary, coupling)
-    assert sorted(labels[:3]) == [0, 0, 1]
-    np.testing.assert_array_equal(labels[3:], [1, 0])
+    greedy = np.empty(5, np.int64)
+    undecided = qpbo.round_greedily(solver._ptr, solver._incident, unary, coupling, x, greedy)
+    np.testing.assert_array_equal(undecided, [0, 1, 2])
+    for labels in (greedy, solver.integral(x, unary, coupling)):
+        assert sorted(labels[:3]) == [0, 0, 1]
+        np.testing.assert_array_equal(labels[3:], [1, 0])
