@@ -428,7 +428,7 @@ def test_the_smallest_and_the_largest_partner_of_a_start():
     """-1 is a single node, n - 1 the last one; -2 and n are refused."""
     nodes = np.arange(4)
     cycle = (4, nodes, (nodes + 1) % 4, np.zeros(4), 1)
-    options = {"free": True, "max_sweeps": 200}
+    options = {"free": True}
     for start in ([-1, -1, -1, -1], [3, -1, -1, 0]):
         assert sample_by_worms(*cycle, **options, start=start, rng=rng()).states.shape == (1, 4)
     for start in ([-2, -1, -1, -1], [4, -1, -1, -1]):
