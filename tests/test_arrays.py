@@ -1,7 +1,5 @@
 """Arguments read as arrays or counts: the same numbers, or an error that names the argument."""
 
-from functools import partial
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -23,7 +21,7 @@ from mlestruct.features import (
     SequenceFeatures,
     TableFeatures,
 )
-from mlestruct.metrics import pair_auc, reliability, top_candidates
+from mlestruct.metrics import reliability
 
 TABLE = np.arange(6.0).reshape(3, 2)
 
@@ -99,7 +97,7 @@ def test_functions_name_what_is_no_array(wrong):
         (lambda: SequenceFeatures(TABLE, 2, wrong), "edges"),
         (lambda: Levels(TABLE, wrong), "n_levels"),
         (lambda: descriptor_features(wrong, TABLE), "left"),
-        (lambda: reliability(wrong, [0, 1]), "probabilities"),
+        (lambda: reliability([0, 1], wrong), "probability"),
     ):
         with pytest.raises(ValueError, match=f"^{name}: "):
             make()
@@ -133,28 +131,11 @@ IMAGE = MASKED.reshape(2, 3, 2)
         (lambda: ChainCRF().fit([MASKED], [[0, 1] * 3]), r"X\[0\]: .*found masked entries"),
         (lambda: GridCRF().fit([IMAGE], [[[0, 1, 0], [1, 0, 1]]]), r"X\[0\].*masked"),
         (lambda: TableFeatures(TABLE, 1e200 * TABLE), "right: has features beyond"),
-        *(
-            (partial(top_candidates, np.eye(4), k, bipartite=True), "k: expected")
-            for k in (10**18, 2**63, 10**30)
-        ),
-        *(
-            (partial(reliability, [0.1, 0.2], [0, 1], k), "n_bins: expected 1 to")
-            for k in (10**18, 2**63, 10**30)
-        ),
     ],
 )
 def test_errors(call, message):
     with pytest.raises(ValueError, match=message):
         call()
-
-
-def test_samples_are_lists():
-    tables = [np.eye(3), np.eye(4)]
-    with pytest.raises(ValueError, match="scores: expected an array, or a list"):
-        pair_auc(iter(tables), [[0, 1, 2], [0, 1, 2, 3]], bipartite=True)
-    with pytest.raises(ValueError, match="partner: expected 2 samples like scores, got 0"):
-        pair_auc(tables, np.array(2), bipartite=True)
-    assert pair_auc(tables, [[0, 1, 2], [0, 1, 2, 3]], bipartite=True) == 1.0
 
 
 def test_noise_of_minus_zero_is_none():

@@ -149,7 +149,7 @@ def test_mistakes_that_remain_are_no_failure():
 def test_there_is_neither_probability_nor_alpha(name):
     data = samples_of(name)
     model = perceptron_of(data, max_iter=2).fit(data.X, data.Y)
-    for method in ("predict_marginals", "sample", "calibration", "log_likelihood_bounds"):
+    for method in ("predict_marginals", "sample", "events", "log_likelihood_bounds"):
         assert not hasattr(model, method)
     assert not hasattr(model, "fit_path")
     assert np.isnan(model.duality_gap_)

@@ -307,7 +307,7 @@ def test_hamming_loss_of_a_fraction_is_its_mean():
 def test_there_are_no_probabilities(name):
     data = samples_of(name)
     machine = quietly(machine_of(data, max_iter=2), data.X, data.Y)
-    for method in ("predict_marginals", "sample", "calibration", "log_likelihood_bounds"):
+    for method in ("predict_marginals", "sample", "events", "log_likelihood_bounds"):
         assert not hasattr(machine, method)
 
 

@@ -315,7 +315,7 @@ def test_what_means_not_known_is_a_parameter(tmp_path):
     for other in (assumed, GridCRF(unknown=np.nan, tol=1e-8).fit(X, nothing)):
         np.testing.assert_allclose(other.coef_, model.coef_, atol=1e-6)
     assert model.score(X, halves) == assumed.score(X, [np.where(half, -1, y) for y in Y])
-    assert model.calibration(X, halves).n == 3 * 2 * 4 * 2
+    assert model.events(X, halves).happened.size == 3 * 2 * 4 * 2
     model.save(tmp_path / "model.mls")
     assert load(tmp_path / "model.mls").score(X, halves) == model.score(X, halves)
     with pytest.warns(UserWarning, match="-1 is a state like 1, 2"):

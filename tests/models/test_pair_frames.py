@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.metrics import log_loss
 
 import mlestruct
 from mlestruct import BipartiteMatchingCRF, EdgeList, MatchingCRF, PairInput
@@ -54,8 +55,8 @@ def test_a_frame_is_the_same_problem_as_arrays():
     (best,) = plain.predict([arrays])
     np.testing.assert_array_equal(found["linked"], best[row] == col)
     assert model.score([sample], [links]) == plain.score([arrays], [partner])
-    curve, other = model.calibration([sample], [links]), plain.calibration([arrays], [partner])
-    assert curve.brier == pytest.approx(other.brier, abs=1e-6)
+    curve, other = model.events([sample], [links]), plain.events([arrays], [partner])
+    assert log_loss(*curve[:2]) == pytest.approx(log_loss(*other[:2]), abs=1e-6)
 
 
 def test_links_may_be_given_in_every_form(tmp_path):

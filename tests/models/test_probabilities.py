@@ -5,11 +5,12 @@ from itertools import permutations
 import numpy as np
 import pytest
 from scipy.special import logsumexp
+from sklearn.metrics import brier_score_loss
 
 from mlestruct import BipartiteMatchingCRF, ChainCRF, GraphCRF, GridCRF, MatchingCRF
 from mlestruct.exceptions import TooLargeToCount
 from mlestruct.inference import marginals
-from mlestruct.metrics import pair_reliability, state_reliability
+from mlestruct.metrics import pair_events, reliability, state_events
 from mlestruct.structures import Decoding, Vertex
 
 
@@ -202,11 +203,13 @@ def test_outputs_of_the_model_itself_are_calibrated(kind, request):
     model, X, _ = request.getfixturevalue(kind)
     many = [x for x in X for _ in range(40)]
     drawn = [label for labels in model.sample(X, 40, random_state=0) for label in labels]
-    exact = model.calibration(many, drawn, method="exact")
-    assert exact.ece <= 3.0 * exact.ece_if_calibrated
+    exact = model.events(many, drawn, method="exact")
+    found = reliability(*exact)
+    assert found.ece <= 3.0 * found.ece_if_calibrated
     wrong = [label[::-1] if np.ndim(label) == 1 else label[::-1, ::-1] for label in drawn]
     if kind in ("pairs", "images"):
-        assert model.calibration(many, wrong, method="exact").brier > exact.brier
+        other = model.events(many, wrong, method="exact")
+        assert brier_score_loss(*other[:2]) > brier_score_loss(*exact[:2])
 
 
 # ---------------------------------------------------------------------- output spaces of users
@@ -262,17 +265,17 @@ def test_marginals_of_the_estimators_are_accepted():
     X = [rng.normal(size=(n, 4, 2)) for n in (4, 5, 3)]
     Y = [np.r_[rng.permutation(4)[:3], [-1] * (x.shape[0] - 3)] for x in X]
     model = BipartiteMatchingCRF(perfect=False).fit(X, Y)
-    found = pair_reliability(model.predict_marginals(X), Y, bipartite=True, events="both")
-    assert found.n == 4 * (4 + 5 + 3) + (4 + 5 + 3) + 3 * 4
+    found = pair_events(model.predict_marginals(X), Y, bipartite=True)
+    assert found.weight.sum() == 4 * (4 + 5 + 3)
 
     distances = [-np.abs(np.subtract.outer(a, a))[..., None] for a in rng.normal(size=(3, 6))]
     partners = [np.array([1, 0, 3, 2, 5, 4])] * 3
     group = MatchingCRF().fit(distances, partners)
-    found = pair_reliability(group.predict_marginals(distances), partners)
-    assert found.n == 3 * 15
+    found = pair_events(group.predict_marginals(distances), partners, bipartite=False)
+    assert found.weight.sum() == 3 * 15
 
     tokens = [rng.normal(size=(n, 2)) for n in (3, 6, 4)]
     words = [np.where(x[:, 0] > 0, "up", "down").tolist() for x in tokens]
     chain = ChainCRF().fit(tokens, words)
-    found = state_reliability(chain.predict_marginals(tokens), words, chain.classes_)
-    assert found.n == 2 * 13
+    found = state_events(chain.predict_marginals(tokens), words, chain.classes_)
+    assert found.weight.sum() == 2 * 13

@@ -461,14 +461,7 @@ class TestPrediction:
             exact = weights @ outputs / weights.sum()
             assert np.abs(one.mean(axis=0) - exact).max() < 0.15  # perturb-and-MAP has a bias
 
-    def test_calibration_counts_every_coordinate(self, model, data):
-        X, Y = data
-        found = model.calibration(X, Y, n_bins=5)
-        assert found.count.sum() == sum(y.size for y in Y)
-        tau, y = np.concatenate(model.predict_proba(X)), np.concatenate(Y)
-        assert found.brier == pytest.approx(np.mean((tau - y) ** 2), abs=1e-3)
-
-    def test_calibration_to_a_looser_tolerance_makes_fewer_calls(self, data):
+    def test_events_to_a_looser_tolerance_take_fewer_calls(self, data):
         calls = []
 
         def decode(scores):
@@ -479,7 +472,7 @@ class TestPrediction:
         counts = []
         for tol in (1.0, 1e-3):
             before = len(calls)
-            found.calibration(*data, tol=tol)
+            found.events(*data, tol=tol)
             counts.append(len(calls) - before)
         assert 2 * counts[0] < counts[1]
 
@@ -534,7 +527,7 @@ class TestCallsOfDecode:
         for ask in (
             lambda tol: model.predict_marginals(X, tol=tol),
             lambda tol: model.approximate_log_likelihood(X, Y, tol=tol),
-            lambda tol: model.calibration(X, Y, tol=tol),
+            lambda tol: model.events(X, Y, tol=tol),
             lambda tol: model.log_likelihood_bounds(X, Y, tol=tol),
         ):
             counts = []

@@ -12,7 +12,7 @@ def test_picture(tmp_path):
     rng = np.random.default_rng(0)
     p = rng.random(500) ** 3
     y = rng.random(500) < p
-    results = {"model": reliability(p, y), "sharper": reliability(p**2, y, strategy="quantile")}
+    results = {"model": reliability(y, p), "sharper": reliability(y, p**2, n_bins=5)}
     figure = plot_reliability(results, path=tmp_path / "calibration.png")
     assert (tmp_path / "calibration.png").stat().st_size > 10_000
     diagram, counts = figure.axes
@@ -27,7 +27,7 @@ def test_picture(tmp_path):
     mine = Figure()
     left, right = mine.subplots(1, 2)
     assert plot_reliability(results["model"], ax=left) is mine
-    plot_reliability(reliability([0.5], [1], sample_weight=[0.1]), ax=right)
+    plot_reliability(reliability([1], [0.5], weight=[0.1]), ax=right)
     free = mine.add_axes([0.1, 0.1, 0.3, 0.3])
     plot_reliability(results, ax=free, path=tmp_path / "mine.pdf")
     assert len(mine.axes) == 6

@@ -25,7 +25,7 @@ from ..models.base import CertifiedModel, RegularizationPath, StructuredEstimato
 from ..models.failed_fits import unchanged_on_failure
 
 if TYPE_CHECKING:
-    from ..metrics import Reliability
+    from ..metrics import Events
 
 Floats = NDArray[np.float64]
 
@@ -206,11 +206,11 @@ class ProbabilisticLearner(RegularizedLearner):
         drawn: list[Any] = self.estimator_.sample(X, n_samples, **options)
         return drawn
 
-    def calibration(self, X: Any, Y: Any, method: str | None = None, **options: Any) -> Reliability:
-        """Predicted probabilities beside how often things occurred, as in the estimator."""
+    def events(self, X: Any, Y: Any, method: str | None = None, **options: Any) -> Events:
+        """Events and their probabilities, as in the estimator."""
         check_is_fitted(self, "estimator_")
         chosen = self.marginals_method if method is None else method
-        found: Reliability = self.estimator_.calibration(X, Y, method=chosen, **options)
+        found: Events = self.estimator_.events(X, Y, method=chosen, **options)
         return found
 
     def log_likelihood(self, X: Any, Y: Any) -> Floats:

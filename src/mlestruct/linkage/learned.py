@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..metrics import HeldOut
 from . import html
+from .held_out import HeldOut
 from .html import ACCENT, INK
 from .linker import RecordLinker
 

@@ -14,7 +14,6 @@ from scipy.special import logit
 from sklearn.utils.validation import check_is_fitted
 
 from .._lazy import pandas_module
-from ..metrics import HeldOut
 from ..models import BipartiteMatchingCRF
 from ..models.base import CertifiedModel
 from ..models.failed_fits import unchanged_on_failure
@@ -22,6 +21,7 @@ from ..models.validation import check_options, check_positive, check_random_stat
 from .blocking import candidate_pairs
 from .comparisons import Comparison, guess_comparisons, same_dates
 from .examples import Examples, estimate_single_share, pair_input
+from .held_out import HeldOut
 from .known import known_links, read_known
 from .records import as_records, column_names, pair_places, require_columns
 from .tuning import choose_alpha

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..metrics import HeldOut
+from .held_out import HeldOut
 
 ALPHAS = tuple(10.0**k for k in range(3, -3, -1))  # a path from strong to weak starts warm
 
@@ -35,7 +35,5 @@ def choose_alpha(
             score[a] += fitted.score([X[k]], [Y[k]]) / len(X)
         paths.append(path.estimators)
     best = int(np.argmax(log_likelihood))
-    events = [
-        one for k, path in enumerate(paths) for one in path[best].held_out_events([X[k]], [Y[k]])
-    ]
+    events = [path[best].events([X[k]], [Y[k]]) for k, path in enumerate(paths)]
     return alphas[best], HeldOut.of(score[best], events)

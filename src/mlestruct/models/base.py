@@ -136,7 +136,7 @@ class CertifiedModel(BaseEstimator, metaclass=ABCMeta):
     def states_(self) -> States | None:
         """The labels of tokens, pixels or nodes and their numbers; None where outputs are others.
 
-        Scorers (`mlestruct.metrics`) tell labellings by it.
+        Scorers (`mlestruct.metrics`) recognise labellings by it.
         """
         return None
 

@@ -21,7 +21,7 @@ from ..features.contract import Columns, FeatureMap
 from ..features.transformed import standardizing
 from ..labels import UNKNOWN, States
 from ..learning.problem import Block, DualProblem
-from ..metrics import Reliability, state_events, state_reliability
+from ..metrics import Events, state_events
 from ..structures.contract import Vertex
 from .base import StructuredEstimator
 from .partitioned import over_partitions
@@ -374,24 +374,14 @@ class LabellingEstimator(StructuredEstimator):
             for drawn, (_, shape) in zip(found, prepared, strict=True)
         ]
 
-    def calibration(self, X: Any, Y: Any, method: str = "auto", **options: Any) -> Reliability:
-        """Predicted probabilities of states against observed frequencies, on held-out samples.
+    def events(self, X: Any, Y: Any, **options: Any) -> Events:
+        """Which states were observed and their probabilities, for scikit-learn's metrics.
 
-        Expected calibration error, Brier score, reliability curve and more; `method` is that of
-        `predict_marginals`, `options` are those of `mlestruct.metrics.state_reliability`:
-        n_bins, strategy, top, state, confidence.
+        See `mlestruct.metrics.state_events`; `options` are those of `predict_marginals`.
         """
         samples = check_samples(X)
         labels = check_same_length(samples, Y, entries=self._entries)
-        tables = self.predict_marginals(samples, method=method)
-        options = {"unknown": self._states.unknown, **options}
-        return state_reliability(tables, labels, self.classes_, **options)
-
-    def held_out_events(self, X: Any, Y: Any) -> list[Any]:
-        """The events of `calibration`, per sample."""
-        samples = check_samples(X)
-        labels = check_same_length(samples, Y, entries=self._entries)
-        tables = self.predict_marginals(samples)
+        tables = self.predict_marginals(samples, **options)
         return state_events(tables, labels, self.classes_, unknown=self._states.unknown)
 
     # ------------------------------------------------------------------ scoring

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..inference.link_sets import links_at_precision, links_of_largest_f1
 from ..labels import check_pairs, check_partners, read_pairs
 from ..learning.problem import Block
-from ..metrics import Reliability, pair_events, pair_reliability, top_candidates
+from ..metrics import Events, pair_events
 from .base import StructuredEstimator
 from .matching_blocks import (
     BipartiteBlocks,
@@ -156,14 +156,6 @@ class MatchingEstimator(MatchingBlocks, StructuredEstimator):
             counts += [common, pairs[0].shape[0], pairs[1].shape[0]]
         return int(counts[0]), int(counts[1]), int(counts[2])
 
-    def top_candidates(self, X: Any, k: int = 5) -> list[tuple[Ints, Floats]]:
-        """The k best-scoring partners of every node, best first, and their scores, per sample.
-
-        Places beyond the allowed partners hold -1 and -inf.
-        """
-        sides = isinstance(self, BipartiteBlocks)
-        return [top_candidates(scores, k, bipartite=sides) for scores in self.pair_scores(X)]
-
 
 def _tie_seed(block: Block, scores: Floats) -> int:
     """A seed that depends on what a sample is, not on its place in X.
@@ -300,27 +292,14 @@ class MatchingProbabilities(MatchingEstimator):
             out.append(np.array(labels) if simple else labels)
         return out
 
-    def calibration(self, X: Any, Y: Any, method: str = "auto", **options: Any) -> Reliability:
-        """Predicted pair probabilities against observed frequencies, on held-out samples.
+    def events(self, X: Any, Y: Any, **options: Any) -> Events:
+        """Which pairs were observed and their probabilities, for scikit-learn's metrics.
 
-        Expected calibration error, Brier score, reliability curve and more; `method` is that of
-        `predict_marginals`, `options` are those of `mlestruct.metrics.pair_reliability`:
-        n_bins, strategy, events, drop_zeros, confidence.
+        See `mlestruct.metrics.pair_events`; `options` are those of `predict_marginals`.
         """
-        tables, labels, sides = self._with_truth(X, Y, method)
-        return pair_reliability(tables, labels, bipartite=sides, **options)
-
-    def held_out_events(self, X: Any, Y: Any) -> list[Any]:
-        """The events of `calibration`: of all pairs that are possible, per sample."""
-        tables, labels, sides = self._with_truth(X, Y)
-        return pair_events(tables, labels, bipartite=sides, drop_zeros=True)
-
-    def _with_truth(
-        self, X: Any, Y: Any, method: str = "auto"
-    ) -> tuple[list[Any], list[Any], bool]:
-        """Probabilities of pairs, observed matchings, and whether there are two sides."""
         _, labels = self._read_truth(X, Y)
-        return self.predict_marginals(X, method=method), labels, isinstance(self, BipartiteBlocks)
+        tables = self.predict_marginals(X, **options)
+        return pair_events(tables, labels, bipartite=isinstance(self, BipartiteBlocks))
 
     @over_partitions
     def approximate_log_likelihood(

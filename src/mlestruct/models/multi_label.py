@@ -22,10 +22,10 @@ from ..labels.label_sets import LabelSets
 from ..learning.checkpoint import Checkpoint
 from ..learning.problem import Block, DualProblem
 from ..learning.result import Progress
-from ..metrics import Reliability, reliability
-from ..metrics.expected_f1 import expected_f1_sets
+from ..metrics.events import Events, as_events
 from ..structures.contract import Vertex
 from .binary import CONSTANT_SCALE, BinaryEstimator, all_pairs, check_agreement, read_graph
+from .expected_f1 import expected_f1_sets
 from .k_best import most_probable_sets
 from .neighbourhoods import select_neighbourhoods
 from .validation import (
@@ -564,14 +564,10 @@ class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
             raise ValueError(f"X has {found.shape[0]} samples but y has {states.shape[0]} rows")
         return float(np.average((found == states).mean(axis=1), weights=sample_weight))
 
-    def calibration(self, X: Any, Y: Any, *, offset: Any = None, **options: Any) -> Reliability:
-        """Probabilities of all labels against observed frequencies, on held-out samples.
-
-        `options` are those of `mlestruct.metrics.reliability`: n_bins, strategy, confidence.
-        """
+    def events(self, X: Any, Y: Any, *, offset: Any = None) -> Events:
+        """Which labels were observed and their probabilities, for scikit-learn's metrics."""
         states = self._label_sets.encode(Y)
-        p = self._probabilities(X, None, offset)
-        return reliability(p.ravel(), states.ravel(), **options)
+        return as_events(states, self._probabilities(X, None, offset))
 
 
 def _rows(X: Any, constant: float | None) -> FeatureRows:

@@ -16,7 +16,7 @@ from ..exceptions import Naming
 from ..features import FeatureMap
 from ..learning.problem import Block
 from ..learning.result import Progress, Result
-from ..metrics import Reliability, reliability
+from ..metrics.events import Events, as_events
 from ..structures.conditioned import Conditioned
 from ..structures.contract import Vertex
 from ..structures.decoder import DecoderSpace
@@ -366,19 +366,18 @@ class StructuredCRF(StructuredEstimator):
         """`predict_marginals` under the name that scikit-learn has for it."""
         return self.predict_marginals(X, **options)
 
-    def calibration(
-        self, X: Any, Y: Any, method: str = "auto", *, tol: float = 1e-3, **options: Any
-    ) -> Reliability:
-        """Predicted probabilities of coordinates to be 1 against observed frequencies.
+    def events(
+        self, X: Any, Y: Any, tol: float = 1e-3, method: str = "auto", **options: Any
+    ) -> Events:
+        """Which coordinates were 1 and their probabilities, for scikit-learn's metrics.
 
-        On held-out samples; `method` and `tol` are those of `predict_marginals`, `options` those of
-        `mlestruct.metrics.reliability`: n_bins, strategy, confidence.
+        `tol`, `method` and `options` are those of `predict_marginals`.
         """
         blocks = self._labelled(X, Y)
-        chosen = seeded({}, method, self.random_state)
-        tau = certified_marginals(blocks, self.coef_, tol, method, chosen, self._each)
+        options = seeded(options, method, self.random_state)
+        tau = certified_marginals(blocks, self.coef_, tol, method, options, self._each)
         seen = [block.observed.dense(block.structure.n_coordinates) for block in blocks]
-        return reliability(np.concatenate(tau), np.concatenate(seen), **options)
+        return as_events(np.concatenate(seen), np.concatenate(tau))
 
     def sample(
         self,

@@ -23,8 +23,8 @@ def plot_reliability(
 
     Parameters
     ----------
-    results : a result of `reliability`, `pair_reliability` or `state_reliability`, or a mapping
-        from names to several of them, the most important first
+    results : a result of `mlestruct.metrics.reliability`, or a mapping from names to several of
+        them, the most important first
     ax : matplotlib axes, optional
         Its place is divided between the diagram and the counts; by default a new figure.
     path : optional, file to write the figure to
@@ -91,8 +91,7 @@ def _plot_points(axes: Any, named: Mapping[str, Reliability]) -> None:
             zorder=order + 2,
         )
     axes.set(xlim=(-0.025, 1.025), ylim=(-0.025, 1.025))  # so that points at 0 and 1 are whole
-    shares = " and ".join(f"{100 * c:g}%" for c in sorted({r.confidence for r in named.values()}))
-    axes.set_ylabel(f"observed frequency, with {shares} intervals")
+    axes.set_ylabel("observed frequency, with 95% intervals")
     axes.tick_params(labelbottom=False)
     handles, labels = axes.get_legend_handles_labels()
     axes.legend(
@@ -108,10 +107,11 @@ def _plot_counts(axes: Any, named: Mapping[str, Reliability]) -> None:
     for k, found in enumerate(named.values()):
         colour = COLOURS[k % len(COLOURS)]
         count = np.maximum(found.count, least)
+        edges = np.linspace(0.0, 1.0, count.size + 1)
         if k == 0:
-            axes.stairs(count, found.edges, baseline=least, fill=True, color=colour, alpha=0.18)
+            axes.stairs(count, edges, baseline=least, fill=True, color=colour, alpha=0.18)
         axes.stairs(
-            count, found.edges, baseline=least, color=colour, linestyle=DASHES[k % len(DASHES)],
+            count, edges, baseline=least, color=colour, linestyle=DASHES[k % len(DASHES)],
             linewidth=1.4, zorder=10 - k,
         )  # fmt: skip
     axes.set_yscale("log")

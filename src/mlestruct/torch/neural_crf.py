@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
-from ..metrics import Reliability, pair_reliability, reliability, state_reliability
+from ..metrics.events import Events, as_events, pair_events, state_events
 from ..models.failed_fits import unchanged_on_failure
 from .losses import GraphNLLLoss, GroupMatchingNLLLoss, MatchingNLLLoss, NLLLoss, StructuredLoss
 from .persistence import load_weights, save_weights
@@ -267,23 +267,20 @@ class NeuralCRF(BaseEstimator):
             raise ValueError("Y: no label is known, there is nothing to compare with")
         return float(np.mean(shares))
 
-    def calibration(self, X: Sequence[Any], Y: Sequence[Any], **options: Any) -> Reliability:
-        """Probabilities of pairs, states or coordinates against what was observed.
-
-        `options` are those of `pair_reliability`, `state_reliability` or `reliability`.
-        """
+    def events(self, X: Sequence[Any], Y: Sequence[Any]) -> Events:
+        """Which pairs, states or coordinates were observed and their probabilities."""
         tables = self.predict_marginals(X)
         if isinstance(self.loss_, MatchingNLLLoss | GroupMatchingNLLLoss):
             sides = isinstance(self.loss_, MatchingNLLLoss)
-            return pair_reliability(tables, list(Y), bipartite=sides, **options)
+            return pair_events(tables, Y, bipartite=sides)
         if isinstance(self.loss_, StructuredLoss):
             spaces = spaces_of(self.loss_.structure, len(tables))
             happened = [
                 space.encode(y).dense(table.size)
                 for space, table, y in zip(spaces, tables, Y, strict=True)
             ]
-            return reliability(np.concatenate(tables), np.concatenate(happened), **options)
-        return state_reliability(tables, list(Y), unknown=IGNORED, **options)
+            return as_events(np.concatenate(happened), np.concatenate(tables))
+        return state_events(tables, Y, unknown=IGNORED)
 
     # ------------------------------------------------------------------ files
     def save(self, path: str | Path) -> None:

@@ -6,7 +6,7 @@ from enumerated_answers import all_answers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mlestruct.metrics import expected_f1_sets
+from mlestruct.models.expected_f1 import expected_f1_sets
 
 
 def expected_f1(chosen, p):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .samples import read_numbers
+from .._arrays import as_floats
 
 Floats = NDArray[np.float64]
 
@@ -36,7 +36,7 @@ def expected_f1_sets(probabilities: Any) -> NDArray[np.int64]:
     array([[1, 1, 0],
            [1, 0, 0]])
     """
-    p = read_numbers(probabilities, "probabilities")
+    p = as_floats(probabilities, "probabilities", "fiubO")
     if p.ndim != 2 or not ((p >= 0.0) & (p <= 1.0)).all():
         raise ValueError("probabilities: expected numbers from 0 to 1 of shape (samples, labels)")
     n, size = p.shape
