@@ -15,7 +15,6 @@ INTERNAL = {name for name in vars(Reader) if name[0] != "_"} | {
     "agreement",
     "choose_intercept",
     "generator",
-    "held_out_events",
     "learn_transform",
     "reader",
     "stopping",
