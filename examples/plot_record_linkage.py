@@ -84,7 +84,7 @@ for name, chosen, probability in (
     ("matching CRF", ours.index[ours["linked"]], ours["probability"]),
     ("CRF, precision .95", precise.index[precise["linked"]], ours["probability"]),
 ):
-    loss, ece = log_loss(happened, probability), reliability(probability, happened).ece
+    loss, ece = log_loss(happened, probability), reliability(happened, probability).ece
     spent = f"{seconds[name]:6.1f}" if name in seconds else ""
     print(f"{name:20} {quality(chosen)}  {loss:8.4f}  {ece:17.4f}  {spent}")
 

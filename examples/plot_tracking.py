@@ -18,9 +18,10 @@ import motmetrics
 import numpy as np
 import pandas as pd
 from scipy.optimize import linear_sum_assignment
+from sklearn.metrics import log_loss
 
 from mlestruct import BipartiteMatchingCRF, PairInput
-from mlestruct.metrics import pair_f1
+from mlestruct.metrics import pair_f1, reliability
 
 STRIDE = 5
 DATA = Path(motmetrics.__file__).parent / "data"
@@ -137,8 +138,9 @@ for name, (found, spent) in results.items():
     idf1, switches = identity(found)
     print(f"{name:22} {f1(found, Y_new):11.3f} {idf1:6.3f} {switches:8d} {spent:7.2f}")
 assert np.isclose(pair_f1(model, X_new, Y_new), f1(linked, Y_new))
-curve = model.calibration(X_new, Y_new)
-print(f"calibration error of the probabilities: {curve.ece:.3f}, log loss {curve.log_loss:.3f}")
+happened, p, weight = model.events(X_new, Y_new)
+ece, loss = reliability(happened, p, weight).ece, log_loss(happened, p, sample_weight=weight)
+print(f"calibration error of the probabilities: {ece:.3f}, log loss {loss:.3f}")
 
 # %%
 # The predicted links. The width of a line is its probability.

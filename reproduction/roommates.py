@@ -26,11 +26,11 @@ from functools import cache, partial
 import numpy as np
 from scipy.stats import rankdata
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import roc_auc_score, roc_curve
 
 from mlestruct import MatchingCRF
 from mlestruct.baselines import StructuredPerceptron, StructuredSVM
 from mlestruct.datasets import generate_campus
-from mlestruct.metrics import pair_roc
 from mlestruct.plotting.style import COLOURS, DASHES, GREY, clean_axes, new_figure
 from mlestruct.structures import MatchingPolytope
 
@@ -173,16 +173,15 @@ def warm_up():
 
 
 # ---------------------------------------------------------------------- how good weights are
-def score_table(features, theta):
-    """Scores of all pairs as a symmetric matrix."""
-    table = np.zeros(features.shape)
-    table[np.triu_indices(features.shape[0], 1)] = features.scores(theta)
-    return table + table.T
+def pairs_of_last_year(years, theta):
+    """Whether each pair i < j is observed, and its score."""
+    i, j = np.triu_indices(years.Y[-1].size, 1)
+    return years.Y[-1][i] == j, years.X[-1].scores(theta)
 
 
 def auc_of(years, theta):
     """The AUC in the last of the years."""
-    return pair_roc(score_table(years.X[-1], theta), years.Y[-1]).auc
+    return float(roc_auc_score(*pairs_of_last_year(years, theta)))
 
 
 def hamming_error(features, partner, theta):
@@ -194,13 +193,13 @@ def hamming_error(features, partner, theta):
 
 def evaluated(years, theta, note="", **more):
     """Weights, and how good they are in the last of the years."""
-    roc = pair_roc(score_table(years.X[-1], theta), years.Y[-1])
+    false, true, _ = roc_curve(*pairs_of_last_year(years, theta))
     return {
         "note": note,
         **more,
-        "auc": roc.auc,
+        "auc": auc_of(years, theta),
         "hamming": hamming_error(years.X[-1], years.Y[-1], theta),
-        "curve": np.interp(RATES, roc.false_positive_rate, roc.true_positive_rate),
+        "curve": np.interp(RATES, false, true),
         "theta": theta,
     }
 
