@@ -166,8 +166,6 @@ def check_neural_networks(names):
     assert (names["certificate"] < 1e-4).all()
     assert names["edges"].grad.abs().sum() > 0
     assert names["accuracy"] > 0.5
-    again = names["again"].predict_marginals(names["X"][60:])
-    assert all(np.array_equal(a, b) for a, b in zip(names["tables"], again, strict=True))
 
 
 FINDINGS = {

@@ -1,11 +1,13 @@
 """Errors of the losses name the argument, what was found and what would be right."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="needs PyTorch: pip install 'mlestruct[torch]'")
 
-from mlestruct import InfeasibleError  # noqa: E402
 from mlestruct.structures import Subsets  # noqa: E402
 from mlestruct.torch import (  # noqa: E402
     ChainNLLLoss,
@@ -16,62 +18,65 @@ from mlestruct.torch import (  # noqa: E402
     StructuredLoss,
 )
 
+PAIRS, GROUP, TABLE = torch.zeros(1, 2, 2), torch.zeros(1, 3, 3), torch.zeros(2, 2)
+TOKENS, NODES, IMAGE = torch.zeros(1, 2, 2), torch.zeros(3, 2), torch.zeros(1, 2, 2, 2)
+STATES, LABELS = [[0, 1]], [0, 1, 1]
+matching, group, chain = MatchingNLLLoss(), GroupMatchingNLLLoss(), ChainNLLLoss()
+graph, image, subsets = GraphNLLLoss(), GridNLLLoss(), StructuredLoss(Subsets(4, 2))
+whole_pairs, whole_group = MatchingNLLLoss(perfect=True), GroupMatchingNLLLoss(perfect=True)
 
-def normal(*shape):
-    return torch.randn(*shape, dtype=torch.float64)
+# fmt: off
+BAD = [  # function, arguments, message
+    (MatchingNLLLoss, ("avg",), "reduction: expected one of mean, sum, none, got 'avg'"),
+    (lambda rho: MatchingNLLLoss(rho=rho), (0.3,), "rho: expected a number from 1/2 to 1, got 0.3"),
+    (lambda rho: GridNLLLoss(rho=rho), ([1],), "rho: expected 'auto', 'uniform' or a number"),
+    (lambda tol: MatchingNLLLoss(tol=tol), (0.0,), "tol: expected a positive number, got 0.0"),
+    (matching, (TABLE, STATES), r"scores: expected shape \(B, n, m\), got \(2, 2\)"),
+    (matching, (np.zeros((1, 2, 2)), STATES), "scores: expected a tensor .* got ndarray"),
+    (matching, (PAIRS.long(), STATES), "scores: expected a tensor .* got torch.int64"),
+    (matching, (PAIRS * torch.nan, STATES), "scores: expected finite numbers, got nan"),
+    (matching, (PAIRS, [[0, 1, 1]]), r"target: expected shape \(1, 2\), got \(1, 3\)"),
+    (matching, (PAIRS, [[0.0, 1.0]]), "target: expected integers, got torch.float32"),
+    (matching, (PAIRS, [[0, 2]]), r"target\[0, 1\] is 2; expected 0 to 1, -1"),
+    (matching, (PAIRS, [[0, 0]]), r"target\[0\]: .*0"),
+    (matching, (PAIRS, STATES, None, [[1, 0]]), r"target\[0\]: 1 has partner 1, which the mask"),
+    (matching, (PAIRS, STATES, [[1, 2]]), "row_mask: expected booleans"),
+    (matching, (PAIRS, STATES, [[True]]), r"row_mask: expected shape \(1, 2\), got \(1, 1\)"),
+    (whole_pairs, (PAIRS, [[0, -1]]), r"target\[0\]: .*perfect=False"),
+    (group, (torch.zeros(1, 2, 3), STATES), r"scores: expected shape \(B, n, n\), got \(1, 2, 3\)"),
+    (group, (GROUP, [[1, 2, 0]]), r"target\[0\]"),
+    (whole_group, (GROUP, [[1, 0, -1]]), "odd number"),
+    (chain, (TOKENS, torch.zeros(3, 3), STATES), "transitions: expected shape .* got"),
+    (chain, (TOKENS, TABLE * torch.nan, STATES), "transitions: expected finite numbers or -inf"),
+    (chain, (TOKENS[..., :1], TABLE[:1, :1], STATES), "expected at least 2 states, got 1"),
+    (chain, (TOKENS, TABLE, [[0, -1]]), r"target: expected states 0 to 1, or -100 .* got -1"),
+    (chain, (TOKENS, TABLE, STATES, [[True]]), r"mask: expected shape \(1, 2\), got \(1, 1\)"),
+    (graph, (NODES, TABLE, LABELS, [[0], [3]]), "edge_index: edge 0 is .*; nodes are 0 to 2"),
+    (graph, (NODES, TABLE, LABELS, [0, 1]), r"edge_index: expected shape \(2, E\), got \(2,\)"),
+    (graph, (NODES, TABLE, LABELS, [[0], [1]], [1, 0, 0]), "batch: expected rising integers"),
+    (graph, (NODES, TABLE, LABELS, [[0], [1]], [0, 1, 1]), "edge_index: .* different graphs"),
+    (image, (IMAGE, torch.zeros(3, 3), [[[0, 1]] * 2]), "edge_scores: expected shape .* got"),
+    (subsets, (torch.zeros(1, 3), STATES), r"scores: expected shape \(B, 4\), got \(1, 3\)"),
+    (subsets, (torch.zeros(1, 4), []), "target: expected 1 outputs, got 0"),
+    (subsets, (torch.zeros(1, 4), [[1, 1]]), r"target\[0\]"),
+    (subsets, (torch.zeros(1, 4), [[-100, 1, 1, 0]]), "only nodes of labellings can be ignored"),
+    (StructuredLoss, ("trees",), "structure: expected an output space"),
+]
+# fmt: on
 
 
-MATCHING, PERFECT = MatchingNLLLoss(), MatchingNLLLoss(perfect=True)
-GROUP, PERFECT_GROUP = GroupMatchingNLLLoss(), GroupMatchingNLLLoss(perfect=True)
-CHAIN, GRAPH, SUBSETS = ChainNLLLoss(), GraphNLLLoss(), StructuredLoss(Subsets(4, 2))
-GRID = GridNLLLoss()
-TWO, THREE, NODES, PAIR = normal(1, 2, 2), normal(1, 3, 3), normal(3, 2), normal(2, 2)
+@pytest.mark.parametrize(("function", "arguments", "message"), BAD, ids=[bad[2] for bad in BAD])
+def test_errors_name_the_argument(function, arguments, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        function(*arguments)
 
 
-@pytest.mark.parametrize(
-    ("loss", "given", "message"),
-    [
-        (MATCHING, (normal(3, 3), [[0]]), r"scores: expected shape \(B, n, m\)"),
-        (MATCHING, (TWO, [[0, 1, 1]]), r"target: expected shape \(1, 2\)"),
-        (MATCHING, (TWO, [[0, 2]]), r"target\[0, 1\] is 2; expected 0 to 1"),
-        (MATCHING, (TWO, [[0, 0]]), r"target\[0\]: 0 is the partner of 2"),
-        (MATCHING, (TWO * torch.nan, [[0, 1]]), "scores: expected finite"),
-        (MATCHING, (TWO, [[0, 1]], None, [[1, 0]]), "which the mask leaves out"),
-        (PERFECT, (TWO, [[0, -1]]), "perfect=False"),
-        (GROUP, (normal(1, 2, 3), [[0, -1]]), r"expected shape \(B, n, n\)"),
-        (GROUP, (THREE, [[1, 2, 0]]), "whose own partner must be"),
-        (CHAIN, (TWO, normal(3, 3), [[0, 1]]), "transitions: expected shape"),
-        (CHAIN, (TWO, PAIR, [[0, -1]]), "target: expected states 0 to 1"),
-        (GRAPH, (NODES, PAIR, [0, 1, 1], [[0], [3]]), "edge_index: edge 0"),
-        (GRAPH, (NODES, PAIR, [0, 1, 1], [[0], [1]], [1, 0, 0]), "batch: expected rising"),
-        (GRAPH, (NODES, PAIR, [0, 1, 1], [[0], [1]], [0, 1, 1]), "different graphs"),
-        (GRID, (normal(1, 2, 2, 2), THREE[0], [[[0, 1]] * 2]), "edge_scores: expected shape"),
-        (SUBSETS, (normal(1, 3), [[1, 1, 0, 0]]), r"scores\[0\]: expected 4 numbers"),
-        (SUBSETS, (normal(1, 4), []), "target: expected 1 outputs"),
-    ],
-)
-def test_errors_of_values(loss, given, message):
-    with pytest.raises(ValueError, match=message):
-        loss(*given)
+def test_keys_name_all_samples():
+    with pytest.raises(ValueError, match="keys: expected one for each of 1 samples, got 2"):
+        matching(PAIRS, STATES, keys="ab")
 
 
-@pytest.mark.parametrize(
-    ("call", "error", "message"),
-    [
-        (lambda: MatchingNLLLoss("avg"), ValueError, "reduction: expected one of mean, sum, none"),
-        (lambda: MatchingNLLLoss(rho=0.3), ValueError, "rho: expected a number from 1/2 to 1"),
-        (lambda: MatchingNLLLoss(tol=0.0), ValueError, "tol: expected a positive number"),
-        (lambda: MATCHING(np.zeros((1, 2, 2)), [[0, 1]]), TypeError, "scores: expected a tensor"),
-        (lambda: MATCHING(TWO, [[0.0, 1.0]]), TypeError, "target: expected integers"),
-        (lambda: CHAIN(TWO, PAIR, [[0, 1]], lengths=[3]), ValueError, "lengths: expected 0 to 2"),
-        (lambda: PERFECT_GROUP(THREE, [[1, 0, -1]]), InfeasibleError, "odd number"),
-        (
-            lambda: StructuredLoss("s")(PAIR, [[0]]),
-            TypeError,
-            "structure: expected an output space",
-        ),
-    ],
-)
-def test_errors_of_types_and_parameters(call, error, message):
-    with pytest.raises(error, match=message):
-        call()
+def test_without_pytorch_the_error_names_the_extra():
+    code = "import sys; sys.modules['torch'] = None; import mlestruct.torch"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "mlestruct.torch needs PyTorch: pip install 'mlestruct[torch]'" in run.stderr

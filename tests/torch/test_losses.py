@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch", reason="needs PyTorch: pip install 'mlestruct[torch]'")
 
+from scipy.optimize import linear_sum_assignment  # noqa: E402
 from torch.autograd import gradcheck, gradgradcheck  # noqa: E402
-from torch.nn.utils.rnn import pack_padded_sequence  # noqa: E402
 
+from mlestruct import BipartiteMatchingCRF  # noqa: E402
 from mlestruct.structures import (  # noqa: E402
     DecoderSpace,
     ExactInference,
@@ -26,9 +27,7 @@ from mlestruct.torch import (  # noqa: E402
     GridNLLLoss,
     GroupMatchingNLLLoss,
     MatchingNLLLoss,
-    Oracle,
     StructuredLoss,
-    functional,
 )
 
 TIGHT = 1e-12
@@ -67,8 +66,8 @@ def cases():
         yield f"graph {n_states}", GraphNLLLoss("none", tol=TIGHT), scores, target, (edges, batch)
         target = torch.tensor([[0, 1, 1, 0], [1, -100, 0, 1], [0, 0, 0, 0]])
         scores = normal(3, 4, n_states), normal(n_states, n_states, seed=1)
-        lengths = torch.tensor([4, 3, 0])
-        yield f"chain {n_states}", ChainNLLLoss("none"), scores, target, (None, lengths)
+        mask = torch.arange(4) < torch.tensor([4, 3, 0])[:, None]
+        yield f"chain {n_states}", ChainNLLLoss("none"), scores, target, (mask,)
     pairs = [[1, 1, 0, 0, 0], [0, 0, 1, 0, 1]]
     yield "subsets", StructuredLoss(Subsets(5, 2), "none", tol=1e-10), (normal(2, 5),), pairs, ()
     decoder = StructuredLoss(DecoderSpace(best_two, 5), "none", tol=1e-10)
@@ -105,10 +104,10 @@ class TestEveryFamily:
         assert torch.allclose(found, each.float(), atol=1e-4)
         found.sum().backward()
         assert all(s.grad.dtype == torch.float32 for s in single)
-        total = type(loss).__call__
-        before, loss.reduction = loss.reduction, "sum"
-        assert torch.allclose(total(loss, *scores, target, *rest), each.sum())
-        loss.reduction = before
+        loss.reduction = "sum"
+        total = loss(*scores, target, *rest)
+        loss.reduction = "none"
+        assert torch.allclose(total, each.sum())
 
     def test_the_best_output_has_the_smallest_loss(self, loss, scores, target, rest):
         best = loss.decode(*scores, *rest)
@@ -173,10 +172,13 @@ def brute_force_chain(nodes, transitions, target):
 def test_chains_are_exact_and_ignored_tokens_are_summed_out():
     nodes, transitions = normal(3, 4, 3), normal(3, 3, seed=1)
     target = torch.tensor([[0, 2, 1, 1], [-100, 1, -100, 0], [2, -100, 7, 7]])
-    lengths = torch.tensor([4, 4, 2])
-    found = ChainNLLLoss("none")(nodes, transitions, target, lengths=lengths)
-    for b in range(3):
-        n = int(lengths[b])
+    lengths = [4, 4, 2]
+    mask = torch.arange(4) < torch.tensor(lengths)[:, None]
+    found = ChainNLLLoss("none")(nodes, transitions, target, mask)
+    tables = transitions.expand(3, 3, 3, 3)
+    assert torch.allclose(ChainNLLLoss("none")(nodes, tables, target, mask), found)
+    assert (ChainNLLLoss().decode(nodes, transitions, mask)[~mask] == -100).all()
+    for b, n in enumerate(lengths):
         expected = brute_force_chain(nodes[b, :n], transitions, target[b, :n].tolist())
         assert found[b].item() == pytest.approx(expected.item(), abs=1e-10)
 
@@ -278,24 +280,6 @@ def test_masked_pixels_are_reweighted_like_whole_images():
     assert part.item() == pytest.approx(whole.item(), abs=1e-6)
 
 
-def test_lengths_masks_and_packed_sequences_say_the_same():
-    nodes, transitions = normal(3, 5, 4), normal(4, 4, seed=1)
-    target = torch.randint(4, (3, 5), generator=torch.Generator().manual_seed(0))
-    lengths = torch.tensor([5, 2, 3])
-    loss = ChainNLLLoss("none")
-    by_lengths = loss(nodes, transitions, target, lengths=lengths)
-    mask = torch.arange(5) < lengths[:, None]
-    assert torch.equal(loss(nodes, transitions, target, mask), by_lengths)
-    packed, packed_target = (
-        pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
-        for x in (nodes, target)
-    )
-    assert torch.equal(loss(packed, transitions, packed_target), by_lengths)
-    tables = transitions.expand(3, 4, 4, 4)
-    assert torch.allclose(loss(nodes, tables, target, mask), by_lengths)
-    assert (loss.decode(nodes, transitions, mask)[~mask] == -100).all()
-
-
 def test_tokens_left_out_are_skipped():
     nodes, transitions = normal(1, 5, 3), normal(3, 3, seed=1)
     target = torch.tensor([[0, 9, 1, 9, 2]])
@@ -324,10 +308,8 @@ def test_warm_starts_need_fewer_iterations_and_change_nothing():
         assert warm(moved, target, keys="abcd").item() == pytest.approx(
             cold(moved, target).item(), abs=1e-6
         )
-    assert len(warm.oracle._warm) == 4
+    assert len(warm.warm) == 4
     warm(scores[:, :11], target[:, :11], keys="abcd")  # another output space under the same names
-    warm.oracle.forget()
-    assert not warm.oracle._warm
     with pytest.raises(ValueError, match="keys: expected one for each of 4"):
         warm(scores, target, keys=[1])
 
@@ -341,10 +323,6 @@ def test_a_loose_tolerance_is_reported_and_holds():
     assert value <= exact + 1e-9
     assert exact <= value + loose.last_gap.item() + 1e-9
     assert loose.last_gap.item() <= 0.3
-    oracle = Oracle(tol=1e-2)
-    again = functional.matching_nll_loss(scores, target, oracle=oracle)
-    assert again.item() == value
-    assert torch.equal(oracle.last_gap, loose.last_gap)
 
 
 def test_threads_change_nothing():
@@ -397,5 +375,42 @@ def test_forbidden_pairs_and_states():
     assert chain(
         torch.zeros(1, 3, 2), transitions, torch.tensor([[1, 1, 0]])
     ).item() == pytest.approx(np.log(4.0))
-    with pytest.raises(ValueError, match="sample 0 has a score of -inf"):
+    with pytest.raises(ValueError, match="-inf forbid the target of sample 0"):
         chain(torch.zeros(1, 3, 2), transitions, torch.tensor([[0, 1, 0]]))
+    with pytest.raises(ValueError, match="-inf forbid every output of sample 0"):
+        chain.marginals(torch.full((1, 3, 2), -torch.inf), transitions)
+
+
+# ---------------------------------------------------------------------- training
+def test_third_derivatives_are_refused():
+    scores = normal(1, 3, 3)
+    (gradient,) = torch.autograd.grad(
+        MatchingNLLLoss()(scores, [[0, 1, 2]]), scores, create_graph=True
+    )
+    (second,) = torch.autograd.grad(gradient.square().sum(), scores, create_graph=True)
+    with pytest.raises(RuntimeError, match="twice"):
+        second.sum().backward()
+
+
+def test_a_linear_layer_reaches_the_optimum_of_the_estimator():
+    """alpha / 2 |theta|^2 - log-likelihood, minimised by L-BFGS of PyTorch and by the estimator."""
+    rng = np.random.default_rng(0)
+    pairs = rng.normal(size=(12, 4, 4, 3))
+    noisy = pairs @ np.arange(1, 4) / 2 + rng.gumbel(size=(12, 4, 4))
+    partners = np.stack([linear_sum_assignment(-table)[1] for table in noisy])
+    estimator = BipartiteMatchingCRF(alpha=2.0, rho=0.95, tol=1e-8).fit(pairs, partners)
+    theta = torch.zeros(3, dtype=torch.float64, requires_grad=True)
+    loss = MatchingNLLLoss("sum", rho=0.95, perfect=True, tol=1e-9)
+    steps = torch.optim.LBFGS(
+        [theta], max_iter=100, tolerance_grad=1e-9, line_search_fn="strong_wolfe"
+    )
+
+    def objective():
+        steps.zero_grad()
+        total = (theta**2).sum() + loss(torch.tensor(pairs) @ theta, partners, keys=range(12))
+        total.backward()
+        return total
+
+    steps.step(objective)
+    assert theta.detach().numpy() == pytest.approx(estimator.coef_, abs=1e-4)
+    assert -objective().item() == pytest.approx(estimator.objective_, abs=1e-5)

@@ -1,4 +1,4 @@
-"""Likelihood losses and layers for PyTorch: scores of any network, structured outputs.
+"""Likelihood losses for PyTorch: scores of any network, structured outputs.
 
 A loss takes the scores that a network makes and returns the negative log-likelihood
 log Z_rho - <scores, y> of observed outputs y, to be minimised. Its gradient in the scores is
@@ -12,30 +12,15 @@ except ModuleNotFoundError as error:
         "mlestruct.torch needs PyTorch: pip install 'mlestruct[torch]'", name="torch"
     ) from error
 
-from . import functional
-from .batching import Oracle
-from .layer import StructuredLayer
-from .losses import (
-    ChainNLLLoss,
-    GraphNLLLoss,
-    GridNLLLoss,
-    GroupMatchingNLLLoss,
-    MatchingNLLLoss,
-    StructuredLoss,
-)
-from .neural_crf import NeuralCRF
-from .training import FallingTolerance
+from .labellings import ChainNLLLoss, GraphNLLLoss, GridNLLLoss
+from .matchings import GroupMatchingNLLLoss, MatchingNLLLoss
+from .structured import StructuredLoss
 
 __all__ = [
     "ChainNLLLoss",
-    "FallingTolerance",
     "GraphNLLLoss",
     "GridNLLLoss",
     "GroupMatchingNLLLoss",
     "MatchingNLLLoss",
-    "NeuralCRF",
-    "Oracle",
-    "StructuredLayer",
     "StructuredLoss",
-    "functional",
 ]

@@ -1,375 +1,317 @@
-"""Labellings of images, graphs and chains from tensors of scores."""
+"""Losses of labellings: of images, graphs and sequences."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.utils.rnn import PackedSequence, pad_packed_sequence
 
 from ..structures.contract import Structure
 from ..structures.graphs.pairwise import PairwiseGraph, check_edges, grid
 from ..structures.labellings.binary import BinaryPairwise
 from ..structures.labellings.pairwise import Pairwise
 from ..structures.rho import Reweighting
-from .batching import Batch, Observed, SequenceBatch
-from .problem import IGNORED, Problem, exact, read_integers, read_mask, read_tensor, require_finite
-
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+from . import checks
+from .autograd import Chains, Keys
+from .nll_loss import IGNORED, Batch, Bools, Ints, NLLLoss
 
 
-@lru_cache(maxsize=4096)
-def grid_space(height: int, width: int, n_states: int, rho: Any) -> Structure:
-    """The labellings of an image; equal spaces are one object."""
-    return labelling_space(grid(height, width), n_states, rho)
-
-
-@lru_cache(maxsize=4096)
-def graph_space(n_nodes: int, edges: bytes, n_states: int, rho: Any) -> Structure:
-    """The labellings of a graph; equal spaces are one object."""
-    pairs = np.frombuffer(edges, dtype=np.int64).reshape(-1, 2)
-    return labelling_space(PairwiseGraph(n_nodes, pairs), n_states, rho)
-
-
-@lru_cache(maxsize=4096)
-def masked_grid_space(n_nodes: int, edges: bytes, n_states: int, rho: Any) -> Structure:
-    """The labellings of some pixels of an image, reweighted as the whole image is."""
-    graph = PairwiseGraph(n_nodes, np.frombuffer(edges, dtype=np.int64).reshape(-1, 2))
-    if rho == "auto" and not graph.is_forest:
-        # Half the rows and half the columns: a pixel is entered from the left and from above.
-        half = np.full(graph.n_edges, 0.5)
-        rho = Reweighting(graph, half, np.zeros_like(half), half)
-    return labelling_space(graph, n_states, rho)
-
-
-def labelling_space(graph: PairwiseGraph, n_states: int, rho: Any) -> Structure:
+def _space(graph: PairwiseGraph, n_states: int, rho: Any) -> Structure:
     return BinaryPairwise(graph, rho) if n_states == 2 else Pairwise(graph, n_states, rho)
 
 
-class _Labellings(Problem):
-    """Labellings of graphs side by side: nodes and edges of all samples, sample after sample.
-
-    Coordinates of a sample are those of its space: with two states minimal ones, which leave out
-    the score of the labelling that is 0 everywhere. This cancels in the loss.
-    """
-
-    batch: Batch
-
-    def _read(
-        self, nodes: Tensor, edges: Tensor, spaces: Sequence[Structure | None], ends: Ints
-    ) -> None:
-        """`nodes` (N, S), `edges` (E, S, S); `ends` (E, 2) among all nodes."""
-        self.n_states = nodes.shape[1]
-        self.batch = Batch(spaces)
-        self._n_nodes = [0 if space is None else space.n_nodes for space in spaces]
-        n_edges = [0 if space is None else space.graph.n_edges for space in spaces]  # type: ignore[attr-defined]
-        require_finite(nodes, "node_scores", False)
-        require_finite(edges, "edge_scores", False)
-        if self.n_states == 2:
-            nodes, edges = _minimal(nodes, edges, torch.from_numpy(ends))
-        parts = [
-            part.flatten()
-            for pair in zip(nodes.split(self._n_nodes), edges.split(n_edges), strict=True)
-            for part in pair
-        ]
-        self.scores = torch.cat([*parts, nodes.new_zeros(0)])
-
-    def _node_tables(self, tau: Tensor) -> Tensor:
-        """Marginals of the states of all nodes, shape (N, S)."""
-        per_node = 1 if self.n_states == 2 else self.n_states
-        parts = [
-            tau[start : start + n * per_node]
-            for start, n in zip(self.batch.starts[:-1].tolist(), self._n_nodes, strict=True)
-        ]
-        flat = torch.cat([*parts, tau.new_zeros(0)])
-        if self.n_states == 2:
-            return torch.stack([1.0 - flat, flat], dim=1)
-        return flat.reshape(-1, self.n_states)
-
-    def _observe(self, states: Ints) -> tuple[list[Observed], Tensor]:
-        """From the states of all nodes, -1 where they are ignored."""
-        observed: list[Observed] = []
-        own = _split(states, self._n_nodes)
-        for space, known in zip(self.batch.spaces, own, strict=True):
-            if space is None or (known < 0).all():
-                observed.append(None)
-            elif (known >= 0).all():
-                observed.append(space.encode(known))
-            else:
-                observed.append(space.given(known))
-        return observed, torch.tensor([bool((known >= 0).any()) for known in own])
-
-    def _states(self, found: list[Any]) -> Ints:
-        labels = [label for label in found if label is not None]
-        return np.concatenate([*labels, np.zeros(0, dtype=np.int64)])
+@lru_cache(maxsize=4096)
+def _graph_space(n_nodes: int, edges: bytes, n_states: int, rho: Any) -> Structure:
+    """Labellings of a graph; equal spaces are one object."""
+    pairs = np.frombuffer(edges, dtype=np.int64).reshape(-1, 2)
+    return _space(PairwiseGraph(n_nodes, pairs), n_states, rho)
 
 
-class Graph(_Labellings):
-    """Labellings of the nodes of graphs.
+@lru_cache(maxsize=256)
+def _image(
+    mask: bytes, height: int, width: int, n_states: int, rho: Any
+) -> tuple[Structure | None, Ints, Ints]:
+    """Labellings of the pixels of an image, its edges, and their places in (2, height, width)."""
+    exists = np.frombuffer(mask, dtype=bool).reshape(height, width)
+    number = np.cumsum(exists).reshape(exists.shape) - 1
+    place = np.arange(2 * exists.size).reshape(2, height, width)
+    across, down = exists[:, :-1] & exists[:, 1:], exists[:-1] & exists[1:]
+    tails = np.concatenate([number[:, :-1][across], number[:-1][down]])
+    heads = np.concatenate([number[:, 1:][across], number[1:][down]])
+    ends = np.stack([tails, heads], axis=1)
+    places = np.concatenate([place[0, :, :-1][across], place[1, :-1][down]])
+    if not exists.any():
+        return None, ends, places
+    rows, cols = (np.flatnonzero(exists.any(axis=axis)) for axis in (1, 0))
+    shape = int(np.ptp(rows)) + 1, int(np.ptp(cols)) + 1
+    if exists.sum() == shape[0] * shape[1]:
+        return _space(grid(*shape), n_states, rho), ends, places
+    graph = PairwiseGraph(int(exists.sum()), ends)
+    if rho == "auto" and not graph.is_forest:
+        # As whole images: a pixel is entered from the left and from above, each with 1/2.
+        half = np.full(graph.n_edges, 0.5)
+        rho = Reweighting(graph, half, np.zeros_like(half), half)
+    return _space(graph, n_states, rho), ends, places
 
-    Parameters
-    ----------
-    node_scores : tensor of shape (N, S)
-    edge_scores : tensor of shape (E, S, S), the state of the first end first, or (S, S)
-    edge_index : integers of shape (2, E)
-    batch : rising integers of shape (N,), the graph of every node
-    """
 
-    def __init__(
-        self, node_scores: Tensor, edge_scores: Tensor, edge_index: Any, batch: Any, rho: Any
-    ):
-        self.like = read_tensor(node_scores, "node_scores", "(N, S)", 2)
-        n_nodes, n_states = node_scores.shape
-        ends = torch.as_tensor(edge_index).detach().cpu().numpy()
-        if ends.ndim != 2 or ends.shape[0] != 2:
-            raise ValueError(f"edge_index: expected shape (2, E), got {tuple(ends.shape)}")
-        pairs = check_edges(ends.T, n_nodes, "edge_index")
-        full = (pairs.shape[0], n_states, n_states)
-        read_tensor(edge_scores, "edge_scores", f"{full} or {full[1:]}", (2, 3))
-        if tuple(edge_scores.shape) not in (full, full[1:]):
+class _Labellings(NLLLoss):
+    """Losses whose targets are states of nodes."""
+
+    def _states(self, batch: Batch, target: Any) -> Ints:
+        """The state of every node that exists, -1 if it is ignored."""
+        (exists,) = batch.exists
+        states = checks.integers(target, "target", exists.shape)[exists]
+        n_states = batch.like.shape[-1]
+        wrong = ((states < 0) & (states != IGNORED)) | (states >= n_states)
+        if wrong.any():
             raise ValueError(
-                f"edge_scores: expected shape {full} or {full[1:]}, got {tuple(edge_scores.shape)}"
+                f"target: expected states 0 to {n_states - 1}, or -100 (ignored), got "
+                f"{states[np.argmax(wrong)]}"
             )
-        graph_of_node = _read_batch(batch, n_nodes)
-        if (graph_of_node[pairs[:, 0]] != graph_of_node[pairs[:, 1]]).any():
-            e = int(np.argmax(graph_of_node[pairs[:, 0]] != graph_of_node[pairs[:, 1]]))
-            raise ValueError(f"edge_index: edge {e} joins nodes of different graphs of batch")
-        tables, pairs = _joined(exact(edge_scores).expand(full), pairs, n_nodes)
-        counts = np.bincount(graph_of_node)
-        first = np.cumsum(counts) - counts
-        n_edges = np.bincount(graph_of_node[pairs[:, 0]], minlength=counts.shape[0])
-        own = _split(pairs, n_edges)
-        spaces = [
-            graph_space(int(n), (ends - start).tobytes(), n_states, rho) if n else None
-            for n, ends, start in zip(counts, own, first, strict=True)
-        ]
-        self._read(exact(node_scores), tables, spaces, pairs)
+        return np.where(states == IGNORED, -1, states)
 
-    def observe(self, target: Any) -> tuple[list[Observed], Tensor]:
-        values = read_integers(target, "target", (self.like.shape[0],))
-        return self._observe(check_states(values, self.n_states))
+    def _node_table(self, batch: Batch, nodes: Tensor) -> Tensor:
+        exists = torch.from_numpy(batch.exists[0])[..., None]
+        table = nodes.new_zeros(batch.like.shape)
+        return table.masked_scatter(exists, nodes).to(batch.like)
 
-    def tables(self, tau: Tensor) -> Tensor:
-        return self._node_tables(tau).to(self.like)
-
-    def labels(self, found: list[Any]) -> Tensor:
-        return torch.from_numpy(self._states(found)).to(self.like.device)
+    def _labels(self, batch: Batch, found: Any) -> Tensor:
+        (exists,) = batch.exists
+        out = np.full(exists.shape, IGNORED)
+        out[exists] = np.concatenate(
+            [np.zeros(0, dtype=np.int64), *(label for label in found if label is not None)]
+        )
+        return torch.from_numpy(out).to(batch.like.device)
 
 
-class GridLabelling(_Labellings):
-    """Labellings of images.
+class _GraphLabellings(_Labellings):
+    """Graphs side by side: nodes and edges of all samples, sample after sample."""
 
-    Parameters
-    ----------
-    node_scores : tensor of shape (B, H, W, S)
-    edge_scores : tensor of shape (S, S), for all pairs of neighbours; (2, S, S), for those side by
-        side and those one above the other; or (B, 2, H, W, S, S), for pixel (i, j) with (i, j + 1)
-        and with (i + 1, j), of which the last column and row are not used
-    mask : boolean, shape (B, H, W), True for pixels that exist
-    """
+    def __init__(self, reduction: str = "mean", *, rho: Any = "auto", **options: Any):
+        super().__init__(reduction, **options)
+        if not isinstance(rho, str | int | float):
+            raise TypeError(f"rho: expected 'auto', 'uniform' or a number, got {rho!r}")
+        self.rho = rho
 
-    def __init__(self, node_scores: Tensor, edge_scores: Tensor, mask: Any, rho: Any):
-        self.like = read_tensor(node_scores, "node_scores", "(B, H, W, S)", 4)
-        n_samples, height, width, n_states = node_scores.shape
-        full = (n_samples, 2, height, width, n_states, n_states)
-        forms = f"{full[4:]}, {(2, *full[4:])} or {full}"
-        read_tensor(edge_scores, "edge_scores", forms, (2, 3, 6))
-        if tuple(edge_scores.shape) not in (full[4:], (2, *full[4:]), full):
-            raise ValueError(f"edge_scores: expected shape {forms}, got {tuple(edge_scores.shape)}")
-        self.mask = read_mask(mask, "mask", (n_samples, height, width))
-        tables = exact(edge_scores)
-        if tables.dim() == 3:
-            tables = tables[:, None, None]
-        tables = tables.expand(full)
-        spaces, places, ends, n_before = [], [], [], 0
-        for b, own in enumerate(self.mask):
-            space, pairs, place = _pixels(own, n_states, rho)
-            spaces.append(space)
-            places.append(place + b * 2 * height * width)
-            ends.append(pairs + n_before)
-            n_before += int(own.sum())
-        place = torch.from_numpy(np.concatenate([*places, np.zeros(0, dtype=np.int64)]))
-        self._read(
-            exact(node_scores)[torch.from_numpy(self.mask)],
-            tables.reshape(-1, n_states, n_states)[place],
-            spaces,
-            np.concatenate([*ends, np.zeros((0, 2), dtype=np.int64)]),
+    def _batch(
+        self, nodes: Tensor, edges: Tensor, ends: Ints, spaces: list[Any], exists: Bools, like: Any
+    ) -> Batch:
+        """From scores of nodes (N, S) and edges (E, S, S), and the two nodes (E, 2) of edges."""
+        checks.finite(nodes, "node_scores")
+        checks.finite(edges, "edge_scores")
+        if like.shape[-1] == 2:
+            # Coordinates of two states are minimal. The score of state 0 everywhere cancels.
+            tail, head = torch.from_numpy(ends).unbind(dim=1)
+            nodes = nodes[:, 1] - nodes[:, 0]
+            nodes = nodes.index_add(0, tail, edges[:, 1, 0] - edges[:, 0, 0])
+            nodes = nodes.index_add(0, head, edges[:, 0, 1] - edges[:, 0, 0])
+            edges = edges[:, 1, 1] - edges[:, 1, 0] - edges[:, 0, 1] + edges[:, 0, 0]
+        n_edges = [space.graph.n_edges if space else 0 for space in spaces]
+        pairs = zip(nodes.split(_n_nodes(spaces)), edges.split(n_edges), strict=True)
+        parts = [part.flatten() for pair in pairs for part in pair]
+        scores = torch.cat([*parts, nodes.new_zeros(0)])
+        return Batch(scores, self._samples(spaces), like, (exists,))
+
+    def _observe(self, batch: Batch, target: Any) -> tuple[list[Any], Bools]:
+        spaces = batch.oracle.spaces
+        states = np.split(self._states(batch, target), np.cumsum(_n_nodes(spaces)))[:-1]
+        some = np.array([(own >= 0).any() for own in states], dtype=bool)
+        observed: list[Any] = [None] * len(spaces)
+        for b in np.flatnonzero(some):
+            whole = (states[b] >= 0).all()
+            observed[b] = (spaces[b].encode if whole else spaces[b].given)(states[b])
+        return observed, some
+
+    def _table(self, batch: Batch, tau: Tensor) -> Tensor:
+        samples, n_states = batch.oracle, batch.like.shape[-1]
+        per_node = 1 if n_states == 2 else n_states
+        sizes = zip(tau.split(samples.sizes), _n_nodes(samples.spaces), strict=True)
+        nodes = torch.cat([tau.new_zeros(0), *(own[: n * per_node] for own, n in sizes)])
+        nodes = nodes.reshape(-1, per_node)
+        return self._node_table(
+            batch, torch.cat([1.0 - nodes, nodes], dim=1) if n_states == 2 else nodes
         )
 
-    def observe(self, target: Any) -> tuple[list[Observed], Tensor]:
-        values = read_integers(target, "target", self.mask.shape)
-        return self._observe(check_states(values[self.mask], self.n_states))
 
-    def tables(self, tau: Tensor) -> Tensor:
-        out = tau.new_zeros((*self.mask.shape, self.n_states))
-        return out.masked_scatter(
-            torch.from_numpy(self.mask)[..., None], self._node_tables(tau)
-        ).to(self.like)
-
-    def labels(self, found: list[Any]) -> Tensor:
-        out = np.full(self.mask.shape, IGNORED, dtype=np.int64)
-        out[self.mask] = self._states(found)
-        return torch.from_numpy(out).to(self.like.device)
+def _n_nodes(spaces: list[Any]) -> list[int]:
+    return [space.n_nodes if space else 0 for space in spaces]
 
 
-class Chain(Problem):
-    """Labellings of sequences.
+class GridNLLLoss(_GraphLabellings):
+    """Negative log-likelihood of labelled images, tree-reweighted.
 
     Parameters
     ----------
-    node_scores : tensor of shape (B, T, S), or a PackedSequence of (T, S)
-    transitions : tensor of shape (S, S), the earlier state first, or (B, T - 1, S, S)
-    mask : boolean, shape (B, T), True for tokens that exist. Tokens left out between others are
-        skipped: their neighbours are then neighbours of each other
-    lengths : integers of shape (B,), instead of a mask: the first tokens of every sample exist
+    reduction, tol, n_jobs : as in `NLLLoss`
+    rho : "auto" (1/2 on images), "uniform" (shares of spanning trees) or a number. The loss of the
+        exact likelihood is smaller.
+
+    Notes
+    -----
+    The loss takes, in this order:
+
+    * node_scores: tensor of shape (B, H, W, S)
+    * edge_scores: tensor of shape (S, S), for all neighbours; (2, S, S), for those side by side and
+      those one above the other; or (B, 2, H, W, S, S), for pixel (i, j) with (i, j + 1) and with
+      (i + 1, j), of which the last column and row are not used
+    * target: integers of shape (B, H, W), -100 ignored
+    * mask: booleans of shape (B, H, W), True for pixels that exist
     """
 
-    batch: SequenceBatch
+    def forward(
+        self, node_scores: Any, edge_scores: Any, target: Any, mask: Any = None, keys: Keys = None
+    ) -> Tensor:
+        """The loss of a batch; `keys` are names of its samples, for warm starts."""
+        return self._loss(self._read(node_scores, edge_scores, mask), target, keys)
 
-    def __init__(self, node_scores: Any, transitions: Tensor, mask: Any, lengths: Any):
-        node_scores, mask = _tokens(node_scores, mask, lengths)
-        self.like = read_tensor(node_scores, "node_scores", "(B, T, S)", 3)
-        n_samples, length, n_states = node_scores.shape
+    def _read(self, node_scores: Any, edge_scores: Any, mask: Any = None) -> Batch:
+        nodes = checks.scores(node_scores, "node_scores", ("B", "H", "W", "S"))
+        n_samples, height, width, n_states = nodes.shape
+        pair = n_states, n_states
+        full = n_samples, 2, height, width, *pair
+        edges = checks.scores(edge_scores, "edge_scores", pair, (2, *pair), full)
+        edges = edges[:, None, None] if edges.dim() == 3 else edges
+        exists = checks.mask(mask, "mask", nodes.shape[:3])
+        spaces, ends, places = [], [np.zeros((0, 2), dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+        first = 0
+        for b, own in enumerate(exists):
+            space, pairs, place = _image(own.tobytes(), height, width, n_states, self.rho)
+            spaces.append(space)
+            ends.append(pairs + first)
+            places.append(place + b * 2 * height * width)
+            first += int(own.sum())
+        tables = edges.expand(full).reshape(-1, *pair)[torch.from_numpy(np.concatenate(places))]
+        nodes = nodes[torch.from_numpy(exists)]
+        return self._batch(nodes, tables, np.concatenate(ends), spaces, exists, node_scores)
+
+
+class GraphNLLLoss(_GraphLabellings):
+    """Negative log-likelihood of labelled graphs, tree-reweighted; exact on forests.
+
+    Parameters
+    ----------
+    reduction, tol, n_jobs : as in `NLLLoss`
+    rho : "auto" (shares of spanning trees, 1 on forests) or a number
+
+    Notes
+    -----
+    The loss takes, in this order:
+
+    * node_scores: tensor of shape (N, S)
+    * edge_scores: tensor of shape (E, S, S), the state of the first end first, or (S, S). Tables of
+      an edge that is listed more than once, or in both directions, are added up.
+    * target: integers of shape (N,), -100 ignored
+    * edge_index: integers of shape (2, E)
+    * batch: rising integers of shape (N,), the graph of every node; by default all are one
+    """
+
+    def forward(
+        self,
+        node_scores: Any,
+        edge_scores: Any,
+        target: Any,
+        edge_index: Any,
+        batch: Any = None,
+        keys: Keys = None,
+    ) -> Tensor:
+        """The loss of a batch; `keys` are names of its samples, for warm starts."""
+        return self._loss(self._read(node_scores, edge_scores, edge_index, batch), target, keys)
+
+    def _read(
+        self, node_scores: Any, edge_scores: Any, edge_index: Any, batch: Any = None
+    ) -> Batch:
+        nodes = checks.scores(node_scores, "node_scores", ("N", "S"))
+        n_nodes, n_states = nodes.shape
+        listed = check_edges(
+            checks.integers(edge_index, "edge_index", (2, "E")).T, n_nodes, "edge_index"
+        )
+        pair = n_states, n_states
+        edges = checks.scores(edge_scores, "edge_scores", (len(listed), *pair), pair)
+        graph = np.zeros(n_nodes, dtype=np.int64)
+        if batch is not None:
+            graph = checks.integers(batch, "batch", (n_nodes,))
+        if (np.diff(graph, prepend=0) < 0).any():
+            raise ValueError("batch: expected rising integers from 0 on, the graph of every node")
+        if (graph[listed[:, 0]] != graph[listed[:, 1]]).any():
+            e = int(np.argmax(graph[listed[:, 0]] != graph[listed[:, 1]]))
+            raise ValueError(f"edge_index: edge {e} joins nodes of different graphs of batch")
+        turned = torch.from_numpy(listed[:, 0] > listed[:, 1])[:, None, None]
+        edges = edges.expand(len(listed), *pair)
+        edges = torch.where(turned, edges.transpose(1, 2), edges)
+        ends, edge = np.unique(np.sort(listed, axis=1), axis=0, return_inverse=True)
+        joined = edges.new_zeros((len(ends), *pair))
+        tables = joined.index_add(0, torch.from_numpy(edge.reshape(-1)), edges)
+        sizes = np.bincount(graph)
+        first = np.cumsum(sizes) - sizes
+        cuts = np.searchsorted(graph[ends[:, 0]], np.arange(len(sizes) + 1))
+        spaces = [
+            _graph_space(int(n), (ends[a:b] - start).tobytes(), n_states, self.rho) if n else None
+            for n, start, a, b in zip(sizes, first, cuts, cuts[1:], strict=False)
+        ]
+        return self._batch(nodes, tables, ends, spaces, np.ones(n_nodes, dtype=bool), node_scores)
+
+
+class ChainNLLLoss(_Labellings):
+    """Negative log-likelihood of labelled sequences, exact (forward-backward).
+
+    Parameters
+    ----------
+    reduction : as in `NLLLoss`; `tol`, `n_jobs` and `keys` have no effect
+
+    Notes
+    -----
+    The loss takes, in this order:
+
+    * node_scores: tensor of shape (B, T, S); -inf forbids a state
+    * transitions: tensor of shape (S, S), the earlier state first, or (B, T - 1, S, S); -inf
+      forbids a transition
+    * target: integers of shape (B, T), -100 ignored
+    * mask: booleans of shape (B, T), True for tokens that exist. Tokens left out between others are
+      skipped, so that their neighbours are neighbours of each other
+    """
+
+    def forward(
+        self, node_scores: Any, transitions: Any, target: Any, mask: Any = None, keys: Keys = None
+    ) -> Tensor:
+        """The loss of a batch; takes `keys` as the other losses do."""
+        return self._loss(self._read(node_scores, transitions, mask), target, keys)
+
+    def _read(self, node_scores: Any, transitions: Any, mask: Any = None) -> Batch:
+        nodes = checks.scores(node_scores, "node_scores", ("B", "T", "S"))
+        n_samples, length, n_states = nodes.shape
         if n_states < 2:
             raise ValueError(f"node_scores: expected at least 2 states, got {n_states}")
-        full = (n_samples, max(length - 1, 0), n_states, n_states)
-        read_tensor(transitions, "transitions", f"{full[2:]} or {full}", (2, 4))
-        if tuple(transitions.shape) not in (full[2:], full):
-            raise ValueError(
-                f"transitions: expected shape {full[2:]} or {full}, got {tuple(transitions.shape)}"
-            )
-        self.mask = read_mask(mask, "mask", (n_samples, length))
-        lengths = self.mask.sum(axis=1)
-        if transitions.dim() == 4 and (self.mask[:, 1:] & ~self.mask[:, :-1]).any():
+        pair = n_states, n_states
+        full = n_samples, max(length - 1, 0), *pair
+        tables = checks.scores(transitions, "transitions", pair, full)
+        exists = checks.mask(mask, "mask", (n_samples, length))
+        chains = Chains(exists.sum(axis=1), n_states)
+        if tables.dim() == 2:
+            tables = tables.expand(chains.n_edges, *pair)
+        elif (exists[:, 1:] & ~exists[:, :-1]).any():
             raise ValueError(
                 "mask: tokens are left out before others; transitions of shape (B, T - 1, S, S) "
                 "need all tokens of a sample at its beginning"
             )
-        self.batch = SequenceBatch(lengths, n_states)
-        nodes, tables = exact(node_scores)[torch.from_numpy(self.mask)], exact(transitions)
-        if transitions.dim() == 4:
-            tables = tables[torch.from_numpy(self.mask[:, 1:])]
         else:
-            tables = tables.expand(self.batch.sample_of_edge.shape[0], *full[2:])
-        require_finite(nodes, "node_scores", True)
-        require_finite(tables, "transitions", True)
-        self.scores = torch.cat([nodes.flatten(), tables.flatten()])
+            tables = tables[torch.from_numpy(exists[:, 1:])]
+        nodes = nodes[torch.from_numpy(exists)]
+        checks.finite(nodes, "node_scores", forbidden=True)
+        checks.finite(tables, "transitions", forbidden=True)
+        scores = torch.cat([nodes.flatten(), tables.flatten()])
+        return Batch(scores, chains, node_scores, (exists,))
 
-    def observe(self, target: Any) -> tuple[Ints, Tensor]:
-        if isinstance(target, PackedSequence):
-            target, _ = pad_packed_sequence(target, True, IGNORED, self.mask.shape[1])
-        values = read_integers(target, "target", self.mask.shape)
-        states = check_states(values[self.mask], self.batch.n_states)
-        some = np.bincount(self.batch.sample_of_node, states >= 0, len(self.batch)) > 0
-        return states, torch.from_numpy(some)
+    def _observe(self, batch: Batch, target: Any) -> tuple[Ints, Bools]:
+        states, exists = self._states(batch, target), batch.exists[0]
+        known = np.zeros_like(exists)
+        known[exists] = states >= 0
+        some = np.asarray(known.any(axis=1), dtype=bool)
+        return states, some
 
-    def tables(self, tau: Tensor) -> Tensor:
-        n_states = self.batch.n_states
-        nodes = tau[: int(self.mask.sum()) * n_states].reshape(-1, n_states)
-        out = tau.new_zeros((*self.mask.shape, n_states))
-        return out.masked_scatter(torch.from_numpy(self.mask)[..., None], nodes).to(self.like)
-
-    def labels(self, found: Ints) -> Tensor:
-        out = np.full(self.mask.shape, IGNORED, dtype=np.int64)
-        out[self.mask] = found
-        return torch.from_numpy(out).to(self.like.device)
-
-
-def _tokens(node_scores: Any, mask: Any, lengths: Any) -> tuple[Any, Any]:
-    """Padded scores and which tokens exist, from what says how long samples are."""
-    if isinstance(node_scores, PackedSequence):
-        if mask is not None or lengths is not None:
-            raise ValueError("mask, lengths: a PackedSequence has lengths of its own")
-        node_scores, lengths = pad_packed_sequence(node_scores, batch_first=True)
-    elif mask is not None and lengths is not None:
-        raise ValueError("mask, lengths: give one of them")
-    if lengths is None:
-        return node_scores, mask
-    read_tensor(node_scores, "node_scores", "(B, T, S)", 3)
-    n_samples, length = node_scores.shape[:2]
-    sizes = read_integers(lengths, "lengths", (n_samples,))
-    if ((sizes < 0) | (sizes > length)).any():
-        raise ValueError(f"lengths: expected 0 to {length}, got {sizes.tolist()}")
-    return node_scores, torch.from_numpy(np.arange(length) < sizes[:, None])
-
-
-def check_states(values: Ints, n_states: int) -> Ints:
-    """States 0 to S - 1, and -1 for those that are ignored."""
-    wrong = ((values < 0) & (values != IGNORED)) | (values >= n_states)
-    if wrong.any():
-        raise ValueError(
-            f"target: expected states 0 to {n_states - 1}, or -100 (ignored), got "
-            f"{values[np.argmax(wrong)]}"
-        )
-    return np.where(values == IGNORED, -1, values)
-
-
-def _minimal(nodes: Tensor, edges: Tensor, ends: Tensor) -> tuple[Tensor, Tensor]:
-    """Scores of state 1 of nodes, and of both ends in state 1, relative to state 0 everywhere."""
-    first = nodes[:, 1] - nodes[:, 0]
-    first = first.index_add(0, ends[:, 0], edges[:, 1, 0] - edges[:, 0, 0])
-    first = first.index_add(0, ends[:, 1], edges[:, 0, 1] - edges[:, 0, 0])
-    return first, edges[:, 1, 1] - edges[:, 1, 0] - edges[:, 0, 1] + edges[:, 0, 0]
-
-
-def _pixels(mask: Bools, n_states: int, rho: Any) -> tuple[Structure | None, Ints, Ints]:
-    """The space of the pixels of an image, its edges, and their places in (2, H, W)."""
-    height, width = mask.shape
-    if not mask.any():
-        return None, np.zeros((0, 2), dtype=np.int64), np.zeros(0, dtype=np.int64)
-    number = np.where(mask, np.cumsum(mask).reshape(mask.shape) - 1, -1)
-    across, down = mask[:, :-1] & mask[:, 1:], mask[:-1] & mask[1:]
-    pairs = np.concatenate(
-        [
-            np.stack([number[:, :-1][across], number[:, 1:][across]], axis=1),
-            np.stack([number[:-1][down], number[1:][down]], axis=1),
-        ]
-    )
-    place = np.arange(2 * height * width).reshape(2, height, width)
-    places = np.concatenate([place[0, :, :-1][across], place[1, :-1][down]])
-    rows, cols = mask.any(axis=1), mask.any(axis=0)
-    if mask[np.ix_(rows, cols)].all() and _contiguous(rows) and _contiguous(cols):
-        space = grid_space(int(rows.sum()), int(cols.sum()), n_states, rho)
-    else:
-        space = masked_grid_space(int(mask.sum()), pairs.tobytes(), n_states, rho)
-    return space, pairs, places
-
-
-def _split(values: Ints, sizes: Any) -> list[Ints]:
-    """Consecutive parts of these sizes; none for no sizes."""
-    return np.split(values, np.cumsum(sizes))[:-1]
-
-
-def _contiguous(flags: Any) -> bool:
-    at = np.flatnonzero(flags)
-    return bool(at[-1] - at[0] + 1 == at.shape[0])
-
-
-def _read_batch(batch: Any, n_nodes: int) -> Ints:
-    """The graph of every node; one graph without `batch`."""
-    if batch is None:
-        return np.zeros(n_nodes, dtype=np.int64)
-    values = read_integers(batch, "batch", (n_nodes,))
-    if n_nodes and (values[0] < 0 or (np.diff(values) < 0).any()):
-        raise ValueError("batch: expected rising integers from 0 on, the graph of every node")
-    return values
-
-
-def _joined(tables: Tensor, pairs: Ints, n_nodes: int) -> tuple[Tensor, Ints]:
-    """Tables of distinct edges in the order of their nodes; those of one pair are added up.
-
-    An edge that is listed in both directions has the sum of both tables, one of them transposed.
-    """
-    low, high = pairs.min(axis=1, initial=n_nodes), pairs.max(axis=1, initial=-1)
-    keys, edge = np.unique(low * n_nodes + high, return_inverse=True)
-    turned = torch.from_numpy(pairs[:, 0] > pairs[:, 1])[:, None, None]
-    tables = torch.where(turned, tables.transpose(1, 2), tables)
-    joined = tables.new_zeros((keys.shape[0], *tables.shape[1:]))
-    ends = np.stack([keys // max(n_nodes, 1), keys % max(n_nodes, 1)], axis=1)
-    return joined.index_add(0, torch.from_numpy(edge.astype(np.int64)), tables), ends
+    def _table(self, batch: Batch, tau: Tensor) -> Tensor:
+        n_states = batch.like.shape[-1]
+        nodes = tau[: int(batch.exists[0].sum()) * n_states]
+        return self._node_table(batch, nodes.reshape(-1, n_states))

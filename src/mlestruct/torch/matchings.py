@@ -1,4 +1,4 @@
-"""Matchings of two sides, and within a group, from padded tables of scores."""
+"""Losses of matchings: between two sides, and within a group."""
 
 from __future__ import annotations
 
@@ -7,256 +7,208 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from ..structures.contract import Structure, Vertex
+from ..labels import check_partners
+from ..structures.contract import MatchingStructure
 from ..structures.graphs.bipartite import BipartiteGraph
 from ..structures.graphs.simple import SimpleGraph
 from ..structures.matchings.bipartite import BipartiteMatching
 from ..structures.matchings.local import LocalMatching
-from .batching import Batch, Observed
-from .problem import (
-    IGNORED,
-    UNMATCHED,
-    Problem,
-    exact,
-    read_integers,
-    read_mask,
-    read_tensor,
-    require_finite,
-)
+from . import checks
+from .autograd import Observed
+from .nll_loss import IGNORED, Batch, Bools, Ints, NLLLoss
 
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+UNMATCHED = -1  # target of a node without a partner
 
 
 @lru_cache(maxsize=4096)
-def two_sides(n: int, m: int, allowed: bytes, rho: float, perfect: bool) -> BipartiteMatching:
-    """The matchings of n rows with m columns; equal spaces are one object."""
-    graph = BipartiteGraph.complete(n, m)
+def _space(
+    n: int, m: int, group: bool, allowed: bytes, rho: float, perfect: bool
+) -> MatchingStructure:
+    """Matchings over the allowed pairs, b"" for all; equal spaces are one object."""
+    kind: Any = SimpleGraph if group else BipartiteGraph
+    graph = kind.complete(*((n,) if group else (n, m)))
     if allowed:
-        graph = BipartiteGraph.from_mask(np.frombuffer(allowed, dtype=bool).reshape(n, m))
-    return BipartiteMatching(graph, rho, perfect)
+        graph = kind.from_mask(np.frombuffer(allowed, dtype=bool).reshape(n, m))
+    space = LocalMatching(graph, rho, perfect) if group else BipartiteMatching(graph, rho, perfect)
+    space.require_feasible()
+    return space
 
 
-@lru_cache(maxsize=4096)
-def one_group(n: int, allowed: bytes, rho: float, perfect: bool) -> LocalMatching:
-    """The matchings of n nodes with each other; equal spaces are one object."""
-    graph = SimpleGraph.complete(n)
-    if allowed:
-        graph = SimpleGraph.from_mask(np.frombuffer(allowed, dtype=bool).reshape(n, n))
-    return LocalMatching(graph, rho, perfect)
+class MatchingNLLLoss(NLLLoss):
+    """Negative log-likelihood of matchings between n rows and m columns.
 
+    Parameters
+    ----------
+    reduction, tol, n_jobs : as in `NLLLoss`
+    rho : reweighting of the entropy from 1/2 to 1; the loss of the exact likelihood lies between
+        the losses of rho = 1 (the smaller one) and rho = 1/2
+    perfect : whether every node of the smaller side has a partner; otherwise any node may stay
+        single, at a score of 0. Subtract other scores of single nodes from those of their pairs.
 
-class _Matchings(Problem):
-    """What both families share: coordinates are pairs, then nodes that may stay single.
+    Notes
+    -----
+    The loss takes, in this order:
 
-    rows, cols : for every sample the places of its nodes among those given, padding left out
+    * scores: tensor of shape (B, n, m); -inf forbids a pair
+    * target: integers of shape (B, n): the column of every row, -1 unmatched, -100 ignored
+    * row_mask, col_mask: booleans of shape (B, n) and (B, m), True for nodes that exist
+
+    Examples
+    --------
+    >>> import torch
+    >>> from mlestruct.torch import MatchingNLLLoss
+    >>> scores = torch.tensor([[[3.0, 0.0, 0.0], [0.0, 1.0, -2.0]]], requires_grad=True)
+    >>> loss_of = MatchingNLLLoss()
+    >>> loss_of.decode(scores)
+    tensor([[0, 1]])
+    >>> loss = loss_of(scores, torch.tensor([[0, -1]]))  # row 0 with column 0, row 1 unmatched
+    >>> loss.backward()
+    >>> target = torch.tensor([[[1.0, 0.0, 0.0], [0.0, 0.0, 0.0]]])
+    >>> bool(torch.allclose(scores.grad, loss_of.marginals(scores) - target))
+    True
     """
 
-    batch: Batch
-    rows: list[Ints]
-    cols: list[Ints]
-    _shape: tuple[int, int, int]  # of the given scores
+    _group = False
 
-    def _read(self, pair_scores: Tensor, places: list[Ints]) -> None:
-        """Scores of all coordinates; `places` are those of a sample's pairs in `pair_scores`."""
-        nothing = pair_scores.numel()  # place of the 0 that single nodes have
-        index, pairs = [], []
-        for space, place, start in zip(
-            self.batch.spaces, places, self.batch.starts[:-1], strict=True
-        ):
-            if space is None:
-                continue
-            index += [place, np.full(space.n_coordinates - space.n_scored, nothing)]
-            pairs.append(start + np.arange(space.n_scored))
-        empty = np.zeros(0, dtype=np.int64)
-        padded = torch.cat([pair_scores.flatten(), pair_scores.new_zeros(1)])
-        self._place_of_pair = torch.from_numpy(np.concatenate([*places, empty]))
-        self._pairs = torch.from_numpy(np.concatenate([*pairs, empty]))
-        self.scores = padded[torch.from_numpy(np.concatenate([*index, empty]))]
+    def __init__(
+        self, reduction: str = "mean", *, rho: float = 0.95, perfect: bool = False, **options: Any
+    ):
+        super().__init__(reduction, **options)
+        if not 0.5 <= rho <= 1.0:
+            raise ValueError(f"rho: expected a number from 1/2 to 1, got {rho!r}")
+        self.rho, self.perfect = float(rho), bool(perfect)
 
-    def _pair_table(self, tau: Tensor) -> Tensor:
-        flat = tau.new_zeros(int(np.prod(self._shape)))
-        return flat.scatter(0, self._place_of_pair, tau[self._pairs]).reshape(self._shape)
+    def forward(
+        self, scores: Any, target: Any, row_mask: Any = None, col_mask: Any = None, keys: Any = None
+    ) -> Tensor:
+        """The loss of a batch; `keys` are names of its samples, for warm starts."""
+        return self._loss(self._read(scores, row_mask, col_mask), target, keys)
 
-    def observe(self, target: Any) -> tuple[list[Observed], Tensor]:
-        values = read_integers(target, "target", self._shape[:2])
-        partners = [self._partners(b, values[b]) for b in range(len(self.batch))]
-        counts = torch.tensor([bool((partner != IGNORED).any()) for partner in partners])
-        observed = []
-        for b, (space, partner) in enumerate(zip(self.batch.spaces, partners, strict=True)):
-            if space is None and (partner >= 0).any():
-                raise ValueError(f"target[{b}]: has a pair, but scores forbid all of them")
-            observed.append(_observed(space, partner))
-        return observed, counts
+    def _read(self, scores: Any, row_mask: Any = None, col_mask: Any = None) -> Batch:
+        values = checks.scores(scores, "scores", ("B", "n", "m"))
+        rows = checks.mask(row_mask, "row_mask", values.shape[:2])
+        cols = checks.mask(col_mask, "col_mask", values.shape[::2])
+        return self._read_pairs(scores, values, rows, cols)
 
-    def _partners(self, b: int, target: Ints) -> Ints:
-        """Partners of a sample's own rows, numbered within its own columns."""
-        rows, cols = self.rows[b], self.cols[b]
-        given, number = target[rows], np.full(self._shape[2], -1, dtype=np.int64)
-        number[cols] = np.arange(cols.shape[0])
-        matched = given >= 0
-        outside = (given >= self._shape[2]) | (
-            (given < 0) & (given != UNMATCHED) & (given != IGNORED)
-        )
-        if outside.any():
-            i = int(rows[np.argmax(outside)])
+    def _read_pairs(self, like: Tensor, values: Tensor, rows: Bools, cols: Bools) -> Batch:
+        place = np.arange(values.numel()).reshape(values.shape)
+        allowed = (values.detach() != -torch.inf).numpy()
+        if self._group:
+            allowed = allowed | np.eye(values.shape[1], dtype=bool)
+        spaces: list[Any] = []
+        places = [np.zeros(0, dtype=np.int64)]
+        for b, own in enumerate(map(np.ix_, rows, cols)):
+            space = self._space_of(allowed[b][own])
+            spaces.append(space)
+            if space is not None:
+                single = np.full(space.n_coordinates - space.n_scored, values.numel())
+                places += [place[b][own][space.graph.row, space.graph.col], single]
+        index = torch.from_numpy(np.concatenate(places))
+        coordinates = torch.cat([values.flatten(), values.new_zeros(1)])[index]
+        checks.finite(coordinates, "scores")
+        return Batch(coordinates, self._samples(spaces), like, (rows, cols), index)
+
+    def _space_of(self, allowed: Bools) -> MatchingStructure | None:
+        n_pairs = np.count_nonzero(allowed) - self._group * allowed.shape[0]
+        if not allowed.size or (n_pairs == 0 and not self.perfect):
+            return None
+        listed = b"" if allowed.all() else allowed.tobytes()
+        return _space(*allowed.shape, self._group, listed, self.rho, self.perfect)
+
+    def _observe(self, batch: Batch, target: Any) -> tuple[list[Observed], Bools]:
+        rows, cols = batch.exists
+        partners = np.where(rows, checks.integers(target, "target", rows.shape), UNMATCHED)
+        m = cols.shape[1]
+        wrong = (partners >= m) | ((partners < UNMATCHED) & (partners != IGNORED))
+        if wrong.any():
+            b, i = np.argwhere(wrong)[0]
             raise ValueError(
-                f"target[{b}, {i}] is {target[i]}; expected 0 to {self._shape[2] - 1}, -1 "
-                "(unmatched) or -100 (ignored)"
+                f"target[{b}, {i}] is {partners[b, i]}; expected 0 to {m - 1}, -1 (unmatched) or "
+                "-100 (ignored)"
             )
-        partner = given.copy()
-        partner[matched] = number[given[matched]]
-        if (partner[matched] < 0).any():
-            i = int(rows[matched][np.argmax(partner[matched] < 0)])
-            raise ValueError(f"target[{b}, {i}] is {target[i]}, which the mask leaves out")
-        self._check_partners(b, partner)
-        return partner
+        samples = zip(batch.oracle.spaces, partners, rows, cols, strict=True)
+        observed = [self._known(f"target[{b}]", *sample) for b, sample in enumerate(samples)]
+        return observed, ((partners != IGNORED) & rows).any(axis=1)
 
-    def _check_partners(self, b: int, partner: Ints) -> None:
-        matched = partner[partner >= 0]
-        counts = np.bincount(matched, minlength=1)
-        if (counts > 1).any():
-            j = int(self.cols[b][np.argmax(counts)])
-            raise ValueError(f"target[{b}]: {j} is the partner of {counts.max()} others")
+    def _known(self, where: str, space: Any, partner: Ints, rows: Bools, cols: Bools) -> Observed:
+        """The matching, or all matchings that agree with what is not ignored."""
+        matched = np.flatnonzero(partner >= 0)
+        if self._group:  # the partner of a node is not ignored
+            i = matched[partner[partner[matched]] == IGNORED]
+            partner[partner[i]] = i
+        exist = cols[partner[matched]]
+        if not exist.all():
+            i = matched[np.argmin(exist)]
+            raise ValueError(f"{where}: {i} has partner {partner[i]}, which the mask leaves out")
+        if space is None and matched.size:
+            raise ValueError(f"{where}: has a pair, but scores forbid all of them")
+        ignored = (partner == IGNORED)[rows]
+        if space is None or ignored.all():
+            return None
+        number = np.append(np.cumsum(cols) - 1, UNMATCHED)  # of columns that exist
+        partner = number[np.maximum(partner, UNMATCHED)][rows]
+        try:
+            if not ignored.any():
+                return space.encode(partner)
+            n_cols = None if self._group else int(cols.sum())
+            check_partners(partner, partner.size, n_cols, perfect=False)
+        except ValueError as error:
+            raise ValueError(f"{where}: {error}") from None
+        matched = np.flatnonzero(partner >= 0)
+        pairs = space.graph.edge_between(matched, partner[matched])
+        if (pairs < 0).any():
+            raise ValueError(f"{where}: has a pair whose score is -inf")
+        known = ~ignored[space.graph.row]
+        if self._group:
+            known |= ~ignored[space.graph.col]
+        values = np.where(known, 0.0, np.nan)
+        values[pairs] = 1.0
+        return space.given(values)
 
-    def labels(self, found: list[Any]) -> Tensor:
-        out = np.full(self._shape[:2], IGNORED, dtype=np.int64)
-        for b, (label, rows, cols) in enumerate(zip(found, self.rows, self.cols, strict=True)):
-            out[b, rows] = UNMATCHED
+    def _table(self, batch: Batch, tau: Tensor) -> Tensor:
+        assert batch.place is not None
+        # One place after the last pair is for all single nodes.
+        flat = tau.new_zeros(batch.like.numel() + 1).scatter(0, batch.place, tau)
+        table = flat[:-1].reshape(batch.like.shape)
+        return (table + table.transpose(1, 2) if self._group else table).to(batch.like)
+
+    def _labels(self, batch: Batch, found: list[Any]) -> Tensor:
+        rows, cols = batch.exists
+        out = np.where(rows, UNMATCHED, IGNORED)
+        for b, label in enumerate(found):
             if label is not None:
-                matched = label >= 0
-                out[b, rows[matched]] = cols[label[matched]]
-        return torch.from_numpy(out).to(self.like.device)
+                out[b, rows[b]] = np.append(np.flatnonzero(cols[b]), UNMATCHED)[label]
+        return torch.from_numpy(out).to(batch.like.device)
 
 
-class Matching(_Matchings):
-    """Matchings between rows and columns.
-
-    Parameters
-    ----------
-    scores : tensor of shape (B, n, m); -inf forbids a pair
-    row_mask, col_mask : boolean, shapes (B, n) and (B, m), True for nodes that exist
-    """
-
-    def __init__(self, scores: Tensor, row_mask: Any, col_mask: Any, rho: float, perfect: bool):
-        self.like = read_tensor(scores, "scores", "(B, n, m)", 3)
-        n_samples, n, m = self._shape = tuple(scores.shape)
-        self.rows = [np.flatnonzero(own) for own in read_mask(row_mask, "row_mask", (n_samples, n))]
-        self.cols = [np.flatnonzero(own) for own in read_mask(col_mask, "col_mask", (n_samples, m))]
-        values = exact(scores)
-        pairs = [
-            (b * n + rows[:, None]) * m + cols
-            for b, (rows, cols) in enumerate(zip(self.rows, self.cols, strict=True))
-        ]
-        flat = values.detach().flatten().numpy()
-        spaces: list[Structure | None] = []
-        places = []
-        for own in pairs:
-            spaces.append(self._space(own, flat[own], rho, perfect))
-            places.append(own[flat[own] != -np.inf])
-        self.batch = Batch(spaces)
-        self._read(values, places)
-        require_finite(self.scores, "scores", False)
-
-    @staticmethod
-    def _space(places: Ints, values: NDArray[np.float64], rho: float, perfect: bool) -> Any:
-        forbidden = values == -np.inf
-        if not places.size or (forbidden.all() and not perfect):
-            return None
-        allowed = (~forbidden).tobytes() if forbidden.any() else b""
-        return two_sides(*places.shape, allowed, rho, perfect)
-
-    def tables(self, tau: Tensor) -> Tensor:
-        return self._pair_table(tau).to(self.like)
-
-
-class GroupMatching(_Matchings):
-    """Matchings of the nodes of a group with each other.
+class GroupMatchingNLLLoss(MatchingNLLLoss):
+    """Negative log-likelihood of matchings within a group of n nodes.
 
     Parameters
     ----------
-    scores : tensor of shape (B, n, n); the score of a pair is the mean of its two entries, and -inf
-        in one of them forbids it. The diagonal is not used.
-    mask : boolean, shape (B, n), True for nodes that exist
+    reduction, rho, perfect, tol, n_jobs : as in `MatchingNLLLoss`; log Z_rho of a group is above
+        log Z at rho = 1/2, and on either side of it at rho = 1
+
+    Notes
+    -----
+    The loss takes, in this order:
+
+    * scores: tensor of shape (B, n, n); a pair has the mean of its two entries, -inf forbids it
+    * target: integers of shape (B, n): the partner of every node, -1 unmatched, -100 ignored
+    * mask: booleans of shape (B, n), True for nodes that exist
     """
 
-    def __init__(self, scores: Tensor, mask: Any, rho: float, perfect: bool):
-        self.like = read_tensor(scores, "scores", "(B, n, n)", 3)
-        n_samples, n, m = self._shape = tuple(scores.shape)
-        if n != m:
-            raise ValueError(f"scores: expected shape (B, n, n), got {self._shape}")
-        self.rows = [np.flatnonzero(own) for own in read_mask(mask, "mask", (n_samples, n))]
-        self.cols = self.rows
-        values = exact(scores)
-        values = 0.5 * (values + values.transpose(1, 2))
-        tables = values.detach().numpy()
-        spaces: list[Structure | None] = []
-        places = []
-        for b, rows in enumerate(self.rows):
-            i, j = np.triu_indices(rows.shape[0], 1)
-            allowed = tables[b][np.ix_(rows, rows)] != -np.inf
-            spaces.append(self._space(allowed, rho, perfect))
-            keep = allowed[i, j]
-            places.append((b * n + rows[i[keep]]) * n + rows[j[keep]])
-        self.batch = Batch(spaces)
-        self._read(values, places)
-        require_finite(self.scores, "scores", False)
+    _group = True
 
-    @staticmethod
-    def _space(allowed: Bools, rho: float, perfect: bool) -> LocalMatching | None:
-        n = allowed.shape[0]
-        allowed = allowed | np.eye(n, dtype=bool)
-        if n == 0 or (not perfect and not np.triu(allowed, 1).any()):
-            return None
-        space = one_group(n, b"" if allowed.all() else allowed.tobytes(), rho, perfect)
-        space.require_feasible()
-        return space
+    def forward(  # type: ignore[override]
+        self, scores: Any, target: Any, mask: Any = None, keys: Any = None
+    ) -> Tensor:
+        """The loss of a batch; `keys` are names of its samples, for warm starts."""
+        return self._loss(self._read(scores, mask), target, keys)
 
-    def _check_partners(self, b: int, partner: Ints) -> None:
-        super()._check_partners(b, partner)
-        for i in np.flatnonzero(partner >= 0):
-            j = partner[i]
-            back = partner[j]
-            if i == j or back not in (i, IGNORED):
-                one, other = self.rows[b][i], self.rows[b][j]
-                raise ValueError(
-                    f"target[{b}]: node {one} has partner {other}, whose own partner must be {one} "
-                    "or -100 (ignored)"
-                )
-            partner[j] = i
-
-    def tables(self, tau: Tensor) -> Tensor:
-        upper = self._pair_table(tau)
-        return (upper + upper.transpose(1, 2)).to(self.like)
-
-
-def _observed(space: Structure | None, partner: Ints) -> Observed:
-    """What a target says of a sample, ignored rows left open."""
-    if space is None or (partner == IGNORED).all():
-        return None
-    assert isinstance(space, BipartiteMatching | LocalMatching)
-    if (partner != IGNORED).all():
-        return _vertex(space, partner)
-    graph = space.graph
-    known = np.full(space.n_scored, np.nan)
-    of_row = partner[graph.row]
-    known[of_row != IGNORED] = 0.0
-    if isinstance(space, LocalMatching):
-        known[partner[graph.col] != IGNORED] = 0.0
-    matched = np.flatnonzero(partner >= 0)
-    edges = graph.edge_between(matched, partner[matched])
-    if (edges < 0).any():
-        i = int(matched[np.argmax(edges < 0)])
-        raise ValueError(f"target: pairs row {i} with {partner[i]}, whose score is -inf")
-    known[edges] = 1.0
-    return space.given(known)
-
-
-def _vertex(space: Structure, partner: Ints) -> Vertex:
-    try:
-        return space.encode(partner)
-    except ValueError as error:
-        raise ValueError(f"target: {error}") from None
+    def _read(self, scores: Any, mask: Any = None) -> Batch:  # type: ignore[override]
+        values = checks.scores(scores, "scores", ("B", "n", "n"))
+        nodes = checks.mask(mask, "mask", values.shape[:2])
+        return self._read_pairs(scores, 0.5 * (values + values.transpose(1, 2)), nodes, nodes)

@@ -1,105 +1,93 @@
-"""Any other output space, from scores of its coordinates."""
+"""The loss of any output space."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ..structures.contract import LabellingStructure, Structure, StructureLike, as_structure
-from .batching import Batch, Observed
-from .problem import IGNORED, Problem, exact, read_tensor, require_finite
-
-Spaces = (
-    StructureLike | list[StructureLike] | tuple[StructureLike, ...]
-)  # of all samples, or one each
+from ..structures.contract import LabellingStructure, StructureLike, as_structure
+from . import checks
+from .autograd import Keys, Observed
+from .nll_loss import IGNORED, Batch, Bools, NLLLoss
 
 
-def spaces_of(structure: Spaces, n_samples: int) -> list[Structure]:
-    """The output space of each sample."""
-    if not isinstance(structure, list | tuple):
-        return [as_structure(structure)] * n_samples
-    if len(structure) != n_samples:
-        raise ValueError(f"structure: expected one or {n_samples}, got {len(structure)}")
-    return [as_structure(space) for space in structure]
-
-
-class Structured(Problem):
-    """Outputs of spaces that are given.
+class StructuredLoss(NLLLoss):
+    """Negative log-likelihood of the outputs of any space.
 
     Parameters
     ----------
-    scores : tensor of shape (B, n_scored) or (B, n_coordinates), or a list of B tensors of these
-        lengths; what is missing at the end (single nodes of matchings) is 0
-    structure : an output space for all samples, or a list of B
+    structure : an output space, one of `mlestruct.structures` or your own; Frank-Wolfe finds the
+        marginals of a space that has only a decoder (`DecoderSpace`)
+    reduction, tol, n_jobs : as in `NLLLoss`; n_jobs=1 for a decoder that threads cannot share
+    max_iter : calls of the decoder for one sample in Frank-Wolfe
+
+    Notes
+    -----
+    The loss takes, in this order:
+
+    * scores: tensor of shape (B, n_coordinates), or (B, n_scored) if single nodes score 0
+    * target: list of B outputs, as `structure.encode` takes them; -100 ignores nodes of labellings
+
+    Examples
+    --------
+    >>> import torch
+    >>> from mlestruct.structures import ExactInference, Subsets
+    >>> from mlestruct.torch import StructuredLoss
+    >>> loss_of = StructuredLoss(ExactInference(Subsets(4, 2)))
+    >>> loss = loss_of(torch.zeros(1, 4), [[1, 0, 0, 1]])  # one of the six pairs
+    >>> round(float(loss.exp()), 3)
+    6.0
     """
 
-    batch: Batch
+    def __init__(
+        self,
+        structure: StructureLike,
+        reduction: str = "mean",
+        *,
+        max_iter: int = 1000,
+        **options: Any,
+    ):
+        super().__init__(reduction, **options)
+        self.structure, self.max_iter = as_structure(structure), int(max_iter)
 
-    def __init__(self, scores: Tensor | Sequence[Tensor], structure: Spaces):
-        self._stacked = isinstance(scores, Tensor)
-        if self._stacked:
-            read_tensor(scores, "scores", "(B, n_coordinates)", 2)
-        rows = list(scores)
-        spaces = spaces_of(structure, len(rows))
-        parts = [
-            _padded(own, space, b) for b, (own, space) in enumerate(zip(rows, spaces, strict=True))
-        ]
-        self._sizes = [len(own) for own in rows]
-        self.like = rows[0] if rows else torch.zeros(0)
-        self.batch = Batch(spaces)
-        self.scores = torch.cat([*parts, torch.zeros(0, dtype=torch.float64)])
-        require_finite(self.scores, "scores", False)
+    def forward(self, scores: Any, target: Any, keys: Keys = None) -> Tensor:
+        """The loss of a batch; `keys` are names of its samples, for warm starts."""
+        return self._loss(self._read(scores), target, keys)
 
-    def observe(self, target: Any) -> tuple[list[Observed], Tensor]:
-        labels = list(target)
-        if len(labels) != len(self.batch):
-            raise ValueError(f"target: expected {len(self.batch)} outputs, got {len(labels)}")
-        observed = [
-            _observed(space, label, b)
-            for b, (space, label) in enumerate(zip(self.batch.spaces, labels, strict=True))
-        ]
-        return observed, torch.tensor([known is not None for known in observed])
+    def _read(self, scores: Any) -> Batch:
+        space = self.structure
+        shapes = dict.fromkeys((("B", space.n_scored), ("B", space.n_coordinates)))
+        values = checks.finite(checks.scores(scores, "scores", *shapes), "scores")
+        missing = values.new_zeros(len(values), space.n_coordinates - values.shape[1])
+        samples = self._samples([space] * len(values))
+        return Batch(torch.cat([values, missing], dim=1).flatten(), samples, scores)
 
-    def tables(self, tau: Tensor) -> Any:
-        starts = self.batch.starts[:-1].tolist()
-        rows = [tau[a : a + n] for a, n in zip(starts, self._sizes, strict=True)]
-        if self._stacked:
-            return torch.stack(rows).to(self.like) if rows else self.like.new_zeros((0, 0))
-        return [own.to(self.like) for own in rows]
+    def _observe(self, batch: Batch, target: Any) -> tuple[list[Observed], Bools]:
+        if len(target) != len(batch.like):
+            raise ValueError(f"target: expected {len(batch.like)} outputs, got {len(target)}")
+        observed = [self._known(f"target[{b}]", label) for b, label in enumerate(target)]
+        return observed, np.array([known is not None for known in observed], dtype=bool)
 
-    def labels(self, found: list[Any]) -> list[Any]:
+    def _known(self, where: str, label: Any) -> Observed:
+        """The output, or the labellings that agree with the nodes that are not ignored."""
+        label = label.detach().cpu().numpy() if isinstance(label, Tensor) else label
+        listed = isinstance(label, np.ndarray | list)
+        ignored = np.asarray(label) == IGNORED if listed else np.zeros(1, dtype=bool)
+        if not np.any(ignored):
+            try:
+                return self.structure.encode(label)
+            except ValueError as error:
+                raise ValueError(f"{where}: {error}") from None
+        if not isinstance(self.structure, LabellingStructure):
+            raise ValueError(f"{where}: only nodes of labellings can be ignored (-100)")
+        return None if np.all(ignored) else self.structure.given(np.where(ignored, -1, label))
+
+    def _table(self, batch: Batch, tau: Tensor) -> Tensor:
+        table = tau.reshape(len(batch.like), self.structure.n_coordinates)
+        return table[:, : batch.like.shape[1]].to(batch.like)
+
+    def _labels(self, batch: Batch, found: list[Any]) -> list[Any]:
         return found
-
-
-def _padded(scores: Tensor, space: Structure, b: int) -> Tensor:
-    read_tensor(scores, f"scores[{b}]", "(n_coordinates,)", 1)
-    sizes = (space.n_scored, space.n_coordinates)
-    if scores.shape[0] not in sizes:
-        wanted = " or ".join(str(size) for size in dict.fromkeys(sizes))
-        raise ValueError(f"scores[{b}]: expected {wanted} numbers, got {scores.shape[0]}")
-    missing = space.n_coordinates - scores.shape[0]
-    return torch.cat([exact(scores), torch.zeros(missing, dtype=torch.float64)])
-
-
-def _observed(space: Structure | None, label: Any, b: int) -> Observed:
-    """What an output says; labellings may ignore nodes."""
-    assert space is not None
-    if isinstance(label, Tensor):
-        label = label.detach().cpu().numpy()
-    ignored = np.asarray(label) == IGNORED if isinstance(label, np.ndarray | list) else np.zeros(1)
-    if not np.any(ignored):
-        try:
-            return space.encode(label)
-        except ValueError as error:
-            raise ValueError(f"target[{b}]: {error}") from None
-    if np.all(ignored):
-        return None
-    if not isinstance(space, LabellingStructure):
-        raise ValueError(
-            f"target[{b}]: -100 ignores nodes of labellings; {type(space).__name__} has none"
-        )
-    return space.given(np.where(ignored, -1, label))
