@@ -81,7 +81,7 @@ DATA = {
     MatchingCRF: {"X": [np.ones((4, 4, 2))], "Y": [[1, 0, 3, 2]]},
     ChainCRF: {"X": [np.ones((2, 1)), np.zeros((2, 1))], "Y": [[0, 1], [1, 0]]},
     MultiLabelCRF: {"X": TABLE.astype(float), "y": TABLE},
-    IsingMRF: {"Y": TABLE},
+    IsingMRF: {"X": TABLE},
     StructuredCRF: {"X": [THREE, -THREE], "Y": [[1, 0, 1], [0, 1, 0]]},
 }
 
