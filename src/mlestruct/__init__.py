@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         ModelFileError,
         OutOfTimeError,
     )
-    from .learning import LBFGS, BlockFrankWolfe, BlockMarginals, Checkpoint, FrankWolfe, Newton
+    from .learning import LBFGS, BlockFrankWolfe, Checkpoint, FrankWolfe, Newton
     from .models import (
         BipartiteMatchingCRF,
         ChainCRF,
@@ -46,7 +46,6 @@ __getattr__, __dir__, __all__ = attach(
     {
         "BipartiteMatchingCRF": ".models",
         "BlockFrankWolfe": ".learning",
-        "BlockMarginals": ".learning",
         "ChainCRF": ".models",
         "Checkpoint": ".learning",
         "CheckpointError": ".exceptions",

@@ -13,7 +13,6 @@ from mlestruct import (
     LBFGS,
     BipartiteMatchingCRF,
     BlockFrankWolfe,
-    BlockMarginals,
     ChainCRF,
     Checkpoint,
     CheckpointError,
@@ -53,7 +52,6 @@ CASES = {
         NODES, [(x[:, 0] > 0.5).astype(int) for x in NODES],
     ),
     "bcfw of a graph": (GraphCRF(solver="bcfw"), GRAPHS, [y % 2 for y in STATES]),
-    "block marginals": (MatchingCRF(solver=BlockMarginals()), GROUPS, PARTNERS),
     "fw": (BipartiteMatchingCRF(solver="fw"), PAIRS, MATCHED),
     "fw averaged": (ChainCRF(solver=FrankWolfe(averaging=True)), NODES, STATES),
     "newton": (BipartiteMatchingCRF(solver=Newton()), PAIRS, MATCHED),
@@ -232,8 +230,9 @@ def test_damaged_files_are_refused(tmp_path):
 def test_other_kinds_of_objects_are_not_made(tmp_path):
     every = Checkpoint(tmp_path)
     for state in (
-        {"kind": "History", "fields": {}},
-        {"kind": "Vertex", "fields": {"x": 1}},
+        {"kind": "pathlib:Path", "fields": {}},
+        {"kind": "mlestruct.learning.checkpoint:Checkpoint", "fields": {}},
+        {"kind": "mlestruct.structures.contract:Vertex", "fields": {"x": 1}},
         {"z": 1},
     ):
         with zipfile.ZipFile(every.path, "w") as archive:

@@ -75,7 +75,7 @@ CASES = [("matching", 0.5, 2.0), ("matching", 0.95, 1.0), ("kinked", 0.5, 1.0),
          ("graph", 0.3, 1.0), ("graph", 0.8, 2.0), ("image", 0.5, 8.0)]  # fmt: skip
 
 
-@pytest.mark.parametrize("solver", ["auto", "newton", "lbfgs", "block_marginals", "bcfw", "fw"])
+@pytest.mark.parametrize("solver", ["auto", "newton", "lbfgs", "bcfw", "fw"])
 @pytest.mark.parametrize(("kind", "l1_ratio", "alpha"), CASES)
 def test_every_solver_finds_the_optimum(kind, l1_ratio, alpha, solver):
     if solver == "newton" and kind in ("graph", "image"):

@@ -87,7 +87,7 @@ DATA = {
 
 
 SHARE = "{}: expected a number from 0 to 1"
-ENTROPY, BLOCKS = "solver='{}' needs .* Use solver='auto'", ["fw", "bcfw", "block_marginals"]
+ENTROPY, BLOCKS = "solver='{}' needs .* Use solver='auto'", ["fw", "bcfw"]
 NO_FUNCTION = "{}: expected a function of .* or None, got 3"
 FUNCTIONS = ["marginals", "bounds", "features"]
 NO_SHARES = [9, -0.1, float("nan"), "x", True, [0.5]]

@@ -1,6 +1,6 @@
 """The convex dual problem and its solvers, which use only the contract of its blocks."""
 
-from .block_frank_wolfe import BlockFrankWolfe, BlockMarginals
+from .block_frank_wolfe import BlockFrankWolfe
 from .checkpoint import Checkpoint
 from .dual_state import DualState, start_near_observed
 from .frank_wolfe import FrankWolfe
@@ -14,7 +14,6 @@ __all__ = [
     "LBFGS",
     "Block",
     "BlockFrankWolfe",
-    "BlockMarginals",
     "Checkpoint",
     "DualProblem",
     "DualState",

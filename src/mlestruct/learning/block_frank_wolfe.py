@@ -2,7 +2,6 @@
 
 `BlockFrankWolfe` moves a block's tau towards the MAP vertex; `BlockFrankWolfe.paper()` is the
 block-coordinate algorithm of the paper as printed.
-`BlockMarginals` moves it towards the marginals at the current theta instead.
 """
 
 from __future__ import annotations
@@ -14,11 +13,9 @@ from typing import Any, Literal, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from .._deadline import check_time
 from .._threads import Each, threaded_map
 from ..algorithms.frank_wolfe import MAX_STEP
 from ..exceptions import MissingCapability
-from ..structures.contract import Marginals, Vertex
 from .block_steps import BlockRules, BlockSteps, Sampling, block_step
 from .certificate import NEAR, Certificate, certify
 from .dual_state import DualState, Start, start
@@ -31,7 +28,6 @@ from .result import Monitor, Result, Stopping, run
 Floats = NDArray[np.float64]
 
 CERTIFICATE_PASSES = 20  # at most between certificates, each of which costs a pass of MAP calls
-ACCURACY = 0.1  # requested gap of the marginal oracle, relative to the block's duality gap
 
 
 class BlockCoordinateDescent(BlockRules):
@@ -287,71 +283,3 @@ class BlockFrankWolfe(BlockCoordinateDescent):
         if self.step == "fixed":
             return min(2.0 * len(problem.blocks) / (2.0 * len(problem.blocks) + t), MAX_STEP)
         return block_step(block, tau, towards, linear, quadratic, guess)
-
-
-@dataclass(frozen=True)
-class BlockMarginals(BlockCoordinateDescent):
-    """Block steps towards marginals instead of vertices, for structures with a marginal oracle.
-
-    The maximiser of <scores, tau> + H(tau) at the current theta is where the block would go if
-    theta stood still (stochastic dual coordinate ascent). Near the optimum, where MAP problems are
-    degenerate, such a step gains many times more than one towards a vertex.
-
-    Parameters
-    ----------
-    sampling : "permuted" passes, "uniform" with replacement, or "gap": proportional to the
-        blocks' last known duality gaps
-    """
-
-    sampling: Sampling = "permuted"
-
-    name = "block_marginals"
-    first_guess = 0.5
-    shortest_guess, longest_guess = 1e-3, 0.999
-    tracks_entropies = True
-
-    def check(self, problem: DualProblem) -> None:
-        """Raise MissingCapability unless every block has a marginal oracle."""
-        super().check(problem)
-        for block in problem.blocks:
-            block.structure.require("marginals", f"solver={self.name!r}")
-
-    def bounds(
-        self, problem: DualProblem, state: DualState, known: list[Any],
-        tolerance: float, each: Each,
-    ) -> tuple[Certificate, list[LinearStep]]:  # fmt: skip
-        theta = problem.theta(state.r)
-        accuracy = ACCURACY * tolerance / len(problem.blocks)
-        steps, log_partition = [], 0.0
-        for m, block in enumerate(problem.blocks):
-            step, found = self._towards_marginals(problem, state, m, theta, known, accuracy)
-            steps.append(step)
-            log_partition += block.weight * found.upper_bound
-        entropy = float(problem.weights @ state.entropies)
-        return Certificate(entropy, log_partition, np.nan), steps
-
-    def target(
-        self, problem: DualProblem, state: DualState, m: int, known: list[Any], gap: float,
-        kept: WorkingSet | None,
-    ) -> LinearStep:  # fmt: skip
-        """The marginals at scores G theta."""
-        theta = problem.theta(state.r)
-        accuracy = ACCURACY * max(gap, 1e-12)
-        return self._towards_marginals(problem, state, m, theta, known, accuracy)[0]
-
-    @staticmethod
-    def _towards_marginals(
-        problem: DualProblem, state: DualState, m: int, theta: Floats,
-        known: list[Any], accuracy: float,
-    ) -> tuple[LinearStep, Marginals]:  # fmt: skip
-        """The step; its gap is A(scores) - <scores, tau_m> - H(tau_m), from above."""
-        check_time("a pass of marginals")
-        block, tau = problem.blocks[m], state.tau[m]
-        scores = block.scores(theta)
-        found = block.structure.marginals(scores, known[m], accuracy)
-        known[m] = found.warm
-        entropy = state.entropies[m] + block.offset_gap(tau)
-        gap = found.upper_bound - float(scores @ tau) - entropy
-        sums = block.structure.stepping_entropy.add_gradient(tau, scores)[1]
-        vertex = Vertex(np.arange(tau.shape[0]), found.tau)
-        return LinearStep(vertex, gap, scores, None, sums, block.moments(found.tau)), found

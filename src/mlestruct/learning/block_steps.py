@@ -32,7 +32,6 @@ class BlockRules(ABC):
     batch: int = 1
     first_guess = 0.05  # of a block's step length; later ones are its last one, within limits
     shortest_guess, longest_guess = 1e-6, 1.0
-    tracks_entropies = False  # whether steps need each block's entropy between certificates
     reuses_targets = True  # whether a certificate's answers are the targets of the next pass
 
     @abstractmethod
@@ -154,8 +153,6 @@ class BlockSteps:
         if eta > 0.0:
             block.structure.stepping_entropy.move(tau, towards.vertex, eta)
             advance(state.r, here, there, eta, block.weight)
-            if rules.tracks_entropies:
-                state.entropies[m] = block.structure.entropy(tau) - block.offset_gap(tau)
 
     def checkpoint(self) -> dict[str, Any]:
         """What continues the passes, between two of them; targets are not kept."""

@@ -15,6 +15,7 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -24,21 +25,12 @@ import numpy as np
 from .._archive import Arrays, packed, unpacked
 from .._arrays import as_path
 from .._files import write_whole
-from ..algorithms.matching.edge_dual import EdgeSolution
-from ..algorithms.matching.newton import Solution
-from ..algorithms.matching.odd_set_dual import OddSets
 from ..exceptions import CheckpointError
-from ..structures.contract import Marginals, Vertex
-from ..structures.matchings.matching_polytope import WarmStart
-from .problem import Block, DualProblem, Tangent
+from .problem import Block, DualProblem
 
 FORMAT = 1  # of the files; others are refused
 STATES = ".states.mlc"  # of names of files
-KINDS: dict[str, type] = {
-    kind.__name__: kind
-    for kind in (EdgeSolution, Marginals, OddSets, Solution, Tangent, Vertex, WarmStart)
-}
-
+PACKAGE = "mlestruct."  # whose data classes are states of oracles, by their import paths
 State = dict[str, Any]
 
 
@@ -217,10 +209,10 @@ def _encoded(value: Any, arrays: Arrays, elsewhere: dict[str, Elsewhere]) -> Any
     if isinstance(value, Elsewhere):
         elsewhere[f"{value.place}-{value.number}"] = value
         return {"elsewhere": [value.place, value.number]}
-    if type(value) in KINDS.values():
-        fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
-        parts = {name: inner(part) for name, part in fields.items()}
-        return {"kind": type(value).__name__, "fields": parts}
+    kind = type(value)
+    if dataclasses.is_dataclass(kind) and kind.__module__.startswith(PACKAGE):
+        parts = {f.name: inner(getattr(value, f.name)) for f in dataclasses.fields(kind)}
+        return {"kind": f"{kind.__module__}:{kind.__name__}", "fields": parts}
     raise CheckpointError(
         f"checkpoint: the state of an oracle is a {type(value).__name__}, which no file can hold"
     )
@@ -242,4 +234,8 @@ def _decoded(value: Any, arrays: Arrays, elsewhere: Callable[[int, int], Any] | 
         return {name: inner(part) for name, part in value["dict"].items()}
     if "elsewhere" in value and elsewhere is not None:
         return elsewhere(*value["elsewhere"])
-    return KINDS[value["kind"]](**{name: inner(part) for name, part in value["fields"].items()})
+    module, _, name = value["kind"].partition(":")
+    kind: Any = getattr(import_module(module), name) if module.startswith(PACKAGE) else None
+    if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
+        raise ValueError(f"there is no state {value['kind']!r}")
+    return kind(**{name: inner(part) for name, part in value["fields"].items()})

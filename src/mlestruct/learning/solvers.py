@@ -10,19 +10,18 @@ import numpy as np
 from .._deadline import time_limit
 from ..exceptions import OutOfTimeError
 from ..structures.contract import Structure
-from .block_frank_wolfe import BlockFrankWolfe, BlockMarginals
+from .block_frank_wolfe import BlockFrankWolfe
 from .frank_wolfe import FrankWolfe
 from .lbfgs import LBFGS
 from .newton import Newton
 from .problem import DualProblem
 from .result import Result, Stopping, nothing_learned
 
-Solver = FrankWolfe | BlockFrankWolfe | BlockMarginals | Newton | LBFGS
+Solver = FrankWolfe | BlockFrankWolfe | Newton | LBFGS
 
 SOLVERS: dict[str, type] = {
     "fw": FrankWolfe,
     "bcfw": BlockFrankWolfe,
-    "block_marginals": BlockMarginals,
     "newton": Newton,
     "lbfgs": LBFGS,
 }

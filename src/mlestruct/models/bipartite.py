@@ -25,7 +25,7 @@ class BipartiteMatchingCRF(BipartiteBlocks, MatchingProbabilities):
         Reweighting of the entropy, 0.5 to 1: 1 is the Bethe approximation, 0.5 gives an upper
         bound of the partition function. The default is close to Bethe but keeps the likelihood
         smooth, which Bethe's is not under weak regularisation.
-    solver : "auto", "newton", "lbfgs", "block_marginals", "bcfw", "fw", or a solver object
+    solver : "auto", "newton", "lbfgs", "bcfw", "fw", or a solver object
         "fw" and "bcfw" need only MAP decoding; `learning.BlockFrankWolfe.paper()` is the
         algorithm as printed in the paper.
     tol : float

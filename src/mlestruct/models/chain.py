@@ -64,13 +64,13 @@ class ChainCRF(LabellingEstimator):
     ----------
     alpha : float
         Regularisation, on the summed log-likelihood.
-    solver : "auto", "lbfgs", "block_marginals", "bcfw", "fw", or a solver object
+    solver : "auto", "lbfgs", "bcfw", "fw", or a solver object
         "fw" and "bcfw" need only Viterbi decoding; `learning.BlockFrankWolfe.paper()` is the
         algorithm as printed in the paper.
     tol : float
         Stop when the duality gap is at most tol * max(1, |objective|).
     max_iter : int
-        Iterations (for "bcfw" and "block_marginals": passes over the samples).
+        Iterations (for "bcfw": passes over the samples).
     max_time : float, optional
         Seconds after which to stop, set-up included.
     n_states : int, optional
@@ -350,7 +350,7 @@ class ChainCRF(LabellingEstimator):
         handling small ones. Block-coordinate solvers use a block per sample.
         """
         by_block = isinstance(self.solver, BlockCoordinateDescent)
-        one_each = separate or by_block or self.solver in ("bcfw", "block_marginals")
+        one_each = separate or by_block or self.solver == "bcfw"
         n_threads = self.n_threads()
         n_shares = 1 if n_threads == 1 else 2 * n_threads
         groups: dict[tuple[float, int], list[int]] = {}

@@ -45,13 +45,13 @@ class GraphCRF(PairwiseEstimator):
         Whether each pair of states has weights of its own ("full"), those of (s, t) and (t, s) are
         the same, or there is one for all pairs of equal states and 0 for all others (Potts): fewer
         weights to learn where samples are few or states many. `edge_coef_` has all of them.
-    solver : "auto", "lbfgs", "block_marginals", "bcfw", "fw", or a solver object
+    solver : "auto", "lbfgs", "bcfw", "fw", or a solver object
         "fw" and "bcfw" need only MAP decoding; `learning.BlockFrankWolfe.paper()` is the
         algorithm as printed in the paper.
     tol : float
         Stop when the duality gap is at most tol * max(1, |objective|).
     max_iter : int
-        Iterations (for "bcfw" and "block_marginals": passes over the samples).
+        Iterations (for "bcfw": passes over the samples).
     max_time : float, optional
         Seconds after which to stop, set-up included.
     n_states : int, optional

@@ -36,7 +36,7 @@ class MatchingCRF(GroupBlocks, MatchingProbabilities):
     capacity : int, or array of shape (n_nodes,)
         Number of partners of each node (at most, if not perfect). Above 1 labels are pairs, the
         polytope is local, and rho is set: 0 at nodes of capacity above 1, 1/2 at the others.
-    solver : "auto", "newton", "lbfgs", "block_marginals", "bcfw", "fw", or a solver object
+    solver : "auto", "newton", "lbfgs", "bcfw", "fw", or a solver object
         "fw" and "bcfw" need only MAP decoding; `learning.BlockFrankWolfe.paper()` is the
         algorithm as printed in the paper.
     tol : float

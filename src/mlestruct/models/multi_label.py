@@ -97,8 +97,7 @@ class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
         `threshold`, or the set of the largest expected F1 for independent labels of these
         probabilities.
     threshold : float
-    solver : "auto", "lbfgs", or a solver object; reweighted marginals also "block_marginals",
-        "bcfw", "fw"
+    solver : "auto", "lbfgs", or a solver object; reweighted marginals also "bcfw", "fw"
     tol : float
         Stop when the duality gap is at most tol * max(1, |objective|).
     max_iter, max_time, l1_ratio, warm_start, callback, n_jobs, random_state, verbose :

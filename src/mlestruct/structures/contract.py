@@ -236,7 +236,7 @@ class Structure:
     # ------------------------------------------------------------------ Frank-Wolfe
     @property
     def stepping_entropy(self) -> SteppingEntropy:
-        """The entropy with its line searches (fw, bcfw, block_marginals, marginals by fw)."""
+        """The entropy with its line searches (fw, bcfw, marginals by fw)."""
         return PlainEntropy(self)
 
     def price_bound(self, scores: Floats, prices: Floats, tau: Floats) -> float:
