@@ -167,6 +167,7 @@ def test_the_command_writes_pages(tmp_path, monkeypatch, capsys):
     assert headline in (tmp_path / "safe.html").read_text()
     assert '"a1"' not in (tmp_path / "safe.html").read_text()
     assert main([*command, "--no-records"]) == 2
+    assert main([*command[:-1], "-", "--report", "-"]) == 2
 
 
 def test_effects_in_words():

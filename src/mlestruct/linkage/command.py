@@ -93,6 +93,8 @@ def check_options(options: argparse.Namespace) -> None:
         raise UsageProblem(f"--precision: expected a number in (0, 1], got {options.precision}")
     if options.json and options.out == STANDARD:
         raise UsageProblem("--json: name a file for the links with -o")
+    if [options.out, options.review, options.report].count(STANDARD) > 1:
+        raise UsageProblem("-o, --review, --report: only one of them can be standard output")
     if options.no_records and not options.report:
         raise UsageProblem("--no-records: only with --report")
     if options.known is None and not options.dry_run:
