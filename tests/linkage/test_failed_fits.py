@@ -11,13 +11,13 @@ from mlestruct.linkage import RecordLinker  # noqa: E402
 def records(columns):
     rng = np.random.default_rng(len(columns))
     names = ["ann", "ben", "cid", "dora", "eve", "finn", "gus", "hal"]
-    return pd.DataFrame({name: rng.permutation(names) for name in columns})
+    left = pd.DataFrame({name: rng.permutation(names) for name in columns})
+    return left, left.iloc[np.arange(-1, 7)].reset_index(drop=True)  # left 0 is right 1
 
 
 PAIRS = pd.DataFrame({"a": np.arange(0, 8, 2), "b": np.arange(1, 8, 2)})
 FEW, MANY = (
-    (records(columns), records(columns), PAIRS)
-    for columns in (["name", "town"], ["name", "street", "phone"])
+    (*records(columns), PAIRS) for columns in (["name", "town"], ["name", "street", "phone"])
 )
 
 
@@ -53,3 +53,12 @@ def test_a_failed_refit_changes_nothing(failure, monkeypatch):
 def test_options_of_another_kind_are_refused(options, error, message):
     with pytest.raises(error, match=message):
         RecordLinker(**{"alpha": 1.0, **options}).fit(*FEW)
+
+
+def test_links_that_are_not_compared_are_an_error_or_a_warning():
+    left, right, known = FEW
+    unlike = right.map(lambda cell: cell[::-1] + "x")
+    with pytest.raises(ValueError, match="none of the 4 links is among the 0 candidate pairs"):
+        RecordLinker(alpha=1.0).fit(left, unlike, known)
+    with pytest.warns(match="only 50% of the links are among the candidate pairs"):
+        RecordLinker(alpha=1.0).fit(left, pd.concat([right[:4], unlike[4:]]), known)

@@ -36,6 +36,7 @@ NO_SINGLES = (
     "the model has learned from no record that is known to have no partner, and expects one for "
     "nearly every record"
 )
+MORE_CANDIDATES = "Name columns in which links agree (block), or raise neighbours."
 LIST_SINGLES = "list some left ids with an empty cell beside them among the known links"
 
 
@@ -201,6 +202,17 @@ class RecordLinker(CertifiedModel):
         if n_links < 2:
             raise ValueError(f"known: at least 2 links are needed to learn from, got {n_links}")
         self.blocking_recall_ = 1.0 - (rows.size - candidates[0].size) / n_links
+        if self.blocking_recall_ == 0.0:
+            raise ValueError(
+                f"known: none of the {n_links} links is among the {candidates[0].size} candidate "
+                f"pairs, so nothing would be found. {MORE_CANDIDATES}"
+            )
+        if self.blocking_recall_ < 0.9:
+            warnings.warn(
+                f"known: only {self.blocking_recall_:.0%} of the links are among the candidate "
+                f"pairs; the same may hold for links that are not known. {MORE_CANDIDATES}",
+                stacklevel=3,
+            )
         self.learned_singles_ = bool(labelled.sum() > n_links)
         self.single_share_: float | None = 1.0 - n_links / labelled.sum()
         self.single_share_error_: float | None = None
