@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from random_scores import generators
 
 from mlestruct.labels import check_counts, check_pairs, check_partners, pairs_of, read_pairs
+from mlestruct.labels.partners import read_known
 
 
 def draw_matching(rng, group):
@@ -99,3 +100,14 @@ def test_capacities():
         check_counts(np.array([1, 3, 2]), capacity, free, "row")
     with pytest.raises(ValueError, match="column 0 has 0 partners, it must have exactly 1"):
         check_counts(np.array([0, 1, 2]), capacity, free, "column")
+
+
+@pytest.mark.parametrize(
+    ("label", "node", "partner"),
+    [([-1, np.nan, 3], 2, 3), ([-1, -2, np.nan], 1, -2), ([0, -1, 1.5], 2, 1.5)],
+)
+def test_the_wrong_one_of_known_partners_is_named(label, node, partner):
+    found = read_known([0.0, -1.0, np.nan], 3, 3)
+    assert (found.pairs.tolist(), found.single.tolist()) == ([[0, 0]], [1])
+    with pytest.raises(ValueError, match=rf"node {node} has partner {partner}[^\d]"):
+        read_known(label, 3, 3)

@@ -140,8 +140,9 @@ def read_known(label: Any, n_rows: int, n_cols: int | None, where: str = "") -> 
         )
     known = np.flatnonzero(~np.isnan(values.astype(np.float64)))
     partner = values[known].astype(np.int64)
-    if (partner != values[known]).any() or (partner < -1).any() or (partner >= shape[1]).any():
-        k = int(np.argmax((partner != values[known]) | (partner < -1) | (partner >= shape[1])))
+    wrong = (partner != values[known]) | (partner < -1) | (partner >= shape[1])
+    if wrong.any():
+        k = int(np.argmax(wrong))
         raise _error(where, f"node {known[k]} has partner {values[known[k]]}; expected 0 to "
                      f"{shape[1] - 1}, -1 for single or NaN if not known")  # fmt: skip
     pairs = np.stack([known, partner], axis=1)[partner >= 0]
