@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 
-from mlestruct.datasets.horses import HorseImages, load_horses, split_horses
+from mlestruct.datasets.horses import load_horses
 from mlestruct.features.images import (
     edge_features,
 )
@@ -69,21 +69,12 @@ def test_loader_names_what_is_wrong(tmp_path, monkeypatch):
     ):
         with pytest.raises(ValueError, match=message):
             load_horses(tmp_path, **arguments)
-    with pytest.raises(ValueError, match="horses: expected all 328 pictures, got 2"):
-        split_horses(load_horses(tmp_path, indices=[0, 1]))
     monkeypatch.setitem(sys.modules, "PIL.Image", None)
     with pytest.raises(ImportError, match=r"pip install 'mlestruct\[images\]'"):
         load_horses(tmp_path, indices=[0])
     monkeypatch.delenv("MLESTRUCT_DATA", raising=False)
     with pytest.raises(FileNotFoundError, match="MLESTRUCT_DATA"):
         load_horses()
-
-
-def test_split_is_200_and_128():
-    names = [f"horse{k:03d}" for k in range(1, 329)]
-    blank = [np.zeros((1, 1, 3), dtype=np.float32)] * 328, [np.zeros((1, 1), dtype=int)] * 328
-    train, test = split_horses(HorseImages(*blank, names))
-    assert (train.names, test.names) == (names[:200], names[200:])
 
 
 @real_data

@@ -2,7 +2,7 @@
 
 from .campus import Campus, CampusYear, Question, generate_campus
 from .folder import data_folder
-from .horses import HorseImages, load_horses, split_horses
+from .horses import HorseImages, load_horses
 from .people import make_people
 from .scenes import (
     FramePairs,
@@ -35,7 +35,6 @@ __all__ = [
     "make_segmentation",
     "make_words",
     "shape_context",
-    "split_horses",
     "split_in_three",
     "toy_house",
 ]

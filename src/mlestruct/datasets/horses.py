@@ -93,13 +93,6 @@ def load_horses(
     return HorseImages(images, masks, names)
 
 
-def split_horses(horses: HorseImages) -> tuple[HorseImages, HorseImages]:
-    """The usual split: the first 200 pictures for training, the last 128 for testing."""
-    if len(horses) != N_HORSES:
-        raise ValueError(f"horses: expected all {N_HORSES} pictures, got {len(horses)}")
-    return horses.take(range(200)), horses.take(range(200, N_HORSES))
-
-
 def _pillow() -> Any:
     try:
         return import_module("PIL.Image")
