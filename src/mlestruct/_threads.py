@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from functools import cache
 from itertools import chain
 from math import inf
 from sys import getswitchinterval
@@ -15,6 +16,8 @@ from threading import Event
 from time import perf_counter, thread_time
 from types import FunctionType
 from typing import Any
+
+from threadpoolctl import ThreadpoolController
 
 from ._deadline import under_current
 
@@ -79,3 +82,18 @@ def _short_ones(function: Callable[..., Any], rows: Iterable[tuple[Any, ...]]) -
         if perf_counter() - start > 1e-3 + 6e-5 * len(found):
             break
     return found
+
+
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """Limit BLAS to one thread.
+
+    Products of a few hundred rows at a time gain nothing from threads, and on a busy machine
+    OpenBLAS's threads take many times the CPU.
+    """
+    return _loaded_libraries().limit(limits=1, user_api="blas")
+
+
+@cache
+def _loaded_libraries() -> ThreadpoolController:
+    """Looking for the libraries of a process takes longer than many a fit: it is done once."""
+    return ThreadpoolController()

@@ -1,340 +1,476 @@
-"""Feature vectors of nodes or edges, a row each: the matrices V that pairwise maps are made of.
+"""`Rows`: features as a matrix with a row per coordinate, and what can be said of its columns.
 
-Every class offers the products of `FeatureRows` with several weight vectors at once. `Levels` is
-another such class.
+The matrix is dense or sparse (CSR), or a single row that stands for all. A constant column may
+follow its own ones, and columns may be standardised: both are done within the products, and the
+matrix stays as it is.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from .._arrays import as_numbers
 from . import _row_kernels as kernels
-from .contract import CHUNK, Columns
+from .contract import FeatureMap
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
+CHUNK = 1024  # rows worked on at a time: what they need stays in the processor's cache
 LARGEST_GRAM = 2000  # features; of more, only the diagonal is computed: the rest is 32 MB and more
+ENOUGH_ROWS = 20_000  # for second moments, which decide no result, only steps
+TINY = np.finfo(np.float64).tiny  # in place of 0 if 0 is divided by it
 
 
-def gram_step(n_rows: int, enough: int = 20_000) -> int:
-    """Second moments are estimated from every k-th row; they decide no result, only steps."""
-    return max(1, n_rows // enough)
+class Rows(FeatureMap):
+    """G as a matrix of shape (n_rows, n_features).
 
+    Parameters
+    ----------
+    matrix : array or SciPy sparse matrix of shape (n_rows, C)
+        Arrays of float32 stay so; sums are kept in double precision.
+    names : sequence of str, optional
+        A name for each of the C columns.
+    n_rows : int, optional
+        The number of rows if all are the same and `matrix` has only one.
+    constant : bool
+        Add the constant 1 as the last column.
+    scaling : Scaling, optional
+        Standardises the columns.
 
-class FeatureRows(ABC):
-    """A matrix V of features, a row for each of n nodes or edges."""
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mlestruct.features import Rows
+    >>> rows = Rows(np.array([[1.0, 2.0], [3.0, 4.0]]), constant=True)
+    >>> rows.scores(np.array([1.0, 0.5, 10.0]))
+    array([12., 15.])
+    >>> rows.moments(np.array([1.0, 1.0]))
+    array([4., 6., 2.])
+    """
 
-    n_features: int
-    all_equal = False  # whether all rows are the same, so that one product serves all of them
-    is_sparse = False
+    def __init__(
+        self,
+        matrix: Any,
+        names: Sequence[str] | None = None,
+        *,
+        n_rows: int | None = None,
+        constant: bool = False,
+        scaling: Scaling | None = None,
+    ):
+        self.is_sparse = sparse.issparse(matrix)
+        if self.is_sparse:
+            ready = isinstance(matrix, sparse.csr_array) and matrix.dtype == np.float64
+            if matrix.dtype.kind == "c":
+                raise ValueError(f"`matrix` must hold real numbers; got dtype {matrix.dtype}.")
+            self.matrix: Any = matrix if ready else sparse.csr_array(matrix, dtype=np.float64)
+        else:
+            array = as_numbers(matrix, "matrix")
+            kind = np.float32 if array.dtype == np.float32 else np.float64
+            self.matrix = np.require(array, kind, ["C", "W"])  # kernels are compiled for one kind
+        if self.matrix.ndim != 2:
+            raise ValueError(f"`matrix` must have 2 dimensions; got shape {self.matrix.shape}.")
+        size, width = self.matrix.shape
+        self.all_equal = n_rows is not None
+        self.n_scored = size if n_rows is None else int(n_rows)
+        self.constant, self.scaling = bool(constant), scaling
+        self.n_features = int(width) + self.constant
+        self.feature_names = _checked_names(names, int(width))
 
-    @abstractmethod
-    def __len__(self) -> int: ...
-
-    @abstractmethod
-    def scores(self, weights: Floats) -> Floats:
-        """V weights, (n,) or (n, k), for weights (n_features,) or (n_features, k)."""
-
-    @abstractmethod
-    def moments(self, values: Floats) -> Floats:
-        """V' values, (n_features,) or (n_features, k), for values (n,) or (n, k)."""
-
-    @abstractmethod
-    def gram(self) -> Floats:
-        """V' V, shape (n_features, n_features), or its diagonal, shape (n_features,)."""
-
-    def squares(self) -> Floats:
-        """The diagonal of V' V, shape (n_features,)."""
-        gram = self.gram()
-        return gram if gram.ndim == 1 else np.diag(gram)
-
-    @abstractmethod
-    def columns(self) -> Columns:
-        """Statistics of every column."""
-
-    @abstractmethod
-    def take(self, indices: Ints) -> FeatureRows:
-        """The rows at `indices`."""
-
-    def part(self, rows: slice) -> FeatureRows:
-        """The rows of a slice, for a few products with them."""
-        return self.take(np.arange(len(self))[rows])
-
-    def add_moments(self, values: Floats, out: Floats) -> None:
-        """out += V' values, for values of shape (n, k)."""
-        out += self.moments(values)
-
-    def moments_at(self, rows: Ints, columns: Ints, values: Floats, n_columns: int) -> Floats:
-        """V' of the matrix (n, n_columns) with `values` at (rows, columns), zero elsewhere."""
-        kept, place = np.unique(rows, return_inverse=True)
-        dense = np.zeros((kept.size, n_columns))
-        np.add.at(dense, (place, columns), values)
-        return self.take(kept).moments(dense)
-
-
-class DenseRows(FeatureRows):
-    """Rows of an array (n, n_features) of float32 or float64; sums are kept in double precision."""
-
-    def __init__(self, matrix: NDArray[Any]):
-        kind = np.float32 if matrix.dtype == np.float32 else np.float64
-        self.matrix = np.ascontiguousarray(matrix, dtype=kind)
-        self.n_features = self.matrix.shape[1]
+    @classmethod
+    def ones(cls, n_rows: int) -> Rows:
+        """The single feature 1."""
+        return cls(np.ones((1, 1)), n_rows=n_rows)
 
     def __len__(self) -> int:
-        return int(self.matrix.shape[0])
+        return self.n_scored
 
+    def _like(self, matrix: Any, n_rows: int | None) -> Self:
+        """Other rows of the same features."""
+        options: Any = {"constant": self.constant, "scaling": self.scaling}
+        return type(self)(matrix, self.feature_names, n_rows=n_rows, **options)
+
+    def with_constant(self) -> Self:
+        """The same with the constant 1 as the last column."""
+        n_rows = len(self) if self.all_equal else None
+        return type(self)(self.matrix, self.feature_names, n_rows=n_rows, constant=True)
+
+    def scaled(self, scaling: Scaling) -> Self:
+        """The same with standardised columns."""
+        found = self._like(self.matrix, len(self) if self.all_equal else None)
+        found.scaling = scaling
+        return found
+
+    def take(self, indices: Any) -> Self:
+        """The rows at `indices`, or those where a mask is true."""
+        if not self.all_equal:
+            return self._like(self.matrix[indices], None)
+        index = np.asarray(indices)
+        count = np.count_nonzero(index) if index.dtype == bool else index.size
+        return self._like(self.matrix, int(count))
+
+    def part(self, rows: slice) -> RowsPart:
+        """The rows of a slice, for a few products with them; sparse ones are not copied."""
+        return RowsPart(self, *rows.indices(len(self))[:2])
+
+    # ------------------------------------------------------------------ products
     def scores(self, weights: Floats) -> Floats:
-        if weights.ndim == 1:
-            out = np.empty(len(self))
-            kernels.row_scores(self.matrix, np.ascontiguousarray(weights), out)
-            return out
-        if self.matrix.dtype == np.float64:
-            return np.asarray(np.matmul(self.matrix, weights), dtype=np.float64)
-        found = np.empty((len(self), weights.shape[1]))
-        for start in range(0, len(self), CHUNK):
-            part = slice(start, start + CHUNK)
-            np.matmul(self.matrix[part].astype(np.float64), weights, out=found[part])
+        """G weights, (n,) or (n, k), for weights (n_features,) or (n_features, k)."""
+        own, shift = self._inner(weights)
+        found = self._product(own)
+        if shift is not None:
+            found += shift
+        if self.all_equal:
+            return np.repeat(found, len(self), axis=0)
         return found
 
     def moments(self, values: Floats) -> Floats:
-        if values.ndim == 1:
-            out = np.zeros(self.n_features)
-            kernels.row_moments(self.matrix, np.ascontiguousarray(values), out)
+        """G' values, (n_features,) or (n_features, k), for values (n,) or (n, k)."""
+        total = values.sum(axis=0) if self.constant or self.all_equal else None
+        if self.all_equal:
+            row = np.asarray(self.matrix.todense() if self.is_sparse else self.matrix)[0]
+            found = np.multiply.outer(row.astype(np.float64), total)
+        else:
+            found = self._adjoint(values)
+        return self._outer(found, total)
+
+    def moments_at(self, indices: Ints, values: Floats) -> Floats:
+        return self.picked_moments(indices, np.zeros_like(indices), values, 1)[:, 0]
+
+    def picked_moments(self, rows: Ints, columns: Ints, values: Floats, n_columns: int) -> Floats:
+        """G' of the matrix (n, n_columns) with `values` at (rows, columns), zero elsewhere."""
+        out = np.zeros((n_columns, self.matrix.shape[1]))
+        picked = np.zeros_like(rows) if self.all_equal else rows
+        matrix = self.matrix
+        if self.is_sparse:
+            entries = matrix.data, matrix.indices, matrix.indptr
+            kernels.add_picked_sparse_rows(picked, columns, values, *entries, out)
+        else:
+            kernels.add_picked_rows(picked, columns, values, matrix, out)
+        total = np.bincount(columns, values, n_columns) if self.constant else None
+        return self._outer(out.T, total)
+
+    def _inner(self, weights: Floats) -> tuple[Floats, Any]:
+        """Weights of the matrix itself, and what the constant adds to every score."""
+        if self.scaling is not None:
+            weights = self.scaling.original(weights)
+        if not self.constant:
+            return weights, None
+        return np.ascontiguousarray(weights[:-1]), weights[-1]
+
+    def _outer(self, moments: Floats, total: Any) -> Floats:
+        """Moments with those of the constant, in the units of the weights."""
+        if self.constant:
+            moments = np.concatenate([moments, np.asarray(total)[None]])
+        return self.finished(moments)
+
+    def finished(self, moments: Floats) -> Floats:
+        """Moments in the units of the weights, from what `RowsPart.add_moments` has added up."""
+        return moments if self.scaling is None else self.scaling.adjoint(moments)
+
+    def _product(self, weights: Floats) -> Floats:
+        matrix = self.matrix
+        if self.is_sparse or matrix.dtype == np.float64:
+            return np.asarray(matrix @ weights)
+        if weights.ndim == 1:
+            out = np.empty(matrix.shape[0])
+            kernels.row_scores(matrix, np.ascontiguousarray(weights), out)
             return out
-        total = np.zeros((values.shape[1], self.n_features))
-        for start in range(0, len(self), CHUNK):
+        found = np.empty((matrix.shape[0], weights.shape[1]))
+        for start in range(0, matrix.shape[0], CHUNK):
             part = slice(start, start + CHUNK)
-            total += values[part].T @ self.matrix[part].astype(np.float64, copy=False)
+            np.matmul(matrix[part].astype(np.float64), weights, out=found[part])
+        return found
+
+    def _adjoint(self, values: Floats) -> Floats:
+        matrix = self.matrix
+        if self.is_sparse:
+            return np.asarray(matrix.T @ values)
+        if values.ndim == 1:
+            if matrix.dtype == np.float64:
+                return np.asarray(values @ matrix)
+            out = np.zeros(matrix.shape[1])
+            kernels.row_moments(matrix, np.ascontiguousarray(values), out)
+            return out
+        total = np.zeros((values.shape[1], matrix.shape[1]))
+        for start in range(0, matrix.shape[0], CHUNK):
+            part = slice(start, start + CHUNK)
+            total += values[part].T @ matrix[part].astype(np.float64, copy=False)
         return total.T
 
-    def moments_at(self, rows: Ints, columns: Ints, values: Floats, n_columns: int) -> Floats:
-        out = np.zeros((n_columns, self.n_features))
-        kernels.add_picked_rows(rows, columns, values, self.matrix, out)
-        return out.T
+    # ------------------------------------------------------------------ columns
+    def gram(self, diagonal: bool = False) -> Floats:
+        """G' G, shape (n_features, n_features), or its diagonal, shape (n_features,).
 
-    def gram(self) -> Floats:
-        rows = self.matrix[:: gram_step(len(self))]
-        size = self.n_features
-        total = np.zeros(size if size > LARGEST_GRAM else (size, size))
-        for start in range(0, rows.shape[0], CHUNK):
-            some = rows[start : start + CHUNK].astype(np.float64)
-            total += (some**2).sum(axis=0) if total.ndim == 1 else some.T @ some
-        return total * (len(self) / max(rows.shape[0], 1))
-
-    def columns(self) -> Columns:
-        return Columns.of(self.matrix)
-
-    def occurring(self, groups: Ints, n_groups: int) -> Bools:
-        """Which features are not 0 in some row of a group, shape (n_groups, n_features)."""
-        found = np.zeros((n_groups, self.n_features), dtype=bool)
-        for group in np.unique(groups).tolist():
-            found[group] = self.matrix[groups == group].any(axis=0)
-        return found
-
-    def take(self, indices: Ints) -> DenseRows:
-        return DenseRows(self.matrix[indices])
-
-    def add_moments(self, values: Floats, out: Floats) -> None:
-        # BLAS is faster with the short axis first.
-        out += (values.T @ self.matrix.astype(np.float64, copy=False)).T
-
-    def part(self, rows: slice) -> DenseRows:
-        return DenseRows(self.matrix[rows].astype(np.float64, copy=False))
-
-
-class SparseRows(FeatureRows):
-    """Rows of a SciPy sparse matrix; never made dense."""
-
-    is_sparse = True
-
-    def __init__(self, matrix: Any):
-        ready = isinstance(matrix, sparse.csr_array) and matrix.dtype == np.float64
-        self.matrix = matrix if ready else sparse.csr_array(matrix, dtype=np.float64)
-        self.n_features = int(self.matrix.shape[1])
-
-    def __len__(self) -> int:
-        return int(self.matrix.shape[0])
-
-    def scores(self, weights: Floats) -> Floats:
-        return np.asarray(self.matrix @ weights)
-
-    def moments(self, values: Floats) -> Floats:
-        return np.asarray(self.matrix.T @ values)
-
-    def moments_at(self, rows: Ints, columns: Ints, values: Floats, n_columns: int) -> Floats:
-        out = np.zeros((n_columns, self.n_features))
-        matrix = self.matrix
-        kernels.add_picked_sparse_rows(
-            rows, columns, values, matrix.data, matrix.indices, matrix.indptr, out
-        )
-        return out.T
-
-    def gram(self) -> Floats:
-        if self.n_features > LARGEST_GRAM:
-            return self.squares()
-        return (self.matrix.T @ self.matrix).toarray()
-
-    def squares(self) -> Floats:
-        found = np.bincount(self.matrix.indices, self.matrix.data**2, self.n_features)
-        return found.astype(np.float64)
+        It is estimated from every k-th row; of many features only the diagonal is computed.
+        """
+        rows, size = self.matrix, self.matrix.shape[1]
+        diagonal = diagonal or size > LARGEST_GRAM
+        step = 1 if self.is_sparse else max(1, rows.shape[0] // ENOUGH_ROWS)
+        if self.is_sparse:
+            squares = np.bincount(rows.indices, rows.data**2, size).astype(np.float64)
+            gram = squares if diagonal else (rows.T @ rows).toarray()
+            sums = np.asarray(rows.sum(axis=0)).ravel()
+        else:
+            rows = rows[::step]
+            gram, sums = np.zeros(size if diagonal else (size, size)), np.zeros(size)
+            for start in range(0, rows.shape[0], CHUNK):
+                some = rows[start : start + CHUNK].astype(np.float64, copy=False)
+                gram += np.einsum("ij,ij->j", some, some) if diagonal else some.T @ some
+                sums += some.sum(axis=0)
+        times = len(self) / max(rows.shape[0], 1)
+        gram, sums = times * gram, times * sums
+        if self.constant and diagonal:
+            gram = np.append(gram, float(len(self)))
+        elif self.constant:
+            gram = np.block([[gram, sums[:, None]], [sums[None], np.full((1, 1), len(self))]])
+        return gram if self.scaling is None else self.scaling.of_gram(gram, sums, len(self))
 
     def columns(self) -> Columns:
-        return Columns.of_sparse(self.matrix)
+        """Statistics of the columns of the matrix, and of the constant."""
+        own = Columns.of_sparse(self.matrix) if self.is_sparse else Columns.of(self.matrix)
+        if self.all_equal:
+            own = own.repeated(len(self))
+        return own.with_constant(len(self)) if self.constant else own
 
     def occurring(self, groups: Ints, n_groups: int) -> Bools:
-        """Which features are stored in some row of a group, shape (n_groups, n_features)."""
-        found = np.zeros((n_groups, self.n_features), dtype=bool)
-        rows = np.repeat(groups, np.diff(self.matrix.indptr))
-        found[rows, self.matrix.indices] = True
-        return found
+        """Which features some row of a group stores, shape (n_groups, n_features)."""
+        if self.all_equal:
+            found = (np.bincount(groups, minlength=n_groups) > 0)[:, None] & (self.matrix != 0)
+        elif self.is_sparse:
+            found = np.zeros((n_groups, self.matrix.shape[1]), dtype=bool)
+            found[np.repeat(groups, np.diff(self.matrix.indptr)), self.matrix.indices] = True
+        else:
+            found = np.zeros((n_groups, self.matrix.shape[1]), dtype=bool)
+            for group in np.unique(groups).tolist():
+                found[group] = self.matrix[groups == group].any(axis=0)
+        if not self.constant:
+            return found
+        return np.column_stack([found, np.bincount(groups, minlength=n_groups) > 0])
 
-    def take(self, indices: Ints) -> SparseRows:
-        return SparseRows(self.matrix[indices])
 
-    def part(self, rows: slice) -> FeatureRows:
-        first, stop, _ = rows.indices(len(self))
-        return _SparsePart(self, first, stop)
+class RowsPart:
+    """Rows first .. stop-1 of `Rows`, for scores and moments of several weight vectors at once."""
 
-
-class _SparsePart(FeatureRows):
-    """Rows first .. stop-1 of `SparseRows`, which are not copied."""
-
-    def __init__(self, whole: SparseRows, first: int, stop: int):
-        self.n_features, self._whole, self._first, self._stop = whole.n_features, whole, first, stop
+    def __init__(self, whole: Rows, first: int, stop: int):
+        self._whole, self._first, self._stop = whole, first, stop
+        own = whole.all_equal or whole.is_sparse
+        self._dense = None if own else whole.matrix[first:stop].astype(np.float64, copy=False)
 
     def __len__(self) -> int:
         return self._stop - self._first
 
     def scores(self, weights: Floats) -> Floats:
-        matrix = self._whole.matrix
-        out = np.empty((len(self), weights.shape[1]))
-        entries = matrix.data, matrix.indices, matrix.indptr, self._first
-        if weights.flags.c_contiguous:
-            kernels.sparse_scores(*entries, weights, out)
+        """Scores (n, k) for weights (n_features, k)."""
+        whole = self._whole
+        own, shift = whole._inner(weights)
+        if whole.all_equal:
+            return np.repeat(whole._product(own), len(self), axis=0)
+        if whole.is_sparse:
+            found = np.empty((len(self), own.shape[1]))
+            matrix = whole.matrix
+            entries = matrix.data, matrix.indices, matrix.indptr, self._first
+            if own.flags.c_contiguous:
+                kernels.sparse_scores(*entries, own, found)
+            else:
+                kernels.sparse_scores_by_state(*entries, np.ascontiguousarray(own.T), found)
         else:
-            kernels.sparse_scores_by_state(*entries, np.ascontiguousarray(weights.T), out)
-        return out
-
-    def add_moments(self, values: Floats, out: Floats) -> None:
-        matrix = self._whole.matrix
-        kernels.add_sparse_moments(
-            matrix.data, matrix.indices, matrix.indptr, self._first, values, out
-        )
-
-    def moments(self, values: Floats) -> Floats:
-        out = np.zeros((self.n_features, values.shape[1]))
-        self.add_moments(values, out)
-        return out
-
-    def gram(self) -> Floats:
-        return self.take(np.arange(len(self))).gram()
-
-    def columns(self) -> Columns:
-        return self.take(np.arange(len(self))).columns()
-
-    def take(self, indices: Ints) -> SparseRows:
-        return self._whole.take(self._first + indices)
-
-
-class ConstantRows(FeatureRows):
-    """n rows with the single feature 1."""
-
-    n_features = 1
-    all_equal = True
-
-    def __init__(self, n: int):
-        self._n = int(n)
-
-    def __len__(self) -> int:
-        return self._n
-
-    def scores(self, weights: Floats) -> Floats:
-        same = np.broadcast_to(weights[0], (self._n, *weights.shape[1:]))
-        return same.astype(np.float64, order="C")
-
-    def moments(self, values: Floats) -> Floats:
-        return values.sum(axis=0, keepdims=True)
-
-    def moments_at(self, rows: Ints, columns: Ints, values: Floats, n_columns: int) -> Floats:
-        return np.bincount(columns, values, n_columns)[None].astype(np.float64)
-
-    def gram(self) -> Floats:
-        return np.full((1, 1), float(self._n))
-
-    def columns(self) -> Columns:
-        return Columns.of_indicators(np.array([float(self._n)]), self._n)
-
-    def occurring(self, groups: Ints, n_groups: int) -> Bools:
-        """Which groups have a row, shape (n_groups, 1)."""
-        return np.bincount(groups, minlength=n_groups)[:, None] > 0
-
-    def take(self, indices: Ints) -> ConstantRows:
-        return ConstantRows(len(indices))
-
-
-class RowGroups(FeatureRows):
-    """Groups of rows below each other, each with its own columns of a wider feature space.
-
-    Parameters
-    ----------
-    groups : sequence of FeatureRows
-    starts : first column of each group; groups may share columns
-    n_features : int
-    """
-
-    def __init__(self, groups: Sequence[FeatureRows], starts: Sequence[int], n_features: int):
-        self.groups = list(groups)
-        self.starts = [int(start) for start in starts]
-        self.n_features = int(n_features)
-
-    def __len__(self) -> int:
-        return sum(len(group) for group in self.groups)
-
-    def scores(self, weights: Floats) -> Floats:
-        return np.concatenate(
-            [
-                group.scores(weights[start : start + group.n_features])
-                for group, start in zip(self.groups, self.starts, strict=True)
-            ]
-        )
-
-    def moments(self, values: Floats) -> Floats:
-        total = np.zeros((self.n_features, *values.shape[1:]))
-        first = 0
-        for group, start in zip(self.groups, self.starts, strict=True):
-            part = values[first : first + len(group)]
-            total[start : start + group.n_features] += group.moments(part)
-            first += len(group)
-        return total
-
-    def gram(self) -> Floats:
-        total = np.zeros((self.n_features, self.n_features))
-        for group, start in zip(self.groups, self.starts, strict=True):
-            part = group.gram()
-            columns = slice(start, start + group.n_features)
-            total[columns, columns] += np.diag(part) if part.ndim == 1 else part
-        return total
-
-    def columns(self) -> Columns:
-        found = Columns.empty(self.n_features)
-        for group, start in zip(self.groups, self.starts, strict=True):
-            found = found.joined(group.columns().placed(start, self.n_features))
+            found = self._dense @ own
+        if shift is not None:
+            found += shift
         return found
 
-    def take(self, indices: Ints) -> RowGroups:
-        """The rows at increasing `indices`."""
-        ends = np.cumsum([0] + [len(group) for group in self.groups])
-        cuts = np.searchsorted(indices, ends)
-        parts = [
-            group.take(indices[cuts[g] : cuts[g + 1]] - ends[g])
-            for g, group in enumerate(self.groups)
-        ]
-        return RowGroups(parts, self.starts, self.n_features)
+    def add_moments(self, values: Floats, out: Floats) -> None:
+        """out += G' values in units of the matrix: `Rows.finished` of the sum are the moments."""
+        whole, matrix = self._whole, self._whole.matrix
+        own = out[: matrix.shape[1]]
+        if whole.all_equal:
+            row = np.asarray(matrix.todense() if whole.is_sparse else matrix)[0]
+            own += np.multiply.outer(row.astype(np.float64), values.sum(axis=0))
+        elif whole.is_sparse:
+            entries = matrix.data, matrix.indices, matrix.indptr, self._first
+            kernels.add_sparse_moments(*entries, values, own)
+        else:
+            assert self._dense is not None
+            own += (values.T @ self._dense).T  # BLAS is faster with the short axis first
+        if whole.constant:
+            out[-1] += values.sum(axis=0)
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """Standardised columns: (x - mean) / scale, by their means and standard deviations.
+
+    mean : ndarray of shape (n_features,), 0 unless there is a constant, the last column
+    scale : ndarray of shape (n_features,), 1 for constant columns
+    """
+
+    mean: Floats
+    scale: Floats
+
+    @classmethod
+    def of(cls, columns: Columns, centred: bool) -> Scaling:
+        """From statistics of the columns; centring needs a constant as the last one."""
+        return cls(columns.mean if centred else np.zeros_like(columns.mean), columns.scale)
+
+    def original(self, weights: Floats) -> Floats:
+        """Weights of the columns as they are, from those of standardised ones, along axis 0."""
+        found = (weights.T / self.scale).T
+        if self.mean.any():
+            found[-1] -= self.mean @ found
+        return np.ascontiguousarray(found)
+
+    def standardised(self, weights: Floats) -> Floats:
+        """The inverse of `original`."""
+        found = np.array(weights, dtype=np.float64)
+        if self.mean.any():
+            found[-1] += self.mean @ found
+        return np.ascontiguousarray((found.T * self.scale).T)
+
+    def adjoint(self, moments: Floats) -> Floats:
+        """Moments of standardised columns from those of the columns as they are."""
+        if self.mean.any():
+            moments = moments - np.multiply.outer(self.mean, moments[-1])
+        return (moments.T / self.scale).T
+
+    def of_gram(self, gram: Floats, sums: Floats, n_rows: int) -> Floats:
+        """Second moments of standardised columns."""
+        if gram.ndim == 1:
+            padded = np.zeros_like(self.mean)
+            padded[: sums.shape[0]] = sums
+            centred = gram - 2.0 * self.mean * padded + n_rows * self.mean**2
+            return np.maximum(centred, 0.0) / self.scale**2
+        if self.mean.any():
+            size = np.abs(np.diag(gram))
+            gram = gram - np.outer(self.mean, gram[-1]) - np.outer(gram[:, -1], self.mean)
+            gram = gram + n_rows * np.outer(self.mean, self.mean)
+            # Centring takes most of it away if means are large: what rounding may have left of a
+            # column counts as its curvature, so that steps are not too long.
+            gram = gram + np.diag(1e-15 * size)
+        return gram / np.outer(self.scale, self.scale)
+
+
+def _checked_names(names: Sequence[str] | None, n_features: int) -> list[str] | None:
+    """A name for every feature, or None."""
+    if names is None:
+        return None
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise TypeError(f"`names` must be a sequence of str; got {names!r}.")
+    listed = list(names)
+    if len(listed) != n_features:
+        raise ValueError(f"`names` must hold {n_features} names; got {len(listed)}.")
+    return listed
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Of every column: how many rows, the smallest and largest entry, the sum, and the sum of
+    squared deviations from the mean.
+    """
+
+    count: Floats
+    low: Floats
+    high: Floats
+    total: Floats
+    deviations: Floats
+
+    @classmethod
+    def empty(cls, n_features: int) -> Columns:
+        """Those of no rows."""
+        zeros = np.zeros(n_features)
+        return cls(zeros, np.full(n_features, np.inf), np.full(n_features, -np.inf), zeros, zeros)
+
+    @classmethod
+    def of(cls, matrix: NDArray, chunk: int = CHUNK) -> Columns:
+        """Those of an array (n, n_features), some rows at a time in double precision."""
+        parts = [cls.empty(matrix.shape[1])]
+        for start in range(0, matrix.shape[0], chunk):
+            # Along contiguous columns NumPy is several times faster than across short rows.
+            columns = np.array(matrix[start : start + chunk].T, dtype=np.float64, order="C")
+            size, total = columns.shape[1], columns.sum(axis=1)
+            ends = columns.min(axis=1), columns.max(axis=1)
+            columns -= total[:, None] / size
+            deviations = np.einsum("ij,ij->i", columns, columns)
+            parts.append(cls(np.full(total.shape, float(size)), *ends, total, deviations))
+        return parts[1] if len(parts) == 2 else cls.weighted((part, 1.0) for part in parts)
+
+    @classmethod
+    def of_sparse(cls, matrix: sparse.csr_array) -> Columns:
+        """Those of a SciPy sparse matrix."""
+        n_rows, n_features = matrix.shape
+        if n_rows == 0:
+            return cls.empty(n_features)
+        stored = matrix.tocsc()  # a copy
+        stored.sum_duplicates()
+        low, high = (np.asarray(f(axis=0).todense()).ravel() for f in (stored.min, stored.max))
+        total, sizes = np.asarray(stored.sum(axis=0)).ravel(), np.diff(stored.indptr)
+        mean = total / n_rows
+        stored.data = (stored.data - np.repeat(mean, sizes)) ** 2
+        deviations = np.asarray(stored.sum(axis=0)).ravel() + (n_rows - sizes) * mean**2
+        return cls(np.full(n_features, float(n_rows)), low, high, total, deviations)
+
+    @classmethod
+    def weighted(cls, parts: Iterable[tuple[Columns, float]]) -> Columns:
+        """Those of the rows of all parts, which count with a weight each."""
+        listed = list(parts)
+        weights = np.array([weight for _, weight in listed])
+        found = [columns for columns, _ in listed]
+        counts = np.array([columns.count for columns in found])
+        totals = np.array([columns.total for columns in found])
+        count, total = weights @ counts, weights @ totals
+        apart = totals / np.maximum(counts, TINY) - total / np.maximum(count, TINY)
+        inside = np.array([columns.deviations for columns in found])
+        return cls(
+            count,
+            np.min([columns.low for columns in found], axis=0),
+            np.max([columns.high for columns in found], axis=0),
+            total,
+            weights @ (inside + counts * apart**2),
+        )
+
+    def repeated(self, n_rows: int) -> Columns:
+        """Those of a single row that stands for `n_rows`."""
+        times = float(n_rows)
+        return Columns(times * self.count, self.low, self.high, times * self.total, self.deviations)
+
+    def with_constant(self, n_rows: int) -> Columns:
+        """The same and a column of ones."""
+        ends = (1.0, 1.0) if n_rows else (np.inf, -np.inf)
+        own = (float(n_rows), *ends, float(n_rows), 0.0)
+        names = ("count", "low", "high", "total", "deviations")
+        return Columns(*(np.append(getattr(self, name), v) for name, v in zip(names, own, strict=True)))
+
+    @property
+    def constant(self) -> NDArray[np.bool_]:
+        """Which columns have no two different entries."""
+        return self.low >= self.high
+
+    @property
+    def has_constant(self) -> bool:
+        """Whether some column is the same in all rows, and not 0."""
+        return bool((self.constant & (self.low != 0.0) & (self.count > 0)).any())
+
+    @property
+    def largest(self) -> Floats:
+        """The largest absolute entry."""
+        return np.maximum(np.abs(self.low), np.abs(self.high))
+
+    @property
+    def mean(self) -> Floats:
+        """Means; 0 for columns that are constant, which stay as they are."""
+        return np.where(self.constant, 0.0, self.total / np.maximum(self.count, TINY))
+
+    @property
+    def scale(self) -> Floats:
+        """Standard deviations; 1 for columns that are constant."""
+        variance = self.deviations / np.maximum(self.count, TINY)
+        # Entries of a constant column that come from different computations differ by rounding.
+        rounding = (1e-12 * self.largest) ** 2
+        return np.where(self.constant, 1.0, np.sqrt(np.maximum(variance, rounding)))

@@ -1,29 +1,24 @@
-"""The convex dual problem and its solvers, which use only the contract of its blocks."""
+"""The convex dual problem, and solvers that ask it for expectations or decode its blocks."""
 
 from .block_frank_wolfe import BlockFrankWolfe
 from .checkpoint import Checkpoint
-from .dual_state import DualState, start_near_observed
 from .frank_wolfe import FrankWolfe
 from .lbfgs import LBFGS
-from .newton import Newton
-from .problem import Block, DualProblem, merge_equal
-from .result import History, Progress, Result, Stopping
-from .solvers import make_solver
+from .problem import Block, Problem, merge_equal
+from .solver import History, Monitor, Progress, Result, Solver, run
 
 __all__ = [
     "LBFGS",
     "Block",
     "BlockFrankWolfe",
     "Checkpoint",
-    "DualProblem",
-    "DualState",
     "FrankWolfe",
     "History",
-    "Newton",
+    "Monitor",
+    "Problem",
     "Progress",
     "Result",
-    "Stopping",
-    "make_solver",
+    "Solver",
     "merge_equal",
-    "start_near_observed",
+    "run",
 ]

@@ -1,203 +1,34 @@
-"""Block-coordinate descent on the dual: one oracle call, one block, one step at a time.
+"""Block-coordinate Frank-Wolfe on the dual: one MAP call, one block, one step at a time.
 
-`BlockFrankWolfe` moves a block's tau towards the MAP vertex; `BlockFrankWolfe.paper()` is the
-block-coordinate algorithm of the paper as printed.
+`BlockFrankWolfe.paper()` is the block-coordinate algorithm of the paper as printed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._threads import Each, threaded_map
+from .._deadline import is_over
+from .._random import generator
 from ..algorithms.frank_wolfe import MAX_STEP
-from ..exceptions import MissingCapability
-from .block_steps import BlockRules, BlockSteps, Sampling, block_step
+from .block_steps import BlockSteps, Sampling, block_step
 from .certificate import NEAR, Certificate, certify
-from .dual_state import DualState, Start, start
+from .dual_state import DualState, Start, starting_state
 from .frank_wolfe import WeightedAverage, check_option, finished
 from .linear_step import LinearStep, WorkingSet, linear_step
-from .partitioned_passes import PartitionedPasses
-from .problem import Block, DualProblem
-from .result import Monitor, Result, Stopping, run
+from .problem import Block, Problem
+from .solver import Monitor, Result, Solver, run
 
 Floats = NDArray[np.float64]
 
 CERTIFICATE_PASSES = 20  # at most between certificates, each of which costs a pass of MAP calls
 
 
-class BlockCoordinateDescent(BlockRules):
-    """The loop that both solvers share; they differ in the target of a step."""
-
-    averaging: bool = False
-    start: Start = "near"
-    return_last: bool = False
-
-    def check(self, problem: DualProblem) -> None:
-        """Needs nothing beyond the block contract."""
-        for block in problem.blocks:
-            for needed in ("decode", "interior"):
-                block.structure.require(needed, f"solver={self.name!r}")
-        check_option("start", self.start, ("near", "uniform"))
-        check_option("sampling", self.sampling, ("permuted", "uniform", "gap"))
-        if not self.batch >= 1:
-            raise ValueError(f"batch: expected at least 1, got {self.batch!r}")
-        if self.averaging and problem.is_remote:
-            raise MissingCapability("averaging=True takes samples in one place, not in partitions")
-
-    def solve(
-        self,
-        problem: DualProblem,
-        stopping: Stopping,
-        warm: Any = None,
-        random_state: np.random.Generator | None = None,
-        n_jobs: int | None = None,
-    ) -> Result:
-        """Minimise the dual of `problem`. One iteration is a pass of M steps.
-
-        Passes that only visit working sets, without oracle calls, are not counted. A step changes
-        theta, so steps run one after the other; the oracle calls of a certificate and of a `batch`
-        of blocks run on `n_jobs` threads, on which the result does not depend. The answers for a
-        certificate are the targets of the pass that follows, which makes no calls: each block is
-        still where the certificate found it, and a line search along the direction decreases L at
-        the current theta. Partitions make their passes at the same time (`PartitionedPasses`).
-        """
-        self.check(problem)
-        rng = random_state if random_state is not None else np.random.default_rng()
-        monitor = Monitor(stopping, self.name)
-        resumed = monitor.resume()
-        average = WeightedAverage(problem.n_features)
-        n_calls = sum(block.n_observations for block in problem.blocks)
-
-        def loop() -> Any:
-            sweep, due = 0, 1  # the pass of the next certificate
-            if resumed is None:
-                share = certify_at(0)
-            else:
-                sweep, due, share = resumed["place"]
-                average.restore(resumed["average"])
-            passed = resumed is not None  # checkpoints are written at the end of a pass
-
-            def checkpoint() -> dict[str, Any]:
-                place = sweep, due, share
-                return {"place": place, "average": vars(average), "passes": passes.checkpoint()}
-
-            while passed or (sweep < stopping.max_iter and not monitor.stopped):
-                if not passed:
-                    decoded, calls = passes.sweep()
-                    monitor.oracle_calls += calls
-                    sweep += decoded
-                passed = False
-                if not monitor.out_of_time():
-                    monitor.keep(checkpoint)
-                last = sweep == stopping.max_iter or monitor.out_of_time()
-                near = share * passes.gap <= monitor.tolerance
-                if sweep >= due or near or last:
-                    # Not by the clock, so that results repeat.
-                    due = sweep + min(2 * sweep, CERTIFICATE_PASSES)
-                    share = certify_at(sweep)
-            return passes.state
-
-        def certify_at(sweep: int) -> float:
-            """The part of the sum of the blocks' gaps that the certified gap is."""
-            monitor.oracle_calls += n_calls
-            found = passes.certify(monitor.tolerance)
-            monitor.slack = found.slack
-            theta = problem.theta(passes.r)
-            monitor.record(
-                sweep,
-                theta,
-                dual=found.dual(problem, passes.r),
-                primal=found.primal(problem, theta),
-                fw_gap=found.fw_gap,
-                average=average.value.copy() if self.averaging and sweep else None,
-            )
-            return min(monitor.gap / max(passes.gap, 1e-300), 1.0)
-
-        def stepped() -> None:
-            if self.averaging:
-                average.add(problem.theta(passes.r))
-
-        known = None if resumed is None else resumed["passes"]
-        with threaded_map(n_jobs, len(problem.blocks)) as each:
-            passes: Passes
-            if problem.is_remote:
-                passes = PartitionedPasses(self, problem, rng, each, self.start, warm, known)
-            else:
-                own = start(problem, warm, self.start, known)
-                steps = BlockSteps(self, problem, own, rng)
-                passes = _Passes(steps, problem, each, stepped, monitor.out_of_time, known)
-            result = run(problem, monitor, loop, lambda: problem.theta(passes.r), n_jobs)
-        return finished(
-            result, problem, passes.state, monitor, average, self.averaging, self.return_last
-        )
-
-
-class Passes(Protocol):
-    """Where blocks are, and what the loop asks of them.
-
-    state : the argument `warm` with which a solver continues
-    """
-
-    @property
-    def state(self) -> Any: ...
-
-    @property
-    def r(self) -> Floats: ...
-
-    @property
-    def gap(self) -> float:
-        """The sum of the blocks' gaps, as far as they are known."""
-
-    def certify(self, tolerance: float) -> Certificate: ...
-
-    def sweep(self) -> tuple[bool, int]:
-        """A pass over all blocks: whether it has used a new oracle call, and how many it made."""
-
-    def checkpoint(self) -> dict[str, Any]: ...
-
-
-class _Passes:
-    """All blocks in this process."""
-
-    def __init__(
-        self, steps: BlockSteps, problem: DualProblem, each: Each, stepped: Callable[[], None],
-        out_of_time: Callable[[], bool], known: dict[str, Any] | None,
-    ):  # fmt: skip
-        self._steps, self._problem, self._each = steps, problem, each
-        self._stepped, self._out_of_time = stepped, out_of_time
-        self.checkpoint = steps.checkpoint
-        if known is not None:
-            steps.restore(known)
-
-    @property
-    def state(self) -> DualState:
-        return self._steps.state
-
-    @property
-    def r(self) -> Floats:
-        return self._steps.state.r
-
-    @property
-    def gap(self) -> float:
-        return self._steps.gap(self._problem)
-
-    def certify(self, tolerance: float) -> Certificate:
-        self._steps.state.refresh(self._problem)
-        return self._steps.certify(self._problem, tolerance, self._each)
-
-    def sweep(self) -> tuple[bool, int]:
-        arguments = self._problem, self._each, self._stepped, self._out_of_time
-        calls = self._steps.sweep(*arguments)
-        return self._steps.idle == 0, calls
-
-
 @dataclass(frozen=True)
-class BlockFrankWolfe(BlockCoordinateDescent):
+class BlockFrankWolfe(Solver):
     """Block-coordinate Frank-Wolfe; `BlockFrankWolfe.paper()` is Algorithm 1 of the paper.
 
     Parameters
@@ -228,7 +59,7 @@ class BlockFrankWolfe(BlockCoordinateDescent):
     return_last: bool = False
     reuse_vertices: bool = True
 
-    name = "bcfw"
+    name: ClassVar[str] = "bcfw"
 
     @classmethod
     def paper(cls, *, line_search: bool = False, averaging: bool = False) -> Self:
@@ -246,27 +77,95 @@ class BlockFrankWolfe(BlockCoordinateDescent):
             reuse_vertices=False,
         )
 
-    @property
-    def reuses_targets(self) -> bool:  # type: ignore[override]
-        """Steps of fixed length need vertices at the current theta."""
-        return self.reuse_vertices and self.step == "line_search"
-
-    def check(self, problem: DualProblem) -> None:
-        super().check(problem)
+    def check(self, problem: Problem) -> None:
+        """Needs nothing beyond the block contract."""
+        for needed in ("decode", "interior"):
+            problem.require(needed, f"solver={type(self).__name__}()")
+        check_option("start", self.start, ("near", "uniform"))
         check_option("step", self.step, ("line_search", "fixed"))
-        if self.step == "fixed" and problem.is_remote:
-            raise MissingCapability(
-                "step='fixed' takes samples in one place, not in partitions; use 'line_search'"
+        check_option("sampling", self.sampling, ("permuted", "uniform", "gap"))
+        if not self.batch >= 1:
+            raise ValueError(f"batch: expected at least 1, got {self.batch!r}")
+
+    def solve(self, problem: Problem, tol: float, start: DualState | None = None) -> Result:
+        """Minimise the dual of `problem`. One iteration is a pass of M steps.
+
+        Passes that only visit working sets, without oracle calls, are not counted. A step changes
+        theta, so steps run one after the other; the oracle calls of a certificate and of a `batch`
+        of blocks run on threads, on which the result does not depend. The answers for a
+        certificate are the targets of the pass that follows, which makes no calls: each block is
+        still where the certificate found it, and a line search along the direction decreases L at
+        the current theta.
+        """
+        self.check(problem)
+        monitor = Monitor(self, tol)
+        resumed = monitor.resume()
+        average = WeightedAverage(problem.n_features)
+        known = None if resumed is None else resumed["passes"]
+        state = starting_state(problem, start, self.start, known)
+        steps = BlockSteps(self, problem, state, generator(self.random_state))
+        if known is not None:
+            steps.restore(known)
+
+        def loop() -> None:
+            sweep, due = 0, 1  # the pass of the next certificate
+            if resumed is None:
+                share = certify_at(0)
+            else:
+                sweep, due, share = resumed["place"]
+                average.restore(resumed["average"])
+            passed = resumed is not None  # checkpoints are written at the end of a pass
+
+            def checkpoint() -> dict[str, Any]:
+                place = sweep, due, share
+                return {"place": place, "average": vars(average), "passes": steps.checkpoint()}
+
+            while passed or (sweep < monitor.max_iter and not monitor.stopped):
+                if not passed:
+                    monitor.oracle_calls += steps.sweep(problem, stepped)
+                    sweep += steps.idle == 0
+                passed = False
+                if not is_over():
+                    monitor.keep(checkpoint)
+                last = sweep == monitor.max_iter or is_over()
+                near = share * steps.gap(problem) <= monitor.tolerance
+                if sweep >= due or near or last:
+                    # Not by the clock, so that results repeat.
+                    due = sweep + min(2 * sweep, CERTIFICATE_PASSES)
+                    share = certify_at(sweep)
+
+        def certify_at(sweep: int) -> float:
+            """The part of the sum of the blocks' gaps that the certified gap is."""
+            monitor.oracle_calls += len(problem.blocks)
+            state.refresh(problem)
+            found = steps.certify(problem, monitor.tolerance)
+            monitor.slack = found.slack
+            theta = problem.theta(state.r)
+            monitor.record(
+                sweep,
+                theta,
+                dual=found.dual(problem, state.r),
+                primal=found.primal(problem, theta),
+                fw_gap=found.fw_gap,
+                average=average.value.copy() if self.averaging and sweep else None,
             )
+            return min(monitor.gap / max(steps.gap(problem), 1e-300), 1.0)
+
+        def stepped() -> None:
+            if self.averaging:
+                average.add(problem.theta(state.r))
+
+        result = run(problem, monitor, loop, lambda: problem.theta(state.r))
+        return finished(result, problem, state, monitor, average, self.averaging, self.return_last)
 
     def bounds(
-        self, problem: DualProblem, state: DualState, known: list[Any],
-        tolerance: float, each: Each,
-    ) -> tuple[Certificate, list[LinearStep]]:  # fmt: skip
-        return certify(problem, state, known, NEAR * tolerance, each)
+        self, problem: Problem, state: DualState, known: list[Any], tolerance: float
+    ) -> tuple[Certificate, list[LinearStep]]:
+        """A certificate at theta(tau), and where blocks would move."""
+        return certify(problem, state, known, NEAR * tolerance)
 
     def target(
-        self, problem: DualProblem, state: DualState, m: int, known: list[Any], gap: float,
+        self, problem: Problem, state: DualState, m: int, known: list[Any], gap: float,
         kept: WorkingSet | None,
     ) -> LinearStep:  # fmt: skip
         """The MAP vertex at scores G theta + grad H(tau)."""
@@ -277,7 +176,7 @@ class BlockFrankWolfe(BlockCoordinateDescent):
         return found
 
     def length(
-        self, problem: DualProblem, block: Block, tau: Floats, towards: LinearStep,
+        self, problem: Problem, block: Block, tau: Floats, towards: LinearStep,
         linear: float, quadratic: float, guess: float, t: int,
     ) -> float:  # fmt: skip
         if self.step == "fixed":

@@ -2,65 +2,29 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._compile import kernel
-from .._threads import Each
+from .._deadline import is_over
 from ..algorithms.frank_wolfe import MAX_STEP, RTOL
 from .certificate import Certificate
 from .dual_state import DualState
 from .linear_step import LinearStep, WorkingSet
-from .problem import Block, DualProblem
+from .problem import Block, Problem
+
+if TYPE_CHECKING:
+    from .block_frank_wolfe import BlockFrankWolfe
 
 Floats = NDArray[np.float64]
 Sampling = Literal["permuted", "uniform", "gap"]
 
+FIRST_GUESS = 0.05  # of a block's step length; later ones are its last one, within limits
+GUESSES = 1e-6, 1.0
 IDLE_PASSES = 100  # in a row that need no oracle call; then every block makes one
-
-
-class BlockRules(ABC):
-    """What a block-coordinate solver decides: order, targets and lengths of steps, bounds."""
-
-    name: str
-    sampling: Sampling
-    working_set: int = 0
-    batch: int = 1
-    first_guess = 0.05  # of a block's step length; later ones are its last one, within limits
-    shortest_guess, longest_guess = 1e-6, 1.0
-    reuses_targets = True  # whether a certificate's answers are the targets of the next pass
-
-    @abstractmethod
-    def bounds(
-        self, problem: DualProblem, state: DualState, known: list[Any],
-        tolerance: float, each: Each,
-    ) -> tuple[Certificate, list[LinearStep]]:  # fmt: skip
-        """A certificate at theta(tau), one oracle call per block, and where blocks would move.
-
-        `tolerance` is the gap at which the fit ends.
-        """
-
-    @abstractmethod
-    def target(
-        self, problem: DualProblem, state: DualState, m: int, known: list[Any], gap: float,
-        kept: WorkingSet | None,
-    ) -> LinearStep:  # fmt: skip
-        """Where block m moves; at most one oracle call."""
-
-    def length(
-        self, problem: DualProblem, block: Block, tau: Floats, towards: LinearStep,
-        linear: float, quadratic: float, guess: float, t: int,
-    ) -> float:  # fmt: skip
-        """The step length of step t."""
-        return block_step(block, tau, towards, linear, quadratic, guess)
-
-    def stepped(self, state: DualState, t: int) -> None:
-        """Called after step t, for those who follow the iterates."""
-        return
 
 
 class BlockSteps:
@@ -70,39 +34,34 @@ class BlockSteps:
     kept : the working set of each block
     gaps : of each block, as it was known last
     targets : of each block in the next pass, where a certificate has found it
-    before : tau and moments before a pass that may be taken back in part
     t, idle : steps so far, and passes in a row without an oracle call
     """
 
     def __init__(
-        self, rules: BlockRules, problem: DualProblem, state: DualState, rng: np.random.Generator
+        self, rules: BlockFrankWolfe, problem: Problem, state: DualState, rng: np.random.Generator
     ):
         n_blocks, size = len(problem.blocks), rules.working_set
         self.rules, self.state, self.rng = rules, state, rng
         self.known: list[Any] = [None] * n_blocks
         self.kept = [WorkingSet(size) if size else None for _ in range(n_blocks)]
-        self.guesses = [rules.first_guess] * n_blocks
+        self.guesses = [FIRST_GUESS] * n_blocks
         self.gaps = np.zeros(n_blocks)
         self.targets: list[LinearStep | None] = [None] * n_blocks
-        self.before: tuple[list[Floats], Floats] | None = None
         self.t = self.idle = 0
 
-    def gap(self, problem: DualProblem) -> float:
+    def gap(self, problem: Problem) -> float:
         """The sum of the blocks' gaps."""
         return float(problem.weights @ self.gaps)
 
-    def certify(self, problem: DualProblem, tolerance: float, each: Each) -> Certificate:
+    def certify(self, problem: Problem, tolerance: float) -> Certificate:
         """Bounds at theta(r); each block is still there in the next pass, and moves accordingly."""
-        found, steps = self.rules.bounds(problem, self.state, self.known, tolerance, each)
+        found, steps = self.rules.bounds(problem, self.state, self.known, tolerance)
         self.gaps[:] = [step.gap for step in steps]
-        if self.rules.reuses_targets:
+        if self.rules.reuse_vertices and self.rules.step == "line_search":
             self.targets[:] = steps
         return found
 
-    def sweep(
-        self, problem: DualProblem, each: Each, stepped: Callable[[], Any],
-        out_of_time: Callable[[], bool],
-    ) -> int:  # fmt: skip
+    def sweep(self, problem: Problem, stepped: Callable[[], Any]) -> int:
         """One pass, `stepped` being called after each step; the number of oracle calls."""
         calls = 0
         self.idle += 1
@@ -113,7 +72,7 @@ class BlockSteps:
 
         def find_together(blocks: list[int]) -> int:
             wanted = [m for m in blocks if self.targets[m] is None]
-            found = list(each(find, wanted))
+            found = list(problem.each(find, wanted))
             for m, towards in zip(wanted, found, strict=True):
                 self.targets[m] = towards
             return sum(towards.decoded for towards in found)
@@ -131,14 +90,13 @@ class BlockSteps:
                 if towards.decoded:
                     self.gaps[m], self.idle = towards.gap, 0
                 self._step(problem, m, towards)
-                self.rules.stepped(self.state, self.t)
                 stepped()
-            if out_of_time():
+            if is_over():
                 break
         self.targets = [None] * len(problem.blocks)
         return calls
 
-    def _step(self, problem: DualProblem, m: int, towards: LinearStep) -> None:
+    def _step(self, problem: Problem, m: int, towards: LinearStep) -> None:
         """One step of block m."""
         rules, state, kept = self.rules, self.state, self.kept[m]
         block, tau, here = problem.blocks[m], state.tau[m], state.moments[m]
@@ -149,7 +107,7 @@ class BlockSteps:
         scale = block.weight / problem.penalty.l2
         linear, quadratic = -scale * slope, scale * block.weight * square
         eta = rules.length(problem, block, tau, towards, linear, quadratic, self.guesses[m], self.t)
-        self.guesses[m] = min(max(eta, rules.shortest_guess), rules.longest_guess)
+        self.guesses[m] = min(max(eta, GUESSES[0]), GUESSES[1])
         if eta > 0.0:
             block.structure.stepping_entropy.move(tau, towards.vertex, eta)
             advance(state.r, here, there, eta, block.weight)

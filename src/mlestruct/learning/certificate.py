@@ -27,18 +27,17 @@ from numpy.typing import NDArray
 
 from .._compile import kernel
 from .._deadline import check_time
-from .._threads import Each
 from .dual_state import DualState
 from .linear_step import LinearStep, linear_step
 from .penalty import ElasticNet
-from .problem import DualProblem
+from .problem import Problem
 
 Floats = NDArray[np.float64]
 
 NEAR = 1.5  # times the tolerance: a gap that better prices may take below it
 
 
-def certify_theta(problem: DualProblem, state: DualState, theta: Floats, tol: float) -> float:
+def certify_theta(problem: Problem, state: DualState, theta: Floats, tol: float) -> float:
     """A lower bound of P at any theta, by one oracle call per block.
 
     Where a structure has a marginal oracle, its upper bound of A, to `tol` in total; elsewhere the
@@ -76,32 +75,29 @@ class Certificate:
     fw_gap: float
     slack: float = 0.0
 
-    def dual(self, problem: DualProblem, r: Floats) -> float:
+    def dual(self, problem: Problem, r: Floats) -> float:
         """L(tau)."""
         return float(problem.penalty.conjugate(r) - self.entropy)
 
-    def primal(self, problem: DualProblem, theta: Floats) -> float:
+    def primal(self, problem: Problem, theta: Floats) -> float:
         """A lower bound of P at the theta of the MAP calls."""
         return problem.primal(theta, self.log_partition)
 
 
 def certify(
-    problem: DualProblem,
+    problem: Problem,
     state: DualState,
     prices: list[Floats | None],
     near: float,
-    each: Each = map,
 ) -> tuple[Certificate, list[LinearStep]]:
     """One MAP call per block at theta(tau); `prices` are warm starts, updated in place.
-
-    `each` maps over blocks, maybe on threads.
 
     Prices are improved where the gap is at most `near` without that: it takes 1 to 10 % off the
     gap of bipartite matchings at three times the cost of the bound.
     """
     theta = problem.theta(state.r)
     steps = list(
-        each(
+        problem.each(
             lambda m: linear_step(problem, state, m, theta, prices[m], True),
             range(len(problem.blocks)),
         )
@@ -122,7 +118,7 @@ def certify(
 
 
 def _log_partition(
-    problem: DualProblem, state: DualState, prices: list[Floats | None], steps: list[LinearStep]
+    problem: Problem, state: DualState, prices: list[Floats | None], steps: list[LinearStep]
 ) -> float:
     """sum_m w_m A_m from above, by the smaller of two bounds of each block's A."""
     total = 0.0
@@ -131,7 +127,7 @@ def _log_partition(
     return total
 
 
-def _attained(problem: DualProblem, state: DualState, m: int, step: LinearStep) -> float:
+def _attained(problem: Problem, state: DualState, m: int, step: LinearStep) -> float:
     """<scores, tau> + H(tau) of a block."""
     tau = state.tau[m]
     entropy: float = state.entropies[m] + problem.blocks[m].offset_gap(tau)
@@ -139,7 +135,7 @@ def _attained(problem: DualProblem, state: DualState, m: int, step: LinearStep) 
 
 
 def _upper_bound(
-    problem: DualProblem, state: DualState, m: int, step: LinearStep, prices: Floats | None
+    problem: Problem, state: DualState, m: int, step: LinearStep, prices: Floats | None
 ) -> float:
     """A of a block from above: by concavity the value at tau plus the gap, or the price bound."""
     bound = _attained(problem, state, m, step) + max(step.gap, 0.0)

@@ -13,7 +13,7 @@ from .._deadline import check_time
 from .._memory import check_memory
 from ..exceptions import CheckpointError
 from .penalty import ElasticNet
-from .problem import DualProblem
+from .problem import Problem
 
 Floats = NDArray[np.float64]
 Start = Literal["near", "uniform"]
@@ -32,7 +32,7 @@ class DualState:
     r: Floats
 
     @classmethod
-    def at(cls, problem: DualProblem, tau: list[Floats]) -> DualState:
+    def at(cls, problem: Problem, tau: list[Floats]) -> DualState:
         """The state of given marginals; everything else follows from them."""
         moments = np.array([b.moments(t) for b, t in zip(problem.blocks, tau, strict=True)])
         state = cls(tau, moments, np.zeros(len(tau)), np.zeros(problem.n_features))
@@ -40,7 +40,7 @@ class DualState:
         return state
 
     @classmethod
-    def restored(cls, problem: DualProblem, known: dict[str, Any]) -> DualState:
+    def restored(cls, problem: Problem, known: dict[str, Any]) -> DualState:
         """A state from its attributes."""
         state = cls(**known)
         sizes = [tau.shape for tau in state.tau]
@@ -52,23 +52,23 @@ class DualState:
             )  # as a start does: threads of BLAS may change rho's rounding
         return state
 
-    def refresh(self, problem: DualProblem) -> None:
+    def refresh(self, problem: Problem) -> None:
         """Recompute r and all entropies, removing accumulated rounding."""
         self.r = problem.weights @ (problem.observed_moments - self.moments)
         self.refresh_entropies(problem)
 
-    def refresh_entropies(self, problem: DualProblem) -> None:
+    def refresh_entropies(self, problem: Problem) -> None:
         """Recompute all entropies."""
         for m, (block, tau) in enumerate(zip(problem.blocks, self.tau, strict=True)):
             self.entropies[m] = block.structure.entropy(tau) - block.offset_gap(tau)
 
-    def dual(self, problem: DualProblem) -> float:
+    def dual(self, problem: Problem) -> float:
         """L(tau)."""
         return float(problem.penalty.conjugate(self.r) - problem.weights @ self.entropies)
 
 
-def start(
-    problem: DualProblem,
+def starting_state(
+    problem: Problem,
     warm: DualState | None,
     where: Start = "near",
     known: dict[str, Any] | None = None,
@@ -90,7 +90,7 @@ def start(
     return start_near_observed(problem)
 
 
-def start_near_observed(problem: DualProblem) -> DualState:
+def start_near_observed(problem: Problem) -> DualState:
     """tau = (1 - eps) y + eps * interior with the eps of a coarse grid that minimises L.
 
     A uniform start is many times worse where marginals are peaked: |r|, and so theta, is very
@@ -104,7 +104,7 @@ def start_near_observed(problem: DualProblem) -> DualState:
 class Mixtures:
     """Points between the observed outputs and the interior points of all blocks."""
 
-    def __init__(self, problem: DualProblem):
+    def __init__(self, problem: Problem):
         self._problem, blocks = problem, problem.blocks
         self._interior = [b.structure.interior() for b in blocks]
         self._observed = [b.observed.dense(b.structure.n_coordinates) for b in blocks]

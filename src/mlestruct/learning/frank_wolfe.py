@@ -9,25 +9,24 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._deadline import check_time, time_limit
-from .._threads import threaded_map
 from ..algorithms.frank_wolfe import MAX_STEP, minimise_by_slope
-from ..exceptions import MissingCapability, OutOfTimeError
+from ..exceptions import OutOfTimeError
 from .certificate import NEAR, certify, certify_theta
-from .dual_state import DualState, Start, start
-from .problem import DualProblem
-from .result import Monitor, Result, Stopping, run
+from .dual_state import DualState, Start, starting_state
+from .problem import Problem
+from .solver import Monitor, Result, Solver, run
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class FrankWolfe:
+class FrankWolfe(Solver):
     """Frank-Wolfe over all blocks at once; `FrankWolfe.paper()` is Algorithm 1 of the paper.
 
     Parameters
@@ -46,7 +45,7 @@ class FrankWolfe:
     start: Start = "near"
     return_last: bool = False
 
-    name = "fw"
+    name: ClassVar[str] = "fw"
 
     @classmethod
     def paper(cls, *, line_search: bool = False, averaging: bool = False) -> Self:
@@ -58,35 +57,19 @@ class FrankWolfe:
             return_last=True,
         )
 
-    def check(self, problem: DualProblem) -> None:
+    def check(self, problem: Problem) -> None:
         """Needs nothing beyond the block contract."""
-        for block in problem.blocks:
-            for needed in ("decode", "interior"):
-                block.structure.require(needed, f"solver={self.name!r}")
-        if problem.is_remote:
-            raise MissingCapability(
-                "solver='fw' takes samples in one place, as all of them make one step together; in "
-                "partitions use solver='bcfw'"
-            )
+        for needed in ("decode", "interior"):
+            problem.require(needed, f"solver={type(self).__name__}()")
         check_option("step", self.step, ("line_search", "fixed"))
         check_option("start", self.start, ("near", "uniform"))
 
-    def solve(
-        self,
-        problem: DualProblem,
-        stopping: Stopping,
-        warm: DualState | None = None,
-        random_state: np.random.Generator | None = None,
-        n_jobs: int | None = None,
-    ) -> Result:
-        """Minimise the dual of `problem`; `warm` is the state of an earlier result.
-
-        MAP calls of an iteration run on `n_jobs` threads; the result does not depend on them.
-        """
+    def solve(self, problem: Problem, tol: float, start: DualState | None = None) -> Result:
+        """Minimise the dual of `problem`; `start` is the state of an earlier result."""
         self.check(problem)
-        monitor = Monitor(stopping, self.name)
+        monitor = Monitor(self, tol)
         known = monitor.resume()
-        state = start(problem, warm, self.start, known)
+        state = starting_state(problem, start, self.start, known)
         average = WeightedAverage(problem.n_features)
         prices: list[Floats | None] = [None] * len(problem.blocks)
         first, first_eta = 0, 0.1
@@ -98,12 +81,12 @@ class FrankWolfe:
             mutable = {"state": vars(state), "average": vars(average), "prices": prices}
             return {**mutable, "t": t, "eta": eta}
 
-        def loop() -> DualState:
+        def loop() -> None:
             eta = first_eta
-            for t in range(first, stopping.max_iter + 1):
+            for t in range(first, monitor.max_iter + 1):
                 monitor.keep(partial(checkpoint, t, eta))
                 near = NEAR * monitor.tolerance
-                found, steps = certify(problem, state, prices, near, each)
+                found, steps = certify(problem, state, prices, near)
                 monitor.oracle_calls += len(steps)
                 monitor.slack = found.slack
                 theta = problem.theta(state.r)
@@ -117,7 +100,7 @@ class FrankWolfe:
                     fw_gap=found.fw_gap,
                     average=average.value.copy() if self.averaging and t > 0 else None,
                 )
-                if stop or t == stopping.max_iter:
+                if stop or t == monitor.max_iter:
                     break
                 vertices = [s.vertex for s in steps]
                 targets = np.array(
@@ -133,15 +116,13 @@ class FrankWolfe:
                     block.structure.stepping_entropy.move(state.tau[m], vertices[m], eta)
                 state.moments += eta * (targets - state.moments)
                 state.refresh(problem)
-            return state
 
-        with threaded_map(n_jobs, len(problem.blocks)) as each:
-            result = run(problem, monitor, loop, lambda: problem.theta(state.r), n_jobs)
+        result = run(problem, monitor, loop, lambda: problem.theta(state.r))
         return finished(result, problem, state, monitor, average, self.averaging, self.return_last)
 
 
 def _common_step(
-    problem: DualProblem, state: DualState, vertices: list, targets: Floats, guess: float
+    problem: Problem, state: DualState, vertices: list, targets: Floats, guess: float
 ) -> float:
     """The line search along the joint direction of all blocks."""
     change = problem.weights @ (targets - state.moments)
@@ -164,11 +145,11 @@ def _common_step(
 
 
 def finished(
-    result: Result, problem: DualProblem, state: Any, monitor: Monitor,
+    result: Result, problem: Problem, state: Any, monitor: Monitor,
     average: WeightedAverage, averaging: bool, return_last: bool,
 ) -> Result:  # fmt: skip
     """The result with its state, and with the theta that the solver is to return."""
-    limit = monitor.stopping.max_time
+    limit = monitor.solver.max_time
     if averaging and monitor.iterations:
         primal = -np.inf
         if not result.interrupted:

@@ -1,163 +1,255 @@
-"""Limited-memory BFGS on the likelihood: solver, directions and preconditioner."""
+"""Limited-memory BFGS on the likelihood, certified at every step.
+
+Every evaluation of P(theta) asks for the marginals of all blocks. They are feasible, so they give a
+dual value L(tau) as well; the oracle's upper bounds give a proven lower bound of P(theta). The
+dual values of several evaluations together prove more than the best of them (`DualBundle`).
+"""
 
 from __future__ import annotations
 
-import contextlib
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
-from scipy.linalg.blas import get_blas_funcs
 
-from .._threads import Each
-from ..exceptions import OutOfTimeError
-from .ascent import (
-    Direction,
-    Evaluation,
-    Evaluator,
-    Pair,
-    PrimalState,
-    aligned,
-    moment_scale,
-)
-from .primal import PrimalSolver
-from .problem import Block, DualProblem
-from .result import Monitor, Stopping
+from .._deadline import is_over
+from .certificate import DualBundle
+from .problem import Problem
+from .solver import Monitor, Result, Solver, run
 
 Floats = NDArray[np.float64]
-Vector = NDArray[np.floating]  # in single or double precision
 
-LARGE_PROBLEM = 200_000  # coordinates of all blocks
-PAIR_NUMBERS = 500_000  # of all kept steps, from which on they are in single precision
+WIDEST = 150.0  # largest range of the change of scores in the first trial of a step
+TRIALS = 25  # step lengths of a line search
+
+
+class Start(NamedTuple):
+    """Weights to start from, and the states of the oracles there, if they are known."""
+
+    theta: Floats
+    states: Any = None
+
+
+class Evaluation(NamedTuple):
+    """P, its bounds and its gradient at one theta."""
+
+    theta: Floats
+    value: float  # P(theta) up to the oracle's gap (an upper bound of it)
+    primal: float  # proven lower bound of P(theta)
+    dual: float  # L at the oracle's marginals: proven upper bound of the optimum
+    residual: Floats  # observed minus expected moments
+    gradient: Floats  # of P, without the l1 penalty
+    ascent: Floats  # the pseudo-gradient of P; `gradient` itself without an l1 penalty
+    oracle_gap: float
+    states: Any
 
 
 @dataclass(frozen=True)
-class LBFGS(PrimalSolver):
-    """Limited-memory quasi-Newton ascent; any number of features, any feature map."""
+class LBFGS(Solver):
+    """Limited-memory quasi-Newton ascent; any number of features, any feature map.
+
+    Parameters
+    ----------
+    memory : steps whose change of the gradient is kept
+    max_iter, max_time, callback, verbose, random_state, checkpoint :
+        the budget, as in `Solver`
+    """
 
     memory: int = 40
 
-    name = "lbfgs"
-    patience = 8  # its gap decreases unevenly even where P is smooth
+    name: ClassVar[str] = "lbfgs"
+    starts_from_weights: ClassVar[bool] = True
 
-    def oracle_tolerance(self, monitor: Monitor, slope: float) -> float:
-        """Looser than Newton's: the messages converge along with theta."""
-        return max(0.05 * monitor.tolerance, 0.2 * monitor.gap)
+    def check(self, problem: Problem) -> None:
+        problem.require("marginals", "solver=LBFGS()")
 
-    def directions(
-        self, problem: DualProblem, pairs: Sequence[Pair] = (), each: Each = map
-    ) -> Direction:
-        return LBFGSDirections(problem, self.memory, pairs, each)
+    def solve(self, problem: Problem, tol: float, start: Start | None = None) -> Result:
+        """Maximise P; `start` is the state of another result, or weights."""
+        self.check(problem)
+        monitor = Monitor(self, tol)
+        last: list[Evaluation] = []
+        zero = np.zeros(problem.n_features)
 
-    def warm_up(
-        self, problem: DualProblem, current: PrimalState, monitor: Monitor, each: Each
-    ) -> None:
-        """Solve a quarter of many large blocks first; start from its theta and curvature."""
-        chosen = sample_of_blocks(problem)
-        if not chosen:
-            return
-        share = float(problem.weights[chosen].sum() / problem.weights.sum())
-        penalty = problem.penalty
-        chosen_blocks = [problem.blocks[m] for m in chosen]
-        part = DualProblem(chosen_blocks, share * penalty.alpha, penalty.l1_ratio)
-        limit = monitor.stopping.max_time
-        inner = Monitor(
-            Stopping(
-                max(0.005, monitor.stopping.tol),  # all blocks will move theta further than that
-                monitor.stopping.max_iter,
-                None if limit is None else 0.3 * limit,
-            ),
-            self.name,
-        )
-        state = PrimalState(current.theta, [current.warm[m] for m in chosen])
-        evaluate = Evaluator(part, state.warm, each, inner.out_of_time)
-        with contextlib.suppress(OutOfTimeError):
-            self._ascend(part, evaluate, inner, state)
-        monitor.oracle_calls += evaluate.calls
-        current.theta = state.theta
-        # All blocks have the curvature of the sample, divided by its share.
-        current.pairs = [Pair(s, y / share, product / share) for s, y, product in state.pairs]
-        for m, known in zip(chosen, state.warm, strict=True):
-            current.warm[m] = known
+        def loop() -> None:
+            known = monitor.resume()
+            bundle = DualBundle(problem.n_features, problem.penalty)
+            direction = Direction(problem, self.memory)
+            if known is None:
+                bundle.add(zero, 0.0)  # the observed output: its entropy is at least 0
+                theta, states = (zero, None) if start is None else (start.theta, start.states)
+                last.append(evaluate(problem, monitor, theta, 1e-2, states))
+                iteration, sharp = 0, False
+                if certify(problem, monitor, bundle, last[0], 0):
+                    return
+            else:
+                last.append(Evaluation(*known["at"]))
+                bundle.restore(known["bundle"])
+                direction.restore(known["direction"])
+                iteration, sharp = known["place"]
+            while iteration < monitor.max_iter:
+                at = last[0]
+                # Messages converge along with theta: the oracle's gap follows the fit's.
+                oracle_tol = max(0.05 * monitor.tolerance, 0.2 * monitor.gap)
+                following = line_search(problem, monitor, at, direction(at), oracle_tol)
+                if following is None:  # again with sharper marginals, from the gradient
+                    direction.forget()
+                    following = sharpened(problem, monitor, at)
+                    if sharp and following.oracle_gap >= 0.5 * at.oracle_gap:
+                        return
+                    sharp = True
+                else:
+                    iteration, sharp = iteration + 1, False
+                last[0] = following
+                if certify(problem, monitor, bundle, following, iteration) or is_over():
+                    return
+                place = iteration, sharp
+                monitor.keep(partial(_checkpoint, following, bundle, direction, place))
 
-
-def sample_of_blocks(problem: DualProblem) -> list[int]:
-    """A quarter of the blocks, at least four; none where evaluating all blocks is cheap."""
-    blocks = problem.blocks
-    count = len(blocks) // 4
-    size = sum(block.structure.n_coordinates for block in blocks)
-    fused = all(block.structure.offers("expectation") for block in blocks)
-    if not fused or size < LARGE_PROBLEM or count < 4:
-        return []
-    if any(block.is_remote for block in blocks):  # a part of them keeps only some workers busy
-        return []
-    return np.linspace(0, len(blocks) - 1, count).astype(int).tolist()
+        result = run(problem, monitor, loop, lambda: last[0].theta if last else zero)
+        result.state = Start(last[0].theta, last[0].states) if last else None
+        return result
 
 
-class LBFGSDirections:
-    """Two-loop recursion over the last `memory` accepted steps, preconditioned if possible.
+def evaluate(
+    problem: Problem, monitor: Monitor, theta: Floats, tol: float, states: Any
+) -> Evaluation:
+    """P and its bounds; `tol` is the total gap of the oracles."""
+    penalty = problem.penalty
+    expected, lower, upper, states = problem.expect(theta, tol, states)
+    monitor.oracle_calls += problem.n_calls
+    r = problem.target - expected
+    dual = penalty.conjugate(r) + problem.offset_score - lower + float(theta @ expected)
+    value, gap = problem.primal(theta, lower), upper - lower
+    gradient = r - penalty.l2 * theta
+    ascent = penalty.pseudo_gradient(theta, gradient)
+    return Evaluation(theta, value, value - gap, dual, r, gradient, ascent, gap, states)
+
+
+def certify(
+    problem: Problem, monitor: Monitor, bundle: DualBundle, at: Evaluation, iteration: int
+) -> bool:
+    """Record the bounds at an evaluation; True if the solver should stop."""
+    dual = at.dual
+    if problem.has_bound:
+        entropy = problem.penalty.conjugate(at.residual) - at.dual
+        dual = min(dual, bundle.add(at.residual, entropy))
+    else:  # the gap only measures how far theta is from stationary
+        monitor.forget_bounds()
+    return monitor.record(iteration, at.theta, dual=dual, primal=at.primal)
+
+
+def sharpened(problem: Problem, monitor: Monitor, at: Evaluation) -> Evaluation:
+    """The same theta with marginals as sharp as warm starts make them in a few calls."""
+    wanted = 0.01 * monitor.tolerance
+    for _ in range(20):
+        at = evaluate(problem, monitor, at.theta, wanted, at.states)
+        if at.oracle_gap <= wanted or is_over():
+            break
+    return at
+
+
+def line_search(
+    problem: Problem, monitor: Monitor, at: Evaluation, step: Floats, tol: float
+) -> Evaluation | None:
+    """Backtrack until the proven lower bound of P increases enough, up to the oracle gap."""
+    penalty = problem.penalty
+    slope, eta = float(at.ascent @ step), _first_length(problem, at, step)
+    for _ in range(TRIALS):
+        theta = penalty.within_orthant(at.theta, at.ascent, at.theta + eta * step)
+        gain = eta * slope if penalty.l1 == 0.0 else float(at.ascent @ (theta - at.theta))
+        trial = evaluate(problem, monitor, theta, tol, at.states)
+        for _ in range(5):  # bounds that do not decide are made sharper
+            slack = min(trial.oracle_gap, tol) + 1e-13 * (abs(at.primal) + abs(at.dual))
+            required = at.primal + 1e-4 * gain - slack
+            if trial.primal >= required:
+                return trial
+            if trial.value < required or is_over():
+                break
+            trial = evaluate(problem, monitor, theta, tol, trial.states)
+        # Quadratic interpolation between the two values and the slope, safeguarded.
+        bend = at.primal + gain - trial.primal
+        eta *= min(max(0.5 * gain / bend if bend > 0 else 0.5, 0.1), 0.5)
+        if is_over():
+            break
+    return None
+
+
+def _first_length(problem: Problem, at: Evaluation, step: Floats) -> float:
+    """1, or less if almost all marginals are 0 or 1, so that full steps are far too long."""
+    if float(step @ step) <= float(at.theta @ at.theta):
+        return 1.0
+    widest = problem.score_range(step)
+    return min(1.0, WIDEST / widest) if widest > 0.0 else 1.0
+
+
+def _checkpoint(
+    at: Evaluation, bundle: DualBundle, direction: Direction, place: Any
+) -> dict[str, Any]:
+    """What the loop continues from."""
+    known = {"at": tuple(at), "bundle": bundle.state(), "direction": direction.state()}
+    return {**known, "place": place}
+
+
+class Direction:
+    """Two-loop recursion over the last accepted steps, preconditioned if possible.
 
     With an l1 penalty orthant-wise (Andrew and Gao, 2007): from the pseudo-gradient, with the
     curvature of the smooth part, and without the coordinates that then have the wrong sign.
-
-    `pairs` are steps of an earlier run on the same or a smaller problem. Vectors of forgotten
-    steps hold the new ones, so that no iteration allocates memory that grows. Where steps are large
-    they are kept in single precision, which suffices for a direction.
     """
 
-    def __init__(
-        self, problem: DualProblem, memory: int, pairs: Sequence[Pair] = (), each: Each = map
-    ):
-        self.pairs: deque[Pair] = deque(pairs, maxlen=memory)
-        self.last: tuple[Floats, Floats] | None = None
-        self._precondition = preconditioner(problem, each)
+    def __init__(self, problem: Problem, memory: int):
+        self._pairs: deque[tuple[Floats, Floats, float]] = deque(maxlen=memory)
+        self._last: tuple[Floats, Floats] | None = None  # theta and gradient of the last call
+        self._precondition = preconditioner(problem)
         self._penalty = problem.penalty
-        self._first_scale = problem.penalty.l2 + moment_scale(problem)
-        large = 2 * memory * problem.n_features > PAIR_NUMBERS
-        self._kind: type[np.floating] = np.float32 if large else np.float64
-        self._axpy = get_blas_funcs("axpy", dtype=self._kind)
+        self._scale = problem.penalty.l2 + problem.moment_scale
+
+    def forget(self) -> None:
+        """Start again from the gradient."""
+        self._pairs.clear()
+        self._last = None
+
+    def state(self) -> dict[str, Any]:
+        return {"pairs": list(self._pairs), "last": self._last}
+
+    def restore(self, known: dict[str, Any]) -> None:
+        self._pairs.extend(known["pairs"])
+        self._last = known["last"]
 
     def __call__(self, at: Evaluation) -> Floats:
-        if self.last is not None:
-            self._remember(*self.last, at)
-        self.last = at.theta, at.gradient
-        q: Vector = at.ascent.astype(self._kind)
-        coefficients = []
-        for s, y, product in reversed(self.pairs):
-            coefficient = float(s @ q) / product
-            coefficients.append(coefficient)
-            self._axpy(y, q, a=-coefficient)  # in place
-        if self._precondition is not None:
-            q = self._precondition(q)
-        if self.pairs:
-            y, product = self.pairs[-1].decrease, self.pairs[-1].product
-            scaled = y if self._precondition is None else self._precondition(y)
-            q *= product / float(y @ scaled)
-        elif self._precondition is not None:
-            q *= float(at.ascent @ q) / self._precondition.curvature(q)
+        if self._last is not None:
+            s, y = at.theta - self._last[0], self._last[1] - at.gradient
+            product = float(s @ y)
+            # No pair where rounding, or the oracle's gap, hides that P is concave.
+            if product > 1e-10 * float(np.linalg.norm(s) * np.linalg.norm(y)):
+                self._pairs.append((s, y, product))
+        self._last = at.theta, at.gradient
+        q, coefficients = at.ascent.copy(), []
+        for s, y, product in reversed(self._pairs):
+            coefficients.append(float(s @ q) / product)
+            q -= coefficients[-1] * y
+        solve = self._precondition
+        if solve is not None:
+            q = solve(q)
+        if self._pairs:
+            _, y, product = self._pairs[-1]
+            q *= product / float(y @ (y if solve is None else solve(y)))
+        elif solve is not None:
+            curvature = solve.curvature(q)
+            q *= float(at.ascent @ q) / curvature if curvature > 0.0 else 1.0
         else:
-            # First step: a gradient step scaled by a bound of the curvature.
-            q /= self._first_scale
-        for (s, y, product), coefficient in zip(self.pairs, reversed(coefficients), strict=True):
-            self._axpy(s, q, a=coefficient - float(y @ q) / product)
-        step = q.astype(np.float64, copy=False)
-        return aligned(step, at.ascent / self._first_scale) if self._penalty.l1 else step
-
-    def _remember(self, theta: Floats, gradient: Floats, at: Evaluation) -> None:
-        """Take the step from `theta` to `at`, unless P is not concave along it."""
-        if len(self.pairs) == self.pairs.maxlen:
-            s, y, _ = self.pairs.popleft()
-        else:
-            s, y = np.empty((2, at.theta.size), dtype=self._kind)
-        s[:] = at.theta - theta
-        y[:] = gradient - at.gradient
-        product = float(s @ y)
-        if product > 1e-10 * float(np.linalg.norm(s) * np.linalg.norm(y)):
-            self.pairs.append(Pair(s, y, product))
+            q /= self._scale
+        for (s, y, product), coefficient in zip(self._pairs, reversed(coefficients), strict=True):
+            q += (coefficient - float(y @ q) / product) * s
+        if not self._penalty.l1:
+            return q
+        kept = np.where(q * at.ascent > 0.0, q, 0.0)
+        return kept if kept.any() else at.ascent / self._scale
 
 
 class Segment(NamedTuple):
@@ -179,7 +271,7 @@ class Preconditioner:
     def __init__(self, segments: Sequence[Segment]):
         self._segments = segments
 
-    def __call__(self, vector: Vector) -> Vector:
+    def __call__(self, vector: Floats) -> Floats:
         out = np.empty_like(vector)
         for (_, scaling, vectors), part, solved in self._parts(vector, out):
             if vectors is None:
@@ -188,7 +280,7 @@ class Preconditioner:
                 np.matmul((part @ vectors) * scaling, vectors.T, out=solved)
         return out
 
-    def curvature(self, vector: Vector) -> float:
+    def curvature(self, vector: Floats) -> float:
         """<vector, (curvature + alpha I) vector>."""
         total = 0.0
         for (values, _, vectors), part, _ in self._parts(vector, vector):
@@ -196,7 +288,7 @@ class Preconditioner:
             total += float(np.vdot(rotated * rotated, values))
         return total
 
-    def _parts(self, *vectors: Vector) -> Iterator[tuple[Segment, Vector, Vector]]:
+    def _parts(self, *vectors: Floats) -> Iterator[tuple[Segment, Floats, Floats]]:
         start = 0
         for segment in self._segments:
             shape = segment.values.shape
@@ -206,16 +298,13 @@ class Preconditioner:
             start = here.stop
 
 
-def preconditioner(problem: DualProblem, each: Each = map) -> Preconditioner | None:
-    """A model of the curvature to start L-BFGS from; None where some features have no moments.
+def preconditioner(problem: Problem) -> Preconditioner | None:
+    """A model of the curvature to start L-BFGS from; None if some features have no moments.
 
-    The curvature is modelled by second moments of the features. Where the weights form copies of
-    one feature space (one weight vector per state), the Hessian of the negative log-likelihood is
-    roughly block diagonal: copy l has  scale_l * (sum of x x').  L-BFGS that starts from its
-    inverse needs a fraction of the evaluations. The segments are those of
-    `FeatureMap.second_moments`.
+    If the weights form copies of one feature space (one weight vector per state), the Hessian of
+    the negative log-likelihood is roughly block diagonal: copy l has  scale_l * (sum of x x').
     """
-    found = joined_second_moments(problem.blocks, each)
+    found = problem.curvature()
     if found is None:
         return None
     # Of many sparse features only the diagonal is known. Frequent ones have far less curvature than
@@ -227,26 +316,3 @@ def preconditioner(problem: DualProblem, each: Each = map) -> Preconditioner | N
         modelled = np.outer(mean, np.maximum(values, 0.0)) + problem.penalty.l2
         segments.append(Segment(modelled, modelled**-exponent, vectors))
     return Preconditioner(segments)
-
-
-def joined_second_moments(
-    blocks: Sequence[Block], each: Each = map
-) -> list[tuple[Floats, Floats]] | None:
-    """`FeatureMap.second_moments` of all blocks: sums of grams, means of scales."""
-    totals: list[list[Floats]] = []
-    every = each(lambda block: block.features.second_moments(), blocks)
-    for block, found in zip(blocks, every, strict=True):
-        if found is None:
-            return None
-        for k, (gram, scales) in enumerate(found):
-            size = float(gram.sum() if gram.ndim == 1 else np.trace(gram))
-            if k == len(totals):
-                totals.append([np.zeros_like(gram), np.zeros_like(scales), np.zeros(1)])
-            elif gram.ndim != totals[k][0].ndim:  # some blocks have only the diagonal
-                gram = gram if gram.ndim == 1 else np.diag(gram)
-                known = totals[k][0]
-                totals[k][0] = known if known.ndim == 1 else np.diag(known).copy()
-            totals[k][0] += block.weight * gram
-            totals[k][1] += block.weight * size * scales
-            totals[k][2] += block.weight * size
-    return [(gram, scales / max(float(sizes[0]), 1e-300)) for gram, scales, sizes in totals]

@@ -12,7 +12,7 @@ from .._deadline import check_time
 from ..algorithms.frank_wolfe import ROUNDING
 from ..structures.contract import Vertex
 from .dual_state import DualState
-from .problem import Block, DualProblem
+from .problem import Block, Problem
 
 Floats = NDArray[np.float64]
 
@@ -78,7 +78,7 @@ class WorkingSet:
 
 
 def linear_step(
-    problem: DualProblem,
+    problem: Problem,
     state: DualState,
     m: int,
     theta: Floats,

@@ -1,4 +1,4 @@
-"""The convex dual of approximate maximum likelihood, block by block.
+"""The convex dual of approximate maximum likelihood, and the one question that solvers ask.
 
     primal   P(theta) = sum_m w_m [ <s_m, y_m> - A_m(s_m) ] - R(theta)
              s_m = G_m theta + o_m,   A_m(s) = max over tau of <s, tau> + H_m(tau)
@@ -6,54 +6,55 @@
              r = sum_m w_m G_m' (y_m - tau_m)
     link     theta(tau) = grad R*(r)
 
-R is the penalty (`ElasticNet`). Where it is alpha/2 |theta|^2, R*(r) is |r|^2 / (2 alpha) and
-theta(tau) is r / alpha. max P = min L, so L at any feasible tau and P at any theta enclose the
-optimum.
+R is the penalty (`ElasticNet`). max P = min L, so L at any feasible tau and P at any theta enclose
+the optimum. `Problem.expect(theta)` returns the expected moments sum_m w_m G_m' tau_m and bounds of
+sum_m w_m A_m: all that a solver with marginals needs. Solvers that decode visit the blocks.
 """
 
 from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._lazy import cached_property
+from .._deadline import check_time
 from .._memory import check_memory
-from ..exceptions import CheckpointError, MissingCapability, Naming
-from ..features.contract import FeatureMap, as_feature_map
+from .._threads import Each, one_blas_thread, threaded_map
+from ..exceptions import Naming
+from ..features.contract import FeatureMap, Segments, as_feature_map
 from ..structures.contract import Decoding, Marginals, Structure, Vertex, as_structure
 from .penalty import ElasticNet
 
 Floats = NDArray[np.float64]
 
+NOTHING = Vertex(np.zeros(0, dtype=np.int64), np.zeros(0))
+AT_ONCE = 2**14  # coordinates of small samples whose marginals one compiled call computes
+
 
 @dataclass(frozen=True)
 class Block:
-    """One observation: an output space, its features, and what was observed.
+    """One observation: an output space, its features, and the observed output.
 
     `observed` may be a mean of vertices, `weight` the number of samples merged into the block;
-    `offset` (n_coordinates,) is added to the scores and not learned. Features of other
-    classes are adapted to `FeatureMap`. Where only a part of the output was observed, `partial` is
-    the space of outputs that agree with it, and `observed` some point of it. `name` is the sample
-    in messages.
+    `offset` (n_coordinates,) is added to the scores and not learned. If only a part of the output
+    was observed, `partial` is the space of outputs that agree with it, and `observed` some point
+    of it. `name` is the sample in messages.
     """
 
     structure: Structure
     features: FeatureMap
-    observed: Vertex
+    observed: Vertex = NOTHING
     weight: float = 1.0
     offset: Floats | None = None
     partial: Structure | None = None
     name: str = "a sample"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "features", as_feature_map(self.features))
 
     def scores(self, theta: Floats) -> Floats:
         """Scores of all coordinates; those beyond the scored ones have only their offset."""
@@ -77,14 +78,11 @@ class Block:
         kept = vertex.indices < scored
         return self.features.moments_at(vertex.indices[kept], vertex.values[kept])
 
-    @cached_property
-    def has_price_bound(self) -> bool:
-        """Whether the decoder takes and returns dual prices, which bound log Z_rho."""
-        return self.structure.offers("price_bound")
-
-    def decode(self, direction: Floats, warm: Floats | None, prices: bool) -> Decoding:
-        """A MAP call; prices of an earlier one where the decoder takes them."""
-        if self.has_price_bound:
+    def decode(
+        self, direction: Floats, warm: Floats | None = None, prices: bool = False
+    ) -> Decoding:
+        """A MAP call; prices of an earlier one if the decoder takes them."""
+        if self.structure.offers("price_bound"):
             return self.structure.decode(direction, warm, prices=prices)
         with Naming(self.name, "in learning"):
             return self.structure.decode(direction)
@@ -103,180 +101,111 @@ class Block:
 
     def offset_gap(self, tau: Floats) -> float:
         """<o, y - tau>."""
-        if self.offset is None:
-            return 0.0
-        return self.observed.dot(self.offset) - float(self.offset @ tau)
-
-    # ------------------------------------------- what a `RemoteBlock` knows of many observations
-    @property
-    def is_remote(self) -> bool:
-        """Whether the observations, and the states of their oracles, are elsewhere."""
-        return False
-
-    @property
-    def waits(self) -> bool:
-        """Whether another process computes, so that a thread can wait for it."""
-        return False
-
-    @property
-    def n_observations(self) -> int:
-        """How many oracle calls `expect` makes."""
-        return 1
-
-    @property
-    def size(self) -> float:
-        """The number of coordinates, by which the allowed oracle gap is shared out."""
-        return float(self.structure.n_coordinates)
-
-    @property
-    def observed_moments(self) -> Floats:
-        """G' y."""
-        return self.moments_at(self.observed)
-
-    def observed_square(self, moments: Floats) -> float:
-        """|G' y|^2, from G' y."""
-        return float(moments @ moments)
+        return 0.0 if self.offset is None else self.offset_score - float(self.offset @ tau)
 
     @property
     def offset_score(self) -> float:
         """<o, y>."""
         return 0.0 if self.offset is None else self.observed.dot(self.offset)
 
-    def digest(self, theta: Floats) -> bytes:
-        """A hash of the data: features, by their scores, observed output, weight."""
-        digest = hashlib.blake2b(digest_size=16)
-        for array in (self.scores(theta), self.observed.indices, self.observed.values):
-            digest.update(np.ascontiguousarray(array).tobytes())
-        digest.update(f"{self.weight!r} {type(self.structure).__name__}".encode())
-        return digest.digest()
 
-    def load(self, number: int, path: Path | None) -> Any:
-        """The token of a state that was saved to a file, for blocks whose states are elsewhere."""
-        raise CheckpointError("checkpoint: is of samples in partitions")
+class Expectation(NamedTuple):
+    """Expected moments, bounds of sum_m w_m A_m, and states from which the next call starts."""
 
-    @property
-    def has_covariance(self) -> bool:
-        """Whether `covariance` is known and cheap enough for Newton."""
-        return self.structure.has_feature_covariance and self.features.matrix is not None
-
-    def check_covariance(self) -> None:
-        """Raise MissingCapability unless `covariance` is known."""
-        self.structure.require("feature_covariance", "solver='newton'")
-        if self.features.matrix is None:
-            raise MissingCapability(
-                "solver='newton' needs features held as a dense matrix, which "
-                f"{type(self.features).__name__} does not have. Use solver='lbfgs'."
-            )
-
-    def covariance(self, found: Marginals) -> Floats:
-        """Covariance (K, K) of the features under the marginals of `expect`."""
-        return self.structure.feature_covariance(found, self.matrix)
-
-    @property
-    def matrix(self) -> Floats:
-        """The features (n_scored, K), which `check_covariance` has asked for."""
-        assert self.features.matrix is not None
-        return self.features.matrix
-
-    @property
-    def has_surrogate(self) -> bool:
-        """Whether the entropy is not safely concave."""
-        return self.structure.concave_surrogate() is not None
-
-    def surrogate(self, share: float) -> Surrogate:
-        """The block with a safely concave entropy, and how it differs."""
-        return Surrogate(self, share)
+    moments: Floats
+    lower: float
+    upper: float
+    states: Any
 
 
-class Surrogate:
-    """A block with a concave minorant of its entropy: see `majorize`.
-
-    It is the block itself where its entropy is safely concave.
-    """
-
-    def __init__(self, block: Block, share: float):
-        self._block, self._form = block, block.structure.concave_surrogate(share)
-
-    def offset(self, found: Marginals | None) -> Any:
-        """What makes the entropy touch the true one at `found`; that of the block without it."""
-        block, form = self._block, self._form
-        if form is None or found is None:
-            return block.offset
-        slope = form.offset(found)
-        return slope if block.offset is None else block.offset + slope
-
-    def block(self, offset: Any) -> Block:
-        """The block with the surrogate's entropy."""
-        if self._form is None:
-            return self._block
-        return replace(self._block, structure=self._form.structure, offset=offset)
-
-    def dual_terms(self, found: Marginals) -> tuple[Floats, float]:
-        """G' tau, and <o, y - tau> - H(tau) with the true entropy, at a surrogate's marginals."""
-        block, form = self._block, self._form
-        entropy = block.structure.entropy(found.tau) if form is None else form.entropy(found)
-        return block.moments(found.tau), block.offset_gap(found.tau) - entropy
-
-
-@dataclass(frozen=True)
-class Tangent:
-    """Which problem a request is about: surrogates touching the entropy at marginals `at`."""
-
-    key: int
-    share: float
-    at: int | None
-
-
-class DualProblem:
-    """All blocks and the penalty.
+class Problem:
+    """The blocks of one machine and the penalty.
 
     alpha is its strength (the paper's lambda, on the summed likelihood), `l1_ratio` the share of
-    it on |theta|_1.
+    it on |theta|_1. Blocks are visited on `n_jobs` threads.
     """
 
-    def __init__(self, blocks: Sequence[Block], alpha: float, l1_ratio: float = 0.0):
+    def __init__(
+        self, blocks: Sequence[Block], alpha: float, l1_ratio: float = 0.0, n_jobs: int = 1
+    ):
         if not blocks:
             raise ValueError("blocks: need at least one")
         self.penalty = ElasticNet(float(alpha), float(l1_ratio))
-        sizes = {block.features.n_features for block in blocks}
+        self.blocks, self.n_jobs = _adapted(blocks), n_jobs
+        sizes = {block.features.n_features for block in self.blocks}
         if len(sizes) > 1:
             raise ValueError(f"blocks have different numbers of features: {sorted(sizes)}")
-        self.blocks = _adapted(blocks)
         self.n_features = sizes.pop()
         rows = f"moments of {len(blocks)} blocks with {self.n_features} features"
         check_memory(float(len(blocks)) * self.n_features, rows)
         self.weights = np.array([block.weight for block in blocks], dtype=np.float64)
-        self.observed_moments = np.array([b.observed_moments for b in self.blocks])
-        self.target = self.weights @ self.observed_moments
-        self.offset_score = _offset_score(self.blocks)
+        self.each: Each = map
+        self._take_observed()
 
+    def _take_observed(self) -> None:
+        self.observed_moments = np.array([b.moments_at(b.observed) for b in self.blocks])
+        self.target = self.weights @ self.observed_moments
+        self.offset_score = float(self.weights @ [b.offset_score for b in self.blocks])
+        sizes = np.array([float(block.structure.n_coordinates) for block in self.blocks])
+        self._shares = sizes / (self.weights @ sizes)
+        self._runs = _runs_of(self.blocks)
+
+    # ------------------------------------------------------------------ the seam
+    def expect(self, theta: Floats, tol: float, states: Any = None) -> Expectation:
+        """Sums over all blocks at theta, enclosed up to `tol`; `states` are those of a former call.
+
+        Blocks are added up in their order, whatever the number of threads.
+        """
+        warm = [None] * len(self.blocks) if states is None else states
+        tols = tol * self._shares
+
+        def one(run: slice) -> list[tuple[Marginals, Floats]]:
+            check_time("an evaluation of the likelihood")
+            part = self.blocks[run]
+            if len(part) == 1:
+                return [part[0].expect(theta, warm[run.start], float(tols[run.start]))]
+            scores = np.array([block.scores(theta) for block in part])
+            found = part[0].structure.marginals_each(scores, warm[run], tols[run])
+            return [(m, block.moments(m.tau)) for m, block in zip(found, part, strict=True)]
+
+        answers = [answer for run in self.each(one, self._runs) for answer in run]
+        moments = self.weights[0] * answers[0][1]
+        for weight, (_, own) in zip(self.weights[1:], answers[1:], strict=True):
+            moments += weight * own
+        lower = float(self.weights @ [found.value for found, _ in answers])
+        upper = float(self.weights @ [found.upper_bound for found, _ in answers])
+        return Expectation(moments, lower, upper, [found.warm for found, _ in answers])
+
+    def score_range(self, step: Floats) -> float:
+        """The widest range of the scores of a step in any block."""
+        return max(self.each(lambda block: block.features.score_range(step), self.blocks))
+
+    def curvature(self) -> Segments | None:
+        """`FeatureMap.second_moments` of all blocks: sums of grams, means of scales."""
+        every = list(self.each(lambda block: block.features.second_moments(), self.blocks))
+        return joined_curvature(every, self.weights)
+
+    # ------------------------------------------------------------------ facts
     @property
     def alpha(self) -> float:
         """The strength of the penalty."""
         return self.penalty.alpha
 
-    def with_alpha(self, alpha: float) -> DualProblem:
-        """The same data under another regularisation; nothing is recomputed."""
-        other = copy.copy(self)
-        other.penalty = replace(self.penalty, alpha=float(alpha))
-        return other
+    @property
+    def n_calls(self) -> int:
+        """Oracle calls of one `expect`."""
+        return len(self.blocks)
 
-    def with_blocks(self, blocks: Sequence[Block]) -> DualProblem:
-        """The same features and observations under other structures or offsets."""
-        other = copy.copy(self)
-        other.blocks = list(blocks)
-        other.offset_score = _offset_score(other.blocks)
-        return other
+    @property
+    def has_marginals(self) -> bool:
+        """Whether every block has a marginal oracle that is worth its cost."""
+        spaces = {id(block.structure): block.structure for block in self.blocks}.values()
+        return all(s.offers("marginals") and not s.prefers_decoding for s in spaces)
 
-    def with_observed(self, observed: Sequence[Vertex]) -> DualProblem:
-        """The same blocks with other points observed."""
-        other = copy.copy(self)
-        pairs = zip(self.blocks, observed, strict=True)
-        other.blocks = [replace(block, observed=vertex) for block, vertex in pairs]
-        other.observed_moments = np.array([b.observed_moments for b in other.blocks])
-        other.target = other.weights @ other.observed_moments
-        other.offset_score = _offset_score(other.blocks)
-        return other
+    @property
+    def has_bound(self) -> bool:
+        """Whether the upper bounds of all oracles are proven."""
+        return all(block.structure.has_bound for block in self.blocks)
 
     @property
     def has_partial(self) -> bool:
@@ -284,19 +213,25 @@ class DualProblem:
         return any(block.partial is not None for block in self.blocks)
 
     @property
-    def has_surrogates(self) -> bool:
-        """Whether the entropy of some block is not safely concave."""
-        return any(block.has_surrogate for block in self.blocks)
+    def moment_scale(self) -> float:
+        """A rough bound of the likelihood's curvature: sum_m w_m |G_m' y_m|^2 + 1."""
+        return float(self.weights @ [float(m @ m) for m in self.observed_moments]) + 1.0
 
     @property
-    def is_remote(self) -> bool:
-        """Whether the samples are in partitions."""
-        return any(block.is_remote for block in self.blocks)
+    def fingerprint(self) -> str:
+        """A hash of the data: features (by the scores of some weights), outputs, weights."""
+        digest = hashlib.blake2b(digest_size=16)
+        theta = np.random.default_rng(0).normal(size=self.n_features)
+        for block in self.blocks:
+            for array in (block.scores(theta), block.observed.indices, block.observed.values):
+                digest.update(np.ascontiguousarray(array).tobytes())
+            digest.update(f"{block.weight!r} {type(block.structure).__name__}".encode())
+        return digest.hexdigest()
 
-    @property
-    def n_waiting(self) -> int:
-        """How many blocks other processes compute, so that as many threads may wait for them."""
-        return sum(block.waits for block in self.blocks)
+    def require(self, capability: str, needed_by: str) -> None:
+        """Raise MissingCapability unless the output space of every block offers it."""
+        for block in self.blocks:
+            block.structure.require(capability, needed_by)
 
     def theta(self, r: Floats) -> Floats:
         """theta(tau) = grad R*(r)."""
@@ -306,22 +241,80 @@ class DualProblem:
         """P(theta), or a lower bound of it if `log_partition` bounds sum_m w_m A_m from above."""
         return float(theta @ self.target + self.offset_score - self.penalty(theta) - log_partition)
 
+    # ------------------------------------------------------------------ running, and variants
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """In this context blocks are visited on threads, and BLAS has one thread of its own."""
+        with threaded_map(self.n_jobs, len(self.blocks)) as each, one_blas_thread():
+            before, self.each = self.each, each
+            try:
+                yield
+            finally:
+                self.each = before
+
+    def with_alpha(self, alpha: float) -> Self:
+        """The same data under another regularisation; nothing is recomputed."""
+        other = copy.copy(self)
+        other.penalty = replace(self.penalty, alpha=float(alpha))
+        return other
+
+    def with_blocks(self, blocks: Sequence[Block]) -> Problem:
+        """Other blocks over the same weights."""
+        other = copy.copy(self)
+        other.blocks = list(blocks)
+        other._take_observed()
+        return other
+
 
 def _adapted(blocks: Sequence[Block]) -> list[Block]:
-    """Blocks whose structures keep to the contract; equal objects are adapted once."""
-    known = {id(block.structure): block.structure for block in blocks}
-    adapted = {key: as_structure(structure) for key, structure in known.items()}
-    return [
-        block
-        if adapted[id(block.structure)] is block.structure
-        else replace(block, structure=adapted[id(block.structure)])
-        for block in blocks
-    ]
+    """Blocks whose structures and features keep to the contracts; equal ones are adapted once."""
+    structures = {id(b.structure): b.structure for b in blocks}
+    spaces = {key: as_structure(given) for key, given in structures.items()}
+    features = {id(b.features): b.features for b in blocks}
+    maps = {key: as_feature_map(given) for key, given in features.items()}
+    out = []
+    for block in blocks:
+        space, own = spaces[id(block.structure)], maps[id(block.features)]
+        same = space is block.structure and own is block.features
+        out.append(block if same else replace(block, structure=space, features=own))
+    return out
 
 
-def _offset_score(blocks: Sequence[Block]) -> float:
-    """sum_m w_m <o_m, y_m>."""
-    return float(sum(b.weight * b.offset_score for b in blocks))
+def _runs_of(blocks: Sequence[Block]) -> list[slice]:
+    """Blocks in their order, cut into runs: small ones that share a structure are computed by one
+    compiled call (`marginals_each`).
+    """
+    cuts: list[int] = []
+    last, room, joins = None, 0.0, False
+    for m, block in enumerate(blocks):
+        structure, size = block.structure, block.structure.n_coordinates
+        if structure is not last:
+            last, joins, room = structure, structure.offers("marginals_each"), 0.0
+        if size > room or not joins:
+            cuts.append(m)
+            room = AT_ONCE
+        room -= size
+    return [slice(*ends) for ends in pairwise([*cuts, len(blocks)])]
+
+
+def joined_curvature(every: Sequence[Segments | None], weights: Floats) -> Segments | None:
+    """Second moments of several feature maps: sums of grams, means of scales."""
+    totals: list[list[Any]] = []
+    for found, weight in zip(every, weights.tolist(), strict=True):
+        if found is None:
+            return None
+        for k, (gram, scales) in enumerate(found):
+            size = weight * float(gram.sum() if gram.ndim == 1 else np.trace(gram))
+            if k == len(totals):
+                totals.append([np.zeros_like(gram), np.zeros_like(scales), 0.0])
+            elif gram.ndim < totals[k][0].ndim:  # some blocks have only the diagonal
+                gram = np.diag(gram)
+            elif gram.ndim > totals[k][0].ndim:
+                totals[k][0] = np.diag(totals[k][0])
+            totals[k][0] = totals[k][0] + weight * gram
+            totals[k][1] = totals[k][1] + size * scales
+            totals[k][2] += size
+    return [(gram, scales / max(size, 1e-300)) for gram, scales, size in totals]
 
 
 def merge_equal(blocks: Sequence[Block]) -> list[Block]:
@@ -331,7 +324,7 @@ def merge_equal(blocks: Sequence[Block]) -> list[Block]:
     """
     groups: dict[tuple[Any, ...], list[Block]] = {}
     for block in blocks:
-        key = (id(block.structure), block.features, id(block.offset), id(block.partial))
+        key = (id(block.structure), id(block.features), id(block.offset), id(block.partial))
         groups.setdefault(key, []).append(block)
     return [group[0] if len(group) == 1 else _merged(group) for group in groups.values()]
 
@@ -346,5 +339,4 @@ def _merged(group: list[Block]) -> Block:
             mean[k] = mean.get(k, 0.0) + share * value
     indices = np.array(sorted(mean), dtype=np.int64)
     observed = Vertex(indices, np.array([mean[k] for k in indices.tolist()]))
-    first = group[0]
-    return replace(first, observed=observed, weight=total)
+    return replace(group[0], observed=observed, weight=total)

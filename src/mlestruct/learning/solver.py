@@ -1,27 +1,80 @@
-"""What all solvers share: stopping rule, bounds and history of a run, and its result."""
+"""What all solvers share: budget, stopping rule, history of certificates, and result.
+
+A solver is any object with a method `solve(problem, tol, start)` that returns a `Result`.
+"""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
-from functools import cache
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
 
 from .._deadline import is_over, time_limit
 from ..exceptions import OutOfTimeError
 from .checkpoint import Checkpoint
-from .problem import Block, DualProblem
+from .problem import Problem
 
 Floats = NDArray[np.float64]
 
 COLUMNS = ("iteration", "seconds", "oracle_calls", "dual", "primal", "gap", "fw_gap")
+
+
+class AnySolver(Protocol):
+    """What `fit` needs of a solver."""
+
+    def solve(self, problem: Problem, tol: float, start: Any = None) -> Result:
+        """Maximise P until gap <= tol * max(1, |objective|), from the state of another result."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Solver:
+    """Base of the solvers of this package: its parameters are the budget of a run.
+
+    Parameters
+    ----------
+    max_iter : int, optional
+    max_time : float, optional
+        Seconds after which to stop; in `fit` they include the set-up.
+    callback : callable, optional
+        Called with a `Progress` at every certificate; returning True stops.
+    verbose : int, optional
+        1 shows a progress bar with the gap.
+    random_state : int or Generator, optional
+    checkpoint : Checkpoint, optional
+
+    What is None follows the estimator; alone, `max_iter` is 1000.
+    """
+
+    max_iter: int | None = None
+    max_time: float | None = None
+    callback: Callable[[Progress], Any] | None = None
+    verbose: int | None = None
+    random_state: Any = None
+    checkpoint: Checkpoint | None = None
+
+    name: ClassVar[str]
+    one_block_per_sample: ClassVar[bool] = False  # whether samples may not be merged into blocks
+    starts_from_weights: ClassVar[bool] = False  # whether `start` may be a `Start` with weights
+
+    def check(self, problem: Problem) -> None:
+        """Raise unless the output spaces of the problem offer what the solver needs."""
+
+    def solve(self, problem: Problem, tol: float, start: Any = None) -> Result:
+        """Maximise P until gap <= tol * max(1, |objective|), from the state of another result."""
+        raise NotImplementedError
+
+
+def with_budget(solver: Any, **budget: Any) -> Any:
+    """The solver with those parts of a budget that it takes and leaves open."""
+    if not is_dataclass(solver) or isinstance(solver, type):
+        return solver
+    open_ = {f.name for f in fields(solver) if f.init and getattr(solver, f.name) is None}
+    return replace(solver, **{name: budget[name] for name in budget if name in open_})
 
 
 @dataclass
@@ -55,7 +108,7 @@ class History:
             raise ImportError(
                 "History.to_frame needs pandas: pip install 'mlestruct[frame]'"
             ) from error
-        return pandas.DataFrame({name: getattr(self, name) for name in COLUMNS})
+        return pandas.DataFrame(self.to_dict())
 
     def to_dict(self) -> dict[str, list[float]]:
         return {name: list(getattr(self, name)) for name in COLUMNS}
@@ -82,7 +135,7 @@ class Progress:
     """The argument of a callback, which stops the solver by returning True.
 
     latest_dual : the dual value of this iterate; `dual` is the smallest so far
-    average : the weighted average of the iterates so far, with solvers that return it
+    average : the weighted average of the iterates so far, from solvers that return it
     """
 
     iteration: int
@@ -97,30 +150,51 @@ class Progress:
     average: Floats | None = None
 
 
-Callback = Callable[[Progress], Any]
-
-
-@dataclass(frozen=True)
-class Stopping:
-    """When to stop: gap <= tol * max(1, |objective|), or a budget is used up."""
-
-    tol: float = 1e-3
-    max_iter: int = 1000
-    max_time: float | None = None
-    callback: Callback | None = None
-    verbose: int = 0
-    checkpoint: Checkpoint | None = None
-
-
 def certified_gap(dual: float, primal: float) -> float:
     """The distance of two bounds, at least what is known of their rounding.
 
-    Where the lower one is above the upper one, rounding is at least their difference.
+    If the lower bound is above the upper one, rounding is at least their difference.
     """
     gap = dual - primal
     if not np.isfinite(gap) or gap < -1e-6 * (1.0 + abs(dual)):
         return np.inf  # contradicting bounds are no certificate
     return max(abs(gap), float(np.finfo(float).eps) * max(abs(dual), abs(primal)))
+
+
+@dataclass
+class Result:
+    """A learned theta with its certificate.
+
+    objective : the best dual value, an upper bound of the optimum
+    primal : a proven lower bound of P(theta)
+    gap : objective - primal; theta is within `gap` of the best attainable log-likelihood
+    tolerance : the absolute gap to reach
+    state : the argument `start` with which the same solver continues
+    slack : the part of the gap that upper bounds of a decoder leave, in the last certificate
+    proven : whether the bounds of all oracles are proven
+    """
+
+    theta: Floats
+    objective: float
+    primal: float
+    gap: float
+    tolerance: float
+    converged: bool
+    interrupted: bool
+    iterations: int
+    oracle_calls: int
+    seconds: float
+    solver: str
+    history: History
+    state: Any = None
+    slack: float = 0.0
+    proven: bool = True
+
+    def use(self, theta: Floats, primal: float) -> None:
+        """Return `theta` instead, with its own lower bound of P."""
+        self.theta, self.primal = theta, primal
+        self.gap = certified_gap(self.objective, primal)
+        self.converged = self.gap <= self.tolerance
 
 
 class Monitor:
@@ -129,23 +203,20 @@ class Monitor:
     Solvers call `record` with new bounds; it returns True when they should stop.
     """
 
-    def __init__(self, stopping: Stopping, name: str):
-        self.stopping = stopping
-        self.name = name
+    def __init__(self, solver: Solver, tol: float):
+        self.solver, self.tol = solver, tol
+        self.max_iter = 1000 if solver.max_iter is None else solver.max_iter
         self.history = History()
         self.dual = np.inf
         self.primal = -np.inf
         self.theta: Floats | None = None
         self.latest: tuple[Floats, float] | None = None  # the last theta and its primal bound
-        self.converged = False
-        self.stopped = False
-        self.interrupted = False
+        self.converged = self.stopped = self.interrupted = False
         self.slack = 0.0
-        self.iterations = 0
-        self.oracle_calls = 0
+        self.iterations = self.oracle_calls = 0
         self._start = time.perf_counter()
         self._before = 0.0  # seconds of the runs that this one continues
-        self._bar = _Bar(name) if stopping.verbose else None
+        self._bar = _Bar(solver.name) if solver.verbose else None
 
     @property
     def seconds(self) -> float:
@@ -163,11 +234,7 @@ class Monitor:
     def tolerance(self) -> float:
         """The absolute gap to reach."""
         bounds = [abs(b) for b in (self.dual, self.primal) if np.isfinite(b)]
-        return self.stopping.tol * max(1.0, min(bounds, default=1.0))
-
-    def out_of_time(self) -> bool:
-        limit = self.stopping.max_time
-        return is_over() or (limit is not None and self.seconds - self._before >= limit)
+        return self.tol * max(1.0, min(bounds, default=1.0))
 
     def record(
         self,
@@ -182,61 +249,45 @@ class Monitor:
         """Take new bounds; `primal` belongs to `theta`. A Frank-Wolfe gap is a bound as well."""
         self.iterations = iteration
         self.dual = min(self.dual, dual)
-        lower = primal
-        if np.isfinite(fw_gap):
-            lower = max(lower, dual - fw_gap)
+        lower = max(primal, dual - fw_gap) if np.isfinite(fw_gap) else primal
         self.latest = theta.copy(), lower
         if self.theta is None or lower > self.primal:
             self.theta = self.latest[0]
         self.primal = max(self.primal, lower)
-        self.history.append(
-            iteration, self.seconds, self.oracle_calls, self.dual, self.primal, self.gap, fw_gap
-        )
+        row = self.oracle_calls, self.dual, self.primal, self.gap, fw_gap
+        self.history.append(iteration, self.seconds, *row)
         self.converged = bool(self.gap <= self.tolerance)
         if self._bar is not None:
             self._bar.show(iteration, self.seconds, self.gap, self.tolerance)
-        stop = self.converged or self.out_of_time()
-        if self.stopping.callback is not None:
-            progress = Progress(
-                iteration, self.seconds, self.oracle_calls, self.dual, self.primal, self.gap,
-                fw_gap, theta, dual, average,
-            )  # fmt: skip
-            stop = bool(self.stopping.callback(progress)) or stop
-        self.stopped = stop
-        return stop
+        self.stopped = self.converged or is_over()
+        if self.solver.callback is not None:
+            progress = Progress(iteration, self.seconds, *row, theta, dual, average)
+            self.stopped = bool(self.solver.callback(progress)) or self.stopped
+        return self.stopped
 
     def resume(self) -> dict[str, Any] | None:
         """The solver's state in the checkpoint, if there is one; bounds and history follow it."""
-        checkpoint = self.stopping.checkpoint
+        checkpoint = self.solver.checkpoint
         if checkpoint is None or checkpoint.state is None:
             return None
         state = dict(checkpoint.state)
         known = state.pop("monitor")
-        self.history, self._before = History(**known["history"]), known["seconds"]
-        self.dual, self.primal, self.theta = known["dual"], known["primal"], known["theta"]
-        self.latest = known["latest"]
-        self.iterations, self.oracle_calls = known["iterations"], known["oracle_calls"]
+        self.history, self._before = History(**known.pop("history")), known.pop("seconds")
+        vars(self).update(known)
         return state
 
     def keep(self, state: Callable[[], dict[str, Any]]) -> None:
         """Write a checkpoint, if there is one and it is time; `state` is the solver's own."""
-        if self.stopping.checkpoint is not None:
-            self.stopping.checkpoint.keep(lambda: {"monitor": self._state(), **state()})
+        if self.solver.checkpoint is not None:
+            self.solver.checkpoint.keep(lambda: {"monitor": self._state(), **state()})
 
     def _state(self) -> dict[str, Any]:
-        return {
-            "history": self.history.to_dict(),
-            "seconds": self.seconds,
-            "dual": self.dual,
-            "primal": self.primal,
-            "theta": self.theta,
-            "latest": self.latest,
-            "iterations": self.iterations,
-            "oracle_calls": self.oracle_calls,
-        }
+        names = ("dual", "primal", "theta", "latest", "iterations", "oracle_calls")
+        own = {name: getattr(self, name) for name in names}
+        return {"history": self.history.to_dict(), "seconds": self.seconds, **own}
 
-    def result(self, theta: Floats, state: Any) -> Result:
-        """What has been found, with `theta` as the weights."""
+    def result(self, theta: Floats, state: Any = None) -> Result:
+        """What was found, with `theta` as the weights."""
         return Result(
             theta=theta,
             objective=self.dual,
@@ -248,7 +299,7 @@ class Monitor:
             iterations=self.iterations,
             oracle_calls=self.oracle_calls,
             seconds=self.seconds,
-            solver=self.name,
+            solver=self.solver.name,
             history=self.history,
             state=state,
             slack=min(self.slack, self.gap),  # of the last certificate, whose gap may be larger
@@ -259,16 +310,40 @@ class Monitor:
             self._bar.close()
 
 
+def run(
+    problem: Problem, monitor: Monitor, loop: Callable[[], None], theta: Callable[[], Floats]
+) -> Result:
+    """Run a solver's loop and collect the result.
+
+    At the end of the time and on KeyboardInterrupt the best theta so far is kept; `theta` returns
+    the current one if the loop ended without a certificate.
+    """
+    with time_limit(monitor.solver.max_time) as deadline:
+        try:
+            with problem.running():
+                loop()
+        except OutOfTimeError:
+            pass
+        except KeyboardInterrupt:
+            monitor.interrupted = True
+        finally:
+            deadline.cancel()  # of what still runs on other threads
+            monitor.finish()
+    result = monitor.result(theta() if monitor.theta is None else monitor.theta)
+    result.proven = problem.has_bound
+    return result
+
+
 class _Bar:
     """A one-line progress bar: decrease of the gap in orders of magnitude, relative to the goal."""
 
-    WIDTH = 24
+    width = 24
 
     def __init__(self, name: str):
         self.name = name
         self.first: float | None = None
         self.shown = -1.0
-        sys.stderr.write(f"\r{name}: starting ")
+        sys.stderr.write(f"\r{self.name}: starting ")
         sys.stderr.flush()
 
     def show(self, iteration: int, seconds: float, gap: float, tolerance: float) -> None:
@@ -280,8 +355,8 @@ class _Bar:
         done = 0.0
         if self.first is not None and self.first > tolerance and gap > 0:
             done = np.log(self.first / gap) / np.log(self.first / tolerance)
-        filled = int(self.WIDTH * min(max(done, 0.0), 1.0)) if gap > tolerance else self.WIDTH
-        bar = "#" * filled + "-" * (self.WIDTH - filled)
+        filled = int(self.width * min(max(done, 0.0), 1.0)) if gap > tolerance else self.width
+        bar = "#" * filled + "-" * (self.width - filled)
         sys.stderr.write(
             f"\r{self.name} [{bar}] gap {gap:.2e} / {tolerance:.1e}  "
             f"iteration {iteration}  {seconds:.1f} s "
@@ -291,101 +366,3 @@ class _Bar:
     def close(self) -> None:
         sys.stderr.write("\n")
         sys.stderr.flush()
-
-
-@dataclass
-class Result:
-    """A learned theta with its certificate.
-
-    objective : the best dual value, an upper bound of the optimum
-    primal : a proven lower bound of P(theta)
-    gap : objective - primal; theta is within `gap` of the best attainable log-likelihood
-    tolerance : the absolute gap to reach
-    slack : the part of the gap that is left by upper bounds of a decoder, in the last certificate
-    proven : whether all output spaces, those of partitions included, have proven bounds
-    setup, setup_calls : seconds and calls of oracles before the solver, which does not count them
-    state : the argument `warm` with which the same solver continues
-    """
-
-    theta: Floats
-    objective: float
-    primal: float
-    gap: float
-    tolerance: float
-    converged: bool
-    interrupted: bool
-    iterations: int
-    oracle_calls: int
-    seconds: float
-    solver: str
-    history: History
-    state: Any
-    slack: float = 0.0
-    proven: bool = True
-    setup: float = 0.0
-    setup_calls: int = 0
-
-    def use(self, theta: Floats, primal: float) -> None:
-        """Return `theta` instead, with its own lower bound of P."""
-        self.theta, self.primal = theta, primal
-        self.gap = certified_gap(self.objective, primal)
-        self.converged = self.gap <= self.tolerance
-
-
-def run(
-    problem: DualProblem,
-    monitor: Monitor,
-    loop: Callable[[], Any],
-    theta: Callable[[], Floats],
-    n_jobs: int | None = None,
-) -> Result:
-    """Run a solver's loop, which returns its final state, and collect the result.
-
-    At the end of the time and on KeyboardInterrupt the best theta so far is kept; `theta` gives the
-    current one if the loop ended without a certificate.
-    """
-    state = None
-    with time_limit(monitor.stopping.max_time) as deadline:
-        try:
-            with blas_threads(problem.blocks, n_jobs):
-                state = loop()
-        except OutOfTimeError:
-            pass
-        except KeyboardInterrupt:
-            monitor.interrupted = True
-        finally:
-            deadline.cancel()  # of what still runs on other threads
-            monitor.finish()
-    result = monitor.result(theta() if monitor.theta is None else monitor.theta, state)
-    result.proven = all(block.structure.has_bound for block in problem.blocks)
-    return result
-
-
-def nothing_learned(problem: DualProblem, solver: str, interrupted: bool) -> Result:
-    """The result where the time was up, or Ctrl-C came, before the first step: theta = 0."""
-    monitor = Monitor(Stopping(), solver)
-    monitor.interrupted = interrupted
-    return monitor.result(np.zeros(problem.n_features), None)
-
-
-def blas_threads(blocks: Sequence[Block], n_jobs: int | None) -> AbstractContextManager[Any]:
-    """One BLAS thread where blocks are small or run in parallel themselves.
-
-    Products of small matrices gain nothing from threads and lose much when cores are shared.
-    """
-    matrices = [block.features.matrix for block in blocks]
-    largest = max((matrix.size for matrix in matrices if matrix is not None), default=0)
-    if largest >= 2_000_000 and (n_jobs or 1) == 1:
-        return nullcontext()
-    return one_blas_thread()
-
-
-def one_blas_thread() -> AbstractContextManager[Any]:
-    """Products of a few hundred rows at a time gain nothing from threads and can lose a lot."""
-    return _loaded_libraries().limit(limits=1, user_api="blas")
-
-
-@cache
-def _loaded_libraries() -> ThreadpoolController:
-    """Looking for the libraries of a process takes longer than many a fit: it is done once."""
-    return ThreadpoolController()
