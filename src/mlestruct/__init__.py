@@ -1,7 +1,7 @@
 """Maximum-likelihood learning for structured outputs, from nothing but a MAP decoder.
 
-Learning needs only a decoder (`StructuredCRF`, solvers "fw" and "bcfw"; `BlockFrankWolfe.paper()`
-is the paper's Algorithm 1). Built-in output spaces have marginal oracles as well; the default
+Learning needs only a decoder (`StructuredCRF`; `FrankWolfe` and `BlockFrankWolfe` are the paper's
+Algorithm 1). Built-in output spaces have marginal oracles as well; the default
 solver uses these because it is faster (`python -m reproduction rho` prints both, with seconds).
 
 The public names are loaded on first use, so that importing the package is quick.
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         ModelFileError,
         OutOfTimeError,
     )
-    from .learning import LBFGS, BlockFrankWolfe, Checkpoint, FrankWolfe, Newton
+    from .learning import LBFGS, BlockFrankWolfe, Checkpoint, FrankWolfe, Parts
     from .models import (
         BipartiteMatchingCRF,
         ChainCRF,
@@ -60,10 +60,10 @@ __getattr__, __dir__, __all__ = attach(
         "MissingCapability": ".exceptions",
         "ModelFileError": ".exceptions",
         "MultiLabelCRF": ".models",
-        "Newton": ".learning",
         "NodeInput": ".models",
         "OutOfTimeError": ".exceptions",
         "PairInput": ".models",
+        "Parts": ".learning",
         "StructuredCRF": ".models",
         "check_structure": ".structures",
         "load": ".models",

@@ -6,6 +6,7 @@ from .frank_wolfe import FrankWolfe
 from .lbfgs import LBFGS
 from .problem import Block, Problem, merge_equal
 from .solver import History, Monitor, Progress, Result, Solver, run
+from .workers import Parts
 
 __all__ = [
     "LBFGS",
@@ -15,6 +16,7 @@ __all__ = [
     "FrankWolfe",
     "History",
     "Monitor",
+    "Parts",
     "Problem",
     "Progress",
     "Result",

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from .._deadline import check_time
 from .._memory import check_memory
 from .._threads import Each, one_blas_thread, threaded_map
+from ..algorithms.frank_wolfe import frank_wolfe_marginals
 from ..exceptions import Naming
 from ..features.contract import FeatureMap, Segments, as_feature_map
 from ..structures.contract import Decoding, Marginals, Structure, Vertex, as_structure
@@ -96,8 +97,20 @@ class Block:
         both = self.structure.expectation(self.features, theta, self.offset, warm, tol)
         if both is not None:
             return both
-        found = self.structure.marginals(self.scores(theta), warm, tol)
+        scores = self.scores(theta)
+        if self.structure.offers("marginals"):
+            found = self.structure.marginals(scores, warm, tol)
+        else:
+            found = self._marginals_by_decoding(scores, warm, tol)
         return found, self.moments(found.tau)
+
+    def _marginals_by_decoding(self, scores: Floats, warm: Floats | None, tol: float) -> Marginals:
+        """Marginals by Frank-Wolfe, from those of an earlier call."""
+        start = self.structure.interior() if warm is None else warm
+        with Naming(self.name, "in learning"):
+            found = frank_wolfe_marginals(self.structure, scores, start, tol, 1000, blended=True)
+        tau, value, upper, calls = found
+        return Marginals(tau, value, upper, tau, calls)
 
     def offset_gap(self, tau: Floats) -> float:
         """<o, y - tau>."""
@@ -147,7 +160,8 @@ class Problem:
         self.target = self.weights @ self.observed_moments
         self.offset_score = float(self.weights @ [b.offset_score for b in self.blocks])
         sizes = np.array([float(block.structure.n_coordinates) for block in self.blocks])
-        self._shares = sizes / (self.weights @ sizes)
+        self.size = float(self.weights @ sizes)
+        self._shares = sizes / self.size
         self._runs = _runs_of(self.blocks)
 
     # ------------------------------------------------------------------ the seam

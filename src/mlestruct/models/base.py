@@ -29,6 +29,7 @@ from ..learning.partial import solve_partial
 from ..learning.path import check_alphas, default_solver, regularization_path, solve
 from ..learning.problem import Block, Problem, merge_equal
 from ..learning.solver import Result, with_budget
+from ..learning.workers import Parts
 from . import persistence
 from .validation import (
     check_count,
@@ -170,7 +171,7 @@ class Estimator(CertifiedModel):
     def fit(
         self,
         X: Any,
-        Y: Any,
+        Y: Any = None,
         sample_weight: Any = None,
         *,
         start: Any = None,
@@ -180,6 +181,7 @@ class Estimator(CertifiedModel):
 
         Parameters
         ----------
+        X, Y : sequences of equal length; or X is `Parts`, samples that are read where they are
         sample_weight : array of shape (n_samples,), optional
         start : fitted estimator of the same kind, optional
             The fit starts from its weights and, if it was fitted to the same output spaces, from
@@ -252,6 +254,8 @@ class Estimator(CertifiedModel):
     ) -> Problem:
         """The learning problem of validated samples; learns the names of features and states."""
         alpha, l1_ratio = check_positive(self.alpha, "alpha"), check_ratio(self.l1_ratio)
+        if isinstance(X, Parts):
+            return X.problem(self, classes)
         samples = check_samples(X)
         labels = check_same_length(samples, Y, entries=self._entries)
         samples, labels, weights = self._weighted(samples, labels, sample_weight)
