@@ -1,35 +1,17 @@
 """How scores are made: linear maps with `scores(theta)` and their adjoint `moments(tau)`."""
 
-from .arrays import DenseFeatures, IdentityFeatures, SparseFeatures
-from .contract import FeatureMap, as_feature_map
-from .graphs import networkx_sample
-from .images import edge_feature_names, edge_features, node_feature_names, node_features
-from .lazy import LazyFeatures, SquareFeatures
-from .levels import Levels
-from .pairwise import BinaryFeatures, StateFeatures
-from .questionnaires import QuestionnairePairs
-from .sequences import SequenceFeatures
-from .tables import TableFeatures
-from .words import token_features
+from __future__ import annotations
 
-__all__ = [
-    "BinaryFeatures",
-    "DenseFeatures",
-    "FeatureMap",
-    "IdentityFeatures",
-    "LazyFeatures",
-    "Levels",
-    "QuestionnairePairs",
-    "SequenceFeatures",
-    "SparseFeatures",
-    "SquareFeatures",
-    "StateFeatures",
-    "TableFeatures",
-    "as_feature_map",
-    "edge_feature_names",
-    "edge_features",
-    "networkx_sample",
-    "node_feature_names",
-    "node_features",
-    "token_features",
-]
+from typing import TYPE_CHECKING
+
+from .._lazy import attach
+
+if TYPE_CHECKING:
+    from .contract import FeatureMap
+    from .rows import Rows
+    from .words import token_features
+
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {"FeatureMap": ".contract", "Rows": ".rows", "token_features": ".words"},
+)
