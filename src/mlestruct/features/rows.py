@@ -444,8 +444,8 @@ class Columns:
         """The same and a column of ones."""
         ends = (1.0, 1.0) if n_rows else (np.inf, -np.inf)
         own = (float(n_rows), *ends, float(n_rows), 0.0)
-        names = ("count", "low", "high", "total", "deviations")
-        return Columns(*(np.append(getattr(self, name), v) for name, v in zip(names, own, strict=True)))
+        known = (self.count, self.low, self.high, self.total, self.deviations)
+        return Columns(*(np.append(a, b) for a, b in zip(known, own, strict=True)))
 
     @property
     def constant(self) -> NDArray[np.bool_]:

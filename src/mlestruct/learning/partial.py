@@ -69,7 +69,7 @@ def solve_partial(
 def _completed(problem: Problem, theta: Floats, tol: float) -> tuple[Problem, float]:
     """What was observed, completed by the marginals of the rest at theta.
 
-    The number is the sum over partial blocks of <scores, marginals> - A(theta; observed), at most 0.
+    The number is the sum over partial blocks of <scores, marginals> - A(theta; observed).
     """
     blocks, entropy = [], 0.0
     for block in problem.blocks:

@@ -134,7 +134,9 @@ class Part:
     ):
         found = tuple(read(source))
         if len(found) not in (2, 3):
-            raise ValueError(f"`read` must return (X, Y) or (X, Y, weights); got {len(found)} parts")
+            raise ValueError(
+                f"`read` must return (X, Y) or (X, Y, weights); got {len(found)} items"
+            )
         self._reader = clone(reader)
         self._problem: Problem = self._reader._problem(*found, classes=classes)
         self._states = OrderedDict[int, Any]() if states is None else states

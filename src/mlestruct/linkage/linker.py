@@ -15,8 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._lazy import pandas_module
 from ..models import BipartiteMatchingCRF
-from ..models.base import CertifiedModel
-from ..models.base import unchanged_on_failure
+from ..models.base import CertifiedModel, unchanged_on_failure
 from ..models.validation import check_options, check_positive, check_random_state
 from .blocking import candidate_pairs
 from .comparisons import Comparison, guess_comparisons, same_dates

@@ -1,4 +1,4 @@
-"""The base of all estimators: read samples, build the problem, call a solver, keep its certificate."""
+"""The base of all estimators: read samples, build the problem, solve it, keep the certificate."""
 
 from __future__ import annotations
 
@@ -112,13 +112,12 @@ class CertifiedModel(BaseEstimator, metaclass=ABCMeta):
     def _advice(self, result: Result, setup: float) -> str:
         """What would make the gap of a result smaller."""
         return (
-            "For a smaller gap: more max_iter or time, features of similar scale, or stronger alpha."
+            "For a smaller gap: more max_iter or time, features of similar scale, stronger alpha."
         )
 
     def _adopt(self, model: CertifiedModel) -> None:
         """Take the weights and the certificate of a model that this one is built around."""
-        learned = "coef_ objective_ duality_gap_ converged_ n_iter_ n_oracle_calls_ history_ solver_"
-        for name in learned.split():
+        for name in ("coef_", *persistence.LEARNED, "history_"):
             setattr(self, name, getattr(model, name))
 
     def _full_coef(self, theta: Floats) -> Floats:
@@ -249,9 +248,7 @@ class Estimator(CertifiedModel):
             path.interrupted = result.interrupted
         return path
 
-    def _problem(
-        self, X: Any, Y: Any, sample_weight: Any = None, classes: Any = None
-    ) -> Problem:
+    def _problem(self, X: Any, Y: Any, sample_weight: Any = None, classes: Any = None) -> Problem:
         """The learning problem of validated samples; learns the names of features and states."""
         alpha, l1_ratio = check_positive(self.alpha, "alpha"), check_ratio(self.l1_ratio)
         if isinstance(X, Parts):

@@ -145,19 +145,6 @@ class ExactDistribution(Protocol):
         """Independent labels."""
 
 
-class ConcaveSurrogate(Protocol):
-    """A structure with a more concave entropy, the difference moved into an offset."""
-
-    @property
-    def structure(self) -> Structure: ...
-
-    def offset(self, found: Marginals) -> Floats:
-        """Gradient, at `found`, of the part of the entropy that the surrogate leaves out."""
-
-    def entropy(self, found: Marginals) -> float:
-        """The true entropy at `found`."""
-
-
 class Structure:
     """One output space. Coordinates 0 .. n_scored-1 of tau carry features; further ones (the
     single nodes of an imperfect matching) do not.
@@ -249,11 +236,11 @@ class Structure:
 
     # ------------------------------------------------------------------ marginal oracle
     def marginals(self, scores: Floats, warm: Any = None, tol: float = 1e-8) -> Marginals:
-        """tau maximising <scores, tau> + H_rho(tau), enclosed up to `tol` (newton, lbfgs, ...)."""
+        """tau maximising <scores, tau> + H_rho(tau), enclosed up to `tol` (lbfgs, inference)."""
         raise self.lacks("marginals")
 
     def marginals_each(self, scores: Floats, warm: Sequence[Any], tol: Floats) -> list[Marginals]:
-        """`marginals` of each row of scores (`learning.expectations`, predictions).
+        """`marginals` of each row of scores (`Problem.expect`).
 
         Worth its own implementation where many small samples share a structure.
         """
@@ -276,29 +263,6 @@ class Structure:
         """Marginals at scores G theta + offset and their moments, without keeping tau (lbfgs).
 
         None where marginals and moments are better computed one after the other.
-        """
-        return None
-
-    @property
-    def has_feature_covariance(self) -> bool:
-        """Whether `feature_covariance` is cheap enough for Newton (solver="auto")."""
-        return False
-
-    def feature_covariance(self, found: Marginals, features: Floats) -> Floats:
-        """Hessian of log Z_rho in theta; `features` of shape (n_scored, K) (newton)."""
-        raise self.lacks("feature_covariance")
-
-    def total_covariance(
-        self, found: Sequence[Marginals], features: Sequence[Floats], weights: Floats
-    ) -> Floats:
-        """Weighted sum of `feature_covariance` over samples (newton, beside `marginals_each`)."""
-        each = zip(found, features, strict=True)
-        return np.tensordot(weights, [self.feature_covariance(*one) for one in each], 1)
-
-    def concave_surrogate(self, share: float = 1.0) -> ConcaveSurrogate | None:
-        """A form whose entropy is safely concave, None if this one is (majorisation).
-
-        `share` is the part of the excess convexity that is taken out.
         """
         return None
 

@@ -257,51 +257,6 @@ def test_marginals_are_the_derivative_of_the_value(space, rng):
         assert (ahead - behind) / 2e-4 == pytest.approx(tau @ direction, abs=2e-6)
 
 
-@pytest.mark.parametrize("rho", [0.5, 0.7, 1.0])
-@pytest.mark.parametrize(
-    "space",
-    [
-        complete(4),
-        complete(3, 5),
-        complete(5, 3),
-        complete(3, 4, perfect=False),
-        Space(np.array([[1, 1, 0, 0], [1, 1, 1, 0], [0, 1, 1, 1], [0, 0, 1, 1]], bool)),
-        Space(np.array([[1, 1, 0, 0], [0, 1, 1, 1], [0, 0, 1, 1]], bool)),
-    ],
-    ids=["square", "wide", "tall", "singles", "sparse", "sparse-wide"],
-)
-def test_feature_covariance_is_the_derivative_of_the_moments(space, rho):
-    rng = np.random.default_rng(1)
-    space = space.with_rho(rho)
-    structure = space.structure
-    features = rng.normal(size=(structure.n_scored, 3))
-    padded = np.zeros((space.size, 3))
-    padded[: structure.n_scored] = features
-    theta = 0.1 * rng.normal(size=3)
-    hessian = structure.feature_covariance(structure.marginals(padded @ theta, tol=1e-13), features)
-    for k, step in enumerate(1e-3 * np.eye(3)):
-        ahead = structure.marginals(padded @ (theta + step), tol=1e-13).tau @ padded
-        behind = structure.marginals(padded @ (theta - step), tol=1e-13).tau @ padded
-        np.testing.assert_allclose(hessian[k], (ahead - behind) / 2e-3, rtol=1e-3, atol=1e-4)
-
-
-@pytest.mark.parametrize("rho", [0.5, 0.95, 1.0])
-def test_prices_change_neither_covariance_nor_rest(rho):
-    """Row prices of any size leave marginals alone, also where scores are spread very wide."""
-    rng = np.random.default_rng(2)
-    structure = complete(4).with_rho(rho).structure
-    scores, features = rng.normal(size=(4, 4)), rng.normal(size=(16, 3))
-    prices = np.array([0.0, 200.0, -300.0, 50.0])
-    near = structure.marginals(scores.ravel(), tol=1e-12)
-    wide = structure.marginals((scores + prices[:, None]).ravel(), tol=1e-12)
-    np.testing.assert_allclose(structure.complement(wide), structure.complement(near), atol=1e-5)
-    np.testing.assert_allclose(
-        structure.feature_covariance(wide, features),
-        structure.feature_covariance(near, features),
-        atol=1e-3,
-    )
-
-
 @pytest.mark.parametrize("rho", [0.5, 0.95])
 def test_states_of_wide_scores_start_the_next_call(rho):
     """What comes back at scores spread very wide is a good start for scores near them."""
@@ -315,21 +270,6 @@ def test_states_of_wide_scores_start_the_next_call(rho):
     assert again.gap <= 1e-8
     assert again.iterations < cold.iterations
     np.testing.assert_allclose(again.tau, cold.tau, atol=1e-4)
-
-
-def test_concave_surrogates_are_kept_at_wide_scores():
-    """tau is the maximiser of the surrogate, wherever its scores are."""
-    rng = np.random.default_rng(4)
-    structure = complete(5).with_rho(1.0).structure.concave_surrogate().structure
-    prices = np.array([0.0, 4000.0, -3000.0, 9000.0, 0.0])
-    scores = rng.normal(size=(5, 5))
-    wide = (scores + prices[:, None] - prices).ravel()
-    wide[1] -= 50_000.0  # a pair without mass
-    near = scores.ravel().copy()
-    near[1] -= 50.0
-    found, known = structure.marginals(wide, tol=1e-9), structure.marginals(near, tol=1e-9)
-    np.testing.assert_allclose(found.tau, known.tau, atol=1e-5)
-    assert found.value == pytest.approx(known.value, abs=1e-6)
 
 
 # ---------------------------------------------------------------------- starting points
@@ -442,21 +382,3 @@ def test_many_scores_at_once_have_the_marginals_of_each(shape, perfect, rho):
                 np.testing.assert_array_equal(found.tau, alone.tau)
                 assert (found.value, found.upper_bound) == (alone.value, alone.upper_bound)
                 assert found.gap <= wanted
-
-
-def test_the_covariance_of_many_samples_is_the_sum_of_theirs():
-    structure = BipartiteMatching((4, 5), 0.9)
-    rng = np.random.default_rng(4)
-    features = rng.normal(size=(3, structure.n_scored, 2))
-    weights, theta = np.array([1.0, 0.0, 2.5]), np.array([0.7, -0.3])
-    found = []
-    for own in features:
-        padded = np.zeros(structure.n_coordinates)
-        padded[: structure.n_scored] = own @ theta
-        found.append(structure.marginals(padded, None, 1e-10))
-    one_by_one = [structure.feature_covariance(*pair) for pair in zip(found, features, strict=True)]
-    np.testing.assert_allclose(
-        structure.total_covariance(found, list(features), weights),
-        np.tensordot(weights, one_by_one, 1),
-        rtol=1e-10, atol=1e-12,
-    )  # fmt: skip

@@ -343,48 +343,6 @@ def test_price_bound_is_valid_at_any_prices(space, rng, scale, spread):
     assert space.exact.price_bound(scores, prices.copy(), tau) >= low - slack
 
 
-# ---------------------------------------------------------------------- curvature
-def curvature(space, tau, features):
-    """Hessian of log Z_rho in theta by the formula, on the subspace of feasible directions."""
-    varies = space.local_varies()
-    a, c = (w[varies] for w in space.weights)
-    t = tau[varies]
-    _, values, axes = np.linalg.svd(space.incidence[:, varies])
-    null = axes[(values > 1e-9).sum() :].T
-    bend = null.T @ ((a / t - c / (1 - t))[:, None] * null)
-    full = np.vstack([features, np.zeros((space.size - space.n_edges, features.shape[1]))])
-    pulled = null.T @ full[varies]
-    return pulled.T @ np.linalg.solve(bend, pulled)
-
-
-@examples
-@given(matching_spaces(rho=st.sampled_from([0.5, 0.75, 0.9, "mixed"])), generators)
-def test_feature_covariance_is_the_hessian(space, rng):
-    structure = space.local
-    assume(not structure.is_fixed)
-    assert structure.has_feature_covariance
-    features = rng.normal(size=(space.n_edges, 3))
-    offset = rng.normal(size=space.size)
-
-    def solve(theta):
-        scores = offset.copy()
-        scores[: space.n_edges] += features @ theta
-        return structure.marginals(scores, tol=1e-12)
-
-    found = solve(np.zeros(3))
-    matrix = structure.feature_covariance(found, features)
-    expected = curvature(space, found.tau, features)
-    # Curvature near c = 1 is damped a little.
-    np.testing.assert_allclose(matrix, expected, atol=2e-3 * (1 + np.abs(expected).max()))
-    step = 1e-4
-    for k in range(3):
-        ahead, behind = solve(step * np.eye(3)[k]), solve(-step * np.eye(3)[k])
-        change = features.T @ (ahead.tau - behind.tau)[: space.n_edges] / (2 * step)
-        np.testing.assert_allclose(matrix[k], change, atol=3e-3 * (1 + np.abs(expected).max()))
-        slope = (ahead.value - behind.value) / (2 * step)
-        assert slope == pytest.approx(features[:, k] @ found.tau[: space.n_edges], abs=1e-4)
-
-
 @pytest.mark.parametrize("space", ["odd group", "prism"])
 def test_exact_marginals_where_the_first_interior_point_lies_on_an_odd_set(space):
     if space == "odd group":

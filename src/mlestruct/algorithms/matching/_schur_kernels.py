@@ -9,7 +9,7 @@ from math import inf, sqrt
 
 import numpy as np
 
-from ..._compile import kernel, merged_kernel, shared, summing_kernel
+from ..._compile import kernel, shared, summing_kernel
 from .row_problem import TINY
 
 
@@ -283,78 +283,3 @@ def covariance_factors(rows, t, z, damping, largest, h, spread, den, matrix, sca
             den[i] = 1.0
     schur(rows, h, spread, den, largest, z, matrix)
     cholesky(matrix, scale)
-
-
-@merged_kernel
-def feature_roots(
-    rows, largest, matrix, scale, h, spread, den, features, source, weight, at, kept, pull,
-    weighted, columns,
-):  # fmt: skip
-    """Arrays A, B, C, D with w G' Cov G = A'A - B'C - D'D, the Hessian of w log Z_rho in theta.
-
-    `features` has shape (n_scored, K); entry e of the rows carries features[source[e]], or none
-    where source[e] is not a row of it. `matrix`, `scale` come from `cholesky`. `kept` (A) has a
-    row per entry, from `at` on, `pull` and `weighted` (B, C) one per row; `columns` one per column
-    and one more, which is not part of D. Returns the end of the rows of A that are used.
-    """
-    ptr, col = rows.ptr, rows.col
-    n_scored, size = features.shape
-    threshold = 0.0
-    for i in range(spread.shape[0]):
-        threshold = max(threshold, spread[i])
-    threshold *= 1e-9  # smaller rows change the sum by less than its rounding
-    share = sqrt(weight)
-    for i in range(spread.shape[0]):
-        k = largest[i]
-        f = rank_one(spread[i], den[i])
-        first = at
-        for q in range(size):
-            pull[i, q] = 0.0
-        for e in range(ptr[i], ptr[i + 1]):
-            if h[e] <= threshold:
-                continue
-            root = sqrt(h[e])
-            for q in range(size):
-                own = features[source[e], q] if source[e] < n_scored else 0.0
-                base = features[source[k], q] if source[k] < n_scored else 0.0
-                kept[at, q] = share * root * (own - base)
-                pull[i, q] += root * kept[at, q]
-            at += 1
-        for q in range(size):
-            weighted[i, q] = f * pull[i, q]
-        at = first
-        for e in range(ptr[i], ptr[i + 1]):
-            if h[e] <= threshold:
-                continue
-            root = sqrt(h[e])
-            for q in range(size):
-                change = root * kept[at, q] - h[e] * weighted[i, q]
-                columns[col[e], q] += change
-                columns[col[k], q] -= change
-            at += 1
-    for j in range(matrix.shape[0]):
-        pivot = matrix[j, j]
-        for q in range(size):
-            columns[j, q] *= scale[j] if pivot < inf else 0.0
-        for p in range(j if pivot < inf else 0):
-            for q in range(size):
-                columns[j, q] -= matrix[j, p] * columns[p, q]
-        for q in range(size):
-            columns[j, q] /= pivot
-    return at
-
-
-@kernel
-def feature_roots_each(
-    rows, t, z, damping, features, source, weights, largest, h, spread, den, matrix, scale,
-    kept, pull, weighted, columns,
-):  # fmt: skip
-    """`feature_roots` of several marginals and features, below each other."""
-    used = 0
-    for m in range(t.shape[0]):
-        covariance_factors(rows, t[m], z[m], damping[m], largest, h, spread, den, matrix, scale)
-        used = feature_roots(
-            rows, largest, matrix, scale, h, spread, den, features[m], source, weights[m], used,
-            kept, pull[m], weighted[m], columns[m],
-        )  # fmt: skip
-    return used

@@ -326,34 +326,6 @@ def _longer(
     return trial, new
 
 
-def covariance_of_features(problem: EdgeProblem, t: Floats, z: Floats, features: Floats) -> Floats:
-    """Hessian of log Z_rho in theta at marginals t of the edges and unused capacities z.
-
-    `features` of the edges have shape (n_edges, K).
-
-    h is the derivative of t in the reduced score; prices change so that node sums stay constant,
-    except where unused capacity without an entropy fixes the price.
-    """
-    row = np.repeat(np.arange(problem.n_nodes), np.diff(problem.ptr))
-    c = problem.rho[row] + problem.rho[problem.col] - 1.0
-    bend = np.where(c == 0.0, 1.0 - t, 1.0 - (1.0 + c) * t)
-    h = t * (1.0 - t) / np.maximum(bend, 1e-12)
-    weighted = h[:, None] * features
-    summed = np.zeros((problem.n_nodes, features.shape[1]))
-    matrix = np.zeros((problem.n_nodes, problem.n_nodes))
-    matrix[row, problem.col] = matrix[problem.col, row] = h
-    for end in (row, problem.col):
-        np.add.at(summed, end, weighted)
-        np.add.at(matrix, (end, end), h)
-    own = problem.single_rho > 0.0
-    matrix[own, own] += z[own] / problem.single_rho[own]
-    moving = np.flatnonzero(~problem.bounded | (z <= FEASIBLE))
-    part, pull = matrix[np.ix_(moving, moving)], summed[moving]
-    change, *_ = np.linalg.lstsq(part, pull, rcond=1e-12)
-    result: Floats = features.T @ weighted - pull.T @ change
-    return result
-
-
 def _branch_ends(problem: EdgeProblem) -> float:
     """The smallest t at which a branch ends, of the nodes' largest rho."""
     c = 2.0 * float(problem.rho.max(initial=0.0)) - 1.0

@@ -17,7 +17,7 @@ from ..._deadline import is_over, wait_for
 from ..._lazy import cached_property
 from . import _newton_kernels as kernels
 from ._newton_kernels import column_excess
-from ._schur_kernels import cholesky_solve, covariance_factors, feature_roots_each
+from ._schur_kernels import cholesky_solve, covariance_factors
 from ._semidual_kernels import balance_prices, perron_prices, semidual
 from .price_system import PriceSystem
 from .row_problem import TINY, RowProblem
@@ -419,46 +419,6 @@ def largest_entries(rows: RowProblem, t: Floats) -> Ints | None:
     columns = rows.col[above]
     columns = columns[columns < rows.rho_cols.shape[0]]
     return above if np.unique(columns).shape[0] == columns.shape[0] else None
-
-
-def complements(rows: RowProblem, t: Floats) -> Floats:
-    """1 - t of every entry; for a row's largest one, the sum of the others."""
-    rest = 1.0 - t
-    if t.size:
-        row = np.repeat(np.arange(rows.ptr.shape[0] - 1), np.diff(rows.ptr))
-        large = t > 0.5
-        others = np.bincount(row, weights=np.where(large, 0.0, t), minlength=rows.ptr.shape[0] - 1)
-        rest[large] = others[row[large]]
-    return rest
-
-
-def covariance_of_features(
-    rows: RowProblem,
-    solutions: Sequence[Solution],
-    features: Sequence[Floats],
-    source: Ints,
-    weights: Floats,
-) -> Floats:
-    """Hessian in theta of the weighted sum of log Z_rho at several solutions of the same rows.
-
-    `features` of each have shape (n_scored, K).
-    """
-    t, z = (np.array(values) for values in zip(*((s.t, s.z) for s in solutions), strict=True))
-    damping = np.array([max(solution.damping, 0.0) for solution in solutions])
-    given = np.array(features) if len(features) > 1 else features[0][None]
-    (number, n_entries), size = t.shape, given.shape[2]
-    n, n_cols = rows.ptr.shape[0] - 1, rows.rho_cols.shape[0]
-    kept = np.empty((number * n_entries, size))
-    pull, weighted = np.empty((number, n, size)), np.empty((number, n, size))
-    columns = np.zeros((number, n_cols + 1, size))
-    used = feature_roots_each(
-        rows, t, z, damping, given, source, weights, *_factor_space(rows),
-        kept, pull, weighted, columns,
-    )  # fmt: skip
-    kept, columns = kept[:used], columns[:, :-1].reshape(-1, size)
-    pull, weighted = pull.reshape(-1, size), weighted.reshape(-1, size)
-    result: Floats = kept.T @ kept - weighted.T @ pull - columns.T @ columns
-    return result
 
 
 def _factor_space(rows: RowProblem) -> tuple[Ints, Floats, Floats, Floats, Floats, Floats]:

@@ -12,7 +12,6 @@ log Z_RW >= log Z.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -30,7 +29,6 @@ from ..contract import BeliefMarginals, Bounds, Decoding, Marginals, Vertex
 from ..entropy import SeparableEntropy
 from ..graphs.bipartite import BipartiteGraph
 from .belief_propagation import belief_marginals, feasible, presolved_beliefs
-from .concave_surrogate import MatchingSurrogate
 from .family import MatchingFamily, check_rho
 from .presolve import Layout, PresolvedMatching, presolve
 from .reduced_scores import cap_bound, is_wide, reduced_marginals
@@ -52,7 +50,6 @@ class BipartiteMatching(MatchingFamily):
         False: any matching, every node may stay single.
     """
 
-    is_surrogate = False  # whether the entropy is another than that of rho
     is_simple = True
     labels_are_columns = True
 
@@ -339,46 +336,6 @@ class BipartiteMatching(MatchingFamily):
         core = self._presolved
         entries, columns = core.entries(scores), core.columns(scores)
         return core.rows, entries, columns, np.append(prices, 0.0), core.entries(tau), 1e-7
-
-    def complement(self, found: Marginals) -> Floats:
-        """1 - tau of every coordinate, accurate where tau is near 1."""
-        complement = 1.0 - found.tau
-        t = self._presolved.solution(found).t
-        complement[self._presolved.source] = newton.complements(self._presolved.rows, t)
-        return complement
-
-    def concave_surrogate(self, share: float = 1.0) -> MatchingSurrogate | None:
-        """A form with a safely concave entropy, None if this one is.
-
-        `share` is the part of the excess convexity that is taken out.
-        """
-        rows = self._presolved.rows
-        excess = share * np.maximum(rows.c - newton.SAFE_C, 0.0)
-        if not excess.any():
-            return None
-        surrogate = copy.copy(self)
-        surrogate.is_surrogate = True
-        surrogate._set_presolved(replace(self._presolved, rows=rows._replace(c=rows.c - excess)))
-        return MatchingSurrogate(self, surrogate)
-
-    @property
-    def has_feature_covariance(self) -> bool:
-        """Whether `feature_covariance` is cheap enough for Newton."""
-        graph = self._presolved.edges
-        limit = 1200 if graph.is_complete else newton.SMALL_LIMIT
-        return graph.n_cols <= limit
-
-    def feature_covariance(self, found: Marginals, features: Floats) -> Floats:
-        """Hessian of log Z_rho in theta; `features` of shape (n_scored, K)."""
-        return self.total_covariance([found], [features], np.ones(1))
-
-    def total_covariance(
-        self, found: Sequence[Marginals], features: Sequence[Floats], weights: Floats
-    ) -> Floats:
-        """Hessian of a weighted sum of log Z_rho in theta."""
-        core = self._presolved
-        solutions = [core.solution(one) for one in found]
-        return newton.covariance_of_features(core.rows, solutions, features, core.source, weights)
 
     # ------------------------------------------------------------------ questions
     def log_partition_bounds(self, scores: Floats, tol: float) -> Bounds:

@@ -7,7 +7,6 @@ dual where no marginal is near 1 or rho is small, else from the double cover too
 
 from __future__ import annotations
 
-import copy
 from dataclasses import replace
 from typing import Any
 
@@ -25,7 +24,6 @@ from ..contract import BeliefMarginals, Bounds, Marginals
 from ..graphs.simple import SimpleGraph
 from .belief_propagation import belief_marginals, feasible, presolved_beliefs
 from .bipartition_bound import bipartition_bound
-from .concave_surrogate import MatchingSurrogate
 from .presolve import Layout, PresolvedMatching, presolve
 from .reduced_scores import cap_bound, is_wide, reduced_marginals
 from .space import MatchingSpace, is_matching
@@ -47,8 +45,6 @@ class LocalMatching(MatchingSpace):
         Whether a node must use all its capacity.
     capacity : int or array of shape (n_nodes,), number of partners
     """
-
-    is_surrogate = False  # whether the entropy is another than that of rho
 
     @property
     def _is_small(self) -> bool:
@@ -286,47 +282,6 @@ class LocalMatching(MatchingSpace):
         single = np.where(self.capacity > 0, scores[self.n_scored :], 0.0)
         w = w - single[self.graph.row] - single[self.graph.col]
         return float(single.sum()) + drop_bound(partner, self.graph.dense(w, -np.inf))
-
-    # ------------------------------------------------------------------ curvature
-    def complement(self, found: Marginals) -> Floats:
-        """1 - tau of every coordinate; accurate near 1 if tau is that of the double cover."""
-        complement = 1.0 - found.tau
-        core = self._presolved if isinstance(found.warm, newton.Solution) else None
-        if core is not None:
-            edges = core.source < self.n_scored
-            known = newton.complements(core.rows, found.warm.t)[edges]
-            total = np.bincount(core.source[edges], known, minlength=self.n_scored)
-            complement[self._varying[2]] = (
-                0.5 * total[self._varying[2]]
-            )  # both directions of an edge
-        return complement
-
-    def concave_surrogate(self, share: float = 1.0) -> MatchingSurrogate | None:
-        """A form with a safely concave entropy, None if this one is."""
-        safe = 0.5 * (1.0 + newton.SAFE_C)  # rho with this c = 2 rho - 1
-        above = np.maximum(self._edge_rho - safe, 0.0)
-        if not above.any():
-            return None
-        surrogate = copy.copy(self)
-        surrogate.is_surrogate = True
-        surrogate._set_rho(self._edge_rho - share * above)
-        return MatchingSurrogate(self, surrogate)
-
-    @property
-    def has_feature_covariance(self) -> bool:
-        """Whether `feature_covariance` is cheap enough for Newton."""
-        return self._is_small
-
-    def feature_covariance(self, found: Marginals, features: Floats) -> Floats:
-        """Hessian of log Z_rho in theta; `features` of shape (n_scored, K)."""
-        core = self._presolved
-        if core is None:
-            t, z = self._edges(found.tau), self._singles(found.tau)
-            return edge_dual.covariance_of_features(self._problem, t, z, features[self._varying[2]])
-        half = np.full(1, 0.5)  # every pair is in two rows
-        return newton.covariance_of_features(
-            core.rows, [core.solution(found)], [features], core.source, half
-        )
 
     # ------------------------------------------------------------------ questions
     def require_feasible(self) -> None:

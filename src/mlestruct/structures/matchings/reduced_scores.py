@@ -25,8 +25,6 @@ Floats = NDArray[np.float64]
 class PricedMatching(Protocol):
     """Members of a matching structure that reduced scores need."""
 
-    is_surrogate: bool
-
     @property
     def n_scored(self) -> int: ...
 
@@ -83,9 +81,8 @@ def reduced_marginals(
     found = structure.direct_marginals(np.maximum(reduced, lowest), known, tol)
     tau, value, steps = found.tau, found.value, found.iterations
     keep = reduced[: structure.n_scored] > lowest
-    # Pairs without mass have exactly none, since their score is so low. A surrogate has no
-    # restricted form, and its marginals are an intermediate result.
-    if not keep.all() and not structure.is_surrogate:
+    # Pairs without mass have exactly none, since their score is so low.
+    if not keep.all():
         smaller, places = structure.local_restricted(keep)
         inner = smaller.direct_marginals(reduced[places], None, tol)
         tau = np.zeros_like(scores)
