@@ -84,6 +84,9 @@ class Parts:
 
     def problem(self, estimator: Any, classes: Any) -> PartsProblem:
         """The learning problem of all parts; `estimator` takes what reading them has learned."""
+        for name, least in (("time_limit", 1e-3), ("retries", 0)):
+            if not getattr(self, name) >= least:
+                raise ValueError(f"`{name}` must be at least {least:g}; got {getattr(self, name)}.")
         if not len(self.sources):
             raise ValueError("`sources` must hold at least one source; got none.")
         if getattr(estimator, "standardize", False):
@@ -191,7 +194,7 @@ class PartsProblem(Problem):
 
     def __init__(self, asks: Sequence[Callable[..., Any]], estimator: Any, waits: bool):
         self._asks, self._waits = list(asks), waits
-        self._facts: list[Facts] = self._all("facts")
+        self._facts: list[Facts] = self._all("facts")  # reads the samples
         first = self._facts[0]
         for p, facts in enumerate(self._facts):
             if facts.layout != first.layout:
@@ -212,11 +215,18 @@ class PartsProblem(Problem):
 
     def _all(self, method: str, *arguments: Any) -> list[Any]:
         """Ask every part, at the same time if they are in other processes."""
+
+        def one(p: int) -> Any:
+            try:
+                return self._asks[p](method, *arguments)
+            except (ValueError, TypeError) as error:
+                raise type(error)(f"part {p}: {error}") from error
+
+        places = range(len(self._asks))
         if not self._waits:
-            return [ask(method, *arguments) for ask in self._asks]
-        with ThreadPoolExecutor(len(self._asks)) as pool:
-            call = under_current(lambda ask: ask(method, *arguments))
-            return list(pool.map(call, self._asks))
+            return [one(p) for p in places]
+        with ThreadPoolExecutor(len(places)) as pool:
+            return list(pool.map(under_current(one), places))
 
     def expect(self, theta: Floats, tol: float, states: Any = None) -> Expectation:
         self._number += 1
