@@ -8,8 +8,8 @@
   Every side is a process of its own; memory is what the fit and the predictions add to its peak.
 * Threads: CPU seconds of a fit with one thread over those of the main thread plus half of those of
   all others with two. Other work on the machine does not change this bound; it leaves out waiting.
-* Workers: wall time of the same fit from lists, from partitions that this process reads when it
-  needs them, and on two Dask workers with one thread each.
+* Workers: wall time of the same fit from lists, from parts that this process reads when it needs
+  them, and on two Dask workers with one thread each.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -42,8 +43,7 @@ from benchmarks.measuring import (
     show,
     timed,
 )
-from mlestruct import BipartiteMatchingCRF, ChainCRF, GraphCRF, GridCRF, MatchingCRF
-from mlestruct.partitions import DaskBackend, Lazy, LocalBackend
+from mlestruct import BipartiteMatchingCRF, ChainCRF, GraphCRF, GridCRF, MatchingCRF, Parts
 
 
 # ---------------------------------------------------------------------- candidate pairs
@@ -165,34 +165,31 @@ def by_threads(quick: bool) -> None:
 
 
 # ---------------------------------------------------------------------- workers
-def by_workers(n_partitions: int, n_records: int) -> None:
-    X, Y = ([Lazy(sample, (n_records, k), part) for k in range(n_partitions)] for part in (0, 1))
-    lists = [[item for part in own for item in part.load()] for own in (X, Y)]
+def by_workers(n_parts: int, n_records: int) -> None:
+    read = partial(sample, n_records)
+    lists = [[item for seed in range(n_parts) for item in read(seed)[k]] for k in range(2)]
 
-    def fit(X: Any, Y: Any) -> tuple[float, Any]:
+    def fit(*given: Any) -> tuple[float, Any]:
         start = time.perf_counter()
-        model = BipartiteMatchingCRF(perfect=False).fit(X, Y)
+        model = BipartiteMatchingCRF(perfect=False).fit(*given)
         return time.perf_counter() - start, model
 
     fit(*sample(50, 0))  # compiles
-    found = {"lists, one process": fit(*lists)}
-    with LocalBackend():
-        found["partitions, one process"] = fit(X, Y)
+    found = {"lists, one process": fit(*lists), "parts, one process": fit(Parts(read, range(n_parts)))}
     if has("distributed", "'mlestruct[dask]'"):
         from distributed import Client, LocalCluster
 
         cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0")
-        with cluster, Client(cluster) as client, DaskBackend(client):
-            fit(X[:2], Y[:2])  # workers read compiled kernels
-            found["partitions, two Dask workers"] = fit(X, Y)
+        with cluster, Client(cluster) as client:
+            fit(Parts(read, range(2), client))  # workers read compiled kernels
+            found["parts, two Dask workers"] = fit(Parts(read, range(n_parts), client))
     first, alone = next(iter(found.values()))
     rows = [
         [name, seconds / first, model.n_iter_, float(np.abs(model.coef_ - alone.coef_).max())]
         for name, (seconds, model) in found.items()
     ]
     show(
-        f"{n_partitions} partitions of {n_records:,} records: wall time of a fit, lists = 1 "
-        f"({first:.2f} s)",
+        f"{n_parts} parts of {n_records:,} records: wall time of a fit, lists = 1 ({first:.2f} s)",
         ["", "time, lists = 1", "iterations", "difference of weights"],
         rows,
     )

@@ -19,7 +19,7 @@ ANYWHERE = {
     "exceptions",
     "__version__",
 }
-MIDDLE = {"structures", "features", "labels", "metrics", "datasets", "algorithms"}
+MIDDLE = {"structures", "features", "metrics", "datasets", "algorithms"}
 
 # What a package may import from; a dotted name is one module of a package.
 BELOW = {
@@ -34,22 +34,20 @@ BELOW = {
     "_threads": set(),
     "exceptions": set(),
     "algorithms": set(),
-    "labels": set(),
     "features": {"algorithms"},
-    "structures": {"algorithms", "labels", "features.contract"},
-    "metrics": {"labels", "algorithms"},
-    "datasets": {"features", "labels", "algorithms"},
+    "structures": {"algorithms", "features.contract"},
+    "metrics": {"algorithms"},
+    "datasets": {"features", "algorithms"},
     "inference": MIDDLE,
     "learning": MIDDLE,
-    "partitions": MIDDLE | {"learning"},
-    "models": MIDDLE | {"inference", "learning", "partitions"},
-    "baselines": MIDDLE | {"inference", "learning", "models"},
-    "plotting": {"metrics", "features.graphs", "datasets.scenes"},
+    "models": MIDDLE | {"inference", "learning"},
+    "baselines": MIDDLE | {"learning"},
+    "plotting": {"metrics", "datasets.scenes"},
 }
 BELOW["torch"] = MIDDLE | {"inference", "learning", "models"}
-BELOW["linkage"] = {"features", "metrics", "models", "partitions"}
+BELOW["linkage"] = {"features", "learning", "metrics", "models"}
 BELOW["demo"] = MIDDLE | {"models", "plotting"}
-BELOW["warmup"] = {"features", "models"}
+BELOW["warmup"] = {"learning", "models"}
 BELOW["cli"] = {"demo", "linkage", "warmup"}
 LAZY = {"cli", ""}  # may import inside functions: the command line and the package itself
 

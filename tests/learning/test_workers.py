@@ -126,7 +126,7 @@ def test_errors_name_the_part_or_the_argument(threads):
             BipartiteMatchingCRF().fit(Parts(too_late, ["a"], client))
     with pytest.raises(ValueError, match="part 1 has the features and labels"):
         BipartiteMatchingCRF().fit(Parts(other_width, [0, 1]))
-    with pytest.raises(PartTimeout, match="part 0: no answer .* 0.2 s"):
+    with pytest.raises(PartTimeout, match=r"part 0: no answer .* 0.2 s"):
         BipartiteMatchingCRF().fit(Parts(slow, [1.5], threads, time_limit=0.2, retries=0))
     for options, message in (
         ({"sources": []}, "`sources` must hold at least one"),
