@@ -175,7 +175,10 @@ def by_workers(n_parts: int, n_records: int) -> None:
         return time.perf_counter() - start, model
 
     fit(*sample(50, 0))  # compiles
-    found = {"lists, one process": fit(*lists), "parts, one process": fit(Parts(read, range(n_parts)))}
+    found = {
+        "lists, one process": fit(*lists),
+        "parts, one process": fit(Parts(read, range(n_parts))),
+    }
     if has("distributed", "'mlestruct[dask]'"):
         from distributed import Client, LocalCluster
 

@@ -17,7 +17,6 @@ from scipy import sparse
 
 from ._compile import cache_place
 from .exceptions import UsageProblem
-from .features import DenseFeatures
 from .models import (
     BipartiteMatchingCRF,
     ChainCRF,
@@ -78,7 +77,7 @@ def tiny_fits() -> Iterator[tuple[Any, tuple[Any, ...]]]:
     yield BipartiteMatchingCRF(perfect=False), (pairs, singles)
     mask = sparse.random_array((n, n), density=0.1, rng=rng) + sparse.eye_array(n)
     mask = sparse.csr_array(mask).astype(bool)
-    candidates = PairInput(DenseFeatures(rng.normal(size=(mask.nnz, 3))), mask=mask)
+    candidates = PairInput(rng.normal(size=(mask.nnz, 3)), mask=mask)
     matched = np.where(np.arange(n) < n // 2, np.arange(n), -1)
     yield BipartiteMatchingCRF(perfect=False), ([candidates], [matched])
     for n_states, kind in ((2, np.float64), (3, np.float32)):
@@ -88,7 +87,7 @@ def tiny_fits() -> Iterator[tuple[Any, tuple[Any, ...]]]:
         edges = [(rng.normal(size=(12, 11, 2)), rng.normal(size=(11, 12, 2))) for _ in nodes]
         yield GridCRF(), (list(zip(nodes, edges, strict=True)), labels)
         ring = np.stack([np.arange(12), (np.arange(12) + 1) % 12], axis=1)
-        yield GraphCRF(n_states=n_states), ([(x[0], ring) for x in nodes], labels[:, 0])
+        yield GraphCRF(), ([(x[0], ring) for x in nodes], labels[:, 0])
         yield ChainCRF(), (list(nodes[:, 0].astype(kind)), list(labels[:, 0]))
     tokens = [[{f"letter={state}": 1.0} for state in y[0]] for y in labels]
     yield ChainCRF(), (tokens, list(labels[:, 0]))
