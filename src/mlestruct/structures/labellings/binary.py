@@ -12,11 +12,11 @@ from ...algorithms.gumbel import GumbelNoise, components
 from ...algorithms.pairwise.binary_message_passing import BinaryOracle
 from ...algorithms.pairwise.grid_message_passing import grid_marginals, in_linear_range
 from ...algorithms.pairwise.qpbo import QPBO
-from ...labels import check_states
 from ..contract import Decoding, Marginals, Vertex
 from ..graphs.pairwise import PairwiseGraph
 from ..rho import Reweighting
 from . import _binary_entropy_kernels as kernels
+from .family import check_states
 from .space import PairwiseSpace
 
 Floats = NDArray[np.float64]

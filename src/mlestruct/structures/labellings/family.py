@@ -15,6 +15,7 @@ from ...algorithms.pairwise.junction_tree import JunctionTree
 from ..contract import LabellingStructure, as_scores, read_coordinates
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 _ORDERS: WeakKeyDictionary[Any, dict[int, Any]] = WeakKeyDictionary()  # of elimination, by graph
 
@@ -91,3 +92,15 @@ def junction_tree(structure: LabellingStructure, scores: Floats, graph: Any) -> 
     tree = JunctionTree(structure.n_nodes, *structure.ends, nodes, edges, order)
     _ORDERS[graph] = {**known, structure.n_states: tree.order}
     return tree
+
+
+def check_states(label: Any, n_nodes: int, n_states: int) -> Ints:
+    """State numbers 0 .. n_states-1 of all nodes of an output space."""
+    states = np.asarray(label, dtype=np.int64)
+    if states.shape != (n_nodes,):
+        raise ValueError(f"expected {n_nodes} states, got shape {states.shape}")
+    if n_nodes and (states.min() < 0 or states.max() >= n_states):
+        raise ValueError(
+            f"expected states from 0 to {n_states - 1}, found {states.min()} to {states.max()}"
+        )
+    return states

@@ -14,10 +14,10 @@ from ...algorithms.pairwise.linear_program import LocalPolytope
 from ...algorithms.pairwise.max_sum import MaxSum
 from ...algorithms.pairwise.schedule import LEARNING_SWEEPS
 from ...algorithms.pairwise.viterbi import ForestDecoder
-from ...labels import check_states
 from ..contract import Decoding, Marginals, Vertex
 from ..entropy import SeparableEntropy
 from ..graphs.pairwise import PairwiseGraph
+from .family import check_states
 from .space import NOTHING, PairwiseSpace
 
 Floats = NDArray[np.float64]
@@ -171,23 +171,19 @@ class Pairwise(PairwiseSpace):
     def expectation(
         self, features: Any, theta: Floats, offset: Floats | None, warm: Any, tol: float
     ) -> tuple[Marginals, Floats]:
-        """The same without a table for each edge where edges have no features of their own."""
-        shared = features.shared_tables(theta) if offset is None else None
+        """The same without a table for each edge if edges have no features of their own."""
+        own = getattr(features, "shared_tables", None)  # of `StateFeatures`
+        shared = None if own is None or offset is not None else own(theta)
         if shared is None:
             return super().expectation(features, theta, offset, warm, tol)
-        nodes, tables, sizes = shared
+        nodes, table = shared
         found = None
         if self._diagonals is not None:
-            if sizes not in (self._diagonals.sizes, (self.graph.n_edges,)):
-                return super().expectation(features, theta, offset, warm, tol)
-            both = np.repeat(tables, 3 - len(sizes), axis=0)
+            both = np.repeat(table, 2, axis=0)  # horizontal and vertical edges
             found = self._diagonals(nodes, both, warm, tol, LEARNING_SWEEPS, shared=True)
         if found is None:
-            found = self._oracle(nodes, tables, warm, tol, LEARNING_SWEEPS, sizes)
-        sums = found.sums
-        if len(sums) > len(sizes):  # one table for both directions of a grid
-            sums = sums.sum(axis=0, keepdims=True)
-        moments = features.shared_moments(found.nodes, sums)
+            found = self._oracle(nodes, table, warm, tol, LEARNING_SWEEPS, (self.graph.n_edges,))
+        moments = features.shared_moments(found.nodes, found.sums.sum(axis=0, keepdims=True))
         bounds = found.value, found.upper_bound
         return Marginals(NOTHING, *bounds, found.warm, found.sweeps), moments
 
