@@ -1,101 +1,337 @@
-"""The base of the estimators of labellings: states, weights per state, scores."""
+"""The base of the estimators of labellings: states, weights per state, probabilities, scores."""
 
 from __future__ import annotations
 
-import copy
+import numbers
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
-from scipy.sparse.linalg import spsolve
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
+from .._arrays import check_unmasked
 from .._deadline import in_time
-from ..features.contract import Columns, FeatureMap
-from ..features.transformed import standardizing
-from ..labels import UNKNOWN, States
-from ..learning.problem import Block, DualProblem
-from ..metrics import Events, state_events
+from .._memory import check_memory
+from ..features.labellings import PairwiseFeatures
+from ..features.rows import Columns, Rows, Scaling
+from ..learning.checkpoint import Checkpoint
+from ..learning.problem import Block
 from ..structures.contract import Vertex
-from .base import StructuredEstimator
-from .partitioned import over_partitions
+from .base import Estimator, unchanged_on_failure
 from .probabilities import block_samples, certified_marginals, seeded
-from .validation import check_node_weights, check_same_length, check_samples, check_weights
+from .validation import (
+    check_node_weights,
+    check_same_length,
+    check_samples,
+    check_scales,
+    check_weights,
+)
+
+if TYPE_CHECKING:
+    from ..metrics.events import Events
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+LARGEST = 2**63 - 1  # of int64
+UNKNOWN = -1  # the state number of a label that is not known
+OTHER = UNKNOWN - 1  # the number of a label that is none of the states
 
 
-class LabellingEstimator(StructuredEstimator):
+# ---------------------------------------------------------------------- reading labels
+class Labels:
+    """Labels of all samples in a row, as a user gave them: integers or strings, None and NaN.
+
+    Parameters
+    ----------
+    given : sequence of arrays, or None in place of one: no label of the sample is known
+    shapes : the shape of each array
+    name, part : the argument, and what has a label, for messages
+
+    Attributes
+    ----------
+    values : integer array, or array of objects that holds strings
+    hidden : boolean array, where a label is not known
+    named : whether labels are strings; None if no label is known
+    """
+
+    def __init__(
+        self, given: Sequence[Any], shapes: Sequence[tuple[int, ...]], name: str, part: str
+    ):
+        self._name, self._shapes = name, shapes
+        pairs = in_time(zip(given, shapes, strict=True), f"reading {name}")
+        arrays = [_as_array(y, shape, f"{name}[{m}]", part) for m, (y, shape) in enumerate(pairs)]
+        self.starts = np.cumsum([0, *(array.size for array in arrays)]).tolist()
+        values = np.concatenate([array.ravel() for array in arrays])
+        self.hidden = np.zeros(values.shape, dtype=np.bool_)
+        self.named: bool | None = False
+        if values.dtype == object:
+            values = self._read_objects(values.tolist())
+        if not self.named:
+            values = self._whole_numbers(values)
+        self.values: NDArray[Any] = values
+        if self.hidden.all():
+            self.named = None
+
+    def _read_objects(self, values: list[Any]) -> NDArray[Any]:
+        """Strings as objects, or numbers; learns where labels are hidden."""
+        known = (str, numbers.Integral, float, np.floating, np.bool_, type(None))
+        odd = tuple(kind for kind in set(map(type, values)) if not issubclass(kind, known))
+        if odd:
+            self._refuse(next(k for k, value in enumerate(values) if isinstance(value, odd)), values)
+        self.hidden = np.array([v is None or v != v for v in values], dtype=np.bool_)
+        is_text = np.array([isinstance(v, str) for v in values], dtype=np.bool_)
+        self.named = bool(is_text.any())
+        mixed = ~self.hidden & ~is_text
+        if self.named and mixed.any():
+            k = int(np.argmax(mixed))
+            raise ValueError(
+                f"{self._place(k)}: found {values[k]!r} among strings; labels must be all strings "
+                "or all integers"
+            )
+        if self.named:
+            return np.array(values, dtype=object)
+        return np.array([0 if h else v for v, h in zip(values, self.hidden.tolist(), strict=True)])
+
+    def _whole_numbers(self, values: NDArray[Any]) -> Ints:
+        if values.dtype.kind == "f":
+            self.hidden |= np.isnan(values)
+            values = np.where(self.hidden, 0.0, values)
+            bad = ~((np.abs(values) < 2.0**53) & (values == np.round(values)))
+            if bad.any():
+                self._refuse(int(np.argmax(bad)), values)
+        if values.dtype.kind in "uO" and values.size and np.abs(values).max() > LARGEST:
+            raise ValueError(
+                f"{self._name}: found {values[np.abs(values).argmax()]}; labels must be at most "
+                f"{LARGEST}"
+            )
+        return values.astype(np.int64)
+
+    def _refuse(self, k: int, values: Any) -> None:
+        raise ValueError(
+            f"{self._place(k)}: found {values[k]!r}; labels must be whole numbers or strings, None "
+            "or NaN stands for a label that is not known"
+        )
+
+    def _place(self, k: int) -> str:
+        """The place of label k, for messages."""
+        m = int(np.searchsorted(self.starts, k, side="right")) - 1
+        at = np.unravel_index(k - self.starts[m], self._shapes[m])
+        where = tuple(int(i) for i in at) if len(at) > 1 else int(at[0])
+        return f"{self._name}[{m}] at position {where}"
+
+    def refuse_others(self, wrong: Bools, expected: str) -> None:
+        """Raise if some label is none of the states."""
+        if wrong.any():
+            k = int(np.argmax(wrong))
+            label = self.values[k : k + 1].tolist()[0]
+            raise ValueError(f"{self._place(k)}: found the label {label!r}; expected {expected}")
+
+
+def _as_array(label: Any, shape: tuple[int, ...], where: str, part: str) -> NDArray[Any]:
+    """Labels of a sample as an array of numbers or objects."""
+    if label is None:
+        return np.full(shape, None)
+    check_unmasked(label, where)
+    try:
+        array = np.asarray(label)
+        if array.dtype.kind in "UT":
+            array = np.asarray(label, dtype=object)  # keeps None and NaN apart from strings
+    except ValueError:
+        raise ValueError(f"{where}: labels do not form an array (rows of unequal size)") from None
+    if array.shape != shape:
+        found = f"{array.shape}" if array.ndim else f"the one label {label!r:.60}"
+        raise ValueError(f"{where}: expected shape {shape}, a label for every {part}, got {found}")
+    if array.dtype.kind not in "biufO":
+        raise ValueError(f"{where}: labels must be integers or strings, got dtype {array.dtype}")
+    return array
+
+
+class States:
+    """The states that nodes can take: distinct integers or strings, numbered in sorted order."""
+
+    def __init__(self, classes: Iterable[Any]):
+        listed = sorted(classes)
+        self.named = isinstance(listed[0], str)
+        self.classes: NDArray[Any] = np.array(listed, dtype=str if self.named else np.int64)
+        self._counted = not self.named and listed == list(range(len(listed)))
+        self._number = {label: k for k, label in enumerate(listed)}
+
+    def __len__(self) -> int:
+        return len(self._number)
+
+    @classmethod
+    def learn(cls, labels: Labels, classes: Any = None) -> States:
+        """The states that a user lists, or those that occur among labels."""
+        found = _distinct(labels) if classes is None else _listed(classes)
+        size = float(len(found)) ** 2
+        check_memory(size, f"{len(found)} classes: a weight for each pair of states")
+        return cls(found)
+
+    def encode(self, labels: Labels, others: bool = False) -> list[Ints]:
+        """State numbers of each sample's labels in a row, -1 if not known.
+
+        With `others`, labels that are none of the states get -2; otherwise they are an error.
+        """
+        if labels.named not in (None, self.named):
+            kinds = ("strings", "integers")
+            expected, found = kinds if self.named else kinds[::-1]
+            labels.refuse_others(~labels.hidden, f"{expected} like the classes, not {found}")
+        values, n = labels.values, len(self)
+        if labels.named is None:
+            states = np.full(values.shape, UNKNOWN)
+        elif self.named:
+            states = np.array([self._number.get(v, OTHER) for v in values.tolist()], dtype=np.int64)
+        elif self._counted:
+            states = np.where((values >= 0) & (values < n), values, OTHER)
+        else:
+            at = np.minimum(np.searchsorted(self.classes, values), n - 1)
+            states = np.where(self.classes[at] == values, at, OTHER)
+        states[labels.hidden] = UNKNOWN
+        if not others:
+            labels.refuse_others(states == OTHER, self._expected())
+        return [states[a:b] for a, b in pairwise(labels.starts)]
+
+    def _expected(self) -> str:
+        listed = self.classes.tolist()
+        if self._counted:
+            return f"0 to {len(self) - 1}, or None if not known"
+        names = ", ".join(map(repr, listed[:10])) + ", ..." * (len(self) > 10)
+        return f"one of {names}, or None if not known"
+
+
+def _distinct(labels: Labels) -> list[Any]:
+    """The labels that occur."""
+    seen = labels.values[~labels.hidden] if labels.hidden.any() else labels.values
+    if seen.size == 0:
+        raise ValueError("Y: no label is known, there is nothing to learn from")
+    found = list(set(seen.tolist())) if labels.named else np.unique(seen).tolist()
+    if len(found) < 2:
+        raise ValueError(
+            f"Y has only the label {found[0]!r}: there is nothing to learn. If there are labels "
+            "that were not observed, list all of them in `classes`"
+        )
+    if len(found) > 2 and found[0] == UNKNOWN and not labels.named:
+        warnings.warn(
+            f"Y: -1 is a class like {', '.join(map(str, found[1:4]))}, ...; give None or NaN for "
+            "labels that are not known",
+            UserWarning,
+            stacklevel=2,
+        )
+    return found
+
+
+def _listed(classes: Any) -> list[Any]:
+    """Classes as a user lists them."""
+    if isinstance(classes, str) or not isinstance(classes, Iterable):
+        raise TypeError(f"`classes` must be a list of all labels; got {classes!r}.")
+    found = [c.item() if isinstance(c, np.generic) else c for c in classes]
+    if {type(c) for c in found} not in ({str}, {int}) or len({*found}) < max(len(found), 2):
+        raise ValueError(
+            "`classes` must hold at least two different strings or at least two different "
+            f"integers; got {classes!r:.200}."
+        )
+    return found
+
+
+# ---------------------------------------------------------------------- the estimators
+class LabellingEstimator(Estimator):
     """Base of `GridCRF`, `GraphCRF` and `ChainCRF`.
 
     coef_ holds the weights of node features, (n_states, C), the constant last if there is one, then
     those of edge features, (n_states, n_states, D), in a row.
     """
 
-    feature_names: Sequence[str] | None
-    n_states: int | None
-    unknown: Any
     fit_intercept: bool
-    missing: str
+    standardize: bool
     _part: ClassVar[str] = "node"  # what has a label, for messages
+    _missing = "drop"
+    _map: PairwiseFeatures  # how the solver's theta is read
 
-    @property
-    def states_(self) -> States:
-        check_is_fitted(self, "coef_")
-        return self._states
+    def fit(
+        self,
+        X: Any,
+        Y: Any = None,
+        sample_weight: Any = None,
+        *,
+        classes: Any = None,
+        missing: str = "drop",
+        start: Any = None,
+        checkpoint: str | Path | Checkpoint | None = None,
+    ) -> Any:
+        """Learn `coef_` from samples X and their labels Y; None and NaN are labels not known.
+
+        Parameters
+        ----------
+        X, Y : sequences of equal length; or X is `Parts`, samples that are read where they are
+        sample_weight : array of shape (n_samples,), or a sequence of numbers and arrays, optional
+            An array in place of a number has a weight for every label. Connected labels of
+            positive weight must have the same one.
+        classes : list of labels, optional
+            All labels that nodes can have; by default those that occur in Y.
+        missing : "drop" or "marginalise"
+            Leave nodes without a label out, with their edges; or sum over their states, which
+            learns from log Z(x, labels) - log Z(x) by rounds of certified fits that start from the
+            fit with "drop" (`likelihood_path_` has its value after each). Log-likelihoods treat
+            nodes without a label in the same way.
+        start : fitted estimator of the same kind, optional
+            The fit starts from its weights and, if it was fitted to the same output spaces, from
+            its marginals.
+        checkpoint : folder or `Checkpoint`, optional
+            The state of the fit is written there every 30 seconds, and the same call continues
+            from it after an interruption, with the steps that an unbroken fit makes.
+
+        Returns
+        -------
+        self
+        """
+        if missing not in ("drop", "marginalise"):
+            raise ValueError(f"`missing` must be 'drop' or 'marginalise'; got {missing!r}.")
+        with unchanged_on_failure(self):
+            self._missing = missing
+            return self._fit(X, Y, sample_weight, classes, start, checkpoint)
 
     # ------------------------------------------------------------------ how to read coef_
     @property
     def _layout(self) -> dict[str, Any]:
         """How coef_ is to be read; plain types only."""
         return {
-            "classes": self._states.to_list(),
-            "unknown": [self._states.unknown],
+            "classes": self.classes_.tolist(),
             "n_node_features": self.n_features_in_,
             "n_edge_features": self._n_edge_features,
             "intercept": self._intercept,
+            "missing": self._missing,
         }
 
-    def _restore(self, layout: dict[str, Any]) -> None:
-        """Take a layout: of training data, or of a stored model."""
-        self._states = States(layout["classes"], layout.get("unknown", [None])[0])
-        self._states.part = self._part
+    def _restore(self, layout: dict[str, Any], names: Sequence[str] | None) -> None:
+        """Take a layout, of training data or of a stored model, and names of node features."""
+        self._states = States(layout["classes"])
         self.classes_ = self._states.classes
-        self.n_features_in_ = layout["n_node_features"]
         self._n_edge_features = layout["n_edge_features"]
         self._intercept = bool(layout.get("intercept", False))
-        names, size = self.feature_names, self.n_features_in_
-        if names is None:
-            names = layout.get("columns")  # of data frames
-        if names is not None and len(names) != size:
-            raise ValueError(f"feature_names: expected {size} names, got {len(names)}")
-        self.feature_names_in_ = np.array(
-            [f"x{k}" for k in range(size)] if names is None else list(names), dtype=object
-        )
+        self._missing = layout.get("missing", "drop")
+        self._learn_names(names, layout["n_node_features"])
 
     def _learned_names(self) -> tuple[list[str], dict[str, Any] | None]:
         return self.feature_names_in_.tolist(), self._layout
 
     def _reload(self, coef: Floats, names: list[str], layout: dict[str, Any] | None) -> None:
-        super()._reload(coef, names, layout)
-        if layout is None:
-            return
+        assert layout is not None
         # Before anything is made in these sizes: files may be hostile.
         n, n_edge = len(layout["classes"]), layout["n_edge_features"]
         n_node = layout["n_node_features"] + bool(layout.get("intercept", False))
         if n * n_node + n**2 * (1 if n_edge is None else n_edge) != coef.size:
             raise ValueError(f"{coef.size} weights do not fit {n} classes")
-        self._restore({"columns": names, **layout})
-
-    def _learn_names(self, problem: DualProblem) -> None:
-        """Names belong to the columns of node features, not to coef_; `_restore` has taken them."""
+        self.coef_ = coef
+        self._restore(layout, names)
 
     @property
     def node_coef_(self) -> Floats:
@@ -109,83 +345,89 @@ class LabellingEstimator(StructuredEstimator):
         return nodes[:, -1] if self._intercept else np.zeros(nodes.shape[0])
 
     @property
+    def edge_coef_(self) -> Floats:
+        """Weights of edge features, shape (n_states, n_states, D), tail (or left) state first."""
+        n = len(self.classes_)
+        return self._split_coef[1].reshape(n, n, -1)
+
+    @property
     def _split_coef(self) -> tuple[Floats, Floats]:
         """Weights of nodes, (n_states, C or C+1), and the others."""
         check_is_fitted(self, "coef_")
         n, size = len(self.classes_), self.n_features_in_ + self._intercept
         return self.coef_[: n * size].reshape(n, size), self.coef_[n * size :]
 
-    @property
-    def edge_coef_(self) -> Floats:
-        """Weights of edge features, shape (n_states, n_states, D), tail (or left) state first."""
-        n = len(self.classes_)
-        return self._split_coef[1].reshape(n, n, -1)
+    def named_coef(self, names: Sequence[str] | None = None) -> dict[str, float]:
+        """Learned weights by name: "state:feature" of nodes, "state->state" of edges.
 
-    def _edge_names(self) -> list[str]:
-        """Suffixes of the names of edge weights, "" for the constant."""
-        size = self._n_edge_features
-        return [""] if size is None else [f":{k}" for k in range(size)]
-
-    def named_coef(self) -> dict[str, float]:
-        """Learned weights by name: "state:feature" of nodes, "state->state" of edges."""
+        `names` replaces `feature_names_in_`.
+        """
         check_is_fitted(self, "coef_")
         states = [str(label) for label in self.classes_]
-        columns = self.feature_names_in_.tolist() + ["intercept"] * self._intercept
-        names = [f"{state}:{name}" for state in states for name in columns]
-        suffixes = self._edge_names()
-        names += [f"{a}->{b}{suffix}" for a in states for b in states for suffix in suffixes]
-        return dict(zip(names, self.coef_.tolist(), strict=True))
-
-    # ------------------------------------------------------------------ samples in partitions
-    def survey(self, X: Any, Y: Any) -> Any:
-        """The labels that occur."""
-        labels = check_same_length(check_samples(X), Y, entries=self._entries)
-        return {"labels": States.occurring(labels, self.unknown)}
-
-    def agreement(self, surveys: Sequence[Any]) -> Any:
-        return {"states": self._learn_states([found["labels"] for found in surveys])}
-
-    def _learn_states(self, Y: Sequence[Any]) -> States:
-        """The states of observed labels, or those that all partitions have agreed on."""
-        if self._in_partition:
-            states: States = copy.copy(self._agreement["states"])
-        else:
-            states = States.learn(Y, self.n_states, self.unknown)
-        states.part = self._part
-        return states
+        columns = self._own_names(names) + ["intercept"] * self._intercept
+        size = self._n_edge_features
+        suffixes = [""] if size is None else [f":{k}" for k in range(size)]
+        found = [f"{state}:{name}" for state in states for name in columns]
+        found += [f"{a}->{b}{suffix}" for a in states for b in states for suffix in suffixes]
+        return dict(zip(found, self.coef_.tolist(), strict=True))
 
     # ------------------------------------------------------------------ constants and scales
-    def _wants_intercept(self) -> bool:
-        return bool(self.fit_intercept)
+    def _prepared(
+        self, rows: Sequence[tuple[Rows, Rows]], weights: Sequence[float]
+    ) -> list[tuple[Rows, Rows]]:
+        """Rows of nodes and edges of blocks, with the constant and scales that all of them decide.
 
-    def _with_constant(self, features: Any) -> FeatureMap:
-        constant: FeatureMap = features.with_constant()
-        return constant
+        Learns whether there is a constant.
+        """
+        listed = in_time(rows, "statistics of the features")
+        columns = [(nodes.columns(), edges.columns()) for nodes, edges in listed]
+        of_nodes, of_edges = (
+            Columns.weighted(zip(parts, weights, strict=True))
+            for parts in zip(*columns, strict=True)
+        )
+        self._intercept = bool(self.fit_intercept) and not of_nodes.has_constant
+        if self._intercept:
+            rows = [(nodes.with_constant(), edges) for nodes, edges in rows]
+            of_nodes = of_nodes.with_constant(1)
+        names = self.feature_names_in_.tolist() + ["intercept"] * self._intercept
+        edge_names = [f"edge feature {k}" for k in range(of_edges.total.size)]
+        check_scales([of_nodes, of_edges], [names, edge_names], bool(self.standardize))
+        if not self.standardize:
+            return list(rows)
+        own = Scaling.of(of_nodes, centred=self._intercept), Scaling.of(of_edges, centred=False)
+        return [(nodes.scaled(own[0]), edges.scaled(own[1])) for nodes, edges in rows]
 
-    def column_statistics(self, blocks: Sequence[Block]) -> list[Columns]:
-        parts: list[tuple[Any, float]] = [(block.features, block.weight) for block in blocks]
-        return [
-            Columns.weighted((features.nodes.columns(), weight) for features, weight in parts),
-            Columns.weighted((features.edges.columns(), weight) for features, weight in parts),
-        ]
+    def _full_coef(self, theta: Floats) -> Floats:
+        return self._map.original(theta)
 
-    def _transformation(self, columns: Sequence[Columns]) -> sparse.csr_array:
-        n = len(self.classes_)
-        nodes = standardizing(columns[0], self._intercept)
-        edges = standardizing(columns[1], centred=False)
-        copies = [
-            sparse.kron(sparse.eye_array(n), nodes),
-            sparse.kron(sparse.eye_array(n * n), edges),
-        ]
-        return sparse.csr_array(sparse.block_diag(copies))
+    def _solver_coef(self, model: Any) -> Floats:
+        own, other = self._layout, model._layout
+        if any(own[name] != other[name] for name in own if name != "missing"):
+            raise ValueError(
+                "`start` has other classes or features than this fit. Pass an estimator that was "
+                "fitted to the same features and labels."
+            )
+        return self._map.standardised(model.coef_)
+
+    def _first_theta(
+        self, X: Any, Y: Any, sample_weight: Any, classes: Any, start: Any
+    ) -> Floats | None:
+        """The fit that leaves nodes without a label out."""
+        if start is None:
+            start = clone(self).set_params(verbose=0)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # thin graphs and unfinished fits are a fine start
+                start.fit(X, Y, sample_weight, classes=classes)
+            if start._intercept != self._intercept:
+                return None
+        return self._solver_coef(start)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        state.pop("_map", None)  # of the last fit
+        return state
 
     # ------------------------------------------------------------------ what is known or missing
-    def _marginalises(self) -> bool:
-        """Whether nodes without a label stay in the graph, rather than being left out."""
-        if self.missing not in ("drop", "marginalise"):
-            raise ValueError(f"missing: expected 'drop' or 'marginalise', got {self.missing!r}")
-        return self.missing == "marginalise"
-
     def _weighted(
         self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any
     ) -> tuple[Sequence[Any], Sequence[Any], Floats]:
@@ -213,14 +455,14 @@ class LabellingEstimator(StructuredEstimator):
         if not parts:
             raise ValueError("sample_weight: all are 0")
         samples, labels, weights = (list(column) for column in zip(*parts, strict=True))
-        return samples, labels, check_weights(weights, len(weights), all_zero=self._in_partition)
+        return samples, labels, check_weights(weights, len(weights))
 
     def _check_parts(self, x: Any, weights: Floats, where: str) -> None:
         """Raise if neighbours have different positive weights."""
         tail, head = self._ends(x, weights.size)
         low = np.minimum(weights[tail], weights[head])
         differ = (weights[tail] != weights[head]) & (low > 0)
-        hidden = self._marginalises() and np.unique(weights[weights > 0]).size > 1
+        hidden = self._missing == "marginalise" and np.unique(weights[weights > 0]).size > 1
         if hidden or differ.any():
             what = "labelled nodes of one sample have different weights"
             if differ.any():
@@ -237,25 +479,6 @@ class LabellingEstimator(StructuredEstimator):
     def _ends(self, x: Any, n_nodes: int) -> tuple[Ints, Ints]:
         """The two nodes of every edge of a sample."""
 
-    def _first_theta(self, X: Any, Y: Any, sample_weight: Any) -> Floats | None:
-        """The fit that leaves nodes without a label out."""
-        dropped = clone(self).set_params(missing="drop", callback=None, verbose=0)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # thin graphs and unfinished fits are a fine start
-            dropped.fit(X, Y, sample_weight)
-        if dropped._intercept != self._intercept:
-            return None
-        return self._inverse_coef(dropped.coef_)
-
-    def _inverse_coef(self, coef: Floats) -> Floats:
-        """Weights of a solver from `coef_`; inverse of `_full_coef`."""
-        if self._transform is None:
-            return coef
-        transform = self._transform.tocsc()
-        if transform.shape[0] > transform.shape[1]:  # of tied weights
-            transform, coef = transform.T @ transform, transform.T @ coef
-        return spsolve(transform.tocsc(), coef)
-
     @abstractmethod
     def _shaped(self, X: Any) -> list[tuple[Block, tuple[int, ...]]]:
         """Blocks of new samples, checked against what was fitted, and the shapes of labels."""
@@ -263,24 +486,43 @@ class LabellingEstimator(StructuredEstimator):
     def _prepare(self, X: Sequence[Any]) -> list[Block]:
         return [block for block, _ in self._shaped(X)]
 
+    def _read_labels(
+        self, Y: Any, shapes: Sequence[tuple[int, ...]], name: str = "Y", others: bool = False
+    ) -> list[Ints]:
+        """State numbers of every sample's labels in a row, -1 if not known."""
+        given = check_same_length(shapes, Y, name, self._entries)
+        return self._states.encode(Labels(given, shapes, name, self._part), others)
+
     def _given(self, X: Any, known: Any) -> list[tuple[Block, tuple[int, ...]]]:
         """`_shaped` where some states are known; `known` is shaped as Y, or None."""
         prepared = self._shaped(X)
         if known is None:
             return prepared
-        labels = check_same_length(prepared, known, "known", self._entries)
-        out = []
-        for m, (block, shape) in enumerate(prepared):
-            if labels[m] is not None:
-                states = self._read_known(labels[m], m, shape)
-                block = replace(block, structure=block.structure.given(states))
-            out.append((block, shape))
+        states = self._read_labels(known, [shape for _, shape in prepared], "known")
+        return [
+            (replace(block, structure=block.structure.given(own)), shape)
+            for (block, shape), own in zip(prepared, states, strict=True)
+        ]
+
+    def _observations(
+        self, Y: Any, known: Any, shapes: Sequence[tuple[int, ...]]
+    ) -> list[tuple[Ints, Ints | None]]:
+        """States of every sample that are observed or known (-1: neither), and the known ones."""
+        observed = self._read_labels(Y, shapes)
+        if known is None:
+            return [(states, None) for states in observed]
+        out: list[tuple[Ints, Ints | None]] = []
+        for m, fixed in enumerate(self._read_labels(known, shapes, "known")):
+            states = observed[m]
+            differs = (states != fixed) & (states != UNKNOWN) & (fixed != UNKNOWN)
+            if differs.any():
+                at = tuple(int(k) for k in np.unravel_index(int(np.argmax(differs)), shapes[m]))
+                where = at if len(at) > 1 else at[0]
+                raise ValueError(f"known[{m}]: differs from Y[{m}] at position {where}")
+            out.append((np.where(fixed == UNKNOWN, states, fixed), fixed))
         return out
 
-    def _read_known(self, label: Any, m: int, shape: tuple[int, ...]) -> Ints:
-        """State numbers of what is known of sample m, -1 where nothing is."""
-        return self._states.encode(label, f"known[{m}]", shape).ravel()
-
+    # ------------------------------------------------------------------ probabilities
     def _marginals(
         self, X: Any, tol: float, method: str, known: Any, options: dict[str, Any]
     ) -> list[Floats]:
@@ -294,33 +536,6 @@ class LabellingEstimator(StructuredEstimator):
             for (block, shape), tau in zip(prepared, found, strict=True)
         ]
 
-    def _observations(
-        self, Y: Any, known: Any, shapes: Sequence[tuple[int, ...]]
-    ) -> list[tuple[Ints, Ints | None]]:
-        """States of every sample that are observed or known (-1: neither), and the known ones."""
-        labels = check_same_length(shapes, Y, entries=self._entries)
-        given = (
-            [None] * len(shapes)
-            if known is None
-            else check_same_length(shapes, known, "known", self._entries)
-        )
-        out: list[tuple[Ints, Ints | None]] = []
-        listed = in_time(zip(labels, given, shapes, strict=True), "reading Y")
-        for m, (label, own, shape) in enumerate(listed):
-            states = self._states.encode(label, f"Y[{m}]", shape).ravel()
-            if own is None:
-                out.append((states, None))
-                continue
-            fixed = self._read_known(own, m, shape)
-            differs = (states != fixed) & (states != UNKNOWN) & (fixed != UNKNOWN)
-            if differs.any():
-                at = np.unravel_index(int(np.argmax(differs)), shape)
-                where = tuple(int(k) for k in at) if len(shape) > 1 else int(at[0])
-                raise ValueError(f"known[{m}]: differs from Y[{m}] at position {where}")
-            out.append((np.where(fixed == UNKNOWN, states, fixed), fixed))
-        return out
-
-    # ------------------------------------------------------------------ probabilities
     @abstractmethod
     def predict_marginals(
         self, X: Any, tol: float = 1e-3, method: str = "auto", **options: Any
@@ -370,49 +585,54 @@ class LabellingEstimator(StructuredEstimator):
             blocks, self.coef_, n_samples, method, random_state, options, self._each
         )
         return [
-            self._states.decode(drawn.labels.reshape(n_samples, *shape))
+            self.classes_[drawn.labels.reshape(n_samples, *shape)]
             for drawn, (_, shape) in zip(found, prepared, strict=True)
         ]
 
+    # ------------------------------------------------------------------ scoring
     def events(self, X: Any, Y: Any, **options: Any) -> Events:
         """Which states were observed and their probabilities, for scikit-learn's metrics.
 
-        See `mlestruct.metrics.state_events`; `options` are those of `predict_marginals`.
-        """
-        samples = check_samples(X)
-        labels = check_same_length(samples, Y, entries=self._entries)
-        tables = self.predict_marginals(samples, **options)
-        return state_events(tables, labels, self.classes_, unknown=self._states.unknown)
+        `options` are those of `predict_marginals`.
 
-    # ------------------------------------------------------------------ scoring
+        Returns
+        -------
+        Events, node by node: `reshape(-1, n_states)` of an array has a row for each known label
+        """
+        from ..metrics.events import as_events
+
+        tables = self.predict_marginals(check_samples(X), **options)
+        labels = self._read_labels(Y, [table.shape[:-1] for table in tables], others=True)
+        truth = np.concatenate(labels)
+        probability = np.concatenate([table.reshape(-1, len(self._states)) for table in tables])
+        known = truth != UNKNOWN
+        happened = truth[known][:, None] == np.arange(len(self._states))
+        return as_events(happened, probability[known])
+
     def score(self, X: Any, Y: Any) -> float:
         """1 - mean Hamming loss per sample, over what is labelled."""
         return super().score(X, Y)
 
-    @over_partitions
-    def _losses(self, X: Any, Y: Any) -> Any:
-        samples = check_samples(X)
-        labels = check_same_length(samples, Y, entries=self._entries)
+    def _losses(self, X: Any, Y: Any) -> list[float]:
+        predicted = self.predict(check_samples(X))
+        labels = self._read_labels(Y, [found.shape for found in predicted], others=True)
         losses = []
-        pairs = in_time(zip(self.predict(samples), labels, strict=True), "reading Y")
-        for m, (found, label) in enumerate(pairs):
-            truth = self._states.encode(label, f"Y[{m}]", found.shape, allow_others=True)
+        for found, truth in zip(predicted, labels, strict=True):
             known = truth != UNKNOWN
             if known.any():
-                states = self._states.encode(found, "found")
-                losses.append(float(np.mean(states[known] != truth[known])))
+                states = np.searchsorted(self.classes_, found.ravel()[known])
+                losses.append(float(np.mean(states != truth[known])))
         return losses
 
 
 def observed_in(block: Block, states: Ints, known: Ints | None = None) -> Block:
     """The block with a labelling observed, or with a part of one (-1: not known).
 
-    Where states are `known` beforehand, its outputs are those that agree with them.
+    If states are `known` beforehand, its outputs are those that agree with them.
     """
     space = block.structure if known is None else block.structure.given(known)
     if (states != UNKNOWN).all():
         return replace(block, observed=block.structure.encode(states), structure=space)
     partial = block.structure.given(states)
     inside = partial.interior()
-    observed = Vertex(np.flatnonzero(inside), inside[np.flatnonzero(inside)])
-    return replace(block, observed=observed, partial=partial, structure=space)
+    return replace(block, observed=Vertex.of(inside), partial=partial, structure=space)

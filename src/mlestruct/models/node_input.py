@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.pairwise import MergedEdges
+from ..features.labellings import MergedEdges
 from ..structures.contract import LabellingStructure
 
 Floats = NDArray[np.float64]
@@ -63,7 +63,7 @@ class Offset:
     edges: Floats
 
     def take(self, nodes: Any, edges: Any) -> Offset:
-        """Those of some nodes and edges."""
+        """The offsets of some nodes and edges."""
         return Offset(self.nodes[nodes], self.edges[edges])
 
     def scores(self, structure: LabellingStructure) -> Floats:
@@ -74,9 +74,7 @@ class Offset:
     def joined(cls, parts: Sequence[tuple[Offset | None, int, int]], n_states: int) -> Offset:
         """Offsets of parts side by side; each comes with its numbers of nodes and edges."""
         found = [
-            Offset(np.zeros((n, n_states)), np.zeros((m, n_states, n_states)))
-            if own is None
-            else own
+            own or Offset(np.zeros((n, n_states)), np.zeros((m, n_states, n_states)))
             for own, n, m in parts
         ]
         nodes, edges = [own.nodes for own in found], [own.edges for own in found]
@@ -84,13 +82,21 @@ class Offset:
 
 
 def split_offsets(X: Sequence[Any]) -> tuple[list[Any], list[NodeInput | None]]:
-    """Samples as if they had no offsets, and where they come from if they have."""
-    if not any(isinstance(x, NodeInput) for x in X):
-        return list(X), [None] * len(X)
+    """Samples as if they had no offsets, and the `NodeInput` of each sample that has one."""
     plain = [x.features if isinstance(x, NodeInput) else x for x in X]
     given = [x if isinstance(x, NodeInput) else None for x in X]
-    has_any = [x is not None and not (x.offset is None and x.edge_offset is None) for x in given]
-    return plain, [x if own else None for x, own in zip(given, has_any, strict=True)]
+    nothing = [x is None or (x.offset is None and x.edge_offset is None) for x in given]
+    return plain, [None if none else x for x, none in zip(given, nothing, strict=True)]
+
+
+def with_offsets(
+    samples: Sequence[TakesOffset[T]], offsets: Sequence[NodeInput | None], n_states: int
+) -> list[T]:
+    """Samples with the offsets that came with them."""
+    return [
+        sample.with_offset(given, n_states, f"X[{m}]")
+        for m, (sample, given) in enumerate(zip(samples, offsets, strict=True))
+    ]
 
 
 def read_offset(
@@ -103,18 +109,15 @@ def read_offset(
 ) -> Offset | None:
     """Validated offsets of a sample whose labels have this shape.
 
-    `n_listed` edges were given; `merged` tells which edges of the graph they are.
+    `n_listed` edges were given; `merged` maps them to the edges of the graph.
     """
     if given is None:
         return None
     nodes = _read(given.offset, (*shape, n_states), 1, f"{where}: offset")
     edges = _read(given.edge_offset, (n_listed, n_states, n_states), 2, f"{where}: edge_offset")
     if merged is not None:
-        edges = edges.copy()
-        edges[merged.flipped] = edges[merged.flipped].swapaxes(1, 2)
-        total = np.zeros((int(merged.edge.max(initial=-1)) + 1, n_states, n_states))
-        np.add.at(total, merged.edge, edges)
-        edges = total
+        tables = merged.transposed(edges.reshape(n_listed, -1), n_states)
+        edges = merged.summed(tables).reshape(-1, n_states, n_states)
     return Offset(nodes.reshape(-1, n_states), edges)
 
 
@@ -135,13 +138,3 @@ def _read(given: Any, shape: tuple[int, ...], n_shared: int, name: str) -> Float
             f"{name}: must be finite; for a state that is ruled out take a number like -50"
         )
     return np.broadcast_to(array, shape)
-
-
-def with_offsets(
-    samples: Sequence[TakesOffset[T]], offsets: Sequence[NodeInput | None], n_states: int
-) -> list[T]:
-    """Samples with the offsets that came with them."""
-    return [
-        sample.with_offset(given, n_states, f"X[{m}]")
-        for m, (sample, given) in enumerate(zip(samples, offsets, strict=True))
-    ]
