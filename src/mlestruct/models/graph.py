@@ -173,7 +173,7 @@ def _read_edges(given: Any, n_nodes: int, name: str) -> Ints:
     """Listed edges, shape (n_edges, 2)."""
     if sparse.issparse(given) or hasattr(given, "adj"):
         raise ValueError(
-            f"{name}: expected an array (n_edges, 2), got {type(given).__name__}. List the edges in "
+            f"{name}: expected an array (n_edges, 2), got {type(given).__name__}. List edges in "
             "both directions: np.stack(adjacency.nonzero(), axis=1)"
         )
     try:

@@ -86,7 +86,9 @@ class Labels:
         known = (str, numbers.Integral, float, np.floating, np.bool_, type(None))
         odd = tuple(kind for kind in set(map(type, values)) if not issubclass(kind, known))
         if odd:
-            self._refuse(next(k for k, value in enumerate(values) if isinstance(value, odd)), values)
+            self._refuse(
+                next(k for k, value in enumerate(values) if isinstance(value, odd)), values
+            )
         self.hidden = np.array([v is None or v != v for v in values], dtype=np.bool_)
         is_text = np.array([isinstance(v, str) for v in values], dtype=np.bool_)
         self.named = bool(is_text.any())

@@ -125,9 +125,7 @@ class PairwiseEstimator(LabellingEstimator):
             graph = sample.graph
             if id(graph) not in known:
                 own = self._reweighting(sample, m)
-                known[id(graph)] = (
-                    BinaryPairwise(graph, own) if n == 2 else Pairwise(graph, n, own)
-                )
+                known[id(graph)] = BinaryPairwise(graph, own) if n == 2 else Pairwise(graph, n, own)
             structure = known[id(graph)]
             parts, options = (graph, sample.nodes, sample.edges), (ties, sample.merged)
             features: BinaryFeatures | StateFeatures = (
@@ -155,20 +153,22 @@ class PairwiseEstimator(LabellingEstimator):
             "missing": self._missing,
         }
         self._restore(layout, column_names(self._node_tables(X)))
-        used = [m for m in np.flatnonzero(weights > 0).tolist()]
+        used = np.flatnonzero(weights > 0).tolist()
         found = self._observed_parts(samples, states.encode(labels), used)
         if not found:
             raise ValueError("Y: no sample of positive weight has a known label")
         _warn_if_scattered(samples, found)
         places = [m for m, _, _ in found]
         parts = [part for _, part, _ in found]
-        rows = self._prepared([(part.nodes, part.edges) for part in parts], weights[places])
+        rows = self._prepared(
+            [(part.nodes, part.edges) for part in parts], weights[places].tolist()
+        )
         parts = [
             replace(part, nodes=nodes, edges=edges)
             for part, (nodes, edges) in zip(parts, rows, strict=True)
         ]
         blocks = self._make_blocks(parts, places, ties)
-        self._map = blocks[0].features.without_rows()
+        self._map = blocks[0].features.without_rows()  # type: ignore[attr-defined]
         return [
             replace(observed_in(block, own[seen]), weight=weights[m])
             for block, (m, _, (own, seen)) in zip(blocks, found, strict=True)
@@ -343,7 +343,9 @@ class PairwiseEstimator(LabellingEstimator):
         def one(entry: Any) -> T:
             block, (m, _, (states, seen)) = entry
             given = labels[m][1]
-            return function(observed_in(block, states[seen], None if given is None else given[seen]))
+            return function(
+                observed_in(block, states[seen], None if given is None else given[seen])
+            )
 
         out = [unlabelled] * len(samples)
         for m, value in zip(places, self._each(one, zip(blocks, found, strict=True)), strict=True):
@@ -356,7 +358,7 @@ def read_rows(features: Any, where: str) -> Rows:
     if isinstance(features, Rows):
         return features
     check_unmasked(features, where)
-    table = features if sparse.issparse(features) else np.asarray(features)
+    table: Any = features if sparse.issparse(features) else np.asarray(features)
     if table.dtype.kind not in "fiub":
         raise ValueError(f"{where}: expected numbers, got dtype {table.dtype}")
     if table.ndim != 2:
