@@ -8,12 +8,11 @@ from .._lazy import attach
 
 if TYPE_CHECKING:
     from .base import RegularizationPath
-    from .bipartite import BipartiteMatchingCRF
     from .chain import ChainCRF
     from .graph import GraphCRF
     from .grid import GridCRF
     from .ising import IsingMRF
-    from .matching import MatchingCRF
+    from .matching import BipartiteMatchingCRF, MatchingCRF
     from .multi_label import MultiLabelCRF
     from .node_input import NodeInput
     from .pairs import EdgeList, PairInput
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = attach(
     __name__,
     {
-        "BipartiteMatchingCRF": ".bipartite",
+        "BipartiteMatchingCRF": ".matching",
         "ChainCRF": ".chain",
         "EdgeList": ".pairs",
         "GraphCRF": ".graph",

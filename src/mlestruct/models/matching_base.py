@@ -1,32 +1,30 @@
-"""The base of the estimators of matchings: prediction, ranking and probabilities of pairs."""
+"""The base of the estimators of matchings: from samples to blocks, and questions about pairs."""
 
 from __future__ import annotations
 
 import copy
+import warnings
 import zlib
-from collections.abc import Callable
+from abc import abstractmethod
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from .._deadline import check_time, in_time, wait_for
+from ..exceptions import InfeasibleError
+from ..features.rows import Columns, Rows, Scaling
 from ..inference.link_sets import links_at_precision, links_of_largest_f1
-from ..labels import check_pairs, check_partners, read_pairs
-from ..learning.problem import Block
-from ..metrics import Events, pair_events
-from .base import StructuredEstimator
-from .matching_blocks import (
-    BipartiteBlocks,
-    MatchingBlocks,
-    link_frame,
-    matching_structure,
-    pair_table,
-    read_links,
-)
-from .pairs import PairSample
-from .partitioned import over_partitions
+from ..learning.problem import NOTHING, Block
+from ..metrics.events import Events, as_events, join_events
+from ..structures.contract import Structure, Vertex
+from ..structures.matchings.family import MatchingFamily
+from .base import Estimator
+from .pairs import Label, PairSample, edge_values, read_label, read_sample
 from .probabilities import (
     approximate_value,
     block_samples,
@@ -35,95 +33,304 @@ from .probabilities import (
     likelihood_bounds,
     seeded,
 )
-from .validation import check_same_length, check_samples
+from .validation import (
+    check_same_length,
+    check_same_names,
+    check_samples,
+    check_scales,
+    count_threads,
+)
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 T = TypeVar("T")
 
+RHO = 0.95  # the default: close to Bethe, and smooth
+SECONDS = 1.2e-7  # of the set-up of one pair: .12 s for a million
 
-class MatchingEstimator(MatchingBlocks, StructuredEstimator):
-    """Estimators with a score for every pair."""
 
-    def _fitting(self, X: Any, rho: Any, known: Any = None) -> list[tuple[Block, PairSample]]:
-        """Blocks of new samples, checked against the fitted features, with the samples."""
-        check_is_fitted(self, "coef_")
-        prepared = self._make_blocks(check_samples(X), rho)
-        self._check_features([block for block, _ in prepared])
-        if known is None:
-            return prepared
-        given = check_same_length(prepared, known, "known")
+class Prepared(NamedTuple):
+    """A sample, its matchings, and the block of those that agree with what is known."""
+
+    sample: PairSample
+    space: MatchingFamily
+    block: Block
+
+
+class MatchingEstimator(Estimator):
+    """Conditional random fields with a score for every pair."""
+
+    rho: Any
+    perfect: Any
+    capacity: Any = 1
+    fit_intercept: bool
+    standardize: bool
+
+    _group: bool
+    _intercept: bool = False  # whether the last weight is that of a constant which was added
+    _scaling: Scaling | None = None  # of the features of the last fit
+
+    @abstractmethod
+    def _space(self, sample: PairSample, rho: Any, capacity: Any) -> MatchingFamily:
+        """The matchings of a sample."""
+
+    @abstractmethod
+    def _check_parameters(self) -> None:
+        """Raise if parameters have a wrong kind."""
+
+    def _label(self, found: Ints, sample: PairSample) -> Ints:
+        """A label of the space in the user's numbering."""
+        return found
+
+    def _warn_of_rho(self) -> None:
+        """Warn that capacities above 1 set rho, unless it was left at its default."""
+        if not (np.isscalar(self.rho) and self.rho == RHO):
+            warnings.warn(
+                f"rho={self.rho!r} has no effect with capacities other than 1: rho is 0 at nodes "
+                "of capacity above 1 and 1/2 at the others",
+                UserWarning,
+                stacklevel=2,
+            )
+
+    # ------------------------------------------------------------------ samples
+    def _read(self, X: Any) -> list[PairSample]:
+        """Validated samples; an object that occurs several times is read once."""
+        read: dict[int, PairSample] = {}
+        for m, x in enumerate(X):
+            if id(x) not in read:
+                check_time("reading X")
+                read[id(x)] = read_sample(x, f"X[{m}]", self._group)
+        return [read[id(x)] for x in X]
+
+    def _all_prepared(self, X: Sequence[Any], rho: Any) -> list[Prepared]:
+        """All samples with blocks; equal spaces, features and offsets are shared."""
+        self._check_parameters()
+        samples = self._read(X)
+        spaces: dict[Hashable, MatchingFamily] = {}
+        blocks: dict[int, Block] = {}
         out = []
-        for m, (block, sample) in enumerate(prepared):
-            if given[m] is not None:
-                where = f"known[{m}]"
-                values = self._known_values(sample, given[m], where)
-                block = replace(block, structure=self._given(block.structure, values, where))
-            out.append((block, sample))
+        for m, sample in enumerate(samples):
+            graph = sample.graph
+            key = (sample.shape if graph.is_complete else id(graph), id(sample.capacity))
+            if key not in spaces:
+                spaces[key] = self._space_in_time(sample, rho, f"X[{m}]")
+                # Threads that samples leave idle share out the components of a sample.
+                spaces[key].n_jobs = max(1, count_threads(self.n_jobs) // len(samples))
+            if id(sample) not in blocks:
+                blocks[id(sample)] = self._block(sample, spaces[key])
+            out.append(Prepared(sample, spaces[key], blocks[id(sample)]))
         return out
+
+    def _space_in_time(self, sample: PairSample, rho: Any, where: str) -> MatchingFamily:
+        check_time("set-up of matchings")
+        capacity = self.capacity if sample.capacity is None else sample.capacity
+        arguments, seconds = (sample, rho, capacity), SECONDS * sample.graph.n_edges
+        with _named(where):
+            found: MatchingFamily = wait_for(
+                "set-up of matchings", self._space, *arguments, seconds=seconds
+            )
+        return found
+
+    def _block(self, sample: PairSample, space: MatchingFamily) -> Block:
+        features, offset = sample.features, None
+        if self._intercept and isinstance(features, Rows):
+            features = features.with_constant()
+        if sample.offset is not None:
+            offset = np.zeros(space.n_coordinates)
+            offset[: space.n_scored] = sample.offset
+        return Block(space, features, NOTHING, 1.0, offset)
+
+    def _prepare(self, X: Sequence[Any]) -> list[Block]:
+        return [prepared.block for prepared in self._all_prepared(X, self.rho)]
+
+    # ------------------------------------------------------------------ learning
+    def _blocks(
+        self, X: Sequence[Any], Y: Sequence[Any], weights: Floats, classes: Any
+    ) -> list[Block]:
+        self._intercept, self._scaling = False, None
+        blocks = []
+        for m, prepared in enumerate(self._all_prepared(X, self.rho)):
+            check_time("reading Y")
+            block = self._observed(prepared, Y[m], f"Y[{m}]")
+            blocks.append(replace(block, weight=float(weights[m]), name=f"X[{m}]"))
+        if all(block.structure.is_fixed for block in blocks):
+            raise ValueError(
+                "X: every sample allows only one matching (too few nodes, or all pairs fixed by "
+                "masks), so there is nothing to learn"
+            )
+        partial = next((block for block in blocks if block.partial is not None), None)
+        if partial is not None and not self.perfect:
+            warnings.warn(
+                f"{partial.name.replace('X', 'Y')}: NaN is a partner that is not known, and is "
+                "summed over; single nodes are -1",
+                UserWarning,
+                stacklevel=2,
+            )
+        return self._in_solver_units(blocks)
+
+    def _in_solver_units(self, blocks: list[Block]) -> list[Block]:
+        """Blocks with the constant and the scaling of this fit, whose names it learns."""
+        features = [block.features for block in blocks]
+        size = features[0].n_features
+        for block, own in zip(blocks, features, strict=True):
+            if own.n_features != size:
+                raise ValueError(f"{block.name} has {own.n_features} features, X[0] has {size}")
+        check_same_names(features)
+        self._learn_names(features[0].feature_names, size)
+        # The number of pairs is the same in all matchings that fill a side: so is a constant.
+        wants_constant = bool(self.fit_intercept) and not self.perfect
+        if not all(isinstance(own, Rows) for own in features):
+            if wants_constant or self.standardize:
+                option = "standardize" if self.standardize else "fit_intercept"
+                raise ValueError(
+                    f"`{option}=True` needs features as a matrix; got an object of your own. Add "
+                    f"a constant or scale its features yourself, and pass {option}=False."
+                )
+            return blocks
+        columns = _statistics(blocks)
+        self._intercept = wants_constant and not columns.has_constant
+        blocks = _with_features(blocks, Rows.with_constant) if self._intercept else blocks
+        columns = _statistics(blocks) if self._intercept else columns
+        if self.standardize:
+            scaling = self._scaling = Scaling.of(columns, centred=self._intercept)
+            blocks = _with_features(blocks, lambda rows: rows.scaled(scaling))
+        check_scales([columns], [self._own_names()], bool(self.standardize))
+        return blocks
+
+    def _full_coef(self, theta: Floats) -> Floats:
+        return theta if self._scaling is None else self._scaling.original(theta)
+
+    def _solver_coef(self, model: Any) -> Floats:
+        coef: Floats = model.coef_
+        return coef if self._scaling is None else self._scaling.standardised(coef)
 
     @property
     def intercept_(self) -> float:
-        """What every pair scores beside its features, the last of `coef_`; 0 without it."""
+        """The score of every pair beside its features, the last of `coef_`; 0 without it."""
         check_is_fitted(self, "coef_")
         return float(self.coef_[-1]) if self._intercept else 0.0
 
-    @over_partitions
+    def _own_names(self, names: Sequence[str] | None = None) -> list[str]:
+        return super()._own_names(names) + ["intercept"] * self._intercept
+
+    def _learned_names(self) -> tuple[list[str], dict[str, Any] | None]:
+        return self.feature_names_in_.tolist(), {"intercept": True} if self._intercept else None
+
+    def _reload(self, coef: Floats, names: list[str], layout: dict[str, Any] | None) -> None:
+        super()._reload(coef, names, layout)
+        self._intercept = bool((layout or {}).get("intercept", False))
+
+    # ------------------------------------------------------------------ labels
+    def _values(self, prepared: Prepared, label: Label, where: str, known: bool) -> Floats:
+        """What a label says about every edge."""
+        space = prepared.space
+        may_leave_out = not known or (space.is_simple and not self.perfect)
+        return edge_values(label, prepared.sample, where, may_leave_out)
+
+    def _given(self, prepared: Prepared, known: Any, where: str) -> Floats | None:
+        """What is known of every edge; None if nothing is."""
+        if known is None:
+            return None
+        label = read_label(known, prepared.sample, where, known=True)
+        return self._values(prepared, label, where, known=True)
+
+    def _observed(
+        self, prepared: Prepared, label: Any, where: str, known: Floats | None = None
+    ) -> Block:
+        """The block with a matching observed whole or in part, given the `known` edges."""
+        sample, space, block = prepared
+        read = read_label(label, sample, where)
+        values = self._values(prepared, read, where, known=False)
+        if known is not None:
+            differ = ~np.isnan(values) & ~np.isnan(known) & (values != known)
+            if differ.any():
+                count = np.count_nonzero(differ)
+                raise ValueError(f"{where}: differs from what is known in {count} pairs")
+            values = np.where(np.isnan(known), values, known)
+            block = replace(block, structure=_agreeing(space, known, where))
+        if not np.isnan(values).any():
+            n_rows = None if sample.is_group else sample.shape[0]
+            with _named(where):
+                vertex = space.vertex_of(np.flatnonzero(values), n_rows)
+            return replace(block, observed=vertex)
+        partial = _agreeing(space, values, where)
+        return replace(block, observed=Vertex.of(partial.interior()), partial=partial)
+
+    def _truth(self, samples: Sequence[PairSample], Y: Any) -> list[Ints]:
+        """The observed pairs of each sample."""
+        found = []
+        for m, (sample, label) in enumerate(zip(samples, Y, strict=True)):
+            read = read_label(label, sample, f"Y[{m}]")
+            if not read.whole:
+                raise ValueError(f"Y[{m}]: found NaN; single nodes are -1")
+            found.append(read.pairs)
+        return found
+
+    # ------------------------------------------------------------------ prediction
+    def _fitting(self, X: Any, rho: Any, known: Any = None) -> list[Prepared]:
+        """New samples, checked against the fitted features, with what is known of each."""
+        check_is_fitted(self, "coef_")
+        prepared = self._all_prepared(check_samples(X), rho)
+        self._check_features([one.block for one in prepared])
+        given = self._known_of(prepared, known)
+        for m, values in enumerate(given):
+            if values is not None:
+                structure = _agreeing(prepared[m].space, values, f"known[{m}]")
+                block = replace(prepared[m].block, structure=structure)
+                prepared[m] = prepared[m]._replace(block=block)
+        return prepared
+
+    def _known_of(self, prepared: list[Prepared], known: Any) -> list[Floats | None]:
+        if known is None:
+            return [None] * len(prepared)
+        listed = check_same_length(prepared, known, "known")
+        return [self._given(one, listed[m], f"known[{m}]") for m, one in enumerate(prepared)]
+
     def predict(self, X: Any, *, known: Any = None) -> list[Any]:
         """The most probable matching (MAP) of each sample.
 
         `known` holds for each sample what is given of its matching, or None: partners with NaN
-        where they are not known (-1 is single), a matrix of 1 (pair), 0 (no pair) and NaN, known
+        if they are not known (-1 is single), a matrix of 1 (pair), 0 (no pair) and NaN, known
         pairs of shape (n_pairs, 2), or known links between the ids of a data frame.
 
         Returns
         -------
-        list of int arrays: the partner of every node (of every row where there are two sides),
+        list of int arrays: the partner of every node (of every row if there are two sides),
         -1 for single; with capacities above 1 the pairs, shape (n_pairs, 2)
         """
         prepared = self._fitting(X, self.rho, known)
-        return self._each(lambda pair: self._label(self._best(pair[0]), pair[1]), prepared)
+        return self._each(lambda one: self._label(self._best(one.block), one.sample), prepared)
 
     def _best(self, block: Block) -> Any:
-        """The most probable matching as the block's structure has it; ties are broken at random."""
+        """The best matching as the block's structure has it; ties are broken at random."""
         scores = block.scores(self.coef_)
         return block.structure.best_label(
             block.structure.break_ties(scores, _tie_seed(block, scores))
         )
 
+    def _losses(self, X: Any, Y: Any) -> Any:
+        samples = self._read(check_samples(X))
+        losses = []
+        truth = self._truth(samples, check_same_length(samples, Y))
+        for sample, found, pairs in zip(samples, self.predict(X), truth, strict=True):
+            if found.ndim == 2:
+                total = found.shape[0] + pairs.shape[0]
+                losses.append(1.0 - 2.0 * _common(found, pairs) / total if total else 0.0)
+                continue
+            partner = np.full(sample.shape[0], -1, dtype=np.int64)
+            partner[pairs[:, 0]] = pairs[:, 1]
+            if sample.is_group:
+                partner[pairs[:, 1]] = pairs[:, 0]
+            losses.append(float(np.mean(found != partner)))
+        return losses
+
     def score(self, X: Any, Y: Any) -> float:
         """1 - mean Hamming loss per sample: the share of nodes with the right partner.
 
         Pairs (capacities above 1) are compared as sets: twice the number of common pairs over
-        that of all.
+        the number of all.
         """
         return super().score(X, Y)
-
-    def _read_truth(self, X: Any, Y: Any) -> tuple[list[PairSample], list[Any]]:
-        """Validated samples and their observed matchings, links of ids as pairs of positions."""
-        samples = self._samples(check_samples(X))
-        labels = check_same_length(samples, Y)
-        return samples, [read_links(labels[m], x, f"Y[{m}]") for m, x in enumerate(samples)]
-
-    @over_partitions
-    def _losses(self, X: Any, Y: Any) -> Any:
-        samples, labels = self._read_truth(X, Y)
-        losses = []
-        for m, (found, label) in enumerate(zip(self.predict(X), labels, strict=True)):
-            sample = samples[m]
-            if found.ndim == 2:
-                losses.append(self._pair_loss(found, label, sample, f"Y[{m}]"))
-            else:
-                truth = check_partners(label, *sample.sides, False, f"Y[{m}]")
-                losses.append(float(np.mean(found != truth)))
-        return losses
-
-    def _pair_loss(self, found: Ints, label: Any, sample: PairSample, where: str) -> float:
-        truth = check_pairs(label, *sample.sides, where)
-        total = found.shape[0] + truth.shape[0]
-        both = np.concatenate([found, truth])
-        common = total - np.unique(both, axis=0).shape[0]
-        return 1.0 - 2.0 * common / total if total else 0.0
 
     def pair_scores(self, X: Any) -> list[Any]:
         """The score <coef_, features> (plus offset) of every pair, per sample.
@@ -132,45 +339,35 @@ class MatchingEstimator(MatchingBlocks, StructuredEstimator):
 
         Returns
         -------
-        list of arrays of shape (n_rows, n_cols), -inf where a pair is not allowed; a SciPy sparse
-        matrix for samples whose mask was one
+        list of arrays of shape (n_rows, n_cols), -inf for pairs that are not allowed; a SciPy
+        sparse matrix for samples whose mask was one
         """
-        return self._each(
-            lambda prepared: pair_table(prepared[1], prepared[0].scores(self.coef_), -np.inf),
-            self._fitting(X, self.rho),
-        )
 
-    def decision_function(self, X: Any) -> list[Any]:
-        """`pair_scores` under the name that scikit-learn has for it."""
-        return self.pair_scores(X)
+        def one(prepared: Prepared) -> Any:
+            return prepared.sample.table(prepared.block.scores(self.coef_), -np.inf)
+
+        return self._each(one, self._fitting(X, self.rho))
 
     def pair_counts(self, X: Any, Y: Any) -> tuple[int, int, int]:
         """Numbers of correct, of predicted and of observed pairs, over all samples."""
-        samples, labels = self._read_truth(X, Y)
+        samples = self._read(check_samples(X))
         counts = np.zeros(3, dtype=np.int64)
-        for m, found in enumerate(self.predict(X)):
-            sides = samples[m].sides
-            pairs = [read_pairs(y, *sides, f"Y[{m}]") for y in (found, labels[m])]
-            both = np.concatenate(pairs)
-            common = both.shape[0] - np.unique(both, axis=0).shape[0]
-            counts += [common, pairs[0].shape[0], pairs[1].shape[0]]
+        truth = self._truth(samples, check_same_length(samples, Y))
+        for sample, label, pairs in zip(samples, self.predict(X), truth, strict=True):
+            found = label if label.ndim == 2 else _pairs(label, sample.is_group)
+            counts += [_common(found, pairs), found.shape[0], pairs.shape[0]]
         return int(counts[0]), int(counts[1]), int(counts[2])
 
+    # ------------------------------------------------------------------ probabilities
+    def _marginals(
+        self, X: Any, known: Any, tol: float, method: str, options: dict[str, Any]
+    ) -> tuple[list[Prepared], list[Floats]]:
+        prepared = self._fitting(X, self.rho, known)
+        options = seeded(options, method, self.random_state)
+        blocks = [one.block for one in prepared]
+        found = certified_marginals(blocks, self.coef_, tol, method, options, self._each)
+        return prepared, found
 
-def _tie_seed(block: Block, scores: Floats) -> int:
-    """A seed that depends on what a sample is, not on its place in X.
-
-    It is computed from some of its scores or, if all are equal, from its features.
-    """
-    if scores.size and scores[0] == scores[-1] and (scores == scores[0]).all():
-        scores = block.scores(np.sin(np.arange(1.0, block.features.n_features + 1.0)))
-    return zlib.crc32(np.ascontiguousarray(scores[:: max(scores.size // 64, 1)]).data)
-
-
-class MatchingProbabilities(MatchingEstimator):
-    """Estimators that are conditional random fields."""
-
-    @over_partitions
     def predict_marginals(
         self, X: Any, tol: float = 1e-7, method: str = "auto", *, known: Any = None, **options: Any
     ) -> list[Any]:
@@ -182,21 +379,13 @@ class MatchingProbabilities(MatchingEstimator):
         Returns
         -------
         list of ndarray of shape (n_rows, n_cols), symmetric within one group; a SciPy sparse
-        matrix for samples whose mask was one. Where nodes may stay single, 1 minus a row's sum is
+        matrix for samples whose mask was one. If nodes may stay single, 1 minus a row's sum is
         its probability to do so. `tol` is the certified gap of each log-partition function, per
         node.
         """
-        prepared = self._fitting(X, self.rho, known)
-        options = seeded(options, method, self.random_state)
-        blocks = [block for block, _ in prepared]
-        found = certified_marginals(blocks, self.coef_, tol, method, options, self._each)
-        return [pair_table(sample, tau) for (_, sample), tau in zip(prepared, found, strict=True)]
+        prepared, found = self._marginals(X, known, tol, method, options)
+        return [one.sample.table(tau) for one, tau in zip(prepared, found, strict=True)]
 
-    def predict_proba(self, X: Any, **options: Any) -> list[Any]:
-        """`predict_marginals` under the name that scikit-learn has for it."""
-        return self.predict_marginals(X, **options)
-
-    @over_partitions
     def predict_links(
         self,
         X: Any,
@@ -232,28 +421,25 @@ class MatchingProbabilities(MatchingEstimator):
             raise ValueError(f"choose: expected 'map' or 'f1', got {choose!r}")
         if precision is not None and choose != "map":
             raise ValueError("choose: give either choose='f1' or a precision, not both")
-        prepared = self._fitting(X, self.rho, known)
-        options = seeded(options, method, self.random_state)
-        blocks = [block for block, _ in prepared]
-        found = certified_marginals(blocks, self.coef_, tol, method, options, self._each)
+        prepared, found = self._marginals(X, known, tol, method, options)
         loose = copy.copy(self)
         loose.perfect = False
 
         def one(m: int) -> Any:
-            (block, sample), tau = prepared[m], found[m]
-            probability = np.clip(tau[: sample.graph.n_edges], 0.0, 1.0)
+            sample, _, block = prepared[m]
+            probability = np.clip(found[m][: sample.graph.n_edges], 0.0, 1.0)
             if precision is None and choose == "map":
                 indices = block.structure.encode(self._best(block)).indices
                 edges = indices[indices < probability.size]
             else:
-                space = loose._structure(sample, 0.5, m)
+                space = loose._space_in_time(sample, 0.5, f"X[{m}]")
                 if precision is None:
                     edges = links_of_largest_f1(space, probability).edges
                 else:
                     edges = links_at_precision(space, probability, precision)[0].edges
             linked = np.zeros(probability.size, dtype=bool)
             linked[edges] = True
-            return link_frame(sample, probability, linked)
+            return sample.link_frame(probability, linked)
 
         return self._each(one, range(len(prepared)))
 
@@ -281,31 +467,50 @@ class MatchingProbabilities(MatchingEstimator):
         with capacities above 1 lists of n_samples arrays of pairs
         """
         prepared = self._fitting(X, self.rho, known)
-        blocks = [block for block, _ in prepared]
+        blocks = [one.block for one in prepared]
         found = block_samples(
             blocks, self.coef_, n_samples, method, random_state, options, self._each
         )
         out: list[Any] = []
-        for (block, sample), drawn in zip(prepared, found, strict=True):
+        for (sample, space, _), drawn in zip(prepared, found, strict=True):
             labels = [self._label(label, sample) for label in drawn.labels]
-            simple = matching_structure(block.structure).is_simple
-            out.append(np.array(labels) if simple else labels)
+            out.append(np.array(labels) if space.is_simple else labels)
         return out
 
-    def events(self, X: Any, Y: Any, **options: Any) -> Events:
+    def events(
+        self, X: Any, Y: Any, tol: float = 1e-7, method: str = "auto", *, known: Any = None,
+        **options: Any,
+    ) -> Events:  # fmt: skip
         """Which pairs were observed and their probabilities, for scikit-learn's metrics.
 
-        See `mlestruct.metrics.pair_events`; `options` are those of `predict_marginals`.
+        Every allowed pair is an event; the others, which have probability 0, are one event weighted
+        by their number (two if some of them were observed): give the weights as `sample_weight`.
+        The other arguments are those of `predict_marginals`.
         """
-        _, labels = self._read_truth(X, Y)
-        tables = self.predict_marginals(X, **options)
-        return pair_events(tables, labels, bipartite=isinstance(self, BipartiteBlocks))
+        samples = self._read(check_samples(X))
+        truth = self._truth(samples, check_same_length(samples, Y))
+        _, found = self._marginals(X, known, tol, method, options)
+        return join_events(map(_pair_events, samples, truth, found))
 
-    @over_partitions
+    # ------------------------------------------------------------------ likelihoods
+    def _of_labels(
+        self, X: Any, Y: Any, known: Any, rho: Any, function: Callable[[Block], T]
+    ) -> list[T]:
+        """`function` of the observation of each sample, given what is known."""
+        samples = check_samples(X)
+        labels = check_same_length(samples, Y)
+        prepared = self._fitting(samples, rho)
+        given = self._known_of(prepared, known)
+
+        def one(m: int) -> T:
+            return function(self._observed(prepared[m], labels[m], f"Y[{m}]", given[m]))
+
+        return self._each(one, range(len(prepared)))
+
     def approximate_log_likelihood(
         self, X: Any, Y: Any, tol: float = 1e-7, *, known: Any = None
     ) -> Floats:
-        """<scores, y> - log Z_rho of each sample: what `fit` maximises, without the penalty.
+        """<scores, y> - log Z_rho of each sample: the objective of `fit` without the penalty.
 
         Use it to choose alpha on held-out samples; at rho = 1/2 it is a lower bound of the exact
         log-likelihood. Partners in Y that are not known (NaN) are summed over; `known` is as in
@@ -316,33 +521,12 @@ class MatchingProbabilities(MatchingEstimator):
         -------
         ndarray of shape (n_samples,)
         """
-        return np.array(
-            self._of_labels(
-                X, Y, known, self.rho, lambda block: approximate_value(block, self.coef_, tol)
-            )
-        )
 
-    def _of_labels(
-        self, X: Any, Y: Any, known: Any, rho: Any, function: Callable[[Block], T]
-    ) -> list[T]:
-        """`function` of what was observed of each sample, given what is known."""
-        samples = check_samples(X)
-        labels = check_same_length(samples, Y)
-        prepared = self._fitting(samples, rho)
-        given = (
-            [None] * len(samples) if known is None else check_same_length(samples, known, "known")
-        )
+        def one(block: Block) -> float:
+            return approximate_value(block, self.coef_, tol)
 
-        def one(m: int) -> T:
-            block, sample = prepared[m]
-            values = None
-            if given[m] is not None:
-                values = self._known_values(sample, given[m], f"known[{m}]")
-            return function(self._observed(block, sample, labels[m], f"Y[{m}]", values))
+        return np.array(self._of_labels(X, Y, known, self.rho, one))
 
-        return self._each(one, range(len(prepared)))
-
-    @over_partitions
     def log_likelihood(self, X: Any, Y: Any, *, known: Any = None) -> Floats:
         """Exact log p(y | x; coef_) of each sample, by counting matchings; small samples only.
 
@@ -358,7 +542,6 @@ class MatchingProbabilities(MatchingEstimator):
 
         return np.array(self._of_labels(X, Y, known, self.rho, one))
 
-    @over_partitions
     def log_likelihood_bounds(
         self, X: Any, Y: Any, tol: float = 1e-9, *, known: Any = None
     ) -> tuple[Floats, Floats]:
@@ -380,3 +563,74 @@ class MatchingProbabilities(MatchingEstimator):
 
         bounds = self._of_labels(X, Y, known, 0.5, one)
         return np.array([low for low, _ in bounds]), np.array([high for _, high in bounds])
+
+
+@contextmanager
+def _named(where: str) -> Iterator[None]:
+    """Errors of a space name the sample."""
+    try:
+        yield
+    except InfeasibleError as error:
+        raise InfeasibleError(f"{where}: {error}", error.rows, error.side) from None
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
+
+
+def _agreeing(space: MatchingFamily, values: Floats, where: str) -> Structure:
+    """The matchings that agree with the values of pairs, NaN if they are not known."""
+    with _named(where):
+        return space.given(values)
+
+
+def _statistics(blocks: Sequence[Block]) -> Columns:
+    """Statistics of the features of all blocks; those of weight 0 have none."""
+    weights: dict[int, float] = {}
+    for block in blocks:
+        weights[id(block.features)] = weights.get(id(block.features), 0.0) + block.weight
+    parts = {id(block.features): block.features for block in blocks if block.weight > 0}
+    listed = in_time(parts.items(), "statistics of the features")
+    return Columns.weighted((rows.columns(), weights[key]) for key, rows in listed)  # type: ignore[attr-defined]
+
+
+def _with_features(blocks: Sequence[Block], change: Callable[[Any], Rows]) -> list[Block]:
+    """Blocks with other features; equal ones stay equal."""
+    changed = {id(block.features): change(block.features) for block in blocks}
+    return [replace(block, features=changed[id(block.features)]) for block in blocks]
+
+
+def _tie_seed(block: Block, scores: Floats) -> int:
+    """A seed that depends on what a sample is, not on its place in X.
+
+    It is computed from some of its scores or, if all are equal, from its features.
+    """
+    if scores.size and scores[0] == scores[-1] and (scores == scores[0]).all():
+        scores = block.scores(np.sin(np.arange(1.0, block.features.n_features + 1.0)))
+    return zlib.crc32(np.ascontiguousarray(scores[:: max(scores.size // 64, 1)]).data)
+
+
+def _pairs(partner: Ints, group: bool) -> Ints:
+    """The pairs of a label: (row, column), or nodes i < j of a group."""
+    rows = np.flatnonzero(partner > np.arange(partner.size) if group else partner >= 0)
+    return np.stack([rows, partner[rows]], axis=1)
+
+
+def _common(one: Ints, other: Ints) -> int:
+    """The number of pairs in both."""
+    both = np.concatenate([one, other])
+    return int(both.shape[0] - np.unique(both, axis=0).shape[0])
+
+
+def _pair_events(sample: PairSample, pairs: Ints, tau: Floats) -> Events:
+    """Allowed pairs one by one; the others, which have probability 0, as events with weights."""
+    graph, (n, m) = sample.graph, sample.shape
+    edges = graph.edge_between(pairs[:, 0], pairs[:, 1])
+    happened = np.zeros(graph.n_edges, dtype=bool)
+    happened[edges[edges >= 0]] = True
+    missed = np.count_nonzero(edges < 0)
+    others = (n * (n - 1) // 2 if sample.is_group else n * m) - graph.n_edges - missed
+    rest = [(y, count) for y, count in ((False, others), (True, missed)) if count]
+    return as_events(
+        np.append(happened, [y for y, _ in rest]),
+        np.append(tau[: graph.n_edges], np.zeros(len(rest))),
+        np.append(np.ones(graph.n_edges), [count for _, count in rest]),
+    )

@@ -1,7 +1,7 @@
-"""Candidate pairs as rows of a data frame: from ids to the numbering of a sample, and back.
+"""Candidate pairs as rows of a data frame: from ids to the positions of a sample, and back.
 
-Any data frame will do whose columns are read by `frame[name]` and listed by `frame.columns`, and
-whose class makes one from a dictionary of columns: those of pandas and polars.
+Any data frame will do if `frame[name]` and `frame.columns` read it and its class makes one from a
+dictionary of columns, as in pandas and polars.
 """
 
 from __future__ import annotations
@@ -48,15 +48,16 @@ class PairFrame:
         index = pandas.RangeIndex(pairs.shape[0])
         return cls(range(shape[0]), range(shape[1]), pairs, names, (pandas.DataFrame, index))
 
+    @property
+    def _sides(self) -> tuple[Sequence[Hashable], Sequence[Hashable]]:
+        return self.left, self.left if self.right is None else self.right
+
     def table(self, columns: dict[str, Any]) -> Any:
         """A frame of the original kind: its ids, and columns with a value for each row."""
         kind, index = self.origin
         if self.ids is not None:
-            right = self.left if self.right is None else self.right
-            named = {
-                self.ids[0]: [self.left[i] for i in self.pairs[:, 0].tolist()],
-                self.ids[1]: [right[j] for j in self.pairs[:, 1].tolist()],
-            }
+            sides = zip(self.ids, self._sides, self.pairs.T.tolist(), strict=True)
+            named = {name: [side[i] for i in places] for name, side, places in sides}
             taken = [name for name in columns if name in named]
             if taken:
                 raise ValueError(f"ids: a column of ids is called {taken[0]!r}, as one of results")
@@ -66,32 +67,26 @@ class PairFrame:
     def positions(self, links: Any, where: str) -> Ints:
         """Links given by ids, or as a boolean for each row of the frame, as pairs of positions."""
         if is_boolean(links):
-            chosen = np.asarray(links)
-            if chosen.shape != (self.pairs.shape[0],):
-                raise ValueError(
-                    f"{where}: expected {self.pairs.shape[0]} booleans, one per candidate pair, "
-                    f"got {chosen.shape[0]}"
-                )
-            own = getattr(links, "index", None)
-            if own is not None and self.origin[1] is not None and not own.equals(self.origin[1]):
-                raise ValueError(f"{where}: its index differs from that of the candidate pairs")
-            return self.pairs[chosen]
-        first, second = _id_columns(links, self._link_columns(links), where)
-        right = self.left if self.right is None else self.right
-        sides = ("left", "right") if self.right is not None else ("nodes", "nodes")
-        return np.stack(
-            [_places(self.left, first, where, sides[0]), _places(right, second, where, sides[1])],
-            axis=1,
-        )
-
-    def _link_columns(self, links: Any) -> tuple[Any, Any] | None:
-        """Columns of links: named as the ids, else its only two; None if they are its index."""
-        columns = list(getattr(links, "columns", ()))
+            return self.pairs[self._chosen(links, where)]
+        columns, found = list(getattr(links, "columns", ())), None
         if self.ids is not None and all(name in columns for name in self.ids):
-            return self.ids
-        if _levels(links) == 2 or len(columns) != 2:
-            return None
-        return columns[0], columns[1]
+            found = self.ids
+        elif _levels(links) != 2 and len(columns) == 2:
+            found = columns[0], columns[1]
+        names = ("left", "right") if self.right is not None else ("nodes", "nodes")
+        return _places(self._sides, _id_columns(links, found, where), where, names)
+
+    def _chosen(self, links: Any, where: str) -> NDArray[np.bool_]:
+        chosen = np.asarray(links)
+        if chosen.shape != (self.pairs.shape[0],):
+            raise ValueError(
+                f"{where}: expected {self.pairs.shape[0]} booleans, one per candidate pair, "
+                f"got {chosen.shape[0]}"
+            )
+        own, index = getattr(links, "index", None), self.origin[1]
+        if own is not None and index is not None and not own.equals(index):
+            raise ValueError(f"{where}: its index differs from that of the candidate pairs")
+        return chosen
 
 
 def is_boolean(links: Any) -> bool:
@@ -101,16 +96,17 @@ def is_boolean(links: Any) -> bool:
 
 def names_pairs(links: Any) -> bool:
     """Whether links are given by ids: a frame, pandas' MultiIndex, or tuples with strings."""
-    return hasattr(links, "columns") or _levels(links) == 2 or _are_tuples(links)
+    return hasattr(links, "columns") or _levels(links) == 2 or (
+        are_tuples(links) and any(isinstance(id, str) for pair in links for id in pair)
+    )  # fmt: skip
 
 
-def _are_tuples(links: Any) -> bool:
-    """Whether this is a list of pairs of ids; those of numbers would be taken for positions."""
+def are_tuples(links: Any) -> bool:
+    """Whether this is a list of pairs."""
     return (
         isinstance(links, list)
         and len(links) > 0
         and all(isinstance(pair, tuple) and len(pair) == 2 for pair in links)
-        and any(isinstance(id, str) for pair in links for id in pair)
     )
 
 
@@ -126,19 +122,17 @@ def read_frame(
         raise TypeError(f"pairs: expected a data frame, got {type(frame).__name__}")
     columns = None if ids is None else _two_columns(frame, ids)
     first, second = _id_columns(frame, columns, "pairs")
-    names = ("nodes", "nodes") if one_group else ("left", "right")
     if one_group:
+        names = ("nodes", "nodes")
         both = [id for pair in zip(first, second, strict=True) for id in pair]
         members = others = _ids(left, both, "nodes")
     else:
+        names = ("left", "right")
         members, others = _ids(left, first, "left"), _ids(right, second, "right")
-    pairs = np.stack(
-        [_places(members, first, "pairs", names[0]), _places(others, second, "pairs", names[1])],
-        axis=1,
-    )
-    _check_distinct(pairs, first, second, one_group)
+    pairs = _places((members, others), (first, second), "pairs", names)
     origin = (type(frame), getattr(frame, "index", None))
     read = PairFrame(members, None if one_group else others, pairs, columns, origin)
+    _check_distinct(read)
     return read, [name for name in frame.columns if columns is None or name not in columns]
 
 
@@ -153,17 +147,7 @@ def read_columns(frame: Any, names: Sequence[Any]) -> tuple[Floats, list[str]]:
         raise ValueError("pairs: no column is left for features")
     out = np.empty((len(frame), len(names)))
     for k, name in enumerate(names):
-        values = frame[name]
-        try:
-            numbers = np.asarray(values)
-            if numbers.dtype.kind not in "biuf":
-                numbers = _as_numbers(values)
-            out[:, k] = numbers
-        except (TypeError, ValueError):
-            raise ValueError(
-                f"pairs: column {name!r} holds {np.asarray(values).dtype}, not numbers; choose "
-                "the columns that are features by features=[...]"
-            ) from None
+        out[:, k] = _numbers(frame[name], name)
         if not np.isfinite(out[:, k]).all():
             at = int(np.argmin(np.isfinite(out[:, k])))
             raise ValueError(
@@ -173,11 +157,18 @@ def read_columns(frame: Any, names: Sequence[Any]) -> tuple[Floats, list[str]]:
     return out, [str(name) for name in names]
 
 
-def _as_numbers(values: Any) -> Floats:
-    """A column of pandas' nullable numbers, whose array is one of objects."""
-    if not all(isinstance(value, int | float | np.number) for value in values if value is not None):
-        raise TypeError
-    return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+def _numbers(column: Any, name: Any) -> Any:
+    """A column of numbers; pandas' nullable ones, whose array is one of objects, too."""
+    values = np.asarray(column)
+    if values.dtype.kind in "biuf":
+        return values
+    listed = [np.nan if value is None else value for value in column]
+    if all(isinstance(value, int | float | np.number) for value in listed):
+        return np.array(listed, dtype=np.float64)
+    raise ValueError(
+        f"pairs: column {name!r} holds {values.dtype}, not numbers; choose the columns that are "
+        "features by features=[...]"
+    )
 
 
 def _levels(frame: Any) -> int | None:
@@ -201,7 +192,7 @@ def _id_columns(
     """Both ids of every row."""
     if columns is not None:
         return _present(frame[columns[0]], where), _present(frame[columns[1]], where)
-    if _are_tuples(frame):
+    if are_tuples(frame):
         return [pair[0] for pair in frame], [pair[1] for pair in frame]
     if _levels(frame) != 2:
         raise ValueError(
@@ -231,31 +222,42 @@ def _ids(given: Any, found: list[Hashable], name: str) -> list[Hashable]:
             raise TypeError(f"{name}: this frame has no index; give the column with the ids")
         given = given.index
     members = list(given)
-    if len(set(members)) != len(members):
-        place = {member: k for k, member in enumerate(members)}
-        twice = next(member for k, member in enumerate(members) if place[member] != k)
-        raise ValueError(f"{name}: id {twice!r} occurs twice")
+    seen: set[Hashable] = set()
+    for member in members:
+        if member in seen:
+            raise ValueError(f"{name}: id {member!r} occurs twice")
+        seen.add(member)
     return members
 
 
-def _places(members: Sequence[Hashable], ids: list[Hashable], where: str, side: str) -> Ints:
-    place = {member: k for k, member in enumerate(members)}
-    found = np.array([place.get(id, -1) for id in ids], dtype=np.int64)
-    if (found < 0).any():
-        k = int(np.argmin(found))
-        raise ValueError(f"{where}: id {ids[k]!r} in row {k} is not among the ids of {side}")
-    return found
+def _places(
+    sides: Sequence[Sequence[Hashable]],
+    ids: Sequence[list[Hashable]],
+    where: str,
+    names: Sequence[str],
+) -> Ints:
+    """Positions of both ids of every row among those of the sides."""
+    out = np.empty((len(ids[0]), 2), dtype=np.int64)
+    for k, (members, own) in enumerate(zip(sides, ids, strict=True)):
+        place = {member: i for i, member in enumerate(members)}
+        out[:, k] = [place.get(id, -1) for id in own]
+        if (out[:, k] < 0).any():
+            row = int(np.argmin(out[:, k]))
+            raise ValueError(
+                f"{where}: id {own[row]!r} in row {row} is not among the ids of {names[k]}"
+            )
+    return out
 
 
-def _check_distinct(
-    pairs: Ints, first: list[Hashable], second: list[Hashable], one_group: bool
-) -> None:
-    ends = np.sort(pairs, axis=1) if one_group else pairs
+def _check_distinct(read: PairFrame) -> None:
+    pairs, (left, right) = read.pairs, read._sides
+    ends = np.sort(pairs, axis=1) if read.right is None else pairs
     keys = ends[:, 0] * (ends.max(initial=0) + 1) + ends[:, 1]
     _, once, count = np.unique(keys, return_index=True, return_counts=True)
     if (count > 1).any():
-        k = int(once[np.argmax(count > 1)])
-        raise ValueError(f"pairs: ({first[k]!r}, {second[k]!r}) occurs twice")
-    if one_group and (ends[:, 0] == ends[:, 1]).any():
-        k = int(np.argmax(ends[:, 0] == ends[:, 1]))
-        raise ValueError(f"pairs: row {k} pairs {first[k]!r} with itself")
+        i, j = pairs[once[np.argmax(count > 1)]].tolist()
+        raise ValueError(f"pairs: ({left[i]!r}, {right[j]!r}) occurs twice")
+    itself = (pairs[:, 0] == pairs[:, 1]) & (read.right is None)
+    if itself.any():
+        k = int(np.argmax(itself))
+        raise ValueError(f"pairs: row {k} pairs {left[pairs[k, 0]]!r} with itself")

@@ -1,4 +1,4 @@
-"""What a matching estimator takes as one sample, and how it becomes graph, features and offset.
+"""Reading of matchings, once: samples as a graph with features, labels as edges of this graph.
 
 A sample has either two sides (rows and columns) or one group (rows and columns are the same nodes;
 everything is symmetric, and pairs are those with row < column).
@@ -6,6 +6,7 @@ everything is symmetric, and pairs are those with row < column).
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,38 +15,41 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from .._arrays import as_floats
-from ..features import (
-    DenseFeatures,
-    FeatureMap,
-    LazyFeatures,
-    SparseFeatures,
-    as_feature_map,
-)
-from ..features.contract import is_feature_map
-from ..structures import BipartiteGraph, SimpleGraph
-from .pair_frames import PairFrame, read_columns, read_frame
+from .._arrays import as_floats, as_numbers, check_unmasked
+from ..features.contract import FeatureMap, as_feature_map, is_feature_map
+from ..features.rows import Rows
+from ..structures.graphs.bipartite import BipartiteGraph
+from ..structures.graphs.simple import SimpleGraph
+from ..structures.matchings.partners import check_partners, whole_numbers
+from .pair_frames import PairFrame, are_tuples, is_boolean, names_pairs, read_columns, read_frame
 from .validation import are_moderate, check_finite
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 Graph = BipartiteGraph | SimpleGraph
 
+NO_PAIRS = np.zeros((0, 2), dtype=np.int64)
+NOBODY = np.zeros(0, dtype=np.int64)
 
+
+# ---------------------------------------------------------------------- what users give
 @dataclass(frozen=True)
 class PairInput:
     """One sample of a matching estimator: features, allowed pairs, known scores, capacities.
 
     Parameters
     ----------
-    features : array of shape (n_rows, n_cols, n_features); or of the allowed pairs in row-major
-        order (in one group: pairs with row < column) a feature map, an array, data frame or SciPy
-        sparse matrix of shape (n_allowed, n_features). Where the mask of two sides is in COO
-        format, rows of an array (and of `offset`) belong to its entries, in their order.
+    features : array of shape (n_rows, n_cols, n_features), or one row per allowed pair
+        Rows, shape (n_allowed, n_features), are an array, data frame or SciPy sparse matrix; or an
+        object with `n_features`, `n_scored`, `scores(theta)` and `moments(tau)`. They are in
+        row-major order (in one group: pairs with row < column); if the mask of two sides is in COO
+        format, rows of an array, and of `offset`, belong to its entries, in their order.
     mask : (n_rows, n_cols) booleans or a SciPy sparse matrix; pairs where it is zero are forbidden
     offset : (n_rows, n_cols) or (n_allowed,), added to the scores and not learned; -inf forbids
-    shape : (n_rows, n_cols), needed only if neither features nor mask determine it
-    capacity : partners of each node, in place of the estimator's `capacity`
+    shape : (n_rows, n_cols), needed for rows of features without a mask
+    capacity : number of partners of each node, like the `capacity` of `BipartiteMatchingCRF`, in
+        place of it; for one group a number, or an array of shape (n_nodes,)
     """
 
     features: Any
@@ -99,13 +103,10 @@ class PairInput:
         """
         frame, others = read_frame(pairs, left, right, ids, one_group=False)
         assert frame.right is not None
-        values, names, offsets = _frame_values(pairs, others, features, offset)
+        rows, offsets = _frame_values(pairs, others, features, offset)
         shape = (len(frame.left), len(frame.right))
-        order = np.lexsort((frame.pairs[:, 1], frame.pairs[:, 0]))
-        row, col = frame.pairs[order].T
-        mask = sparse.csr_array((np.ones(order.size, dtype=bool), (row, col)), shape=shape)
-        rows = DenseFeatures(values[order], names)
-        offsets = None if offsets is None else offsets[order]
+        ones = np.ones(frame.pairs.shape[0], dtype=bool)
+        mask = sparse.coo_array((ones, tuple(frame.pairs.T)), shape=shape)
         return cls(rows, mask, offsets, shape, capacity, frame)
 
 
@@ -119,7 +120,7 @@ class EdgeList:
     edges : (n_edges, 2), two nodes each, in any order
     features : array, data frame or SciPy sparse matrix of shape (n_edges, n_features)
     offset : (n_edges,), added to the scores and not learned
-    capacity : partners of each node, in place of the estimator's `capacity`
+    capacity : number of partners of each node, as in `PairInput`
     """
 
     n_nodes: int
@@ -142,26 +143,26 @@ class EdgeList:
     ) -> EdgeList:
         """One table and the candidate pairs within it, as `PairInput.from_frame` reads them."""
         frame, others = read_frame(pairs, nodes, None, ids, one_group=True)
-        values, names, offsets = _frame_values(pairs, others, features, offset)
-        rows = DenseFeatures(values, names)
+        rows, offsets = _frame_values(pairs, others, features, offset)
         return cls(len(frame.left), frame.pairs, rows, offsets, capacity, frame)
 
 
 def _frame_values(
     pairs: Any, others: list[Any], features: Sequence[Any] | None, offset: Any
-) -> tuple[Floats, list[str], Floats | None]:
-    """Features, their names and the offset of each row of a frame."""
+) -> tuple[Rows, Floats | None]:
+    """Features and the offset of each row of a frame."""
     if features is None:
         features = [name for name in others if name != offset]
     elif isinstance(features, str):
         raise TypeError(f"features: expected names of columns in a list, got {features!r}")
-    values, names = read_columns(pairs, list(features))
-    return values, names, None if offset is None else read_columns(pairs, [offset])[0][:, 0]
+    rows = Rows(*read_columns(pairs, list(features)))
+    return rows, None if offset is None else read_columns(pairs, [offset])[0][:, 0]
 
 
+# ---------------------------------------------------------------------- samples
 @dataclass(frozen=True)
 class PairSample:
-    """A validated sample."""
+    """A validated sample; `sparse` says whether its tables of pairs are SciPy sparse matrices."""
 
     graph: Any  # BipartiteGraph or SimpleGraph
     features: FeatureMap
@@ -171,40 +172,108 @@ class PairSample:
     frame: PairFrame | None = None
 
     @property
+    def is_group(self) -> bool:
+        return isinstance(self.graph, SimpleGraph)
+
+    @property
     def shape(self) -> tuple[int, int]:
         """Numbers of rows and columns, twice the number of nodes of a group."""
         shape: tuple[int, int] = self.graph.shape
         return shape
 
-    @property
-    def sides(self) -> tuple[int, int | None]:
-        """Numbers of rows and columns; the number of nodes and None for a group."""
-        return self.shape[0], None if isinstance(self.graph, SimpleGraph) else self.shape[1]
+    def table(self, values: Floats, fill: float = 0.0) -> Any:
+        """Values of the allowed pairs as a matrix, symmetric for a group."""
+        graph = self.graph
+        values = values[: graph.n_edges]
+        if self.sparse:
+            table = sparse.csr_array((values, graph.col, graph.ptr), shape=self.shape)
+            return sparse.csr_array(table + table.T) if self.is_group else table
+        return graph.dense(values, fill)
+
+    def link_frame(self, probability: Floats, linked: Bools) -> Any:
+        """A data frame of the allowed pairs, in the order of the sample's frame if it has one."""
+        graph, frame = self.graph, self.frame
+        if frame is None:
+            names = ("node", "partner") if self.is_group else ("row", "column")
+            ends = np.stack([graph.row, graph.col], axis=1)
+            frame = PairFrame.of_positions(ends, graph.shape, names)
+        edges = graph.edge_between(frame.pairs[:, 0], frame.pairs[:, 1])
+        return frame.table({"probability": probability[edges], "linked": linked[edges]})
 
 
-def read_sample(x: Any, where: str, group: bool = False) -> PairSample:
+def read_sample(x: Any, where: str, group: bool) -> PairSample:
     """Turn one element of X into a `PairSample`; `where` names it in errors, like "X[3]"."""
     if isinstance(x, EdgeList):
         if not group:
             raise TypeError(f"{where}: an EdgeList has one group of nodes; use MatchingCRF")
         return _read_edge_list(x, where)
-    if isinstance(x, PairInput):
-        return _read_pair_input(x, where, group)
     if isinstance(x, np.ndarray | list | tuple):
-        return _read_pair_input(PairInput(x), where, group)
-    if is_feature_map(x):
-        return _read_pair_input(PairInput(x), where, group)
-    raise TypeError(
-        f"{where}: expected an array of shape (n_rows, n_cols, n_features), a feature map"
-        f"{', an EdgeList' if group else ''} or a PairInput, got {type(x).__name__}"
-    )
+        x = PairInput(x)
+    if not isinstance(x, PairInput):
+        raise TypeError(
+            f"{where}: expected an array of shape (n_rows, n_cols, n_features)"
+            f"{', an EdgeList' if group else ''} or a PairInput, got {type(x).__name__}"
+        )
+    return _read_pair_input(x, where, group)
 
 
-def _feature_array(x: Any, where: str) -> Floats:
+def _read_edge_list(x: EdgeList, where: str) -> PairSample:
+    ends = _numbers(x.edges, "edges", where)
+    if ends.ndim != 2 or ends.shape[1] != 2 or not np.array_equal(ends, np.floor(ends)):
+        raise ValueError(
+            f"{where}: edges must be whole numbers of shape (n_edges, 2), two nodes each, got "
+            f"shape {ends.shape}" + (" with fractions" if ends.ndim == 2 else "")
+        )
+    if isinstance(x.n_nodes, bool) or not isinstance(x.n_nodes, int | np.integer):
+        raise TypeError(f"{where}: n_nodes must be a whole number, got {x.n_nodes!r}")
     try:
-        table = as_floats(x)
+        graph, edge = SimpleGraph.from_edges(int(x.n_nodes), ends)
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
+    order = np.argsort(edge)
+    features = _rows(x.features, graph, order, where)
+    offset = None if x.offset is None else _numbers(x.offset, "offset", where)
+    offset = _edge_offset(offset, graph, order, where)
+    return PairSample(graph, features, offset, True, x.capacity, x.frame)
+
+
+def _read_pair_input(x: PairInput, where: str, group: bool) -> PairSample:
+    table = _feature_table(x, where)
+    mask, shape = x.mask, _shape_of(x, table, where)
+    if group and shape[0] != shape[1]:
+        raise ValueError(
+            f"{where}: pairs within one group form a square, got {shape[0]} rows and {shape[1]} "
+            "columns; for two sides use BipartiteMatchingCRF"
+        )
+    order = None if group else _entry_order(mask, where)
+    offset = None if x.offset is None else _numbers(x.offset, "offset", where)
+    if mask is not None:
+        _check_mask(mask, shape, where)
+    if table is not None and table.min(initial=0.0) == -np.inf:
+        allowed = ~np.isneginf(table).all(axis=2)
+        mask = _and(mask, allowed | np.eye(*shape, dtype=bool) if group else allowed)
+    if offset is not None and offset.shape == shape:
+        mask = _and(mask, ~np.isneginf(offset))
+    graph = _graph(mask, shape, group, where)
+    if table is None:
+        features = _rows(x.features, graph, order, where)
+    else:
+        features = _table_rows(table, graph, where)
+    offset = _edge_offset(offset, graph, order, where)
+    return PairSample(graph, features, offset, sparse.issparse(x.mask), x.capacity, x.frame)
+
+
+def _feature_table(x: PairInput, where: str) -> NDArray[Any] | None:
+    """Features as an array of shape (n_rows, n_cols, n_features); None for rows of pairs."""
+    given = x.features
+    if is_feature_map(given) or sparse.issparse(given) or hasattr(given, "columns"):
+        return None
+    try:
+        table = as_numbers(given)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{where}: cannot be read as an array of numbers ({error})") from None
+    if table.ndim == 2 and (x.mask is not None or x.shape is not None):
+        return None
     if table.ndim != 3:
         raise ValueError(
             f"{where}: expected 3 dimensions (n_rows, n_cols, n_features), got shape {table.shape}"
@@ -213,24 +282,117 @@ def _feature_array(x: Any, where: str) -> Floats:
         )
     if 0 in table.shape:
         raise ValueError(f"{where}: has an empty dimension, shape {table.shape}")
-    return table
+    return table if table.dtype.kind == "f" else table.astype(np.float64)
 
 
-def _numbers(values: Any, what: str, where: str) -> Floats:
-    if sparse.issparse(values):
-        raise TypeError(f"{where}: {what} must be a dense array, got a sparse matrix")
+def _shape_of(x: PairInput, table: Any, where: str) -> tuple[int, int]:
+    for candidate in (np.shape(table), x.shape, np.shape(x.mask)):
+        if candidate is not None and len(candidate) >= 2:
+            return int(candidate[0]), int(candidate[1])
+    raise ValueError(f"{where}: the number of rows and columns is unknown; give PairInput a shape")
+
+
+def _entry_order(mask: Any, where: str) -> Ints | None:
+    """Places of the pairs, in row-major order, among the entries of a mask in COO format."""
+    if not (sparse.issparse(mask) and mask.format == "coo"):
+        return None
+    ends = [np.asarray(k)[np.asarray(mask.data) != 0] for k in (mask.row, mask.col)]
+    order = np.lexsort(ends[::-1])
+    again = (np.diff(ends[0][order]) == 0) & (np.diff(ends[1][order]) == 0)
+    if again.any():
+        e = order[int(np.argmax(again))]
+        raise ValueError(f"{where}: mask has the pair ({ends[0][e]}, {ends[1][e]}) twice")
+    return order
+
+
+def _check_mask(mask: Any, shape: tuple[int, int], where: str) -> None:
+    if tuple(np.shape(mask)) != shape:
+        raise ValueError(f"{where}: mask has shape {np.shape(mask)}, features have {shape}")
+    values = mask.data if sparse.issparse(mask) else np.asarray(mask)
+    if values.dtype.kind not in "biuf" or not np.isfinite(values.astype(float)).all():
+        raise ValueError(f"{where}: mask must hold booleans or numbers without NaN")
+
+
+def _and(mask: Any, allowed: Bools) -> Any:
+    """The mask without the pairs that are not allowed."""
+    if allowed.all():
+        return mask
+    if sparse.issparse(mask):
+        return mask.multiply(allowed)
+    return allowed if mask is None else np.asarray(mask, dtype=bool) & allowed
+
+
+def _graph(mask: Any, shape: tuple[int, int], group: bool, where: str) -> Graph:
+    if mask is None:
+        return SimpleGraph.complete(shape[0]) if group else BipartiteGraph.complete(*shape)
+    values = mask if sparse.issparse(mask) else np.asarray(mask, dtype=bool)
+    if not group:
+        return BipartiteGraph.from_mask(values)
     try:
-        return as_floats(values)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{where}: {what} must hold numbers ({error})") from None
+        return SimpleGraph.from_mask(values)
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None
 
 
-def _check_square(shape: tuple[int, ...], where: str) -> None:
-    if shape[0] != shape[1]:
+def _table_rows(table: NDArray[Any], graph: Graph, where: str) -> Rows:
+    """The features of the pairs of `graph` from an array (n_rows, n_cols, n_features)."""
+    if isinstance(graph, BipartiteGraph) and graph.is_complete:
+        values = table.reshape(graph.n_edges, -1)  # no copy
+    else:
+        values = table[graph.row, graph.col]
+    if not are_moderate(values):  # ends of all pairs take as long as reading them
+        check_finite(values, where, (graph.row, graph.col))
+    if isinstance(graph, SimpleGraph):
+        _check_symmetric(table, graph, "features", where)
+    return Rows(values)
+
+
+def _rows(given: Any, graph: Graph, order: Ints | None, where: str) -> FeatureMap:
+    """Features with a row per pair, in another `order`, or a user's own map."""
+    size = graph.n_edges
+    if is_feature_map(given) and not isinstance(given, Rows):
+        if given.n_scored != size:
+            raise ValueError(
+                f"{where}: the features have {given.n_scored} pairs, the allowed pairs are {size}"
+            )
+        return as_feature_map(given)
+    if not isinstance(given, Rows):
+        names = [str(name) for name in given.columns] if hasattr(given, "columns") else None
+        if np.ndim(given) != 2 or np.shape(given)[0] != size:
+            raise ValueError(
+                f"{where}: features must have shape ({size}, n_features), got {np.shape(given)}"
+            )
+        given = Rows(given if sparse.issparse(given) else _numbers(given, "features", where), names)
+    rows: Rows = given if order is None else given.take(order)
+    if len(rows) != size:
+        raise ValueError(f"{where}: expected features of {size} pairs, got {len(rows)} rows")
+    if not rows.is_sparse and not are_moderate(rows.matrix):
+        check_finite(rows.matrix, where, (graph.row, graph.col))
+    elif rows.is_sparse and not np.isfinite(rows.matrix.data).all():
+        raise ValueError(f"{where}: features contain NaN or infinity")
+    return rows
+
+
+def _edge_offset(
+    offset: Floats | None, graph: Graph, order: Ints | None, where: str
+) -> Floats | None:
+    """The offset of every edge, from an array of them or a table."""
+    if offset is None:
+        return None
+    if np.isnan(offset).any() or np.isposinf(offset).any():
+        raise ValueError(f"{where}: offset contains NaN or +inf")
+    if offset.shape == graph.shape:
+        if isinstance(graph, SimpleGraph):
+            _check_symmetric(offset, graph, "offsets", where)
+        return np.asarray(offset[graph.row, graph.col])
+    if offset.shape != (graph.n_edges,):
         raise ValueError(
-            f"{where}: pairs within one group form a square, got {shape[0]} rows and {shape[1]} "
-            "columns; for two sides use BipartiteMatchingCRF"
+            f"{where}: offset has shape {offset.shape}, expected {graph.shape} or "
+            f"({graph.n_edges},)"
         )
+    if not np.isfinite(offset).all():
+        raise ValueError(f"{where}: an offset per allowed pair must be finite")
+    return offset if order is None else offset[order]
 
 
 def _check_symmetric(values: Floats, graph: SimpleGraph, what: str, where: str) -> None:
@@ -247,201 +409,175 @@ def _check_symmetric(values: Floats, graph: SimpleGraph, what: str, where: str) 
         )
 
 
-def _shape_of(x: PairInput, features: FeatureMap, where: str) -> tuple[int, int]:
-    for candidate in (x.shape, features.shape, np.shape(x.mask)):
-        if candidate is not None and len(candidate) >= 2:
-            return int(candidate[0]), int(candidate[1])
-    raise ValueError(f"{where}: the number of rows and columns is unknown; give PairInput a shape")
-
-
-def _read_edge_list(x: EdgeList, where: str) -> PairSample:
-    ends = _numbers(x.edges, "edges", where)
-    if ends.ndim != 2 or ends.shape[1] != 2 or not np.array_equal(ends, np.floor(ends)):
-        raise ValueError(
-            f"{where}: edges must be whole numbers of shape (n_edges, 2), two nodes each, got "
-            f"shape {ends.shape}" + (" with fractions" if ends.ndim == 2 else "")
-        )
-    if isinstance(x.n_nodes, bool) or not isinstance(x.n_nodes, int | np.integer):
-        raise TypeError(f"{where}: n_nodes must be a whole number, got {x.n_nodes!r}")
+def _numbers(values: Any, what: str, where: str) -> Floats:
+    if sparse.issparse(values):
+        raise TypeError(f"{where}: {what} must be a dense array, got a sparse matrix")
     try:
-        graph, edge = SimpleGraph.from_edges(int(x.n_nodes), ends)
-    except ValueError as error:
-        raise ValueError(f"{where}: {error}") from None
-    size = edge.shape[0]
-    order = np.empty(size, dtype=np.int64)
-    order[edge] = np.arange(size)
-    features = _row_features(x.features, size, where, ends.T, order)
-    offset = None
-    if x.offset is not None:
-        offset = _numbers(x.offset, "offset", where)
-        if offset.shape != (size,) or not np.isfinite(offset).all():
-            raise ValueError(f"{where}: offset must hold {size} finite numbers, one per edge")
-        offset = offset[order]
-    return PairSample(graph, features, offset, True, x.capacity, x.frame)
+        return as_floats(values)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{where}: {what} must hold numbers ({error})") from None
 
 
-def _read_pair_input(x: PairInput, where: str, group: bool) -> PairSample:
-    order = None if group else _entry_order(x.mask, where)
-    given = (
-        as_feature_map(x.features) if is_feature_map(x.features) else _pair_rows(x, order, where)
-    )
-    table = _feature_array(x.features, where) if given is None else None
-    if table is not None:
-        shape = (table.shape[0], table.shape[1])
-    elif given is not None:
-        shape = _shape_of(x, given, where)
-    if group:
-        _check_square(shape, where)
-    mask, offset = _read_mask_and_offset(x, shape, where)
-    if table is not None:
-        mask = _without_forbidden(mask, table, group)
-    inherent = None if given is None else given.graph
-    if mask is not None and inherent is not None:
-        raise ValueError(f"{where}: the features have a graph of their own; give no mask as well")
-    graph = inherent if mask is None else _graph_of_mask(mask, group, where)
-    if graph is None:
-        graph = SimpleGraph.complete(shape[0]) if group else BipartiteGraph.complete(*shape)
-    if offset is not None:
-        if offset.shape == shape:
-            if isinstance(graph, SimpleGraph):
-                _check_symmetric(offset, graph, "offsets", where)
-            offset = offset[graph.row, graph.col]
-        elif offset.shape != (graph.n_edges,):
-            raise ValueError(
-                f"{where}: offset has shape {offset.shape}, expected {shape} or ({graph.n_edges},)"
+# ---------------------------------------------------------------------- labels
+@dataclass(frozen=True)
+class Label:
+    """What a label, or what is known of one, says about the pairs of a sample.
+
+    pairs, absent : positions (n, 2) of pairs and of pairs that are none
+    single : rows (nodes of a group) without a partner
+    whole : whether all other pairs are none; else nothing is known of them
+    named : whether pairs were given by ids
+    """
+
+    pairs: Ints
+    absent: Ints = field(default_factory=lambda: NO_PAIRS)
+    single: Ints = field(default_factory=lambda: NOBODY)
+    whole: bool = True
+    named: bool = False
+
+
+def read_label(label: Any, sample: PairSample, where: str, known: bool = False) -> Label:
+    """A matching in any form: one that was observed, or what is `known` of one.
+
+    * partners of shape (n_rows,): a number, -1 for single, NaN or None if it is not known;
+    * pairs of shape (n_pairs, 2), or links between ids; if `known`, others are not known;
+    * a matrix of shape (n_rows, n_cols): booleans, or 1 for pairs, 0 for pairs that are none and
+      NaN if it is not known; entries that a SciPy sparse one does not store are none or, if
+      `known`, not known.
+    """
+    if names_links(label, sample):
+        if sample.frame is None:
+            raise TypeError(
+                f"{where}: links between ids need a sample that has ids; make it by from_frame"
             )
-        elif order is not None:
-            offset = offset[order]
-    if given is not None:
-        features = _features_on(graph, given, where)
-    elif table is not None:
-        features = _dense_features(graph, table, where)
-    return PairSample(graph, features, offset, sparse.issparse(x.mask), x.capacity, x.frame)
-
-
-def _entry_order(mask: Any, where: str) -> Ints | None:
-    """Places of the pairs, in row-major order, among the entries of a mask in COO format."""
-    if not (sparse.issparse(mask) and mask.format == "coo"):
-        return None
-    ends = [np.asarray(k)[np.asarray(mask.data) != 0] for k in (mask.row, mask.col)]
-    order = np.lexsort(ends[::-1])
-    again = (np.diff(ends[0][order]) == 0) & (np.diff(ends[1][order]) == 0)
-    if again.any():
-        e = order[int(np.argmax(again))]
-        raise ValueError(f"{where}: mask has the pair ({ends[0][e]}, {ends[1][e]}) twice")
-    return order
-
-
-def _pair_rows(x: PairInput, order: Ints | None, where: str) -> FeatureMap | None:
-    """The map of features with one row per allowed pair; None if they have another form."""
-    if x.mask is None:
-        return None
-    features = x.features if sparse.issparse(x.features) else np.asarray(x.features)
-    if features.ndim != 2:
-        return None
-    # Without an order compared with the number of pairs once these are known.
-    size = features.shape[0] if order is None else order.size
-    return _row_features(x.features, size, where, None, order)
-
-
-def _row_features(
-    given: Any, size: int, where: str, ends: Any = None, order: Any = None
-) -> FeatureMap:
-    """Features with one row per pair, in another `order`; `ends` are the pairs in messages."""
-    if is_feature_map(given):
-        names, given = given.feature_names, given.matrix
-    else:
-        names = [str(name) for name in given.columns] if hasattr(given, "columns") else None
-    rows = slice(None) if order is None else order
-    if np.ndim(given) != 2 or np.shape(given)[0] != size:
-        raise ValueError(
-            f"{where}: features must have shape ({size}, n_features), got {np.shape(given)}"
-        )
-    if sparse.issparse(given):
-        if not np.isfinite(given.data).all():
-            raise ValueError(f"{where}: features contain NaN or infinity")
-        return SparseFeatures(sparse.csr_array(given)[rows], names)
-    values = _numbers(given, "features", where)
-    check_finite(values, where, ends)
-    return DenseFeatures(values[rows], names)
-
-
-def _without_forbidden(mask: Any, table: Floats, group: bool) -> Any:
-    """The mask without pairs whose features are all -inf."""
-    if table.min(initial=0.0) > -np.inf:
-        return mask
-    forbidden = np.asarray(np.isneginf(table).all(axis=2))
-    if group:
-        np.fill_diagonal(forbidden, False)
-    if not forbidden.any():
-        return mask
-    if sparse.issparse(mask):
-        return mask.multiply(~forbidden)
-    return ~forbidden if mask is None else np.asarray(mask, dtype=bool) & ~forbidden
-
-
-def _read_mask_and_offset(
-    x: PairInput, shape: tuple[int, int], where: str
-) -> tuple[Any, Floats | None]:
-    """The mask without pairs whose offset forbids them, and the offset."""
-    mask = x.mask
-    if mask is not None and tuple(np.shape(mask)) != shape:
-        raise ValueError(f"{where}: mask has shape {np.shape(mask)}, features have {shape}")
-    if mask is not None:
-        values = mask.data if sparse.issparse(mask) else np.asarray(mask)
-        if values.dtype.kind not in "biuf" or not np.isfinite(values.astype(float)).all():
-            raise ValueError(f"{where}: mask must hold booleans or numbers without NaN")
-    if x.offset is None:
-        return mask, None
-    offset = _numbers(x.offset, "offset", where)
-    if np.isnan(offset).any() or np.isposinf(offset).any():
-        raise ValueError(f"{where}: offset contains NaN or +inf")
-    if offset.shape == shape:
-        allowed = np.isfinite(offset)
-        if not allowed.all():
-            if sparse.issparse(mask):
-                mask = mask.multiply(allowed)
-            else:
-                mask = allowed if mask is None else np.asarray(mask, dtype=bool) & allowed
-    elif not np.isfinite(offset).all():
-        raise ValueError(f"{where}: an offset per allowed pair must be finite")
-    return mask, offset
-
-
-def _graph_of_mask(mask: Any, group: bool, where: str) -> Graph:
-    values = mask if sparse.issparse(mask) else np.asarray(mask, dtype=bool)
-    if not group:
-        return BipartiteGraph.from_mask(values)
+        return Label(sample.frame.positions(label, where), whole=not known, named=True)
     try:
-        return SimpleGraph.from_mask(values)
+        if sparse.issparse(label):
+            return _read_sparse(sparse.coo_array(label), sample, known)
+        return _read_array(label, sample, known)
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from None
 
 
-def _dense_features(graph: Graph, table: Floats, where: str) -> FeatureMap:
-    """The features of the pairs of `graph` from an array (n_rows, n_cols, n_features)."""
-    if isinstance(graph, BipartiteGraph) and graph.is_complete:
-        # No copy, unless kernels would have to be compiled for read-only arrays.
-        rows = np.require(table.reshape(graph.n_edges, -1), requirements=["C", "W"])
-    else:
-        rows = table[graph.row, graph.col]
-    if not are_moderate(rows):  # ends of all pairs take as long as reading them
-        check_finite(rows, where, (graph.row, graph.col))
-    if isinstance(graph, SimpleGraph):
-        _check_symmetric(table, graph, "features", where)
-    return DenseFeatures(rows)
+def names_links(label: Any, sample: PairSample) -> bool:
+    """Whether a label consists of links between ids, or marks candidate pairs of a frame."""
+    if sample.frame is None and isinstance(label, np.ndarray):
+        return False  # partners, or pairs of positions
+    return names_pairs(label) or (sample.frame is not None and is_boolean(label))
 
 
-def _features_on(graph: Graph, given: FeatureMap, where: str) -> FeatureMap:
-    """The feature map of the pairs of `graph`."""
+def _read_array(label: Any, sample: PairSample, known: bool) -> Label:
+    check_unmasked(label, "label")
     try:
-        features = given.on_pairs(graph, one_group=isinstance(graph, SimpleGraph))
-    except ValueError as error:
-        raise ValueError(f"{where}: {error}") from None
-    if features.n_scored != graph.n_edges:
-        hint = " (LazyFeatures cover all pairs)" if isinstance(features, LazyFeatures) else ""
+        values = np.asarray(label)
+    except ValueError as error:  # rows of different lengths
+        raise ValueError(f"expected an array of whole numbers: {error}") from None
+    if values.dtype == object:
+        values = np.array([np.nan if v is None else v for v in values.ravel().tolist()])
+        values = values.reshape(np.shape(label))
+    if values.ndim == 2 and values.shape == sample.shape and values.dtype.kind in "fb":
+        unknown = np.isnan(values)
+        if known or unknown.any():
+            return _read_sparse(_entries(values, ~unknown), sample, True)
+        return _read_sparse(sparse.coo_array(values), sample, False)
+    if values.ndim == 2 or values.shape == (0,):
+        if values.dtype == bool:
+            raise ValueError(f"expected a matrix of shape {sample.shape}, got {values.shape}")
+        if not are_tuples(label):
+            _check_one_reading(values, sample.shape)
+        return Label(_checked_pairs(values, sample), whole=not known)
+    n_rows, n_cols = sample.shape
+    given = ~np.isnan(values) if values.dtype.kind == "f" else np.ones(values.shape, dtype=bool)
+    partner = np.where(given, values, -1) if values.dtype.kind == "f" else values
+    whole = bool(given.all()) and not known
+    pairs = check_partners(partner, n_rows, None if sample.is_group else n_cols, given)
+    single = np.flatnonzero(given & (partner < 0))
+    return Label(pairs, single=single, whole=whole)
+
+
+def _entries(values: NDArray[Any], stored: Bools) -> sparse.coo_array:
+    """Some entries of a dense matrix, zeros included."""
+    at = np.nonzero(stored)
+    return sparse.coo_array((values[at].astype(np.float64), at), shape=values.shape)
+
+
+def _read_sparse(entries: sparse.coo_array, sample: PairSample, known: bool) -> Label:
+    """Pairs, and pairs that are none, from the entries of a matrix."""
+    if entries.shape != sample.shape:
+        raise ValueError(f"expected a matrix of shape {sample.shape}, got {entries.shape}")
+    wrong = entries.data[~np.isin(entries.data, (0, 1))]
+    if wrong.size:
+        raise ValueError(f"found {wrong[0]} in a matrix of pairs; expected 1, 0 or NaN")
+    at, ones = np.stack(entries.coords, axis=1).astype(np.int64), entries.data == 1
+    pairs, absent = at[ones], at[~ones]
+    if sample.is_group:
+        both = np.concatenate([pairs, pairs[:, ::-1]])
+        if not known and np.unique(both, axis=0).shape[0] != pairs.shape[0]:
+            raise ValueError("the matrix of pairs must be symmetric")
+        pairs = np.unique(np.sort(pairs, axis=1), axis=0)
+    pairs = _checked_pairs(pairs, sample)
+    return Label(pairs, absent if known else NO_PAIRS, whole=not known)
+
+
+def _check_one_reading(values: NDArray[Any], shape: tuple[int, int]) -> None:
+    """Raise if whole numbers could be pairs as well as a matrix."""
+    if values.size and values.shape == shape and np.isin(values, (0, 1)).all():
         raise ValueError(
-            f"{where}: the feature map has {features.n_scored} pairs, "
-            f"the allowed pairs are {graph.n_edges}{hint}"
+            f"numbers 0 and 1 of shape {shape} may be pairs or a matrix. Pass a matrix as booleans "
+            "(.astype(bool)), pairs as a list of tuples"
         )
-    return features
+
+
+def _checked_pairs(given: Any, sample: PairSample) -> Ints:
+    """Distinct pairs of positions, those of a group with the smaller one first, sorted."""
+    if np.size(given) == 0:
+        return NO_PAIRS
+    form = "one row per pair (or a boolean or sparse matrix)"
+    pairs = whole_numbers(given, (np.shape(given)[0], 2), form)
+    if sample.is_group:
+        pairs = np.sort(pairs, axis=1)
+        itself = pairs[:, 0] == pairs[:, 1]
+        if itself.any():
+            k = int(np.argmax(itself))
+            raise ValueError(f"pair {k} joins node {pairs[k, 0]} to itself")
+    outside = ((pairs < 0) | (pairs >= np.array(sample.shape))).any(axis=1)
+    if outside.any():
+        k = int(np.argmax(outside))
+        raise ValueError(f"pair {k} is {pairs[k].tolist()}, outside of the shape {sample.shape}")
+    distinct, counts = np.unique(pairs, axis=0, return_counts=True)
+    if (counts > 1).any():
+        twice = distinct[np.argmax(counts > 1)].tolist()
+        raise ValueError(f"the pair {twice} occurs twice")
+    return distinct
+
+
+def edge_values(label: Label, sample: PairSample, where: str, may_leave_out: bool) -> Floats:
+    """1 for the edges that are pairs, 0 for those that are not, NaN if it is not known.
+
+    Links between ids that are no candidate pairs are left out with a warning if that is allowed;
+    other pairs that are not allowed are an error.
+    """
+    graph, pairs = sample.graph, label.pairs
+    values = np.full(graph.n_edges, 0.0 if label.whole else np.nan)
+    edges = graph.edge_between(pairs[:, 0], pairs[:, 1])
+    outside = pairs[edges < 0]
+    if outside.size and not (label.named and may_leave_out):
+        i, j = outside[0].tolist()
+        names = f"nodes {i} and {j}" if sample.is_group else f"row {i} and column {j}"
+        raise ValueError(f"{where}: {names} are a pair, which is not allowed")
+    if outside.size:
+        warnings.warn(
+            f"{where}: {len(outside)} of {len(pairs)} links are not among the candidate pairs; "
+            "they are left out, and their records count as single",
+            UserWarning,
+            stacklevel=2,
+        )
+    if not label.whole:
+        absent = graph.edge_between(label.absent[:, 0], label.absent[:, 1])
+        values[absent[absent >= 0]] = 0.0
+        rows, cols = np.append(label.single, outside[:, 0]), outside[:, 1]
+        if sample.is_group:
+            rows = cols = np.append(rows, cols)
+        values[np.isin(graph.row, rows) | np.isin(graph.col, cols)] = 0.0
+    values[edges[edges >= 0]] = 1.0
+    return values

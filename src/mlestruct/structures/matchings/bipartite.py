@@ -24,12 +24,12 @@ from ..._lazy import cached_property
 from ...algorithms.gumbel import GumbelNoise, components
 from ...algorithms.matching import assignment, newton
 from ...algorithms.matching.swap_chain import swaps_pay
-from ...labels import check_partners
 from ..contract import BeliefMarginals, Bounds, Decoding, Marginals, Vertex
 from ..entropy import SeparableEntropy
 from ..graphs.bipartite import BipartiteGraph
 from .belief_propagation import belief_marginals, feasible, presolved_beliefs
 from .family import MatchingFamily, check_rho
+from .partners import check_partners
 from .presolve import Layout, PresolvedMatching, presolve
 from .reduced_scores import cap_bound, is_wide, reduced_marginals
 
@@ -170,22 +170,9 @@ class BipartiteMatching(MatchingFamily):
 
     # ------------------------------------------------------------------ labels
     def encode(self, label: Any) -> Vertex:
-        """The vertex of `label`: partner column of every row, -1 for single rows, or pairs."""
-        partner = check_partners(label, self.graph.n_rows, self.graph.n_cols, self.perfect)
-        rows = np.flatnonzero(partner >= 0)
-        edges = self.graph.edge_between(rows, partner[rows])
-        if (edges < 0).any():
-            i = int(rows[np.argmax(edges < 0)])
-            raise ValueError(f"the label pairs row {i} with column {partner[i]}, not allowed here")
-        parts = [edges]
-        if self.free_rows:
-            parts.append(self._row_single + np.flatnonzero(partner < 0))
-        if self.free_cols:
-            single = np.ones(self.graph.n_cols, dtype=bool)
-            single[partner[rows]] = False
-            parts.append(self._col_single + np.flatnonzero(single))
-        indices = np.concatenate(parts)
-        return Vertex(indices, np.ones(indices.shape[0]))
+        """The vertex of `label`: partner column of every row, -1 for single rows."""
+        pairs = check_partners(label, self.graph.n_rows, self.graph.n_cols)
+        return self.vertex_of_pairs(pairs, self.graph.n_rows)
 
     def label(self, vertex: Vertex) -> Ints:
         """Partner column of every row, -1 for single rows."""

@@ -23,8 +23,16 @@ from ...algorithms.matching.swap_chain import sample_by_swaps
 from ...algorithms.matching.worm_chain import sample_by_worms
 from ...exceptions import InfeasibleError
 from ..conditioned import Conditioned
-from ..contract import Marginals, MatchingStructure, Structure, as_scores, read_coordinates
+from ..contract import (
+    Marginals,
+    MatchingStructure,
+    Structure,
+    Vertex,
+    as_scores,
+    read_coordinates,
+)
 from ..entropy import SeparableEntropy
+from .partners import check_counts
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -91,6 +99,27 @@ class MatchingFamily(MatchingStructure):
         """Marginals of pairs: (n_rows, n_cols), or symmetric (n_nodes, n_nodes)."""
         table: Floats = self.graph.dense(tau[: self.n_scored])
         return table
+
+    def vertex_of_pairs(self, pairs: Ints, n_rows: int | None = None) -> Vertex:
+        """The vertex of pairs of nodes (of rows and columns), shape (n_pairs, 2)."""
+        edges = self.graph.edge_between(pairs[:, 0], pairs[:, 1])
+        if (edges < 0).any():
+            i, j = pairs[int(np.argmax(edges < 0))].tolist()
+            raise ValueError(f"the label pairs {i} with {j}, not allowed here")
+        return self.vertex_of(edges, n_rows)
+
+    def vertex_of(self, edges: Ints, n_rows: int | None = None) -> Vertex:
+        """The vertex of some edges; messages count nodes beyond `n_rows` as columns."""
+        if np.unique(edges).size < edges.size:
+            raise ValueError("a pair occurs twice")
+        used = np.zeros(self.n_nodes, dtype=np.int64)
+        for end in self.ends:
+            used += np.bincount(end[edges], minlength=self.n_nodes)
+        check_counts(used, self.capacity, self.free, n_rows)
+        slack = self.capacity - used
+        unused = np.flatnonzero(slack > 0)
+        indices = np.concatenate([edges, self.single_at[unused]])
+        return Vertex(indices, np.concatenate([np.ones(edges.size), slack[unused]]))
 
     def break_ties(self, scores: Floats, seed: int = 0) -> Floats:
         """Pairs lose different amounts far below rounding of a sum of scores, drawn at random but

@@ -28,12 +28,12 @@ from ...algorithms.matching.b_matching import best_b_matching
 from ...algorithms.matching.blossom import best_matching
 from ...algorithms.matching.fractional import fractional_matching
 from ...algorithms.matching.integral_b_matching import best_integral_b_matching
-from ...labels import check_counts, check_pairs, check_partners, pairs_of
 from ..contract import Decoding, Vertex
 from ..entropy import SeparableEntropy
 from ..graphs.simple import SimpleGraph
 from .family import MatchingFamily, node_capacity, node_rho
 from .fixed_edges import varying
+from .partners import check_partners, whole_numbers
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -285,23 +285,15 @@ class MatchingSpace(MatchingFamily):
 
     # ------------------------------------------------------------------ labels
     def encode(self, label: Any) -> Vertex:
-        """The vertex of a label: partners (n_nodes,), -1 for single, or pairs (n_pairs, 2)."""
+        """The vertex of a label: partners (n_nodes,), -1 for single, or pairs (n_pairs, 2) if
+        capacities are above 1.
+        """
         if self.is_simple:
-            perfect = bool(self.capacity.all() and not self.free.any())
-            label = check_partners(label, self.graph.n_nodes, None, perfect)
-            pairs = pairs_of(label, bipartite=False)
-        else:
-            pairs = check_pairs(label, self.graph.n_nodes, None)
-        edges = self.graph.edge_between(pairs[:, 0], pairs[:, 1])
-        if (edges < 0).any():
-            i, j = pairs[int(np.argmax(edges < 0))].tolist()
-            raise ValueError(f"the label pairs {i} with {j}, not allowed here")
-        used = np.bincount(pairs.ravel(), minlength=self.graph.n_nodes)
-        check_counts(used, self.capacity, self.free, "node")
-        slack = self.capacity - used
-        unused = np.flatnonzero(slack > 0)
-        indices = np.concatenate([edges, self.n_scored + unused])
-        return Vertex(indices, np.concatenate([np.ones(edges.shape[0]), slack[unused]]))
+            return self.vertex_of_pairs(check_partners(label, self.graph.n_nodes, None))
+        pairs = whole_numbers(label, (len(label), 2), "one row per pair")
+        if ((pairs < 0) | (pairs >= self.graph.n_nodes)).any():
+            raise ValueError(f"nodes are numbered 0 to {self.graph.n_nodes - 1}, got {label!r}")
+        return self.vertex_of_pairs(pairs)
 
     def label(self, vertex: Vertex) -> Ints:
         """Partner of every node (-1: single), or with capacities above 1 the pairs, sorted."""
