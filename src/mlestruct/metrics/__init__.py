@@ -1,7 +1,7 @@
 """Quality of predicted probabilities and labels.
 
-Events: `events(X, Y)` of an estimator, `pair_events` and `state_events` return whether events
-happened, their probabilities and weights, in the order that scikit-learn's metrics take.
+`events(X, Y)` of an estimator returns whether events happened, their probabilities and weights, in
+the order that scikit-learn's metrics take.
 
 Calibration: of the events with probability 0.3, 30 % should happen. `reliability` compares
 probabilities with frequencies.
@@ -11,18 +11,17 @@ of `cross_val_score` and `GridSearchCV`. They count over all tokens, pixels, nod
 `score` is a mean over samples.
 """
 
-from .events import Events, pair_events, state_events
+from .events import Events, as_events
 from .reliability import Reliability, reliability
 from .scorers import neg_calibration_error, neg_log_loss, pair_f1, token_accuracy
 
 __all__ = [
     "Events",
     "Reliability",
+    "as_events",
     "neg_calibration_error",
     "neg_log_loss",
-    "pair_events",
     "pair_f1",
     "reliability",
-    "state_events",
     "token_accuracy",
 ]

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
 from sklearn.metrics import log_loss
 
-from ..labels import UNKNOWN, States
 from .events import Events
 from .reliability import reliability
 
@@ -20,20 +20,23 @@ NOT_KNOWN = "Y: no label is known, there is nothing to compare with"
 
 def token_accuracy(estimator: Any, X: Any, Y: Any) -> float:
     """The share of correct labels among all tokens, pixels or nodes whose label is known."""
-    states = _states(estimator)
-    if states is None:
+    if not _n_states(estimator):
         kind = type(estimator).__name__
         raise TypeError(f"token_accuracy: is for labellings, {kind} has none; use its score")
-    found = [states.encode(y, "predict(X)") for y in estimator.predict(X)]
+    found = estimator.predict(X)
     if len(Y) != len(found):
         raise ValueError(f"X has {len(found)} samples but Y has {len(Y)} labels")
-    correct = []
+    right = count = 0
     for m, (y, label) in enumerate(zip(found, Y, strict=True)):
-        truth = states.encode(label, f"Y[{m}]", y.shape, allow_others=True)
-        correct += (y == truth)[truth != UNKNOWN].tolist()
-    if not correct:
+        truth = np.asarray(label, dtype=object)
+        if truth.shape != y.shape:
+            raise ValueError(f"Y[{m}]: expected shape {y.shape}, got {truth.shape}")
+        known = ~np.equal(truth, None) & (truth == truth)  # NaN differs from itself
+        right += int(((y == truth) & known).sum())
+        count += int(known.sum())
+    if not count:
         raise ValueError(NOT_KNOWN)
-    return float(np.mean(correct))
+    return right / count
 
 
 def neg_log_loss(estimator: Any, X: Any, Y: Any) -> float:
@@ -42,13 +45,13 @@ def neg_log_loss(estimator: Any, X: Any, Y: Any) -> float:
     Of labellings: the known label of every token, pixel or node; of matchings: whether each pair is
     one; else whether each label or coordinate is 1.
     """
-    states, events = _states(estimator), estimator.events(X, Y)
-    if states is None:
+    events, n_states = estimator.events(X, Y), _n_states(estimator)
+    if not n_states:
         return -binary_log_loss(events)
     if not events.happened.size:
         raise ValueError(NOT_KNOWN)
     # Probability 0 for a label that did not occur in training.
-    observed = (events.happened * events.probability).reshape(-1, len(states)).max(axis=1)
+    observed = (events.happened * events.probability).reshape(-1, n_states).max(axis=1)
     return float(np.mean(np.log(np.maximum(observed, EPSILON))))
 
 
@@ -69,6 +72,9 @@ def binary_log_loss(events: Events) -> float:
     return float(log_loss(happened, p, sample_weight=weight, labels=[False, True]))
 
 
-def _states(estimator: Any) -> States | None:
-    """`states_` of an estimator; None if it has none, as estimators of other libraries."""
-    return estimator.states_ if hasattr(type(estimator), "states_") else None
+def _n_states(estimator: Any) -> int:
+    """The number of states of a node, each of which is an event; 0 unless outputs are labellings.
+
+    Classifiers of scikit-learn have one output per label: `MultiLabelCRF`.
+    """
+    return 0 if is_classifier(estimator) else len(getattr(estimator, "classes_", ()))

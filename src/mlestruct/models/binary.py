@@ -1,107 +1,249 @@
-"""The base of the estimators of yes/no variables that a graph couples, and that graph.
-
-It has all pairs, none, a tree, given pairs, or those that an l1 penalty selects.
-"""
+"""What `MultiLabelCRF` and `IsingMRF` share: tables of yes/no answers, a graph, its inference."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.special import xlogy
 
+from .._arrays import check_unmasked
+from ..exceptions import TooLargeToCount
 from ..inference.marginals import marginals
 from ..structures.graphs.pairwise import PairwiseGraph, check_edges
 from ..structures.labellings.repeated import RepeatedBinary
-from .base import StructuredEstimator
+from .base import Estimator
 from .probabilities import seeded
+from .validation import check_positive
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Part = tuple[Floats, Floats, Ints | None]  # fields, couplings and known states of some samples
+Bounds = tuple[Floats, Floats]
 
 CONSTANT_SCALE = 10.0  # of constants beside couplings: rates of variables are hardly regularised
 GRAPHS = ("full", "tree", "none", "l1")
+UNKNOWN = -1
 
 
-class BinaryEstimator(StructuredEstimator):
-    """Base of `MultiLabelCRF` and `IsingMRF`."""
+# ---------------------------------------------------------------------- answers
+class Answers:
+    """The two classes of every column of a table of answers; the second one is "yes".
+
+    Attributes
+    ----------
+    classes : list of ndarrays of shape (2,), one per column
+    flat : bool, whether there is one column and its answers have the shape (n_samples,)
+    """
+
+    def __init__(self, classes: Sequence[Any], flat: bool = False):
+        self.classes = [np.asarray(pair) for pair in classes]
+        self.flat = flat
+        mixed = len({pair.dtype.kind in "biuf" for pair in self.classes}) > 1  # numbers and text
+        self._pairs = np.array(list(classes), dtype=object) if mixed else np.stack(self.classes)
+
+    def __len__(self) -> int:
+        return len(self.classes)
+
+    @classmethod
+    def learn(cls, Y: Any) -> Answers:
+        """The classes of observed answers: 0 and 1, or the two that occur in a column."""
+        table = _table(Y, "Y")
+        classes = [_two_classes(column, j) for j, column in enumerate(table.T)]
+        return cls(classes, flat=not issparse(Y) and np.ndim(Y) == 1)
+
+    def encode(self, Y: Any, name: str, n_samples: int | None = None, partly: bool = False) -> Ints:
+        """Answers as 0 and 1, shape (n_samples, n_columns); with `partly`, -1 for an unknown one.
+
+        Unknown are None, NaN and, unless it is a class, -1.
+        """
+        table = _table(Y, name)
+        if table.shape[1] != len(self):
+            raise ValueError(f"{name}: expected {len(self)} columns, got {table.shape[1]}")
+        if n_samples is not None and len(table) != n_samples:
+            raise ValueError(f"X has {n_samples} samples but {name} has {len(table)} rows")
+        yes, no = table == self._pairs[:, 1], table == self._pairs[:, 0]
+        strange = ~(yes | no)
+        states = np.where(strange, UNKNOWN, yes.astype(np.int64))
+        if partly:
+            strange &= ~(_missing(table) | (table == UNKNOWN))
+        if strange.any():
+            m, j = np.argwhere(strange)[0]
+            allowed = " or ".join(repr(label) for label in self.classes[j].tolist())
+            raise ValueError(f"{name}[{m}, {j}] is {_plain(table[m, j])!r}, expected {allowed}")
+        return states
+
+    def decode(self, states: Ints) -> NDArray[Any]:
+        """Answers of the classes from 0 and 1, shape (..., n_columns), or (...) if flat."""
+        found = np.where(states == 1, self._pairs[:, 1], self._pairs[:, 0])
+        return found[..., 0] if self.flat else found
+
+    def to_list(self) -> list[list[Any]]:
+        """Plain types, for `Answers(...)` again."""
+        return [pair.tolist() for pair in self.classes]
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _table(Y: Any, name: str) -> NDArray[Any]:
+    if issparse(Y):
+        Y = Y.toarray()
+    check_unmasked(Y, name)
+    try:
+        table = np.asarray(Y)
+    except ValueError as error:  # rows of different lengths
+        raise ValueError(f"{name}: expected an array of labels: {error}") from None
+    if table.dtype.kind == "c":
+        raise ValueError(f"{name}: expected labels, got complex numbers")
+    if table.ndim not in (1, 2) or table.shape[-1] == 0:
+        raise ValueError(f"{name}: expected shape (n_samples, n_labels), got {table.shape}")
+    return table[:, None] if table.ndim == 1 else table
+
+
+def _missing(table: NDArray[Any]) -> NDArray[np.bool_]:
+    if table.dtype.kind == "O":
+        return np.array([[x is None or x != x for x in row] for row in table]).reshape(table.shape)
+    return np.isnan(table) if table.dtype.kind == "f" else np.zeros(table.shape, dtype=bool)
+
+
+def _two_classes(column: NDArray[Any], j: int) -> NDArray[Any]:
+    if _missing(column[:, None]).any():
+        raise ValueError(f"Y contains NaN: column {j} has an answer that is NaN or None")
+    if column.dtype.kind == "f" and np.isinf(column).any():
+        raise ValueError(f"Y contains infinity: column {j} has an answer that is inf")
+    try:
+        found = np.unique(column)
+    except TypeError as error:
+        raise ValueError(f"Y: column {j} has answers of different types: {error}") from None
+    if column.dtype.kind in "biuf" and np.isin(found, (0, 1)).all():
+        return np.array([0, 1], dtype=column.dtype if column.dtype.kind in "iu" else np.int64)
+    if column.dtype.kind == "f" and (found != np.round(found)).any():
+        raise ValueError(f"Unknown label type: column {j} of Y is continuous, expected two classes")
+    if found.size != 2:
+        raise ValueError(
+            f"Only binary classification is supported. Column {j} of Y has {found.size} "
+            f"class{'es' * (found.size != 1)}, expected 0 and 1 or two others; a label of several "
+            "states can be several columns"
+        )
+    return found
+
+
+# ---------------------------------------------------------------------- estimators
+class BinaryEstimator(Estimator):
+    """Base of `MultiLabelCRF` and `IsingMRF`.
+
+    Scores of samples are fields (n, n_nodes) and couplings (n, n_edges), with n = 1 if all samples
+    have the same.
+    """
 
     graph: Any
-    rho: Any
     inference: str
+    _model: RepeatedBinary
 
-    def _choose_graph(
-        self, states: Ints, weights: Floats, pairs: Ints, select: Callable[[], Ints]
-    ) -> PairwiseGraph:
-        """The graph that the parameter names or holds.
+    def _prepare(self, X: Any) -> Any:
+        raise NotImplementedError("questions are asked of the graph, not of blocks")
 
-        `pairs` are the edges of "full"; `select` finds those of "l1".
-        """
+    def _constants(self) -> Floats:
+        """The value of the feature of every weight if it is constant in training, else 1."""
+        raise NotImplementedError
+
+    def _full_coef(self, theta: Floats) -> Floats:
+        return theta * self._constants()
+
+    def _solver_coef(self, model: Any) -> Floats:
+        return np.asarray(model.coef_ / model._constants())
+
+    # ------------------------------------------------------------------ the graph
+    def _choose_graph(self, states: Ints, weights: Floats, select: Callable[[], Ints]) -> None:
+        """Take the graph that the parameter names or lists; `select` finds the edges of "l1"."""
         n = states.shape[1]
+        edges: Any = []
         if not isinstance(self.graph, str):
-            return read_graph(self.graph, n)
-        if self.graph not in GRAPHS:
+            edges = check_edges(self.graph, n, "graph")
+        elif self.graph not in GRAPHS:
             raise ValueError(
                 f"graph: expected one of {list(GRAPHS)} or an array of pairs, got {self.graph!r}"
             )
-        if self.graph == "l1":
-            return PairwiseGraph(n, select())
-        if self.graph == "tree" and n > 1:
-            return PairwiseGraph(n, chow_liu_tree(states, weights))
-        return PairwiseGraph(n, pairs if self.graph == "full" else [])
+        elif self.graph == "l1":
+            edges = select()
+        elif self.graph == "tree" and n > 1:
+            edges = chow_liu_tree(states, weights)
+        elif self.graph == "full":
+            edges = np.stack(np.triu_indices(n, 1), axis=1)
+        self._take_graph(PairwiseGraph(n, edges))
 
     def _take_graph(self, graph: PairwiseGraph) -> None:
-        self._model = RepeatedBinary(graph, self.rho, self.inference)
+        self._model = RepeatedBinary(graph, inference=self.inference)
         self.edges_ = np.stack([graph.tail, graph.head], axis=1).astype(np.int64)
         self.is_exact_ = self._model.tree is not None
+
+    def _exact_tree(self, purpose: str) -> Any:
+        if self._model.tree is None:
+            why = f"a graph of {len(self.edges_)} edges is too dense. Pass a sparser graph, such "
+            why += "as graph='tree'"
+            if self.inference == "reweighted":
+                why = "inference='reweighted' has none. Pass inference='auto'"
+            raise TooLargeToCount(
+                f"{purpose} needs exact inference; {why}, or use log_likelihood_bounds."
+            )
+        return self._model.tree
+
+    # ------------------------------------------------------------------ questions
+    def _parts(self, fields: Floats, couplings: Floats, known: Ints | None) -> Iterator[Part]:
+        """Chunks of samples, for threads."""
+        for part in self._model.chunks(len(fields)):
+            own = couplings if len(couplings) == 1 else couplings[part]
+            yield fields[part], own, None if known is None else known[part]
 
     def _node_marginals(
         self,
         fields: Floats,
         couplings: Floats,
         known: Ints | None,
-        tol: float,
-        method: str,
-        options: dict[str, Any],
+        tol: float = 1e-6,
+        method: str = "auto",
+        options: dict[str, Any] | None = None,
     ) -> Floats:
-        """P(variable = 1) in all samples, shape (n_samples, n_variables)."""
-        own = method == "auto" or (method == "exact" and self._model.tree is not None)
-        if own and not options:
-            found = self._model.marginals(fields, couplings, known, tol).nodes
-        else:
-            space, scores = self._model.query(fields, couplings, known)
-            options = seeded(options, method, self.random_state)
-            answer = marginals(space, scores, method, tol=tol * space.n_nodes, **options)
-            found = answer.tau[: fields.size].reshape(fields.shape)
-        return np.clip(found, 0.0, 1.0)
+        """P(variable = 1) in all samples, shape (n_samples, n_nodes)."""
+        check_positive(tol, "tol")
+        own = method == "auto" or (method == "exact" and self.is_exact_)
 
-    def _bounds_of(
-        self,
-        scores: Floats,
-        log_partition: Callable[[Any], tuple[Floats, Floats]],
-        parts: Iterable[Any],
-    ) -> tuple[Floats, Floats]:
-        """Bounds of the log-likelihood of observed scores, from those of log Z of all parts."""
-        found = self._each(log_partition, parts)
+        def one(part: Part) -> Floats:
+            if own and not options:
+                return self._model.marginals(*part, tol).nodes
+            space, scores = self._model.query(*part)
+            chosen = seeded(options or {}, method, self.random_state)
+            answer = marginals(space, scores, method, tol=tol * space.n_nodes, **chosen)
+            return answer.tau[: part[0].size].reshape(part[0].shape)
+
+        found = self._each(one, self._parts(fields, couplings, known))
+        return np.clip(np.concatenate(found), 0.0, 1.0)
+
+    def _likelihood_bounds(
+        self, states: Ints, fields: Floats, couplings: Floats, known: Ints | None, tol: float
+    ) -> Bounds:
+        """Bounds of log p of observed states, given those that are known."""
+        check_positive(tol, "tol")
+        if known is not None:
+            wrong = (known != UNKNOWN) & (known != states)
+            if wrong.any():
+                m, j = np.argwhere(wrong)[0].tolist()
+                raise ValueError(f"known[{m}, {j}] differs from what was observed")
+            fields = np.broadcast_to(fields, known.shape)
+
+        def one(part: Part) -> Bounds:
+            return self._model.log_partition_bounds(*part[:2], tol, part[2])
+
+        scores = self._model.scores_of(states, fields, couplings)
+        found = self._each(one, self._parts(fields, couplings, known))
         least, most = (np.concatenate(side) for side in zip(*found, strict=True))
         return np.minimum(scores - most, 0.0), np.minimum(scores - least, 0.0)
-
-
-def check_agreement(known: Ints, states: Ints) -> None:
-    """Raise unless observed states are those that are known (-1: not known)."""
-    wrong = (known >= 0) & (known != states)
-    if wrong.any():
-        m, j = np.argwhere(wrong)[0].tolist()
-        raise ValueError(f"known[{m}, {j}] differs from what was observed")
-
-
-# ---------------------------------------------------------------------- graphs
-def all_pairs(n_nodes: int) -> Ints:
-    """Edges of the complete graph, shape (n_nodes * (n_nodes - 1) / 2, 2)."""
-    return np.stack(np.triu_indices(n_nodes, 1), axis=1).astype(np.int64)
 
 
 def chow_liu_tree(states: Ints, weights: Floats) -> Ints:
@@ -124,12 +266,3 @@ def chow_liu_tree(states: Ints, weights: Floats) -> Ints:
     cost = 1.0 + information.max() - information  # SciPy takes 0 for no edge
     tree = minimum_spanning_tree(np.triu(cost, 1)).tocoo()
     return np.stack([tree.row, tree.col], axis=1).astype(np.int64)
-
-
-def read_graph(graph: Any, n_nodes: int) -> PairwiseGraph:
-    """The graph of given pairs of labels."""
-    if isinstance(graph, PairwiseGraph):
-        if graph.n_nodes != n_nodes:
-            raise ValueError(f"graph has {graph.n_nodes} nodes, but there are {n_nodes} labels")
-        return graph
-    return PairwiseGraph(n_nodes, check_edges(graph, n_nodes, "graph"))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from .._deadline import in_time
 from ..algorithms.pairwise.binary_junction_tree import BinaryJunctionTree
-from ..labels import UNKNOWN
+from .binary import UNKNOWN
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

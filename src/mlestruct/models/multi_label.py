@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,16 +15,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .._arrays import check_unmasked
 from .._deadline import in_time
 from .._random import generator
-from ..exceptions import TooLargeToCount
 from ..features.multi_label import MultiLabelFeatures
-from ..features.rows import DenseRows, FeatureRows, SparseRows
-from ..labels.label_sets import LabelSets
+from ..features.rows import Rows
 from ..learning.checkpoint import Checkpoint
-from ..learning.problem import Block, DualProblem
-from ..learning.result import Progress
+from ..learning.problem import Block, Problem
 from ..metrics.events import Events, as_events
 from ..structures.contract import Vertex
-from .binary import CONSTANT_SCALE, BinaryEstimator, all_pairs, check_agreement, read_graph
+from ..structures.graphs.pairwise import PairwiseGraph, check_edges
+from .binary import CONSTANT_SCALE, Answers, BinaryEstimator, Bounds, Part
 from .expected_f1 import expected_f1_sets
 from .k_best import most_probable_sets
 from .neighbourhoods import select_neighbourhoods
@@ -33,14 +31,14 @@ from .validation import (
     check_finite,
     check_positive,
     check_ratio,
-    check_share,
     check_weights,
+    count_threads,
 )
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-DECISIONS = ("map", "marginal", "f1")
+CHOICES = {"couplings": ("constant", "features"), "decision": ("map", "marginal", "f1")}
 
 
 class JointPrediction(NamedTuple):
@@ -54,21 +52,6 @@ class JointPrediction(NamedTuple):
     probabilities: Floats
 
 
-class WithOffset(NamedTuple):
-    """Features of training samples, and scores of their labels that are not learned."""
-
-    features: Any
-    offset: Any
-
-
-class Part(NamedTuple):
-    """Scores of some samples, and what is known of them."""
-
-    fields: Floats
-    couplings: Floats
-    known: Ints | None
-
-
 class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
     """Multi-label classification with coupled labels, by maximum likelihood.
 
@@ -76,31 +59,24 @@ class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
 
     Parameters
     ----------
-    graph : "full", "tree", "none", "l1", or array of shape (n_edges, 2)
-        Which labels are coupled: all pairs, the pairs of a Chow-Liu tree, none (independent
-        logistic regressions), those that l1-penalised logistic regressions of every label on the
-        others and on its prediction from the features select, or the listed pairs.
     alpha : float
         Regularisation alpha/2 |theta|^2 on the summed log-likelihood; intercepts are divided by 10.
+    graph : "full", "tree", "none", "l1", or array of shape (n_edges, 2)
+        Which labels are coupled: all pairs, the pairs of a Chow-Liu tree, none (independent
+        logistic regressions), the pairs that l1-penalised logistic regressions of every label on
+        the others and on its prediction from the features select, or the listed pairs.
     couplings : "constant" or "features"
         Whether c_ij is a number or, as w_l . x + b_l, depends on the features.
-    fit_intercept : bool
     inference : "auto", "exact" or "reweighted"
         "exact": marginals and likelihoods by a junction tree. "reweighted": the tree-reweighted
-        entropy, whose likelihood bounds the exact one from below. "auto": exact where tables of one
+        entropy, whose likelihood bounds the exact one from below. "auto": exact if tables of one
         sample have at most 2^20 entries (any tree; 20 labels that are all coupled).
-    rho : "auto", "uniform", float or array of shape (n_edges,)
-        Edge weights of the reweighted entropy, as in `GraphCRF`. Anything but "auto" asks for
-        reweighted marginals.
     decision : "map", "marginal" or "f1"
-        What `predict` returns: the most probable set, all labels of probability above
-        `threshold`, or the set of the largest expected F1 for independent labels of these
-        probabilities.
-    threshold : float
-    solver : "auto", "lbfgs", or a solver object; reweighted marginals also "bcfw", "fw"
-    tol : float
-        Stop when the duality gap is at most tol * max(1, |objective|).
-    max_iter, max_time, l1_ratio, warm_start, callback, n_jobs, random_state, verbose :
+        What `predict` returns: the most probable set, all labels of probability above 1/2, or the
+        set of the largest expected F1 for independent labels of these probabilities. For another
+        threshold compare `predict_proba` with it.
+    fit_intercept : bool
+    l1_ratio, tol, max_iter, solver, n_jobs, random_state, verbose :
         as in `GraphCRF`
 
     Attributes
@@ -121,6 +97,9 @@ class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
     X has the shape (n_samples, n_features), dense or SciPy sparse. Y has the shape (n_samples,
     n_labels); entries are 0 and 1, or two classes per column. Features of similar scale help.
 
+    Methods for samples take `known`, answers that are given (-1, NaN or None elsewhere), and
+    `offset`, as in `fit`.
+
     Examples
     --------
     >>> import numpy as np
@@ -140,40 +119,30 @@ class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
 
     def __init__(
         self,
-        graph: Any = "full",
         alpha: float = 1.0,
+        graph: Any = "full",
         couplings: str = "constant",
-        fit_intercept: bool = True,
         inference: str = "auto",
-        rho: Any = "auto",
         decision: str = "map",
-        threshold: float = 0.5,
-        solver: Any = "auto",
+        fit_intercept: bool = True,
+        l1_ratio: float = 0.0,
         tol: float = 1e-3,
         max_iter: int = 1000,
-        max_time: float | None = None,
-        l1_ratio: float = 0.0,
-        warm_start: bool = False,
-        callback: Callable[[Progress], Any] | None = None,
+        solver: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ):
-        self.graph = graph
         self.alpha = alpha
+        self.graph = graph
         self.couplings = couplings
-        self.fit_intercept = fit_intercept
         self.inference = inference
-        self.rho = rho
         self.decision = decision
-        self.threshold = threshold
-        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.l1_ratio = l1_ratio
         self.tol = tol
         self.max_iter = max_iter
-        self.max_time = max_time
-        self.l1_ratio = l1_ratio
-        self.warm_start = warm_start
-        self.callback = callback
+        self.solver = solver
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -190,56 +159,58 @@ class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
     def fit(
         self,
         X: Any,
-        y: Any,
+        Y: Any,
         sample_weight: Any = None,
         *,
         offset: Any = None,
+        start: Any = None,
         checkpoint: str | Path | Checkpoint | None = None,
     ) -> MultiLabelCRF:
-        """Learn from features X, (n_samples, n_features), and answers y, (n_samples, n_labels).
+        """Learn from features X, (n_samples, n_features), and answers Y, (n_samples, n_labels).
 
         offset : array of shape (n_samples, n_labels) or (n_labels,), optional
             Log-odds of the second class that are known beforehand: added to w_l . x + b_l and
             not learned. Methods for new samples take theirs.
-        checkpoint : folder or `Checkpoint`, optional
-            Where the state of the fit is kept, to continue from.
+        start, checkpoint : optional, as in `GraphCRF.fit`
         """
-        given = X if offset is None else WithOffset(X, offset)
-        super().fit(given, y, sample_weight, checkpoint=checkpoint)
+        # Y has its classes in its columns, so `_problem` takes the offset in their place.
+        self._fit(X, Y, sample_weight, offset, start, checkpoint)
         return self
 
-    def build_problem(
-        self, X: Any, Y: Any, sample_weight: Any = None, *, separate: bool = False
-    ) -> DualProblem:
-        """The learning problem; learns the classes and the graph.
-
-        With `separate` every sample is a block of its own; else those of equal weight share some.
-        """
-        X, offset = X if isinstance(X, WithOffset) else (X, None)
-        check_positive(self.tol, "tol")
-        alpha = check_positive(self.alpha, "alpha")
-        kinds = ("constant", "features")
-        if self.couplings not in kinds:
-            raise ValueError(f"couplings: expected one of {list(kinds)}, got {self.couplings!r}")
-        self._check_decision()
+    def _problem(
+        self, X: Any, Y: Any, sample_weight: Any = None, offset: Any = None
+    ) -> Problem:
+        """The learning problem; learns the classes and the graph."""
+        alpha, l1_ratio = check_positive(self.alpha, "alpha"), check_ratio(self.l1_ratio)
+        self._check_choices()
         if Y is None:
             raise ValueError("requires y to be passed, but the target y is None")
-        features = self._read_features(X)
-        check_finite(features.data if sparse.issparse(features) else features, "X")
-        label_sets = LabelSets.learn(Y)
-        states = label_sets.encode(Y)
-        if states.shape[0] != features.shape[0]:
-            raise ValueError(f"X has {features.shape[0]} samples but Y has {states.shape[0]} rows")
-        self._take_classes(label_sets)
-        weights = check_weights(sample_weight, states.shape[0])
-        shift = _read_offset(offset, *states.shape)
-        pairs = all_pairs(states.shape[1])
-        graph = self._choose_graph(
-            states, weights, pairs, lambda: self._select(features, states, weights, shift)
-        )
-        self._take_graph(graph)
-        blocks = self._blocks(features, states, weights, separate, shift)
-        return DualProblem(blocks, alpha, check_ratio(self.l1_ratio))
+        X = self._read_features(X)
+        check_finite(X.data if sparse.issparse(X) else X, "X")
+        self._take_answers(Answers.learn(Y))
+        n, n_labels = X.shape[0], len(self._answers)
+        states = self._answers.encode(Y, "Y", n)
+        weights, shift = check_weights(sample_weight, n), _read_offset(offset, n, n_labels)
+
+        def select() -> Ints:
+            """Edges that an l1 penalty selects beside what the features predict."""
+            apart = clone(self).set_params(graph="none", solver=None)
+            fields, _ = apart.fit(X, states, weights, offset=shift)._scores(X, shift)
+            return select_neighbourhoods(
+                states, weights, predictions=fields, n_jobs=count_threads(self.n_jobs)
+            )
+
+        self._choose_graph(states, weights, select)
+        blocks = self._blocks(X, states, weights, shift)
+        return Problem(blocks, alpha, l1_ratio, count_threads(self.n_jobs))
+
+    def _check_choices(self) -> None:
+        """In `fit` and in `predict`, as a fitted model may be told to decide otherwise."""
+        for name, choices in CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise ValueError(
+                    f"{name}: expected one of {list(choices)}, got {getattr(self, name)!r}"
+                )
 
     def _read_features(self, X: Any, reset: bool = True) -> Any:
         """X as scikit-learn reads it, dense or CSR; its errors do not always name X."""
@@ -253,74 +224,47 @@ class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
             kind = TypeError if isinstance(error, TypeError) else ValueError
             raise kind(f"X: {error}") from None
 
-    def _select(self, X: Any, states: Ints, weights: Floats, offset: Floats | None) -> Ints:
-        """Edges that an l1 penalty selects beside what the features predict."""
-        apart = clone(self).set_params(graph="none", warm_start=False, callback=None)
-        predictions = apart.fit(X, states, weights, offset=offset)._scores(X, offset)[0]
-        return select_neighbourhoods(
-            states, weights, predictions=predictions, n_jobs=self.n_threads()
-        )
+    def _take_answers(self, answers: Answers) -> None:
+        self._answers = answers
+        self.classes_: Any = answers.classes[0] if answers.flat else answers.classes
 
-    def _take_classes(self, label_sets: LabelSets) -> None:
-        self._label_sets = label_sets
-        self.classes_: Any = label_sets.classes[0] if label_sets.flat else label_sets.classes
-
-    def _blocks(
-        self, X: Any, Y: Any, weights: Floats, separate: bool, offset: Floats | None = None
-    ) -> list[Block]:
-        graph, n_labels, blocks = self._model.graph, Y.shape[1], []
+    def _blocks(self, X: Any, Y: Any, weights: Floats, offset: Any) -> list[Block]:
+        """Blocks of samples of equal weight."""
+        graph, blocks = self._model.graph, []
+        design = _with_constant(X) if self.fit_intercept else X
         for weight in np.unique(weights[weights > 0]):
             of_weight = np.flatnonzero(weights == weight)
             parts = list(of_weight[:, None])
-            if not separate:
+            if not self._one_block_per_sample:
                 parts = [of_weight[c] for c in self._model.chunks(len(of_weight))]
             for part in in_time(parts, "the samples of X"):
-                states = Y[part]
+                states, rows = Y[part], Rows(design[part])
                 both = states[:, graph.tail] * states[:, graph.head]
-                tau = np.concatenate([states.ravel(), both.ravel()]).astype(np.float64)
-                on = np.flatnonzero(tau)
-                space = self._model.space(part.size)
-                features = self._features(X[part], n_labels, CONSTANT_SCALE)
+                by_sample = rows if self.couplings == "features" else None
+                features = MultiLabelFeatures(rows, Y.shape[1], graph.n_edges, by_sample)
                 shift = None
                 if offset is not None:
                     shift = np.concatenate([offset[part].ravel(), np.zeros(both.size)])
-                blocks.append(Block(space, features, Vertex(on, tau[on]), float(weight), shift))
+                observed = Vertex.of(np.concatenate([states.ravel(), both.ravel()]).astype(float))
+                space = self._model.space(part.size)
+                blocks.append(Block(space, features, observed, float(weight), shift))
         return blocks
 
-    def _features(self, X: Any, n_labels: int, constant: float = 1.0) -> MultiLabelFeatures:
-        rows = _rows(X, constant if self.fit_intercept else None)
-        edge_rows = rows if self.couplings == "features" else None
-        return MultiLabelFeatures(rows, n_labels, self._model.graph.n_edges, edge_rows)
-
-    def _prepare(self, X: Any) -> list[Block]:
-        nothing = Vertex(np.zeros(0, dtype=np.int64), np.zeros(0))
-        return [
-            Block(
-                self._model.space(c.stop - c.start),
-                self._features(X[c], len(self._label_sets)),
-                nothing,
-            )
-            for c in self._model.chunks(X.shape[0])
-        ]
-
-    def _full_coef(self, theta: Floats) -> Floats:
-        """Weights of the constant 1 instead of the scaled one."""
-        if not self.fit_intercept:
-            return theta
-        size = self.n_features_in_ + 1
-        scales = np.where(np.arange(theta.size) % size == size - 1, CONSTANT_SCALE, 1.0)
-        if self.couplings == "constant":
-            scales[len(self._label_sets) * size :] = 1.0
-        return theta * scales
+    def _constants(self) -> Floats:
+        size = self.n_features_in_ + bool(self.fit_intercept)
+        row = np.where(np.arange(size) < self.n_features_in_, 1.0, CONSTANT_SCALE)
+        edges = row if self.couplings == "features" else np.ones(1)
+        return np.concatenate([np.tile(row, len(self._answers)), np.tile(edges, len(self.edges_))])
 
     # ------------------------------------------------------------------ what was learned
     @property
     def _weights(self) -> tuple[Floats, Floats]:
+        """Weights of labels and of couplings, the constant last if there is one."""
         check_is_fitted(self, "coef_")
-        n_weights = len(self._label_sets) * (self.n_features_in_ + bool(self.fit_intercept))
-        fields = self.coef_[:n_weights].reshape(len(self._label_sets), -1)
-        size = fields.shape[1] if self.couplings == "features" else 1
-        return fields, self.coef_[n_weights:].reshape(self.edges_.shape[0], size)
+        size = self.n_features_in_ + bool(self.fit_intercept)
+        fields, couplings = np.split(self.coef_, [len(self._answers) * size])
+        by_features = self.couplings == "features"
+        return fields.reshape(-1, size), couplings.reshape(-1, size if by_features else 1)
 
     @property
     def node_coef_(self) -> Floats:
@@ -330,9 +274,8 @@ class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
     @property
     def intercept_(self) -> Floats:
         """Shape (n_labels,)."""
-        if not self.fit_intercept:
-            return np.zeros(len(self._label_sets))
-        return self._weights[0][:, -1]
+        fields = self._weights[0]
+        return fields[:, -1] if self.fit_intercept else np.zeros(len(fields))
 
     @property
     def edge_coef_(self) -> Floats:
@@ -340,31 +283,31 @@ class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
         found = self._weights[1]
         return found[:, 0] if self.couplings == "constant" else found
 
-    def named_coef(self) -> dict[str, float]:
-        """Learned weights by name: "label:feature", and "label-label" of coupled ones."""
-        fields, couplings = self._weights
-        given = getattr(self, "feature_names_in_", None)
-        names = list(given) if given is not None else [f"x{k}" for k in range(self.n_features_in_)]
-        names += ["1"] * bool(self.fit_intercept)
-        found = {
-            f"{label}:{name}": float(fields[label, k])
-            for label in range(len(fields))
-            for k, name in enumerate(names)
-        }
-        for (i, j), row in zip(self.edges_.tolist(), couplings, strict=True):
-            suffixes = [""] if self.couplings == "constant" else [f":{name}" for name in names]
-            found |= {f"{i}-{j}{s}": float(value) for s, value in zip(suffixes, row, strict=True)}
-        return found
+    def named_coef(self, names: Sequence[str] | None = None) -> dict[str, float]:
+        """Learned weights by name: "label:feature", and "label-label" of coupled ones.
+
+        names : of the features, instead of `feature_names_in_`
+        """
+        given = self._feature_names() if names is None else names
+        own = self._own_names(given or [f"x{k}" for k in range(self.n_features_in_)])
+        own += ["1"] * bool(self.fit_intercept)
+        suffixes = [""] if self.couplings == "constant" else [f":{name}" for name in own]
+        found = [f"{label}:{name}" for label in range(len(self._answers)) for name in own]
+        found += [f"{i}-{j}{suffix}" for i, j in self.edges_.tolist() for suffix in suffixes]
+        return dict(zip(found, self.coef_.tolist(), strict=True))
+
+    def _feature_names(self) -> list[str]:
+        """The columns of a data frame."""
+        check_is_fitted(self, "coef_")
+        return [str(name) for name in getattr(self, "feature_names_in_", [])]
 
     def _learned_names(self) -> tuple[list[str], dict[str, Any] | None]:
-        given = getattr(self, "feature_names_in_", None)
-        layout = {
-            "classes": self._label_sets.to_list(),
-            "flat": self._label_sets.flat,
+        return self._feature_names(), {
+            "classes": self._answers.to_list(),
+            "flat": self._answers.flat,
             "edges": self.edges_.tolist(),
             "n_features": self.n_features_in_,
         }
-        return [] if given is None else [str(name) for name in given], layout
 
     def _reload(self, coef: Floats, names: list[str], layout: dict[str, Any] | None) -> None:
         assert layout is not None
@@ -372,66 +315,46 @@ class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
         self.n_features_in_ = layout["n_features"]
         if names:
             self.feature_names_in_ = np.array(names, dtype=object)
-        self._take_classes(LabelSets(layout["classes"], layout["flat"]))
-        self._take_graph(read_graph(layout["edges"], len(self._label_sets)))
+        self._take_answers(Answers(layout["classes"], layout["flat"]))
+        n = len(self._answers)
+        self._take_graph(PairwiseGraph(n, check_edges(layout["edges"], n)))
 
     # ------------------------------------------------------------------ prediction
     def _scores(self, X: Any, offset: Any = None) -> tuple[Floats, Floats]:
         """Fields (n_samples, n_labels) and couplings, (n_samples, n_edges) or (1, n_edges)."""
-        check_is_fitted(self, "coef_")
-        features = self._read_features(X, reset=False)
-        n_labels = len(self._label_sets)
-        fields, couplings = self._features(features, n_labels).fields_and_couplings(self.coef_)
-        shift = _read_offset(offset, fields.shape[0], n_labels)
-        return fields if shift is None else fields + shift, couplings
+        fields, couplings = self._weights
+        X = self._read_features(X, reset=False)
+        shift = _read_offset(offset, X.shape[0], len(fields))
+        constant = self.couplings == "constant"
+        found = self._linear(X, fields)
+        return (
+            found if shift is None else found + shift,
+            couplings.T if constant else self._linear(X, couplings),
+        )
 
-    def _parts(self, X: Any, known: Any, offset: Any) -> list[Part]:
-        """Scores of samples and what is known of them, in chunks for threads."""
+    def _linear(self, X: Any, weights: Floats) -> Floats:
+        """Products of features and weights, whose constant comes last."""
+        found = np.asarray(X @ np.ascontiguousarray(weights[:, : X.shape[1]].T))
+        return found + weights[:, -1] if self.fit_intercept else found
+
+    def _given(self, X: Any, known: Any, offset: Any) -> Part:
+        """Scores of samples and what is known of them."""
         fields, couplings = self._scores(X, offset)
-        return self._split(fields, couplings, self._known(known, fields.shape[0]))
-
-    def _known(self, known: Any, n_samples: int) -> Ints | None:
-        if known is None:
-            return None
-        states = self._label_sets.encode(known, "known", partly=True)
-        if states.shape[0] != n_samples:
-            raise ValueError(f"known has {states.shape[0]} rows, but X has {n_samples} samples")
-        return states
-
-    def _split(self, fields: Floats, couplings: Floats, known: Ints | None) -> list[Part]:
-        """Chunks of samples, for threads."""
-        return [
-            Part(
-                fields[c],
-                couplings if couplings.shape[0] == 1 else couplings[c],
-                None if known is None else known[c],
-            )
-            for c in self._model.chunks(fields.shape[0])
-        ]
+        if known is not None:
+            known = self._answers.encode(known, "known", len(fields), partly=True)
+        return fields, couplings, known
 
     def predict(self, X: Any, known: Any = None, *, offset: Any = None) -> Any:
-        """The labels of each sample, chosen as `decision` says; shape (n_samples, n_labels).
+        """The labels of each sample, chosen as `decision` says; shape (n_samples, n_labels)."""
+        return self._answers.decode(self._decide(self._given(X, known, offset)))
 
-        known : array of shape (n_samples, n_labels), optional
-            Answers that are given, -1 (or NaN, None) elsewhere; the others are predicted from them.
-        offset : array of shape (n_samples, n_labels) or (n_labels,), optional, as in `fit`
-        """
-        self._check_decision()
+    def _decide(self, samples: Part) -> Ints:
+        self._check_choices()
         if self.decision == "map":
-            parts = self._parts(X, known, offset)
-            found = self._each(lambda p: self._model.best(p.fields, p.couplings, p.known)[0], parts)
-            states = np.concatenate(found)
-        else:
-            p = self._probabilities(X, known, offset)
-            f1 = self.decision == "f1"
-            states = expected_f1_sets(p) if f1 else (p > self.threshold).astype(np.int64)
-        return self._label_sets.decode(states)
-
-    def _check_decision(self) -> None:
-        """In `fit` and in `predict`, as a fitted model may be told to decide otherwise."""
-        if self.decision not in DECISIONS:
-            raise ValueError(f"decision: expected one of {list(DECISIONS)}, got {self.decision!r}")
-        check_share(self.threshold, "threshold")
+            found = self._each(lambda part: self._model.best(*part)[0], self._parts(*samples))
+            return np.concatenate(found)
+        p = self._node_marginals(*samples)
+        return expected_f1_sets(p) if self.decision == "f1" else (p > 0.5).astype(np.int64)
 
     def predict_proba(
         self,
@@ -443,50 +366,32 @@ class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
         offset: Any = None,
         **options: Any,
     ) -> Floats:
-        """P(second class) of every label, shape (n_samples, n_labels).
+        """P(second class) of every label given the known answers, shape (n_samples, n_labels).
 
-        known, offset : as in `predict`; probabilities are those given the known answers
         tol : gap to which reweighted marginals are solved, per label
         method, options : of `mlestruct.inference.marginals`; "auto" is what `inference` says
 
-        A model of one label, fitted to y of shape (n_samples,), gives those of both classes.
+        A model of one label, fitted to Y of shape (n_samples,), gives those of both classes.
         """
-        p = self._probabilities(X, known, offset, tol, method, options)
-        return np.concatenate([1.0 - p, p], axis=1) if self._label_sets.flat else p
+        p = self._node_marginals(*self._given(X, known, offset), tol, method, options)
+        return np.concatenate([1.0 - p, p], axis=1) if self._answers.flat else p
 
     predict_marginals = predict_proba
-
-    def _probabilities(
-        self,
-        X: Any,
-        known: Any,
-        offset: Any,
-        tol: float = 1e-6,
-        method: str = "auto",
-        options: dict[str, Any] | None = None,
-    ) -> Floats:
-        """P(second class), shape (n_samples, n_labels)."""
-        parts = self._parts(X, known, offset)
-        chosen = check_positive(tol, "tol"), method, options or {}
-        return np.concatenate(self._each(lambda p: self._node_marginals(*p, *chosen), parts))
 
     def predict_joint(
         self, X: Any, k: int = 5, known: Any = None, *, offset: Any = None
     ) -> JointPrediction:
         """The k most probable label sets of each sample and their probabilities.
 
-        Where fewer than k sets are possible the rest has probability 0. Needs exact inference.
+        If fewer than k sets are possible the rest has probability 0. Needs exact inference.
         """
-        parts = self._parts(X, known, offset)
+        samples = self._given(X, known, offset)
         tree = self._exact_tree("predict_joint")
-        count = min(check_count(k, "k"), 2 ** len(self._label_sets))
-
-        def one(part: Part) -> tuple[Ints, Floats]:
-            return most_probable_sets(tree, part.fields, part.couplings, part.known, count)
-
-        found = self._each(one, parts)
+        count = min(check_count(k, "k"), 2 ** len(self._answers))
+        parts = self._parts(*samples)
+        found = self._each(lambda part: most_probable_sets(tree, *part, count), parts)
         states, probabilities = (np.concatenate(side) for side in zip(*found, strict=True))
-        return JointPrediction(self._label_sets.decode(states), probabilities)
+        return JointPrediction(self._answers.decode(states), probabilities)
 
     def sample(
         self,
@@ -497,57 +402,31 @@ class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
         offset: Any = None,
         random_state: Any = None,
     ) -> NDArray[Any]:
-        """Label sets drawn from p(y | x), shape (n_samples, len(X), n_labels); exact inference.
-
-        `known` and `offset` are as in `predict`.
-        """
-        fields, couplings = self._scores(X, offset)
-        given = self._known(known, fields.shape[0])
+        """Label sets drawn from p(y | x), shape (n_samples, len(X), n_labels); exact inference."""
+        fields, couplings, given = self._given(X, known, offset)
         tree, rng = self._exact_tree("sample"), generator(random_state)
         count = check_count(n_samples, "n_samples")
         drawn = [tree.sample(fields, couplings, rng, given) for _ in range(count)]
-        return self._label_sets.decode(np.stack(drawn))
-
-    def _exact_tree(self, purpose: str) -> Any:
-        if self._model.tree is None:
-            raise TooLargeToCount(
-                f"{purpose} needs exact inference, and this model has reweighted marginals (graph "
-                f"of {self.edges_.shape[0]} edges, inference={self.inference!r}); a sparser graph, "
-                "such as graph='tree', allows it"
-            )
-        return self._model.tree
+        return self._answers.decode(np.stack(drawn))
 
     # ------------------------------------------------------------------ evaluation
     def log_likelihood(self, X: Any, Y: Any, *, known: Any = None, offset: Any = None) -> Floats:
-        """Exact log p(y | x) of each sample; see `log_likelihood_bounds` where it is not known.
-
-        With `known` answers, as in `predict`, log p of the others given these; Y must agree.
-        """
+        """Exact log p(y | x) of each sample; given `known` answers, log p of the others."""
+        check_is_fitted(self, "coef_")
         self._exact_tree("log_likelihood")
         return self.log_likelihood_bounds(X, Y, known=known, offset=offset)[0]
 
     def log_likelihood_bounds(
         self, X: Any, Y: Any, tol: float = 1e-6, *, known: Any = None, offset: Any = None
-    ) -> tuple[Floats, Floats]:
+    ) -> Bounds:
         """Proven bounds of log p(y | x) of each sample; equal with exact inference.
 
-        `tol` is the gap to which the bounds of log Z are solved, per label; `known` and `offset`
-        are as in `log_likelihood`.
+        `tol` is the gap to which the bounds of log Z are solved, per label. Given `known` answers,
+        which must agree with Y, log p of the others.
         """
-        fields, couplings = self._scores(X, offset)
-        states = self._label_sets.encode(Y)
-        if states.shape[0] != fields.shape[0]:
-            raise ValueError(f"X has {fields.shape[0]} samples but Y has {states.shape[0]} rows")
-        given = self._known(known, fields.shape[0])
-        if given is not None:
-            check_agreement(given, states)
-        tol = check_positive(tol, "tol")
-
-        def bounds(part: Part) -> tuple[Floats, Floats]:
-            return self._model.log_partition_bounds(part.fields, part.couplings, tol, part.known)
-
-        scores = self._model.scores_of(states, fields, couplings)
-        return self._bounds_of(scores, bounds, self._split(fields, couplings, given))
+        samples = self._given(X, known, offset)
+        states = self._answers.encode(Y, "Y", len(samples[0]))
+        return self._likelihood_bounds(states, *samples, tol)
 
     def approximate_log_likelihood(
         self, X: Any, Y: Any, tol: float = 1e-6, *, known: Any = None, offset: Any = None
@@ -555,28 +434,25 @@ class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
         """The lower one of `log_likelihood_bounds`: what `fit` maximises, without the penalty."""
         return self.log_likelihood_bounds(X, Y, tol, known=known, offset=offset)[0]
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None, *, offset: Any = None) -> float:
+    def score(self, X: Any, Y: Any, sample_weight: Any = None, *, offset: Any = None) -> float:
         """1 - mean Hamming loss: the share of labels that are predicted correctly."""
-        found = self._label_sets.encode(self.predict(X, offset=offset))
-        states = self._label_sets.encode(y, "y")
-        if states.shape != found.shape:
-            raise ValueError(f"X has {found.shape[0]} samples but y has {states.shape[0]} rows")
-        return float(np.average((found == states).mean(axis=1), weights=sample_weight))
+        found = self._decide(self._given(X, None, offset))
+        right = (found == self._answers.encode(Y, "Y", len(found))).mean(axis=1)
+        return float(np.average(right, weights=sample_weight))
 
     def events(self, X: Any, Y: Any, *, offset: Any = None) -> Events:
         """Which labels were observed and their probabilities, for scikit-learn's metrics."""
-        states = self._label_sets.encode(Y)
-        return as_events(states, self._probabilities(X, None, offset))
+        samples = self._given(X, None, offset)
+        states = self._answers.encode(Y, "Y", len(samples[0]))
+        return as_events(states, self._node_marginals(*samples))
 
 
-def _rows(X: Any, constant: float | None) -> FeatureRows:
-    """Features of samples as rows, with a constant one if there is an intercept."""
-    if constant is None:
-        return SparseRows(X) if sparse.issparse(X) else DenseRows(X)
-    column = np.full((X.shape[0], 1), constant, dtype=X.dtype)
+def _with_constant(X: Any) -> Any:
+    """Features and a constant column, dense or sparse."""
+    column = np.full((X.shape[0], 1), CONSTANT_SCALE, dtype=X.dtype)
     if sparse.issparse(X):
-        return SparseRows(sparse.hstack([X, sparse.csr_array(column)], format="csr"))
-    return DenseRows(np.concatenate([X, column], axis=1))
+        return sparse.hstack([X, sparse.csr_array(column)], format="csr")
+    return np.concatenate([X, column], axis=1)
 
 
 def _read_offset(offset: Any, n_samples: int, n_labels: int) -> Floats | None:

@@ -60,23 +60,28 @@ def select_neighbourhoods(
     n_jobs : threads over variables
     """
     n_variables, total = states.shape[1], float(weights.sum())
-    rates = weights @ states / total
-    spread = np.sqrt(rates * (1.0 - rates))
-    varies = spread > 0.0
-    columns = sparse.csc_array(states * np.where(varies, 1.0 / np.where(varies, spread, 1.0), 0.0))
+    on = sparse.csr_array(states.astype(np.float64))
+    both = (on.T @ (on * weights[:, None])).toarray()
+    rates = np.diag(both) / total
+    spread = np.sqrt(np.maximum(rates * (1.0 - rates), 0.0))
+    varies = spread > 1e-7  # more than rounding
+    scale = np.divide(1.0, spread, out=np.zeros_like(spread), where=varies)
+    columns = sparse.csc_array(on * scale)
     quantile = float(norm.isf(FALSE_POSITIVES / (2.0 * max(n_variables - 1, 1))))
-    possible = np.outer(varies, varies) & ~np.eye(n_variables, dtype=bool)
     # The gradient without neighbours: where it is below the penalty, no neighbour is selected.
-    slopes = total * np.abs(_correlations(states, weights, rates)) * spread[:, None]
+    slopes = np.abs(both - total * np.outer(rates, rates)) * scale
     found = np.zeros((n_variables, n_variables))
 
     def regress(i: int) -> None:
         check_time("the neighbours of all variables")
-        others = np.flatnonzero(possible[i])
+        others = np.flatnonzero(varies & (np.arange(n_variables) != i))
         penalty = l1 * quantile * np.sqrt(total) * spread[i]
         reached = predictions is not None or (slopes[i, others] > penalty).any()
-        if others.size == 0 or not reached:
+        if not varies[i] or others.size == 0 or not reached:
             return
+        design = columns[:, others]
+        if predictions is not None:
+            design = sparse.hstack([design, INTERCEPT_SCALING * predictions[:, i : i + 1]])
         regression = LogisticRegression(
             **_L1,
             C=1.0 / penalty,
@@ -84,9 +89,6 @@ def select_neighbourhoods(
             intercept_scaling=INTERCEPT_SCALING,
             tol=1e-4,
         )
-        design = columns[:, others]
-        if predictions is not None:
-            design = sparse.hstack([design, INTERCEPT_SCALING * predictions[:, i : i + 1]])
         regression.fit(design.tocsr(), states[:, i], weights)
         found[i, others] = regression.coef_[0, : others.size]
 
@@ -94,15 +96,4 @@ def select_neighbourhoods(
         warnings.simplefilter("ignore", ConvergenceWarning)  # more neighbours than frames can tell
         with threaded_map(n_jobs, n_variables) as each:
             list(each(regress, range(n_variables)))
-    edges = np.argwhere(np.triu((found != 0) & (found.T != 0)))
-    return edges.astype(np.int64)
-
-
-def _correlations(states: Any, weights: Floats, rates: Floats) -> Floats:
-    """Of all pairs of variables; 0 for those that do not vary."""
-    on = sparse.csr_array(states.astype(np.float64))
-    second = (on.T @ (on * weights[:, None])).toarray() / weights.sum()
-    covariance = second - np.outer(rates, rates)
-    deviation = np.sqrt(np.maximum(np.diag(covariance), 0.0))
-    size = np.outer(deviation, deviation)
-    return np.divide(covariance, size, out=np.zeros_like(size), where=size > 0)
+    return np.argwhere(np.triu((found != 0) & (found.T != 0))).astype(np.int64)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 import os
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,8 @@ from scipy.sparse import issparse
 from sklearn import utils
 
 from .._arrays import as_floats
-from ..features import FeatureMap
-from ..features.contract import Columns
+from ..features.contract import FeatureMap
+from ..features.rows import Columns
 
 LARGEST = 1e50  # features beyond this overflow when squared and summed
 SMALL = 10_000  # numbers, of which BLAS takes the squares on the calling thread
@@ -23,15 +23,11 @@ SMALL = 10_000  # numbers, of which BLAS takes the squares on the calling thread
 
 def check_samples(X: Any, name: str = "X") -> Sequence[Any]:
     """X as a non-empty sequence of samples."""
-    if X is None or isinstance(X, str | bytes | dict) or not hasattr(X, "__len__"):
+    if issparse(X) or isinstance(X, str | bytes | dict) or not hasattr(X, "__len__"):
+        found = "one sparse matrix" if issparse(X) else type(X).__name__
         raise TypeError(
-            f"{name}: expected a sequence of samples, got {type(X).__name__}; for a single sample "
-            f"pass [{name}]"
-        )
-    if issparse(X):
-        raise TypeError(
-            f"{name}: expected a sequence of samples, got one sparse matrix; for a single sample "
-            f"pass [{name}]"
+            f"{name}: expected a sequence of samples, got {found}; for a single sample pass "
+            f"[{name}]"
         )
     if len(X) == 0:
         raise ValueError(f"{name} is empty: need at least one sample")
@@ -50,9 +46,7 @@ def check_same_length(
 
 def check_positive(value: Any, name: str) -> float:
     """`value` as a positive, finite float."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name} must be a number, got {value!r}")
-    number = float(value)
+    number = _number(value, name)
     if not (number > 0 and np.isfinite(number)):
         raise ValueError(f"{name} must be positive and finite, got {value!r}")
     return number
@@ -60,19 +54,14 @@ def check_positive(value: Any, name: str) -> float:
 
 def check_ratio(value: Any, name: str = "l1_ratio") -> float:
     """`value` as a number from 0 to less than 1."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name} must be a number, got {value!r}")
-    if not 0.0 <= float(value) < 1.0:
+    if not 0.0 <= _number(value, name) < 1.0:
         raise ValueError(f"{name} must be at least 0 and less than 1 (like 0.99), got {value!r}")
     return float(value)
 
 
-def check_share(value: Any, name: str) -> float:
-    """`value` as a number from 0 to 1."""
+def _number(value: Any, name: str) -> float:
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name}: expected a number from 0 to 1, got {value!r}")
-    if not 0.0 <= float(value) <= 1.0:
-        raise ValueError(f"{name}: expected a number from 0 to 1, got {value!r}")
+        raise TypeError(f"{name} must be a number, got {value!r}")
     return float(value)
 
 
@@ -94,8 +83,8 @@ def check_random_state(random_state: Any) -> None:
 
 
 def check_options(parameters: Mapping[str, Any]) -> None:
-    """Raise where a parameter that all estimators share has a value of another kind."""
-    for name in ("fit_intercept", "standardize", "warm_start", "estimate_singles"):
+    """Raise if a parameter that all estimators share has a value of another kind."""
+    for name in ("fit_intercept", "standardize"):
         if not isinstance(parameters.get(name, False), bool | np.bool_):
             raise TypeError(f"{name} must be True or False, got {parameters[name]!r}")
     if isinstance(parameters.get("rho"), bool | complex):
@@ -103,22 +92,6 @@ def check_options(parameters: Mapping[str, Any]) -> None:
     verbose = parameters.get("verbose", 0)
     if not isinstance(verbose, int | np.integer | np.bool_) or verbose < 0:
         raise ValueError(f"verbose must be an integer of at least 0, got {verbose!r}")
-    callback = parameters.get("callback")
-    if callback is not None and not callable(callback):
-        raise TypeError(f"callback must be callable, got {callback!r}")
-    _check_feature_names(parameters.get("feature_names"))
-
-
-def _check_feature_names(names: Any) -> None:
-    if names is None:
-        return
-    listed = (
-        isinstance(names, Iterable) and not isinstance(names, str) and getattr(names, "ndim", 1) > 0
-    )
-    if not (listed and all(isinstance(name, str) for name in names)):
-        raise TypeError(f"feature_names must be a sequence of strings, got {names!r}")
-    if len(set(names)) != len(names):
-        raise ValueError("feature_names: all names must be different")
 
 
 def check_weights(
@@ -156,9 +129,11 @@ def check_node_weights(weights: Any, shape: tuple[int, ...], name: str) -> NDArr
 
 
 def check_names(expected: list[str], found: list[str], where: str, of: str) -> None:
-    """Raise unless a feature map has the same features in the same order as those of `of`."""
+    """Raise unless features are the same, in the same order, as those of `of`."""
     if expected == found:
         return
+    if len(expected) != len(found):
+        raise ValueError(f"{where} has {len(found)} columns, {of} has {len(expected)}")
     k = next(k for k, (a, b) in enumerate(zip(expected, found, strict=True)) if a != b)
     same = " (the same names, in another order)" if sorted(expected) == sorted(found) else ""
     raise ValueError(
@@ -175,31 +150,21 @@ def check_same_names(features: Sequence[FeatureMap]) -> None:
 
 
 def column_names(tables: Sequence[Any], name: str = "X") -> list[str] | None:
-    """The columns of data frames, the same in all; None where tables are not frames."""
-    found = [
-        None
-        if not hasattr(table, "columns") or issparse(table)
-        else [str(k) for k in table.columns]
-        for table in tables
-    ]
-    named = [(m, names) for m, names in enumerate(found) if names is not None]
-    for m, names in named[1:]:
-        _check_columns(named[0][1], names, f"{name}[{m}]", f"{name}[{named[0][0]}]")
-    return named[0][1] if named else None
+    """The columns of data frames, the same in all; None if tables are not frames."""
+    first: tuple[str, list[str]] | None = None
+    for m, table in enumerate(tables):
+        if hasattr(table, "columns") and not issparse(table):
+            found = [str(k) for k in table.columns]
+            first = first or (f"{name}[{m}]", found)
+            check_names(first[1], found, f"{name}[{m}]", first[0])
+    return first and first[1]
 
 
 def check_columns(tables: Sequence[Any], fitted: Sequence[str], name: str = "X") -> None:
     """Raise if data frames have other columns than those of `fit`, unless these had no names."""
     found = column_names(tables, name)
-    unnamed = [f"x{k}" for k in range(len(fitted))]
-    if found is not None and list(fitted) != unnamed:
-        _check_columns(list(fitted), found, name, "fit")
-
-
-def _check_columns(expected: list[str], found: list[str], where: str, of: str) -> None:
-    if len(expected) != len(found):
-        raise ValueError(f"{where} has {len(found)} columns, {of} has {len(expected)}")
-    check_names(expected, found, where, of)
+    if found is not None and list(fitted) != [f"x{k}" for k in range(len(fitted))]:
+        check_names(list(fitted), found, name, "fit")
 
 
 def count_threads(n_jobs: int | None) -> int:
@@ -242,11 +207,12 @@ def check_finite(
 def check_scales(
     columns: Sequence[Columns], names: Sequence[Sequence[str]], standardize: bool
 ) -> None:
-    """Warn where a feature dominates all others of its kind of weights, or all are constant."""
-    varies = False
+    """Warn if a feature dominates all others of its kind of weights, or if all are constant."""
+    if columns and all(part.constant.all() for part in columns):
+        text = "X: every feature is constant, so it cannot tell nodes or pairs apart"
+        warnings.warn(text, UserWarning, stacklevel=2)
     for part, own in zip(columns, names, strict=False):
         varying = np.flatnonzero(~part.constant)
-        varies |= varying.size > 0
         if varying.size < 2 or standardize:
             continue
         sizes = part.largest[varying]
@@ -259,11 +225,5 @@ def check_scales(
                 f"others are at most {usual:.3g}. One alpha penalises all weights, so scales "
                 "matter: use standardize=True",
                 UserWarning,
-                stacklevel=5,
+                stacklevel=2,
             )
-    if columns and not varies:
-        warnings.warn(
-            "X: every feature is constant, so it cannot tell nodes or pairs apart",
-            UserWarning,
-            stacklevel=5,
-        )

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._arrays import as_floats, as_places, as_table
-from ..features.graphs import edge_pairs
 from .style import COLOURS, GREY, no_axes
 
 
@@ -28,7 +27,7 @@ def plot_graph_labels(
     ----------
     axes : matplotlib axes
     positions : array of shape (n_nodes, 2)
-    edges : as `GraphCRF` takes them: (n_edges, 2), SciPy adjacency or networkx graph
+    edges : array of shape (n_edges, 2)
     labels : (n_nodes,), as `predict` returns them
     marginals : array of shape (n_nodes, n_states), as `predict_marginals` returns them
     classes : the label of each state (`classes_`); by default those that occur, sorted
@@ -37,9 +36,8 @@ def plot_graph_labels(
 
     states, names = _states(labels, classes)
     at = as_table(positions, "positions", len(states), 2)
-    found = as_floats(edge_pairs(edges, len(at)), "edges")
-    found = found if found.size else np.zeros((0, 2))
-    pairs = as_places(found, "edges", 0, len(at) - 1, "n_edges", 2)
+    found = as_floats(edges, "edges")
+    pairs = as_places(found if found.size else np.zeros((0, 2)), "edges", 0, len(at) - 1, "n", 2)
     axes.add_collection(LineCollection(list(at[pairs]), colors=GREY, linewidths=0.5, zorder=1))
     sizes = np.full(at.shape[0], 24.0)
     if marginals is not None:
