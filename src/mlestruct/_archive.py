@@ -17,12 +17,12 @@ Arrays = dict[str, NDArray[Any]]
 
 
 def packed(header: Any, arrays: Arrays) -> bytes:
-    """The content of a file."""
+    """The content of a file: the same bytes for the same values."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_STORED) as archive:
-        archive.writestr("header.json", json.dumps(header))
+        archive.writestr(zipfile.ZipInfo("header.json"), json.dumps(header))  # dated 1980
         for name, array in arrays.items():
-            with archive.open(f"{name}.npy", "w") as member:
+            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w") as member:
                 np.lib.format.write_array(member, array, allow_pickle=False)
     return content.getvalue()
 
@@ -35,27 +35,14 @@ def unpacked(file: BinaryIO) -> tuple[Any, Arrays]:
     with zipfile.ZipFile(file) as archive:
         if any(info.compress_type for info in archive.infolist()):
             raise ValueError("members are compressed")
-        contents = members(archive, file.seek(0, io.SEEK_END))
-    return json.loads(contents["header.json"]), arrays_of(contents)
-
-
-def members(archive: zipfile.ZipFile, limit: int) -> dict[str, bytes]:
-    """The contents of all members, which are no larger than `limit` together."""
-    found = {info.filename: info for info in archive.infolist()}
-    if len(found) < len(archive.infolist()):
-        raise ValueError("two members have the same name")
-    if sum(info.file_size for info in found.values()) > limit:
-        raise ValueError("members are larger than the file")
-    return {name: archive.read(info) for name, info in found.items()}
-
-
-def arrays_of(contents: dict[str, bytes]) -> Arrays:
-    """The arrays among the members."""
-    return {
-        name.removesuffix(".npy"): _array(content)
-        for name, content in contents.items()
-        if name.endswith(".npy")
-    }
+        found = {info.filename: info for info in archive.infolist()}
+        if len(found) < len(archive.infolist()):
+            raise ValueError("two members have the same name")
+        if sum(info.file_size for info in found.values()) > file.seek(0, io.SEEK_END):
+            raise ValueError("members are larger than the file")
+        contents = {name: archive.read(info) for name, info in found.items()}
+    header = json.loads(contents.pop("header.json"))
+    return header, {name.removesuffix(".npy"): _array(own) for name, own in contents.items()}
 
 
 def _array(content: bytes) -> NDArray[Any]:

@@ -6,9 +6,15 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 from scipy.special import logsumexp
 
+from mlestruct.structures import DecoderSpace
+
 
 def top_three(scores):
     return np.argsort(np.argsort(-scores, kind="stable"), kind="stable") < 3
+
+
+def three_of_eight(x):
+    return DecoderSpace(top_three, 8)
 
 
 def best_of(scores, k=1):

@@ -5,11 +5,11 @@ import pickle
 import re
 import warnings
 from functools import partial
-from threading import Barrier, current_thread, main_thread
-from time import sleep
+from threading import Barrier
 
 import numpy as np
 import own_decoders as own
+import pandas
 import pytest
 from scipy.optimize import minimize
 from scipy.sparse import csr_array
@@ -19,17 +19,18 @@ from sklearn.model_selection import GridSearchCV
 
 import mlestruct
 from mlestruct import (
-    BipartiteMatchingCRF,
+    LBFGS,
+    BlockFrankWolfe,
     OutOfTimeError,
     StructuredCRF,
     _deadline,
     check_structure,
 )
-from mlestruct.baselines import StructuredPerceptron, StructuredSVM
 from mlestruct.inference import marginals
-from mlestruct.models import base, structured_blocks
+from mlestruct.models import base
 from mlestruct.structures import (
     BinaryPairwise,
+    BipartiteMatching,
     DecoderSpace,
     PairwiseGraph,
     Paths,
@@ -47,6 +48,14 @@ def data():
 @pytest.fixture(scope="module")
 def model(data):
     return StructuredCRF(own.top_three, tol=0.01).fit(*data)
+
+
+def approximate(decode, n=8, **options):
+    return StructuredCRF(structure=DecoderSpace(decode, n, exact=False), **options)
+
+
+def with_interior(decode, exact=True):
+    return DecoderSpace(decode, 8, interior=np.full(8, 3 / 8), exact=exact)
 
 
 def approximate_objective(X, Y, theta, alpha):
@@ -75,17 +84,18 @@ class TestLearning:
 
     def test_the_own_assignment_decoder_reaches_the_bethe_objective(self):
         rng = np.random.default_rng(3)
-        tables = [rng.normal(size=(5, 5, 2)) for _ in range(6)]
+        X = [rng.normal(size=(25, 2)) for _ in range(6)]
         outputs = own.assignments(5)
-        Y = [own.draw(outputs, t.reshape(25, 2) @ [1.5, -1.0], rng) for t in tables]
+        Y = [own.draw(outputs, x @ [1.5, -1.0], rng) for x in X]
         rows = [list(range(5 * i, 5 * i + 5)) for i in range(5)]
         columns = [list(range(j, 25, 5)) for j in range(5)]
         bethe = factor_entropy(25, rows + columns, 1.0, coordinates=-1.0)
         budget = {"tol": 3e-3, "max_iter": 4000, "random_state": 0}
-        ours = StructuredCRF(own.assignment, entropy=bethe, **budget)
-        ours.fit([t.reshape(25, 2) for t in tables], Y)
+        space = DecoderSpace(own.assignment, 25, entropy=bethe)
+        ours = StructuredCRF(structure=space, **budget).fit(X, Y)
         partners = [y.reshape(5, 5).argmax(axis=1) for y in Y]
-        theirs = BipartiteMatchingCRF(rho=1.0, solver="bcfw", **budget).fit(tables, partners)
+        space = BipartiteMatching((5, 5), rho=1.0)
+        theirs = StructuredCRF(structure=space, solver=LBFGS(), **budget).fit(X, partners)
         assert ours.converged_
         assert theirs.converged_
         # Both intervals [objective - gap, objective] hold the same optimum.
@@ -104,7 +114,8 @@ class TestLearning:
             log_z = own.log_z(outputs, scores)
             return np.exp(outputs @ scores - log_z) @ outputs, log_z
 
-        model = StructuredCRF(own.top_three, marginals=enumerate_all, tol=1e-7).fit(X, Y)
+        space = DecoderSpace(own.top_three, 8, marginals=enumerate_all)
+        model = StructuredCRF(structure=space, tol=1e-7).fit(X, Y)
         samples = list(zip(X, Y, strict=True))
 
         def loss(theta):
@@ -133,29 +144,35 @@ class TestLearning:
         for (_, k), tau in zip(X, model.predict_marginals(X), strict=True):
             assert tau.sum() == pytest.approx(k)
 
-    def test_features_entropy_and_interior_may_be_functions_of_the_sample(self):
+    def test_features_and_output_spaces_may_be_functions_of_the_sample(self):
         rng = np.random.default_rng(6)
         X = [{"table": rng.normal(size=(n, 2))} for n in (4, 5, 4, 5)]
         Y = [own.best_of(x["table"][:, 0]).astype(int) for x in X]
-        model = StructuredCRF(
-            own.best_of,
-            features=lambda x: x["table"],
-            entropy=lambda x: factor_entropy(len(x["table"]), [range(len(x["table"]))]),
-            interior=lambda x: np.full(len(x["table"]), 1 / len(x["table"])),
-            tol=1e-3,
-        ).fit(X, Y)
+
+        def one_of(x):
+            n = len(x["table"])
+            entropy = factor_entropy(n, [range(n)])
+            return DecoderSpace(own.best_of, n, entropy=entropy, interior=np.full(n, 1 / n))
+
+        model = StructuredCRF(structure=one_of, features=lambda x: x["table"]).fit(X, Y)
         tau = model.predict_marginals(X, tol=1e-8)[1]
         softmax = np.exp(X[1]["table"] @ model.coef_)
         np.testing.assert_allclose(tau, softmax / softmax.sum(), atol=1e-3)  # one group is exact
 
-    def test_sparse_features_and_feature_names(self, data):
+    def test_features_may_be_sparse_frames_or_single_precision(self, data):
         X, Y = data
-        names = ["size", "price"]
-        model = StructuredCRF(own.top_three, tol=0.05, feature_names=names, random_state=0)
-        sparse = clone(model).fit([csr_array(x) for x in X], Y)
-        dense = model.fit(X, Y)
-        np.testing.assert_allclose(sparse.coef_, dense.coef_, atol=1e-6)
-        assert list(dense.named_coef()) == names
+        wanted = StructuredCRF(own.top_three, tol=0.05, random_state=0).fit(X, Y)
+        frames = [pandas.DataFrame(x, columns=["size", "price"]) for x in X]
+        halves = [np.float32(x) for x in X]
+        for given in (frames, halves, [csr_array(x) for x in X], [(x, "more") for x in X]):
+            found = clone(wanted).fit(given, Y)
+            np.testing.assert_allclose(found.coef_, wanted.coef_, rtol=1e-4)
+            names = ["size", "price"] if given is frames else ["x0", "x1"]
+            assert list(found.named_coef()) == names
+        assert list(wanted.named_coef(["size", "price"])) == ["size", "price"]
+        found = clone(wanted).fit(frames, Y)
+        with pytest.raises(ValueError, match=r"X\[0\]: feature 0 is 'price'.*in another order"):
+            found.predict([frames[0][["price", "size"]]])
 
     def test_coordinates_that_never_vary_are_left_out(self):
         """Item 0 is never chosen, item 1 always."""
@@ -202,7 +219,7 @@ class TestApproximateDecoders:
     def test_an_upper_bound_keeps_the_certificate(self, data, model):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            found = StructuredCRF(self.with_bound, exact=False, max_iter=60).fit(*data)
+            found = approximate(self.with_bound, max_iter=60).fit(*data)
         assert found.certified_
         # The optimum of the same problem, found with an exact decoder, is in the interval.
         assert found.objective_ - found.duality_gap_ <= model.objective_ + 1e-9
@@ -210,7 +227,7 @@ class TestApproximateDecoders:
 
     def test_without_a_bound_it_says_that_nothing_is_proven(self, data):
         with pytest.warns(ConvergenceWarning, match="certified_=False"):
-            found = StructuredCRF(self.sloppy, exact=False, max_iter=20).fit(*data)
+            found = approximate(self.sloppy, max_iter=20).fit(*data)
         assert not found.certified_
         space = DecoderSpace(self.sloppy, 8, exact=False)
         with warnings.catch_warnings():
@@ -223,10 +240,10 @@ class TestApproximateDecoders:
             best = np.argsort(-scores, kind="stable")
             return np.isin(np.arange(8), best[[0, 1, 3]])  # at 2 y - 1 it scores 1
 
-        with pytest.raises(ValueError, match=r"Y\[0\]: is not an output.*say exact=False") as found:
+        with pytest.raises(ValueError, match=r"Y\[0\]: is not an output.*exact=False") as found:
             StructuredCRF(missing_one).fit(*data)
         assert "minimises" not in str(found.value)
-        with pytest.raises(ValueError, match="minimises is to be given -scores"):
+        with pytest.raises(ValueError, match="minimises needs -scores"):
             StructuredCRF(lambda scores: own.top_three(-scores)).fit(*data)
 
     def test_a_decoder_that_is_wrongly_said_to_be_exact_is_found_out(self, data):
@@ -260,7 +277,7 @@ class TestApproximateDecoders:
         best = -minimize(loss, np.zeros(2)).fun
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            model = StructuredCRF(decode, exact=False, max_iter=50).fit(X, Y)
+            model = approximate(decode, 3, max_iter=50).fit(X, Y)
         proven = model.objective_ - model.duality_gap_ <= best <= model.objective_ + 1e-6
         assert model.certified_ == proven == (free == 2)
         said = " ".join(str(warning.message) for warning in caught)
@@ -271,10 +288,11 @@ class TestApproximateDecoders:
         assert lower.sum() <= exact <= upper.sum() + 1e-6
         report = check_structure(decode, 3, exact=False)
         assert ("coordinates [2]" in str(report)) == (free == 3)
-        given = {"interior": [0.5, 0.5, 0.0], "exact": False, "max_iter": 5}
+        space = DecoderSpace(decode, 3, interior=[0.5, 0.5, 0.0], exact=False)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            assert StructuredCRF(decode, **given).fit(X, Y).certified_  # on the user's word
+            given = StructuredCRF(structure=space, max_iter=5).fit(X, Y)
+            assert given.certified_  # on the user's word
 
     def test_the_warning_tells_what_the_bounds_leave(self, data):
         def loose(scores):
@@ -283,7 +301,7 @@ class TestApproximateDecoders:
 
         expected = r"12\.5 of the gap is the distance of decode's upper bounds"  # 25 samples
         with pytest.warns(ConvergenceWarning, match=expected):
-            StructuredCRF(loose, exact=False, max_iter=100).fit(*data)
+            approximate(loose, max_iter=100).fit(*data)
 
     def test_what_the_bounds_leave_is_at_most_the_gap(self, data):
         """Also where outputs score less than the marginals, and in certificates that get worse."""
@@ -292,48 +310,13 @@ class TestApproximateDecoders:
             return own.top_three(-scores), float(np.sort(scores)[-3:].sum())
 
         with pytest.warns(ConvergenceWarning, match="of the gap") as caught:
-            model = StructuredCRF(bad, exact=False, max_iter=10).fit(*data)
+            model = approximate(bad, max_iter=10).fit(*data)
         said = " ".join(str(warning.message) for warning in caught)
         part = float(re.search(r"(\S+) of the gap is the distance", said)[1])
         assert part <= float(f"{model.duality_gap_:.3g}")
 
 
 class TestSetUp:
-    @staticmethod
-    def counted(decode):
-        calls = []
-
-        def count(scores, x):
-            calls.append(scores)
-            return decode(scores)
-
-        return count, calls
-
-    def test_a_warm_start_keeps_what_is_known_of_the_samples(self, data):
-        """Interior points, checked labels and marginals: one call a sample certifies again."""
-        decode, calls = self.counted(own.top_three)
-        X, Y = data
-        model = StructuredCRF(decode, tol=0.01, warm_start=True, random_state=0).fit(X, Y)
-        cold, coef = len(calls), model.coef_
-        assert model.n_oracle_calls_ == cold
-        model.fit(X, Y)
-        assert len(calls) - cold == len(X) == model.n_oracle_calls_
-        assert cold > 5 * len(X)
-        assert model.converged_
-        np.testing.assert_allclose(model.coef_, coef)
-        # Other samples, and other labels, are not known.
-        before = len(calls)
-        model.fit([x.copy() for x in X], Y)
-        assert len(calls) - before > 3 * len(X)
-        with pytest.raises(ValueError, match=r"Y\[0\]: is not an output"):
-            model.fit(X, [np.ones(8), *Y[1:]])
-
-    def test_other_functions_are_not_taken_for_known_ones(self, data):
-        X, Y = data
-        model = StructuredCRF(own.top_three, tol=0.05, warm_start=True).fit(X, Y)
-        with pytest.raises(ValueError, match=r"Y\[0\]: is not an output"):
-            model.set_params(decode=own.best_of).fit(X, Y)
-
     def test_threads_share_the_calls_of_set_up(self, data):
         """Both threads must be inside of decode at the same time, or the barrier breaks."""
         barrier, turns = Barrier(2, timeout=20), itertools.count()
@@ -347,71 +330,20 @@ class TestSetUp:
         StructuredCRF(decode, tol=0.1, n_jobs=2).fit(X, Y)
         assert next(turns) > 2
 
-    def test_short_calls_use_no_threads(self, data, monkeypatch):
-        monkeypatch.setattr(structured_blocks, "perf_counter", lambda: 0.0)
-        seen = []
-
-        def decode(scores):
-            seen.append(current_thread())
-            return own.top_three(scores)
-
-        X, Y = data
-        model = StructuredCRF(decode, tol=0.1, n_jobs=2).fit(X, Y)
-        for ask in (model.predict, model.predict_marginals):
-            seen.clear()
-            ask(X)
-            assert set(seen) == {main_thread()}
-
-    def test_threads_that_have_begun_take_turns_where_calls_are_short(
-        self, model, data, monkeypatch
-    ):
-        """What nobody has timed yet begins on threads; from then on one sample is in work."""
-        monkeypatch.setattr(structured_blocks, "perf_counter", lambda: 0.0)
-        inside, most = [], []
-
-        def decode(scores):
-            inside.append(1)
-            most.append(len(inside))
-            found = own.top_three(scores)
-            inside.pop()
-            return found
-
-        fresh = pickle.loads(pickle.dumps(model)).set_params(decode=decode, n_jobs=2)
-        X = list(data[0]) * 4
-        found = fresh.predict_marginals(X, tol=0.01)
-        assert max(most[len(most) // 2 :]) == 1
-        for one, other in zip(found, model.predict_marginals(X, tol=0.01), strict=True):
-            np.testing.assert_array_equal(one, other)
-
-    def test_long_calls_overlap_in_predictions(self, model, data):
-        """Neither thread goes on alone; the calls only wait, which takes no CPU time."""
-        barrier, turns = Barrier(2, timeout=20), itertools.count()
-
-        def decode(scores):
-            sleep(0.005)
-            if next(turns) in (20, 21):
-                barrier.wait()
-            return own.top_three(scores)
-
-        waiting = pickle.loads(pickle.dumps(model)).set_params(decode=decode, n_jobs=2)
-        waiting.predict(data[0])
-        waiting.predict(data[0])
-        assert next(turns) == 2 * len(data[0])
-
     def test_the_time_that_set_up_takes_is_told(self, data, monkeypatch):
         clock = [0.0]
         for module in (_deadline, base):
             monkeypatch.setattr(module, "perf_counter", lambda: clock[0])
 
-        def slow(scores, x):
+        def slow(scores, x=None):
             clock[0] += 0.02
             return own.top_three(scores)
 
-        with pytest.raises(OutOfTimeError, match=r"calls of decode, which found .* interior="):
-            StructuredCRF(slow, max_time=0.3).fit(*data)
-        inside = np.full(8, 3 / 8)
+        with pytest.raises(OutOfTimeError, match=r"calls of decode have checked Y and .* interior="):
+            StructuredCRF(slow, solver=BlockFrankWolfe(max_time=0.3)).fit(*data)
+        solver = BlockFrankWolfe(max_time=1.0)
         with pytest.warns(ConvergenceWarning, match=r"s of them set-up\)"):
-            StructuredCRF(slow, interior=inside, max_time=1.0).fit(*data)
+            StructuredCRF(structure=with_interior(slow), solver=solver).fit(*data)
 
 
 class TestPrediction:
@@ -445,7 +377,8 @@ class TestPrediction:
             log_z = own.log_z(outputs, scores)
             return log_z - 0.1, log_z + 0.1
 
-        found = StructuredCRF(own.top_three, bounds=known, tol=0.1).fit(X, Y)
+        space = DecoderSpace(own.top_three, 8, bounds=known)
+        found = StructuredCRF(structure=space, tol=0.1).fit(X, Y)
         lower, upper = found.log_likelihood_bounds(X, Y)
         np.testing.assert_allclose(upper - lower, 0.2)
 
@@ -544,15 +477,14 @@ class TestCallsOfDecode:
             calls.append(scores.copy())
             return own.top_three(scores)
 
-        X, Y = data
-        inside = np.full(8, 3 / 8)
-        StructuredCRF(decode, interior=inside, tol=0.05).build_problem(X, Y)
-        assert len(calls) == len(np.unique(Y, axis=0))
-        calls.clear()
-        StructuredCRF(decode, interior=inside, exact=False, tol=0.05).build_problem(X, Y)
-        assert not calls
-        StructuredCRF(decode, exact=False, tol=0.05).build_problem(X, Y)
-        assert calls
+        def calls_of_set_up(space):
+            calls.clear()
+            StructuredCRF(structure=space)._problem(*data)
+            return len(calls)
+
+        assert calls_of_set_up(with_interior(decode)) == len(np.unique(data[1], axis=0))
+        assert calls_of_set_up(with_interior(decode, exact=False)) == 0
+        assert calls_of_set_up(DecoderSpace(decode, 8, exact=False)) > 0
 
     def test_given_marginals_and_bounds_replace_decode(self, counted, data):
         X, Y = data
@@ -563,7 +495,9 @@ class TestCallsOfDecode:
             return p @ outputs, own.log_z(outputs, scores)
 
         model, calls = counted
-        model.set_params(marginals=exact, bounds=lambda s: (exact(s)[1],) * 2)
+        given = {"marginals": exact, "bounds": lambda s: (exact(s)[1],) * 2}
+        space = DecoderSpace(model.decode, 8, **given)
+        model.set_params(decode=None, structure=space)
         model.predict_marginals(X)
         model.approximate_log_likelihood(X, Y)
         model.log_likelihood_bounds(X, Y)
@@ -591,7 +525,7 @@ class TestRelativeGaps:
         rng = np.random.default_rng(0)
         X = [np.round(rng.normal(size=(8, 2)), 3) for _ in range(12)]
         Y = [own.top_three(x @ [1.0, -1.0] + rng.gumbel(size=8)).astype(int) for x in X]
-        model = StructuredCRF(self.nearly, exact=False, tol=0.01).fit(X, Y)
+        model = approximate(self.nearly, tol=0.01).fit(X, Y)
         assert model.converged_
         assert model.certified_
         exact = StructuredCRF(own.top_three, tol=1e-3).fit(X, Y)
@@ -719,23 +653,14 @@ class TestManners:
         again = pickle.loads(pickle.dumps(model))
         np.testing.assert_array_equal(again.predict(data[0]), model.predict(data[0]))
 
-    def test_baselines_take_it(self, data):
-        X, Y = data
-        for kind in (StructuredSVM, StructuredPerceptron):
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)
-                found = kind(StructuredCRF(own.top_three, tol=0.05, max_iter=50)).fit(X, Y)
-            assert found.score(X, Y) > 0.6
-
     def test_output_spaces_are_not_saved_as_objects(self, data, tmp_path):
         model = StructuredCRF(structure=Subsets(8, 3), tol=0.1).fit(*data)
         with pytest.raises(TypeError, match="structure= a function of the sample"):
             model.save(tmp_path / "model.mls")
 
     def test_save_by_import_path(self, data, tmp_path):
-        entropy = coordinate_entropy(8)
         decode = partial(own.best_of, k=3)
-        model = StructuredCRF(decode, entropy=entropy, tol=0.1).fit(*data)
+        model = StructuredCRF(decode, tol=0.1).fit(*data)
         model.save(tmp_path / "model.mls")
         with pytest.raises(ValueError, match=r"trusted=\['own_decoders:best_of'\]"):
             mlestruct.load(tmp_path / "model.mls")
@@ -752,12 +677,12 @@ class TestManners:
 
     def test_equal_samples_are_merged(self, data):
         X, Y = data
-        problem = StructuredCRF(own.top_three).build_problem([X[0]] * 5, Y[:5])
+        problem = StructuredCRF(own.top_three)._problem([X[0]] * 5, Y[:5])
         assert len(problem.blocks) == 1
         assert problem.blocks[0].weight == 5
 
 
-FIVE, EIGHT = (DecoderSpace(own.top_three, n) for n in (5, 8))
+FIVE = DecoderSpace(own.top_three, 5)
 STEEP = (lambda tau: 0.0), (lambda tau: np.full(8, np.inf))
 
 
@@ -768,19 +693,16 @@ class TestBadInput:
         ("parameters", "message"),
         [
             ({}, "either decode or structure"),
-            ({"decode": 3}, "decode: expected a function"),
-            ({"decode": own.top_three, "exact": "yes"}, "exact must be True or False"),
-            ({"decode": own.top_three, "entropy": 3.0}, "entropy: expected"),
-            ({"decode": own.top_three, "entropy": coordinate_entropy(5)}, "entropy: is of 5"),
-            ({"decode": own.top_three, "interior": np.zeros(3)}, "interior: expected shape"),
-            ({"decode": own.top_three, "interior": np.full(8, 2.0)}, "between 0 and 1"),
-            ({"structure": 3}, "structure: expected"),
+            ({"decode": own.top_three, "structure": FIVE}, "either decode or structure"),
+            ({"decode": 3}, "`decode` must be a function"),
+            ({"decode": own.top_three, "features": 3}, "`features` must be a function"),
+            ({"decode": own.top_three, "standardize": 1.0}, "standardize must be True or False"),
+            ({"decode": own.top_three, "solver": "bcfw"}, "`solver` must be None or an object"),
+            ({"structure": 3}, "`structure` must be an output space"),
             ({"structure": FIVE}, r"X\[0\]: has 8 rows of features, DecoderSpace has 5"),
-            ({"structure": EIGHT, "entropy": coordinate_entropy(8)}, "entropy: goes with decode"),
             ({"decode": lambda scores: scores}, "decode: must return a 0/1 vector"),
             ({"decode": lambda scores: np.ones(3)}, r"got shape \(3,\)"),
             ({"decode": lambda scores: None}, "got NoneType"),
-            ({"decode": own.top_three, "entropy": STEEP}, "gradient at the interior point is inf"),
         ],
     )
     def test_parameters(self, parameters, message):
@@ -788,17 +710,37 @@ class TestBadInput:
             StructuredCRF(**parameters).fit(self.X, self.Y)
 
     @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"decode": 3}, "`decode` must be a function"),
+            ({"marginals": 3}, "`marginals` must be a function"),
+            ({"bounds": 3}, "`bounds` must be a function"),
+            ({"exact": "yes"}, "`exact` must be True or False"),
+            ({"n_coordinates": 0}, "n_coordinates: expected a whole number"),
+            ({"entropy": 3.0}, "entropy: expected"),
+            ({"entropy": coordinate_entropy(5)}, r"must have 8 coordinates.*shape \(5,\)"),
+            ({"entropy": STEEP}, "gradient at the interior point is inf"),
+            ({"interior": np.zeros(3)}, "interior: expected shape"),
+            ({"interior": np.full(8, 2.0)}, "between 0 and 1"),
+        ],
+    )
+    def test_options_of_decoder_spaces(self, options, message):
+        with pytest.raises((TypeError, ValueError), match=message):
+            space = DecoderSpace(**{"decode": own.top_three, "n_coordinates": 8, **options})
+            StructuredCRF(structure=space).fit(self.X, self.Y)
+
+    @pytest.mark.parametrize(
         ("change", "message"),
         [
             (lambda X, Y: ([], []), "X is empty"),
             (lambda X, Y: (X, Y[:-1]), "4 samples but Y has 3"),
-            (lambda X, Y: ([x[:, :1] if m else x for m, x in enumerate(X)], Y), "features"),
+            (lambda X, Y: ([x[:, :1] if m else x for m, x in enumerate(X)], Y), "1 features, X.0. has 2"),
             (lambda X, Y: ([np.full((8, 2), np.nan)] * 4, Y), "X\\[0\\]: found nan"),
-            (lambda X, Y: ([np.zeros(8)] * 4, Y), "expected features of shape"),
+            (lambda X, Y: ([np.zeros(8)] * 4, Y), "features of shape"),
             (lambda X, Y: (["word"] * 4, Y), "cannot be read as an array of features"),
             (lambda X, Y: (X, [np.ones(7)] * 4), r"Y\[0\]: expected a 0/1 vector of shape \(8,\)"),
             (lambda X, Y: (X, [np.full(8, 0.5)] * 4), "got 0.5 at coordinate 0"),
-            (lambda X, Y: (X, [np.ones(8)] * 4), r"Y\[0\]: is not an output.*say exact=False"),
+            (lambda X, Y: (X, [np.ones(8)] * 4), r"Y\[0\]: is not an output.*exact=False"),
         ],
     )
     def test_data(self, change, message):

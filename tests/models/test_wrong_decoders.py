@@ -94,12 +94,14 @@ class TestDijkstra:
     def test_it_is_found_out_in_learning(self):
         X, Y = path_samples()
         with pytest.raises(ValueError, match=r"X\[\d+\], in learning: decode: "):
-            StructuredCRF(dijkstra, tol=0.001, interior=inside()).fit(X, Y)
+            space = DecoderSpace(dijkstra, N, interior=inside())
+            StructuredCRF(structure=space, tol=0.001).fit(X, Y)
 
     def test_dynamic_programming_is_not(self):
         X, Y = path_samples()
         for interior in (None, inside()):
-            model = StructuredCRF(longest, tol=0.02, interior=interior).fit(X, Y)
+            space = DecoderSpace(longest, N, interior=interior)
+            model = StructuredCRF(structure=space, tol=0.02).fit(X, Y)
             assert model.converged_
             assert model.certified_
 
@@ -158,7 +160,7 @@ class TestErrorsSayWhere:
 
         X, Y = own.subset_samples(np.random.default_rng(0))
         with pytest.raises(DecoderError, match=r"X\[0\], .*upper bound .* below it"):
-            StructuredCRF(decode, exact=False).fit(X, Y)
+            StructuredCRF(structure=DecoderSpace(decode, 8, exact=False)).fit(X, Y)
 
     @pytest.mark.parametrize(
         ("first_bad_call", "phase"),
@@ -186,7 +188,7 @@ class TestErrorsSayWhere:
     def test_predictions_name_the_sample(self):
         X, Y = own.subset_samples(np.random.default_rng(0))
         model = StructuredCRF(own.top_three, tol=0.1).fit(X, Y)
-        model.decode, model._kept = lambda scores: scores[:2], None
+        model.decode = lambda scores: scores[:2]
         for ask in (model.predict, model.predict_marginals, model.sample):
             with pytest.raises(DecoderError, match=r"X\[0\], in prediction: decode: must return"):
                 ask(X)
@@ -233,8 +235,9 @@ def test_random_mistakes(seed, share, exact, searched, late):
         mistakes += bool((other != best).any())
         return other
 
-    settings = {"exact": exact, "interior": None if searched else outputs.mean(axis=0)}
-    model = StructuredCRF(decode, tol=0.01, max_iter=30, random_state=0, **settings)
+    interior = None if searched else outputs.mean(axis=0)
+    space = DecoderSpace(decode, 6, exact=exact, interior=interior)
+    model = StructuredCRF(structure=space, tol=0.01, max_iter=30, random_state=0)
     message = None
     try:
         with warnings.catch_warnings():

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from .._threads import threaded_map
-from ..exceptions import Naming
-from ..features import FeatureMap
+from ..exceptions import Naming, OutOfTimeError
+from ..features.contract import FeatureMap, as_feature_map, is_feature_map
+from ..features.rows import Columns, Rows, Scaling
 from ..learning.problem import Block
-from ..learning.result import Progress, Result
-from ..metrics.events import Events, as_events
+from ..learning.solver import Result
 from ..structures.conditioned import Conditioned
-from ..structures.contract import Vertex
-from ..structures.decoder import DecoderSpace
-from .base import StructuredEstimator
-from .partitioned import over_partitions
+from ..structures.contract import Structure, Vertex, as_structure
+from ..structures.decoder import DecoderSpace, doubt_of
+from .base import Estimator
 from .probabilities import (
     approximate_value,
     block_samples,
@@ -30,17 +30,23 @@ from .probabilities import (
     likelihood_bounds,
     seeded,
 )
-from .structured_blocks import CallTimes, Decoders, Spaces, read_features
-from .validation import check_same_length, check_samples
+from .validation import (
+    check_finite,
+    check_same_length,
+    check_same_names,
+    check_samples,
+    check_scales,
+    count_threads,
+)
+
+if TYPE_CHECKING:
+    from ..metrics.events import Events
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")
 
-OF_DECODE = ("entropy", "interior", "marginals", "bounds")  # parameters that go with `decode`
-NOTHING = Vertex(np.zeros(0, dtype=np.int64), np.zeros(0))
 
-
-class StructuredCRF(StructuredEstimator):
+class StructuredCRF(Estimator):
     """Conditional random field over outputs of your own, from a function that finds the best one.
 
     p(y | x) is proportional to exp(<G(x) theta, y>) for the 0/1 vectors y that `decode` chooses
@@ -52,36 +58,18 @@ class StructuredCRF(StructuredEstimator):
     decode : function of scores, an array of shape (n,), to the 0/1 vector of shape (n,) with the
         largest total score among all outputs
         For samples whose output spaces differ in more than n: a function of (scores, x), with x the
-        sample as it is in X. An approximate decoder (exact=False) may return a pair (output, upper
-        bound of the largest score). It may be called from several threads if n_jobs > 1, which
-        are used where half of the last calls took 2 ms or more.
+        sample as it is in X. It is called from several threads if n_jobs > 1.
     alpha : float
         Regularisation, on the summed log-likelihood.
-    structure : an output space (`mlestruct.structures`, or your own), or a function of x to one
-        In place of `decode`, where more is known than a decoder.
+    structure : an output space, or a function of x to one
+        In place of `decode`. `DecoderSpace(decode, n, ...)` takes an entropy, an interior point,
+        a marginal oracle or bounds of log Z, and approximate decoders (`exact=False`);
+        `mlestruct.structures` has output spaces that are ready.
     features : function of x to its features; by default x is its features, or a pair of them and
         anything else that `decode` needs
-    entropy : an entropy of marginals: `coordinate_entropy`, `factor_entropy` (groups, counting
-        numbers), an object that is callable and has a method `gradient`, a pair of functions
-        (value, gradient), or a function of x to one of these
-        By default that of independent coordinates: concave, whatever the outputs are, and an upper
-        bound of the true one, so that `fit` maximises a lower bound of the log-likelihood.
-    interior : array of shape (n,), or a function of x to one
-        A point of the polytope with every coordinate that varies strictly between 0 and 1. By
-        default it is found by decoding directions that reach all coordinates.
-    marginals : function of scores (or of scores and x) to (tau, log Z), optional
-        A marginal oracle: solvers then use it instead of `decode`.
-    bounds : function of scores (or of scores and x) to (lower, upper) bounds of log Z, optional
-    exact : bool
-        Whether `decode` always finds the best output. If it does not and returns no upper bound,
-        or its bounds do not prove which coordinates are fixed, the duality gap is an estimate:
-        `certified_` is False. Marginals of a model from a file may then differ from those of the
-        fitted one, within `tol`: observed outputs, from which interior points are made as well,
-        are not stored.
-    solver, tol, max_iter, max_time, feature_names, l1_ratio, warm_start, callback, n_jobs,
-    random_state, verbose, standardize
-        As in `BipartiteMatchingCRF`. "auto" is block-coordinate Frank-Wolfe, or L-BFGS where
-        there is a marginal oracle.
+    standardize, l1_ratio, tol, max_iter, solver, n_jobs, random_state, verbose
+        As in `BipartiteMatchingCRF`. The default solver only decodes; it is L-BFGS if the output
+        spaces have marginal oracles.
 
     Attributes
     ----------
@@ -89,22 +77,25 @@ class StructuredCRF(StructuredEstimator):
     objective_ : float, an upper bound of the best attainable value of the (regularised,
         approximate) log-likelihood
     duality_gap_ : float, absolute: coef_ is within it of that best value
-    certified_ : bool, whether that is proven, if `decode` is exact or its upper bounds are valid
+    certified_ : bool, whether that is proven, if decoders are exact or their upper bounds are valid
     converged_ : bool
     history_ : History with seconds, oracle_calls, dual, primal, gap, fw_gap; `.to_frame()`
-    n_oracle_calls_ : calls of `decode`, with those that looked for interior points and checked Y,
-        in all runs of a fit that was continued from a checkpoint
+    n_oracle_calls_ : calls of `decode`, including the search for interior points and the check of
+        Y, in all runs of a fit that was continued from a checkpoint
     n_iter_, solver_, n_features_in_, feature_names_in_
 
     Notes
     -----
-    X is a sequence of samples, each an array or SciPy sparse matrix of shape (n, n_features), a
-    feature map, a pair of one of these and anything else, or anything at all if `features` turns it
-    into one of these. Y holds for each sample a 0/1 vector of shape (n,); labels of a `structure`
-    are its own. Every label costs one call of `decode`, which tells whether it is an output at all.
+    X is a sequence of samples, each an array, data frame or SciPy sparse matrix of shape
+    (n, n_features), a feature map, a pair of one of these and anything else, or anything at all if
+    `features` turns it into one of these. Y holds for each sample a 0/1 vector of shape (n,);
+    labels of a `structure` are its own. Every label costs one call of `decode`, which shows whether
+    it is an output at all.
 
     `mlestruct.check_structure` tests a decoder. `save` stores functions by their import path, never
-    as code; `mlestruct.load(path, trusted=[...])` imports those that it is told to trust.
+    as code; `mlestruct.load(path, trusted=[...])` imports those that it is told to trust. Marginals
+    of a loaded model with an approximate decoder may differ within `tol`: its interior points are
+    also made from observed outputs, which are not stored.
 
     Examples
     --------
@@ -124,8 +115,10 @@ class StructuredCRF(StructuredEstimator):
     True
     """
 
-    _kept: Spaces | None = None  # output spaces of the fit; new ones where those are elsewhere
-    _times: CallTimes | None = None
+    _by_size: tuple[Any, dict[int, Structure]] = (None, {})  # decode, and its spaces
+    _fitted: Sequence[Block] = ()  # one for each output space of the fit
+    _calls = 0  # of decoders, before the solver
+    _scaling: Scaling | None = None
 
     def __init__(
         self,
@@ -133,182 +126,200 @@ class StructuredCRF(StructuredEstimator):
         alpha: float = 1.0,
         structure: Any = None,
         features: Callable[[Any], Any] | None = None,
-        entropy: Any = None,
-        interior: Any = None,
-        marginals: Callable[..., Any] | None = None,
-        bounds: Callable[..., Any] | None = None,
-        exact: bool = True,
-        solver: Any = "auto",
+        standardize: bool = False,
+        l1_ratio: float = 0.0,
         tol: float = 1e-3,
         max_iter: int = 1000,
-        max_time: float | None = None,
-        feature_names: Sequence[str] | None = None,
-        l1_ratio: float = 0.0,
-        warm_start: bool = False,
-        callback: Callable[[Progress], Any] | None = None,
+        solver: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
-        standardize: bool = False,
     ):
         self.decode = decode
         self.alpha = alpha
         self.structure = structure
         self.features = features
-        self.entropy = entropy
-        self.interior = interior
-        self.marginals = marginals
-        self.bounds = bounds
-        self.exact = exact
-        self.solver = solver
+        self.standardize = standardize
+        self.l1_ratio = l1_ratio
         self.tol = tol
         self.max_iter = max_iter
-        self.max_time = max_time
-        self.feature_names = feature_names
-        self.l1_ratio = l1_ratio
-        self.warm_start = warm_start
-        self.callback = callback
+        self.solver = solver
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
-        self.standardize = standardize
 
-    # ------------------------------------------------------------------ samples
+    # ------------------------------------------------------------------ reading samples
     def _blocks(
-        self, X: Sequence[Any], Y: Sequence[Any], weights: Floats, separate: bool
+        self, X: Sequence[Any], Y: Sequence[Any], weights: Floats, classes: Any
     ) -> list[Block]:
-        spaces, times = self._spaces(), self._call_times()
-        if self.warm_start:
-            spaces.take(self._kept)
-        blocks = self._make_blocks(X, spaces)
-        observed = [self._observe(block, Y[m], f"Y[{m}]") for m, block in enumerate(blocks)]
-        # Of equal labels of one space the first is asked for.
-        labels = {
-            (id(block.structure), observed[m].indices.tobytes()): (m, block)
-            for m, block in reversed(list(enumerate(blocks)))
-            if isinstance(block.structure, DecoderSpace)
-        }
-
-        def check(item: tuple[int, Block]) -> None:
-            m, block = item
-            assert isinstance(block.structure, DecoderSpace)
-            with times.turn(), Naming(block.name, f"checking Y[{m}]"):
-                block.structure.know(observed[m], f"Y[{m}]")
-
-        with threaded_map(self.n_threads(), len(blocks)) as each:
-            list(each(check, reversed(labels.values())))
-            spaces.prepare(each, times)
-        for m, (block, vertex) in enumerate(zip(blocks, observed, strict=True)):
-            if isinstance(block.structure, DecoderSpace):
-                block.structure.agree(vertex, f"Y[{m}]")
-        if not self._in_partition and all(block.structure.is_fixed for block in blocks):
-            raise ValueError("X: every sample has only one possible output, nothing can be learned")
-        self._kept = spaces
-        return [
-            replace(block, observed=vertex, weight=weight)
-            for block, vertex, weight in zip(blocks, observed, weights.tolist(), strict=True)
+        self._by_size = (None, {})
+        blocks = [
+            replace(block, observed=_observed(block, Y[m], m), weight=float(weights[m]))
+            for m, block in enumerate(self._prepare(X))
         ]
-
-    def learned(self) -> dict[str, Any]:
-        own = ("_kept", "_times")
-        return {name: value for name, value in super().learned().items() if name not in own}
+        self._check_alike(blocks)
+        self._check_outputs(blocks)
+        return self._standardized(blocks)
 
     def _prepare(self, X: Sequence[Any]) -> list[Block]:
-        spaces = self._spaces()
-        spaces.take(self._kept)
-        return self._make_blocks(X, spaces)
-
-    def _spaces(self) -> Spaces:
-        """How samples become output spaces; raises where parameters do not fit together."""
-        if self.features is not None and not callable(self.features):
-            raise TypeError(f"features: expected a function of x or None, got {self.features!r}")
-        if (self.decode is None) == (self.structure is None):
-            raise ValueError("StructuredCRF: give either decode or structure")
-        if self.structure is not None:
-            for name in OF_DECODE:
-                if getattr(self, name) is not None:
-                    raise ValueError(f"{name}: goes with decode; a structure has its own")
-            return Spaces(self.structure)
-        if not callable(self.decode):
-            raise TypeError(f"decode: expected a function of scores, got {self.decode!r}")
-        for name in ("marginals", "bounds"):
-            given = getattr(self, name)
-            if given is not None and not callable(given):
-                raise TypeError(f"{name}: expected a function of scores or None, got {given!r}")
-        if not isinstance(self.exact, bool | np.bool_):
-            raise TypeError(f"exact must be True or False, got {self.exact!r}")
-        return Decoders(self, self._call_times())
-
-    def _call_times(self) -> CallTimes:
-        """How long calls of `decode` take, in fits and in predictions."""
-        if self._times is None or self._times.decode is not self.decode:
-            self._times = CallTimes(self.decode)
-        return self._times
-
-    def n_threads(self) -> int:
-        """n_jobs as in scikit-learn, but 1 where calls of `decode` are too short for threads."""
-        wanted = super().n_threads()
-        return 1 if self._call_times().are_short else wanted
-
-    def _make_blocks(self, X: Sequence[Any], spaces: Spaces) -> list[Block]:
-        maps: dict[int, FeatureMap] = {}
-        blocks = []
+        space_of = self._space_of()
+        made: dict[int, Block] = {}
         for m, x in enumerate(X):
-            if id(x) not in maps:
-                given = x if self.features is None else self.features(x)
-                maps[id(x)] = read_features(given, f"X[{m}]")
-            features = maps[id(x)]
-            structure = spaces.of(x, features.n_scored, f"X[{m}]")
-            blocks.append(Block(structure, features, NOTHING, name=f"X[{m}]"))
-        return blocks
+            if id(x) not in made:
+                where = f"X[{m}]"
+                features = _read_features(x if self.features is None else self.features(x), where)
+                space = space_of(x, features.n_scored, where)
+                if space.n_scored != features.n_scored:
+                    raise ValueError(
+                        f"{where}: has {features.n_scored} rows of features, "
+                        f"{type(space).__name__} has {space.n_scored} scored coordinates"
+                    )
+                made[id(x)] = Block(space, features, name=where)
+        return [replace(made[id(x)], name=f"X[{m}]") for m, x in enumerate(X)]
 
-    def _observe(self, block: Block, label: Any, where: str) -> Vertex:
+    def _space_of(self) -> Callable[[Any, int, str], Structure]:
+        """The output space of a sample with some rows of features."""
+        if self.features is not None and not callable(self.features):
+            raise TypeError(f"`features` must be a function of x or None; got {self.features!r}.")
+        if (self.decode is None) == (self.structure is None):
+            raise ValueError("StructuredCRF: pass either decode or structure")
+        if self.decode is None:
+            return _space_function(self.structure)
+        decode = self.decode
+        if not callable(decode):
+            raise TypeError(f"`decode` must be a function of scores; got {decode!r}.")
+        if _takes_sample(decode):
+            return lambda x, n, where: DecoderSpace(lambda scores: decode(scores, x), n)
+        if self._by_size[0] is not decode:
+            self._by_size = (decode, {})
+        spaces = self._by_size[1]
+
+        def of_size(x: Any, n: int, where: str) -> Structure:
+            if n not in spaces:
+                spaces[n] = DecoderSpace(decode, n)
+            return spaces[n]
+
+        return of_size
+
+    def _check_outputs(self, blocks: Sequence[Block]) -> None:
+        """Ask decoders whether labels are outputs, and for interior points, on threads."""
+        first: dict[tuple[int, bytes], Block] = {}  # of equal labels of one space
+        for block in blocks:
+            first.setdefault((id(block.structure), block.observed.indices.tobytes()), block)
+        own = {id(block.structure): block for block in reversed(blocks)}
+        self._fitted = list(own.values())[::-1]
+        before = self._count_calls()
+
+        def check(block: Block) -> None:
+            with Naming(block.name, f"checking {_label_name(block)}"):
+                if isinstance(block.structure, DecoderSpace):
+                    block.structure.know(block.observed, _label_name(block))
+
+        def prepare(block: Block) -> None:
+            with Naming(block.name, "looking for an interior point"):
+                if isinstance(block.structure, DecoderSpace):
+                    block.structure.interior()
+
         try:
-            return block.structure.encode(label)
-        except (ValueError, TypeError) as error:
-            raise ValueError(f"{where}: {str(error).removeprefix('label: ')}") from None
+            with threaded_map(count_threads(self.n_jobs), len(blocks)) as each:
+                list(each(check, first.values()))
+                list(each(prepare, self._fitted))
+        except OutOfTimeError as error:
+            raise OutOfTimeError(
+                f"{error}; {self._count_calls() - before} calls of decode have checked Y and looked "
+                "for interior points. Pass structure=DecoderSpace(decode, n, interior=...), n_jobs= "
+                "or more time"
+            ) from None
+        self._calls = self._count_calls() - before
+        for block in blocks:
+            if isinstance(block.structure, DecoderSpace):
+                block.structure.agree(block.observed, _label_name(block))
+        if all(block.structure.is_fixed for block in self._fitted):
+            raise ValueError("X: every sample has only one possible output, nothing can be learned")
+
+    def _count_calls(self) -> int:
+        """Calls of the decoders of a fit so far."""
+        spaces = [block.structure for block in self._fitted]
+        return sum(space.calls for space in spaces if isinstance(space, DecoderSpace))
+
+    def _check_alike(self, blocks: Sequence[Block]) -> None:
+        """Raise unless all samples have the same features."""
+        size = blocks[0].features.n_features
+        for block in blocks:
+            if block.features.n_features != size:
+                raise ValueError(
+                    f"{block.name} has {block.features.n_features} features, X[0] has {size}"
+                )
+        check_same_names([block.features for block in blocks])
+        self._learn_names(blocks[0].features.feature_names, size)
+
+    def _standardized(self, blocks: list[Block]) -> list[Block]:
+        """The same samples with standardised columns, if that is wanted."""
+        self._scaling = None
+        rows = [block.features for block in blocks]
+        known = [(f.columns(), b.weight) for f, b in zip(rows, blocks, strict=True)
+                 if isinstance(f, Rows)]  # fmt: skip
+        if len(known) < len(blocks):
+            if self.standardize:
+                raise ValueError(
+                    "`standardize` needs features that are matrices; got a feature map. "
+                    "Standardise its data, or pass standardize=False."
+                )
+            return blocks
+        columns = Columns.weighted(known)
+        check_scales([columns], [self.feature_names_in_.tolist()], self.standardize)
+        if not self.standardize:
+            return blocks
+        scaling = self._scaling = Scaling.of(columns, centred=False)
+        scaled = {id(f): f.scaled(scaling) for f in rows if isinstance(f, Rows)}
+        return [replace(block, features=scaled[id(block.features)]) for block in blocks]
 
     # ------------------------------------------------------------------ fitting
-    def _keep(self, result: Result, tol: float) -> None:
-        super()._keep(result, tol)
-        kept = self._kept or self._spaces()  # others are with the partitions
-        doubt = kept.doubt()
-        if doubt is None and not result.proven:
-            doubt = "Output spaces of samples in partitions have no proven bounds."
-        self.certified_ = doubt is None
+    def _full_coef(self, theta: Floats) -> Floats:
+        return theta if self._scaling is None else self._scaling.original(theta)
+
+    def _solver_coef(self, model: Any) -> Floats:
+        coef: Floats = model.coef_
+        return coef if self._scaling is None else self._scaling.standardised(coef)
+
+    def _setup_calls(self) -> int:
+        return self._calls
+
+    def _keep(self, result: Result, tol: float, setup: float = 0.0, setup_calls: int = 0) -> None:
+        super()._keep(result, tol, setup, setup_calls)
+        doubts = [b for b in self._fitted if not b.structure.has_bound]
+        self.certified_ = result.proven and not doubts
         if not self.certified_:
+            why = [f"{b.name}: {doubt_of(b.structure)}" for b in doubts[:1]]
             warnings.warn(
                 f"StructuredCRF: duality_gap_ ({self.duality_gap_:.3g}) is an estimate and no "
-                f"certificate (certified_=False). {doubt}",
+                f"certificate (certified_=False). {''.join(why)}",
                 ConvergenceWarning,
                 stacklevel=3,
             )
 
-    def _setup_calls(self) -> int:
-        return 0 if self._kept is None else self._kept.n_preparing_calls
-
-    def _advice(self, result: Result) -> str:
-        if self.decode is not None and result.iterations == 0 and result.setup > result.seconds:
+    def _advice(self, result: Result, setup: float) -> str:
+        if result.iterations == 0 and self._calls and setup > result.seconds:
             return (
-                "Most of the time went to calls of decode in set-up, which check Y and look for "
-                "interior points: give interior=, n_jobs= or more max_time."
+                "Most of the time went to calls of decode that check Y and look for interior "
+                "points: pass structure=DecoderSpace(decode, n, interior=...), n_jobs= or more time."
             )
         if result.slack > 0.5 * result.gap:
             return (
                 f"{result.slack:.3g} of the gap is the distance of decode's upper bounds from its "
                 "outputs: solve more precisely (more iterations alone do not help)."
             )
-        return super()._advice(result)
+        return super()._advice(result, setup)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        return {name: state[name] for name in state if name not in ("_by_size", "_fitted")}
 
     # ------------------------------------------------------------------ prediction
     def _each(self, function: Callable[[Any], T], items: Iterable[Any]) -> list[T]:
-        """Apply to all blocks, over n_jobs threads; errors of decoders name the sample."""
-
-        times = self._call_times()
-
         def one(item: Any) -> T:
             block = item[0] if isinstance(item, tuple) else item  # (block, stream) of samples
-            with times.turn(), Naming(block.name, "in prediction"):
+            with Naming(block.name, "in prediction"):
                 return function(item)
 
         return super()._each(one, items)
@@ -319,18 +330,20 @@ class StructuredCRF(StructuredEstimator):
         if known is None:
             return blocks
         parts = check_same_length(blocks, known, "known")
+        return [_conditioned(b, own, m) for m, (b, own) in enumerate(zip(blocks, parts, strict=True))]
+
+    def _labelled(self, X: Any, Y: Any, known: Any = None) -> list[Block]:
+        """Blocks of samples whose outputs are observed, given what is known of them."""
+        samples = check_samples(X)
+        labels = check_same_length(samples, Y)
         out = []
-        for m, (block, own) in enumerate(zip(blocks, parts, strict=True)):
-            if own is not None:
-                try:
-                    block = replace(block, structure=block.structure.given(own))
-                except ValueError as error:
-                    why = str(error).removeprefix("known: ")
-                    raise ValueError(f"known[{m}]: {why}") from None
-            out.append(block)
+        for m, block in enumerate(self._given(samples, known)):
+            vertex = _observed(block, labels[m], m)
+            if isinstance(block.structure, Conditioned) and not block.structure.agrees(vertex):
+                raise ValueError(f"known[{m}]: differs from Y[{m}]")
+            out.append(replace(block, observed=vertex))
         return out
 
-    @over_partitions
     def predict(self, X: Any, *, known: Any = None) -> list[Any]:
         """The most probable output (MAP) of each sample.
 
@@ -343,14 +356,13 @@ class StructuredCRF(StructuredEstimator):
             self._given(X, known),
         )
 
-    @over_partitions
     def predict_marginals(
         self, X: Any, tol: float = 1e-3, method: str = "auto", *, known: Any = None, **options: Any
     ) -> list[Floats]:
         """Pseudo-marginal probability of every coordinate to be 1, given what is `known`.
 
         `method` is one of `mlestruct.inference.marginals`: "auto" and "fw" (by `decode`),
-        "perturb", "oracle" and "exact" where the structure has them; `options` are those of the
+        "perturb", "oracle" and "exact" if the structure has them; `options` are those of the
         method. `tol` is the certified gap of each log-partition function.
 
         Returns
@@ -358,13 +370,14 @@ class StructuredCRF(StructuredEstimator):
         list of ndarray of shape (n,)
         """
         blocks = self._given(X, known)
-        options = seeded(options, method, self.random_state)
-        found = certified_marginals(blocks, self.coef_, tol, method, options, self._each)
+        found = self._tau(blocks, tol, method, options)
         return [b.structure.marginal_table(tau) for b, tau in zip(blocks, found, strict=True)]
 
-    def predict_proba(self, X: Any, **options: Any) -> list[Floats]:
-        """`predict_marginals` under the name that scikit-learn has for it."""
-        return self.predict_marginals(X, **options)
+    def _tau(
+        self, blocks: list[Block], tol: float, method: str, options: dict[str, Any]
+    ) -> list[Floats]:
+        options = seeded(options, method, self.random_state)
+        return certified_marginals(blocks, self.coef_, tol, method, options, self._each)
 
     def events(
         self, X: Any, Y: Any, tol: float = 1e-3, method: str = "auto", **options: Any
@@ -373,9 +386,10 @@ class StructuredCRF(StructuredEstimator):
 
         `tol`, `method` and `options` are those of `predict_marginals`.
         """
+        from ..metrics.events import as_events
+
         blocks = self._labelled(X, Y)
-        options = seeded(options, method, self.random_state)
-        tau = certified_marginals(blocks, self.coef_, tol, method, options, self._each)
+        tau = self._tau(blocks, tol, method, options)
         seen = [block.observed.dense(block.structure.n_coordinates) for block in blocks]
         return as_events(np.concatenate(seen), np.concatenate(tau))
 
@@ -393,7 +407,7 @@ class StructuredCRF(StructuredEstimator):
         Parameters
         ----------
         method : "perturb": perturb-and-MAP, a call of `decode` each, with a bias that more samples
-            do not remove; "exact", from p itself, where the structure can count; "auto": exact for
+            do not remove; "exact", from p itself, if the structure can count; "auto": exact for
             structures that can, else perturb
         known : what is given of each output, as in `predict`
         random_state : int, Generator or None
@@ -410,26 +424,13 @@ class StructuredCRF(StructuredEstimator):
         return [found.labels for found in drawn]
 
     # ------------------------------------------------------------------ likelihoods
-    def _labelled(self, X: Any, Y: Any, known: Any = None) -> list[Block]:
-        """Blocks of samples whose outputs are observed, given what is known of them."""
-        samples = check_samples(X)
-        labels = check_same_length(samples, Y)
-        out = []
-        for m, block in enumerate(self._given(samples, known)):
-            vertex = self._observe(block, labels[m], f"Y[{m}]")
-            if isinstance(block.structure, Conditioned) and not block.structure.agrees(vertex):
-                raise ValueError(f"known[{m}]: differs from Y[{m}]")
-            out.append(replace(block, observed=vertex))
-        return out
-
-    @over_partitions
     def approximate_log_likelihood(
         self, X: Any, Y: Any, tol: float = 1e-3, *, known: Any = None
     ) -> Floats:
         """<scores, y> - log Z_rho of each sample: what `fit` maximises, without the penalty.
 
         With the default entropy a lower bound of the exact log-likelihood. `tol` is the certified
-        gap, per node where the structure has nodes. With what is `known`, as in `predict`, log p of
+        gap, per node if the structure has nodes. With what is `known`, as in `predict`, log p of
         the rest given this; Y must agree.
 
         Returns
@@ -439,16 +440,14 @@ class StructuredCRF(StructuredEstimator):
         blocks = self._labelled(X, Y, known)
         return np.array(self._each(lambda b: approximate_value(b, self.coef_, tol), blocks))
 
-    @over_partitions
     def log_likelihood(self, X: Any, Y: Any, *, known: Any = None) -> Floats:
-        """Exact log p(y | x; coef_) of each sample, where the structure can count its outputs.
+        """Exact log p(y | x; coef_) of each sample, if the structure can count its outputs.
 
         `known` is as in `approximate_log_likelihood`.
         """
         blocks = self._labelled(X, Y, known)
         return np.array(self._each(lambda b: exact_log_likelihood(b, self.coef_), blocks))
 
-    @over_partitions
     def log_likelihood_bounds(
         self, X: Any, Y: Any, tol: float = 1e-3, *, known: Any = None
     ) -> tuple[Floats, Floats]:
@@ -468,9 +467,92 @@ class StructuredCRF(StructuredEstimator):
 
     # ------------------------------------------------------------------ files
     def _learned_names(self) -> tuple[list[str], dict[str, Any] | None]:
-        names, _ = super()._learned_names()
-        return names, {"certified": bool(self.certified_)}
+        return super()._learned_names()[0], {"certified": bool(self.certified_)}
 
     def _reload(self, coef: Floats, names: list[str], layout: dict[str, Any] | None) -> None:
         super()._reload(coef, names, layout)
         self.certified_ = bool((layout or {})["certified"])
+
+
+def _space_function(given: Any) -> Callable[[Any, int, str], Structure]:
+    """The output space of each sample, from one for all or a function of x."""
+    if hasattr(given, "n_coordinates"):
+        space = as_structure(given)
+        return lambda x, n, where: space
+    if not callable(given):
+        raise TypeError(
+            f"`structure` must be an output space or a function of x to one; got {given!r}."
+        )
+
+    def made(x: Any, n: int, where: str) -> Structure:
+        try:
+            return as_structure(given(x))
+        except Exception as error:
+            error.add_note(
+                f"structure: was called with {where}, as a function of a sample to its output "
+                "space; a function of scores is given as decode="
+            )
+            raise
+
+    return made
+
+
+def _takes_sample(decode: Callable[..., Any]) -> bool:
+    """Whether a function of scores also takes the sample: a second argument that has no default,
+    or is called x.
+    """
+    try:
+        parameters = list(inspect.signature(decode).parameters.values())
+    except (TypeError, ValueError):  # of built-in functions
+        return False
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    places = [p for p in parameters if p.kind in positional]
+    return len(places) > 1 and (
+        places[1].default is inspect.Parameter.empty or places[1].name == "x"
+    )
+
+
+def _read_features(given: Any, where: str) -> FeatureMap:
+    """The features of one sample, one row for each coordinate."""
+    if isinstance(given, tuple) and len(given) == 2:
+        given = given[0]
+    if is_feature_map(given):
+        return as_feature_map(given)
+    frame = hasattr(given, "columns") and hasattr(given, "to_numpy")
+    try:
+        rows = Rows(given, [str(name) for name in given.columns] if frame else None)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{where}: cannot be read as an array of features of shape (n_coordinates, n_features) "
+            f"({error}); `features` may be a function that makes them from a sample"
+        ) from None
+    if 0 in rows.matrix.shape:
+        raise ValueError(
+            f"{where}: expected features of shape (n_coordinates, n_features), "
+            f"got shape {rows.matrix.shape}"
+        )
+    check_finite(rows.matrix.data if rows.is_sparse else rows.matrix, where)
+    return rows
+
+
+def _label_name(block: Block) -> str:
+    """The label of a sample, in messages."""
+    return f"Y{block.name.removeprefix('X')}"
+
+
+def _observed(block: Block, label: Any, m: int) -> Vertex:
+    """The vertex of a label."""
+    try:
+        return block.structure.encode(label)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"Y[{m}]: {str(error).removeprefix('label: ')}") from None
+
+
+def _conditioned(block: Block, known: Any, m: int) -> Block:
+    """The sample given what is known of its output, or None."""
+    if known is None:
+        return block
+    try:
+        return replace(block, structure=block.structure.given(known))
+    except ValueError as error:
+        raise ValueError(f"known[{m}]: {str(error).removeprefix('known: ')}") from None

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.special import logsumexp
 
+from .._arrays import as_count
 from .._deadline import check_time, is_over
 from .._lazy import cached_property
 from ..algorithms.covering import covering_outputs
@@ -30,8 +31,8 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 ADVICE = (
-    "It must return the best output at scores of any sign (or upper bounds, or be declared by "
-    "exact=False); check_structure tests it"
+    "It must return the best output at scores of any sign (or pass exact=False to DecoderSpace, "
+    "with upper bounds if it has them); check_structure tests it"
 )
 
 SMALL_GAP = 1e-3  # relative: solvers stop there by default, at 1e-4 most of them
@@ -45,7 +46,8 @@ def advice(limit: float, score: float) -> str:
     return (
         f"It falls short by {short:.1g} of the score, as a solver does that stops at a relative "
         "gap: set that to 0 (mip_rel_gap of scipy.optimize.milp), or keep it and return the pair "
-        "(output, upper bound) with exact=False, so that certificates allow for it"
+        "(output, upper bound) to DecoderSpace(decode, n, exact=False), so that certificates allow "
+        "for it"
     )
 
 
@@ -103,11 +105,13 @@ class DecoderSpace(Structure):
         marginals: Callable[[Floats], Any] | None = None,
         bounds: Callable[[Floats], Any] | None = None,
     ):
-        if not callable(decode):
-            raise TypeError(f"decode: expected a function of scores, got {decode!r}")
-        self._decoder, self.n_coordinates = decode, int(n_coordinates)
-        if self.n_coordinates < 1:
-            raise ValueError("n_coordinates: need at least one")
+        named = {"decode": decode, "marginals": marginals, "bounds": bounds}
+        for name, function in named.items():
+            if not (callable(function) or (function is None and name != "decode")):
+                raise TypeError(f"`{name}` must be a function of scores; got {function!r}.")
+        if not isinstance(exact, bool | np.bool_):
+            raise TypeError(f"`exact` must be True or False; got {exact!r}.")
+        self._decoder, self.n_coordinates = decode, as_count(n_coordinates, "n_coordinates")
         self._given_entropy, self._given_interior = as_entropy(entropy), interior
         self.decodes_exactly = bool(exact)
         self._without_bound = False  # whether some call was neither exact nor bounded
@@ -123,8 +127,8 @@ class DecoderSpace(Structure):
     def decode(self, scores: Floats, warm: Floats | None = None, prices: bool = False) -> Decoding:
         """The output of the user's function, checked against all that is known of the space.
 
-        Raises DecoderError where the function is said to be exact and another output scores more,
-        or where an upper bound is below the score of an output.
+        Raises DecoderError if another output scores more than the answer of an exact decoder, or
+        more than an upper bound.
         """
         return self._ask(scores)
 
@@ -181,11 +185,9 @@ class DecoderSpace(Structure):
             self._check_varying(indices, "an output that decode returns")
 
     def _check_varying(self, indices: Ints, what: str) -> None:
-        """An output must have coordinates that are taken as fixed at the values they have."""
+        """Raise if an output differs at coordinates that are taken as fixed."""
         fixed = ~self.varies
         fixed[self.unproven] = False
-        if not fixed.any():
-            return
         output = np.zeros(self.n_coordinates)
         output[indices] = 1.0
         wrong = np.flatnonzero(fixed & (output != self._interior))
@@ -227,7 +229,7 @@ class DecoderSpace(Structure):
             f"coordinates {shown}{also} are the same in all outputs that the search for an "
             "interior point has found, and the entropy leaves them out, but decode is not exact, "
             "and its upper bounds do not exclude outputs that differ there. Return tighter "
-            "bounds, or give interior= with their values if no output differs there"
+            "bounds, or pass interior= with their values if no output differs there"
         )
 
     # ------------------------------------------------------------------ interior and entropy
@@ -252,8 +254,8 @@ class DecoderSpace(Structure):
         if self._seeds:
             outputs = np.unique(np.vstack([outputs, *self._seeds]), axis=0)
         mean: Floats = outputs.mean(axis=0)
-        # The entropy of a coordinate that is left out, though some output has it, would be missing
-        # in the maximum over the polytope: that could be larger than any bound of a certificate.
+        # The entropy leaves out coordinates that do not vary. If some output did differ there, the
+        # maximum over the polytope could be larger than any bound of a certificate.
         self.unproven = np.flatnonzero(((mean == 0.0) | (mean == 1.0)) & ~proven)
         return mean
 
@@ -272,17 +274,16 @@ class DecoderSpace(Structure):
         if entropy is None:
             entropy = coordinate_entropy(self.n_coordinates)
         if isinstance(entropy, SeparableEntropy):
-            if entropy.a.shape != (self.n_coordinates,):
-                raise ValueError(
-                    f"entropy: is of {entropy.a.shape[0]} coordinates, the output space has "
-                    f"{self.n_coordinates}"
-                )
-            return entropy.masked(self.varies)
-        slope = np.asarray(entropy.gradient(self.interior()), dtype=np.float64)
+            slope = entropy.a
+        else:
+            slope = np.asarray(entropy.gradient(self.interior()), dtype=np.float64)
         if slope.shape != (self.n_coordinates,):
             raise ValueError(
-                f"entropy: its gradient has shape {slope.shape}, expected ({self.n_coordinates},)"
+                f"`entropy` must have {self.n_coordinates} coordinates; its gradient has shape "
+                f"{slope.shape}."
             )
+        if isinstance(entropy, SeparableEntropy):
+            return entropy.masked(self.varies)
         wrong = np.flatnonzero(self.varies & ~np.isfinite(slope))
         if wrong.size:
             k = int(wrong[0])
@@ -325,11 +326,10 @@ class DecoderSpace(Structure):
         return vertex.dense(self.n_coordinates).astype(np.int64)
 
     def know(self, vertex: Vertex, where: str) -> None:
-        """Take an observed output: compared with answers of `decode` from now on.
+        """Compare answers of `decode` with an observed output from now on.
 
-        It costs a call of a decoder that is exact, at the scores 2 y - 1 where y would be the best
-        output, and raises where that returns another one. At the end of the time it is not
-        asked: nothing is learned from it any more.
+        An exact decoder is asked whether it is one, by a call at the scores 2 y - 1, unless the
+        time is up.
         """
         if vertex.indices.tobytes() in self._checked:
             return
@@ -337,14 +337,13 @@ class DecoderSpace(Structure):
             self._require_output(vertex, where)
             self._checked.add(vertex.indices.tobytes())
         output = vertex.dense(self.n_coordinates) > 0.5
-        if not self.decodes_exactly and "_interior" not in vars(self):
-            seen = np.array(self._seeds).reshape(-1, self.n_coordinates)
-            if not ((seen == output).any(axis=0)).all():
-                self._seeds.append(output)
+        reaches = self._seeds and np.any([seen == output for seen in self._seeds], axis=0).all()
+        if not (self.decodes_exactly or reaches or "_interior" in vars(self)):
+            self._seeds.append(output)
         self._known.add(vertex.indices, f"the observed output {where}", rename=True)
 
     def agree(self, vertex: Vertex, where: str) -> None:
-        """Raise where an observed output contradicts coordinates that are taken as fixed."""
+        """Raise if an observed output differs at coordinates that are taken as fixed."""
         self._check_varying(vertex.indices, f"the observed output {where}")
 
     def _require_output(self, vertex: Vertex, where: str) -> None:
@@ -355,12 +354,13 @@ class DecoderSpace(Structure):
             # An answer that scores more than 0 shares most of its ones with y: a near miss, which
             # a heuristic returns. A solver that minimises avoids y.
             score = float((2.0 * y - 1.0) @ found)
-            minimises = " A solver that minimises is to be given -scores." if score <= 0.0 else ""
+            minimises = " A solver that minimises needs -scores." if score <= 0.0 else ""
             raise ValueError(
                 f"{where}: is not an output that decode can return. At the scores 2 y - 1, where y "
                 f"would be the best one, decode returns one that differs at coordinates "
                 f"{differs[:5].tolist()}{' and more' if differs.size > 5 else ''}.{minimises} If "
-                "decode does not always find the best output, say exact=False"
+                "decode does not always find the best output, pass structure=DecoderSpace(decode, "
+                "n, exact=False)"
             )
 
     def hamming_loss(self, vertex: Vertex) -> tuple[float, Floats]:
@@ -370,7 +370,7 @@ class DecoderSpace(Structure):
 
     # ------------------------------------------------------------------ parts that are known
     def given(self, known: Any) -> Structure:
-        """The outputs with known coordinates: 1, 0, or NaN where they are not known.
+        """The outputs with known coordinates: 1, 0, or NaN if they are not known.
 
         Their scores are made so large that an exact decoder returns no other output.
         """
@@ -417,7 +417,7 @@ class DecoderSpace(Structure):
         return GumbelNoise(self.n_coordinates, at, own, np.zeros_like(own), minimal=True)
 
     def log_partition_bounds(self, scores: Floats, tol: float) -> Bounds:
-        """Outputs found on the way from below; independent coordinates from above."""
+        """From below outputs found on the way; from above independent coordinates."""
         if self._bounds is not None:
             lower, upper = self._bounds(np.array(scores))
             return Bounds(float(lower), float(upper), "given bounds", "given bounds")
