@@ -2,6 +2,7 @@
 
 import time
 import warnings
+from dataclasses import replace
 from functools import partial
 
 from sklearn.base import clone
@@ -21,9 +22,9 @@ def solved_by_each(model, X, Y, seconds):
     CPU time, "calls" of the oracle (MAP, or marginals).
     """
     solvers = {
-        AUTO: "auto",
-        PAPER: BlockFrankWolfe.paper(),
-        SEARCH: BlockFrankWolfe.paper(line_search=True),
+        AUTO: None,
+        PAPER: BlockFrankWolfe(step="fixed", max_iter=10**6),
+        SEARCH: BlockFrankWolfe(max_iter=10**6),
     }
     found = {}
     for name, solver in solvers.items():
@@ -31,9 +32,8 @@ def solved_by_each(model, X, Y, seconds):
         with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
             clone(own).set_params(max_iter=1).fit(X[:1], Y[:1])  # compiles, which is not timed
             began = time.process_time()
-            if name != AUTO:
-                stop = partial(is_over, began + seconds)
-                own.set_params(max_iter=10**6, callback=stop)
+            if solver is not None:
+                own.set_params(solver=replace(solver, callback=partial(is_over, began + seconds)))
             own.fit(X, Y)
         found[name] = {
             "solver": own.solver_,

@@ -4,12 +4,11 @@ import numpy as np
 from bipartite_matchings import Space, complete
 from labellings import Labellings, averaged_trees, random_edges, random_forest
 
-from mlestruct.features import BinaryFeatures, DenseFeatures, StateFeatures
-from mlestruct.features.rows import ConstantRows, DenseRows
-from mlestruct.learning import Block, DualProblem, Stopping, make_solver
+from mlestruct.features import Rows
+from mlestruct.features.labellings import BinaryFeatures, StateFeatures
+from mlestruct.learning import LBFGS, Block, Problem
+from mlestruct.learning.solver import with_budget
 from mlestruct.structures import BinaryPairwise, Pairwise, PairwiseGraph, grid
-
-FINE = Stopping(tol=1e-10, max_iter=200)
 
 
 def matching_problem(seed=0, n_blocks=4, alpha=0.5, rho=0.8, offset=False):
@@ -28,13 +27,13 @@ def matching_problem(seed=0, n_blocks=4, alpha=0.5, rho=0.8, offset=False):
         blocks.append(
             Block(
                 structure,
-                DenseFeatures(rng.normal(size=(structure.n_scored, 3))),
+                Rows(rng.normal(size=(structure.n_scored, 3))),
                 structure.encode(space.labels[rng.integers(len(space.labels))]),
                 rng.uniform(0.5, 2.0),
                 0.5 * rng.normal(size=structure.n_coordinates) if offset else None,
             )
         )
-    return spaces, DualProblem(blocks, alpha)
+    return spaces, Problem(blocks, alpha)
 
 
 def labelling_problem(
@@ -48,7 +47,7 @@ def labelling_problem(
         edges = random_forest(rng, n_nodes) if forest else random_edges(rng, n_nodes, 0.8)
         weights = averaged_trees(rng, n_nodes, edges) if rho is None else rho
         graph = PairwiseGraph(n_nodes, edges)
-        rows = (DenseRows(rng.normal(size=(n_nodes, 2))), ConstantRows(len(edges)))
+        rows = (Rows(rng.normal(size=(n_nodes, 2))), Rows.ones(len(edges)))
         if minimal and n_states == 2:
             structure = BinaryPairwise(graph, weights)
             features = BinaryFeatures(graph, *rows)
@@ -59,7 +58,7 @@ def labelling_problem(
         weight = rng.uniform(0.5, 2.0)
         blocks.append(Block(structure, features, structure.encode(label), weight))
         spaces.append(Labellings(n_nodes, edges, n_states, structure.reweighting.rho))
-    return spaces, DualProblem(blocks, alpha)
+    return spaces, Problem(blocks, alpha)
 
 
 def image_problem(n_images=6, alpha=2.0, shape=(4, 5), seed=0):
@@ -70,9 +69,9 @@ def image_problem(n_images=6, alpha=2.0, shape=(4, 5), seed=0):
     for _ in range(n_images):
         label = rng.integers(2, size=graph.n_nodes)
         nodes = np.c_[np.ones(graph.n_nodes), label + rng.normal(size=graph.n_nodes)]
-        features = BinaryFeatures(graph, DenseRows(nodes), ConstantRows(graph.n_edges))
+        features = BinaryFeatures(graph, Rows(nodes), Rows.ones(graph.n_edges))
         blocks.append(Block(structure, features, structure.encode(label)))
-    return DualProblem(blocks, alpha)
+    return Problem(blocks, alpha)
 
 
 def dual_by_hand(spaces, problem, tau):
@@ -97,6 +96,7 @@ def likelihood(problem, theta, tol=1e-12):
     return problem.primal(theta, values), problem.primal(theta, bounds), gradient
 
 
-def solve(problem, solver="newton", stopping=FINE, **options):
-    options.setdefault("random_state", np.random.default_rng(0))
-    return make_solver(solver, problem).solve(problem, stopping, **options)
+def solve(problem, solver=None, tol=1e-10, start=None, **budget):
+    """The result of a solver, by default of L-BFGS, with a budget."""
+    budget = {"max_iter": 1000, "random_state": np.random.default_rng(0), **budget}
+    return with_budget(solver or LBFGS(), **budget).solve(problem, tol, start)

@@ -2,14 +2,12 @@
 
 import numpy as np
 import pytest
-from dual_problems import image_problem
+from dual_problems import image_problem, solve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from mlestruct.learning import LBFGS
 from mlestruct.learning.certificate import DualBundle, minimise_on_simplex
-from mlestruct.learning.result import Stopping
 
 
 @settings(max_examples=30, deadline=None)
@@ -39,7 +37,7 @@ def test_simplex_minimum_equals_slsqp(n, seed):
 @pytest.mark.parametrize("size", [2, 5, 20])
 def test_bundle_bounds_the_optimum_better_than_any_single_evaluation(size):
     problem = image_problem()
-    optimum = LBFGS().solve(problem, Stopping(tol=1e-10)).objective
+    optimum = solve(problem).objective
     rng = np.random.default_rng(1)
     bundle = DualBundle(problem.n_features, problem.penalty, size=size)
     singles, bound = [], np.inf

@@ -1,11 +1,12 @@
-"""`.paper()` against a plain NumPy transcription of Algorithm 1 with SciPy's assignment."""
+"""Frank-Wolfe against a plain NumPy transcription of Algorithm 1 with SciPy's assignment."""
 
 import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment, minimize_scalar
 
-from mlestruct.features import DenseFeatures
-from mlestruct.learning import Block, BlockFrankWolfe, DualProblem, DualState, FrankWolfe, Stopping
+from mlestruct.features import Rows
+from mlestruct.learning import Block, BlockFrankWolfe, FrankWolfe, Problem
+from mlestruct.learning.dual_state import DualState
 from mlestruct.structures import BipartiteMatching
 
 N, M, K, RHO, ALPHA = 5, 4, 3, 0.9, 2.0
@@ -22,7 +23,7 @@ def dual_problem(G, y):
     space = BipartiteMatching((N, N), RHO)
     labels = [np.argmax(one.reshape(N, N), axis=1) for one in y]
     pairs = zip(G, labels, strict=True)
-    return DualProblem([Block(space, DenseFeatures(g), space.encode(t)) for g, t in pairs], ALPHA)
+    return Problem([Block(space, Rows(g), space.encode(t)) for g, t in pairs], ALPHA)
 
 
 def entropy(tau):
@@ -66,9 +67,9 @@ def uniform_draws(n_passes, seed):
     return np.concatenate([rng.integers(M, size=M) for _ in range(n_passes)]).tolist()
 
 
-def run(solver, problem, n_iter, seed=1):
-    stopping = Stopping(tol=0.0, max_iter=n_iter)
-    return solver.solve(problem, stopping, random_state=np.random.default_rng(seed))
+def run(solver, problem, n_iter, seed=1, **options):
+    budget = {"max_iter": n_iter, "random_state": np.random.default_rng(seed)}
+    return solver(**budget, **options).solve(problem, 0.0)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -79,7 +80,7 @@ def test_iterates_are_those_of_the_printed_algorithm(solver, averaging, n_iter, 
     G, y = samples(seed)
     draws = [None] * n_iter if solver is FrankWolfe else uniform_draws(n_iter, seed)
     tau, thetas = algorithm_1(G, y, draws)
-    found = run(solver.paper(averaging=averaging), dual_problem(G, y), n_iter, seed)
+    found = run(solver, dual_problem(G, y), n_iter, seed, step="fixed", averaging=averaging)
     np.testing.assert_allclose(np.array(found.state.tau), tau, rtol=1e-8)
     weights = np.arange(1.0, len(thetas) + 1)
     theta = weights @ thetas / weights.sum() if averaging else thetas[-1]
@@ -91,7 +92,7 @@ def test_line_search_steps_are_near_the_exact_ones(solver):
     G, y = samples()
     draws = [None] if solver is FrankWolfe else uniform_draws(1, 1)
     tau, _ = algorithm_1(G, y, draws, line_search=True)
-    found = run(solver.paper(line_search=True), dual_problem(G, y), 1)
+    found = run(solver, dual_problem(G, y), 1)
     np.testing.assert_allclose(np.array(found.state.tau), tau, atol=0.02)
 
 
@@ -99,7 +100,7 @@ def test_line_search_stops_at_a_twentieth_of_the_slope():
     G, y = samples()
     problem = dual_problem(G, y)
     start = np.full((M, N * N), 1.0 / N)
-    way = np.array(run(FrankWolfe.paper(line_search=True), problem, 1).state.tau) - start
+    way = np.array(run(FrankWolfe, problem, 1).state.tau) - start
 
     def dual(eta):
         return DualState.at(problem, list(start + eta * way)).dual(problem)
@@ -112,9 +113,7 @@ def test_line_search_stops_at_a_twentieth_of_the_slope():
 def test_fixed_steps_return_the_last_iterate_with_its_own_bound():
     problem = dual_problem(*samples())
     seen = []
-    stopping = Stopping(tol=0.0, max_iter=9, callback=lambda p: seen.append(p))
-    rng = np.random.default_rng(0)
-    found = BlockFrankWolfe.paper().solve(problem, stopping, random_state=rng)
+    found = run(BlockFrankWolfe, problem, 9, step="fixed", callback=seen.append)
     np.testing.assert_array_equal(found.theta, seen[-1].theta)
     assert found.primal <= seen[-1].primal
     assert found.objective == min(p.latest_dual for p in seen)

@@ -8,15 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_scores import generators
 
-from mlestruct.features import DenseFeatures
-from mlestruct.learning import (
-    Block,
-    DualProblem,
-    DualState,
-    Stopping,
-    merge_equal,
-)
+from mlestruct.features import Rows
+from mlestruct.learning import Block, BlockFrankWolfe, Problem, merge_equal
 from mlestruct.learning.certificate import certify
+from mlestruct.learning.dual_state import DualState
 
 examples = settings(deadline=None, max_examples=25)
 
@@ -59,9 +54,9 @@ def test_certificate_never_understates_the_distance_to_the_optimum(seed, rng, rh
     optimum = solve(problem)
     tau = random_points(spaces, rng, rng.choice([0.3, 1.0, 5.0]))
     state = DualState.at(problem, tau)
-    found, _ = certify(problem, state, [None] * len(tau), np.inf)
     theta = problem.theta(state.r)
-    dual, primal = found.dual(problem, state.r), found.primal(problem, theta)
+    found, _ = certify(problem, state, theta, [None] * len(tau))
+    dual, primal = state.dual(problem), problem.primal(theta, found.log_partition)
     suboptimality = dual - optimum.objective
     assert found.fw_gap >= suboptimality - 1e-8
     assert primal <= optimum.objective + 1e-8
@@ -72,7 +67,8 @@ def test_certificate_never_understates_the_distance_to_the_optimum(seed, rng, rh
 def test_frank_wolfe_gap_is_the_slope_of_the_dual_towards_the_vertices():
     spaces, problem = matching_problem(3, offset=True)
     tau = random_points(spaces, np.random.default_rng(0), 5.0)
-    found, steps = certify(problem, DualState.at(problem, tau), [None] * len(tau), 0.0)
+    state = DualState.at(problem, tau)
+    found, steps = certify(problem, state, problem.theta(state.r), [None] * len(tau))
     targets = [s.vertex.dense(t.shape[0]) for s, t in zip(steps, tau, strict=True)]
 
     def along(eta):
@@ -88,18 +84,18 @@ def test_weight_two_equals_the_sample_twice():
     first, *others = problem.blocks
     single = Block(first.structure, first.features, first.observed, 1.0)
     double = Block(first.structure, first.features, first.observed, 2.0)
-    repeated = solve(DualProblem([single, single, *others], 1.0))
-    weighted = solve(DualProblem([double, *others], 1.0))
+    repeated = solve(Problem([single, single, *others], 1.0))
+    weighted = solve(Problem([double, *others], 1.0))
     assert weighted.objective == pytest.approx(repeated.objective, abs=1e-8)
     np.testing.assert_allclose(weighted.theta, repeated.theta, atol=1e-6)
 
 
-@pytest.mark.parametrize("solver", ["newton", "bcfw"])
+@pytest.mark.parametrize("solver", [None, BlockFrankWolfe()], ids=["lbfgs", "bcfw"])
 def test_merging_equal_blocks_changes_nothing(solver):
     space = complete(3, rho=0.7)
     structure = space.structure
     rng = np.random.default_rng(0)
-    features = [DenseFeatures(rng.normal(size=(9, K))) for _ in range(2)]
+    features = [Rows(rng.normal(size=(9, K))) for _ in range(2)]
     blocks = [
         Block(structure, features[m % 2], structure.encode(y), 1.0 + m)
         for m, y in enumerate(space.labels)
@@ -107,9 +103,8 @@ def test_merging_equal_blocks_changes_nothing(solver):
     merged = merge_equal(blocks)
     assert len(merged) == 2
     assert sum(b.weight for b in merged) == sum(b.weight for b in blocks)
-    stopping = Stopping(tol=1e-6, max_iter=5000)
-    full = solve(DualProblem(blocks, 1.0))
-    result = solve(DualProblem(merged, 1.0), solver, stopping)
+    full = solve(Problem(blocks, 1.0))
+    result = solve(Problem(merged, 1.0), solver, 1e-6, max_iter=5000)
     assert result.objective == pytest.approx(full.objective, rel=2e-6)
     np.testing.assert_allclose(result.theta, full.theta, atol=2e-3)
 
@@ -122,8 +117,8 @@ def test_offset_is_a_feature_with_a_fixed_weight():
         g = b.features.matrix
         offset = np.zeros(b.structure.n_coordinates)
         offset[: g.shape[0]] = fixed * g[:, 0]
-        blocks.append(Block(b.structure, DenseFeatures(g[:, 1:]), b.observed, b.weight, offset))
-    result = solve(DualProblem(blocks, 1.0))
+        blocks.append(Block(b.structure, Rows(g[:, 1:]), b.observed, b.weight, offset))
+    result = solve(Problem(blocks, 1.0))
     theta = np.concatenate([[fixed], result.theta])
     value, _, gradient = likelihood(problem.with_alpha(1.0), theta)
     assert result.objective == pytest.approx(value + 0.5 * fixed**2, abs=1e-8)

@@ -1,8 +1,7 @@
 """The convex dual problem, and solvers that ask it for expectations or decode its blocks."""
 
-from .block_frank_wolfe import BlockFrankWolfe
 from .checkpoint import Checkpoint
-from .frank_wolfe import FrankWolfe
+from .frank_wolfe import BlockFrankWolfe, FrankWolfe
 from .lbfgs import LBFGS
 from .problem import Block, Problem, merge_equal
 from .solver import History, Monitor, Progress, Result, Solver, run

@@ -1,10 +1,10 @@
 """Certificates: proven bounds of the optimum from what a solver has computed anyway.
 
-From MAP calls alone, for the Frank-Wolfe solvers (`certify`):
+From MAP calls alone (`certify`):
 
-* The classical Frank-Wolfe gap: sum_m w_m <-grad_m L, s_m - tau_m> >= L(tau) - optimum.
-* The price bound, where the structure has one: the decoder's dual prices, inserted into the
-  semi-dual of log Z_rho, bound A_m from above and so P(theta) from below. Usually far tighter.
+* The Frank-Wolfe gap: sum_m w_m <-grad_m L, s_m - tau_m> >= L(tau) - optimum.
+* The price bound, if the structure has one: the decoder's dual prices, inserted into the semi-dual
+  of log Z_rho, bound A_m from above and so P(theta) from below. Usually far tighter.
 
 From a bundle of evaluations with a marginal oracle (`DualBundle`). Evaluation k of the likelihood
 gives feasible marginals with expected moments e_k and entropy h_k. Convex combinations of marginals
@@ -26,123 +26,49 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._compile import kernel
-from .._deadline import check_time
-from .dual_state import DualState
-from .linear_step import LinearStep, linear_step
+from .dual_state import DualState, LinearStep, linear_step
 from .penalty import ElasticNet
 from .problem import Problem
 
 Floats = NDArray[np.float64]
 
-NEAR = 1.5  # times the tolerance: a gap that better prices may take below it
-
-
-def certify_theta(problem: Problem, state: DualState, theta: Floats, tol: float) -> float:
-    """A lower bound of P at any theta, by one oracle call per block.
-
-    Where a structure has a marginal oracle, its upper bound of A, to `tol` in total; elsewhere the
-    value at the block's tau plus the Frank-Wolfe gap there, or the bound by the decoder's prices.
-    """
-    tol /= float(problem.weights.sum())
-    state.refresh(problem)
-    log_partition = 0.0
-    for m, block in enumerate(problem.blocks):
-        structure = block.structure
-        if structure.offers("marginals") and not structure.prefers_decoding:
-            upper = block.expect(theta, None, tol)[0].upper_bound
-        else:
-            step = linear_step(problem, state, m, theta, None, True)
-            prices = step.prices
-            if prices is not None:
-                prices = structure.improved_prices(step.scores, prices, state.tau[m])
-            upper = _upper_bound(problem, state, m, step, prices)
-        log_partition += block.weight * upper
-    return problem.primal(theta, log_partition)
-
 
 @dataclass(frozen=True)
 class Certificate:
-    """What MAP calls at one state prove of some blocks; those of all blocks are sums.
+    """What one MAP call per block proves.
 
-    entropy : sum_m w_m (H_m(tau_m) + <o_m, tau_m - y_m>)
     log_partition : an upper bound of sum_m w_m A_m
-    fw_gap : the Frank-Wolfe gap; NaN where a solver has none
-    slack : the part of the gap that is between a decoder's outputs and its upper bounds
+    fw_gap : the Frank-Wolfe gap
+    slack : the part of the gap between a decoder's outputs and its upper bounds
     """
 
-    entropy: float
     log_partition: float
     fw_gap: float
-    slack: float = 0.0
-
-    def dual(self, problem: Problem, r: Floats) -> float:
-        """L(tau)."""
-        return float(problem.penalty.conjugate(r) - self.entropy)
-
-    def primal(self, problem: Problem, theta: Floats) -> float:
-        """A lower bound of P at the theta of the MAP calls."""
-        return problem.primal(theta, self.log_partition)
+    slack: float
 
 
 def certify(
-    problem: Problem,
-    state: DualState,
-    prices: list[Floats | None],
-    near: float,
+    problem: Problem, state: DualState, theta: Floats, prices: list[Floats | None]
 ) -> tuple[Certificate, list[LinearStep]]:
-    """One MAP call per block at theta(tau); `prices` are warm starts, updated in place.
+    """One MAP call per block at theta; `prices` are warm starts, updated in place.
 
-    Prices are improved where the gap is at most `near` without that: it takes 1 to 10 % off the
-    gap of bipartite matchings at three times the cost of the bound.
+    A of a block is at most the value at tau plus the gap, by concavity, and the price bound.
     """
-    theta = problem.theta(state.r)
-    steps = list(
-        problem.each(
-            lambda m: linear_step(problem, state, m, theta, prices[m], True),
-            range(len(problem.blocks)),
-        )
-    )
+
+    def step(m: int) -> tuple[LinearStep, float]:
+        block, tau = problem.blocks[m], state.tau[m]
+        found = linear_step(block, tau, theta, prices[m], True)
+        upper = float(found.scores @ tau) + block.structure.entropy(tau) + found.gap
+        if found.prices is not None:
+            upper = min(upper, block.structure.price_bound(found.scores, found.prices, tau))
+        return found, upper
+
+    steps, uppers = zip(*problem.each(step, range(len(problem.blocks))), strict=True)
     prices[:] = [step.prices for step in steps]
-    upper = _log_partition(problem, state, prices, steps)
-    attained = [_attained(problem, state, m, step) for m, step in enumerate(steps)]
-    if upper - float(problem.weights @ attained) <= near and all(p is not None for p in prices):
-        for m, (block, step) in enumerate(zip(problem.blocks, steps, strict=True)):
-            check_time("a certificate")
-            known = prices[m]
-            assert known is not None
-            prices[m] = block.structure.improved_prices(step.scores, known, state.tau[m])
-        upper = min(upper, _log_partition(problem, state, prices, steps))
-    fw_gap = float(problem.weights @ [step.gap for step in steps])
-    slack = float(problem.weights @ [step.slack for step in steps])
-    return Certificate(float(problem.weights @ state.entropies), upper, fw_gap, slack), steps
-
-
-def _log_partition(
-    problem: Problem, state: DualState, prices: list[Floats | None], steps: list[LinearStep]
-) -> float:
-    """sum_m w_m A_m from above, by the smaller of two bounds of each block's A."""
-    total = 0.0
-    for m, (block, step) in enumerate(zip(problem.blocks, steps, strict=True)):
-        total += block.weight * _upper_bound(problem, state, m, step, prices[m])
-    return total
-
-
-def _attained(problem: Problem, state: DualState, m: int, step: LinearStep) -> float:
-    """<scores, tau> + H(tau) of a block."""
-    tau = state.tau[m]
-    entropy: float = state.entropies[m] + problem.blocks[m].offset_gap(tau)
-    return float(step.scores @ tau) + entropy
-
-
-def _upper_bound(
-    problem: Problem, state: DualState, m: int, step: LinearStep, prices: Floats | None
-) -> float:
-    """A of a block from above: by concavity the value at tau plus the gap, or the price bound."""
-    bound = _attained(problem, state, m, step) + max(step.gap, 0.0)
-    if prices is None:
-        return bound
-    structure = problem.blocks[m].structure
-    return min(bound, structure.price_bound(step.scores, prices, state.tau[m]))
+    gap, slack = ([getattr(step, name) for step in steps] for name in ("gap", "slack"))
+    weights = problem.weights
+    found = Certificate(float(weights @ uppers), float(weights @ gap), float(weights @ slack))
+    return found, list(steps)
 
 
 class DualBundle:
