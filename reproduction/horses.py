@@ -5,9 +5,9 @@ each on one thread and for the same CPU time:
 
     auto         the default solver (L-BFGS over marginals), until its certificate
     unary        no edges, which is logistic regression on all training pixels, with this penalty
-    bcfw         `BlockFrankWolfe.paper()`, Algorithm 1: fixed steps, and from the same run
+    bcfw         `BlockFrankWolfe(step="fixed")`, Algorithm 1, and from the same run
     bcfw-wavg    the weighted average of its iterates
-    bcfw-search  `BlockFrankWolfe.paper(line_search=True)`
+    bcfw-search  `BlockFrankWolfe(step="line_search")`
     trw10/20/40  L-BFGS on a likelihood truncated after 10, 20 or 40 sweeps of message passing
 
 A method leaves copies of its weights while it runs. They are evaluated afterwards, which is not
@@ -36,19 +36,18 @@ from threadpoolctl import threadpool_limits
 from mlestruct import GridCRF
 from mlestruct.algorithms.pairwise.grid_message_passing import in_linear_range
 from mlestruct.datasets import data_folder, load_horses, make_segmentation
-from mlestruct.features import edge_features, node_features
-from mlestruct.learning import BlockFrankWolfe
+from mlestruct.learning import LBFGS, BlockFrankWolfe
 from mlestruct.learning.frank_wolfe import WeightedAverage
-from mlestruct.learning.result import Stopping
 from mlestruct.plotting.style import COLOURS, GREY, clean_axes, new_figure, no_axes
 
+from .horse_features import edge_features, node_features
 from .runner import Claim, Comparison, Picture, Report, Table, listed
 from .truncated_trw import fit_truncated
 
 TITLE = "Grid CRFs on the Weizmann horses: gap and test error by time, picture 207"
 PLACE = "section on grid CRFs, both figures"
 SOLVERS = (
-    "bcfw is Algorithm 1, BlockFrankWolfe.paper(), bcfw-wavg the weighted average of its "
+    "bcfw is Algorithm 1, BlockFrankWolfe(step='fixed'), bcfw-wavg the weighted average of its "
     "iterates and bcfw-search the same with line searches; auto is L-BFGS over marginals; "
     "trw10, trw20 and trw40 are truncated TRW (truncated_trw.py) after Domke (2013): its "
     "sweeps go forwards and back over the grid, L-BFGS is SciPy's, and gradients are those of "
@@ -170,7 +169,7 @@ def generated(n_images, shape, seed):
 
 def features(setting, image):
     """What a `GridCRF` is given of a picture."""
-    return node_features(image, hog=setting["hog"]), edge_features(image)
+    return node_features(image, setting["hog"]), edge_features(image)
 
 
 def training(setting):
@@ -288,9 +287,9 @@ def traced(method, X, Y, alpha, tol, budget):
             trace.keep(1, unary_weights(X, Y, alpha))
             return {method: trace}, True
         if method == "auto":
-            fitted = model(alpha, tol=tol, callback=trace.callback).fit(X, Y)
+            fitted = model(alpha, tol=tol, solver=LBFGS(callback=trace.callback)).fit(X, Y)
             return {method: trace.ending_with(fitted.coef_)}, fitted.converged_
-        problem = model(alpha).build_problem(X, Y)
+        problem = model(alpha)._problem(X, Y)
         if method in RIVALS:
             n_sweeps = int(method.removeprefix("trw"))
             theta, converged = fit_truncated(problem, n_sweeps, trace.watch)
@@ -306,8 +305,9 @@ class FollowedFrankWolfe(BlockFrankWolfe):
 
     after: Any = None
 
-    def stepped(self, state, t):
-        self.after(state, t)
+    def _step(self, problem, at, m):
+        super()._step(problem, at, m)
+        self.after(at.state, at.steps)
 
 
 class BudgetUsedError(Exception):
@@ -336,10 +336,12 @@ def trace_algorithm_one(problem, trace, tol, line_search):
         if last:
             raise BudgetUsedError
 
-    solver = replace(FollowedFrankWolfe.paper(line_search=line_search), after=after)
-    stopping = Stopping(tol, max_iter=10**6, callback=trace.certify)
+    solver = FollowedFrankWolfe(
+        step="line_search" if line_search else "fixed", after=after, max_iter=10**6,
+        callback=trace.certify, verbose=0, random_state=0,
+    )  # fmt: skip
     try:
-        result = solver.solve(problem, stopping, None, np.random.default_rng(0))
+        result = solver.solve(problem, tol)
         trace.ending_with(result.theta)
     except BudgetUsedError:
         pass
@@ -349,13 +351,10 @@ def trace_algorithm_one(problem, trace, tol, line_search):
 def unary_weights(X, Y, alpha):
     """The weights of a CRF without edges."""
     alone = []
-    for nodes, _ in X:
-        height, width, n_features = nodes.shape
-        edges = np.zeros((height, width - 1, 1)), np.zeros((height - 1, width, 1))
-        alone.append((nodes, edges))
-    coef = model(alpha, tol=1e-8).fit(alone, Y).coef_
-    n_edge_features = sum(part.n_features for part in X[0][1])
-    return np.concatenate([coef[: 2 * n_features], np.zeros(4 * n_edge_features)])
+    for nodes, edges in X:
+        alone.append((nodes, np.zeros((edges.shape[0], 1))))
+    coef = model(alpha, tol=1e-8).fit(alone, Y).node_coef_.ravel()
+    return np.concatenate([coef, np.zeros(4 * X[0][1].shape[1])])
 
 
 @cache
@@ -372,7 +371,7 @@ def run_method(setting, method):
     compile_method(method, setting["hog"], setting["alpha"])
     X, Y = training(setting)
     traces, converged = traced(method, X, Y, setting["alpha"], setting["tol"], setting["budget"])
-    problem = model(setting["alpha"]).build_problem(X, Y)
+    problem = model(setting["alpha"])._problem(X, Y)
     return {
         "converged": converged,
         "pixels": sum(y.size for y in Y),
@@ -448,7 +447,7 @@ def likelihood(problem, theta):
 def picture_block(setting, index):
     """The output space and features of one picture, and its mask."""
     (image,), (mask,) = load(setting, [index])
-    problem = model(setting["alpha"]).build_problem([features(setting, image)], [mask])
+    problem = model(setting["alpha"])._problem([features(setting, image)], [mask])
     return problem.blocks[0], mask
 
 
@@ -479,7 +478,7 @@ def double_loop(setting):
         began = time.process_time()
         auto = model(alpha, tol=setting["tol"]).fit(X, Y)
         seconds = time.process_time() - began
-        problem = model(alpha).build_problem(X, Y)
+        problem = model(alpha)._problem(X, Y)
         rates = {f"{r:g}": gradient_ascent(problem, r, own["seconds"]) for r in own["rates"]}
     return {
         "optimum": auto.objective_,

@@ -11,7 +11,6 @@ from sklearn.linear_model import LogisticRegression
 
 from mlestruct import GridCRF
 from mlestruct.learning import BlockFrankWolfe
-from mlestruct.learning.result import Stopping
 from reproduction import horses
 from reproduction.horses import (
     CURVES,
@@ -231,7 +230,7 @@ def test_without_edges_errors_and_likelihood_are_those_of_logistic_regression():
         for (x, _), y in zip(X, Y, strict=True)
     )
     expected = log_likelihood - 0.5 * TINY["alpha"] * float(theta @ theta)
-    problem = horses.model(TINY["alpha"]).build_problem(X, Y)
+    problem = horses.model(TINY["alpha"])._problem(X, Y)
     assert horses.likelihood(problem, theta) == pytest.approx(expected, rel=1e-5)
     images, masks = horses.load(TINY, held_out(TINY))
     scores = [horses.features(TINY, image)[0] @ w for image in images]
@@ -260,12 +259,12 @@ def test_without_edges_the_weights_are_those_of_logistic_regression():
 @pytest.mark.parametrize("line_search", [False, True])
 def test_traced_iterates_are_those_of_algorithm_1(line_search):
     X, Y = blobs(4)
-    problem = GridCRF(alpha=1.0).build_problem(X, Y)
-    stopping = Stopping(1e-12, 5)
+    problem = GridCRF(alpha=1.0)._problem(X, Y)
+    step = "line_search" if line_search else "fixed"
     last, mean = (
-        BlockFrankWolfe.paper(line_search=line_search, averaging=averaging).solve(
-            problem, stopping, None, np.random.default_rng(0)
-        )
+        BlockFrankWolfe(
+            step=step, averaging=averaging, max_iter=5, verbose=0, random_state=0
+        ).solve(problem, 1e-12)
         for averaging in (False, True)
     )
     iterates = StopAfter(5 * 4)
@@ -320,8 +319,9 @@ def test_trace_keeps_copies_and_finite_certificates_only():
 def test_trace_stops_a_method_when_the_budget_is_used_up():
     X, Y = blobs(4)
     trace = Trace(budget=0.0)
+    solver = BlockFrankWolfe(callback=trace.callback)
     with pytest.warns(match="stopped"):
-        model = GridCRF(alpha=1.0, tol=1e-12, solver="bcfw", callback=trace.callback).fit(X, Y)
+        model = GridCRF(alpha=1.0, tol=1e-12, solver=solver).fit(X, Y)
     assert model.n_iter_ == 0
 
 

@@ -54,8 +54,8 @@ class GraphCRF(PairwiseEstimator):
     max_iter : int
     solver : solver object, optional
         `LBFGS()` by default. `FrankWolfe()` and `BlockFrankWolfe()` need only MAP decoding;
-        `BlockFrankWolfe.paper()` is the algorithm as printed in the paper. Budgets in seconds and
-        callbacks are options of the solver.
+        `BlockFrankWolfe(step="fixed")` is the algorithm as printed in the paper. Budgets in seconds
+        and callbacks are options of the solver.
     n_jobs : int, optional
         Threads over samples.
     random_state : int, RandomState, Generator or None

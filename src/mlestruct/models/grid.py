@@ -53,8 +53,8 @@ class GridCRF(PairwiseEstimator):
     max_iter : int
     solver : solver object, optional
         `LBFGS()` by default. `FrankWolfe()` and `BlockFrankWolfe()` need only MAP decoding;
-        `BlockFrankWolfe.paper()` is the algorithm as printed in the paper. Budgets in seconds and
-        callbacks are options of the solver.
+        `BlockFrankWolfe(step="fixed")` is the algorithm as printed in the paper. Budgets in seconds
+        and callbacks are options of the solver.
     n_jobs : int, optional
         Threads over images.
     random_state : int, RandomState, Generator or None
