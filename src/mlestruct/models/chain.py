@@ -32,6 +32,7 @@ from .validation import (
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Forest = tuple[Sequences, SequenceFeatures, Floats | None]
 
 # Pairs of states of neighbouring tokens, a nanosecond each: below, reading and waiting for the GIL
 # take longer than what threads share.
@@ -242,12 +243,14 @@ class ChainCRF(LabellingEstimator):
             occurring[cut:] |= self.transitions == "all"
             kept = np.flatnonzero(occurring)
             features = [SequenceFeatures(*own, len(self._states), kept) for own in rows]
-        self._weights = features[0].without_rows()
+        self._map = features[0].without_rows()
         spaces: dict[bytes, Sequences] = {}  # sequences of one length share theirs
         out = []
         for own, (tokens, states, weight) in zip(features, pieces, strict=True):
             space = spaces.setdefault(tokens.lengths.tobytes(), self._space(tokens))
-            out.append(observed_in(_block(tokens, space, own, weight), states))
+            offset = None if tokens.offset is None else tokens.offset.scores(space)
+            block = Block(space, own, weight=weight, offset=offset)
+            out.append(observed_in(block, states))
         return out
 
     def _rows(self, tokens: Tokens) -> tuple[Rows, Rows]:
@@ -317,12 +320,17 @@ class ChainCRF(LabellingEstimator):
                 )
         return self._with_offsets(tokens, given)
 
-    def _new_block(self, tokens: Tokens) -> Block:
-        """Sequences side by side, with the features that were learned."""
+    def _forest(self, tokens: Tokens) -> Forest:
+        """New sequences side by side: their space, the features that were learned, offsets."""
         nodes, edges = self._rows(tokens)
         nodes = nodes.with_constant() if self._intercept else nodes
-        features = SequenceFeatures(nodes, edges, len(self._states))
-        return _block(tokens, self._space(tokens), features)
+        space = self._space(tokens)
+        offset = None if tokens.offset is None else tokens.offset.scores(space)
+        return space, SequenceFeatures(nodes, edges, len(self._states)), offset
+
+    def _new_block(self, tokens: Tokens) -> Block:
+        space, features, offset = self._forest(tokens)
+        return Block(space, features, offset=offset)
 
     def _shaped(self, X: Any) -> list[tuple[Block, tuple[int, ...]]]:
         tokens = self._read(X)
@@ -341,16 +349,15 @@ class ChainCRF(LabellingEstimator):
         return states
 
     def _per_sample(
-        self, X: Any, function: Callable[[Block], NDArray[Any]], nothing: NDArray[Any]
+        self, X: Any, function: Callable[..., NDArray[Any]], nothing: NDArray[Any]
     ) -> list[NDArray[Any]]:
-        """Results of `function` on the tokens of each sample; without any token, `nothing`."""
+        """Results of `function` on forests, by sample; `nothing` if all sequences are empty."""
         tokens, values = self._read(X), nothing
         if tokens.starts[-1]:
             with one_blas_thread():
                 parts = [tokens.part(*ends) for ends in self._shares(tokens)]
-                values = np.concatenate(
-                    self._each(lambda part: function(self._new_block(part)), parts)
-                )
+                found = self._each(lambda part: function(*self._forest(part)), parts)
+            values = np.concatenate(found)
         return [values[a:b] for a, b in pairwise(tokens.starts.tolist())]
 
     def _shares(self, tokens: Tokens) -> list[tuple[int, int]]:
@@ -376,15 +383,18 @@ class ChainCRF(LabellingEstimator):
             return [self.classes_[states] for states in found]
         return self._per_sample(
             X,
-            lambda b: self.classes_[b.structure.best_states(b.features, self.coef_, b.offset)],
+            lambda space, features, offset: self.classes_[
+                space.best_states(features, self.coef_, offset)
+            ],
             self.classes_[:0],
         )
 
     def decision_function(self, X: Any) -> list[Any]:
-        def node_scores(block: Block) -> Floats:
-            scores = block.features.nodes.scores(self._split_coef[0].T)
-            offset = block.offset
-            return scores if offset is None else scores + block.structure.score_tables(offset)[0]
+        def node_scores(
+            space: Sequences, features: SequenceFeatures, offset: Floats | None
+        ) -> Floats:
+            scores = features.nodes.scores(self._split_coef[0].T)
+            return scores if offset is None else scores + space.score_tables(offset)[0]
 
         return self._per_sample(X, node_scores, np.zeros((0, len(self._states))))
 
@@ -411,7 +421,9 @@ class ChainCRF(LabellingEstimator):
             check_positive(tol, "tol")
             tables = self._per_sample(
                 X,
-                lambda b: b.structure.state_probabilities(b.features, self.coef_, b.offset),
+                lambda space, features, offset: space.state_probabilities(
+                    features, self.coef_, offset
+                ),
                 np.zeros((0, len(self._states))),
             )
         else:
@@ -457,11 +469,9 @@ class ChainCRF(LabellingEstimator):
             return np.zeros(n_samples)
         pieces = tokens.where(kept)
         owner = np.repeat(np.arange(n_samples), tokens.lengths)[kept][pieces.begins]
-        block = self._new_block(pieces)
+        space, features, offset = self._forest(pieces)
         with one_blas_thread():
-            found = block.structure.log_likelihoods(  # type: ignore[attr-defined]
-                block.features, self.coef_, states[kept], block.offset
-            )
+            found = space.log_likelihoods(features, self.coef_, states[kept], offset)
         return np.bincount(owner, found, n_samples).astype(np.float64)
 
     def approximate_log_likelihood(
@@ -476,14 +486,6 @@ class ChainCRF(LabellingEstimator):
         """`log_likelihood` twice: on chains both bounds are the exact value, whatever `tol`."""
         exact = self.log_likelihood(X, Y, known=known)
         return exact, exact.copy()
-
-
-def _block(
-    tokens: Tokens, space: Sequences, features: SequenceFeatures, weight: float = 1.0
-) -> Block:
-    """A block without observation."""
-    offset = None if tokens.offset is None else tokens.offset.scores(space)
-    return Block(space, features, weight=weight, offset=offset)
 
 
 def _entries(
