@@ -5,24 +5,40 @@ import pytest
 from enumerated_sequences import random_sequences
 from scipy import sparse
 
+from mlestruct.features.rows import Rows, Scaling
 from mlestruct.features.sequences import SequenceFeatures
 from mlestruct.structures.sequences import Sequences
+
+
+def with_transitions(nodes, n_states, n_edges, **options):
+    return SequenceFeatures(Rows(nodes, **options), Rows.ones(n_edges), n_states)
 
 
 def feature_maps(rng, chains, n_features=5):
     nodes = rng.normal(size=(chains.n_nodes, n_features))
     nodes[rng.random(nodes.shape) < 0.5] = 0.0
-    n = chains.n_states
-    constant = {"n_edges": chains.n_edges}
+    n, n_edges = chains.n_states, chains.n_edges
+    scaled = Rows(nodes, constant=True)
+    edges = Rows(rng.normal(size=(n_edges, 2)))
+    every = n * n_features + n * n
+    kept = np.flatnonzero(rng.random(every) < 0.6)
     return {
-        "dense": SequenceFeatures(nodes, n, **constant),
-        "single precision": SequenceFeatures(nodes.astype(np.float32), n, **constant),
-        "sparse": SequenceFeatures(sparse.coo_array(nodes), n, **constant),
-        "edge features": SequenceFeatures(nodes, n, rng.normal(size=(chains.n_edges, 2))),
+        "dense": with_transitions(nodes, n, n_edges),
+        "single precision": with_transitions(nodes.astype(np.float32), n, n_edges),
+        "sparse": with_transitions(sparse.coo_array(nodes), n, n_edges),
+        "constant": with_transitions(sparse.csr_array(nodes), n, n_edges, constant=True),
+        "standardised": SequenceFeatures(
+            scaled.scaled(Scaling.of(scaled.columns(), True)), Rows.ones(n_edges), n
+        ),
+        "edge features": SequenceFeatures(Rows(nodes), edges, n),
+        "some weights": SequenceFeatures(Rows(nodes), Rows.ones(n_edges), n, kept),
     }
 
 
-KINDS = ["dense", "single precision", "sparse", "edge features"]
+KINDS = [
+    "dense", "single precision", "sparse", "constant", "standardised", "edge features",
+    "some weights",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -46,6 +62,8 @@ def test_feature_map_is_linear_with_its_adjoint(kind):
     np.testing.assert_allclose(features.scores(theta), expected, atol=1e-12)
     sizes = [gram.shape[0] * scales.shape[0] for gram, scales in features.second_moments()]
     assert sum(sizes) == features.n_features
+    again = features.without_rows()
+    np.testing.assert_allclose(again.standardised(again.original(theta)), theta, atol=1e-12)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -53,11 +71,13 @@ def test_feature_map_is_linear_with_its_adjoint(kind):
 @pytest.mark.parametrize("size", [0.5, 500.0])
 def test_expectation_part_by_part_equals_marginals(kind, part, size, monkeypatch):
     monkeypatch.setattr("mlestruct.structures.sequences.CHUNK", part)
+    monkeypatch.setattr("mlestruct.features.sequences.CHUNK", part)
     rng = np.random.default_rng(3)
     chains = Sequences([3, 1, 6, 2, 2, 1], 4)
     features = feature_maps(rng, chains)[kind]
     theta = size * rng.normal(size=features.n_features)
     scores = features.scores(theta)
+    assert features.score_range(theta) == pytest.approx(np.ptp(scores))
     exact = chains.marginals(scores)
     found, moments = chains.expectation(features, theta)
     assert found.value == found.upper_bound == pytest.approx(exact.value, rel=1e-12)
@@ -94,34 +114,23 @@ def test_a_forest_is_the_sum_of_its_chains():
     together = Sequences([4, 1, 3], 3)
     nodes = rng.normal(size=(8, 2))
     theta = rng.normal(size=3 * 2 + 9)
-    found, moments = together.expectation(SequenceFeatures(nodes, 3, n_edges=5), theta)
+    found, moments = together.expectation(with_transitions(nodes, 3, 5), theta)
     value, total = 0.0, np.zeros_like(theta)
     for first, last in ((0, 4), (4, 5), (5, 8)):
-        alone = SequenceFeatures(nodes[first:last], 3, n_edges=last - first - 1)
+        alone = with_transitions(nodes[first:last], 3, last - first - 1)
         part, sums = Sequences([last - first], 3).expectation(alone, theta)
         value, total = value + part.value, total + sums
     assert found.value == pytest.approx(value, abs=1e-12)
     np.testing.assert_allclose(moments, total, atol=1e-12)
 
 
-def test_features_are_stored_small_where_that_loses_nothing():
-    whole = SequenceFeatures(np.arange(6.0).reshape(3, 2), 2, n_edges=2)
-    broken = SequenceFeatures(np.arange(6.0).reshape(3, 2) / 3, 2, n_edges=2)
-    assert whole.nodes.matrix.dtype == np.float32
-    assert broken.nodes.matrix.dtype == np.float64
-    with pytest.raises(ValueError, match="n_edges"):
-        SequenceFeatures(np.zeros((2, 1)), 2)
-
-
 def test_second_moments_of_sparse_features_are_the_diagonal():
     rng = np.random.default_rng(0)
     nodes = rng.normal(size=(6, 4)) * (rng.random((6, 4)) < 0.5)
-    features = SequenceFeatures(sparse.csr_array(nodes), 3, n_edges=5)
-    for found, columns in (
-        (features, nodes),
-        (features.with_constant(), np.column_stack([nodes, np.ones(6)])),
-    ):
-        gram, _ = found.second_moments()[0]
+    for constant in (False, True):
+        features = with_transitions(sparse.csr_array(nodes), 3, 5, constant=constant)
+        columns = np.column_stack([nodes, np.ones(6)])[:, : 4 + constant]
+        gram, _ = features.second_moments()[0]
         np.testing.assert_allclose(gram, np.diag(columns.T @ columns), atol=1e-12)
 
 
@@ -129,7 +138,7 @@ def test_second_moments_of_sparse_features_are_the_diagonal():
 def test_scores_of_sparse_rows_with_few_and_with_many_features(n_features):
     rng = np.random.default_rng(0)
     nodes = sparse.random_array((6, n_features), density=min(1.0, 40 / (6 * n_features)), rng=rng)
-    features = SequenceFeatures(nodes, 3, n_edges=5)
+    features = with_transitions(nodes, 3, 5)
     theta = rng.normal(size=features.n_features)
     found, _ = features.stream(theta).scores(slice(1, 5), slice(0, 3))
     weights = theta[: 3 * n_features].reshape(3, n_features)

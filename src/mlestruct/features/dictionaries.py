@@ -1,6 +1,6 @@
 """Tokens described by dictionaries or lists of strings, as python-crfsuite and its wrappers take.
 
-{"word": "Main", "digit": False, "length": 4}   features word:Main with 1, digit with 0, length with 4
+{"word": "Main", "digit": False, "length": 4}   word:Main with 1, digit with 0, length with 4
 {"next": {"word": "St"}, "shape": ["Xx", "x"]}  next:word:St, shape:Xx, shape:x with 1
 ["word=Main", "capital"]                        each string with 1
 
@@ -65,15 +65,17 @@ def _read(tokens: Sequence[Any]) -> tuple[list[str], list[Any], list[int]]:
         found = set(map(type, values))
         if found <= SIMPLE:
             if str in found:
-                pairs = zip(names, values, strict=True)
-                names = [f"{name}:{v}" if type(v) is str else name for name, v in pairs]
+                both = zip(names, values, strict=True)
+                names = [f"{name}:{v}" if type(v) is str else name for name, v in both]
                 values = [1.0 if type(v) is str else v for v in values]
             return names, values, list(map(len, tokens))
-    elif kinds <= COLLECTIONS and set(map(type, names := list(chain.from_iterable(tokens)))) <= {str}:
+    elif kinds <= COLLECTIONS and set(map(type, names := list(chain.from_iterable(tokens)))) <= {
+        str
+    }:
         return names, [1.0] * len(names), list(map(len, tokens))
     flat = [list(_flat("", token)) for token in tokens]
-    names, values = ([pair[k] for pairs in flat for pair in pairs] for k in (0, 1))
-    return names, values, list(map(len, flat))
+    pairs = list(chain.from_iterable(flat))
+    return [name for name, _ in pairs], [value for _, value in pairs], list(map(len, flat))
 
 
 def _flat(name: str, value: Any) -> Iterator[tuple[str, float]]:

@@ -123,7 +123,7 @@ class Rows(FeatureMap):
     # ------------------------------------------------------------------ products
     def scores(self, weights: Floats) -> Floats:
         """G weights, (n,) or (n, k), for weights (n_features,) or (n_features, k)."""
-        own, shift = self._inner(weights)
+        own, shift = self.inner(weights)
         found = self._product(own)
         if shift is not None:
             found += shift
@@ -157,13 +157,13 @@ class Rows(FeatureMap):
         total = np.bincount(columns, values, n_columns) if self.constant else None
         return self._outer(out.T, total)
 
-    def _inner(self, weights: Floats) -> tuple[Floats, Any]:
-        """Weights of the matrix itself, and what the constant adds to every score."""
+    def inner(self, weights: Floats) -> tuple[Floats, Any]:
+        """Weights of the matrix itself, and what the constant adds to every score or None."""
         if self.scaling is not None:
             weights = self.scaling.original(weights)
         if not self.constant:
             return weights, None
-        return np.ascontiguousarray(weights[:-1]), weights[-1]
+        return weights[:-1], weights[-1]
 
     def _outer(self, moments: Floats, total: Any) -> Floats:
         """Moments with those of the constant, in the units of the weights."""
@@ -267,10 +267,9 @@ class RowsPart:
     def __len__(self) -> int:
         return self._stop - self._first
 
-    def scores(self, weights: Floats) -> Floats:
-        """Scores (n, k) for weights (n_features, k)."""
+    def scores(self, own: Floats, shift: Any = None) -> Floats:
+        """Scores (n, k) for what `Rows.inner` returns for weights (n_features, k)."""
         whole = self._whole
-        own, shift = whole._inner(weights)
         if whole.all_equal:
             return np.repeat(whole._product(own), len(self), axis=0)
         if whole.is_sparse:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Any
 
@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._lazy import cached_property
-from ..labels import UNKNOWN, States
+from .labelling import UNKNOWN
 from .node_input import Offset
+from .tokens import Tokens
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -28,18 +29,21 @@ class Forbidden:
 
     first: Bools
     pairs: Bools
+    classes: NDArray[Any]
 
-    def add_to(self, offset: Offset | None, length: int) -> Offset:
-        """Offsets of a sequence that rule these transitions out, beside those that it has."""
+    def add_to(self, tokens: Tokens) -> Tokens:
+        """Tokens with offsets that rule these transitions out, beside those that they have."""
         n = self.first.size
-        nodes, edges = np.zeros((length, n)), np.where(self.pairs, SCORE, 0.0)
-        nodes[0, self.first] = SCORE
-        if offset is None:
-            return Offset(nodes, np.broadcast_to(edges, (length - 1, n, n)))
-        return Offset(offset.nodes + nodes, offset.edges + edges)
+        nodes = np.zeros((int(tokens.starts[-1]), n))
+        nodes[tokens.begins] = np.where(self.first, SCORE, 0.0)
+        edges = np.broadcast_to(np.where(self.pairs, SCORE, 0.0), (tokens.tails.size, n, n))
+        given = tokens.offset
+        if given is not None:
+            nodes, edges = given.nodes + nodes, given.edges + edges
+        return replace(tokens, offset=Offset(nodes, edges))
 
     @cached_property
-    def longest(self) -> float:
+    def _longest(self) -> float:
         """The length of the longest allowed sequence: infinite, or at most the number of states."""
         reached = ~self.first
         for length in range(self.first.size + 1):
@@ -52,40 +56,41 @@ class Forbidden:
         """The states that may follow one of those."""
         return np.asarray((~self.pairs[reached]).any(axis=0))
 
-    def check_length(self, length: int, where: str) -> None:
-        """Raise where no sequence of this length is allowed."""
-        if length > self.longest:
+    def check_lengths(self, tokens: Tokens) -> None:
+        """Raise if no sequence of some length is allowed."""
+        m = int(np.argmax(tokens.lengths))
+        if tokens.lengths[m] > self._longest:
             raise ValueError(
-                f"forbidden_transitions: {where} has {length} tokens, but the longest sequence of "
-                f"labels that is allowed has {self.longest}; forbid fewer pairs"
+                f"forbidden_transitions: X[{m}] has {tokens.lengths[m]} tokens, but the longest "
+                f"sequence of labels that is allowed has {self._longest}; forbid fewer pairs"
             )
 
-    def check(self, states: Ints, where: str, classes: NDArray[Any]) -> None:
-        """Raise where no allowed sequence has these states (-1: not known)."""
-        problem = self._problem(states, classes)
-        if problem is not None:
-            raise ValueError(f"{where}: {problem}")
+    def check(self, labels: list[Ints], name: str) -> None:
+        """Raise if no allowed sequence has the states of some sample (-1: not known)."""
+        for m, states in enumerate(labels):
+            problem = self.problem(states)
+            if problem is not None:
+                raise ValueError(f"{name}[{m}]: {problem}")
 
-    def allows(self, states: Ints, classes: NDArray[Any]) -> bool:
-        """Whether an allowed sequence has these states (-1: not known)."""
-        return self._problem(states, classes) is None
-
-    def _problem(self, states: Ints, classes: NDArray[Any]) -> str | None:
-        """Why no allowed sequence has these states."""
+    def problem(self, states: Ints) -> str | None:
+        """Why no allowed sequence has these states; None if one has."""
+        if not states.size:
+            return None
+        name = self.classes
         if states[0] != UNKNOWN and self.first[states[0]]:
-            return f"begins with {classes[states[0]]!s}, which forbidden_transitions forbids"
+            return f"begins with {name[states[0]]!s}, which forbidden_transitions forbids"
         before, after = states[:-1], states[1:]
         both = (before != UNKNOWN) & (after != UNKNOWN)
         wrong = both & self.pairs[before, after]
         if wrong.any():
             t = int(np.argmax(wrong))
             return (
-                f"{classes[after[t]]!s} at position {t + 1} follows {classes[before[t]]!s}, which "
+                f"{name[after[t]]!s} at position {t + 1} follows {name[before[t]]!s}, which "
                 "forbidden_transitions forbids"
             )
-        return None if both.all() else self._problem_of_gaps(states, classes)
+        return None if both.all() else self._problem_of_gaps(states)
 
-    def _problem_of_gaps(self, states: Ints, classes: NDArray[Any]) -> str | None:
+    def _problem_of_gaps(self, states: Ints) -> str | None:
         """Why nothing that is allowed fills the gaps between known states."""
         reached = ~self.first
         for t, state in enumerate(states.tolist()):
@@ -94,7 +99,7 @@ class Forbidden:
             if state != UNKNOWN:
                 reached &= np.arange(reached.size) == state
             if not reached.any():
-                own = "" if state == UNKNOWN else f" ({classes[state]!s})"
+                own = "" if state == UNKNOWN else f" ({self.classes[state]!s})"
                 return (
                     "forbidden_transitions leave no sequence that has the known labels up to "
                     f"position {t}{own}; change these labels or forbid fewer pairs"
@@ -102,15 +107,16 @@ class Forbidden:
         return None
 
 
-def read_forbidden(given: Any, states: States, learn: bool = False) -> Forbidden | None:
+def read_forbidden(given: Any, classes: NDArray[Any], learn: bool = False) -> Forbidden | None:
     """Transitions from "BIO" or pairs of labels (from, to); from None: at the beginning.
 
-    With `learn` a warning tells of labels that there are not.
+    With `learn` a warning names labels that do not exist.
     """
     if given is None:
         return None
-    pairs = _bio(states) if isinstance(given, str) and given in NAMED else _listed(given)
-    number = {label: k for k, label in enumerate(states.to_list())}
+    labels = classes.tolist()
+    pairs = _bio(labels) if isinstance(given, str) and given in NAMED else _listed(given)
+    number = {label: k for k, label in enumerate(labels)}
     missing = {label for pair in pairs for label in pair if label is not None} - set(number)
     if missing and learn:
         begins = any(a in missing for a, _ in pairs)
@@ -120,8 +126,8 @@ def read_forbidden(given: Any, states: States, learn: bool = False) -> Forbidden
             UserWarning,
             stacklevel=5,
         )
-    n = len(states)
-    found = Forbidden(np.zeros(n, dtype=np.bool_), np.zeros((n, n), dtype=np.bool_))
+    n = len(labels)
+    found = Forbidden(np.zeros(n, dtype=np.bool_), np.zeros((n, n), dtype=np.bool_), classes)
     for a, b in pairs:
         if a is None and b in number:
             found.first[number[b]] = True
@@ -130,11 +136,10 @@ def read_forbidden(given: Any, states: States, learn: bool = False) -> Forbidden
     return found
 
 
-def _bio(states: States) -> list[tuple[Any, Any]]:
+def _bio(labels: list[Any]) -> list[tuple[Any, Any]]:
     """I-x only after B-x or I-x; labels of other forms are like O."""
-    if not states.named:
+    if not isinstance(labels[0], str):
         raise ValueError("forbidden_transitions: 'BIO' is for labels like B-PER, I-PER and O")
-    labels = states.to_list()
     inside = [label for label in labels if label.partition("-")[0] == "I"]
     return [
         (a, b) for b in inside for a in [None, *labels] if a not in (b, "B" + b.removeprefix("I"))

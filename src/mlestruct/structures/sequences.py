@@ -11,7 +11,7 @@ is the entropy itself, so log Z is exact, and that of many sequences is the sum 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,16 +20,40 @@ from .._deadline import check_time
 from .._lazy import cached_property
 from .._memory import check_memory
 from ..algorithms.pairwise.forward_backward import forward_backward, sample_sequences, viterbi
-from ..exceptions import InfeasibleError, MissingCapability
-from ..features.contract import CHUNK, FeatureMap, FeatureStream
-from ..labels import check_states
+from ..exceptions import InfeasibleError
 from .contract import Bounds, Decoding, ExactDistribution, Marginals, Structure, Vertex
 from .entropy import SeparableEntropy
 from .labellings.conditioned import Remainder
-from .labellings.family import LabellingFamily
+from .labellings.family import LabellingFamily, check_states
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+CHUNK = 1024  # nodes worked on at a time: what they need stays in the processor's cache
+
+
+class Stream(Protocol):
+    """One pass over features of nodes and edges at fixed weights, part by part."""
+
+    def scores(self, nodes: slice, edges: slice) -> tuple[Floats, Floats]:
+        """Scores of nodes (n, L) and of edges (m, L, L), or (1, L, L) if all are the same."""
+        ...
+
+    def add(self, nodes: Floats, edges: Floats) -> None:
+        """Add the moments of marginals of the shapes that `scores` has given."""
+        ...
+
+    def moments(self) -> Floats:
+        """The moments of everything added, shape (n_features,)."""
+        ...
+
+
+class StreamedFeatures(Protocol):
+    """What `SequenceFeatures` has beyond a `FeatureMap`."""
+
+    edge_table_size: int  # numbers of the edges' scores for each node
+
+    def stream(self, theta: Floats) -> Stream: ...
 
 
 class Part(NamedTuple):
@@ -220,7 +244,7 @@ class Sequences(LabellingFamily):
 
     def expectation(
         self,
-        features: FeatureMap,
+        features: Any,
         theta: Floats,
         offset: Floats | None = None,
         warm: Any = None,
@@ -228,10 +252,10 @@ class Sequences(LabellingFamily):
     ) -> tuple[Marginals, Floats] | None:
         """log Z and expected moments at once, part by part.
 
-        Nothing of the size of tau is made, and the returned tau is empty. None where the features
+        Nothing of the size of tau is made, and the returned tau is empty. None if the features
         are not scored part by part.
         """
-        if features.stream(theta) is None:
+        if not hasattr(features, "stream"):
             return None
         log_z, stream = 0.0, self._stream(features, theta, offset)
         for part in self._parts(features.edge_table_size):
@@ -240,16 +264,12 @@ class Sequences(LabellingFamily):
             log_z += float(found.log_z.sum())
         return Marginals(np.zeros(0), log_z, log_z, None, 1), stream.moments()
 
-    def _stream(self, features: FeatureMap, theta: Floats, offset: Floats | None) -> FeatureStream:
+    def _stream(self, features: StreamedFeatures, theta: Floats, offset: Floats | None) -> Stream:
         stream = features.stream(theta)
-        if stream is None:
-            raise MissingCapability(
-                f"{type(features).__name__} has no scores of parts: no stream()"
-            )
         return stream if offset is None else _OffsetStream(stream, *self._split(offset))
 
     def best_states(
-        self, features: FeatureMap, theta: Floats, offset: Floats | None = None
+        self, features: StreamedFeatures, theta: Floats, offset: Floats | None = None
     ) -> Ints:
         """The most probable labelling, shape (n_nodes,)."""
         states = np.empty(self.n_nodes, dtype=np.int64)
@@ -259,7 +279,7 @@ class Sequences(LabellingFamily):
         return states
 
     def state_probabilities(
-        self, features: FeatureMap, theta: Floats, offset: Floats | None = None
+        self, features: StreamedFeatures, theta: Floats, offset: Floats | None = None
     ) -> Floats:
         """The probability of every state of every node, shape (n_nodes, L)."""
         out = np.empty((self.n_nodes, self.n_states))
@@ -271,7 +291,7 @@ class Sequences(LabellingFamily):
         return out
 
     def log_likelihoods(
-        self, features: FeatureMap, theta: Floats, states: Ints, offset: Floats | None = None
+        self, features: StreamedFeatures, theta: Floats, states: Ints, offset: Floats | None = None
     ) -> Floats:
         """log p(states) of every sequence, shape (n_sequences,)."""
         out = np.empty(self.n_sequences)
@@ -293,7 +313,7 @@ class _OffsetStream:
 
     _n_tables: int  # of the inner stream, in the last call of `scores`
 
-    def __init__(self, inner: FeatureStream, nodes: Floats, edges: Floats):
+    def __init__(self, inner: Stream, nodes: Floats, edges: Floats):
         self._inner, self._nodes, self._edges = inner, nodes, edges
         self._own_tables = bool(edges.any())
         # One table for all edges stays one where they have the same offset.
