@@ -8,7 +8,7 @@ from random_scores import generators
 from scipy.stats import binomtest
 from sklearn.calibration import calibration_curve
 
-from mlestruct.metrics import pair_events, reliability
+from mlestruct.metrics import reliability
 
 examples = settings(deadline=None, max_examples=60)
 ARRAYS = ("predicted", "observed", "lower", "upper", "count")
@@ -80,9 +80,9 @@ def test_matchings_drawn_from_their_marginals_are_calibrated():
     rng = np.random.default_rng(3)
     n = 4000
     same = rng.random(n)
-    tables = [np.array([[p, 1 - p], [1 - p, p]]) for p in same]
-    labels = [[0, 1] if u < p else [1, 0] for u, p in zip(rng.random(n), same, strict=True)]
-    found = reliability(*pair_events(tables, labels, bipartite=True))
+    straight = rng.random(n) < same
+    p = np.stack([same, 1 - same, 1 - same, same], axis=1)
+    found = reliability(np.stack([straight, ~straight, ~straight, straight], axis=1), p)
     assert found.count.sum() == 4 * n
     # Both entries of p go together, which doubles the variance of a bin; one sample moves the ECE
     # by 1/n at most.

@@ -10,7 +10,7 @@ from sklearn.metrics import brier_score_loss
 from mlestruct import BipartiteMatchingCRF, ChainCRF, GraphCRF, GridCRF, MatchingCRF
 from mlestruct.exceptions import TooLargeToCount
 from mlestruct.inference import marginals
-from mlestruct.metrics import pair_events, reliability, state_events
+from mlestruct.metrics import reliability
 from mlestruct.structures import Decoding, Vertex
 
 
@@ -159,7 +159,7 @@ def test_unlabelled_nodes_are_left_out_of_the_likelihood(words):
     X = [(rng.normal(size=(5, 2)), ring) for _ in range(6)]
     Y = [rng.integers(2, size=5) for _ in range(6)]
     model = GraphCRF().fit(X, Y)
-    hidden = [np.full(5, -1), *Y[1:]]
+    hidden = [[None] * 5, *Y[1:]]
     assert model.log_likelihood(X, hidden)[0] == 0.0
     np.testing.assert_allclose(model.log_likelihood(X, hidden)[1:], model.log_likelihood(X, Y)[1:])
 
@@ -257,25 +257,3 @@ def test_an_output_space_of_ones_own_needs_a_decoder_only(variant):
 def test_wrong_output_spaces_are_found_out(space, message):
     with pytest.raises(ValueError, match=message):
         marginals(space, np.linspace(-1.0, 1.0, 8), "fw")
-
-
-# ---------------------------------------------------------------- with the estimators
-def test_marginals_of_the_estimators_are_accepted():
-    rng = np.random.default_rng(0)
-    X = [rng.normal(size=(n, 4, 2)) for n in (4, 5, 3)]
-    Y = [np.r_[rng.permutation(4)[:3], [-1] * (x.shape[0] - 3)] for x in X]
-    model = BipartiteMatchingCRF(perfect=False).fit(X, Y)
-    found = pair_events(model.predict_marginals(X), Y, bipartite=True)
-    assert found.weight.sum() == 4 * (4 + 5 + 3)
-
-    distances = [-np.abs(np.subtract.outer(a, a))[..., None] for a in rng.normal(size=(3, 6))]
-    partners = [np.array([1, 0, 3, 2, 5, 4])] * 3
-    group = MatchingCRF().fit(distances, partners)
-    found = pair_events(group.predict_marginals(distances), partners, bipartite=False)
-    assert found.weight.sum() == 3 * 15
-
-    tokens = [rng.normal(size=(n, 2)) for n in (3, 6, 4)]
-    words = [np.where(x[:, 0] > 0, "up", "down").tolist() for x in tokens]
-    chain = ChainCRF().fit(tokens, words)
-    found = state_events(chain.predict_marginals(tokens), words, chain.classes_)
-    assert found.weight.sum() == 2 * 13

@@ -20,10 +20,10 @@ NOT_KNOWN = "Y: no label is known, there is nothing to compare with"
 
 def token_accuracy(estimator: Any, X: Any, Y: Any) -> float:
     """The share of correct labels among all tokens, pixels or nodes whose label is known."""
+    found = estimator.predict(X)
     if not _n_states(estimator):
         kind = type(estimator).__name__
         raise TypeError(f"token_accuracy: is for labellings, {kind} has none; use its score")
-    found = estimator.predict(X)
     if len(Y) != len(found):
         raise ValueError(f"X has {len(found)} samples but Y has {len(Y)} labels")
     right = count = 0

@@ -54,7 +54,7 @@ class Answers:
         """The classes of observed answers: 0 and 1, or the two that occur in a column."""
         table = _table(Y, "Y")
         classes = [_two_classes(column, j) for j, column in enumerate(table.T)]
-        return cls(classes, flat=not issparse(Y) and np.ndim(Y) == 1)
+        return cls(classes, flat=not issparse(Y) and np.asarray(Y).ndim == 1)
 
     def encode(self, Y: Any, name: str, n_samples: int | None = None, partly: bool = False) -> Ints:
         """Answers as 0 and 1, shape (n_samples, n_columns); with `partly`, -1 for an unknown one.
@@ -185,13 +185,12 @@ class BinaryEstimator(Estimator):
 
     def _exact_tree(self, purpose: str) -> Any:
         if self._model.tree is None:
-            why = f"a graph of {len(self.edges_)} edges is too dense. Pass a sparser graph, such "
-            why += "as graph='tree'"
+            why = f"the graph of {len(self.edges_)} edges is too dense. Pass a sparser one, such as "
+            why += "graph='tree'"
             if self.inference == "reweighted":
                 why = "inference='reweighted' has none. Pass inference='auto'"
-            raise TooLargeToCount(
-                f"{purpose} needs exact inference; {why}, or use log_likelihood_bounds."
-            )
+            other = ", or use log_likelihood_bounds" if purpose == "log_likelihood" else ""
+            raise TooLargeToCount(f"{purpose} needs exact inference; {why}{other}.")
         return self._model.tree
 
     # ------------------------------------------------------------------ questions

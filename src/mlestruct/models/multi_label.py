@@ -159,22 +159,22 @@ class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
     def fit(
         self,
         X: Any,
-        Y: Any,
+        y: Any,
         sample_weight: Any = None,
         *,
         offset: Any = None,
         start: Any = None,
         checkpoint: str | Path | Checkpoint | None = None,
     ) -> MultiLabelCRF:
-        """Learn from features X, (n_samples, n_features), and answers Y, (n_samples, n_labels).
+        """Learn from features X, (n_samples, n_features), and answers y, (n_samples, n_labels).
 
         offset : array of shape (n_samples, n_labels) or (n_labels,), optional
             Log-odds of the second class that are known beforehand: added to w_l . x + b_l and
             not learned. Methods for new samples take theirs.
         start, checkpoint : optional, as in `GraphCRF.fit`
         """
-        # Y has its classes in its columns, so `_problem` takes the offset in their place.
-        self._fit(X, Y, sample_weight, offset, start, checkpoint)
+        # The columns of y show their classes: `_problem` takes the offset in the place of these.
+        self._fit(X, y, sample_weight, offset, start, checkpoint)
         return self
 
     def _problem(
@@ -346,7 +346,8 @@ class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
 
     def predict(self, X: Any, known: Any = None, *, offset: Any = None) -> Any:
         """The labels of each sample, chosen as `decision` says; shape (n_samples, n_labels)."""
-        return self._answers.decode(self._decide(self._given(X, known, offset)))
+        states = self._decide(self._given(X, known, offset))
+        return self._answers.decode(states)
 
     def _decide(self, samples: Part) -> Ints:
         self._check_choices()
@@ -434,10 +435,10 @@ class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
         """The lower one of `log_likelihood_bounds`: what `fit` maximises, without the penalty."""
         return self.log_likelihood_bounds(X, Y, tol, known=known, offset=offset)[0]
 
-    def score(self, X: Any, Y: Any, sample_weight: Any = None, *, offset: Any = None) -> float:
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, offset: Any = None) -> float:
         """1 - mean Hamming loss: the share of labels that are predicted correctly."""
         found = self._decide(self._given(X, None, offset))
-        right = (found == self._answers.encode(Y, "Y", len(found))).mean(axis=1)
+        right = (found == self._answers.encode(y, "y", len(found))).mean(axis=1)
         return float(np.average(right, weights=sample_weight))
 
     def events(self, X: Any, Y: Any, *, offset: Any = None) -> Events:

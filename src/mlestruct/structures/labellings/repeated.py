@@ -133,7 +133,7 @@ class RepeatedBinary:
         nodes, edges = tau[: fields.size], tau[fields.size :]
         unknown = np.full(fields.shape[0], np.nan)
         return SampleMarginals(
-            unknown, nodes.reshape(fields.shape), edges.reshape(-1, self.graph.n_edges)
+            unknown, nodes.reshape(fields.shape), edges.reshape(len(fields), self.graph.n_edges)
         )
 
     def best(
