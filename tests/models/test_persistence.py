@@ -94,8 +94,8 @@ def test_what_is_saved_comes_back(make, tmp_path):
         if name == "history_":
             own, other = (list(history.to_dict().values()) for history in (own, other))
         np.testing.assert_array_equal(own, other, err_msg=name)
-    for own, other in zip(model.predict(X), again.predict(X), strict=True):
-        np.testing.assert_array_equal(own, other)
+    for one, other in zip(model.predict(X), again.predict(X), strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_parameters_come_back_with_their_types(tmp_path):
@@ -156,7 +156,7 @@ class OwnEstimator(StructuredCRF):
 
 def test_objects_of_other_packages_are_not_saved(model, tmp_path):
     changed = copy.copy(model).set_params(solver=OwnSolver())
-    with pytest.raises(TypeError, match="solver=.* cannot be saved"):
+    with pytest.raises(TypeError, match=r"solver=.* cannot be saved"):
         changed.save(tmp_path / "model.mls")
     changed.set_params(solver=None).__class__ = OwnEstimator
     with pytest.raises(TypeError, match="OwnEstimator cannot be saved"):
@@ -219,7 +219,7 @@ def test_cut_files_are_refused(file, share):
         (lambda h: h["parameters"].update(__class__=1), "__class__"),
         (lambda h: h.update(predict="anything"), "header says what no model"),
         (lambda h: h.update({"class": "mlestruct.models.persistence:load"}), "no class '.*:load'"),
-        (lambda h: h.update({"class": "mlestruct.learning.lbfgs:LBFGS"}), "no class '.*LBFGS'"),
+        (lambda h: h.update({"class": "mlestruct.learning.lbfgs:LBFGS"}), "not a model"),
         (lambda h: h.update({"class": "sklearn.svm:SVC"}), "no class 'sklearn.svm:SVC'"),
         (lambda h: h.update({"class": "mlestruct.models.base:BaseEstimator"}), "no class"),
         (lambda h: h["parameters"]["solver"].update({"class": "subprocess:Popen"}), "no class"),
@@ -234,7 +234,7 @@ def test_cut_files_are_refused(file, share):
         (lambda h: h["layout"].update(classes=10**12), "counts more than there are"),
         (lambda h: h["history"].update(gap=[1.0]), "history is not a table of numbers"),
         (lambda h: h["learned"].update(duality_gap_=-5.0), "duality_gap_ is -5.0"),
-        (lambda h: h.update(feature_names=["x0"]), "2 weights for 1 names"),
+        (lambda h: h.update(feature_names=["x0"]), "not a model"),
         (lambda h: h.pop("history"), "model.mls: .*: 'history' is missing$"),
         (lambda h: h.pop("layout"), "model.mls: .*: 'layout' is missing$"),
         (lambda h: h.update(format=True), "format True, .* reads format 3"),
@@ -369,5 +369,5 @@ def test_sets_of_forbidden_transitions_are_saved(tmp_path):
     model.save(tmp_path / "model.mls")
     again = mlestruct.load(tmp_path / "model.mls")
     assert set(again.forbidden_transitions) == {(0, 0), (2, 2)}
-    for own, other in zip(model.predict_marginals(X), again.predict_marginals(X), strict=True):
-        np.testing.assert_array_equal(own, other)
+    for one, other in zip(model.predict_marginals(X), again.predict_marginals(X), strict=True):
+        np.testing.assert_array_equal(one, other)

@@ -93,8 +93,8 @@ class TestDijkstra:
 
     def test_it_is_found_out_in_learning(self):
         X, Y = path_samples()
+        space = DecoderSpace(dijkstra, N, interior=inside())
         with pytest.raises(ValueError, match=r"X\[\d+\], in learning: decode: "):
-            space = DecoderSpace(dijkstra, N, interior=inside())
             StructuredCRF(structure=space, tol=0.001).fit(X, Y)
 
     def test_dynamic_programming_is_not(self):

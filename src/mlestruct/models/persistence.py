@@ -12,9 +12,9 @@ module runs it, so `load` follows only the paths that its caller trusts.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Sequence
+from dataclasses import fields
 from functools import partial
 from importlib import import_module
 from operator import attrgetter
@@ -34,7 +34,7 @@ from ..learning.solver import COLUMNS, History, Solver
 
 FORMAT = 3
 OWN = "mlestruct."  # classes and functions of this package are trusted
-LEARNED: dict[str, type] = {
+LEARNED: dict[str, type[Any]] = {
     "objective_": float,
     "duality_gap_": float,
     "converged_": bool,
@@ -61,7 +61,7 @@ def _header(estimator: Any, arrays: Arrays) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "mlestruct": __version__,
-        **_described(estimator, estimator.get_params(deep=False), arrays),
+        **_described(estimator, arrays),
         "learned": {name: _plain(name, getattr(estimator, name)) for name in LEARNED},
         "history": estimator.history_.to_dict(),
         "feature_names": names,
@@ -69,24 +69,25 @@ def _header(estimator: Any, arrays: Arrays) -> dict[str, Any]:
     }
 
 
-def _described(value: Any, parameters: dict[str, Any], arrays: Arrays) -> dict[str, Any]:
+def _described(value: BaseEstimator | Solver, arrays: Arrays) -> dict[str, Any]:
     """The class of an estimator or solver, and its parameters."""
     kind = type(value)
     if not kind.__module__.startswith(OWN):
         raise TypeError(f"{kind.__name__} cannot be saved: files hold classes of mlestruct only")
-    kept = [name for name in parameters if name not in UNSAVED]
+    if isinstance(value, Solver):
+        names = [f.name for f in fields(value) if f.init]
+    else:
+        names = list(value.get_params(deep=False))
+    kept = [name for name in names if name not in UNSAVED]
     return {
         "class": f"{kind.__module__}:{kind.__name__}",
-        "parameters": {name: _encode(name, parameters[name], arrays) for name in kept},
+        "parameters": {name: _encode(name, getattr(value, name), arrays) for name in kept},
     }
 
 
 def _encode(name: str, value: Any, arrays: Arrays) -> Any:
-    if isinstance(value, BaseEstimator):
-        return _described(value, value.get_params(deep=False), arrays)
-    if isinstance(value, Solver):
-        own = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.init}
-        return _described(value, own, arrays)
+    if isinstance(value, BaseEstimator | Solver):
+        return _described(value, arrays)
     if isinstance(value, tuple):
         return {"tuple": [_encode(name, part, arrays) for part in value]}
     if isinstance(value, list | set | frozenset):
@@ -193,10 +194,10 @@ def _rebuilt(header: dict[str, Any], arrays: Arrays, trusted: Sequence[str]) -> 
     layout = header["layout"]
     if any(type(value) is int and value > coef.size for value in (layout or {}).values()):
         raise ValueError("the layout counts more than there are weights")
-    estimator = _made(header, BaseEstimator, arrays, trusted)
+    estimator = _made(header, arrays, trusted)
     estimator._reload(coef, header["feature_names"], layout)
     for name, kind in LEARNED.items():
-        value = header["learned"][name]
+        value: Any = header["learned"][name]
         # A gap is infinite if a fit was cut off, NaN for learners without a certificate.
         if type(value) is not kind or (name in NOT_NEGATIVE and value < 0):
             raise ValueError(f"{name} is {value!r}")
@@ -218,14 +219,13 @@ def _history(columns: dict[str, list[float]]) -> History:
     return History(**values)  # type: ignore[arg-type]
 
 
-def _made(
-    described: dict[str, Any], base: type[Any], arrays: Arrays, trusted: Sequence[str]
-) -> Any:
+def _made(described: dict[str, Any], arrays: Arrays, trusted: Sequence[str]) -> Any:
     """An estimator or solver of this package from what `_described` has made of it."""
     path = str(described["class"])
     module, _, name = path.partition(":")
-    kind = getattr(import_module(module), name, None) if module.startswith(OWN) else None
-    if not (isinstance(kind, type) and issubclass(kind, base) and kind.__module__ == module):
+    kind: Any = getattr(import_module(module), name, None) if module.startswith(OWN) else None
+    known = isinstance(kind, type) and issubclass(kind, BaseEstimator | Solver)
+    if not (known and kind.__module__ == module):
         raise ValueError(f"mlestruct has no class {path!r}")
     parameters = described["parameters"].items()
     return kind(**{key: _decoded(value, arrays, trusted) for key, value in parameters})
@@ -237,7 +237,7 @@ def _decoded(value: Any, arrays: Arrays, trusted: Sequence[str]) -> Any:
     if not isinstance(value, dict):
         return value
     if "class" in value:
-        return _made(value, (BaseEstimator, Solver), arrays, trusted)
+        return _made(value, arrays, trusted)
     if "tuple" in value:
         return tuple(_decoded(part, arrays, trusted) for part in value["tuple"])
     if "import" in value:

@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 T = TypeVar("T")
 
+FOR_SET_UP = "have checked Y and looked for interior points"
+LESS_SET_UP = "Pass structure=DecoderSpace(decode, n, interior=...), n_jobs= or a longer max_time."
+
 
 class StructuredCRF(Estimator):
     """Conditional random field over outputs of your own, from a function that finds the best one.
@@ -157,7 +160,13 @@ class StructuredCRF(Estimator):
             replace(block, observed=_observed(block, Y[m], m), weight=float(weights[m]))
             for m, block in enumerate(self._prepare(X))
         ]
-        self._check_alike(blocks)
+        size = blocks[0].features.n_features
+        for block in blocks:
+            if block.features.n_features != size:
+                found = block.features.n_features
+                raise ValueError(f"{block.name} has {found} features, X[0] has {size}")
+        check_same_names([block.features for block in blocks])
+        self._learn_names(blocks[0].features.feature_names, size)
         self._check_outputs(blocks)
         return self._standardized(blocks)
 
@@ -166,35 +175,35 @@ class StructuredCRF(Estimator):
         made: dict[int, Block] = {}
         for m, x in enumerate(X):
             if id(x) not in made:
-                where = f"X[{m}]"
-                features = _read_features(x if self.features is None else self.features(x), where)
-                space = space_of(x, features.n_scored, where)
+                given = x if self.features is None else self.features(x)
+                features = _read_features(given, f"X[{m}]")
+                space = space_of(x, features.n_scored)
                 if space.n_scored != features.n_scored:
                     raise ValueError(
-                        f"{where}: has {features.n_scored} rows of features, "
+                        f"X[{m}]: has {features.n_scored} rows of features, "
                         f"{type(space).__name__} has {space.n_scored} scored coordinates"
                     )
-                made[id(x)] = Block(space, features, name=where)
+                made[id(x)] = Block(space, features)
         return [replace(made[id(x)], name=f"X[{m}]") for m, x in enumerate(X)]
 
-    def _space_of(self) -> Callable[[Any, int, str], Structure]:
-        """The output space of a sample with some rows of features."""
+    def _space_of(self) -> Callable[[Any, int], Structure]:
+        """A function of a sample and its rows of features to its output space."""
+        decode, structure = self.decode, self.structure
         if self.features is not None and not callable(self.features):
             raise TypeError(f"`features` must be a function of x or None; got {self.features!r}.")
-        if (self.decode is None) == (self.structure is None):
+        if (decode is None) == (structure is None):
             raise ValueError("StructuredCRF: pass either decode or structure")
-        if self.decode is None:
-            return _space_function(self.structure)
-        decode = self.decode
+        if structure is not None:
+            return _given_space(structure)
         if not callable(decode):
             raise TypeError(f"`decode` must be a function of scores; got {decode!r}.")
         if _takes_sample(decode):
-            return lambda x, n, where: DecoderSpace(lambda scores: decode(scores, x), n)
+            return lambda x, n: DecoderSpace(lambda scores: decode(scores, x), n)
         if self._by_size[0] is not decode:
             self._by_size = (decode, {})
         spaces = self._by_size[1]
 
-        def of_size(x: Any, n: int, where: str) -> Structure:
+        def of_size(x: Any, n: int) -> Structure:
             if n not in spaces:
                 spaces[n] = DecoderSpace(decode, n)
             return spaces[n]
@@ -203,75 +212,55 @@ class StructuredCRF(Estimator):
 
     def _check_outputs(self, blocks: Sequence[Block]) -> None:
         """Ask decoders whether labels are outputs, and for interior points, on threads."""
-        first: dict[tuple[int, bytes], Block] = {}  # of equal labels of one space
-        for block in blocks:
-            first.setdefault((id(block.structure), block.observed.indices.tobytes()), block)
-        own = {id(block.structure): block for block in reversed(blocks)}
-        self._fitted = list(own.values())[::-1]
-        before = self._count_calls()
+        first = {id(block.structure): block for block in reversed(blocks)}
+        self._fitted = list(first.values())[::-1]
+        own = [(b, b.structure) for b in blocks if isinstance(b.structure, DecoderSpace)]
+        labels = {(id(s), b.observed.indices.tobytes()): (b, s) for b, s in reversed(own)}
+        spaces = {id(s): (b, s) for b, s in reversed(own)}
 
-        def check(block: Block) -> None:
-            with Naming(block.name, f"checking {_label_name(block)}"):
-                if isinstance(block.structure, DecoderSpace):
-                    block.structure.know(block.observed, _label_name(block))
+        def calls() -> int:
+            return sum(space.calls for _, space in spaces.values())
 
-        def prepare(block: Block) -> None:
-            with Naming(block.name, "looking for an interior point"):
-                if isinstance(block.structure, DecoderSpace):
-                    block.structure.interior()
+        def check(item: tuple[Block, DecoderSpace]) -> None:
+            label = _label_name(item[0])
+            with Naming(item[0].name, f"checking {label}"):
+                item[1].know(item[0].observed, label)
 
+        def prepare(item: tuple[Block, DecoderSpace]) -> None:
+            with Naming(item[0].name, "looking for an interior point"):
+                item[1].interior()
+
+        before = calls()
         try:
             with threaded_map(count_threads(self.n_jobs), len(blocks)) as each:
-                list(each(check, first.values()))
-                list(each(prepare, self._fitted))
+                list(each(check, reversed(labels.values())))
+                list(each(prepare, reversed(spaces.values())))
         except OutOfTimeError as error:
-            raise OutOfTimeError(
-                f"{error}; {self._count_calls() - before} calls of decode have checked Y and looked "
-                "for interior points. Pass structure=DecoderSpace(decode, n, interior=...), n_jobs= "
-                "or more time"
-            ) from None
-        self._calls = self._count_calls() - before
-        for block in blocks:
-            if isinstance(block.structure, DecoderSpace):
-                block.structure.agree(block.observed, _label_name(block))
+            message = f"{error}; {calls() - before} calls of decode {FOR_SET_UP}. {LESS_SET_UP}"
+            raise OutOfTimeError(message) from None
+        self._calls = calls() - before
+        for block, space in own:
+            space.agree(block.observed, _label_name(block))
         if all(block.structure.is_fixed for block in self._fitted):
             raise ValueError("X: every sample has only one possible output, nothing can be learned")
-
-    def _count_calls(self) -> int:
-        """Calls of the decoders of a fit so far."""
-        spaces = [block.structure for block in self._fitted]
-        return sum(space.calls for space in spaces if isinstance(space, DecoderSpace))
-
-    def _check_alike(self, blocks: Sequence[Block]) -> None:
-        """Raise unless all samples have the same features."""
-        size = blocks[0].features.n_features
-        for block in blocks:
-            if block.features.n_features != size:
-                raise ValueError(
-                    f"{block.name} has {block.features.n_features} features, X[0] has {size}"
-                )
-        check_same_names([block.features for block in blocks])
-        self._learn_names(blocks[0].features.feature_names, size)
 
     def _standardized(self, blocks: list[Block]) -> list[Block]:
         """The same samples with standardised columns, if that is wanted."""
         self._scaling = None
-        rows = [block.features for block in blocks]
-        known = [(f.columns(), b.weight) for f, b in zip(rows, blocks, strict=True)
-                 if isinstance(f, Rows)]  # fmt: skip
-        if len(known) < len(blocks):
+        rows = [(b.features, b.weight) for b in blocks if isinstance(b.features, Rows)]
+        if len(rows) < len(blocks):
             if self.standardize:
                 raise ValueError(
                     "`standardize` needs features that are matrices; got a feature map. "
                     "Standardise its data, or pass standardize=False."
                 )
             return blocks
-        columns = Columns.weighted(known)
+        columns = Columns.weighted((own.columns(), weight) for own, weight in rows)
         check_scales([columns], [self.feature_names_in_.tolist()], self.standardize)
         if not self.standardize:
             return blocks
         scaling = self._scaling = Scaling.of(columns, centred=False)
-        scaled = {id(f): f.scaled(scaling) for f in rows if isinstance(f, Rows)}
+        scaled = {id(own): own.scaled(scaling) for own, _ in rows}
         return [replace(block, features=scaled[id(block.features)]) for block in blocks]
 
     # ------------------------------------------------------------------ fitting
@@ -300,10 +289,7 @@ class StructuredCRF(Estimator):
 
     def _advice(self, result: Result, setup: float) -> str:
         if result.iterations == 0 and self._calls and setup > result.seconds:
-            return (
-                "Most of the time went to calls of decode that check Y and look for interior "
-                "points: pass structure=DecoderSpace(decode, n, interior=...), n_jobs= or more time."
-            )
+            return f"Most of the time went to calls of decode that {FOR_SET_UP}. {LESS_SET_UP}"
         if result.slack > 0.5 * result.gap:
             return (
                 f"{result.slack:.3g} of the gap is the distance of decode's upper bounds from its "
@@ -330,7 +316,7 @@ class StructuredCRF(Estimator):
         if known is None:
             return blocks
         parts = check_same_length(blocks, known, "known")
-        return [_conditioned(b, own, m) for m, (b, own) in enumerate(zip(blocks, parts, strict=True))]
+        return [_conditioned(block, parts[m], m) for m, block in enumerate(blocks)]
 
     def _labelled(self, X: Any, Y: Any, known: Any = None) -> list[Block]:
         """Blocks of samples whose outputs are observed, given what is known of them."""
@@ -474,23 +460,23 @@ class StructuredCRF(Estimator):
         self.certified_ = bool((layout or {})["certified"])
 
 
-def _space_function(given: Any) -> Callable[[Any, int, str], Structure]:
+def _given_space(given: Any) -> Callable[[Any, int], Structure]:
     """The output space of each sample, from one for all or a function of x."""
     if hasattr(given, "n_coordinates"):
         space = as_structure(given)
-        return lambda x, n, where: space
+        return lambda x, n: space
     if not callable(given):
         raise TypeError(
             f"`structure` must be an output space or a function of x to one; got {given!r}."
         )
 
-    def made(x: Any, n: int, where: str) -> Structure:
+    def made(x: Any, n: int) -> Structure:
         try:
             return as_structure(given(x))
         except Exception as error:
             error.add_note(
-                f"structure: was called with {where}, as a function of a sample to its output "
-                "space; a function of scores is given as decode="
+                "`structure` was called as a function of a sample to its output space; pass a "
+                "function of scores as decode="
             )
             raise
 
@@ -498,18 +484,13 @@ def _space_function(given: Any) -> Callable[[Any, int, str], Structure]:
 
 
 def _takes_sample(decode: Callable[..., Any]) -> bool:
-    """Whether a function of scores also takes the sample: a second argument that has no default,
-    or is called x.
-    """
+    """Whether there is a second argument that has no default, or is called x."""
     try:
-        parameters = list(inspect.signature(decode).parameters.values())
+        parameters = inspect.signature(decode).parameters.values()
     except (TypeError, ValueError):  # of built-in functions
         return False
-    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    places = [p for p in parameters if p.kind in positional]
-    return len(places) > 1 and (
-        places[1].default is inspect.Parameter.empty or places[1].name == "x"
-    )
+    places = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return len(places) > 1 and (places[1].default is places[1].empty or places[1].name == "x")
 
 
 def _read_features(given: Any, where: str) -> FeatureMap:

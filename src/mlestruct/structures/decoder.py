@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.special import logsumexp
 
-from .._arrays import as_count
+from .._arrays import as_count, as_table
 from .._deadline import check_time, is_over
 from .._lazy import cached_property
 from ..algorithms.covering import covering_outputs
@@ -580,9 +580,7 @@ def read_output(
 
 def read_interior(given: Any, n_coordinates: int) -> Floats:
     """An interior point that a user gives."""
-    point = np.array(given, dtype=np.float64)
-    if point.shape != (n_coordinates,):
-        raise ValueError(f"interior: expected shape ({n_coordinates},), got {point.shape}")
+    point = as_table(given, "interior", n_coordinates)
     if not ((point >= 0.0) & (point <= 1.0)).all():
         raise ValueError("interior: marginals must be between 0 and 1")
     return point
