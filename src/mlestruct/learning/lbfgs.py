@@ -93,9 +93,12 @@ class LBFGS(Solver):
                 iteration, sharp = known["place"]
             while iteration < monitor.max_iter:
                 at = last[0]
-                # Messages converge along with theta: the oracle's gap follows the fit's.
-                oracle_tol = max(0.05 * monitor.tolerance, 0.2 * monitor.gap)
-                following = line_search(problem, monitor, at, direction(at), oracle_tol)
+                step = direction(at)
+                # Messages converge along with theta: the oracle's gap follows the fit's, but the
+                # dual value may lag far behind P (weak penalties): then the expected progress.
+                progress = min(monitor.gap, float(at.ascent @ step))
+                oracle_tol = max(0.05 * monitor.tolerance, 0.2 * progress)
+                following = line_search(problem, monitor, at, step, oracle_tol)
                 if following is None:  # again with sharper marginals, from the gradient
                     direction.forget()
                     following = sharpened(problem, monitor, at)
