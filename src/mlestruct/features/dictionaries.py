@@ -69,7 +69,9 @@ def _read(tokens: Sequence[Any]) -> tuple[list[str], list[Any], list[int]]:
                 names = [f"{name}:{v}" if type(v) is str else name for name, v in pairs]
                 values = [1.0 if type(v) is str else v for v in values]
             return names, values, list(map(len, tokens))
-    elif kinds <= COLLECTIONS and set(map(type, names := list(chain.from_iterable(tokens)))) <= {str}:
+    elif kinds <= COLLECTIONS and set(map(type, names := list(chain.from_iterable(tokens)))) <= {
+        str
+    }:
         return names, [1.0] * len(names), list(map(len, tokens))
     flat = [list(_flat("", token)) for token in tokens]
     names, values = ([pair[k] for pairs in flat for pair in pairs] for k in (0, 1))

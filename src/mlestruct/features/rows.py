@@ -272,8 +272,8 @@ class RowsPart:
         whole = self._whole
         own, shift = whole._inner(weights)
         if whole.all_equal:
-            return np.repeat(whole._product(own), len(self), axis=0)
-        if whole.is_sparse:
+            found = np.repeat(whole._product(own), len(self), axis=0)
+        elif whole.is_sparse:
             found = np.empty((len(self), own.shape[1]))
             matrix = whole.matrix
             entries = matrix.data, matrix.indices, matrix.indptr, self._first
