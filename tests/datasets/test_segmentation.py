@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 
 from mlestruct.datasets.segmentation import make_segmentation
-from mlestruct.features.images import (
-    node_features,
-)
+from reproduction.horse_features import node_features
 
 
 # ---- generated pictures -----------------------------------------------------------------------

@@ -175,10 +175,9 @@ class MergedEdges:
     edge: Ints
     flipped: NDArray[np.bool_]
 
-    def summed(self, rows: Floats) -> Floats:
+    def summed(self, rows: Floats, n_edges: int) -> Floats:
         """Sums of the rows of listed edges that are the same edge."""
-        size = int(self.edge.max(initial=-1)) + 1
-        return np.stack([np.bincount(self.edge, column, size) for column in rows.T], axis=1)
+        return np.stack([np.bincount(self.edge, column, n_edges) for column in rows.T], axis=1)
 
     def transposed(self, tables: Floats, n_states: int) -> Floats:
         """Tables of listed edges (n_listed, L * L), those listed from head to tail transposed."""
@@ -221,7 +220,7 @@ class BinaryFeatures(PairwiseFeatures):
             np.stack([g[2] - g[0], g[1] - g[0], g[0] + g[3] - g[1] - g[2]], axis=1)
         )
         if self.merged is not None:
-            found = self.merged.summed(self._swapped(found))
+            found = self.merged.summed(self._swapped(found), self.graph.n_edges)
         spread_rows(self.graph.tail, self.graph.head, found, out)
         return out
 
@@ -262,6 +261,7 @@ class StateFeatures(PairwiseFeatures):
     ):
         super().__init__(nodes, edges, n_states, ties)
         self.merged, self._split = merged, graph.n_nodes * self.n_states
+        self._n_edges = graph.n_edges
         self.n_scored = self._split + graph.n_edges * self.n_states**2
 
     def scores(self, theta: Floats) -> Floats:
@@ -269,7 +269,8 @@ class StateFeatures(PairwiseFeatures):
         if self.merged is None:
             return found
         listed = found[self._split :].reshape(-1, self.n_states**2)
-        tables = self.merged.summed(self.merged.transposed(listed, self.n_states))
+        tables = self.merged.transposed(listed, self.n_states)
+        tables = self.merged.summed(tables, self._n_edges)
         return np.concatenate([found[: self._split], tables.ravel()])
 
     def moments(self, tau: Floats) -> Floats:

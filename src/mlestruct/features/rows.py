@@ -271,8 +271,8 @@ class RowsPart:
         """Scores (n, k) for what `Rows.inner` returns for weights (n_features, k)."""
         whole = self._whole
         if whole.all_equal:
-            return np.repeat(whole._product(own), len(self), axis=0)
-        if whole.is_sparse:
+            found = np.repeat(whole._product(own), len(self), axis=0)
+        elif whole.is_sparse:
             found = np.empty((len(self), own.shape[1]))
             matrix = whole.matrix
             entries = matrix.data, matrix.indices, matrix.indptr, self._first

@@ -117,7 +117,8 @@ def read_offset(
     edges = _read(given.edge_offset, (n_listed, n_states, n_states), 2, f"{where}: edge_offset")
     if merged is not None:
         tables = merged.transposed(edges.reshape(n_listed, -1), n_states)
-        edges = merged.summed(tables).reshape(-1, n_states, n_states)
+        n_edges = int(merged.edge.max(initial=-1)) + 1
+        edges = merged.summed(tables, n_edges).reshape(-1, n_states, n_states)
     return Offset(nodes.reshape(-1, n_states), edges)
 
 

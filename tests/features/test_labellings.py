@@ -1,4 +1,4 @@
-"""Features of pairwise models, against their definition and dense matrices."""
+"""Features of labellings, against their definition and dense matrices."""
 
 import numpy as np
 import pytest
@@ -7,9 +7,15 @@ from hypothesis import strategies as st
 from labellings import Labellings, grid_edges, random_edges
 from random_scores import generators
 
-from mlestruct.features import BinaryFeatures, StateFeatures
-from mlestruct.features.pairwise import MergedEdges
-from mlestruct.features.rows import DenseRows
+from mlestruct.features import Rows
+from mlestruct.features.labellings import (
+    BinaryFeatures,
+    MergedEdges,
+    PairwiseFeatures,
+    StateFeatures,
+    edge_ties,
+)
+from mlestruct.features.rows import Scaling
 from mlestruct.structures import PairwiseGraph, grid
 
 examples = settings(deadline=None, max_examples=25)
@@ -36,10 +42,10 @@ def draw_features(rng, n_states, repeated, n_nodes=5):
         merged = MergedEdges(number, flipped)
     nodes, pairs = rng.normal(size=(n_nodes, 2)), rng.normal(size=(len(listed), 3))
     graph = PairwiseGraph(n_nodes, edges)
-    parts = (graph, DenseRows(nodes), DenseRows(pairs))
-    maps = [StateFeatures(*parts, n_states, merged)]
+    parts = (graph, Rows(nodes), Rows(pairs))
+    maps = [StateFeatures(*parts, n_states, None, merged)]
     if n_states == 2:
-        maps.append(BinaryFeatures(*parts, merged))
+        maps.append(BinaryFeatures(*parts, None, merged))
     return Labellings(n_nodes, edges, n_states), listed, nodes, pairs, maps
 
 
@@ -96,7 +102,7 @@ def test_grids_have_the_scores_of_their_graph(shape, n_states):
     rng = np.random.default_rng(0)
     edges = grid_edges(*shape)
     n_nodes = shape[0] * shape[1]
-    rows = (DenseRows(rng.normal(size=(n_nodes, 2))), DenseRows(rng.normal(size=(len(edges), 2))))
+    rows = (Rows(rng.normal(size=(n_nodes, 2))), Rows(rng.normal(size=(len(edges), 2))))
     kind = BinaryFeatures if n_states == 2 else StateFeatures
     states = () if n_states == 2 else (n_states,)
     one = kind(grid(*shape), *rows, *states)
@@ -112,7 +118,7 @@ def test_single_precision_changes_little(n_states):
     nodes, pairs = rng.normal(size=(12, 4)), rng.normal(size=(17, 3))
     maps = []
     for precision in (np.float32, np.float64):
-        rows = (DenseRows(nodes.astype(precision)), DenseRows(pairs.astype(precision)))
+        rows = (Rows(nodes.astype(precision)), Rows(pairs.astype(precision)))
         maps.append(
             BinaryFeatures(grid(3, 4), *rows)
             if n_states == 2
@@ -123,18 +129,71 @@ def test_single_precision_changes_little(n_states):
     np.testing.assert_allclose(maps[0].moments(tau), maps[1].moments(tau), atol=1e-5)
 
 
-@pytest.mark.parametrize("which", [0, -1])
-def test_the_constant_is_a_node_feature_of_ones(which):
+@pytest.mark.parametrize("ties", ["full", "symmetric", "potts"])
+@pytest.mark.parametrize("kind", [BinaryFeatures, StateFeatures, PairwiseFeatures])
+@pytest.mark.parametrize("one_edge_feature", [True, False])
+def test_theta_of_tied_weights_and_standardised_columns(ties, kind, one_edge_feature):
+    """Scores are those of `original(theta)` with the columns as they are; moments the adjoint."""
     rng = np.random.default_rng(0)
-    graph = grid(2, 3)
-    nodes, edges = rng.normal(size=(6, 2)), DenseRows(rng.normal(size=(graph.n_edges, 3)))
-    makers = [
-        lambda rows: StateFeatures(graph, rows, edges, 3),
-        lambda rows: BinaryFeatures(graph, rows, edges),
-    ]
-    features = makers[which](DenseRows(nodes)).with_constant()
-    expected = makers[which](DenseRows(np.column_stack([nodes, np.ones(6)])))
-    assert features.n_features == expected.n_features
+    graph, n_states = grid(2, 3), 2 if kind is BinaryFeatures else 3
+    nodes = Rows(rng.normal(3.0, 2.0, size=(6, 2)), constant=True)
+    edges = Rows(rng.normal(1.0, 4.0, size=(graph.n_edges, 3)))
+    if one_edge_feature:
+        edges = Rows.ones(graph.n_edges)
+
+    def over(nodes, edges, tied):
+        graphs = () if kind is PairwiseFeatures else (graph,)
+        states = () if kind is BinaryFeatures else (n_states,)
+        return kind(*graphs, nodes, edges, *states, tied)
+
+    scaled = (
+        nodes.scaled(Scaling.of(nodes.columns(), centred=True)),
+        edges.scaled(Scaling.of(edges.columns(), centred=False)),
+    )
+    features = over(*scaled, edge_ties(ties, n_states))
     theta, tau = rng.normal(size=features.n_features), rng.random(features.n_scored)
-    np.testing.assert_allclose(features.scores(theta), expected.scores(theta))
-    np.testing.assert_allclose(features.moments(tau), expected.moments(tau))
+    coef = features.original(theta)
+    assert coef.shape == (n_states * 3 + n_states**2 * edges.n_features,)
+    np.testing.assert_allclose(over(nodes, edges, None).scores(coef), features.scores(theta))
+    assert features.moments(tau) @ theta == pytest.approx(features.scores(theta) @ tau)
+    np.testing.assert_allclose(
+        features.moments_at(np.arange(tau.size), tau), features.moments(tau), atol=1e-12
+    )
+    np.testing.assert_allclose(features.standardised(coef), theta)
+    np.testing.assert_allclose(features.without_rows().original(theta), coef)
+    table = coef[n_states * 3 :].reshape(n_states, n_states, -1)
+    if ties == "symmetric":
+        np.testing.assert_allclose(table, table.swapaxes(0, 1))
+    if ties == "potts":
+        assert not table[~np.eye(n_states, dtype=bool)].any()
+        np.testing.assert_allclose(table[0, 0], table[1, 1])
+    (gram, of_nodes), (_, of_edges) = features.second_moments()
+    rows = scaled[0].scores(np.eye(3))
+    np.testing.assert_allclose(gram, rows.T @ rows, atol=1e-9)
+    counts = {"full": 1, "potts": n_states}.get(ties)
+    if counts:
+        np.testing.assert_allclose(of_edges, min(counts / n_states**2, 0.25))
+    assert of_nodes.tolist() == [min(1 / n_states, 0.25)] * n_states
+
+
+@pytest.mark.parametrize("ties", ["full", "potts"])
+def test_edges_that_are_all_alike_share_a_table(ties):
+    rng = np.random.default_rng(0)
+    graph = grid(3, 4)
+    features = StateFeatures(
+        graph, Rows(rng.normal(size=(12, 2))), Rows.ones(graph.n_edges), 3, edge_ties(ties, 3)
+    )
+    theta, tau = rng.normal(size=features.n_features), rng.random(features.n_scored)
+    nodes, table = features.shared_tables(theta)
+    both = np.concatenate([nodes.ravel(), np.tile(table.ravel(), graph.n_edges)])
+    np.testing.assert_allclose(both, features.scores(theta))
+    total = tau[36:].reshape(-1, 3, 3).sum(axis=0, keepdims=True)
+    found = features.shared_moments(tau[:36].reshape(12, 3), total)
+    np.testing.assert_allclose(found, features.moments(tau))
+    edges = Rows(np.ones((graph.n_edges, 1)))
+    assert StateFeatures(graph, features.nodes, edges, 3).shared_tables(theta) is None
+
+
+def test_edge_weights_that_there_are_not():
+    with pytest.raises(ValueError, match="`edge_weights` must be 'full', 'symmetric' or 'potts'"):
+        edge_ties("ising", 2)
