@@ -104,8 +104,8 @@ class Chains:
 METHODS: dict[str, Callable[[float], Any]] = {
     "logistic regressions": Independent,
     "ten classifier chains": Chains,
-    "`MultiLabelCRF`, tree": lambda alpha: MultiLabelCRF("tree", alpha),
-    "`MultiLabelCRF`, all pairs": lambda alpha: MultiLabelCRF("full", alpha),
+    "`MultiLabelCRF`, tree": lambda alpha: MultiLabelCRF(alpha, "tree"),
+    "`MultiLabelCRF`, all pairs": lambda alpha: MultiLabelCRF(alpha, "full"),
 }
 
 
@@ -164,8 +164,8 @@ def ising(n: int, n_frames: int, alpha: float = 0.01) -> list[list[Any]]:
             return value, np.exp(d @ theta - log_z) @ d - mean + own * theta
 
         best = minimize(loss, np.zeros(truth.size), jac=True, method="BFGS", options={"gtol": 1e-8})
-        IsingMRF(edges, alpha).fit(states)  # compiles
-        ours, model = timed(lambda e=edges, s=states: IsingMRF(e, alpha).fit(s))
+        IsingMRF(alpha, edges).fit(states)  # compiles
+        ours, model = timed(lambda e=edges, s=states: IsingMRF(alpha, e).fit(s))
         theirs, theta = timed(lambda e=edges, s=states: pseudo_likelihood(s, e, alpha))
         for method, found, ratio in (("`IsingMRF`", model.coef_, ours / theirs),
                                      ("pseudo-likelihood", theta, 1.0)):  # fmt: skip

@@ -219,7 +219,9 @@ def test_bad_parameters(options, message):
     ("table", "message"),
     [
         (np.arange(4).reshape(2, 2), r"X\[1, 0\] is 2, expected 0 or 1\. Pass a threshold"),
-        (np.zeros(3), "X: expected a matrix of samples x variables"),
+        (np.zeros(3), r"X: expected shape \(n_samples, n_variables\)"),
+        (np.zeros((0, 2)), "X: expected at least one row"),
+        ([[0, 1], [1]], "X: expected an array"),
         (np.array([["a"]]), r"X\[0, 0\] is 'a', expected 0 or 1"),
     ],
 )

@@ -31,7 +31,7 @@ def token_accuracy(estimator: Any, X: Any, Y: Any) -> float:
         truth = np.asarray(label, dtype=object)
         if truth.shape != y.shape:
             raise ValueError(f"Y[{m}]: expected shape {y.shape}, got {truth.shape}")
-        known = ~np.equal(truth, None) & (truth == truth)  # NaN differs from itself
+        known = (truth != None) & (truth == truth)  # noqa: E711, NaN differs from itself
         right += int(((y == truth) & known).sum())
         count += int(known.sum())
     if not count:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -44,7 +45,7 @@ class Answers:
         self.classes = [np.asarray(pair) for pair in classes]
         self.flat = flat
         mixed = len({pair.dtype.kind in "biuf" for pair in self.classes}) > 1  # numbers and text
-        self._pairs = np.array(list(classes), dtype=object) if mixed else np.stack(self.classes)
+        self._no, self._yes = np.array(list(classes), object if mixed else None).T
 
     def __len__(self) -> int:
         return len(self.classes)
@@ -52,7 +53,7 @@ class Answers:
     @classmethod
     def learn(cls, Y: Any) -> Answers:
         """The classes of observed answers: 0 and 1, or the two that occur in a column."""
-        table = _table(Y, "Y")
+        table = read_table(Y, "Y")
         classes = [_two_classes(column, j) for j, column in enumerate(table.T)]
         return cls(classes, flat=not issparse(Y) and np.asarray(Y).ndim == 1)
 
@@ -61,25 +62,27 @@ class Answers:
 
         Unknown are None, NaN and, unless it is a class, -1.
         """
-        table = _table(Y, name)
+        table = read_table(Y, name)
         if table.shape[1] != len(self):
             raise ValueError(f"{name}: expected {len(self)} columns, got {table.shape[1]}")
         if n_samples is not None and len(table) != n_samples:
             raise ValueError(f"X has {n_samples} samples but {name} has {len(table)} rows")
-        yes, no = table == self._pairs[:, 1], table == self._pairs[:, 0]
-        strange = ~(yes | no)
+        yes = table == self._yes
+        strange = ~(yes | (table == self._no))
         states = np.where(strange, UNKNOWN, yes.astype(np.int64))
         if partly:
             strange &= ~(_missing(table) | (table == UNKNOWN))
         if strange.any():
             m, j = np.argwhere(strange)[0]
+            found = table[m, j].item() if isinstance(table[m, j], np.generic) else table[m, j]
             allowed = " or ".join(repr(label) for label in self.classes[j].tolist())
-            raise ValueError(f"{name}[{m}, {j}] is {_plain(table[m, j])!r}, expected {allowed}")
+            hint = ". Pass a threshold, such as X > 0." if name == "X" else ""
+            raise ValueError(f"{name}[{m}, {j}] is {found!r}, expected {allowed}{hint}")
         return states
 
     def decode(self, states: Ints) -> NDArray[Any]:
         """Answers of the classes from 0 and 1, shape (..., n_columns), or (...) if flat."""
-        found = np.where(states == 1, self._pairs[:, 1], self._pairs[:, 0])
+        found = np.where(states == 1, self._yes, self._no)
         return found[..., 0] if self.flat else found
 
     def to_list(self) -> list[list[Any]]:
@@ -87,43 +90,41 @@ class Answers:
         return [pair.tolist() for pair in self.classes]
 
 
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def _table(Y: Any, name: str) -> NDArray[Any]:
-    if issparse(Y):
-        Y = Y.toarray()
+def read_table(Y: Any, name: str, flat: bool = True) -> NDArray[Any]:
+    """A table of answers as an array of 2 dimensions; `flat`: one column may have only 1."""
     check_unmasked(Y, name)
     try:
-        table = np.asarray(Y)
+        table = Y.toarray() if issparse(Y) else np.asarray(Y)
     except ValueError as error:  # rows of different lengths
         raise ValueError(f"{name}: expected an array of labels: {error}") from None
     if table.dtype.kind == "c":
         raise ValueError(f"{name}: expected labels, got complex numbers")
-    if table.ndim not in (1, 2) or table.shape[-1] == 0:
-        raise ValueError(f"{name}: expected shape (n_samples, n_labels), got {table.shape}")
+    if table.ndim not in ((1, 2) if flat else (2,)) or table.shape[-1] == 0:
+        shape = "(n_samples, n_labels)" if flat else "(n_samples, n_variables)"
+        raise ValueError(f"{name}: expected shape {shape}, got {table.shape}")
     return table[:, None] if table.ndim == 1 else table
 
 
 def _missing(table: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which entries are None or NaN."""
     if table.dtype.kind == "O":
-        return np.array([[x is None or x != x for x in row] for row in table]).reshape(table.shape)
+        return np.array([x is None or x != x for x in table.flat], bool).reshape(table.shape)
     return np.isnan(table) if table.dtype.kind == "f" else np.zeros(table.shape, dtype=bool)
 
 
 def _two_classes(column: NDArray[Any], j: int) -> NDArray[Any]:
-    if _missing(column[:, None]).any():
+    kind = column.dtype.kind
+    if _missing(column).any():
         raise ValueError(f"Y contains NaN: column {j} has an answer that is NaN or None")
-    if column.dtype.kind == "f" and np.isinf(column).any():
+    if kind == "f" and np.isinf(column).any():
         raise ValueError(f"Y contains infinity: column {j} has an answer that is inf")
     try:
         found = np.unique(column)
     except TypeError as error:
         raise ValueError(f"Y: column {j} has answers of different types: {error}") from None
-    if column.dtype.kind in "biuf" and np.isin(found, (0, 1)).all():
-        return np.array([0, 1], dtype=column.dtype if column.dtype.kind in "iu" else np.int64)
-    if column.dtype.kind == "f" and (found != np.round(found)).any():
+    if kind in "biuf" and np.isin(found, (0, 1)).all():
+        return np.array([0, 1], dtype=column.dtype if kind in "iu" else np.int64)
+    if kind == "f" and (found != np.round(found)).any():
         raise ValueError(f"Unknown label type: column {j} of Y is continuous, expected two classes")
     if found.size != 2:
         raise ValueError(
@@ -144,14 +145,16 @@ class BinaryEstimator(Estimator):
 
     graph: Any
     inference: str
+
     _model: RepeatedBinary
+    _answers: Answers
 
     def _prepare(self, X: Any) -> Any:
         raise NotImplementedError("questions are asked of the graph, not of blocks")
 
+    @abstractmethod
     def _constants(self) -> Floats:
-        """The value of the feature of every weight if it is constant in training, else 1."""
-        raise NotImplementedError
+        """Of every weight: what its feature is in training if it is constant, else 1."""
 
     def _full_coef(self, theta: Floats) -> Floats:
         return theta * self._constants()
@@ -165,7 +168,7 @@ class BinaryEstimator(Estimator):
         n = states.shape[1]
         edges: Any = []
         if not isinstance(self.graph, str):
-            edges = check_edges(self.graph, n, "graph")
+            edges = self.graph
         elif self.graph not in GRAPHS:
             raise ValueError(
                 f"graph: expected one of {list(GRAPHS)} or an array of pairs, got {self.graph!r}"
@@ -176,16 +179,19 @@ class BinaryEstimator(Estimator):
             edges = chow_liu_tree(states, weights)
         elif self.graph == "full":
             edges = np.stack(np.triu_indices(n, 1), axis=1)
-        self._take_graph(PairwiseGraph(n, edges))
+        self._take_edges(edges)
 
-    def _take_graph(self, graph: PairwiseGraph) -> None:
+    def _take_edges(self, edges: Any) -> None:
+        graph = PairwiseGraph(len(self._answers), check_edges(edges, len(self._answers), "graph"))
         self._model = RepeatedBinary(graph, inference=self.inference)
         self.edges_ = np.stack([graph.tail, graph.head], axis=1).astype(np.int64)
         self.is_exact_ = self._model.tree is not None
 
     def _exact_tree(self, purpose: str) -> Any:
         if self._model.tree is None:
-            why = f"the graph of {len(self.edges_)} edges is too dense. Pass a sparser one, such as "
+            why = (
+                f"the graph of {len(self.edges_)} edges is too dense. Pass a sparser one, such as "
+            )
             why += "graph='tree'"
             if self.inference == "reweighted":
                 why = "inference='reweighted' has none. Pass inference='auto'"

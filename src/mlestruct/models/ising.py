@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted
 
 from ..features.multi_label import MultiLabelFeatures
@@ -17,8 +16,7 @@ from ..inference.sampling import sample
 from ..learning.checkpoint import Checkpoint
 from ..learning.problem import Block, Problem
 from ..structures.contract import Vertex
-from ..structures.graphs.pairwise import PairwiseGraph, check_edges
-from .binary import CONSTANT_SCALE, UNKNOWN, Answers, BinaryEstimator, Bounds
+from .binary import CONSTANT_SCALE, UNKNOWN, Answers, BinaryEstimator, Bounds, read_table
 from .neighbourhoods import select_neighbourhoods
 from .validation import check_positive, check_ratio, check_weights, count_threads
 
@@ -61,12 +59,10 @@ class IsingMRF(BinaryEstimator):
 
     Notes
     -----
-    After one pass over the rows, the cost of a step does not depend on their number. The cost of
-    the regressions depends on the number of different rows.
-
-    Without regularisation reweighted likelihood has a closed form: J_ij is rho_ij times the log
-    odds ratio of the pair (Wainwright, Jaakkola and Willsky 2003). It does not account for paths
-    through other variables; the graph does.
+    The cost of a step does not depend on the number of rows. Without regularisation reweighted
+    likelihood has a closed form: J_ij is rho_ij times the log odds ratio of the pair (Wainwright,
+    Jaakkola and Willsky 2003). It does not account for paths through other variables; the graph
+    does.
 
     Examples
     --------
@@ -137,8 +133,11 @@ class IsingMRF(BinaryEstimator):
         """The learning problem of the rows of X; learns the graph."""
         alpha, l1 = check_positive(self.alpha, "alpha"), check_positive(self.l1, "l1")
         l1_ratio, n_threads = check_ratio(self.l1_ratio), count_threads(self.n_jobs)
-        self.n_features_in_ = _n_columns(X)
-        table = self._read(X)
+        table = read_table(X, "X", flat=False)
+        if not len(table):
+            raise ValueError("X: expected at least one row, got none")
+        self._take_size(table.shape[1])
+        table = self._read(table)
         weights = check_weights(sample_weight, len(table))
         rows = distinct(table, weights)
         self._choose_graph(*rows, lambda: select_neighbourhoods(*rows, l1, n_jobs=n_threads))
@@ -186,7 +185,8 @@ class IsingMRF(BinaryEstimator):
     def named_coef(self, names: Sequence[str] | None = None) -> dict[str, float]:
         """Learned weights by name: "variable", and "variable-variable" of coupled ones."""
         check_is_fitted(self, "coef_")
-        names = self._own_names([f"x{i}" for i in range(self.n_features_in_)] if names is None else names)
+        default = [f"x{i}" for i in range(self.n_features_in_)]
+        names = self._own_names(default if names is None else names)
         pairs = [f"{names[i]}-{names[j]}" for i, j in self.edges_.tolist()]
         return dict(zip(names + pairs, self.coef_.tolist(), strict=True))
 
@@ -199,8 +199,11 @@ class IsingMRF(BinaryEstimator):
         n = layout["n_variables"]
         if n + len(layout["edges"]) != coef.size:  # before making arrays: files may be hostile
             raise ValueError(f"{coef.size} weights do not fit {n} variables")
-        self.n_features_in_ = n
-        self._take_graph(PairwiseGraph(n, check_edges(layout["edges"], n)))
+        self._take_size(n)
+        self._take_edges(layout["edges"])
+
+    def _take_size(self, n_variables: int) -> None:
+        self.n_features_in_, self._answers = n_variables, Answers([(0, 1)] * n_variables)
 
     # ------------------------------------------------------------------ questions
     def predict_marginals(
@@ -214,7 +217,9 @@ class IsingMRF(BinaryEstimator):
         method, options : of `mlestruct.inference.marginals`; "auto" is what `inference` says
         """
         fields, couplings = self.fields_, self.couplings_[None]
-        states = np.full((1, fields.size), UNKNOWN) if known is None else self._known(known)
+        if known is None:
+            known = np.full((1, fields.size), UNKNOWN)
+        states = self._answers.encode(known, "known", partly=True)
         every = np.broadcast_to(fields, states.shape)
         return self._node_marginals(every, couplings, states, tol, method, options)
 
@@ -238,8 +243,9 @@ class IsingMRF(BinaryEstimator):
         """
         fields, couplings = self.fields_[None], self.couplings_[None]
         table = self._read(X)
-        given = None if known is None else self._known(known, len(table))
-        return self._likelihood_bounds(table, fields, couplings, given, tol)
+        if known is not None:
+            known = self._answers.encode(known, "known", len(table), partly=True)
+        return self._likelihood_bounds(table, fields, couplings, known, tol)
 
     def log_likelihood(self, X: Any, *, known: Any = None) -> Floats:
         """Exact log p of every row; needs exact inference. `known`: `log_likelihood_bounds`."""
@@ -253,24 +259,8 @@ class IsingMRF(BinaryEstimator):
 
     def _read(self, X: Any) -> Ints:
         """A matrix of 0 and 1, dense or sparse, as integers."""
-        _n_columns(X)
-        try:
-            return Answers([(0, 1)] * self.n_features_in_).encode(X, "X")
-        except ValueError as error:
-            hint = ". Pass a threshold, such as X > 0." if "expected 0 or 1" in str(error) else ""
-            raise ValueError(f"{error}{hint}") from None
-
-    def _known(self, known: Any, n_samples: int | None = None) -> Ints:
-        """States of all variables in every row, -1 if they are not known."""
-        answers = Answers([(0, 1)] * self.n_features_in_)
-        return answers.encode(known, "known", n_samples, partly=True)
-
-
-def _n_columns(X: Any) -> int:
-    shape = X.shape if issparse(X) else np.shape(X)
-    if len(shape) != 2 or 0 in shape:
-        raise ValueError(f"X: expected a matrix of samples x variables, got {shape}")
-    return int(shape[1])
+        check_is_fitted(self, "n_features_in_")
+        return self._answers.encode(X, "X")
 
 
 def distinct(table: Ints, weights: Floats) -> tuple[Ints, Floats]:

@@ -21,7 +21,6 @@ from ..learning.checkpoint import Checkpoint
 from ..learning.problem import Block, Problem
 from ..metrics.events import Events, as_events
 from ..structures.contract import Vertex
-from ..structures.graphs.pairwise import PairwiseGraph, check_edges
 from .binary import CONSTANT_SCALE, Answers, BinaryEstimator, Bounds, Part
 from .expected_f1 import expected_f1_sets
 from .k_best import most_probable_sets
@@ -159,7 +158,7 @@ class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
     def fit(
         self,
         X: Any,
-        y: Any,
+        y: Any = None,
         sample_weight: Any = None,
         *,
         offset: Any = None,
@@ -177,9 +176,7 @@ class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
         self._fit(X, y, sample_weight, offset, start, checkpoint)
         return self
 
-    def _problem(
-        self, X: Any, Y: Any, sample_weight: Any = None, offset: Any = None
-    ) -> Problem:
+    def _problem(self, X: Any, Y: Any, sample_weight: Any = None, offset: Any = None) -> Problem:
         """The learning problem; learns the classes and the graph."""
         alpha, l1_ratio = check_positive(self.alpha, "alpha"), check_ratio(self.l1_ratio)
         self._check_choices()
@@ -288,21 +285,20 @@ class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
 
         names : of the features, instead of `feature_names_in_`
         """
-        given = self._feature_names() if names is None else names
-        own = self._own_names(given or [f"x{k}" for k in range(self.n_features_in_)])
+        check_is_fitted(self, "coef_")
+        default = self._frame_names() or [f"x{k}" for k in range(self.n_features_in_)]
+        own = self._own_names(default if names is None else names)
         own += ["1"] * bool(self.fit_intercept)
         suffixes = [""] if self.couplings == "constant" else [f":{name}" for name in own]
         found = [f"{label}:{name}" for label in range(len(self._answers)) for name in own]
         found += [f"{i}-{j}{suffix}" for i, j in self.edges_.tolist() for suffix in suffixes]
         return dict(zip(found, self.coef_.tolist(), strict=True))
 
-    def _feature_names(self) -> list[str]:
-        """The columns of a data frame."""
-        check_is_fitted(self, "coef_")
+    def _frame_names(self) -> list[str]:
         return [str(name) for name in getattr(self, "feature_names_in_", [])]
 
     def _learned_names(self) -> tuple[list[str], dict[str, Any] | None]:
-        return self._feature_names(), {
+        return self._frame_names(), {
             "classes": self._answers.to_list(),
             "flat": self._answers.flat,
             "edges": self.edges_.tolist(),
@@ -316,8 +312,7 @@ class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
         if names:
             self.feature_names_in_ = np.array(names, dtype=object)
         self._take_answers(Answers(layout["classes"], layout["flat"]))
-        n = len(self._answers)
-        self._take_graph(PairwiseGraph(n, check_edges(layout["edges"], n)))
+        self._take_edges(layout["edges"])
 
     # ------------------------------------------------------------------ prediction
     def _scores(self, X: Any, offset: Any = None) -> tuple[Floats, Floats]:
