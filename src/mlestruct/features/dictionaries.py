@@ -52,7 +52,8 @@ class Vocabulary(dict[str, int]):
             ends.append(ends[-1][-1] + before[np.cumsum(sizes)])
         parts = [np.concatenate(part) for part in (data, columns, ends)]
         table = sparse.csr_array(tuple(parts), shape=(len(tokens), len(self)))
-        table.sum_duplicates()
+        if learn:  # scores are the same
+            table.sum_duplicates()
         return table
 
 

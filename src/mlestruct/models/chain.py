@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted
 
 from .._deadline import in_time
@@ -354,7 +356,8 @@ class ChainCRF(LabellingEstimator):
         """Results of `function` on forests, by sample; `nothing` if all sequences are empty."""
         tokens, values = self._read(X), nothing
         if tokens.starts[-1]:
-            with one_blas_thread():
+            # Sparse features take no BLAS.
+            with nullcontext() if issparse(tokens.nodes) else one_blas_thread():
                 parts = [tokens.part(*ends) for ends in self._shares(tokens)]
                 found = self._each(lambda part: function(*self._forest(part)), parts)
             values = np.concatenate(found)

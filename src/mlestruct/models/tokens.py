@@ -160,6 +160,8 @@ def _length(x: Any) -> int:
 
 def _is_named(x: Any, where: str) -> bool:
     """Whether the tokens of a sequence are described by names rather than numbers."""
+    if isinstance(x, np.ndarray) or (type(x) is list and type(x[0]) is dict):  # mostly
+        return type(x) is list
     if isinstance(x, Mapping):
         raise ValueError(
             f"{where}: expected a sequence of tokens, got a single dictionary; for one sequence "
