@@ -57,7 +57,7 @@ def load(path):
 
 @pytest.fixture(scope="module")
 def model():
-    return subset_model(solver=BlockFrankWolfe(batch=4))[0]
+    return subset_model(solver=BlockFrankWolfe(averaging=True))[0]
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def test_parameters_come_back_with_their_types(tmp_path):
 
 
 def test_solvers_are_saved_without_what_belongs_to_one_run(model, tmp_path):
-    options = {"batch": 4, "working_set": 50, "max_iter": 7}
+    options = {"averaging": True, "max_iter": 7}
     solver = BlockFrankWolfe(**options, callback=print, random_state=1, verbose=0)
     clone(model).set_params(solver=solver).fit(*own.subset_samples(np.random.default_rng(0))).save(
         tmp_path / "model.mls"
