@@ -1,7 +1,7 @@
-"""What the paper compares with: one class per learner, over the output space of an estimator."""
+"""The paper's competitors: solvers of other objectives, for any estimator."""
 
-from .exact_mle import ExactMLE
+from .exact_likelihood import ExactLikelihood
 from .structured_perceptron import StructuredPerceptron
 from .structured_svm import StructuredSVM
 
-__all__ = ["ExactMLE", "StructuredPerceptron", "StructuredSVM"]
+__all__ = ["ExactLikelihood", "StructuredPerceptron", "StructuredSVM"]

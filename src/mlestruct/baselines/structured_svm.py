@@ -1,64 +1,62 @@
 """`StructuredSVM`: the margin-rescaled hinge loss over the outputs of any estimator.
 
+    primal   alpha/2 |theta|^2 + sum_m w_m max over y of [ loss_m(y) - <theta, G_m' (y_m - y)> ]
+    dual     sum_m loss_m - |r|^2 / (2 alpha),   r = sum_m r_m,   theta = r / alpha
+
 Block-coordinate Frank-Wolfe: one loss-augmented MAP call, one block, exact line searches
-(Lacoste-Julien, Jaggi, Schmidt and Pletscher 2013). Blocks keep the outputs decoded so far, so that
-after each pass their weights are improved without decoding (see `planes`). The objective and
-its dual are in `hinge_dual`.
+(Lacoste-Julien, Jaggi, Schmidt and Pletscher 2013). A block's dual point is a mean of outputs, of
+which only the loss and r_m = w_m G_m' (y_m - y) are kept. Blocks keep the outputs decoded so far, so
+that after each pass their weights are improved without decoding (see `planes`).
+
+The loss of an output is the share of its nodes that are wrong. If the decoder works on a
+relaxation, y runs over its vertices, some of which may be fractional: the hinge loss is then an
+upper bound of the one over outputs, and the certificate is for the minimum of this bound.
 """
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._threads import Each, threaded_map
+from .._deadline import is_over
+from .._random import generator
 from ..learning.frank_wolfe import WeightedAverage
-from ..learning.problem import DualProblem
-from ..learning.result import Monitor, Result, Stopping, run
-from .hinge_dual import HingeDual
-from .learner import RegularizedLearner
+from ..learning.problem import Block, Problem
+from ..learning.solver import Monitor, Result, Solver, run
+from .planes import Planes
 
 Floats = NDArray[np.float64]
 
 
-class StructuredSVM(RegularizedLearner):
+@dataclass(frozen=True, kw_only=True)
+class StructuredSVM(Solver):
     """Maximum-margin learning of structured outputs, by MAP decoding alone.
 
     Minimises  alpha/2 |theta|^2 + sum over samples of max over outputs y' of
     [share of nodes that y' labels otherwise than y, minus by how much y outscores y'].
-    It learns scores, so there are no probabilities.
+    It learns scores, so marginals of the model have no meaning.
 
     Parameters
     ----------
-    estimator : a CRF estimator, not fitted
-        Its output space, features and decoder are used, and its `alpha` (on the summed hinge
-        loss), `tol` (stop when the duality gap is at most tol * max(1, objective)), `max_iter`
-        (passes over the samples), `max_time`, `callback`, `n_jobs` (threads over samples for
-        certificates and predictions; steps run one after the other), `random_state`, `verbose`.
     averaging : bool
-        Return the weighted average of the iterates, which generalises better early on.
-
-    Attributes
-    ----------
-    estimator_ : a clone of the estimator with the learned weights
-    coef_ : ndarray of shape (n_features,)
-    objective_ : float, the regularised hinge loss at coef_
-    duality_gap_ : float, absolute: objective_ is within it of the smallest one
-    converged_ : bool
-    history_ : History; `dual` and `primal` are minus the best bounds of the smallest objective
-    n_iter_, n_oracle_calls_, solver_, n_features_in_, feature_names_in_
+        Return the weighted average of the iterates, which generalises better early on. Otherwise
+        the best theta that was certified is returned: an iterate or, if iterates get worse, their
+        average.
+    memory : int
+        Number of outputs that a block keeps.
+    max_iter, max_time, callback, verbose, random_state, checkpoint :
+        the budget, as in `Solver`; an iteration is a pass over the samples
 
     Notes
     -----
+    `objective_` of the estimator is the regularised hinge loss at `coef_`, `duality_gap_` bounds its
+    excess; `dual` and `primal` of the history are minus the best bounds of the smallest objective.
     The loss of a sample is at most 1 while its score is a sum over parts, so that the alpha of a
     given effect grows with the square of the samples' size.
-
-    Where the estimator decodes over a relaxation (grids and graphs with cycles, groups with
-    polytope="local"), the most violating output may be fractional: the hinge loss is then an upper
-    bound of the exact one.
 
     Examples
     --------
@@ -67,90 +65,125 @@ class StructuredSVM(RegularizedLearner):
     >>> from mlestruct.baselines import StructuredSVM
     >>> left = np.random.default_rng(0).normal(size=(10, 5, 2))
     >>> X, Y = [-((a[:, None] - a[None]) ** 2) for a in left], [np.arange(5)] * 10
-    >>> machine = StructuredSVM(BipartiteMatchingCRF(alpha=0.1, random_state=0)).fit(X, Y)
+    >>> machine = BipartiteMatchingCRF(alpha=0.1, solver=StructuredSVM(), random_state=0).fit(X, Y)
     >>> machine.converged_, machine.score(X, Y)
     (True, 1.0)
-    """
-
-    def __init__(self, estimator: Any, averaging: bool = False):
-        self.estimator = estimator
-        self.averaging = averaging
-
-    def _algorithm(self) -> HingeFrankWolfe:
-        if self.averaging not in (True, False):
-            raise ValueError(f"averaging must be True or False, got {self.averaging!r}")
-        return HingeFrankWolfe(bool(self.averaging))
-
-
-@dataclass(frozen=True)
-class HingeFrankWolfe:
-    """Minimises the regularised hinge loss of all blocks.
-
-    averaging : return the mean of the iterates after all block steps, the k-th weighted by k
-    memory : number of outputs that a block keeps
-
-    Without it the best theta that was certified is returned: an iterate or, where iterates get
-    worse, their average.
-
-    A certificate costs a MAP call per block. It is computed when the sum of the block gaps of a
-    pass is within `tol`, and otherwise after an increasing number of passes, ten at the most. It
-    belongs to the theta that is returned: its objective minus the best dual value.
     """
 
     averaging: bool = False
     memory: int = 30
 
-    name = "bcfw"
+    name: ClassVar[str] = "structured_svm"
+    one_block_per_sample: ClassVar[bool] = True
 
-    def solve(
-        self,
-        problem: DualProblem,
-        stopping: Stopping,
-        warm: HingeDual | None = None,
-        random_state: np.random.Generator | None = None,
-        n_jobs: int | None = None,
-    ) -> Result:
-        """Minimise; `warm` is the state of an earlier result on the same data.
+    def check(self, problem: Problem) -> None:
+        problem.require("hamming_loss", "solver=StructuredSVM()")
+        if problem.penalty.l1:
+            raise ValueError("`l1_ratio` must be 0 with solver=StructuredSVM().")
 
-        Signs are those of a maximisation, as everywhere in the history: `dual` is minus the best
-        dual value and `primal` minus the smallest hinge objective. Only certificates use threads.
-        """
-        rng = random_state if random_state is not None else np.random.default_rng()
-        dual = HingeDual(problem, self.memory) if warm is None else warm.with_alpha(problem)
-        with threaded_map(n_jobs, len(problem.blocks)) as each:
-            descent = _Descent(dual, Monitor(stopping, self.name), self.averaging, each)
+    def solve(self, problem: Problem, tol: float, start: HingeDual | None = None) -> Result:
+        """Minimise; `start` is the state of another result on the same data."""
+        self.check(problem)
+        dual = HingeDual(problem, self.memory) if start is None else start.moved(problem)
+        descent = _Descent(dual, Monitor(self, tol), self.averaging)
+        rng = generator(self.random_state)
 
-            def loop() -> None:
-                descent.run(rng, warm is not None)
+        def loop() -> None:
+            descent.run(rng, start is not None)
 
-            result = run(problem, descent.monitor, loop, lambda: dual.theta, n_jobs)
+        result = run(problem, descent.monitor, loop, lambda: dual.theta)
         if self.averaging and descent.latest is not None and not result.converged:
             theta, value = descent.latest  # the latest average, not the best one
             result.use(theta, -value)
-        result.objective = -result.primal
-        result.state = dual
+        result.objective, result.state = -result.primal, dual
         return result
+
+
+class HingeDual:
+    """A dual point: outputs of every block and their weights, at most `memory` per block."""
+
+    def __init__(self, problem: Problem, memory: int):
+        self.problem = problem
+        self.planes = Planes(len(problem.blocks), problem.n_features, memory)
+        self.wrong = [_share_of_wrong_nodes(block) for block in problem.blocks]
+
+    def moved(self, problem: Problem) -> HingeDual:
+        """The same dual point for the same data, maybe under another alpha."""
+        other = copy.copy(self)
+        other.problem, other.planes = problem, self.planes.copy()
+        return other
+
+    @property
+    def theta(self) -> Floats:
+        return self.planes.total / self.problem.alpha
+
+    def value(self) -> float:
+        """The dual value, a lower bound of the smallest objective."""
+        return self.planes.value(self.problem.alpha)
+
+    def refresh(self) -> None:
+        """Improve the weights of all planes, and remove accumulated rounding."""
+        self.planes.improve(self.problem.alpha)
+        self.planes.refresh()
+
+    def _most_violating(self, m: int, theta: Floats) -> tuple[Floats, float]:
+        """The most violating output of block m at theta: its r_m, and its loss.
+
+        Known offsets of the scores count as part of the loss.
+        """
+        block = self.problem.blocks[m]
+        constant, scores = self.wrong[m]
+        vertex = block.structure.decode(block.scores(theta) + scores).vertex
+        residual = self.problem.observed_moments[m] - block.moments_at(vertex)
+        loss = constant + vertex.dot(scores)
+        if block.offset is not None:
+            loss += vertex.dot(block.offset) - block.observed.dot(block.offset)
+        return block.weight * residual, block.weight * loss
+
+    def objective(self, theta: Floats) -> float:
+        """The primal objective at theta; one decoding per block."""
+
+        def hinge(m: int) -> float:
+            part, loss = self._most_violating(m, theta)
+            return loss - float(part @ theta)
+
+        total = sum(self.problem.each(hinge, range(len(self.problem.blocks))))
+        return float(0.5 * self.problem.alpha * (theta @ theta) + total)
+
+    def step(self, m: int) -> float:
+        """Decode block m and move it towards its most violating outputs.
+
+        Returns the block's gap before the step: the sum over all blocks at one theta is that
+        between primal and dual.
+        """
+        theta, planes = self.theta, self.planes
+        part, loss = self._most_violating(m, theta)
+        gap = loss - planes.loss(m) - float((part - planes.parts[m]) @ theta)
+        if gap <= 0.0:
+            return 0.0
+        planes.add(m, part, loss, self.problem.alpha)
+        return gap
 
 
 class _Descent:
     """One run: the dual point, the average of the iterates, and the last certificate."""
 
-    def __init__(self, dual: HingeDual, monitor: Monitor, averaging: bool, each: Each):
-        self.dual, self.monitor, self.averaging, self.each = dual, monitor, averaging, each
+    def __init__(self, dual: HingeDual, monitor: Monitor, averaging: bool):
+        self.dual, self.monitor, self.averaging = dual, monitor, averaging
         self.average = WeightedAverage(dual.problem.n_features)
         self.n_blocks = len(dual.problem.blocks)
         self.latest: tuple[Floats, float] | None = None  # certified last
 
     def run(self, rng: np.random.Generator, warm: bool) -> None:
         """Passes over the blocks until the monitor stops them."""
-        monitor, stopping = self.monitor, self.monitor.stopping
+        monitor = self.monitor
         if self.certify(0) if warm else _record_zero(monitor, self.dual):
             return
         due = 1
-        for iteration in range(1, stopping.max_iter + 1):
+        for iteration in range(1, monitor.max_iter + 1):
             gap = self.one_pass(rng)
             near = gap <= monitor.tolerance and not self.averaging
-            final = iteration == stopping.max_iter or monitor.out_of_time()
+            final = iteration == monitor.max_iter or is_over()
             if near or final or iteration >= due:
                 # A certificate costs a pass: later ones are further apart, up to ten passes.
                 due = iteration + min(max(iteration // 2, 1), 10)
@@ -164,7 +197,7 @@ class _Descent:
             total += self.dual.step(m)
             self.average.add(self.dual.theta)
             self.monitor.oracle_calls += 1
-            if self.monitor.out_of_time():
+            if is_over():
                 break
         self.dual.refresh()
         return total
@@ -183,7 +216,7 @@ class _Descent:
 
     def objective(self, theta: Floats) -> float:
         self.monitor.oracle_calls += self.n_blocks
-        return self.dual.objective(theta, self.each)
+        return self.dual.objective(theta)
 
 
 def _record_zero(monitor: Monitor, dual: HingeDual) -> bool:
@@ -192,3 +225,17 @@ def _record_zero(monitor: Monitor, dual: HingeDual) -> bool:
     shares = all(block.offset is None for block in problem.blocks)
     objective = float(problem.weights.sum()) if shares else np.inf
     return monitor.record(0, dual.theta, dual=-dual.value(), primal=-objective)
+
+
+def _share_of_wrong_nodes(block: Block) -> tuple[float, Floats]:
+    """The loss of an output y of the block as constant + <scores, y>."""
+    structure = block.structure
+    constant, scores = structure.hamming_loss(block.observed)
+    own = constant + block.observed.dot(scores)
+    if abs(own) > 1e-9:
+        raise ValueError(
+            f"{type(structure).__name__}: the observed output has a loss of {own:.3g} against "
+            "itself. If nodes with a capacity above 1 may use less of it, the share of wrong "
+            "partners is not linear; fill all capacities (perfect=True) or use a CRF"
+        )
+    return constant, scores
