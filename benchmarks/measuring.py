@@ -161,10 +161,9 @@ def candidate_pairs(n_records: int, seed: int = 0, n_features: int = 6, degree: 
 def pair_input(row: Any, col: Any, features: Any, shape: tuple[int, int]) -> Any:
     """Candidate pairs as a sample of `BipartiteMatchingCRF`."""
     from mlestruct import PairInput
-    from mlestruct.features import DenseFeatures
 
     mask = sparse.csr_array((np.ones(row.size, dtype=bool), (row, col)), shape=shape)
-    return PairInput(DenseFeatures(features), mask=mask)
+    return PairInput(features, mask=mask)
 
 
 def best_links(row: Any, col: Any, odds: Any, shape: tuple[int, int]) -> Any:
