@@ -306,7 +306,7 @@ def test_labels_that_are_no_matchings_are_refused():
         type(structure)(graph).encode([2, 3, 0, 1])
     with pytest.raises(ValueError, match=r"node 2 has 0 partners, it must have exactly 1"):
         structure.encode([1, 0, -1, -1])
-    with pytest.raises(ValueError, match="node 0 is in 2 pairs"):
+    with pytest.raises(ValueError, match="node 0 has 2 partners, it must have exactly 1"):
         structure.encode([(0, 1), (0, 2)])
 
 
