@@ -28,13 +28,14 @@ from scipy.stats import rankdata
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import roc_auc_score, roc_curve
 
-from mlestruct import MatchingCRF
+from mlestruct import MatchingCRF, PairInput
 from mlestruct.baselines import StructuredPerceptron, StructuredSVM
 from mlestruct.datasets import generate_campus
 from mlestruct.plotting.style import COLOURS, DASHES, GREY, clean_axes, new_figure
 from mlestruct.structures import MatchingPolytope
 
 from .algorithm_one import algorithms_table, same_optimum, solved_by_each
+from .questionnaires import AnswerPairs, true_theta
 from .runner import Claim, Comparison, Picture, Report, Table, listed
 
 TITLE = "Roommates: which questions count, and how well roommates are told from other pairs"
@@ -143,13 +144,19 @@ class Years:
     @classmethod
     def of(cls, campus):
         years = [year.paired() for year in campus.years]
-        return cls([campus.features(year) for year in years], [year.partner for year in years])
+        features = [AnswerPairs(campus.questions, year.answers) for year in years]
+        X = [PairInput(own, shape=(own.n_people, own.n_people)) for own in features]
+        return cls(X, [year.partner for year in years])
+
+    @property
+    def features(self):
+        return [x.features for x in self.X]
 
     def __getitem__(self, which):
         return Years(self.X[which], self.Y[which])
 
     def __len__(self):
-        return len(self.X)
+        return len(self.Y)
 
 
 @cache
@@ -176,7 +183,7 @@ def warm_up():
 def pairs_of_last_year(years, theta):
     """Whether each pair i < j is observed, and its score."""
     i, j = np.triu_indices(years.Y[-1].size, 1)
-    return years.Y[-1][i] == j, years.X[-1].scores(theta)
+    return years.Y[-1][i] == j, years.features[-1].scores(theta)
 
 
 def auc_of(years, theta):
@@ -198,7 +205,7 @@ def evaluated(years, theta, note="", **more):
         "note": note,
         **more,
         "auc": auc_of(years, theta),
-        "hamming": hamming_error(years.X[-1], years.Y[-1], theta),
+        "hamming": hamming_error(years.features[-1], years.Y[-1], theta),
         "curve": np.interp(RATES, false, true),
         "theta": theta,
     }
@@ -208,13 +215,13 @@ def evaluated(years, theta, note="", **more):
 def not_learned(campus, setting):
     """Weight -1 for every difference and 0 for all else; the truth."""
     years = Years.of(campus)
-    features = years.X[0]
-    n_differences = int(features.ordinal.sum())
+    features, truth = years.features[0], true_theta(campus)
+    n_differences = len(campus.questions)
     constant = np.where(np.arange(features.n_features) < n_differences, -1.0, 0.0)
-    shortest = features.shortest_equivalent(campus.true_theta)
+    shortest = features.shortest_equivalent(truth)
     return {
         CONSTANT: evaluated(years, constant),
-        TRUTH: evaluated(years, campus.true_theta),
+        TRUTH: evaluated(years, truth),
         "questions": [question.name for question in campus.questions],
         "students": [len(partner) for partner in years.Y],
         "true_weights": shortest[:n_differences],

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from mlestruct.datasets import Campus, CampusYear, Question, generate_campus
+from mlestruct.datasets import CampusYear, generate_campus
+from mlestruct.datasets.campus import answer_tables
 
 
 @pytest.fixture(scope="module")
@@ -13,11 +14,9 @@ def campus():
 
 def roommate_auc(scores, partner):
     """How often a pair of roommates has a higher score than another pair, ties counting half."""
-    table = np.zeros((partner.size, partner.size))
-    table[np.triu_indices(partner.size, 1)] = scores
     together = np.triu(partner[:, None] == np.arange(partner.size), 1)
     apart = np.triu(~together, 1)
-    gap = table[together][:, None] - table[apart][None, :]
+    gap = scores[together][:, None] - scores[apart][None, :]
     return (gap > 0).mean() + (gap == 0).mean() / 2
 
 
@@ -44,17 +43,18 @@ def test_the_default_size_is_that_of_a_university():
 def test_questionnaire_and_weights_fit_together(campus):
     kinds = [question.kind for question in campus.questions]
     assert (kinds.count("binary"), kinds.count("ordinal")) == (2, 12)
-    features = campus.features(2011)
-    assert features.n_features == 200
-    assert features.shape[0] == len(campus.years[1].students)
-    expected = [campus.true_weights.get(name, 0.0) for name in features.feature_names]
-    np.testing.assert_array_equal(campus.true_theta, expected)
-    assert set(campus.true_weights) <= set(features.feature_names)
-    order = np.argsort(features.shortest_equivalent(campus.true_theta)[:14])[:3]
-    names = [features.feature_names[k] for k in order]
-    assert names == ["|smoking|", "|personality|", "|bed time|"]
-    with pytest.raises(ValueError, match=r"expected one of \[2010, 2011, 2012\], got 1999"):
-        campus.features(1999)
+    names, tables = answer_tables(campus.questions)
+    assert len(names) == 200
+    assert set(campus.true_weights) <= set(names)
+    np.testing.assert_array_equal(tables, tables.swapaxes(1, 2))
+    year = campus.years[0]
+    scores, (i, j) = campus.true_scores(year), (3, 7)
+    expected = 0.0
+    for question, a, b in zip(campus.questions, year.answers[i], year.answers[j], strict=True):
+        low, high = sorted((a, b))
+        expected += (high - low) * campus.true_weights.get(f"|{question.name}|", 0.0)
+        expected += campus.true_weights.get(f"{question.name}: {low}-{high}", 0.0)
+    assert scores[i, j] == scores[j, i] == pytest.approx(expected)
 
 
 def test_answers_are_skewed_and_correlated():
@@ -69,29 +69,10 @@ def test_answers_are_skewed_and_correlated():
 
 def test_scores_tell_roommates_apart_as_strength_says(campus):
     def auc(of):
-        return np.mean(
-            [roommate_auc(of.features(y).scores(campus.true_theta), y.partner) for y in of.years]
-        )
+        return np.mean([roommate_auc(campus.true_scores(y), y.partner) for y in of.years])
 
     assert 0.7 < auc(campus) < 0.88
     assert auc(generate_campus(200, strength=0.0, random_state=3)) == pytest.approx(0.5, abs=0.06)
-
-
-def test_gradient_at_no_weights_points_to_the_truth():
-    """A single Newton step from 0, with the exact curvature there, finds what matters most."""
-    campus = generate_campus(600, 2, strength=0.5, random_state=5)
-    gradient, curvature = 0.0, np.eye(200)
-    for year in campus.years:
-        features, n = campus.features(year), len(year.students)
-        one = np.flatnonzero(year.partner > np.arange(n))
-        places = one * (2 * n - one - 1) // 2 + year.partner[one] - one - 1
-        gradient += features.moments_at(places, np.ones(places.size))
-        gradient -= features.moments(np.full(features.n_scored, 1.0 / (n - 1)))
-        ((gram, scale),) = features.second_moments()
-        curvature = curvature + scale * gram
-    step = np.linalg.solve(curvature, gradient)
-    truth = campus.features(2010).shortest_equivalent(campus.true_theta)
-    assert np.corrcoef(step[:14], truth[:14])[0, 1] > 0.85
 
 
 def test_generation_repeats_and_differs_by_seed():
@@ -124,12 +105,7 @@ def test_generator_errors(arguments, message):
 def test_students_without_a_roommate_are_left_out():
     answers = np.array([[0, 4], [1, -1], [0, 0], [1, 3], [0, 2]])
     year = CampusYear(2020, list("abcde"), answers, np.array([2, 3, 0, 1, -1]))  # e lives alone
-    questions = [
-        Question("smoking", "binary", ("no", "yes")),
-        Question("noise", "ordinal", "01234"),
-    ]
     pairs = year.paired()
     assert pairs.students == ["a", "b", "c", "d"]
     np.testing.assert_array_equal(pairs.partner, [2, 3, 0, 1])
     np.testing.assert_array_equal(pairs.answers, answers[:4])
-    assert Campus(questions, [year]).features(pairs).shape == (4, 4)

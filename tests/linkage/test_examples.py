@@ -8,6 +8,7 @@ import pytest
 
 import mlestruct
 from mlestruct.datasets import make_people
+from mlestruct.features import Rows
 from mlestruct.linkage import RecordLinker
 from mlestruct.linkage.examples import Examples, estimate_single_share
 
@@ -20,13 +21,13 @@ def test_copies_have_all_candidates_but_the_partner():
         partner[i] = cols[rows == i][0]
     used = np.isin(rows, (0, 2, 5))
     features = rng.normal(size=(used.sum(), 3))
-    found = Examples(rows[used], cols[used], features, partner, 6).with_singles()
+    found = Examples(rows[used], cols[used], Rows(features), partner, 6).with_singles()
     for i in (0, 2, 5):
         own = cols[rows == i]
         np.testing.assert_array_equal(found.cols[found.rows == i], own)
         np.testing.assert_array_equal(found.cols[found.rows == i + 6], own[own != partner[i]])
         np.testing.assert_array_equal(
-            found.features[found.rows == i + 6], features[rows[used] == i][own != partner[i]]
+            found.features.matrix[found.rows == i + 6], features[rows[used] == i][own != partner[i]]
         )
         assert found.partner[i + 6] == -1
     assert found.labelled.tolist() == [0, 2, 5, 6, 8, 11]

@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("pyarrow")
 
 from mlestruct import BipartiteMatchingCRF, PairInput
-from mlestruct.linkage import pair_partitions, split_pairs
+from mlestruct.linkage import pair_parts, split_pairs
 
 IDS = ("left", "right")
 
@@ -45,14 +45,14 @@ def test_files_hold_all_rows_and_share_no_record(files):
 
 def test_the_fit_to_files_is_that_of_the_whole_table(files):
     table, paths = files
-    X, Y = pair_partitions(paths, IDS, "linked")
-    model = BipartiteMatchingCRF(perfect=False, tol=1e-7).fit(X, Y)
+    parts = pair_parts(paths, IDS, "linked")
+    model = BipartiteMatchingCRF(perfect=False, tol=1e-7).fit(parts)
     sample = PairInput.from_frame(table.drop(columns="linked"), ids=IDS)
     whole = BipartiteMatchingCRF(perfect=False, tol=1e-7).fit([sample], [table["linked"]])
     np.testing.assert_allclose(model.objective_, whole.objective_, rtol=1e-8)
     np.testing.assert_allclose(model.coef_, whole.coef_, atol=1e-4)
     assert list(model.feature_names_in_) == ["name", "place"]
-    found = pd.concat(frame for part in model.predict_links(X) for frame in part.load())
+    found = pd.concat(model.predict_links([parts.read(path)[0][0] for path in paths]))
     expected = whole.predict_links([sample])[0]
     both = [frame.set_index(list(IDS)).sort_index() for frame in (found, expected)]
     np.testing.assert_allclose(both[0]["probability"], both[1]["probability"], atol=1e-3)

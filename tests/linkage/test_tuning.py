@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mlestruct import BipartiteMatchingCRF
+from mlestruct import LBFGS, BipartiteMatchingCRF
 from mlestruct.linkage.tuning import choose_alpha
 
 
@@ -19,7 +19,7 @@ def test_an_interruption_ends_the_choice(alphas):
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(6, 4, 4, 2)), [rng.permutation(4) for _ in range(6)]
     with pytest.raises(KeyboardInterrupt):
-        choose_alpha(BipartiteMatchingCRF(callback=interrupt), X, Y, alphas)
+        choose_alpha(BipartiteMatchingCRF(solver=LBFGS(callback=interrupt)), X, Y, alphas)
     assert len(fits) == 1
 
 

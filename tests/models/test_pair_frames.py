@@ -9,7 +9,6 @@ from sklearn.metrics import log_loss
 
 import mlestruct
 from mlestruct import BipartiteMatchingCRF, EdgeList, MatchingCRF, PairInput
-from mlestruct.features import DenseFeatures
 
 polars = pytest.importorskip("polars")
 
@@ -197,51 +196,55 @@ def test_rows_of_features_follow_the_mask(form, kind):
     np.testing.assert_array_equal(scores.toarray()[row, col], offset)
 
 
-def test_odd_frames_are_told():
-    left, right, pairs, links, *_ = two_tables()
-    read = PairInput.from_frame
-    with pytest.raises(TypeError, match="data frame, got list"):
-        read([1, 2])
-    with pytest.raises(ValueError, match="MultiIndex with two levels, or two columns"):
-        read(pairs.reset_index())
-    with pytest.raises(ValueError, match="no column 'id'"):
-        read(pairs, ids=("id", "u"))
-    with pytest.raises(ValueError, match=r"'l11' in row .* not among the ids of left"):
-        read(pairs, left.iloc[:-1], right)
-    with pytest.raises(ValueError, match="id 'l0' occurs twice"):
-        read(pairs, [*left.index, "l0"], right)
-    with pytest.raises(ValueError, match="occurs twice"):
-        read(pd.concat([pairs, pairs.iloc[:1]]))
-    with pytest.raises(ValueError, match=r"column 'name' holds .*, not numbers"):
-        read(pairs.assign(name="x"))
-    with pytest.raises(ValueError, match="column 'u' has nan in row 3"):
-        read(pairs.assign(u=[*pairs["u"][:3], np.nan, *pairs["u"][4:]]))
-    with pytest.raises(ValueError, match="no column 'w'"):
-        read(pairs, features=["u", "w"])
-    with pytest.raises(ValueError, match="several columns 'u'"):
-        read(pd.concat([pairs, pairs[["u"]]], axis=1))
-    with pytest.raises(ValueError, match=r"pairs: the id in row 1 is missing \(nan\)"):
-        read(pd.DataFrame({"a": ["p", np.nan], "b": ["q", "r"], "u": 1.0}), ids=("a", "b"))
-    sample = read(pairs, left, right)
+LEFT = [f"l{i}" for i in range(12)]
+ODD = {  # what becomes of the frame of pairs, how it is read, and the error
+    "MultiIndex with two levels, or two columns": (lambda p: p.reset_index(), {}),
+    "no column 'id'": (lambda p: p, {"ids": ("id", "u")}),
+    "column 'name' holds .*, not numbers": (lambda p: p.assign(name="x"), {}),
+    "column 'u' has nan in row 3": (
+        lambda p: p.assign(u=np.where(np.arange(len(p)) == 3, np.nan, 1)),
+        {},
+    ),
+    "no column 'w'": (lambda p: p, {"features": ["u", "w"]}),
+    "several columns 'u'": (lambda p: pd.concat([p, p[["u"]]], axis=1), {}),
+    "occurs twice": (lambda p: pd.concat([p, p.iloc[:1]]), {}),
+    "data frame, got list": (lambda p: [1, 2], {}),
+    r"the id in row 1 is missing \(nan\)": (
+        lambda p: pd.DataFrame({"a": ["p", np.nan], "b": ["q", "r"], "u": 1.0}),
+        {"ids": ("a", "b")},
+    ),
+    r"'l11' in row .* not among the ids of left": (lambda p: p, {"left": LEFT[:-1]}),
+    "left: id 'l0' occurs twice": (lambda p: p, {"left": [*LEFT, "l0"]}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("message", ODD)
+def test_odd_frames_are_named(message):
+    change, options = ODD[message]
+    with pytest.raises((ValueError, TypeError), match=message):
+        PairInput.from_frame(change(two_tables()[2]), **options)
+
+
+def test_odd_links_are_named():
+    left, right, pairs, links, arrays, _ = two_tables()
+    sample = PairInput.from_frame(pairs, left, right)
     model = BipartiteMatchingCRF(perfect=False)
+    twice = pairs.index[[k[0] == "l0" for k in pairs.index]][:2]
+    for given, label, message in (
+        (sample, pd.DataFrame({"old": ["zz"], "new": ["r0"]}), r"id 'zz' in row 0 is not among"),
+        (sample, np.ones(3, dtype=bool), "expected .* booleans"),
+        (sample, pd.Series(np.zeros(len(pairs), dtype=bool)), "its index differs"),
+        (sample, twice, "row 0 has 2 partners, it must have at most 1"),
+        (arrays, links, "need a sample that has ids"),
+    ):
+        with pytest.raises((ValueError, TypeError), match=rf"Y\[0\]: .*{message}"):
+            model.fit([given], [label])
     with pytest.raises(TypeError, match=r"got PairInput; for a single sample pass \[X\]"):
         model.fit(sample, links)
-    with pytest.raises(ValueError, match=r"Y\[0\]: id 'zz' in row 0 is not among the ids of left"):
-        model.fit([sample], [pd.DataFrame({"old": ["zz"], "new": ["r0"]})])
-    with pytest.raises(ValueError, match=r"Y\[0\]: expected .* booleans"):
-        model.fit([sample], [np.ones(3, dtype=bool)])
-    with pytest.raises(ValueError, match="index differs"):
-        model.fit([sample], [pd.Series(np.zeros(len(pairs), dtype=bool))])
-    with pytest.raises(ValueError, match=r"Y\[0\]: row 0 is in 2 pairs"):
-        model.fit([sample], [pairs.index[[k[0] == "l0" for k in pairs.index]][:2]])
-    with pytest.raises(TypeError, match="need a sample that has ids"):
-        model.fit([two_tables()[4]], [links])
-    renamed = read(pairs.rename(columns={"u": "w"}), left, right)
+    renamed = PairInput.from_frame(pairs.rename(columns={"u": "w"}), left, right)
     model.fit([sample], [links])
     with pytest.raises(ValueError, match="feature 0 is 'w', in fit it was 'u'"):
         model.predict_links([renamed])
     mask = sparse.coo_array((np.ones(2), ([0, 0], [1, 1])), shape=(2, 2))
-    with pytest.raises(ValueError, match="twice"):
+    with pytest.raises(ValueError, match=r"mask has the pair .* twice"):
         model.fit([PairInput(np.ones((2, 3)), mask=mask)], [[-1, -1]])
-    with pytest.raises(ValueError, match="expected 2 names, got 1"):
-        DenseFeatures(np.ones((3, 2)), ["a"])

@@ -12,6 +12,7 @@ from mlestruct import MatchingCRF
 from mlestruct.baselines import StructuredPerceptron, StructuredSVM
 from mlestruct.datasets import generate_campus
 from reproduction import roommates as methods
+from reproduction.questionnaires import true_theta
 from reproduction.roommates import (
     LOW_RATES,
     PAPER_LAMBDAS,
@@ -213,20 +214,21 @@ def test_the_rate_of_the_perceptron_changes_nothing_but_the_scale(campus):
 # ---------------------------------------------------------------------- evaluation
 def score_table(features, theta):
     """Scores of all pairs as a symmetric matrix."""
-    table = np.zeros(features.shape)
-    table[np.triu_indices(features.shape[0], 1)] = features.scores(theta)
+    table = np.zeros((features.n_people, features.n_people))
+    table[np.triu_indices(features.n_people, 1)] = features.scores(theta)
     return table + table.T
 
 
 def test_curves_are_those_of_all_pairs(campus):
     years = Years.of(campus)
-    table, partner = score_table(years.X[-1], campus.true_theta), years.Y[-1]
+    truth = true_theta(campus)
+    table, partner = score_table(years.features[-1], truth), years.Y[-1]
     i, j = np.triu_indices(partner.size, 1)
     wrong = table[i, j][partner[i] != j]
     own = table[i, j][partner[i] == j][:, None]
     auc = np.mean((own > wrong) + 0.5 * (own == wrong))
-    found = evaluated(years, campus.true_theta)
-    assert found["auc"] == auc_of(years, campus.true_theta) == pytest.approx(auc)
+    found = evaluated(years, truth)
+    assert found["auc"] == auc_of(years, truth) == pytest.approx(auc)
     assert auc > 0.6
     assert len(found["curve"]) == RATES.size
     assert (found["curve"][-1], np.all(np.diff(found["curve"]) >= 0.0)) == (1.0, True)
@@ -246,7 +248,8 @@ def all_perfect_matchings(people):
 
 def test_hamming_error_is_that_of_the_best_matching():
     campus = generate_campus([8, 8, 8], random_state=3)
-    features, partner = campus.features(campus.years[0]), campus.years[0].partner
+    years = Years.of(campus)
+    features, partner = years.features[0], years.Y[0]
     rng = np.random.default_rng(0)
     errors = []
     for _ in range(20):

@@ -8,7 +8,8 @@ true ones.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import combinations_with_replacement
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +17,6 @@ from scipy.stats import norm
 
 from .._random import generator
 from ..algorithms.matching.swap_chain import sample_by_swaps
-from ..features.contract import PairGraph
-from ..features.questionnaires import QuestionnairePairs
 from .parameters import check_counts, check_range
 
 Floats = NDArray[np.float64]
@@ -72,36 +71,48 @@ class CampusYear:
 class Campus:
     """Questions and years; of generated data also the weights behind the pairs.
 
-    `true_weights` holds those that are not 0 by the name of their feature, `true_theta` all of them
-    in the order of the features.
+    `true_weights` holds those that are not 0 by the name of their feature: "|smoking|" is the
+    difference of two answers in levels, "smoking: 0-1" indicates that they are 0 and 1.
     """
 
     questions: list[Question]
     years: list[CampusYear]
     true_weights: dict[str, float] | None = None
-    true_theta: Floats | None = None
 
-    def features(
-        self, year: int | CampusYear, graph: PairGraph | None = None
-    ) -> QuestionnairePairs:
-        """Features of the pairs of a year, given as the year, such as 2010, or as an item of it."""
-        if isinstance(year, CampusYear):
-            return _features(self.questions, year.answers, graph)
-        for one in self.years:
-            if one.year == year:
-                return _features(self.questions, one.answers, graph)
-        raise ValueError(f"year: expected one of {[one.year for one in self.years]}, got {year!r}")
+    def true_scores(self, year: CampusYear) -> Floats:
+        """The score of every pair under the true weights, a symmetric array (n, n)."""
+        names, tables = answer_tables(self.questions)
+        weights = self.true_weights or {}
+        theta = np.array([weights.get(name, 0.0) for name in names])
+        given = answer_indicators(self.questions, year.answers)
+        return np.asarray(given @ np.tensordot(theta, tables, 1) @ given.T)
 
 
-def _features(
-    questions: Sequence[Question], answers: Ints, graph: PairGraph | None = None
-) -> QuestionnairePairs:
-    return QuestionnairePairs(
-        np.where(answers < 0, np.nan, answers),
-        [question.levels for question in questions],
-        [question.name for question in questions],
-        graph=graph,
-    )
+def answer_indicators(questions: Sequence[Question], answers: Ints) -> Floats:
+    """1 for each answer that a student gave, shape (n_students, number of all answers)."""
+    parts = zip(questions, answers.T, strict=True)
+    return np.concatenate([own[:, None] == np.arange(q.levels) for q, own in parts], axis=1) * 1.0
+
+
+def answer_tables(questions: Sequence[Question]) -> tuple[list[str], Floats]:
+    """Features of a pair of students by their answers: names, and tables of all two answers.
+
+    The table of a feature is symmetric; features of a pair are x_i' table x_j with the indicators
+    x of `answer_indicators`. Differences come first, then indicators, question by question.
+    """
+    ends = np.cumsum([0, *(q.levels for q in questions)])
+    differences: dict[str, Floats] = {}
+    indicators: dict[str, Floats] = {}
+    for question, start in zip(questions, ends.tolist(), strict=False):
+        levels = np.arange(question.levels)
+        own = slice(start, start + question.levels)
+        table = differences[f"|{question.name}|"] = np.zeros((ends[-1], ends[-1]))
+        table[own, own] = np.abs(np.subtract.outer(levels, levels))
+        for one, other in combinations_with_replacement(levels.tolist(), 2):
+            table = indicators[f"{question.name}: {one}-{other}"] = np.zeros_like(table)
+            table[start + one, start + other] = table[start + other, start + one] = 1.0
+    found = differences | indicators
+    return list(found), np.array(list(found.values()))
 
 
 # name, labels, share of each answer, loadings on the factors, weight of the difference
@@ -230,8 +241,8 @@ def generate_campus(
     --------
     >>> from mlestruct.datasets import generate_campus
     >>> campus = generate_campus(40, random_state=0)
-    >>> [year.year for year in campus.years], campus.features(2010).n_features
-    ([2010, 2011, 2012], 200)
+    >>> [year.year for year in campus.years], campus.years[0].answers.shape
+    ([2010, 2011, 2012], (40, 14))
     >>> min(campus.true_weights, key=campus.true_weights.get)
     '|smoking|'
     """
@@ -247,20 +258,16 @@ def generate_campus(
     ]
     weights = {f"|{name}|": strength * weight for name, *_, weight in _SURVEY if weight != 0.0}
     weights |= {name: strength * weight for name, weight in _COMBINATIONS.items()}
-    theta, years = np.zeros(0), []
+    campus = Campus(questions, [], weights)
     for k, n in enumerate(_sizes(n_students, n_years, rng)):
-        answers = _answers(n, missing, rng)
-        features = _features(questions, answers)
-        theta = np.array([weights.get(name, 0.0) for name in features.feature_names])
-        samples = sample_by_swaps(
-            features.scores(theta), n_chains=n_chains, max_sweeps=max_sweeps, rng=rng
-        )
         year = 2010 + k
         students = [f"{year}-{i:0{len(str(n))}d}" for i in range(1, n + 1)]
-        years.append(
-            CampusYear(year, students, answers, samples.states[0], samples.rhat, samples.ess)
-        )
-    return Campus(questions, years, weights, theta)
+        alone = CampusYear(year, students, _answers(n, missing, rng), np.full(n, -1))
+        scores = campus.true_scores(alone)[np.triu_indices(n, 1)]
+        found = sample_by_swaps(scores, n_chains=n_chains, max_sweeps=max_sweeps, rng=rng)
+        pairs = {"partner": found.states[0], "rhat": found.rhat, "ess": found.ess}
+        campus.years.append(replace(alone, **pairs))
+    return campus
 
 
 def _sizes(

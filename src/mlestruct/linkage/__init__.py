@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .blocking import candidate_pairs, count_candidates
     from .comparisons import Comparison, guess_comparisons
     from .linker import Links, RecordLinker
-    from .pair_files import pair_partitions, split_pairs
+    from .pair_files import pair_parts, split_pairs
 
 __getattr__, __dir__, __all__ = attach(
     __name__,
@@ -24,7 +24,7 @@ __getattr__, __dir__, __all__ = attach(
         "candidate_pairs": ".blocking",
         "count_candidates": ".blocking",
         "guess_comparisons": ".comparisons",
-        "pair_partitions": ".pair_files",
+        "pair_parts": ".pair_files",
         "split_pairs": ".pair_files",
     },
 )

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from .._random import generator
-from ..features import DenseFeatures
+from ..features import Rows
 from ..models import PairInput
 
 Floats = NDArray[np.float64]
@@ -29,14 +29,14 @@ class Examples:
     """Labelled left records and their candidate pairs.
 
     rows, cols : the pairs, by records
-    features : ndarray of shape (n_pairs, n_features)
+    features : `Rows` of the pairs
     partner : of each left record; -1 has none, -2 is not known
     n_left : number of left records; a record and its copy differ by this number
     """
 
     rows: Ints
     cols: Ints
-    features: Floats
+    features: Rows
     partner: Ints
     n_left: int
 
@@ -47,14 +47,14 @@ class Examples:
 
     def with_singles(self) -> Examples:
         """Each known link once more, its right record taken away from the left one's copy."""
-        others = self.cols != self.partner[self.rows]
+        others = np.flatnonzero(self.cols != self.partner[self.rows])
         copies = np.full(self.n_left, -2)
         copies[self.rows[others]] = -1  # without any candidate there is nothing to learn
         return replace(
             self,
             rows=np.concatenate([self.rows, self.rows[others] + self.n_left]),
             cols=np.concatenate([self.cols, self.cols[others]]),
-            features=np.vstack([self.features, self.features[others]]),
+            features=self.features.take(np.append(np.arange(self.rows.size), others)),
             partner=np.concatenate([self.partner, copies]),
         )
 
@@ -66,7 +66,7 @@ class Examples:
             self,
             rows=self.rows[inside],
             cols=self.cols[inside],
-            features=self.features[inside],
+            features=self.features.take(inside),
             partner=np.where(mine, self.partner, -2),
         )
 
@@ -86,10 +86,10 @@ class Examples:
         return [records[fold == k] for k in np.unique(fold)]
 
 
-def pair_input(rows: Ints, cols: Ints, features: Floats, shape: tuple[int, int]) -> PairInput:
+def pair_input(rows: Ints, cols: Ints, features: Rows, shape: tuple[int, int]) -> PairInput:
     """Candidate pairs, sorted by row and column, as a sample."""
     mask = sparse.csr_array((np.ones(rows.size, dtype=bool), (rows, cols)), shape=shape)
-    return PairInput(DenseFeatures(features), mask=mask)
+    return PairInput(features, mask=mask)
 
 
 def estimate_single_share(

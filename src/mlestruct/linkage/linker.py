@@ -14,6 +14,7 @@ from scipy.special import logit
 from sklearn.utils.validation import check_is_fitted
 
 from .._lazy import pandas_module
+from ..features import Rows
 from ..models import BipartiteMatchingCRF
 from ..models.base import CertifiedModel, unchanged_on_failure
 from ..models.validation import check_options, check_positive, check_random_state
@@ -113,7 +114,7 @@ class RecordLinker(CertifiedModel):
     block : columns in one of which candidates agree; default: by common rare words
     neighbours : candidates of each record at most, where found by common words
     alpha : penalty of the weights, or "auto": by cross-validated likelihood of the known links
-    rho, tol, max_time, n_jobs, verbose : as in `BipartiteMatchingCRF`
+    rho, tol, solver, n_jobs, verbose : as in `BipartiteMatchingCRF`
     random_state : of the folds
     estimate_singles : where no record is known to have no partner, estimate how many have none:
         known links with the right record taken away show what these look like, and the other left
@@ -145,7 +146,7 @@ class RecordLinker(CertifiedModel):
         alpha: float | str = "auto",
         rho: float = 0.95,
         tol: float = 1e-3,
-        max_time: float | None = None,
+        solver: Any = None,
         n_jobs: int | None = None,
         random_state: Any = 0,
         verbose: int = 0,
@@ -158,7 +159,7 @@ class RecordLinker(CertifiedModel):
         self.alpha = alpha
         self.rho = rho
         self.tol = tol
-        self.max_time = max_time
+        self.solver = solver
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -178,6 +179,11 @@ class RecordLinker(CertifiedModel):
             nothing for rows that do not count, as a warning says. Of a pair that is none something
             is learned only if the partner of its left record is known.
         """
+        check_options(self.get_params(deep=False))
+        if not isinstance(self.estimate_singles, bool | np.bool_):
+            raise TypeError(
+                f"estimate_singles must be True or False, got {self.estimate_singles!r}"
+            )
         check_random_state(self.random_state)
         left, right = as_records(left, "left"), as_records(right, "right")
         listed = read_known(known)
@@ -217,7 +223,7 @@ class RecordLinker(CertifiedModel):
         self.single_share_error_: float | None = None
         rows, cols = rows[labelled[rows]], cols[labelled[rows]]
         features = self._features(left, right, rows, cols)
-        examples = Examples(rows, cols, features, partner, len(left))
+        examples = Examples(rows, cols, Rows(features, self._feature_names()), partner, len(left))
         if not self.learned_singles_:
             self._estimate_singles(left, right, candidates, examples)
         if not self.learned_singles_:
@@ -227,7 +233,6 @@ class RecordLinker(CertifiedModel):
 
     def _fit_examples(self, examples: Examples, parts: list[Ints]) -> None:
         """Learn weights, the penalty from parts of the records."""
-        check_options(self.get_params(deep=False))
         estimator, self.held_out_ = self._estimator(1.0), None
         if self.alpha == "auto":
             samples = [examples.of(part).sample() for part in parts]
@@ -252,7 +257,7 @@ class RecordLinker(CertifiedModel):
         parts = examples.thirds(self.random_state)
         self._fit_examples(examples, parts)
         rows, cols = candidates
-        features = self._features(left, right, rows, cols)
+        features = Rows(self._features(left, right, rows, cols))
         model = self._fitted()
 
         def without(held: Ints) -> Floats:
@@ -264,7 +269,7 @@ class RecordLinker(CertifiedModel):
             kept = ~np.isin(cols, gone)
             shape = (len(left), len(right))
             model.coef_ = coef
-            x = pair_input(rows[kept], cols[kept], features[kept], shape)
+            x = pair_input(rows[kept], cols[kept], features.take(kept), shape)
             (chance,) = model.predict_marginals([x])
             return 1.0 - np.asarray(chance.sum(axis=1)).ravel()
 
@@ -306,7 +311,8 @@ class RecordLinker(CertifiedModel):
             rows, cols = _with_known(rows[open_], cols[open_], links.partner, len(right))
             recall = 1.0 - (rows.size - n_open) / n_links if n_links else None
             given = [np.where(links.partner > -2, links.partner, np.nan)]
-        x = pair_input(rows, cols, self._features(left, right, rows, cols), (len(left), len(right)))
+        features = Rows(self._features(left, right, rows, cols))
+        x = pair_input(rows, cols, features, (len(left), len(right)))
         model = self._fitted()
         choose = "f1" if precision is None else "map"
         found = model.predict_links([x], choose, precision, known=given)[0]
@@ -360,9 +366,8 @@ class RecordLinker(CertifiedModel):
 
     def _estimator(self, alpha: float) -> BipartiteMatchingCRF:
         return BipartiteMatchingCRF(
-            alpha=alpha, rho=self.rho, tol=self.tol, max_time=self.max_time, n_jobs=self.n_jobs,
-            verbose=self.verbose, feature_names=self._feature_names(), perfect=False,
-            fit_intercept=False,
+            alpha=alpha, rho=self.rho, tol=self.tol, solver=self.solver, n_jobs=self.n_jobs,
+            verbose=self.verbose, perfect=False, fit_intercept=False,
         )  # fmt: skip
 
     def _fitted(self) -> BipartiteMatchingCRF:

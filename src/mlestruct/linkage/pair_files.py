@@ -1,13 +1,14 @@
 """Tables of candidate pairs that do not fit into memory: cut into files of whole components.
 
 Records that no chain of candidate pairs connects do not compete: a matching falls apart into
-connected components. Files of whole components are partitions of a fit (`mlestruct.partitions`).
+connected components. Files of whole components are the `Parts` of a fit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
+from ..learning.workers import Parts
 from ..models import PairInput
-from ..partitions.sources import Lazy
 
 Ints = NDArray[np.int64]
 
@@ -49,7 +50,7 @@ def split_pairs(
 
     Returns
     -------
-    the files, for `pair_partitions`
+    the files, for `pair_parts`
     """
     _, parquet = _parquet()
     if pairs < 1:
@@ -76,13 +77,14 @@ def split_pairs(
     return paths
 
 
-def pair_partitions(
+def pair_parts(
     files: Sequence[str | Path],
     ids: tuple[str, str],
     linked: str,
     features: Sequence[str] | None = None,
-) -> tuple[list[Lazy], list[Lazy]]:
-    """Samples and labels in partitions, one for each file of candidate pairs.
+    **options: Any,
+) -> Parts:
+    """Samples for `BipartiteMatchingCRF.fit`, one for each file of candidate pairs.
 
     Parameters
     ----------
@@ -90,9 +92,10 @@ def pair_partitions(
     ids : the columns with the id on the left and that on the right
     linked : the boolean column of true links
     features : columns to learn from; by default all others
+    options : other parameters of `Parts`, such as `client`
     """
-    named = [(str(path), tuple(ids), linked, features) for path in files]
-    return [Lazy(_read, own, 0) for own in named], [Lazy(_read, own, 1) for own in named]
+    read = partial(_read, ids=ids, linked=linked, features=features)
+    return Parts(read, [str(path) for path in files], **options)
 
 
 def _read(

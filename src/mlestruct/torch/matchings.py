@@ -9,12 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..labels import check_partners
 from ..structures.contract import MatchingStructure
 from ..structures.graphs.bipartite import BipartiteGraph
 from ..structures.graphs.simple import SimpleGraph
 from ..structures.matchings.bipartite import BipartiteMatching
 from ..structures.matchings.local import LocalMatching
+from ..structures.matchings.partners import check_partners
 from . import checks
 from .autograd import Observed
 from .nll_loss import IGNORED, Batch, Bools, Ints, NLLLoss
@@ -153,7 +153,7 @@ class MatchingNLLLoss(NLLLoss):
             if not ignored.any():
                 return space.encode(partner)
             n_cols = None if self._group else int(cols.sum())
-            check_partners(partner, partner.size, n_cols, perfect=False)
+            check_partners(partner, partner.size, n_cols)
         except ValueError as error:
             raise ValueError(f"{where}: {error}") from None
         matched = np.flatnonzero(partner >= 0)

@@ -56,7 +56,10 @@ def whole_numbers(values: Any, shape: tuple[int, ...], what: str) -> Ints:
         raise ValueError(f"expected an array of whole numbers: {error}") from None
     if found.shape != shape:
         raise ValueError(f"expected shape {shape}, {what}, got {found.shape}")
-    if found.dtype.kind == "f" and np.array_equal(found, np.round(found)):
+    if found.dtype.kind == "f":
+        broken = found[found != np.round(found)]
+        if broken.size:
+            raise ValueError(f"partners must be integers, found {broken[0]}")
         found = found.astype(np.int64)
     if found.dtype.kind not in "iu":
         raise ValueError(f"partners must be integers, got dtype {found.dtype}")

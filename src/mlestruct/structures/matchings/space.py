@@ -285,14 +285,13 @@ class MatchingSpace(MatchingFamily):
 
     # ------------------------------------------------------------------ labels
     def encode(self, label: Any) -> Vertex:
-        """The vertex of a label: partners (n_nodes,), -1 for single, or pairs (n_pairs, 2) if
-        capacities are above 1.
-        """
-        if self.is_simple:
-            return self.vertex_of_pairs(check_partners(label, self.graph.n_nodes, None))
+        """The vertex of a label: partners (n_nodes,), -1 for single, or pairs (n_pairs, 2)."""
+        n = self.graph.n_nodes
+        if self.is_simple and np.ndim(label) != 2:
+            return self.vertex_of_pairs(check_partners(label, n, None))
         pairs = whole_numbers(label, (len(label), 2), "one row per pair")
-        if ((pairs < 0) | (pairs >= self.graph.n_nodes)).any():
-            raise ValueError(f"nodes are numbered 0 to {self.graph.n_nodes - 1}, got {label!r}")
+        if ((pairs < 0) | (pairs >= n)).any():
+            raise ValueError(f"nodes are numbered 0 to {n - 1}, got {label!r}")
         return self.vertex_of_pairs(pairs)
 
     def label(self, vertex: Vertex) -> Ints:
