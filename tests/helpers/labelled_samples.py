@@ -37,12 +37,14 @@ def graphs(n_graphs=5, n_states=2, edge_features=None, seed=0, n_nodes=6, densit
 
 
 def as_graph(x, neighbours=4):
-    """An image without edge features as a graph with a feature per direction."""
+    """An image without edge features as a graph."""
     height, width = x.shape[:2]
-    edges = grid_edges(height, width, neighbours)
-    sizes = [height * (width - 1), (height - 1) * width] + 2 * [(height - 1) * (width - 1)]
-    sizes = sizes[: neighbours // 2]
-    return x.reshape(height * width, -1), edges, np.repeat(np.eye(len(sizes)), sizes, axis=0)
+    return x.reshape(height * width, -1), grid_edges(height, width, neighbours)
+
+
+def hide(labels, hidden):
+    """Labels, not known where `hidden`."""
+    return np.where(hidden, np.nan, labels)
 
 
 def exact_log_likelihood(model, x, y):

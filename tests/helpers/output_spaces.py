@@ -127,8 +127,9 @@ def group(rng, n_samples=4):
 
 def grid(rng, n_samples=3):
     edges = [(0, 1), (2, 3), (0, 2), (1, 3)]  # right, then down
-    directions = np.array([[1, 0], [1, 0], [0, 1], [0, 1]], dtype=float)
-    return labelling_samples(GridCRF, rng, n_samples, lambda x: x, (2, 2), edges, directions, 2, {})
+    return labelling_samples(
+        GridCRF, rng, n_samples, lambda x: x, (2, 2), edges, np.ones((4, 1)), 2, {}
+    )
 
 
 def triangle(rng, n_samples=3):

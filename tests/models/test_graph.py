@@ -4,12 +4,13 @@ import warnings
 
 import numpy as np
 import pytest
-from labelled_samples import exact_log_likelihood, graphs, same_models
+from labelled_samples import exact_log_likelihood, graphs, hide, same_models
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
-from mlestruct import GraphCRF
+from mlestruct import BlockFrankWolfe, GraphCRF
 
 RING = np.stack([np.arange(6), (np.arange(6) + 1) % 6], axis=1)
 
@@ -97,6 +98,16 @@ def test_edges_listed_twice_add_up(n_states):
     same_models(GraphCRF(**FINE).fit(doubled, Y), GraphCRF(**FINE).fit(summed, Y))
 
 
+def test_adjacency_matrices_and_networkx_as_the_documentation_lists_them():
+    networkx = pytest.importorskip("networkx")
+    graph = networkx.cycle_graph(6)
+    adjacency = networkx.to_scipy_sparse_array(graph)
+    expected = np.concatenate([RING, RING[:, ::-1]])
+    for edges in (np.stack(adjacency.nonzero(), axis=1), list(graph.to_directed().edges)):
+        model, same = (GraphCRF(**FINE).fit([(NODES, e)], [STATES]) for e in (edges, expected))
+        same_models(model, same, 1e-6)
+
+
 @pytest.mark.parametrize("n_states", [2, 3])
 def test_edges_listed_in_both_directions_make_weights_symmetric(n_states):
     X, Y = graphs(4, n_states)
@@ -120,17 +131,17 @@ def test_turning_an_edge_transposes_its_weights():
 @pytest.mark.parametrize("n_states", [2, 3])
 def test_masked_nodes_are_left_out(n_states):
     X, Y = graphs(4, n_states, edge_features=2)
-    hidden = [np.where(np.arange(6) % 3 == m % 3, -1, y) for m, y in enumerate(Y)]
+    hidden = [hide(y, np.arange(6) % 3 == m % 3) for m, y in enumerate(Y)]
     parts, labels = [], []
     for (nodes, edges, pairs), y in zip(X, hidden, strict=True):
-        kept = np.flatnonzero(y >= 0)
+        kept = np.flatnonzero(~np.isnan(y))
         number = np.full(6, -1)
         number[kept] = np.arange(len(kept))
         inside = (number[edges] >= 0).all(axis=1)
         parts.append((nodes[kept], number[edges][inside], pairs[inside]))
         labels.append(y[kept])
-    one = GraphCRF(n_states=n_states, **FINE).fit(X, hidden)
-    two = GraphCRF(n_states=n_states, **FINE).fit(parts, labels)
+    one = GraphCRF(**FINE).fit(X, hidden, classes=range(n_states))
+    two = GraphCRF(**FINE).fit(parts, labels, classes=range(n_states))
     same_models(one, two, 1e-4)
     assert [len(y) for y in one.predict(X)] == [6] * 4  # predictions cover all nodes
     np.testing.assert_allclose(
@@ -163,7 +174,7 @@ def test_rho_of_every_edge():
 def test_rho_of_every_edge_goes_with_masked_nodes():
     rng = np.random.default_rng(0)
     x, rho = rng.normal(size=(6, 2)), rng.uniform(0.3, 0.8, 6)
-    y = np.array([0, 1, -1, 1, 0, 1])
+    y = np.array([0, 1, np.nan, 1, 0, 1])
     one = GraphCRF(rho=rho, **FINE).fit([(x, RING)], [y])
     kept = np.array([0, 1, 3, 4, 5])
     number = np.array([0, 1, -1, 2, 3, 4])
@@ -197,6 +208,10 @@ def test_rho_of_every_edge_goes_with_the_listed_edges():
         ((NODES, np.append(RING, [[2, 2]], 0)), r"X\[0\]: edges: edge 6 joins node 2 to itself"),
         ((NODES, RING + 1), r"X\[0\]: edges: edge 4 is \(5, 6\); nodes are 0 to 5"),
         ((NODES, RING.T), r"X\[0\]: edges: expected shape \(n_edges, 2\), got \(2, 6\)"),
+        (
+            (NODES, sparse.csr_array(np.eye(6))),
+            r"X\[0\]: edges: expected an array .* got csr",
+        ),
         ((NODES, RING + 0.5), r"X\[0\]: edges: nodes must be integers"),
         ((NODES, RING, np.ones((5, 1))), r"X\[0\]: edge_features has 5 rows, but there are 6"),
         ((NODES, RING, np.ones(6)), r"X\[0\]: edge_features: expected 2 dimensions"),
@@ -235,18 +250,18 @@ def test_sparse_and_dense_samples_may_be_mixed():
         assert GraphCRF().fit(samples, [STATES] * 2).converged_
 
 
-def test_warm_start_is_for_the_same_graphs_only():
+def test_states_of_a_solver_are_for_the_same_graphs_only():
     # Equally many coordinates, 12 + 11 and 8 + 15, on different graphs.
     path = np.stack([np.arange(11), np.arange(1, 12)], axis=1)
     dense = np.array([(i, j) for i in range(8) for j in range(i + 1, 8)])[:15]
     rng = np.random.default_rng(0)
     other = (rng.normal(size=(8, 2)), dense), rng.integers(2, size=8)
-    for solver in ("auto", "bcfw"):
-        model = GraphCRF(warm_start=True, solver=solver, max_iter=200, tol=1e-3)
+    for solver in (None, BlockFrankWolfe()):
+        model = GraphCRF(solver=solver, max_iter=200, tol=1e-3)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            model.fit([(rng.normal(size=(12, 2)), path)], [rng.integers(2, size=12)])
-            model.fit([other[0]], [other[1]])
+            first = clone(model).fit([(rng.normal(size=(12, 2)), path)], [rng.integers(2, size=12)])
+            model.fit([other[0]], [other[1]], start=first)
         optimum = GraphCRF(tol=1e-9).fit([other[0]], [other[1]]).objective_
         assert model.objective_ >= optimum - 1e-6
         assert model.objective_ - model.duality_gap_ <= optimum + 1e-6

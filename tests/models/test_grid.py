@@ -5,13 +5,13 @@ from itertools import product
 
 import numpy as np
 import pytest
-from labelled_samples import as_graph, exact_log_likelihood, images, same_models
+from labelled_samples import as_graph, exact_log_likelihood, hide, images, same_models
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
-from mlestruct import GridCRF, load
-from mlestruct.features import Levels
+from mlestruct import BlockFrankWolfe, FrankWolfe, GridCRF, load
 
 FINE = {"tol": 1e-9, "alpha": 0.5}
 
@@ -27,8 +27,8 @@ def test_grid_shapes_and_attributes(n_states):
     assert model.duality_gap_ <= 1e-5 * max(1, abs(model.objective_))
     assert model.solver_ == "lbfgs"
     assert model.node_coef_.shape == (n_states, 2)
-    assert model.edge_coef_.shape == (n_states, n_states, 2)
-    assert model.coef_.shape == (2 * n_states + 2 * n_states**2,)
+    assert model.edge_coef_.shape == (n_states, n_states, 1)
+    assert model.coef_.shape == (2 * n_states + n_states**2,)
     assert model.classes_.tolist() == list(range(n_states))
     assert model.n_features_in_ == 2
     assert len(model.named_coef()) == len(model.coef_)
@@ -45,32 +45,24 @@ def test_grid_shapes_and_attributes(n_states):
 
 def test_feature_names():
     X, Y = images()
-    model = GridCRF(fit_intercept=False, feature_names=["red", "green"]).fit(X, Y)
-    assert list(model.named_coef())[:4] == ["0:red", "0:green", "1:red", "1:green"]
-    assert "0->1:right" in model.named_coef()
-    assert GridCRF(fit_intercept=False, per_direction=False).fit(X, Y).named_coef().keys() >= {
-        "0->0",
-        "1->0",
-    }
-    with pytest.raises(ValueError, match="feature_names: expected 2 names, got 1"):
-        GridCRF(fit_intercept=False, feature_names=["red"]).fit(X, Y)
+    model = GridCRF(fit_intercept=False).fit(X, Y)
+    nodes = ["0:red", "0:green", "1:red", "1:green"]
+    assert list(model.named_coef(["red", "green"])) == [*nodes, "0->0", "0->1", "1->0", "1->1"]
+    with pytest.raises(ValueError, match="`names` must hold 2 different names"):
+        model.named_coef(["red"])
 
 
-def test_levels_are_edge_features():
+def test_edge_features_in_one_matrix_or_by_direction():
     X, Y = images(3, (3, 4))
     rng = np.random.default_rng(0)
-    levels = [[Levels(rng.integers(0, 3, size=(size, 1)), [2]) for size in (9, 8)] for _ in X]
-    arrays = [
-        [
-            part.dense().reshape(shape)
-            for part, shape in zip(parts, ((3, 3, 3), (2, 4, 3)), strict=True)
-        ]
-        for parts in levels
-    ]
-    one, two = (
-        GridCRF(**FINE).fit(list(zip(X, pairs, strict=True)), Y) for pairs in (levels, arrays)
-    )
-    same_models(one, two, 1e-5)
+    right, down = ([rng.normal(size=(*size, 2)) for _ in X] for size in ((3, 3), (2, 4)))
+    pairs = list(zip(right, down, strict=True))
+    tables = [np.concatenate([a.reshape(9, 2), b.reshape(8, 2)]) for a, b in pairs]
+    halves = [[sparse.csr_array(t[:9]), sparse.coo_array(t[9:])] for t in tables]
+    one = GridCRF(**FINE).fit(list(zip(X, pairs, strict=True)), Y)
+    assert one.edge_coef_.shape == (2, 2, 2)
+    for edges in (tables, [sparse.csr_array(table) for table in tables], halves):
+        same_models(GridCRF(**FINE).fit(list(zip(X, edges, strict=True)), Y), one, 1e-5)
 
 
 # ---------------------------------------------------------------------- odd graphs and images
@@ -109,13 +101,13 @@ def test_strings_are_labels():
 
 def test_wholly_masked_samples_are_skipped():
     X, Y = images()
-    hidden = np.full_like(Y[0], -1)
-    one = GridCRF(**FINE, unknown=-1).fit([*X, X[0]], [*Y, hidden])
+    hidden = np.full(Y[0].shape, np.nan)
+    one = GridCRF(**FINE).fit([*X, X[0]], [*Y, hidden])
     same_models(one, GridCRF(**FINE).fit(X, Y), 1e-6)
     lower, upper = one.log_likelihood_bounds([X[0]], [hidden])
     assert lower.tolist() == upper.tolist() == [0.0]
     with pytest.raises(ValueError, match="no label is known"):
-        GridCRF(unknown=-1).fit(X[:1], [hidden])
+        GridCRF().fit(X[:1], [hidden])
     with pytest.raises(ValueError, match="no sample of positive weight"):
         GridCRF().fit(X[:2], [Y[0], hidden], sample_weight=[0.0, 1.0])
     with pytest.raises(ValueError, match="no label is known"):
@@ -136,7 +128,7 @@ def test_path_equals_separate_fits():
     path = model.fit_path(X, Y, [0.1, 10.0, 1.0])
     assert path.alphas == [10.0, 1.0, 0.1]
     assert not hasattr(model, "coef_")
-    assert path.coefs.shape == (3, 12)
+    assert path.coefs.shape == (3, 8)
     for alpha, fitted in zip(path.alphas, path.estimators, strict=True):
         same_models(fitted, clone(model).set_params(alpha=alpha).fit(X, Y), 1e-2)
         assert fitted.predict(X)[0].shape == (4, 5)
@@ -160,18 +152,20 @@ def test_threads_do_not_change_the_result():
 
 def test_warm_start_continues():
     X, Y = images()
-    model = GridCRF(tol=1e-6, warm_start=True).fit(X, Y)
-    first, calls = model.coef_, model.n_oracle_calls_
-    model.fit(X, Y)
-    assert model.n_oracle_calls_ < calls
-    np.testing.assert_allclose(model.coef_, first, atol=1e-2)
+    first = GridCRF(tol=1e-6).fit(X, Y)
+    model = GridCRF(tol=1e-6).fit(X, Y, start=first)
+    assert model.n_oracle_calls_ < first.n_oracle_calls_
+    np.testing.assert_allclose(model.coef_, first.coef_, atol=1e-2)
     other, labels = images(shape=(3, 3))
     cold = GridCRF(tol=1e-6).fit(other, labels)
-    np.testing.assert_allclose(model.fit(other, labels).coef_, cold.coef_, atol=1e-2)
+    warm = GridCRF(tol=1e-6).fit(other, labels, start=model)
+    np.testing.assert_allclose(warm.coef_, cold.coef_, atol=1e-2)
+    with pytest.raises(ValueError, match="`start` has other classes or features"):
+        GridCRF().fit([x[..., :1] for x in X], Y, start=first)
 
 
 @pytest.mark.parametrize("n_states", [2, 3])
-@pytest.mark.parametrize("solver", ["fw", "bcfw"])
+@pytest.mark.parametrize("solver", [FrankWolfe(), BlockFrankWolfe()])
 def test_paper_algorithms_enclose_the_same_optimum(solver, n_states):
     X, Y = images(3, (3, 3), n_states)
     reference = GridCRF(tol=1e-8).fit(X, Y)
@@ -225,7 +219,7 @@ def with_edges(right, down, value=1.0):
 
 
 RIGHT, DOWN = (rf"X\[0\]: edge features of direction {name}" for name in ("right", "down"))
-LEVELS = [Levels([[1]], [1]), Levels([[1]] * 3, [1])]
+TOO_FEW = [sparse.csr_array(np.ones((1, 1))), sparse.csr_array(np.ones((3, 1)))]
 
 
 @pytest.mark.parametrize(
@@ -241,20 +235,29 @@ LEVELS = [Levels([[1]], [1]), Levels([[1]] * 3, [1])]
         ([GOOD_IMAGES[0], np.ones((2, 3, 5))], GOOD_LABELS, r"X\[1\] has 5 node features"),
         (["ab", "cd"], GOOD_LABELS, r"X\[0\]: expected numbers"),
         ([(GOOD_IMAGES[0], 1, 2)], GOOD_LABELS[:1], r"X\[0\]: .* got 3 parts"),
-        ([(GOOD_IMAGES[0], np.ones((2, 2, 1)))], GOOD_LABELS[:1], r"features of 2 directions"),
-        (with_edges((2, 2, 1), (2, 3, 1)), GOOD_LABELS[:1], rf"{DOWN}: expected shape \(1, 3, D\)"),
-        (with_edges((2, 2, 1), (1, 3, 1), np.nan), GOOD_LABELS[:1], f"{RIGHT}: found nan at"),
-        ([(GOOD_IMAGES[0], LEVELS)], GOOD_LABELS[:1], f"{RIGHT}: expected 4 rows, got 1"),
-        ([GOOD_IMAGES[0], *with_edges((2, 2, 3), (1, 3, 3))], GOOD_LABELS, r"X\[1\] has \[3, 3\]"),
+        ([(GOOD_IMAGES[0], [np.ones((2, 2, 1))])], GOOD_LABELS[:1], r"features of 2 directions"),
         (
-            with_edges((2, 2, 1), (1, 3, 3)) + with_edges((2, 2, 3), (1, 3, 1)),
-            GOOD_LABELS,
-            r"X\[1\] has \[3, 1\] edge features by direction",
+            [(GOOD_IMAGES[0], np.ones((2, 2)))],
+            GOOD_LABELS[:1],
+            "have 2 rows, but there are 7 edges",
         ),
+        (with_edges((2, 2, 1), (2, 3, 1)), GOOD_LABELS[:1], rf"{DOWN}: expected shape \(1, 3, D\)"),
+        (with_edges((2, 2, 1), (1, 3, 1), np.nan), GOOD_LABELS[:1], "edge features: found nan at"),
+        ([(GOOD_IMAGES[0], TOO_FEW)], GOOD_LABELS[:1], f"{RIGHT}: expected 4 rows, got 1"),
+        (
+            [GOOD_IMAGES[0], *with_edges((2, 2, 3), (1, 3, 3))],
+            GOOD_LABELS,
+            r"X\[1\] has 3 edge features, expected none",
+        ),
+        (with_edges((2, 2, 1), (1, 3, 3)), GOOD_LABELS[:1], r"directions have \[1, 3\] edge fea"),
         (GOOD_IMAGES, [GOOD_LABELS[0], GOOD_LABELS[1].T], r"Y\[1\]: expected shape \(2, 3\)"),
         (GOOD_IMAGES, [GOOD_LABELS[0], GOOD_LABELS[1] + 0.5], r"Y\[1\]: found"),
         (GOOD_IMAGES, [0 * y for y in GOOD_LABELS], "only the label 0"),
-        (GOOD_IMAGES, [GOOD_LABELS[0], GOOD_LABELS[1].astype(str)], r"Y\[1\] holds strings"),
+        (
+            GOOD_IMAGES,
+            [GOOD_LABELS[0], GOOD_LABELS[1].astype(str)],
+            r"Y\[0\]: found 0 at position \(0, 0\); labels must be all strings",
+        ),
     ],
 )
 def test_bad_images(X, Y, message):
@@ -270,10 +273,8 @@ def test_bad_images(X, Y, message):
         ({"rho": np.nan}, r"X\[0\]: rho: .* found nan"),
         ({"rho": 1.5}, r"X\[0\]: rho: .* found 1.5"),
         ({"neighbours": 6}, "neighbours: expected 4 or 8, got 6"),
-        ({"per_direction": "no"}, "per_direction must be True or False"),
-        ({"n_states": 1}, "n_states must be at least 2"),
-        ({"n_states": "2"}, "n_states must be an integer"),
-        ({"solver": "newton"}, "feature_covariance.* Use solver='auto' or 'lbfgs'"),
+        ({"edge_weights": "tied"}, "`edge_weights` must be 'full', 'symmetric' or 'potts'"),
+        ({"solver": "lbfgs"}, "`solver` must be None or an object"),
     ],
 )
 def test_bad_parameters(parameters, message):
@@ -283,7 +284,7 @@ def test_bad_parameters(parameters, message):
 
 def test_unconverged_fits_warn():
     X, Y = images()
-    with pytest.warns(ConvergenceWarning, match="duality gap"):
+    with pytest.warns(ConvergenceWarning, match="relative gap"):
         model = GridCRF(max_iter=1, tol=1e-12).fit(X, Y)
     assert not model.converged_
     assert model.duality_gap_ > 0
@@ -304,23 +305,22 @@ def test_any_two_labels_learn_the_same(pair):
     assert model.score(X, [np.array(pair)[y] for y in Y]) == plain.score(X, Y)
 
 
-def test_what_means_not_known_is_a_parameter(tmp_path):
+def test_none_and_nan_are_labels_that_are_not_known(tmp_path):
     X, Y = images(3, (4, 4))
     half = np.arange(4) < 2
-    halves = [np.where(half, 9, y) for y in Y]
-    model = GridCRF(unknown=9, tol=1e-8).fit(X, halves)
-    with pytest.warns(UserWarning, match=r"Y\[0\]: -1 is taken for 'not known'.*unknown=-1"):
-        assumed = GridCRF(tol=1e-8).fit(X, [np.where(half, -1, y) for y in Y])
-    nothing = [np.where(half, np.nan, y) for y in Y]
-    for other in (assumed, GridCRF(unknown=np.nan, tol=1e-8).fit(X, nothing)):
-        np.testing.assert_allclose(other.coef_, model.coef_, atol=1e-6)
-    assert model.score(X, halves) == assumed.score(X, [np.where(half, -1, y) for y in Y])
-    assert model.events(X, halves).happened.size == 3 * 2 * 4 * 2
+    halves = [hide(y, half) for y in Y]
+    model = GridCRF(tol=1e-8).fit(X, halves)
+    names = np.array(["a", "b", None], dtype=object)
+    same_models(GridCRF(tol=1e-8).fit(X, [names[np.where(half, 2, y)] for y in Y]), model, 1e-6)
+    events = model.events(X, halves)
+    assert events.happened.size == 3 * 2 * 4 * 2
+    np.testing.assert_array_equal(events.happened.reshape(-1, 2).argmax(axis=1),
+                                  np.concatenate([y[:, 2:].ravel() for y in Y]))  # fmt: skip
     model.save(tmp_path / "model.mls")
     assert load(tmp_path / "model.mls").score(X, halves) == model.score(X, halves)
-    with pytest.warns(UserWarning, match="-1 is a state like 1, 2"):
-        signs = GridCRF().fit(X, [np.where(half, -1, y + 1) for y in Y])
-    assert signs.classes_.tolist() == [-1, 1, 2]
+    with pytest.warns(UserWarning, match="-1 is a class like 0, 1, ...; give None or NaN"):
+        signs = GridCRF().fit(X, [np.where(half, -1, y) for y in Y])
+    assert signs.classes_.tolist() == [-1, 0, 1]
 
 
 def test_outside_the_polytope_nothing_is_certified():
@@ -335,13 +335,13 @@ def test_outside_the_polytope_nothing_is_certified():
 def test_scattered_masks_warn_and_contiguous_ones_do_not():
     X, Y = images(3, (8, 8))
     rng = np.random.default_rng(0)
-    scattered = [np.where(rng.random(y.shape) < 0.4, -1, y) for y in Y]
+    scattered = [hide(y, rng.random(y.shape) < 0.4) for y in Y]
     with pytest.warns(UserWarning, match="scattered"):
-        GridCRF(unknown=-1).fit(X, scattered)
-    halves = [np.where(np.arange(8) < 4, -1, y) for y in Y]
+        GridCRF().fit(X, scattered)
+    halves = [hide(y, np.arange(8) < 4) for y in Y]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        GridCRF(unknown=-1).fit(X, halves)
+        GridCRF().fit(X, halves)
 
 
 def test_single_precision_loses_nothing_but_storage():
@@ -371,7 +371,7 @@ def score_of(model, x, candidates):
     for y in candidates:
         nodes = np.einsum("ijc,ijc->", x, model.node_coef_[y])
         across = model.edge_coef_[y[:, :-1], y[:, 1:], 0].sum()
-        totals.append(nodes + across + model.edge_coef_[y[:-1], y[1:], 1].sum())
+        totals.append(nodes + across + model.edge_coef_[y[:-1], y[1:], 0].sum())
     return np.array(totals)
 
 

@@ -5,7 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
-from labelled_samples import as_graph, graphs, images, same_models
+from labelled_samples import as_graph, graphs, hide, images, same_models
 from labellings import grid_edges
 from scipy import sparse
 from sklearn.base import clone
@@ -42,35 +42,15 @@ def test_a_grid_is_a_graph(n_states, neighbours):
         np.testing.assert_allclose(a.reshape(12, -1), b, atol=1e-3)
 
 
-def test_directions_may_have_weights_in_common():
-    X, Y = images(3, (3, 4))
-    one = GridCRF(per_direction=False, **FINE).fit(X, Y)
-    assert one.edge_coef_.shape == (2, 2, 1)
-    inputs = [as_graph(x)[:2] for x in X]
-    two = GraphCRF(rho=0.5, **FINE).fit(inputs, [y.ravel() for y in Y])
-    same_models(one, two)
-
-
 @pytest.mark.parametrize("neighbours", [4, 8])
-@pytest.mark.parametrize("per_direction", [True, False])
-def test_edge_features_of_grids(neighbours, per_direction):
+def test_edge_features_of_grids(neighbours):
     X, Y = images(3, (3, 4))
     rng = np.random.default_rng(0)
     sizes = [(3, 3), (2, 4), (2, 3), (2, 3)][: neighbours // 2]
     pairs = [[rng.normal(size=(*size, 2)) for size in sizes] for _ in X]
     inputs = list(zip(X, pairs, strict=True))
-    options = {"neighbours": neighbours, "per_direction": per_direction, "rho": "uniform"}
-    one = GridCRF(**options, **FINE).fit(inputs, Y)
-    rows = []
-    for parts in pairs:
-        matrix = np.zeros((sum(a * b for a, b in sizes), 2 * len(sizes) if per_direction else 2))
-        start = 0
-        for k, part in enumerate(parts):
-            stop = start + part.shape[0] * part.shape[1]
-            columns = slice(2 * k, 2 * k + 2) if per_direction else slice(0, 2)
-            matrix[start:stop, columns] = part.reshape(-1, 2)
-            start = stop
-        rows.append(matrix)
+    one = GridCRF(neighbours=neighbours, rho="uniform", **FINE).fit(inputs, Y)
+    rows = [np.concatenate([part.reshape(-1, 2) for part in parts]) for parts in pairs]
     graph = [
         (x.reshape(12, -1), grid_edges(3, 4, neighbours), v) for x, v in zip(X, rows, strict=True)
     ]
@@ -94,22 +74,25 @@ def test_states_that_do_not_occur():
     model = GridCRF(**FINE).fit(X, gap)
     assert model.classes_.tolist() == [0, 2]
     assert model.node_coef_.shape == (2, 2)
-    more = GridCRF(n_states=4, **FINE).fit(X, gap)
+    more = GridCRF(**FINE).fit(X, gap, classes=[0, 1, 2, 3])
     assert more.predict_marginals(X)[0].shape == (4, 5, 4)
-    only = GraphCRF(n_states=2).fit([(np.ones((3, 1)), RING[:2])], [np.zeros(3, dtype=int)])
-    assert only.predict([(np.ones((3, 1)), RING[:2])])[0].tolist() == [0, 0, 0]
+    sample = np.ones((3, 1)), RING[:2]
+    only = GraphCRF().fit([sample], [np.zeros(3, dtype=int)], classes=[0, 1])
+    assert only.predict([sample])[0].tolist() == [0, 0, 0]
 
 
 def test_masked_pixels_and_repeated_edges():
     X, Y = images(3, (3, 4))
-    Y[1][1, 1:] = -1
+    Y[1] = hide(Y[1], np.arange(12).reshape(3, 4) > 5)
     model = GridCRF(rho=0.5, **FINE).fit(X, Y)
     inputs = [as_graph(x) for x in X]
     same_models(model, GraphCRF(rho=0.5, **FINE).fit(inputs, [y.ravel() for y in Y]))
-    doubled = [(u, np.repeat(e, 2, axis=0), np.repeat(v, 2, axis=0) / 2) for u, e, v in inputs]
+    halves = np.full((2 * len(inputs[0][1]), 1), 0.5)
+    doubled = [(u, np.repeat(e, 2, axis=0), halves) for u, e in inputs]
     same_models(model, GraphCRF(rho=0.5, **FINE).fit(doubled, [y.ravel() for y in Y]))
     names = np.array(["a", "b", None], dtype=object)
-    same_models(model, GridCRF(rho=0.5, **FINE).fit(X, [names[y] for y in Y]), 1e-6)
+    named = [names[np.nan_to_num(y, nan=2.0).astype(int)] for y in Y]
+    same_models(model, GridCRF(rho=0.5, **FINE).fit(X, named), 1e-6)
 
 
 @pytest.mark.parametrize("n_states", [2, 3])
@@ -118,8 +101,8 @@ def test_save_and_load(tmp_path, n_states):
     names = np.array(["a", "b", "c"])
     inputs, graph_labels = graphs(n_states=n_states, edge_features=2)
     cases = [
-        (GridCRF(neighbours=8, feature_names=["u", "v"]), X, [names[y] for y in Y]),
-        (GridCRF(per_direction=False, n_states=3, solver=BlockFrankWolfe(), max_iter=5), X, Y),
+        (GridCRF(neighbours=8, edge_weights="potts"), X, [names[y] for y in Y]),
+        (GridCRF(solver=BlockFrankWolfe(), max_iter=5), X, Y),
         (GraphCRF(alpha=2.0), inputs, graph_labels),
         (GraphCRF(rho=np.full(6, 0.5)), [(NODES, RING)], [STATES]),
     ]
@@ -146,7 +129,7 @@ def test_save_and_load(tmp_path, n_states):
 def test_clone_parameters_pickles_and_unfitted_models():
     X, Y = images(2)
     for kind in (GridCRF, GraphCRF):
-        model = kind(alpha=3.0, rho="uniform", solver=BlockFrankWolfe(sampling="gap"))
+        model = kind(alpha=3.0, rho="uniform", solver=BlockFrankWolfe(step="fixed"))
         copy = clone(model)
         assert copy.get_params() == model.get_params()
         assert copy.set_params(alpha=1.0).alpha == 1.0

@@ -44,6 +44,9 @@ Bools = NDArray[np.bool_]
 LARGEST = 2**63 - 1  # of int64
 UNKNOWN = -1  # the state number of a label that is not known
 OTHER = UNKNOWN - 1  # the number of a label that is none of the states
+NO_LABEL = (
+    "labels must be whole numbers or strings, None or NaN stands for a label that is not known"
+)
 
 
 # ---------------------------------------------------------------------- reading labels
@@ -86,19 +89,15 @@ class Labels:
         known = (str, numbers.Integral, float, np.floating, np.bool_, type(None))
         odd = tuple(kind for kind in set(map(type, values)) if not issubclass(kind, known))
         if odd:
-            self._refuse(
-                next(k for k, value in enumerate(values) if isinstance(value, odd)), values
-            )
+            k = next(k for k, value in enumerate(values) if isinstance(value, odd))
+            raise self.wrong(k, values[k], NO_LABEL)
         self.hidden = np.array([v is None or v != v for v in values], dtype=np.bool_)
         is_text = np.array([isinstance(v, str) for v in values], dtype=np.bool_)
         self.named = bool(is_text.any())
         mixed = ~self.hidden & ~is_text
         if self.named and mixed.any():
             k = int(np.argmax(mixed))
-            raise ValueError(
-                f"{self._place(k)}: found {values[k]!r} among strings; labels must be all strings "
-                "or all integers"
-            )
+            raise self.wrong(k, values[k], "labels must be all strings or all integers")
         if self.named:
             return np.array(values, dtype=object)
         return np.array([0 if h else v for v, h in zip(values, self.hidden.tolist(), strict=True)])
@@ -109,33 +108,29 @@ class Labels:
             values = np.where(self.hidden, 0.0, values)
             bad = ~((np.abs(values) < 2.0**53) & (values == np.round(values)))
             if bad.any():
-                self._refuse(int(np.argmax(bad)), values)
+                k = int(np.argmax(bad))
+                raise self.wrong(k, values[k].item(), NO_LABEL)
         if values.dtype.kind in "uO" and values.size and np.abs(values).max() > LARGEST:
-            raise ValueError(
-                f"{self._name}: found {values[np.abs(values).argmax()]}; labels must be at most "
-                f"{LARGEST}"
-            )
+            k = int(np.abs(values).argmax())
+            raise self.wrong(k, int(values[k]), f"labels must be at most {LARGEST}")
         return values.astype(np.int64)
 
-    def _refuse(self, k: int, values: Any) -> None:
-        raise ValueError(
-            f"{self._place(k)}: found {values[k]!r}; labels must be whole numbers or strings, None "
-            "or NaN stands for a label that is not known"
-        )
-
-    def _place(self, k: int) -> str:
-        """The place of label k, for messages."""
+    def wrong(self, k: int, label: Any, rule: str) -> ValueError:
+        """The error that label k is wrong."""
         m = int(np.searchsorted(self.starts, k, side="right")) - 1
-        at = np.unravel_index(k - self.starts[m], self._shapes[m])
-        where = tuple(int(i) for i in at) if len(at) > 1 else int(at[0])
-        return f"{self._name}[{m}] at position {where}"
+        at = position(k - self.starts[m], self._shapes[m])
+        return ValueError(f"{self._name}[{m}]: found {label!r} at position {at}; {rule}")
 
-    def refuse_others(self, wrong: Bools, expected: str) -> None:
+    def check(self, wrong: Bools, expected: str) -> None:
         """Raise if some label is none of the states."""
         if wrong.any():
             k = int(np.argmax(wrong))
-            label = self.values[k : k + 1].tolist()[0]
-            raise ValueError(f"{self._place(k)}: found the label {label!r}; expected {expected}")
+            raise self.wrong(k, self.values[k : k + 1].tolist()[0], f"expected {expected}")
+
+
+def position(k: int, shape: tuple[int, ...]) -> int | tuple[int, ...]:
+    """The place of entry k of an array, for messages."""
+    return tuple(int(i) for i in np.unravel_index(k, shape)) if len(shape) > 1 else k
 
 
 def _as_array(label: Any, shape: tuple[int, ...], where: str, part: str) -> NDArray[Any]:
@@ -186,7 +181,7 @@ class States:
         if labels.named not in (None, self.named):
             kinds = ("strings", "integers")
             expected, found = kinds if self.named else kinds[::-1]
-            labels.refuse_others(~labels.hidden, f"{expected} like the classes, not {found}")
+            labels.check(~labels.hidden, f"{expected} like the classes, not {found}")
         values, n = labels.values, len(self)
         if labels.named is None:
             states = np.full(values.shape, UNKNOWN)
@@ -199,7 +194,7 @@ class States:
             states = np.where(self.classes[at] == values, at, OTHER)
         states[labels.hidden] = UNKNOWN
         if not others:
-            labels.refuse_others(states == OTHER, self._expected())
+            labels.check(states == OTHER, self._expected())
         return [states[a:b] for a, b in pairwise(labels.starts)]
 
     def _expected(self) -> str:
@@ -424,11 +419,6 @@ class LabellingEstimator(Estimator):
                 return None
         return self._solver_coef(start)
 
-    def __getstate__(self) -> dict[str, Any]:
-        state = super().__getstate__()
-        state.pop("_map", None)  # of the last fit
-        return state
-
     # ------------------------------------------------------------------ what is known or missing
     def _weighted(
         self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any
@@ -518,9 +508,8 @@ class LabellingEstimator(Estimator):
             states = observed[m]
             differs = (states != fixed) & (states != UNKNOWN) & (fixed != UNKNOWN)
             if differs.any():
-                at = tuple(int(k) for k in np.unravel_index(int(np.argmax(differs)), shapes[m]))
-                where = at if len(at) > 1 else at[0]
-                raise ValueError(f"known[{m}]: differs from Y[{m}] at position {where}")
+                at = position(int(np.argmax(differs)), shapes[m])
+                raise ValueError(f"known[{m}]: differs from Y[{m}] at position {at}")
             out.append((np.where(fixed == UNKNOWN, states, fixed), fixed))
         return out
 
