@@ -83,7 +83,7 @@ def test_images():
     X = [np.stack([np.ones((4, 5)), y + rng.normal(size=(4, 5))], axis=-1) for y in Y]
     model = GridCRF().fit(X, Y)
     flat = np.concatenate([y.ravel() for y in Y])
-    table = np.concatenate([tau.reshape(-1, 2) for tau in model.predict_proba(X)])
+    table = np.concatenate([tau.reshape(-1, 2) for tau in model.predict_marginals(X)])
     assert neg_log_loss(model, X, Y) == pytest.approx(-log_loss(flat, table), rel=1e-6)
 
 
@@ -108,7 +108,7 @@ def test_pairs():
              for labels in (Y, model.predict(X))]  # fmt: skip
     expected = f1_score(np.concatenate(cells[0]), np.concatenate(cells[1]), zero_division=0.0)
     assert pair_f1(model, X, Y) == pytest.approx(expected)
-    tables = np.concatenate([tau.ravel() for tau in model.predict_proba(X)])
+    tables = np.concatenate([tau.ravel() for tau in model.predict_marginals(X)])
     loss = log_loss(np.concatenate(cells[0]), tables)
     assert neg_log_loss(model, X, Y) == pytest.approx(-loss, rel=1e-6)
     rooms = MatchingCRF().fit([np.ones((4, 4, 1))] * 2, [[1, 0, 3, 2], [2, 3, 0, 1]])

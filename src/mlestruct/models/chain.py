@@ -384,6 +384,7 @@ class ChainCRF(LabellingEstimator):
             blocks = [block for block, _ in self._given(X, known)]
             found = self._each(lambda b: b.structure.best_label(b.scores(self.coef_)), blocks)
             return [self.classes_[states] for states in found]
+        check_is_fitted(self, "coef_")
         return self._per_sample(
             X,
             lambda space, features, offset: self.classes_[
@@ -399,6 +400,7 @@ class ChainCRF(LabellingEstimator):
             scores = features.nodes.scores(self._split_coef[0].T)
             return scores if offset is None else scores + space.score_tables(offset)[0]
 
+        check_is_fitted(self, "coef_")
         return self._per_sample(X, node_scores, np.zeros((0, len(self._states))))
 
     def predict_marginals(
@@ -420,6 +422,7 @@ class ChainCRF(LabellingEstimator):
         Viterbi calls alone, to a certified gap of `tol` per token) or "perturb", with the options
         of `mlestruct.inference.marginals`.
         """
+        check_is_fitted(self, "coef_")
         if method in ("auto", "exact") and not options and known is None:
             check_positive(tol, "tol")
             tables = self._per_sample(

@@ -32,8 +32,7 @@ def certified_marginals(
 ) -> list[Floats]:
     """tau of every block by a method of `mlestruct.inference.marginals`, over threads by `each`.
 
-    `tol` is the certified gap of each log-partition function, per node; a warning tells where the
-    marginal oracle does not reach it.
+    `tol` is the gap of each log-partition function, per node; a larger one is a warning.
     """
     tol = check_positive(tol, "tol")
 

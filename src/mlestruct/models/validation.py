@@ -94,17 +94,14 @@ def check_options(parameters: Mapping[str, Any]) -> None:
         raise ValueError(f"verbose must be an integer of at least 0, got {verbose!r}")
 
 
-def check_weights(
-    sample_weight: Any, n_samples: int, *, all_zero: bool = False
-) -> NDArray[np.float64]:
-    """Sample weights as a positive array, or `all_zero`; ones by default."""
+def check_weights(sample_weight: Any, n_samples: int) -> NDArray[np.float64]:
+    """Sample weights as an array that is not all zero; ones by default."""
     if sample_weight is None:
         return np.ones(n_samples)
     weights = _numbers(sample_weight, "sample_weight")
     if weights.shape != (n_samples,):
         raise ValueError(f"sample_weight: expected shape ({n_samples},), got {weights.shape}")
-    valid = np.isfinite(weights).all() and (weights >= 0).all()
-    if not (valid and (all_zero or weights.sum() > 0)):
+    if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.sum() > 0):
         raise ValueError("sample_weight must be finite, non-negative and not all zero")
     if weights.max() > 1e100:
         raise ValueError(f"sample_weight: as large as {weights.max():g}, so that squares overflow")
