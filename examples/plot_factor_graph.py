@@ -56,16 +56,10 @@ def draw_lines():
 
 truth = [draw_lines() for _ in range(7)]
 noisy = [clean + rng.normal(scale=0.45, size=clean.shape) - 0.5 for clean in truth]
-model = StructuredCRF(
-    structure=space,
-    features=features,
-    feature_names=["brightness", "white", *KINDS],
-    alpha=0.3,
-    tol=0.05,
-    max_iter=500,
-)
+model = StructuredCRF(structure=space, features=features, alpha=0.3, tol=0.05, max_iter=500)
 model.fit(noisy[:-1], [clean.ravel() for clean in truth[:-1]])
-print({name: round(weight, 2) for name, weight in model.named_coef().items()})
+weights = model.named_coef(["brightness", "white", *KINDS])
+print({name: round(weight, 2) for name, weight in weights.items()})
 gap = model.duality_gap_ / abs(model.objective_)
 print(f"{model.n_oracle_calls_} linear programs, relative gap {gap:.0e}")
 

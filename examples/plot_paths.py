@@ -57,11 +57,9 @@ def features(land):
 lands = [random_land() for _ in range(21)]
 truth = np.array([4.0, 3.0, 1.5])
 walks = [space.exact(features(land) @ truth).sample(1, rng)[0] for land in lands]
-model = StructuredCRF(
-    structure=space, features=features, feature_names=["length", "climb", "forest"], tol=1e-6
-)
-model.fit(lands[:-1], walks[:-1])
-print({name: round(cost, 2) for name, cost in model.named_coef().items()}, "true:", truth.tolist())
+model = StructuredCRF(structure=space, features=features, tol=1e-6).fit(lands[:-1], walks[:-1])
+costs = model.named_coef(["length", "climb", "forest"])
+print({name: round(cost, 2) for name, cost in costs.items()}, "true:", truth.tolist())
 print(f"exact likelihood, relative gap {model.duality_gap_ / abs(model.objective_):.0e}")
 
 # %%

@@ -15,6 +15,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import csr_array
 
 from mlestruct import StructuredCRF
+from mlestruct.structures import DecoderSpace
 
 rng = np.random.default_rng(6)
 MACHINES, HOURS = 2, 8
@@ -73,16 +74,21 @@ def decode(scores, day):
     return np.round(found.x), -found.mip_dual_bound
 
 
+def schedules_of(day):
+    """The output space of a day; certificates allow for schedules that are not the best ones."""
+    return DecoderSpace(lambda scores: decode(scores, day), len(day["starts"]), exact=False)
+
+
 # %%
 # Past days. The planner's choices are the best ones under priorities of her own, plus noise.
 truth = np.array([2.0, 1.0, 0.8, 1.2])
 days = [make_day() for _ in range(7)]
 noise = [0.3 * rng.gumbel(size=len(day["starts"])) for day in days]
 schedules = [decode(features(d) @ truth + n, d)[0] for d, n in zip(days, noise, strict=True)]
-model = StructuredCRF(decode, exact=False, features=features, tol=0.02, max_iter=300,
-                      feature_names=["value", "lateness", "waiting", "machine"])  # fmt: skip
+model = StructuredCRF(structure=schedules_of, features=features, tol=0.02, max_iter=300)
 model.fit(days[:-1], schedules[:-1])
-print({name: round(weight, 2) for name, weight in model.named_coef().items()})
+names = ["value", "lateness", "waiting", "machine"]
+print({name: round(weight, 2) for name, weight in model.named_coef(names).items()})
 print(
     f"{model.n_oracle_calls_} integer programs, certified: {model.certified_}, "
     f"relative gap {model.duality_gap_ / abs(model.objective_):.0e}"

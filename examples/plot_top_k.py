@@ -30,9 +30,9 @@ def pick_five(scores):
 truth = np.array([1.2, 0.8, 0.0])
 X = [rng.normal(size=(len(names), 3)) for _ in range(41)]
 Y = [team.exact(x @ truth).sample(1, rng)[0] for x in X]
-model = StructuredCRF(pick_five, feature_names=["speed", "passing", "noise"], tol=0.01)
-model.fit(X[:-1], Y[:-1])
-print({name: round(weight, 2) for name, weight in model.named_coef().items()})
+model = StructuredCRF(pick_five, tol=0.01).fit(X[:-1], Y[:-1])
+weights = model.named_coef(["speed", "passing", "noise"])
+print({name: round(weight, 2) for name, weight in weights.items()})
 gap = model.duality_gap_ / abs(model.objective_)
 print(f"relative gap {gap:.0e}, {model.n_oracle_calls_} calls of pick_five")
 

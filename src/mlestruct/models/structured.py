@@ -298,8 +298,7 @@ class StructuredCRF(Estimator):
         return super()._advice(result, setup)
 
     def __getstate__(self) -> dict[str, Any]:
-        state = super().__getstate__()
-        return {name: state[name] for name in state if name not in ("_by_size", "_fitted")}
+        return {**super().__getstate__(), "_by_size": (None, {}), "_fitted": ()}
 
     # ------------------------------------------------------------------ prediction
     def _each(self, function: Callable[[Any], T], items: Iterable[Any]) -> list[T]:
@@ -453,7 +452,7 @@ class StructuredCRF(Estimator):
 
     # ------------------------------------------------------------------ files
     def _learned_names(self) -> tuple[list[str], dict[str, Any] | None]:
-        return super()._learned_names()[0], {"certified": bool(self.certified_)}
+        return super()._learned_names()[0], {"certified": bool(getattr(self, "certified_", False))}
 
     def _reload(self, coef: Floats, names: list[str], layout: dict[str, Any] | None) -> None:
         super()._reload(coef, names, layout)
