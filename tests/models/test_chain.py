@@ -303,9 +303,7 @@ def test_unseen_states_are_kept():
     gap = ChainCRF(tol=1e-8).fit(X, [np.where(y == 1, 3, y) for y in Y])  # 1 never occurs
     assert gap.classes_.tolist() == [0, 2, 3]
     assert {int(k) for y in gap.predict(X) for k in y} <= {0, 2, 3}
-    with pytest.raises(
-        ValueError, match=r"Y\[\d\]: found the label 1 at .*one of 0, 2, 3, or None"
-    ):
+    with pytest.raises(ValueError, match=r"Y\[\d\]: found 1 at .*one of 0, 2, 3, or None"):
         gap.log_likelihood(X, Y)
     assert gap.score(X, [np.full_like(y, 1) for y in Y]) == 0.0
 
@@ -488,16 +486,16 @@ def test_bad_samples_are_named(x, message):
         (
             [0, 1, -2],
             {"classes": [0, 1]},
-            r"Y\[1\] at position 2: found the label -2; expected 0 to 1",
+            r"Y\[1\]: found -2 at position 2; expected 0 to 1",
         ),
         (
             [0, 1, 2],
             {"classes": [0, 1]},
-            r"Y\[1\] at position 2: found the label 2; expected 0 to 1",
+            r"Y\[1\]: found 2 at position 2; expected 0 to 1",
         ),
-        ([0, 1, 0.5], {}, r"Y\[1\] at position 2: found 0.5"),
-        (["a", "b", "a"], {}, r"Y\[0\] at position 0: found 0 among strings"),
-        ([0, None, "b"], {}, "found 0 among strings"),
+        ([0, 1, 0.5], {}, r"Y\[1\]: found 0.5 at position 2"),
+        (["a", "b", "a"], {}, r"Y\[0\]: found 0 at position 0; labels must be all strings"),
+        ([0, None, "b"], {}, r"Y\[1\]: found 0 at position 0; labels must be all strings"),
         ([0, 1, (1, 2)], {}, r"Y\[1\]: labels do not form an array"),
         (np.array([1j, 0, 0]), {}, r"Y\[1\]: labels must be integers or strings"),
     ],
@@ -514,29 +512,20 @@ def test_other_arguments_that_make_no_sense():
         ChainCRF().fit(X, [np.zeros_like(y) for y in Y])
     with pytest.raises(ValueError, match="only the label 'a'"):
         ChainCRF().fit(X, [["a"] * len(y) for y in Y])
-    with pytest.raises(ValueError, match="n_states must be at least 2"):
-        ChainCRF(n_states=1).fit(X, Y)
-    with pytest.raises(TypeError, match="n_states must be an integer"):
-        ChainCRF(n_states=2.5).fit(X, Y)
-    with pytest.raises(ValueError, match="Y has 2 different labels"):
-        ChainCRF(n_states=4).fit(X[:2], [["a"], ["a", "b"]])
-    with pytest.raises(ValueError, match="feature_names: expected 4 names, got 2"):
-        ChainCRF(feature_names=["a", "b"]).fit(X, Y)
     with pytest.raises(ValueError, match="positive weight"):
-        ChainCRF(n_states=3).fit(X[:2], [[-1], Y[1]], sample_weight=[1.0, 0.0])
+        ChainCRF().fit(X[:2], [[None], Y[1]], sample_weight=[1.0, 0.0])
     model = ChainCRF().fit(X, Y)
     with pytest.raises(ValueError, match=r"Y\[0\]: expected shape"):
         model.score(X, [[0, 1]] * 4)
-    with pytest.raises(ValueError, match=r"Y\[0\]: expected integers like the classes"):
+    with pytest.raises(ValueError, match=r"Y\[0\]: found 'a' at .*integers like the classes"):
         model.log_likelihood(X, [["a"] * len(y) for y in Y])
-    assert ChainCRF(n_states=2).fit(X, [np.zeros_like(y) for y in Y]).converged_
+    assert ChainCRF().fit(X, [np.zeros_like(y) for y in Y], classes=[0, 1]).converged_
 
 
 def test_blocks_of_any_solver_hold_the_observations():
     X, Y = random_words(5)
-    for solver in ("auto", "bcfw"):
+    for solver in (None, BlockFrankWolfe()):
         for block in ChainCRF(solver=solver)._problem(X, Y).blocks:
-            assert isinstance(block, Block)
             assert block.observed.values.sum() == block.structure.n_nodes + block.structure.n_edges
 
 
@@ -627,9 +616,8 @@ def test_empty_sequences_have_empty_answers(kind):
     assert [y.size for y in model.predict([empty, []])] == [0, 0]
     assert model.log_likelihood(more, labels)[1] == 0.0
     assert model.score(more, labels) == pytest.approx(plain.score(X, Y))
-    assert token_accuracy(model, more, labels) == token_accuracy(plain, X, Y)
     assert neg_log_loss(model, more, labels) == pytest.approx(neg_log_loss(plain, X, Y))
-    with pytest.raises(ValueError, match=r"Y\[1\]: 2 labels for an empty sequence"):
+    with pytest.raises(ValueError, match=r"Y\[1\]: expected shape \(0,\), .* got \(2,\)"):
         ChainCRF().fit(more, [Y[0], Y[2][:2], *Y[1:]])
     with pytest.raises(ValueError, match=r"X\[1\]: is an empty sequence; leave it out"):
         model.sample(more)
@@ -759,9 +747,7 @@ def test_messages_on_labels_speak_of_sequences():
     with pytest.raises(ValueError, match="X has 4 samples but known has 3 label sequences"):
         model.predict(X, known=Y[:3])
     for single in (["O"] * 4, ["O", "B-PER", "O", "O"], np.array(["O"] * 4), [1, 1, 1, 1]):
-        message = (
-            rf"Y\[0\]: expected a label for every token of X\[0\], got the one label .*{single[0]}"
-        )
+        message = rf"Y\[0\]: .* a label for every token, got the one label .*{single[0]}"
         with pytest.raises(ValueError, match=message):
             ChainCRF().fit(X, single)
     with pytest.raises(ValueError, match=r"Y\[0\]: .* every token, got the one label 'O'"):
