@@ -513,7 +513,7 @@ def test_other_arguments_that_make_no_sense():
     with pytest.raises(ValueError, match="only the label 'a'"):
         ChainCRF().fit(X, [["a"] * len(y) for y in Y])
     with pytest.raises(ValueError, match="positive weight"):
-        ChainCRF().fit(X[:2], [[None], Y[1]], sample_weight=[1.0, 0.0])
+        ChainCRF().fit(X[:2], [[None], Y[1]], [1.0, 0.0], classes=[0, 1])
     model = ChainCRF().fit(X, Y)
     with pytest.raises(ValueError, match=r"Y\[0\]: expected shape"):
         model.score(X, [[0, 1]] * 4)
