@@ -19,12 +19,11 @@ from sklearn.model_selection import GridSearchCV
 import mlestruct
 from benchmarks import chains as benchmark
 from benchmarks.measuring import sentences
-from mlestruct import BlockFrankWolfe
+from mlestruct import LBFGS, BlockFrankWolfe, FrankWolfe
 from mlestruct.datasets.words import make_words
 from mlestruct.features.dictionaries import Vocabulary
-from mlestruct.learning import Block, DualProblem
-from mlestruct.learning.ascent import Evaluator
-from mlestruct.metrics import neg_log_loss, token_accuracy
+from mlestruct.learning.problem import Problem
+from mlestruct.metrics import neg_log_loss
 from mlestruct.models.chain import ChainCRF
 
 
@@ -41,8 +40,7 @@ def random_words(n_samples=12, n_states=3, n_features=4, seed=0, lengths=(1, 2, 
 
 # ---------------------------------------------------------------------- learning
 def regularised_likelihood(model, X, Y, coef):
-    judge = clone(model)
-    judge._restore(model._layout)
+    judge = copy.copy(model)
     judge.coef_ = coef
     return judge.log_likelihood(X, Y).sum() - 0.5 * model.alpha * coef @ coef
 
@@ -77,18 +75,14 @@ def exact_objective(theta, X, Y, n_states, alpha):
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_matrix])
 def test_objective_gradient_and_certificate_are_those_of_enumeration(kind):
     X, Y = random_words(6, n_features=3, lengths=(1, 2, 4))
-    model = ChainCRF(alpha=0.7, n_states=3, tol=1e-6)
-    problem = model.build_problem([kind(x) for x in X], Y)
-    evaluate = Evaluator(problem, [None], map, lambda: False)
+    problem = ChainCRF(alpha=0.7)._problem([kind(x) for x in X], Y, classes=[0, 1, 2])
     theta = np.random.default_rng(1).normal(size=problem.n_features)
-    at = evaluate(theta, 1e-8)
+    at = problem.expect(theta, 1e-8)
     objective = partial(exact_objective, X=X, Y=Y, n_states=3, alpha=0.7)
-    assert -at.primal == pytest.approx(objective(theta), rel=1e-12)
+    assert -problem.primal(theta, at.upper) == pytest.approx(objective(theta), rel=1e-12)
     steps = 1e-5 * np.eye(theta.size)
     slopes = [(objective(theta + h) - objective(theta - h)) / 2e-5 for h in steps]
-    np.testing.assert_allclose(-at.gradient, slopes, atol=1e-8)
-    # The oracle is exact, so the gap of one evaluation is |gradient|^2 / (2 alpha).
-    assert at.gap == pytest.approx(at.gradient @ at.gradient / 1.4, rel=1e-9)
+    np.testing.assert_allclose(at.moments - problem.target + 0.7 * theta, slopes, atol=1e-8)
     optimum = -minimize(objective, np.zeros(theta.size), tol=1e-9).fun
     gaps = []
 
@@ -97,7 +91,8 @@ def test_objective_gradient_and_certificate_are_those_of_enumeration(kind):
         assert progress.dual >= optimum - 1e-7
         gaps.append(progress.gap)
 
-    model.set_params(callback=check).fit([kind(x) for x in X], Y)
+    model = ChainCRF(alpha=0.7, tol=1e-6, solver=LBFGS(callback=check))
+    model.fit([kind(x) for x in X], Y, classes=[0, 1, 2])
     assert gaps[-1] <= 1e-6 * max(1.0, abs(optimum))
     assert model.objective_ == pytest.approx(optimum, abs=1e-5)
 
@@ -176,16 +171,17 @@ def test_observed_weights_are_the_full_model_restricted(kind, options, n_jobs):
     free = np.concatenate([nodes.ravel(), pairs.ravel()])
     assert not free.all()
     given = [kind(x) for x in X]
-    model = ChainCRF(alpha=0.5, tol=1e-9, n_states=4, n_jobs=n_jobs, **options).fit(given, Y)
+    model = ChainCRF(alpha=0.5, tol=1e-9, n_jobs=n_jobs, **options)
+    model.fit(given, Y, classes=range(4))
     assert (model.coef_[~free] == 0.0).all()
-    full = ChainCRF(alpha=0.5, n_states=4).build_problem(given, Y)
-    evaluate = Evaluator(full, [None], map, lambda: False)
+    full = ChainCRF(alpha=0.5)._problem(given, Y, classes=range(4))
 
     def objective(weights):
         theta = np.zeros(free.size)
         theta[free] = weights
-        at = evaluate(theta, 1e-8)
-        return -at.primal, -at.gradient[free]
+        at = full.expect(theta, 1e-8)
+        gradient = at.moments - full.target + 0.5 * theta
+        return -full.primal(theta, at.upper), gradient[free]
 
     best = minimize(objective, np.zeros(int(free.sum())), jac=True, options={"gtol": 1e-8})
     assert model.objective_ == pytest.approx(-best.fun, rel=1e-7)
@@ -200,7 +196,7 @@ def test_weights_are_those_of_crfsuite(tmp_path):
     trainer.set_params({"epsilon": 1e-8, "delta": 1e-12, "period": 50})
     trainer.train(str(tmp_path / "model"))
     model = ChainCRF(alpha=1.0, tol=1e-8, state_features="observed", transitions="observed")
-    problem = model.build_problem(X, Y)
+    problem = model._problem(X, Y)
     assert problem.n_features == int(trainer.logparser.featgen_num_features)
     model.fit(X, Y)
     assert model.objective_ == pytest.approx(-trainer.logparser.last_iteration["loss"], rel=1e-6)
@@ -210,8 +206,8 @@ def test_dictionaries_equal_arrays(tmp_path):
     X, Y = sentences(40)
     model = ChainCRF(tol=1e-6).fit(X[:30], Y[:30])
     names = model.feature_names_in_.tolist()
-    table, starts = Vocabulary(names).read(X, learn=False)
-    arrays = np.split(table.toarray(), starts[1:-1])
+    table = Vocabulary(names).read(list(itertools.chain.from_iterable(X)), learn=False)
+    arrays = np.split(table.toarray(), np.cumsum(list(map(len, X)))[:-1])
     other = ChainCRF(tol=1e-6).fit(arrays[:30], Y[:30])
     np.testing.assert_allclose(model.predict_marginals(X[30:])[0],
                                other.predict_marginals(arrays[30:])[0], atol=1e-3)  # fmt: skip
@@ -222,11 +218,11 @@ def test_dictionaries_equal_arrays(tmp_path):
         np.testing.assert_array_equal(a, b)
     with pytest.raises(ValueError, match="fitted with arrays of numbers"):
         other.predict(X)
-    with pytest.raises(ValueError, match="state_features: expected 'all' or 'observed'"):
+    with pytest.raises(ValueError, match="`state_features` must be 'all' or 'observed'"):
         ChainCRF(state_features="some").fit(X, Y)
 
 
-@pytest.mark.parametrize("solver", ["fw", "bcfw", BlockFrankWolfe(sampling="gap"), "lbfgs"])
+@pytest.mark.parametrize("solver", [FrankWolfe(), BlockFrankWolfe(), LBFGS()])
 def test_solvers_agree_within_their_gaps(solver):
     X, Y = random_words(10)
     best = ChainCRF(alpha=2.0, tol=1e-9).fit(X, Y)
@@ -242,18 +238,18 @@ def test_solvers_agree_within_their_gaps(solver):
 def test_grouping_and_threads_change_nothing(n_jobs, monkeypatch):
     monkeypatch.setattr("mlestruct.models.chain.FEW_STEPS", 0)  # predictions use threads, too
     X, Y = random_words(30)
-    reference = ChainCRF(tol=1e-10, solver="lbfgs").fit(X, Y)
+    reference = ChainCRF(tol=1e-10, solver=LBFGS()).fit(X, Y)
     model = ChainCRF(tol=1e-10, n_jobs=n_jobs).fit(X, Y)
     np.testing.assert_allclose(model.coef_, reference.coef_, atol=1e-5)
     for a, b in zip(model.predict_marginals(X), reference.predict_marginals(X), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-5)
-    singles = ChainCRF(solver="bcfw")
-    blocks = singles.build_problem(X, Y).blocks
+    singles = ChainCRF(solver=BlockFrankWolfe())
+    blocks = singles._problem(X, Y).blocks
     assert len(blocks) == 30
-    few = ChainCRF(n_jobs=n_jobs).build_problem(X, Y).blocks
+    few = ChainCRF(n_jobs=n_jobs)._problem(X, Y).blocks
     assert len(few) == (1 if n_jobs in (None, 1) else 6)
-    whole = ChainCRF().build_problem(X, Y)
-    np.testing.assert_allclose(DualProblem(blocks, 1.0).target, whole.target, atol=1e-10)
+    whole = ChainCRF()._problem(X, Y)
+    np.testing.assert_allclose(Problem(blocks, 1.0).target, whole.target, atol=1e-10)
     theta = reference.coef_
     total = sum(block.expect(theta, None, 1e-8)[0].value for block in blocks)
     assert total == pytest.approx(whole.blocks[0].expect(theta, None, 1e-8)[0].value, abs=1e-9)
@@ -264,21 +260,22 @@ def test_weights_equal_repetition():
     weights = [2.0, 1.0, 0.0, 1.0, 2.0, 1.0]
     weighted = ChainCRF(tol=1e-10).fit(X, Y, sample_weight=weights)
     picked = [0, 0, 1, 3, 4, 4, 5]
-    repeated = ChainCRF(tol=1e-10, n_states=3).fit([X[m] for m in picked], [Y[m] for m in picked])
+    repeated = ChainCRF(tol=1e-10)
+    repeated.fit([X[m] for m in picked], [Y[m] for m in picked], classes=[0, 1, 2])
     np.testing.assert_allclose(weighted.coef_, repeated.coef_, atol=1e-5)
 
 
 def test_unknown_tokens_cut_the_chain():
     X, Y = random_words(12, lengths=(9,))
-    masked = [y.copy() for y in Y]
+    masked = [y.astype(float) for y in Y]
     pieces_x, pieces_y = [], []
     for x, y in zip(X, masked, strict=True):
-        y[[0, 4]] = -1
+        y[[0, 4]] = np.nan
         pieces_x += [x[1:4], x[5:]]
-        pieces_y += [y[1:4], y[5:]]
-    masked[3][:] = -1
+        pieces_y += [y[1:4].astype(int), y[5:].astype(int)]
+    masked[3][:] = np.nan
     pieces_x, pieces_y = pieces_x[:6] + pieces_x[8:], pieces_y[:6] + pieces_y[8:]
-    whole = ChainCRF(tol=1e-10, unknown=-1).fit(X, masked)
+    whole = ChainCRF(tol=1e-10).fit(X, masked)
     cut = ChainCRF(tol=1e-10).fit(pieces_x, pieces_y)
     np.testing.assert_allclose(whole.coef_, cut.coef_, atol=1e-6)
     assert whole.log_likelihood(X, masked)[3] == 0.0
@@ -294,21 +291,19 @@ def test_unknown_tokens_cut_the_chain():
     ]
     assert whole.score(X, masked) == pytest.approx(np.mean(right))
     with pytest.raises(ValueError, match="no label is known"):
-        ChainCRF(unknown=-1).fit(X, [np.full(9, -1)] * 12)
+        ChainCRF().fit(X, [np.full(9, None)] * 12)
 
 
 def test_unseen_states_are_kept():
     X, Y = random_words(8)
-    model = ChainCRF(n_states=5, tol=1e-8).fit(X, Y)
+    model = ChainCRF(tol=1e-8).fit(X, Y, classes=range(5))
     assert model.classes_.tolist() == [0, 1, 2, 3, 4]
     assert all(tau.shape[1] == 5 for tau in model.predict_marginals(X))
     np.testing.assert_allclose(model.node_coef_[3], model.node_coef_[4], atol=1e-6)
     gap = ChainCRF(tol=1e-8).fit(X, [np.where(y == 1, 3, y) for y in Y])  # 1 never occurs
     assert gap.classes_.tolist() == [0, 2, 3]
     assert {int(k) for y in gap.predict(X) for k in y} <= {0, 2, 3}
-    with pytest.raises(
-        ValueError, match=r"Y\[\d\]: found the label 1 at .*one of 0, 2, 3, or None"
-    ):
+    with pytest.raises(ValueError, match=r"Y\[\d\]: found 1 at .*one of 0, 2, 3, or None"):
         gap.log_likelihood(X, Y)
     assert gap.score(X, [np.full_like(y, 1) for y in Y]) == 0.0
 
@@ -324,7 +319,7 @@ def test_sparse_features_under_a_weak_penalty_take_few_steps():
 def test_strings_learn_what_integers_learn():
     X, Y = random_words(10)
     names = np.array(["noun", "verb", "adjective"])
-    model = ChainCRF(tol=1e-9, feature_names=list("abcd")).fit(X, [names[y] for y in Y])
+    model = ChainCRF(tol=1e-9).fit(X, [names[y] for y in Y])
     order = np.argsort(names)
     assert model.classes_.tolist() == sorted(names)
     plain = ChainCRF(tol=1e-9).fit(X, Y)
@@ -334,12 +329,12 @@ def test_strings_learn_what_integers_learn():
     assert model.score(X, [names[y] for y in Y]) == pytest.approx(plain.score(X, Y))
     listed = [[None if k == 2 else str(names[s]) for k, s in enumerate(y)] for y in Y]
     masked = ChainCRF(tol=1e-9).fit(X, listed)
-    numbers = [np.where(np.arange(len(y)) == 2, -1, y) for y in Y]
+    numbers = [np.where(np.arange(len(y)) == 2, np.nan, y) for y in Y]
     np.testing.assert_allclose(
         masked.node_coef_, ChainCRF(tol=1e-9).fit(X, numbers).node_coef_[order], atol=1e-5
     )
     assert 0 < masked.score(X, listed) <= 1
-    coef = model.named_coef()
+    coef = model.named_coef(list("abcd"))
     assert coef["noun:b"] == model.node_coef_[1, 1]
     assert coef["noun->verb"] == model.transition_coef_[1, 2]
     assert len(coef) == model.coef_.size
@@ -406,21 +401,21 @@ def test_edge_features_contain_transitions_as_a_constant():
         model.predict(X)
     with pytest.raises(ValueError, match=r"has 1 edge features, X\[0\] has 2"):
         model.predict([richer[1], constant[2]])
-    masked = [np.where(np.arange(len(y)) == 3, -1, y) for y in Y]
+    masked = [np.where(np.arange(len(y)) == 3, np.nan, y) for y in Y]
     assert ChainCRF(tol=1e-9).fit(richer, masked).converged_
 
 
 # ---------------------------------------------------------------------- manners
 def test_path_search_clone_and_pickle():
     X, Y = random_words(20)
-    path = ChainCRF(tol=1e-8, feature_names=list("abcd")).fit_path(X, Y, [0.1, 10.0])
+    path = ChainCRF(tol=1e-8).fit_path(X, Y, [0.1, 10.0])
     for alpha, fitted in zip(path.alphas, path.estimators, strict=True):
         alone = ChainCRF(alpha=alpha, tol=1e-8).fit(X, Y)
         np.testing.assert_allclose(fitted.coef_, alone.coef_, atol=1e-3)
         assert fitted.predict(X)[2].shape == Y[2].shape
-        assert "0:a" in fitted.named_coef()
+        assert "0:x0" in fitted.named_coef()
     assert path.best(X, Y).alpha in (0.1, 10.0)
-    search = GridSearchCV(ChainCRF(n_states=3), {"alpha": [0.1, 10.0]}, cv=2).fit(X, Y)
+    search = GridSearchCV(ChainCRF(), {"alpha": [0.1, 10.0]}, cv=2).fit(X, Y, classes=range(3))
     assert search.best_params_["alpha"] in (0.1, 10.0)
     again = pickle.loads(pickle.dumps(search.best_estimator_))
     assert again.score(X, Y) == search.best_estimator_.score(X, Y)
@@ -433,7 +428,7 @@ def test_layout_is_plain_data_that_restores_a_model(named):
     labels = [np.array(["x", "y", "z"])[y] for y in Y] if named else Y
     model = ChainCRF().fit(X, labels)
     other = ChainCRF()
-    other._restore(json.loads(json.dumps(model._layout)))
+    other._restore(json.loads(json.dumps(model._layout)), None)
     other.coef_ = model.coef_
     for a, b in zip(model.predict(X), other.predict(X), strict=True):
         np.testing.assert_array_equal(a, b)
@@ -444,7 +439,7 @@ def test_files_keep_states_and_edge_features(tmp_path):
     X, Y = random_words(10)
     inputs = [(x, np.ones((len(x) - 1, 2))) for x in X]
     labels = [np.array(["x", "y", "z"])[y] for y in Y]
-    model = ChainCRF(feature_names=list("abcd")).fit(inputs, labels)
+    model = ChainCRF().fit(inputs, labels)
     model.save(tmp_path / "chain.mls")
     again = mlestruct.load(tmp_path / "chain.mls")
     for a, b in zip(model.predict(inputs), again.predict(inputs), strict=True):
@@ -455,9 +450,8 @@ def test_files_keep_states_and_edge_features(tmp_path):
 
 def test_warm_start_continues():
     X, Y = random_words(20)
-    model = ChainCRF(tol=1e-8, warm_start=True).fit(X, Y)
-    first = model.n_oracle_calls_
-    assert model.fit(X, Y).n_oracle_calls_ < first
+    model = ChainCRF(tol=1e-8).fit(X, Y)
+    assert ChainCRF(tol=1e-8).fit(X, Y, start=model).n_oracle_calls_ < model.n_oracle_calls_
 
 
 @pytest.mark.parametrize(
@@ -489,12 +483,19 @@ def test_bad_samples_are_named(x, message):
     ("y", "options", "message"),
     [
         ([0, 1], {}, r"Y\[1\]: expected shape \(3,\), a label for every token"),
-        ([0, 1, -2], {"n_states": 2}, r"Y\[1\]: found the label -2 at .*; expected 0 to 1, or -1"),
-        ([0, 1, 2], {"n_states": 2}, r"Y\[1\]: found the label 2 at position 2; expected 0 to 1"),
+        (
+            [0, 1, -2],
+            {"classes": [0, 1]},
+            r"Y\[1\]: found -2 at position 2; expected 0 to 1",
+        ),
+        (
+            [0, 1, 2],
+            {"classes": [0, 1]},
+            r"Y\[1\]: found 2 at position 2; expected 0 to 1",
+        ),
         ([0, 1, 0.5], {}, r"Y\[1\]: found 0.5 at position 2"),
-        ([0, 1, np.nan], {}, r"Y\[1\]: found nan at position 2"),
-        (["a", "b", "a"], {}, r"Y\[1\] holds strings, earlier samples integers"),
-        ([0, None, "b"], {}, "mixes strings and integers"),
+        (["a", "b", "a"], {}, r"Y\[0\]: found 0 at position 0; labels must be all strings"),
+        ([0, None, "b"], {}, r"Y\[1\]: found 0 at position 0; labels must be all strings"),
         ([0, 1, (1, 2)], {}, r"Y\[1\]: labels do not form an array"),
         (np.array([1j, 0, 0]), {}, r"Y\[1\]: labels must be integers or strings"),
     ],
@@ -502,7 +503,7 @@ def test_bad_samples_are_named(x, message):
 def test_bad_labels_are_named(y, options, message):
     X = [np.ones((3, 2)), np.ones((3, 2))]
     with pytest.raises(ValueError, match=message):
-        ChainCRF(**options).fit(X, [[0, 1, 0], y])
+        ChainCRF().fit(X, [[0, 1, 0], y], **options)
 
 
 def test_other_arguments_that_make_no_sense():
@@ -511,29 +512,20 @@ def test_other_arguments_that_make_no_sense():
         ChainCRF().fit(X, [np.zeros_like(y) for y in Y])
     with pytest.raises(ValueError, match="only the label 'a'"):
         ChainCRF().fit(X, [["a"] * len(y) for y in Y])
-    with pytest.raises(ValueError, match="n_states must be at least 2"):
-        ChainCRF(n_states=1).fit(X, Y)
-    with pytest.raises(TypeError, match="n_states must be an integer"):
-        ChainCRF(n_states=2.5).fit(X, Y)
-    with pytest.raises(ValueError, match="Y has 2 different labels"):
-        ChainCRF(n_states=4).fit(X[:2], [["a"], ["a", "b"]])
-    with pytest.raises(ValueError, match="feature_names: expected 4 names, got 2"):
-        ChainCRF(feature_names=["a", "b"]).fit(X, Y)
     with pytest.raises(ValueError, match="positive weight"):
-        ChainCRF(n_states=3).fit(X[:2], [[-1], Y[1]], sample_weight=[1.0, 0.0])
+        ChainCRF().fit(X[:2], [[None], Y[1]], [1.0, 0.0], classes=[0, 1])
     model = ChainCRF().fit(X, Y)
     with pytest.raises(ValueError, match=r"Y\[0\]: expected shape"):
         model.score(X, [[0, 1]] * 4)
-    with pytest.raises(ValueError, match=r"Y\[0\]: expected integers like the classes"):
+    with pytest.raises(ValueError, match=r"Y\[0\]: found 'a' at .*integers like the classes"):
         model.log_likelihood(X, [["a"] * len(y) for y in Y])
-    assert ChainCRF(n_states=2).fit(X, [np.zeros_like(y) for y in Y]).converged_
+    assert ChainCRF().fit(X, [np.zeros_like(y) for y in Y], classes=[0, 1]).converged_
 
 
 def test_blocks_of_any_solver_hold_the_observations():
     X, Y = random_words(5)
-    for solver in ("auto", "bcfw"):
-        for block in ChainCRF(solver=solver).build_problem(X, Y).blocks:
-            assert isinstance(block, Block)
+    for solver in (None, BlockFrankWolfe()):
+        for block in ChainCRF(solver=solver)._problem(X, Y).blocks:
             assert block.observed.values.sum() == block.structure.n_nodes + block.structure.n_edges
 
 
@@ -624,9 +616,8 @@ def test_empty_sequences_have_empty_answers(kind):
     assert [y.size for y in model.predict([empty, []])] == [0, 0]
     assert model.log_likelihood(more, labels)[1] == 0.0
     assert model.score(more, labels) == pytest.approx(plain.score(X, Y))
-    assert token_accuracy(model, more, labels) == token_accuracy(plain, X, Y)
     assert neg_log_loss(model, more, labels) == pytest.approx(neg_log_loss(plain, X, Y))
-    with pytest.raises(ValueError, match=r"Y\[1\]: 2 labels for an empty sequence"):
+    with pytest.raises(ValueError, match=r"Y\[1\]: expected shape \(0,\), .* got \(2,\)"):
         ChainCRF().fit(more, [Y[0], Y[2][:2], *Y[1:]])
     with pytest.raises(ValueError, match=r"X\[1\]: is an empty sequence; leave it out"):
         model.sample(more)
@@ -756,9 +747,7 @@ def test_messages_on_labels_speak_of_sequences():
     with pytest.raises(ValueError, match="X has 4 samples but known has 3 label sequences"):
         model.predict(X, known=Y[:3])
     for single in (["O"] * 4, ["O", "B-PER", "O", "O"], np.array(["O"] * 4), [1, 1, 1, 1]):
-        message = (
-            rf"Y\[0\]: expected a label for every token of X\[0\], got the one label .*{single[0]}"
-        )
+        message = rf"Y\[0\]: .* a label for every token, got the one label .*{single[0]}"
         with pytest.raises(ValueError, match=message):
             ChainCRF().fit(X, single)
     with pytest.raises(ValueError, match=r"Y\[0\]: .* every token, got the one label 'O'"):
@@ -813,7 +802,10 @@ def test_forbidden_transitions_have_to_leave_a_sequence(seed):
 def test_labels_that_are_not_allowed_have_probability_0(missing):
     """-inf where no allowed sequence has the labels; probabilities of whole sequences sum to 1."""
     X, Y = bio_sentences()
-    model = ChainCRF(alpha=0.1, forbidden_transitions="BIO", missing=missing).fit(X, Y)
+    model = ChainCRF(
+        alpha=0.1,
+        forbidden_transitions="BIO",
+    ).fit(X, Y, missing=missing)
     classes, short = model.classes_.tolist(), X[0][:3]
     every = list(itertools.product(classes, repeat=3))
     values = model.log_likelihood([short] * len(every), every)
@@ -849,7 +841,7 @@ def test_fits_where_forbidden_transitions_leave_no_sequence():
         with pytest.raises(ValueError, match=r"Y\[1\]: forbidden_transitions leave no sequence"):
             model.fit(X[::2], [["A", "B"], label])
     for missing in ("drop", "marginalise"):
-        fitted = ChainCRF(forbidden_transitions=pairs, missing=missing)
-        fitted.fit(X[::2], [["A", "B"], ["A", None]])
+        fitted = ChainCRF(forbidden_transitions=pairs)
+        fitted.fit(X[::2], [["A", "B"], ["A", None]], missing=missing)
         assert fitted.predict(X[::2])[1].tolist() == ["A", "B"]
         assert fitted.log_likelihood(X[::2], [[None, "A"], ["B", None]]).tolist() == [-np.inf] * 2
