@@ -83,19 +83,21 @@ def score_matrix(nodes, edges, edge_features, n_states):
     return out
 
 
-def labelling_samples(kind, rng, n_samples, split, shape, edges, directions, n_states, options):
+def labelling_samples(kind, rng, n_samples, split, shape, edges, n_states):
     """Samples over one graph; `split` turns an x into node features and edge features."""
     n_nodes = int(np.prod(shape))
     outputs = [np.array(s).reshape(shape) for s in product(range(n_states), repeat=n_nodes)]
     X, Y = [], []
-    for _ in range(n_samples):
+    for m in range(n_samples):
         y = rng.integers(n_states, size=shape)
+        if m < 2:  # all states occur, also in halves of the samples
+            y.flat[:n_states] = np.arange(n_states)
         X.append(split(np.eye(n_states)[y] + 0.8 * rng.normal(size=(*shape, n_states))))
         Y.append(y)
 
     def parts(x):
         nodes = x[0] if isinstance(x, tuple) else x
-        return nodes.reshape(n_nodes, -1), edges, directions, n_states
+        return nodes.reshape(n_nodes, -1), edges, np.ones((len(edges), 1)), n_states
 
     return Samples(
         kind,
@@ -103,7 +105,7 @@ def labelling_samples(kind, rng, n_samples, split, shape, edges, directions, n_s
         Y,
         outputs,
         lambda x, y: one_hot_features(*parts(x))(np.ravel(y)),
-        options,
+        {},
         (n_nodes, edges, n_states),
         lambda x: score_matrix(*parts(x)),
     )
@@ -127,32 +129,24 @@ def group(rng, n_samples=4):
 
 def grid(rng, n_samples=3):
     edges = [(0, 1), (2, 3), (0, 2), (1, 3)]  # right, then down
-    return labelling_samples(
-        GridCRF, rng, n_samples, lambda x: x, (2, 2), edges, np.ones((4, 1)), 2, {}
-    )
+    return labelling_samples(GridCRF, rng, n_samples, lambda x: x, (2, 2), edges, 2)
 
 
 def triangle(rng, n_samples=3):
     edges = [(0, 1), (1, 2), (2, 0)]
-    return labelling_samples(
-        GraphCRF, rng, n_samples, lambda x: (x, np.array(edges)), (3,), edges, np.ones((3, 1)), 3,
-        {"n_states": 3},
-    )  # fmt: skip
+    given = np.array(edges)
+    return labelling_samples(GraphCRF, rng, n_samples, lambda x: (x, given), (3,), edges, 3)
 
 
 def tree(rng, n_samples=3):
     edges = [(0, 1), (2, 0)]
-    return labelling_samples(
-        GraphCRF, rng, n_samples, lambda x: (x, np.array(edges)), (3,), edges, np.ones((2, 1)), 3,
-        {"n_states": 3},
-    )  # fmt: skip
+    given = np.array(edges)
+    return labelling_samples(GraphCRF, rng, n_samples, lambda x: (x, given), (3,), edges, 3)
 
 
 def chain(rng, n_samples=4):
     edges = [(0, 1), (1, 2)]
-    return labelling_samples(
-        ChainCRF, rng, n_samples, lambda x: x, (3,), edges, np.ones((2, 1)), 2, {"n_states": 2}
-    )
+    return labelling_samples(ChainCRF, rng, n_samples, lambda x: x, (3,), edges, 2)
 
 
 SPACES = {

@@ -76,6 +76,8 @@ class StructuredPerceptron(Solver):
 
     def check(self, problem: Problem) -> None:
         problem.require("decode", "solver=StructuredPerceptron()")
+        if problem.penalty.l1:
+            raise ValueError("`l1_ratio` must be 0 with solver=StructuredPerceptron().")
         if not (self.rate > 0 and self.decay >= 0):
             raise ValueError(
                 "`rate` must be positive and `decay` at least 0; "
