@@ -17,7 +17,8 @@ from .._threads import one_blas_thread
 from ..features.dictionaries import Vocabulary
 from ..features.rows import Rows
 from ..features.sequences import SequenceFeatures
-from ..learning.problem import Block
+from ..learning.problem import Block, Problem
+from ..learning.workers import Parts
 from ..structures.sequences import Sequences
 from .labelling import UNKNOWN, LabellingEstimator, Labels, States, observed_in
 from .node_input import split_offsets
@@ -165,17 +166,22 @@ class ChainCRF(LabellingEstimator):
         self.verbose = verbose
 
     # ------------------------------------------------------------------ learning
+    def _problem(self, X: Any, Y: Any, sample_weight: Any = None, classes: Any = None) -> Problem:
+        for name in ("state_features", "transitions"):
+            value, why = getattr(self, name), None
+            if value not in ("all", "observed"):
+                raise ValueError(f"`{name}` must be 'all' or 'observed'; got {value!r}.")
+            if self._missing == "marginalise":
+                why = "missing='marginalise' sums over all states"
+            if isinstance(X, Parts):
+                why = "parts do not know each other's samples"
+            if value == "observed" and why:
+                raise ValueError(f"{why}: pass {name}='all', not 'observed'")
+        return super()._problem(X, Y, sample_weight, classes)
+
     def _blocks(
         self, X: Sequence[Any], Y: Sequence[Any], weights: Floats, classes: Any
     ) -> list[Block]:
-        options = {"state_features": self.state_features, "transitions": self.transitions}
-        for name, value in options.items():
-            if value not in ("all", "observed"):
-                raise ValueError(f"`{name}` must be 'all' or 'observed'; got {value!r}.")
-            if value == "observed" and self._missing == "marginalise":
-                raise ValueError(
-                    f"missing='marginalise' sums over all states: pass {name}='all', not 'observed'"
-                )
         X, given = split_offsets(X)
         vocabulary = Vocabulary()
         tokens = read_tokens(X, vocabulary, learn=True)

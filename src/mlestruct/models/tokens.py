@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from .._arrays import as_floats, as_numbers
+from .._arrays import as_numbers
 from .._deadline import in_time
 from .._lazy import cached_property
 from ..features.dictionaries import Collection, Vocabulary
@@ -28,12 +28,12 @@ class Tokens:
     """Sequences side by side, some of which may be empty.
 
     nodes : array or CSR matrix of shape (n_tokens, C), features of tokens
-    edges : array of shape (n_edges, D), features of neighbouring tokens, or None
+    edges : the same of shape (n_edges, D), features of neighbouring tokens, or None
     starts : ndarray of shape (n_sequences + 1,), the first token of each sequence, and the end
     """
 
     nodes: Any
-    edges: Floats | None
+    edges: Any
     starts: Ints
     offset: Offset | None = None
 
@@ -115,17 +115,10 @@ def read_tokens(X: Sequence[Any], vocabulary: Vocabulary | None, learn: bool) ->
         m = full[named.index(not named[0])]
         kinds = [("arrays of numbers", "names of features")[k] for k in (not named[0], named[0])]
         raise ValueError(f"X[{m}] has {kinds[0]}, X[{full[0]}] has {kinds[1]}")
-    some = [nodes[m] for m in full]
-    if not named[0]:
-        table = _joined(some, full)
-        starts = np.cumsum([0, *lengths])
-    elif vocabulary is None:
-        raise ValueError("X has names of features, but the model was fitted with arrays of numbers")
-    else:
-        table = _named(some, full, vocabulary, learn)
-        starts = np.cumsum([0, *lengths])
-    pairs = [(edges[m], lengths[m], f"X[{m}]") for m in full]
-    return Tokens(table, _joined_edges(pairs), starts)
+    given = [nodes[m] for m in full]
+    table = _named(given, full, vocabulary, learn) if named[0] else _joined(given, full)
+    steps = _joined_edges([edges[m] for m in full], [lengths[m] for m in full], full)
+    return Tokens(table, steps, np.cumsum([0, *lengths]))
 
 
 def split_edges(X: Sequence[Any]) -> tuple[list[Any], list[Any]]:
@@ -181,12 +174,14 @@ def _is_named(x: Any, where: str) -> bool:
 
 
 def _named(
-    X: Sequence[Any], places: Sequence[int], vocabulary: Vocabulary, learn: bool
+    X: Sequence[Any], places: Sequence[int], vocabulary: Vocabulary | None, learn: bool
 ) -> sparse.csr_array:
     """The features of all tokens that are described by names."""
+    if vocabulary is None:
+        raise ValueError("X has names of features, but the model was fitted with arrays of numbers")
     try:
         table = vocabulary.read(list(chain.from_iterable(X)), learn)
-    except ValueError:
+    except ValueError:  # which token is it?
         for m, t, token in (
             (m, t, y) for m, x in zip(places, X, strict=True) for t, y in enumerate(x)
         ):
@@ -204,16 +199,14 @@ def _named(
     return table
 
 
-def _joined(X: Sequence[Any], places: Sequence[int]) -> Any:
+def _joined(X: Sequence[Any], places: Sequence[int], kind: str = "") -> Any:
     """Tables of numbers below each other, sparse if one of them is."""
-    tables = []
+    tables: list[Any] = []
     for m, x in zip(places, in_time(X, "reading X"), strict=True):
-        tables.append(_table(x, f"X[{m}]"))
-        if tables[-1].shape[1] != tables[0].shape[1]:
-            raise ValueError(
-                f"X[{m}] has {tables[-1].shape[1]} features, X[{places[0]}] has "
-                f"{tables[0].shape[1]}"
-            )
+        tables.append(_table(x, f"X[{m}]{kind and f', {kind}features'}"))
+        found, first = tables[-1].shape[1], tables[0].shape[1]
+        if found != first:
+            raise ValueError(f"X[{m}] has {found} {kind}features, X[{places[0]}] has {first}")
     if len(tables) == 1:
         return tables[0]
     if any(map(sparse.issparse, tables)):
@@ -227,7 +220,6 @@ def _table(x: Any, where: str) -> Any:
         table: Any = sparse.csr_array(x)
         if table.dtype.kind == "c":
             raise ValueError(f"{where}: expected real numbers, got dtype {table.dtype}")
-        check_finite(table.data, where)
     else:
         try:
             table = as_numbers(x)
@@ -235,30 +227,25 @@ def _table(x: Any, where: str) -> Any:
             raise ValueError(f"{where}: cannot be read as an array of numbers ({error})") from None
         if table.ndim != 2:
             raise ValueError(f"{where}: expected shape (T, C), got {table.shape}")
-        check_finite(table, where)
+    check_finite(table.data if sparse.issparse(x) else table, where)
     if table.shape[1] == 0:
         raise ValueError(f"{where}: has no features, shape {table.shape}")
     return table
 
 
-def _joined_edges(given: Sequence[tuple[Any, int, str]]) -> Floats | None:
-    """Edge features of samples: (edges, number of tokens, where) of each."""
-    if all(edges is None for edges, _, _ in given):
-        return None
-    tables, first = [], given[0][2]
-    for edges, length, where in given:
-        table = np.zeros((0, 0)) if edges is None else as_floats(edges, f"{where}, edge features")
-        if edges is not None:
-            if table.ndim != 2 or table.shape[0] != length - 1 or table.shape[1] == 0:
-                raise ValueError(
-                    f"{where}: expected edge features of shape ({length - 1}, D) for {length} "
-                    f"tokens, got {table.shape}"
-                )
-            check_finite(table, f"{where}, edge features")
-        tables.append(table)
-        sizes = table.shape[1], tables[0].shape[1]
-        if sizes[0] != sizes[1]:
+def _joined_edges(edges: Sequence[Any], lengths: Sequence[int], places: Sequence[int]) -> Any:
+    """Edge features of all samples, or None."""
+    for m, given, length in zip(places, edges, lengths, strict=True):
+        shape = np.shape(given)
+        if given is not None and (len(shape) != 2 or shape[0] != length - 1):
             raise ValueError(
-                f"{where} has {sizes[0] or 'no'} edge features, {first} has {sizes[1] or 'none'}"
+                f"X[{m}]: expected edge features of shape ({length - 1}, D) for {length} tokens, "
+                f"got {shape}"
             )
-    return np.concatenate(tables)
+    has = [given is not None for given in edges]
+    if not any(has):
+        return None
+    if not all(has):
+        without, some = places[has.index(False)], places[has.index(True)]
+        raise ValueError(f"X[{without}] has no edge features, X[{some}] has some")
+    return _joined(edges, places, "edge ")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
-from math import inf
 from typing import Any
 
 import numpy as np
@@ -25,86 +24,84 @@ SCORE = -1000.0
 
 @dataclass(frozen=True, eq=False)
 class Forbidden:
-    """first : (L,), states no sequence begins with; pairs : (L, L), from row to column."""
+    """Pairs of states that must not follow each other.
 
-    first: Bools
+    pairs : (L + 1, L), from row to column; the last row is the beginning of a sequence
+    classes : (L,), the label of each state
+    """
+
     pairs: Bools
     classes: NDArray[Any]
 
     def add_to(self, tokens: Tokens) -> Tokens:
-        """Tokens with offsets that rule these transitions out, beside those that they have."""
-        n = self.first.size
+        """Tokens with offsets that rule these pairs out, beside those that they have."""
+        n, scores = len(self.classes), np.where(self.pairs, SCORE, 0.0)
         nodes = np.zeros((int(tokens.starts[-1]), n))
-        nodes[tokens.begins] = np.where(self.first, SCORE, 0.0)
-        edges = np.broadcast_to(np.where(self.pairs, SCORE, 0.0), (tokens.tails.size, n, n))
+        nodes[tokens.begins] = scores[n]
+        edges = np.broadcast_to(scores[:n], (tokens.tails.size, n, n))
         given = tokens.offset
         if given is not None:
             nodes, edges = given.nodes + nodes, given.edges + edges
         return replace(tokens, offset=Offset(nodes, edges))
 
-    @cached_property
-    def _longest(self) -> float:
-        """The length of the longest allowed sequence: infinite, or at most the number of states."""
-        reached = ~self.first
-        for length in range(self.first.size + 1):
-            if not reached.any():
-                return length
-            reached = self._next(reached)
-        return inf  # a sequence with more tokens than states repeats one, and may repeat it again
-
-    def _next(self, reached: Bools) -> Bools:
-        """The states that may follow one of those."""
-        return np.asarray((~self.pairs[reached]).any(axis=0))
-
     def check_lengths(self, tokens: Tokens) -> None:
         """Raise if no sequence of some length is allowed."""
-        m = int(np.argmax(tokens.lengths))
-        if tokens.lengths[m] > self._longest:
+        m, longest = int(np.argmax(tokens.lengths)), self._longest
+        if longest is not None and tokens.lengths[m] > longest:
             raise ValueError(
                 f"forbidden_transitions: X[{m}] has {tokens.lengths[m]} tokens, but the longest "
-                f"sequence of labels that is allowed has {self._longest}; forbid fewer pairs"
+                f"sequence of labels that is allowed has {longest}; forbid fewer pairs"
             )
 
+    @cached_property
+    def _longest(self) -> int | None:
+        """The length of the longest allowed sequence; None if sequences of any length are.
+
+        A sequence with more tokens than states repeats one, and may repeat it again.
+        """
+        return self._end(np.full(len(self.classes) + 1, UNKNOWN))
+
+    def _end(self, states: Ints) -> int | None:
+        """The first position that no allowed sequence with these states reaches."""
+        reached = ~self.pairs[-1]
+        for t, state in enumerate(states.tolist()):
+            if t:
+                reached = (~self.pairs[:-1][reached]).any(axis=0)
+            if state != UNKNOWN:
+                reached &= np.arange(reached.size) == state
+            if not reached.any():
+                return t
+        return None
+
+    def problem(self, states: Ints) -> str | None:
+        """Why no allowed sequence has these states (-1: not known); None if one has."""
+        before, known = np.append(len(self.classes), states[:-1]), states != UNKNOWN
+        wrong = (before != UNKNOWN)[: states.size] & known
+        wrong[wrong] = self.pairs[before[: states.size][wrong], states[wrong]]
+        if wrong.any():
+            t = int(np.argmax(wrong))
+            label = self.classes[states[t]]
+            how = (
+                f"{label!s} at position {t} follows {self.classes[before[t]]!s}"
+                if t
+                else (f"begins with {label!s}")
+            )
+            return f"{how}, which forbidden_transitions forbids"
+        end = None if known.all() else self._end(states)
+        if end is None:
+            return None
+        own = f" ({self.classes[states[end]]!s})" if known[end] else ""
+        return (
+            "forbidden_transitions leave no sequence that has the known labels up to position "
+            f"{end}{own}; change these labels or forbid fewer pairs"
+        )
+
     def check(self, labels: list[Ints], name: str) -> None:
-        """Raise if no allowed sequence has the states of some sample (-1: not known)."""
+        """Raise if no allowed sequence has the states of some sample."""
         for m, states in enumerate(labels):
             problem = self.problem(states)
             if problem is not None:
                 raise ValueError(f"{name}[{m}]: {problem}")
-
-    def problem(self, states: Ints) -> str | None:
-        """Why no allowed sequence has these states; None if one has."""
-        if not states.size:
-            return None
-        name = self.classes
-        if states[0] != UNKNOWN and self.first[states[0]]:
-            return f"begins with {name[states[0]]!s}, which forbidden_transitions forbids"
-        before, after = states[:-1], states[1:]
-        both = (before != UNKNOWN) & (after != UNKNOWN)
-        wrong = both & self.pairs[before, after]
-        if wrong.any():
-            t = int(np.argmax(wrong))
-            return (
-                f"{name[after[t]]!s} at position {t + 1} follows {name[before[t]]!s}, which "
-                "forbidden_transitions forbids"
-            )
-        return None if both.all() else self._problem_of_gaps(states)
-
-    def _problem_of_gaps(self, states: Ints) -> str | None:
-        """Why nothing that is allowed fills the gaps between known states."""
-        reached = ~self.first
-        for t, state in enumerate(states.tolist()):
-            if t:
-                reached = self._next(reached)
-            if state != UNKNOWN:
-                reached &= np.arange(reached.size) == state
-            if not reached.any():
-                own = "" if state == UNKNOWN else f" ({self.classes[state]!s})"
-                return (
-                    "forbidden_transitions leave no sequence that has the known labels up to "
-                    f"position {t}{own}; change these labels or forbid fewer pairs"
-                )
-        return None
 
 
 def read_forbidden(given: Any, classes: NDArray[Any], learn: bool = False) -> Forbidden | None:
@@ -116,7 +113,7 @@ def read_forbidden(given: Any, classes: NDArray[Any], learn: bool = False) -> Fo
         return None
     labels = classes.tolist()
     pairs = _bio(labels) if isinstance(given, str) and given in NAMED else _listed(given)
-    number = {label: k for k, label in enumerate(labels)}
+    number: dict[Any, int] = {label: k for k, label in enumerate(labels)}
     missing = {label for pair in pairs for label in pair if label is not None} - set(number)
     if missing and learn:
         begins = any(a in missing for a, _ in pairs)
@@ -127,13 +124,12 @@ def read_forbidden(given: Any, classes: NDArray[Any], learn: bool = False) -> Fo
             stacklevel=5,
         )
     n = len(labels)
-    found = Forbidden(np.zeros(n, dtype=np.bool_), np.zeros((n, n), dtype=np.bool_), classes)
+    forbidden = np.zeros((n + 1, n), dtype=np.bool_)
+    number[None] = n
     for a, b in pairs:
-        if a is None and b in number:
-            found.first[number[b]] = True
-        elif a in number and b in number:
-            found.pairs[number[a], number[b]] = True
-    return found
+        if a in number and b in number:
+            forbidden[number[a], number[b]] = True
+    return Forbidden(forbidden, classes)
 
 
 def _bio(labels: list[Any]) -> list[tuple[Any, Any]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,13 +10,10 @@ from numpy.typing import NDArray
 from ...algorithms.gumbel import GumbelNoise, components
 from ...algorithms.markov_chains import Draws
 from ...algorithms.pairwise.gibbs import gibbs_samples
-from ...algorithms.pairwise.junction_tree import JunctionTree
 from ..contract import LabellingStructure, as_scores, read_coordinates
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-
-_ORDERS: WeakKeyDictionary[Any, dict[int, Any]] = WeakKeyDictionary()  # of elimination, by graph
 
 
 class LabellingFamily(LabellingStructure):
@@ -66,32 +62,6 @@ class LabellingFamily(LabellingStructure):
         component = components(self.n_nodes, *self.ends)
         variable = np.repeat(np.arange(self.n_nodes), self.n_states)
         return GumbelNoise(self.n_coordinates, np.arange(variable.size), variable, component)
-
-
-class OnJunctionTree:
-    """An `ExactDistribution` over labellings."""
-
-    def __init__(self, structure: LabellingStructure, tree: JunctionTree):
-        self._structure, self._tree = structure, tree
-        self.log_partition = tree.log_partition
-
-    @property
-    def tau(self) -> Floats:
-        return self._structure.from_tables(self._tree.node_marginals, self._tree.edge_marginals)
-
-    def sample(self, n_samples: int, rng: np.random.Generator) -> Any:
-        """Independent labels."""
-        return self._tree.sample(n_samples, rng)
-
-
-def junction_tree(structure: LabellingStructure, scores: Floats, graph: Any) -> JunctionTree:
-    """The junction tree of a structure's graph; its elimination order is kept with the graph."""
-    known = _ORDERS.get(graph, {})
-    order = known.get(structure.n_states)
-    nodes, edges = structure.score_tables(scores)
-    tree = JunctionTree(structure.n_nodes, *structure.ends, nodes, edges, order)
-    _ORDERS[graph] = {**known, structure.n_states: tree.order}
-    return tree
 
 
 def check_states(label: Any, n_nodes: int, n_states: int) -> Ints:

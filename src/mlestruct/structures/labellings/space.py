@@ -5,25 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..._lazy import cached_property
 from ...algorithms.pairwise.attractive_bethe import attractive_bethe_bound
+from ...algorithms.pairwise.junction_tree import JunctionTree
 from ...algorithms.pairwise.mean_field import mean_field
 from ...algorithms.pairwise.schedule import LEARNING_SWEEPS
 from ...algorithms.pairwise.separators import require_width
-from ..contract import Bounds, ExactDistribution, Marginals, Structure
+from ..contract import Bounds, ExactDistribution, LabellingStructure, Marginals, Structure
 from ..graphs.pairwise import Grid, PairwiseGraph
 from ..rho import Reweighting, reweighting
 from .conditioned import Remainder
-from .family import LabellingFamily, OnJunctionTree, junction_tree
+from .family import LabellingFamily
 from .tightened_rho import TightenedWeights, tighten
 
 Floats = NDArray[np.float64]
 
 NOTHING = np.zeros(0)
+
+_ORDERS: WeakKeyDictionary[Any, dict[int, Any]] = WeakKeyDictionary()  # of elimination, by graph
 
 
 class PairwiseSpace(LabellingFamily):
@@ -157,3 +161,29 @@ class PairwiseSpace(LabellingFamily):
                 floors["Bethe value of an attractive model"] = bethe
         reason = max(floors, key=lambda name: floors[name])
         return floors[reason], reason
+
+
+class OnJunctionTree:
+    """An `ExactDistribution` over labellings."""
+
+    def __init__(self, structure: LabellingStructure, tree: JunctionTree):
+        self._structure, self._tree = structure, tree
+        self.log_partition = tree.log_partition
+
+    @property
+    def tau(self) -> Floats:
+        return self._structure.from_tables(self._tree.node_marginals, self._tree.edge_marginals)
+
+    def sample(self, n_samples: int, rng: np.random.Generator) -> Any:
+        """Independent labels."""
+        return self._tree.sample(n_samples, rng)
+
+
+def junction_tree(structure: LabellingStructure, scores: Floats, graph: Any) -> JunctionTree:
+    """The junction tree of a structure's graph; its elimination order is kept with the graph."""
+    known = _ORDERS.get(graph, {})
+    order = known.get(structure.n_states)
+    nodes, edges = structure.score_tables(scores)
+    tree = JunctionTree(structure.n_nodes, *structure.ends, nodes, edges, order)
+    _ORDERS[graph] = {**known, structure.n_states: tree.order}
+    return tree
