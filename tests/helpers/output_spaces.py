@@ -127,7 +127,7 @@ def group(rng, n_samples=4):
     )  # fmt: skip
 
 
-def grid(rng, n_samples=3):
+def grid(rng, n_samples=4):
     edges = [(0, 1), (2, 3), (0, 2), (1, 3)]  # right, then down
     return labelling_samples(GridCRF, rng, n_samples, lambda x: x, (2, 2), edges, 2)
 
