@@ -11,17 +11,28 @@ of `cross_val_score` and `GridSearchCV`. They count over all tokens, pixels, nod
 `score` is a mean over samples.
 """
 
-from .events import Events, as_events
-from .reliability import Reliability, reliability
-from .scorers import neg_calibration_error, neg_log_loss, pair_f1, token_accuracy
+from __future__ import annotations
 
-__all__ = [
-    "Events",
-    "Reliability",
-    "as_events",
-    "neg_calibration_error",
-    "neg_log_loss",
-    "pair_f1",
-    "reliability",
-    "token_accuracy",
-]
+from typing import TYPE_CHECKING
+
+from .._lazy import attach
+
+if TYPE_CHECKING:
+    from .calibration import Reliability, reliability
+    from .events import Events, as_events, join_events
+    from .scorers import neg_calibration_error, neg_log_loss, pair_f1, token_accuracy
+
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {
+        "Events": ".events",
+        "Reliability": ".calibration",
+        "as_events": ".events",
+        "join_events": ".events",
+        "neg_calibration_error": ".scorers",
+        "neg_log_loss": ".scorers",
+        "pair_f1": ".scorers",
+        "reliability": ".calibration",
+        "token_accuracy": ".scorers",
+    },
+)

@@ -11,8 +11,8 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.metrics import log_loss
 
+from .calibration import reliability
 from .events import Events
-from .reliability import reliability
 
 EPSILON = float(np.finfo(np.float64).eps)
 NOT_KNOWN = "Y: no label is known, there is nothing to compare with"

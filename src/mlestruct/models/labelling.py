@@ -9,13 +9,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
+from .. import metrics
 from .._arrays import check_unmasked
 from .._deadline import in_time
 from .._memory import check_memory
@@ -33,9 +34,6 @@ from .validation import (
     check_scales,
     check_weights,
 )
-
-if TYPE_CHECKING:
-    from ..metrics.events import Events
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -581,7 +579,7 @@ class LabellingEstimator(Estimator):
         ]
 
     # ------------------------------------------------------------------ scoring
-    def events(self, X: Any, Y: Any, **options: Any) -> Events:
+    def events(self, X: Any, Y: Any, **options: Any) -> metrics.Events:
         """Which states were observed and their probabilities, for scikit-learn's metrics.
 
         `options` are those of `predict_marginals`.
@@ -590,15 +588,13 @@ class LabellingEstimator(Estimator):
         -------
         Events, node by node: `reshape(-1, n_states)` of an array has a row for each known label
         """
-        from ..metrics.events import as_events
-
         tables = self.predict_marginals(check_samples(X), **options)
         labels = self._read_labels(Y, [table.shape[:-1] for table in tables], others=True)
         truth = np.concatenate(labels)
         probability = np.concatenate([table.reshape(-1, len(self._states)) for table in tables])
         known = truth != UNKNOWN
         happened = truth[known][:, None] == np.arange(len(self._states))
-        return as_events(happened, probability[known])
+        return metrics.as_events(happened, probability[known])
 
     def score(self, X: Any, Y: Any) -> float:
         """1 - mean Hamming loss per sample, over what is labelled."""

@@ -6,12 +6,13 @@ import inspect
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from .. import metrics
 from .._threads import threaded_map
 from ..exceptions import Naming, OutOfTimeError
 from ..features.contract import FeatureMap, as_feature_map, is_feature_map
@@ -38,9 +39,6 @@ from .validation import (
     check_scales,
     count_threads,
 )
-
-if TYPE_CHECKING:
-    from ..metrics.events import Events
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")
@@ -366,17 +364,15 @@ class StructuredCRF(Estimator):
 
     def events(
         self, X: Any, Y: Any, tol: float = 1e-3, method: str = "auto", **options: Any
-    ) -> Events:
+    ) -> metrics.Events:
         """Which coordinates were 1 and their probabilities, for scikit-learn's metrics.
 
         `tol`, `method` and `options` are those of `predict_marginals`.
         """
-        from ..metrics.events import as_events
-
         blocks = self._labelled(X, Y)
         tau = self._tau(blocks, tol, method, options)
         seen = [block.observed.dense(block.structure.n_coordinates) for block in blocks]
-        return as_events(np.concatenate(seen), np.concatenate(tau))
+        return metrics.as_events(np.concatenate(seen), np.concatenate(tau))
 
     def sample(
         self,
