@@ -5,8 +5,8 @@
 
 Block-coordinate Frank-Wolfe: one loss-augmented MAP call, one block, exact line searches
 (Lacoste-Julien, Jaggi, Schmidt and Pletscher 2013). A block's dual point is a mean of outputs, of
-which only the loss and r_m = w_m G_m' (y_m - y) are kept. Blocks keep the outputs decoded so far, so
-that after each pass their weights are improved without decoding (see `planes`).
+which only the loss and r_m = w_m G_m' (y_m - y) are kept. Blocks keep the outputs decoded so far;
+after each pass their weights are improved without decoding (see `planes`).
 
 The loss of an output is the share of its nodes that are wrong. If the decoder works on a
 relaxation, y runs over its vertices, some of which may be fractional: the hinge loss is then an
@@ -53,8 +53,8 @@ class StructuredSVM(Solver):
 
     Notes
     -----
-    `objective_` of the estimator is the regularised hinge loss at `coef_`, `duality_gap_` bounds its
-    excess; `dual` and `primal` of the history are minus the best bounds of the smallest objective.
+    `objective_` of the estimator is the regularised hinge loss at `coef_`, `duality_gap_` a bound of
+    its excess; `dual` and `primal` of the history are minus the bounds of the smallest objective.
     The loss of a sample is at most 1 while its score is a sum over parts, so that the alpha of a
     given effect grows with the square of the samples' size.
 
