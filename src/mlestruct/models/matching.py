@@ -138,13 +138,11 @@ class BipartiteMatchingCRF(MatchingEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _check_parameters(self) -> None:
+    def _space(self, sample: PairSample, rho: Any, capacity: Any) -> MatchingFamily:
         if not (isinstance(self.perfect, bool | np.bool_) or self.perfect in ("rows", "columns")):
             raise TypeError(
                 f"perfect must be True, False, 'rows' or 'columns', got {self.perfect!r}"
             )
-
-    def _space(self, sample: PairSample, rho: Any, capacity: Any) -> MatchingFamily:
         rows, cols = _side_capacities(capacity, *sample.shape)
         for side, need, have in (("rows", rows, cols), ("columns", cols, rows)):
             if self.perfect == side and need.sum() > have.sum():
@@ -170,15 +168,6 @@ class BipartiteMatchingCRF(MatchingEstimator):
             raise InfeasibleError(
                 f"{error} (nodes from {sample.shape[0]} on are columns)", error.rows, error.side
             ) from None
-
-    def _label(self, found: Ints, sample: PairSample) -> Ints:
-        n_rows = sample.shape[0]
-        if found.ndim == 2:
-            return found - np.array([0, n_rows])
-        if found.shape[0] == n_rows:
-            return found
-        partner = found[:n_rows]  # of all nodes, if some have a capacity of 0
-        return np.where(partner < 0, -1, partner - n_rows)
 
 
 class MatchingCRF(MatchingEstimator):
@@ -275,13 +264,11 @@ class MatchingCRF(MatchingEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _check_parameters(self) -> None:
+    def _space(self, sample: PairSample, rho: Any, capacity: Any) -> MatchingFamily:
         if not isinstance(self.perfect, bool | np.bool_):
             raise TypeError(f"perfect must be True or False, got {self.perfect!r}")
         if self.polytope not in ("local", "exact"):
             raise ValueError(f"polytope: expected 'local' or 'exact', got {self.polytope!r}")
-
-    def _space(self, sample: PairSample, rho: Any, capacity: Any) -> MatchingFamily:
         graph = sample.graph
         capacities = node_capacity(capacity, graph.n_nodes)
         plain = bool((capacities == 1).all())
@@ -296,7 +283,7 @@ class MatchingCRF(MatchingEstimator):
                 "nodes",
             )
         if self.polytope == "exact":
-            return MatchingPolytope(graph, rho, self.perfect)
+            return MatchingPolytope(graph, rho, bool(self.perfect))
         if self.perfect and plain and not graph.is_complete:
             best_matching(graph.n_nodes, graph.ptr, graph.col, np.zeros(graph.n_edges))  # or raises
         if not plain:

@@ -23,6 +23,7 @@ from ..learning.problem import NOTHING, Block
 from ..metrics.events import Events, as_events, join_events
 from ..structures.contract import Structure, Vertex
 from ..structures.matchings.family import MatchingFamily
+from ..structures.matchings.partners import check_counts
 from .base import Estimator
 from .pairs import Label, PairSample, edge_values, read_label, read_sample
 from .probabilities import (
@@ -74,16 +75,8 @@ class MatchingEstimator(Estimator):
     def _space(self, sample: PairSample, rho: Any, capacity: Any) -> MatchingFamily:
         """The matchings of a sample."""
 
-    @abstractmethod
-    def _check_parameters(self) -> None:
-        """Raise if parameters have a wrong kind."""
-
-    def _label(self, found: Ints, sample: PairSample) -> Ints:
-        """A label of the space in the user's numbering."""
-        return found
-
     def _warn_of_rho(self) -> None:
-        """Warn that capacities above 1 set rho, unless it was left at its default."""
+        """Warn that capacities set rho, unless it was left at its default."""
         if not (np.isscalar(self.rho) and self.rho == RHO):
             warnings.warn(
                 f"rho={self.rho!r} has no effect with capacities other than 1: rho is 0 at nodes "
@@ -104,7 +97,6 @@ class MatchingEstimator(Estimator):
 
     def _all_prepared(self, X: Sequence[Any], rho: Any) -> list[Prepared]:
         """All samples with blocks; equal spaces, features and offsets are shared."""
-        self._check_parameters()
         samples = self._read(X)
         spaces: dict[Hashable, MatchingFamily] = {}
         blocks: dict[int, Block] = {}
@@ -158,10 +150,10 @@ class MatchingEstimator(Estimator):
                 "X: every sample allows only one matching (too few nodes, or all pairs fixed by "
                 "masks), so there is nothing to learn"
             )
-        partial = next((block for block in blocks if block.partial is not None), None)
-        if partial is not None and not self.perfect:
+        open_ = next((block for block in blocks if block.partial is not None), None)
+        if open_ is not None and not self.perfect:
             warnings.warn(
-                f"{partial.name.replace('X', 'Y')}: NaN is a partner that is not known, and is "
+                f"{open_.name.replace('X', 'Y')}: NaN is a partner that is not known, and is "
                 "summed over; single nodes are -1",
                 UserWarning,
                 stacklevel=2,
@@ -227,13 +219,6 @@ class MatchingEstimator(Estimator):
         may_leave_out = not known or (space.is_simple and not self.perfect)
         return edge_values(label, prepared.sample, where, may_leave_out)
 
-    def _given(self, prepared: Prepared, known: Any, where: str) -> Floats | None:
-        """What is known of every edge; None if nothing is."""
-        if known is None:
-            return None
-        label = read_label(known, prepared.sample, where, known=True)
-        return self._values(prepared, label, where, known=True)
-
     def _observed(
         self, prepared: Prepared, label: Any, where: str, known: Floats | None = None
     ) -> Block:
@@ -253,16 +238,22 @@ class MatchingEstimator(Estimator):
             with _named(where):
                 vertex = space.vertex_of(np.flatnonzero(values), n_rows)
             return replace(block, observed=vertex)
-        partial = _agreeing(space, values, where)
-        return replace(block, observed=Vertex.of(partial.interior()), partial=partial)
+        part = _agreeing(space, values, where)
+        return replace(block, observed=Vertex.of(part.interior()), partial=part)
 
-    def _truth(self, samples: Sequence[PairSample], Y: Any) -> list[Ints]:
-        """The observed pairs of each sample."""
+    def _truth(self, prepared: Sequence[Prepared], Y: Any) -> list[Ints]:
+        """The observed pairs of each sample, those that are no candidates included."""
         found = []
-        for m, (sample, label) in enumerate(zip(samples, Y, strict=True)):
+        for m, label in enumerate(check_same_length(prepared, Y)):
+            sample, space, _ = prepared[m]
             read = read_label(label, sample, f"Y[{m}]")
             if not read.whole:
                 raise ValueError(f"Y[{m}]: found NaN; single nodes are -1")
+            n_rows = None if sample.is_group else sample.shape[0]
+            ends = read.pairs + [0, n_rows or 0]
+            used = np.bincount(ends.ravel(), minlength=space.n_nodes)
+            with _named(f"Y[{m}]"):
+                check_counts(used, space.capacity, np.ones(used.size, dtype=bool), n_rows)
             found.append(read.pairs)
         return found
 
@@ -272,19 +263,23 @@ class MatchingEstimator(Estimator):
         check_is_fitted(self, "coef_")
         prepared = self._all_prepared(check_samples(X), rho)
         self._check_features([one.block for one in prepared])
-        given = self._known_of(prepared, known)
-        for m, values in enumerate(given):
+        for m, values in enumerate(self._known(prepared, known)):
             if values is not None:
                 structure = _agreeing(prepared[m].space, values, f"known[{m}]")
                 block = replace(prepared[m].block, structure=structure)
                 prepared[m] = prepared[m]._replace(block=block)
         return prepared
 
-    def _known_of(self, prepared: list[Prepared], known: Any) -> list[Floats | None]:
+    def _known(self, prepared: list[Prepared], known: Any) -> list[Floats | None]:
+        """What is known of every edge of each sample; None if nothing is."""
         if known is None:
             return [None] * len(prepared)
-        listed = check_same_length(prepared, known, "known")
-        return [self._given(one, listed[m], f"known[{m}]") for m, one in enumerate(prepared)]
+        found: list[Floats | None] = []
+        for m, given in enumerate(check_same_length(prepared, known, "known")):
+            where, sample = f"known[{m}]", prepared[m].sample
+            label = None if given is None else read_label(given, sample, where, known=True)
+            found.append(None if label is None else self._values(prepared[m], label, where, True))
+        return found
 
     def predict(self, X: Any, *, known: Any = None) -> list[Any]:
         """The most probable matching (MAP) of each sample.
@@ -298,8 +293,10 @@ class MatchingEstimator(Estimator):
         list of int arrays: the partner of every node (of every row if there are two sides),
         -1 for single; with capacities above 1 the pairs, shape (n_pairs, 2)
         """
-        prepared = self._fitting(X, self.rho, known)
-        return self._each(lambda one: self._label(self._best(one.block), one.sample), prepared)
+        return self._best_labels(self._fitting(X, self.rho, known))
+
+    def _best_labels(self, prepared: list[Prepared]) -> list[Any]:
+        return self._each(lambda one: _label(self._best(one.block), one.sample), prepared)
 
     def _best(self, block: Block) -> Any:
         """The best matching as the block's structure has it; ties are broken at random."""
@@ -309,10 +306,11 @@ class MatchingEstimator(Estimator):
         )
 
     def _losses(self, X: Any, Y: Any) -> Any:
-        samples = self._read(check_samples(X))
-        losses = []
-        truth = self._truth(samples, check_same_length(samples, Y))
-        for sample, found, pairs in zip(samples, self.predict(X), truth, strict=True):
+        prepared, losses = self._fitting(X, self.rho), []
+        truth = self._truth(prepared, Y)
+        for (sample, *_), found, pairs in zip(
+            prepared, self._best_labels(prepared), truth, strict=True
+        ):
             if found.ndim == 2:
                 total = found.shape[0] + pairs.shape[0]
                 losses.append(1.0 - 2.0 * _common(found, pairs) / total if total else 0.0)
@@ -350,13 +348,12 @@ class MatchingEstimator(Estimator):
 
     def pair_counts(self, X: Any, Y: Any) -> tuple[int, int, int]:
         """Numbers of correct, of predicted and of observed pairs, over all samples."""
-        samples = self._read(check_samples(X))
-        counts = np.zeros(3, dtype=np.int64)
-        truth = self._truth(samples, check_same_length(samples, Y))
-        for sample, label, pairs in zip(samples, self.predict(X), truth, strict=True):
-            found = label if label.ndim == 2 else _pairs(label, sample.is_group)
-            counts += [_common(found, pairs), found.shape[0], pairs.shape[0]]
-        return int(counts[0]), int(counts[1]), int(counts[2])
+        prepared = self._fitting(X, self.rho)
+        truth, found = self._truth(prepared, Y), []
+        for (sample, *_), label in zip(prepared, self._best_labels(prepared), strict=True):
+            found.append(label if label.ndim == 2 else _pairs(label, sample.is_group))
+        common = sum(map(_common, found, truth))
+        return common, sum(map(len, found)), sum(map(len, truth))
 
     # ------------------------------------------------------------------ probabilities
     def _marginals(
@@ -473,7 +470,7 @@ class MatchingEstimator(Estimator):
         )
         out: list[Any] = []
         for (sample, space, _), drawn in zip(prepared, found, strict=True):
-            labels = [self._label(label, sample) for label in drawn.labels]
+            labels = [_label(label, sample) for label in drawn.labels]
             out.append(np.array(labels) if space.is_simple else labels)
         return out
 
@@ -487,10 +484,9 @@ class MatchingEstimator(Estimator):
         by their number (two if some of them were observed): give the weights as `sample_weight`.
         The other arguments are those of `predict_marginals`.
         """
-        samples = self._read(check_samples(X))
-        truth = self._truth(samples, check_same_length(samples, Y))
-        _, found = self._marginals(X, known, tol, method, options)
-        return join_events(map(_pair_events, samples, truth, found))
+        prepared, found = self._marginals(X, known, tol, method, options)
+        samples = [one.sample for one in prepared]
+        return join_events(map(_pair_events, samples, self._truth(prepared, Y), found))
 
     # ------------------------------------------------------------------ likelihoods
     def _of_labels(
@@ -500,7 +496,7 @@ class MatchingEstimator(Estimator):
         samples = check_samples(X)
         labels = check_same_length(samples, Y)
         prepared = self._fitting(samples, rho)
-        given = self._known_of(prepared, known)
+        given = self._known(prepared, known)
 
         def one(m: int) -> T:
             return function(self._observed(prepared[m], labels[m], f"Y[{m}]", given[m]))
@@ -516,53 +512,39 @@ class MatchingEstimator(Estimator):
         log-likelihood. Partners in Y that are not known (NaN) are summed over; `known` is as in
         `predict`. Values of different rho are not comparable: take `log_likelihood` of small
         samples, or `log_likelihood_bounds`. `tol` is the certified gap per node.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
         """
-
-        def one(block: Block) -> float:
-            return approximate_value(block, self.coef_, tol)
-
-        return np.array(self._of_labels(X, Y, known, self.rho, one))
+        return np.array(
+            self._of_labels(
+                X, Y, known, self.rho, lambda block: approximate_value(block, self.coef_, tol)
+            )
+        )
 
     def log_likelihood(self, X: Any, Y: Any, *, known: Any = None) -> Floats:
         """Exact log p(y | x; coef_) of each sample, by counting matchings; small samples only.
 
         With what is `known`, as in `predict`, log p of the rest given this; Y must agree.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
         """
-
-        def one(block: Block) -> float:
-            return exact_log_likelihood(block, self.coef_)
-
-        return np.array(self._of_labels(X, Y, known, self.rho, one))
+        return np.array(
+            self._of_labels(
+                X, Y, known, self.rho, lambda block: exact_log_likelihood(block, self.coef_)
+            )
+        )
 
     def log_likelihood_bounds(
         self, X: Any, Y: Any, tol: float = 1e-9, *, known: Any = None
     ) -> tuple[Floats, Floats]:
-        """Proven bounds of the exact log p(y | x; coef_) of each sample, whatever rho was.
+        """Proven lower and upper bounds of the exact log p(y | x; coef_) of each sample.
 
-        rho = 1/2 bounds log Z from above in every graph. From below, the Bethe value (rho = 1)
-        does in bipartite graphs, which makes a narrow interval. In general graphs it does not;
-        there the bound is the Bethe value of a cut into two sides, or comes from matchings around
-        the best one, and from the best one alone with capacities above 1: valid, but wide. See
-        `mlestruct.inference.log_partition_bounds`.
-
-        Returns
-        -------
-        lower, upper : ndarrays of shape (n_samples,)
+        They hold whatever rho was. rho = 1/2 bounds log Z from above in every graph. From below,
+        the Bethe value (rho = 1) does in bipartite graphs, which makes a narrow interval. In
+        general graphs the bound is the Bethe value of a cut into two sides, or comes from matchings
+        around the best one, and from the best one alone with capacities above 1: valid, but wide.
+        See `mlestruct.inference.log_partition_bounds`.
         """
-
-        def one(block: Block) -> tuple[float, float]:
-            return likelihood_bounds(block, self.coef_, tol)
-
-        bounds = self._of_labels(X, Y, known, 0.5, one)
-        return np.array([low for low, _ in bounds]), np.array([high for _, high in bounds])
+        bounds = np.array(
+            self._of_labels(X, Y, known, 0.5, lambda block: likelihood_bounds(block, self.coef_, tol))
+        )
+        return bounds[:, 0], bounds[:, 1]
 
 
 @contextmanager
@@ -606,6 +588,17 @@ def _tie_seed(block: Block, scores: Floats) -> int:
     if scores.size and scores[0] == scores[-1] and (scores == scores[0]).all():
         scores = block.scores(np.sin(np.arange(1.0, block.features.n_features + 1.0)))
     return zlib.crc32(np.ascontiguousarray(scores[:: max(scores.size // 64, 1)]).data)
+
+
+def _label(found: Ints, sample: PairSample) -> Ints:
+    """A label of a space, whose nodes may be rows, then columns, as pairs or partners."""
+    n_rows = sample.shape[0]
+    if sample.is_group or found.shape == (n_rows,):
+        return found
+    if found.ndim == 2:
+        return found - np.array([0, n_rows])
+    partner = found[:n_rows]  # of all nodes, if some have a capacity of 0
+    return np.where(partner < 0, -1, partner - n_rows)
 
 
 def _pairs(partner: Ints, group: bool) -> Ints:

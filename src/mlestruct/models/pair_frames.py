@@ -7,7 +7,7 @@ dictionary of columns, as in pandas and polars.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+NO_PAIRS = np.zeros((0, 2), dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,18 +37,6 @@ class PairFrame:
     pairs: Ints
     ids: tuple[Any, Any] | None
     origin: tuple[type, Any]
-
-    @classmethod
-    def of_positions(cls, pairs: Ints, shape: tuple[int, int], names: tuple[str, str]) -> PairFrame:
-        """A pandas frame of pairs whose ids are their positions."""
-        try:
-            import pandas
-        except ImportError:
-            raise ImportError(
-                "pandas is needed for a frame of links: pip install 'mlestruct[frame]'"
-            ) from None
-        index = pandas.RangeIndex(pairs.shape[0])
-        return cls(range(shape[0]), range(shape[1]), pairs, names, (pandas.DataFrame, index))
 
     @property
     def _sides(self) -> tuple[Sequence[Hashable], Sequence[Hashable]]:
@@ -73,8 +63,21 @@ class PairFrame:
             found = self.ids
         elif _levels(links) != 2 and len(columns) == 2:
             found = columns[0], columns[1]
-        names = ("left", "right") if self.right is not None else ("nodes", "nodes")
-        return _places(self._sides, _id_columns(links, found, where), where, names)
+        return self.places(_id_columns(links, found, where), where)
+
+    def places(self, ids: Sequence[list[Hashable]], where: str) -> Ints:
+        """Positions of both ids of every row."""
+        out = np.empty((len(ids[0]), 2), dtype=np.int64)
+        names = ("nodes", "nodes") if self.right is None else ("left", "right")
+        for k, (members, own) in enumerate(zip(self._sides, ids, strict=True)):
+            place = {member: i for i, member in enumerate(members)}
+            out[:, k] = [place.get(id, -1) for id in own]
+            if (out[:, k] < 0).any():
+                row = int(np.argmin(out[:, k]))
+                raise ValueError(
+                    f"{where}: id {own[row]!r} in row {row} is not among the ids of {names[k]}"
+                )
+        return out
 
     def _chosen(self, links: Any, where: str) -> NDArray[np.bool_]:
         chosen = np.asarray(links)
@@ -94,20 +97,17 @@ def is_boolean(links: Any) -> bool:
     return np.ndim(links) == 1 and np.asarray(links).dtype == bool
 
 
-def names_pairs(links: Any) -> bool:
-    """Whether links are given by ids: a frame, pandas' MultiIndex, or tuples with strings."""
-    return hasattr(links, "columns") or _levels(links) == 2 or (
-        are_tuples(links) and any(isinstance(id, str) for pair in links for id in pair)
-    )  # fmt: skip
-
-
 def are_tuples(links: Any) -> bool:
     """Whether this is a list of pairs."""
-    return (
-        isinstance(links, list)
-        and len(links) > 0
-        and all(isinstance(pair, tuple) and len(pair) == 2 for pair in links)
-    )
+    pairs = isinstance(links, list) and len(links) > 0
+    return pairs and all(isinstance(pair, tuple) and len(pair) == 2 for pair in links)
+
+
+def names_pairs(links: Any) -> bool:
+    """Whether links are given by ids: a frame, pandas' MultiIndex, or tuples with strings."""
+    if hasattr(links, "columns") or _levels(links) == 2:
+        return True
+    return are_tuples(links) and any(isinstance(id, str) for pair in links for id in pair)
 
 
 def read_frame(
@@ -120,24 +120,27 @@ def read_frame(
     """
     if not hasattr(frame, "columns"):
         raise TypeError(f"pairs: expected a data frame, got {type(frame).__name__}")
-    columns = None if ids is None else _two_columns(frame, ids)
-    first, second = _id_columns(frame, columns, "pairs")
+    if ids is not None:
+        if isinstance(ids, str) or len(ids) != 2 or ids[0] == ids[1]:
+            raise ValueError(f"ids: expected the names of two columns, got {ids!r}")
+        for name in ids:
+            if name not in list(frame.columns):
+                raise ValueError(f"ids: there is no column {name!r}")
+    first, second = _id_columns(frame, ids, "pairs")
     if one_group:
-        names = ("nodes", "nodes")
         both = [id for pair in zip(first, second, strict=True) for id in pair]
-        members = others = _ids(left, both, "nodes")
+        members, others = _ids(left, both, "nodes"), None
     else:
-        names = ("left", "right")
         members, others = _ids(left, first, "left"), _ids(right, second, "right")
-    pairs = _places((members, others), (first, second), "pairs", names)
     origin = (type(frame), getattr(frame, "index", None))
-    read = PairFrame(members, None if one_group else others, pairs, columns, origin)
+    read = PairFrame(members, others, NO_PAIRS, None if ids is None else tuple(ids), origin)
+    read = replace(read, pairs=read.places((first, second), "pairs"))
     _check_distinct(read)
-    return read, [name for name in frame.columns if columns is None or name not in columns]
+    return read, [name for name in frame.columns if ids is None or name not in ids]
 
 
 def read_columns(frame: Any, names: Sequence[Any]) -> tuple[Floats, list[str]]:
-    """Columns of numbers as an array of shape (n_rows, n_columns), and their names."""
+    """Columns of finite numbers as an array of shape (n_rows, n_columns), and their names."""
     known = list(frame.columns)
     for name in names:
         if known.count(name) != 1:
@@ -145,30 +148,28 @@ def read_columns(frame: Any, names: Sequence[Any]) -> tuple[Floats, list[str]]:
             raise ValueError(f"features: the frame has {fault} {name!r}")
     if not names:
         raise ValueError("pairs: no column is left for features")
-    out = np.empty((len(frame), len(names)))
-    for k, name in enumerate(names):
-        out[:, k] = _numbers(frame[name], name)
-        if not np.isfinite(out[:, k]).all():
-            at = int(np.argmin(np.isfinite(out[:, k])))
-            raise ValueError(
-                f"pairs: column {name!r} has {out[at, k]} in row {at}; fill in what is missing, "
-                "with a column of its own that says so"
-            )
+    out = np.stack([_numbers(frame[name], name) for name in names], axis=1)
+    if not np.isfinite(out).all():
+        row, k = np.argwhere(~np.isfinite(out))[0].tolist()
+        raise ValueError(
+            f"pairs: column {names[k]!r} has {out[row, k]} in row {row}; fill in what is missing, "
+            "with a column of its own that says so"
+        )
     return out, [str(name) for name in names]
 
 
-def _numbers(column: Any, name: Any) -> Any:
-    """A column of numbers; pandas' nullable ones, whose array is one of objects, too."""
+def _numbers(column: Any, name: Any) -> Floats:
+    """A column of numbers, also pandas' nullable ones, whose array is one of objects."""
     values = np.asarray(column)
-    if values.dtype.kind in "biuf":
-        return values
-    listed = [np.nan if value is None else value for value in column]
-    if all(isinstance(value, int | float | np.number) for value in listed):
-        return np.array(listed, dtype=np.float64)
-    raise ValueError(
-        f"pairs: column {name!r} holds {values.dtype}, not numbers; choose the columns that are "
-        "features by features=[...]"
-    )
+    if values.dtype.kind not in "biuf":
+        listed = [np.nan if value is None else value for value in column]
+        if not all(isinstance(value, int | float | np.number) for value in listed):
+            raise ValueError(
+                f"pairs: column {name!r} holds {values.dtype}, not numbers; choose the columns "
+                "that are features by features=[...]"
+            )
+        values = np.array(listed)
+    return values.astype(np.float64)
 
 
 def _levels(frame: Any) -> int | None:
@@ -177,21 +178,10 @@ def _levels(frame: Any) -> int | None:
     return getattr(index, "nlevels", None)
 
 
-def _two_columns(frame: Any, ids: Any) -> tuple[Any, Any]:
-    if isinstance(ids, str) or len(ids) != 2 or ids[0] == ids[1]:
-        raise ValueError(f"ids: expected the names of two columns, got {ids!r}")
-    for name in ids:
-        if name not in list(frame.columns):
-            raise ValueError(f"ids: there is no column {name!r}")
-    return ids[0], ids[1]
-
-
-def _id_columns(
-    frame: Any, columns: tuple[Any, Any] | None, where: str
-) -> tuple[list[Hashable], list[Hashable]]:
-    """Both ids of every row."""
-    if columns is not None:
-        return _present(frame[columns[0]], where), _present(frame[columns[1]], where)
+def _id_columns(frame: Any, ids: Any, where: str) -> tuple[list[Hashable], list[Hashable]]:
+    """Both ids of every row, from two columns or the index."""
+    if ids is not None:
+        return _present(frame[ids[0]], where), _present(frame[ids[1]], where)
     if are_tuples(frame):
         return [pair[0] for pair in frame], [pair[1] for pair in frame]
     if _levels(frame) != 2:
@@ -222,31 +212,10 @@ def _ids(given: Any, found: list[Hashable], name: str) -> list[Hashable]:
             raise TypeError(f"{name}: this frame has no index; give the column with the ids")
         given = given.index
     members = list(given)
-    seen: set[Hashable] = set()
-    for member in members:
-        if member in seen:
-            raise ValueError(f"{name}: id {member!r} occurs twice")
-        seen.add(member)
+    if len(set(members)) != len(members):
+        twice = next(member for k, member in enumerate(members) if member in members[:k])
+        raise ValueError(f"{name}: id {twice!r} occurs twice")
     return members
-
-
-def _places(
-    sides: Sequence[Sequence[Hashable]],
-    ids: Sequence[list[Hashable]],
-    where: str,
-    names: Sequence[str],
-) -> Ints:
-    """Positions of both ids of every row among those of the sides."""
-    out = np.empty((len(ids[0]), 2), dtype=np.int64)
-    for k, (members, own) in enumerate(zip(sides, ids, strict=True)):
-        place = {member: i for i, member in enumerate(members)}
-        out[:, k] = [place.get(id, -1) for id in own]
-        if (out[:, k] < 0).any():
-            row = int(np.argmin(out[:, k]))
-            raise ValueError(
-                f"{where}: id {own[row]!r} in row {row} is not among the ids of {names[k]}"
-            )
-    return out
 
 
 def _check_distinct(read: PairFrame) -> None:

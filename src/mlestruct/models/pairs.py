@@ -16,12 +16,21 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from .._arrays import as_floats, as_numbers, check_unmasked
+from .._lazy import pandas_module
 from ..features.contract import FeatureMap, as_feature_map, is_feature_map
 from ..features.rows import Rows
 from ..structures.graphs.bipartite import BipartiteGraph
 from ..structures.graphs.simple import SimpleGraph
 from ..structures.matchings.partners import check_partners, whole_numbers
-from .pair_frames import PairFrame, are_tuples, is_boolean, names_pairs, read_columns, read_frame
+from .pair_frames import (
+    NO_PAIRS,
+    PairFrame,
+    are_tuples,
+    is_boolean,
+    names_pairs,
+    read_columns,
+    read_frame,
+)
 from .validation import are_moderate, check_finite
 
 Floats = NDArray[np.float64]
@@ -29,7 +38,6 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 Graph = BipartiteGraph | SimpleGraph
 
-NO_PAIRS = np.zeros((0, 2), dtype=np.int64)
 NOBODY = np.zeros(0, dtype=np.int64)
 
 
@@ -193,31 +201,39 @@ class PairSample:
     def link_frame(self, probability: Floats, linked: Bools) -> Any:
         """A data frame of the allowed pairs, in the order of the sample's frame if it has one."""
         graph, frame = self.graph, self.frame
+        found = {"probability": probability, "linked": linked}
         if frame is None:
             names = ("node", "partner") if self.is_group else ("row", "column")
-            ends = np.stack([graph.row, graph.col], axis=1)
-            frame = PairFrame.of_positions(ends, graph.shape, names)
+            ends = dict(zip(names, (graph.row, graph.col), strict=True))
+            return pandas_module().DataFrame(ends | found)
         edges = graph.edge_between(frame.pairs[:, 0], frame.pairs[:, 1])
-        return frame.table({"probability": probability[edges], "linked": linked[edges]})
+        return frame.table({name: values[edges] for name, values in found.items()})
 
 
 def read_sample(x: Any, where: str, group: bool) -> PairSample:
     """Turn one element of X into a `PairSample`; `where` names it in errors, like "X[3]"."""
-    if isinstance(x, EdgeList):
-        if not group:
-            raise TypeError(f"{where}: an EdgeList has one group of nodes; use MatchingCRF")
-        return _read_edge_list(x, where)
     if isinstance(x, np.ndarray | list | tuple):
         x = PairInput(x)
-    if not isinstance(x, PairInput):
+    if not isinstance(x, PairInput | EdgeList):
         raise TypeError(
             f"{where}: expected an array of shape (n_rows, n_cols, n_features)"
             f"{', an EdgeList' if group else ''} or a PairInput, got {type(x).__name__}"
         )
-    return _read_pair_input(x, where, group)
+    offset = None if x.offset is None else _numbers(x.offset, "offset", where)
+    if isinstance(x, PairInput):
+        graph, order, given = _pair_graph(x, offset, where, group)
+    elif group:
+        (graph, order), given = _edge_graph(x, where), x.features
+    else:
+        raise TypeError(f"{where}: an EdgeList has one group of nodes; use MatchingCRF")
+    features = _rows(given, graph, order, where)
+    offset = None if offset is None else _edge_offset(offset, graph, order, where)
+    is_sparse = isinstance(x, EdgeList) or sparse.issparse(x.mask)
+    return PairSample(graph, features, offset, is_sparse, x.capacity, x.frame)
 
 
-def _read_edge_list(x: EdgeList, where: str) -> PairSample:
+def _edge_graph(x: EdgeList, where: str) -> tuple[SimpleGraph, Ints]:
+    """The graph of a list of edges, and the place of its edges in the list."""
     ends = _numbers(x.edges, "edges", where)
     if ends.ndim != 2 or ends.shape[1] != 2 or not np.array_equal(ends, np.floor(ends)):
         raise ValueError(
@@ -230,37 +246,41 @@ def _read_edge_list(x: EdgeList, where: str) -> PairSample:
         graph, edge = SimpleGraph.from_edges(int(x.n_nodes), ends)
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from None
-    order = np.argsort(edge)
-    features = _rows(x.features, graph, order, where)
-    offset = None if x.offset is None else _numbers(x.offset, "offset", where)
-    offset = _edge_offset(offset, graph, order, where)
-    return PairSample(graph, features, offset, True, x.capacity, x.frame)
+    return graph, np.argsort(edge)
 
 
-def _read_pair_input(x: PairInput, where: str, group: bool) -> PairSample:
+def _pair_graph(
+    x: PairInput, offset: Floats | None, where: str, group: bool
+) -> tuple[Graph, Ints | None, Any]:
+    """The graph of the allowed pairs, their places in the mask, and the features of the pairs."""
     table = _feature_table(x, where)
-    mask, shape = x.mask, _shape_of(x, table, where)
+    known = table.shape if table is not None else x.shape or np.shape(x.mask)
+    if len(known) < 2:
+        raise ValueError(
+            f"{where}: the number of rows and columns is unknown; give PairInput a shape"
+        )
+    shape = int(known[0]), int(known[1])
     if group and shape[0] != shape[1]:
         raise ValueError(
             f"{where}: pairs within one group form a square, got {shape[0]} rows and {shape[1]} "
             "columns; for two sides use BipartiteMatchingCRF"
         )
-    order = None if group else _entry_order(mask, where)
-    offset = None if x.offset is None else _numbers(x.offset, "offset", where)
+    mask = x.mask
     if mask is not None:
         _check_mask(mask, shape, where)
     if table is not None and table.min(initial=0.0) == -np.inf:
-        allowed = ~np.isneginf(table).all(axis=2)
-        mask = _and(mask, allowed | np.eye(*shape, dtype=bool) if group else allowed)
+        mask = _and(mask, ~np.isneginf(table).all(axis=2) | (np.eye(shape[0], dtype=bool) & group))
     if offset is not None and offset.shape == shape:
         mask = _and(mask, ~np.isneginf(offset))
     graph = _graph(mask, shape, group, where)
+    order = None if group else _entry_order(x.mask, where)
     if table is None:
-        features = _rows(x.features, graph, order, where)
-    else:
-        features = _table_rows(table, graph, where)
-    offset = _edge_offset(offset, graph, order, where)
-    return PairSample(graph, features, offset, sparse.issparse(x.mask), x.capacity, x.frame)
+        return graph, order, x.features
+    if isinstance(graph, SimpleGraph):
+        _check_symmetric(table, graph, "features", where)
+    elif graph.is_complete:
+        return graph, None, table.reshape(graph.n_edges, -1)  # no copy
+    return graph, None, table[graph.row, graph.col]
 
 
 def _feature_table(x: PairInput, where: str) -> NDArray[Any] | None:
@@ -283,13 +303,6 @@ def _feature_table(x: PairInput, where: str) -> NDArray[Any] | None:
     if 0 in table.shape:
         raise ValueError(f"{where}: has an empty dimension, shape {table.shape}")
     return table if table.dtype.kind == "f" else table.astype(np.float64)
-
-
-def _shape_of(x: PairInput, table: Any, where: str) -> tuple[int, int]:
-    for candidate in (np.shape(table), x.shape, np.shape(x.mask)):
-        if candidate is not None and len(candidate) >= 2:
-            return int(candidate[0]), int(candidate[1])
-    raise ValueError(f"{where}: the number of rows and columns is unknown; give PairInput a shape")
 
 
 def _entry_order(mask: Any, where: str) -> Ints | None:
@@ -334,19 +347,6 @@ def _graph(mask: Any, shape: tuple[int, int], group: bool, where: str) -> Graph:
         raise ValueError(f"{where}: {error}") from None
 
 
-def _table_rows(table: NDArray[Any], graph: Graph, where: str) -> Rows:
-    """The features of the pairs of `graph` from an array (n_rows, n_cols, n_features)."""
-    if isinstance(graph, BipartiteGraph) and graph.is_complete:
-        values = table.reshape(graph.n_edges, -1)  # no copy
-    else:
-        values = table[graph.row, graph.col]
-    if not are_moderate(values):  # ends of all pairs take as long as reading them
-        check_finite(values, where, (graph.row, graph.col))
-    if isinstance(graph, SimpleGraph):
-        _check_symmetric(table, graph, "features", where)
-    return Rows(values)
-
-
 def _rows(given: Any, graph: Graph, order: Ints | None, where: str) -> FeatureMap:
     """Features with a row per pair, in another `order`, or a user's own map."""
     size = graph.n_edges
@@ -357,28 +357,26 @@ def _rows(given: Any, graph: Graph, order: Ints | None, where: str) -> FeatureMa
             )
         return as_feature_map(given)
     if not isinstance(given, Rows):
+        if np.ndim(given) != 2:
+            shape = np.shape(given)
+            raise ValueError(f"{where}: features must have shape ({size}, n_features), got {shape}")
         names = [str(name) for name in given.columns] if hasattr(given, "columns") else None
-        if np.ndim(given) != 2 or np.shape(given)[0] != size:
-            raise ValueError(
-                f"{where}: features must have shape ({size}, n_features), got {np.shape(given)}"
-            )
-        given = Rows(given if sparse.issparse(given) else _numbers(given, "features", where), names)
+        plain = sparse.issparse(given) or isinstance(given, np.ndarray)
+        given = Rows(given if plain else _numbers(given, "features", where), names)
+    if len(given) != size:
+        raise ValueError(
+            f"{where}: features must have shape ({size}, n_features), got {given.matrix.shape}"
+        )
     rows: Rows = given if order is None else given.take(order)
-    if len(rows) != size:
-        raise ValueError(f"{where}: expected features of {size} pairs, got {len(rows)} rows")
+    if rows.is_sparse and not np.isfinite(rows.matrix.data).all():
+        raise ValueError(f"{where}: features contain NaN or infinity")
     if not rows.is_sparse and not are_moderate(rows.matrix):
         check_finite(rows.matrix, where, (graph.row, graph.col))
-    elif rows.is_sparse and not np.isfinite(rows.matrix.data).all():
-        raise ValueError(f"{where}: features contain NaN or infinity")
     return rows
 
 
-def _edge_offset(
-    offset: Floats | None, graph: Graph, order: Ints | None, where: str
-) -> Floats | None:
+def _edge_offset(offset: Floats, graph: Graph, order: Ints | None, where: str) -> Floats:
     """The offset of every edge, from an array of them or a table."""
-    if offset is None:
-        return None
     if np.isnan(offset).any() or np.isposinf(offset).any():
         raise ValueError(f"{where}: offset contains NaN or +inf")
     if offset.shape == graph.shape:
