@@ -155,7 +155,7 @@ class Part:
 
     def facts(self) -> Facts:
         problem, reader = self._problem, self._reader
-        state, parameters = reader.__getstate__(), reader.get_params(deep=False)
+        learned = vars(reader).keys() - reader.get_params(deep=False).keys()
         return Facts(
             problem.n_calls,
             problem.size,
@@ -166,7 +166,7 @@ class Part:
             problem.has_marginals,
             problem.has_partial,
             problem.fingerprint,
-            {name: state[name] for name in state if name not in parameters},
+            {name: getattr(reader, name) for name in learned},
             reader._learned_names(),
         )
 

@@ -116,9 +116,7 @@ class StructuredCRF(Estimator):
     True
     """
 
-    _by_size: tuple[Any, dict[int, Structure]] = (None, {})  # decode, and its spaces
-    _fitted: Sequence[Block] = ()  # one for each output space of the fit
-    _calls = 0  # of decoders, before the solver
+    _spaces: _Spaces | None = None
     _scaling: Scaling | None = None
 
     def __init__(
@@ -153,7 +151,7 @@ class StructuredCRF(Estimator):
     def _blocks(
         self, X: Sequence[Any], Y: Sequence[Any], weights: Floats, classes: Any
     ) -> list[Block]:
-        self._by_size = (None, {})
+        self._spaces = _Spaces(self.decode)
         blocks = [
             replace(block, observed=_observed(block, Y[m], m), weight=float(weights[m]))
             for m, block in enumerate(self._prepare(X))
@@ -197,21 +195,12 @@ class StructuredCRF(Estimator):
             raise TypeError(f"`decode` must be a function of scores; got {decode!r}.")
         if _takes_sample(decode):
             return lambda x, n: DecoderSpace(lambda scores: decode(scores, x), n)
-        if self._by_size[0] is not decode:
-            self._by_size = (decode, {})
-        spaces = self._by_size[1]
-
-        def of_size(x: Any, n: int) -> Structure:
-            if n not in spaces:
-                spaces[n] = DecoderSpace(decode, n)
-            return spaces[n]
-
-        return of_size
+        if self._spaces is None or self._spaces.decode is not decode:
+            self._spaces = _Spaces(decode)
+        return self._spaces.of_size
 
     def _check_outputs(self, blocks: Sequence[Block]) -> None:
         """Ask decoders whether labels are outputs, and for interior points, on threads."""
-        first = {id(block.structure): block for block in reversed(blocks)}
-        self._fitted = list(first.values())[::-1]
         own = [(b, b.structure) for b in blocks if isinstance(b.structure, DecoderSpace)]
         labels = {(id(s), b.observed.indices.tobytes()): (b, s) for b, s in reversed(own)}
         spaces = {id(s): (b, s) for b, s in reversed(own)}
@@ -236,10 +225,13 @@ class StructuredCRF(Estimator):
         except OutOfTimeError as error:
             message = f"{error}; {calls() - before} calls of decode {FOR_SET_UP}. {LESS_SET_UP}"
             raise OutOfTimeError(message) from None
-        self._calls = calls() - before
         for block, space in own:
             space.agree(block.observed, _label_name(block))
-        if all(block.structure.is_fixed for block in self._fitted):
+        assert self._spaces is not None
+        self._spaces.calls = calls() - before
+        first = {id(block.structure): block for block in reversed(blocks)}
+        self._spaces.made = list(first.values())[::-1]
+        if all(block.structure.is_fixed for block in self._spaces.made):
             raise ValueError("X: every sample has only one possible output, nothing can be learned")
 
     def _standardized(self, blocks: list[Block]) -> list[Block]:
@@ -270,23 +262,22 @@ class StructuredCRF(Estimator):
         return coef if self._scaling is None else self._scaling.standardised(coef)
 
     def _setup_calls(self) -> int:
-        return self._calls
+        return 0 if self._spaces is None else self._spaces.calls
 
     def _keep(self, result: Result, tol: float, setup: float = 0.0, setup_calls: int = 0) -> None:
         super()._keep(result, tol, setup, setup_calls)
-        doubts = [b for b in self._fitted if not b.structure.has_bound]
-        self.certified_ = result.proven and not doubts
+        doubt = "" if self._spaces is None else self._spaces.doubt
+        self.certified_ = result.proven and not doubt
         if not self.certified_:
-            why = [f"{b.name}: {doubt_of(b.structure)}" for b in doubts[:1]]
             warnings.warn(
                 f"StructuredCRF: duality_gap_ ({self.duality_gap_:.3g}) is an estimate and no "
-                f"certificate (certified_=False). {''.join(why)}",
+                f"certificate (certified_=False). {doubt}",
                 ConvergenceWarning,
                 stacklevel=3,
             )
 
     def _advice(self, result: Result, setup: float) -> str:
-        if result.iterations == 0 and self._calls and setup > result.seconds:
+        if result.iterations == 0 and self._setup_calls() and setup > result.seconds:
             return f"Most of the time went to calls of decode that {FOR_SET_UP}. {LESS_SET_UP}"
         if result.slack > 0.5 * result.gap:
             return (
@@ -294,9 +285,6 @@ class StructuredCRF(Estimator):
                 "outputs: solve more precisely (more iterations alone do not help)."
             )
         return super()._advice(result, setup)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_by_size": (None, {}), "_fitted": ()}
 
     # ------------------------------------------------------------------ prediction
     def _each(self, function: Callable[[Any], T], items: Iterable[Any]) -> list[T]:
@@ -453,6 +441,33 @@ class StructuredCRF(Estimator):
     def _reload(self, coef: Floats, names: list[str], layout: dict[str, Any] | None) -> None:
         super()._reload(coef, names, layout)
         self.certified_ = bool((layout or {})["certified"])
+
+
+class _Spaces:
+    """Output spaces of a fit; pickled models make them again."""
+
+    def __init__(self, decode: Any = None):
+        self.decode = decode  # of spaces that differ in size only
+        self.made: list[Block] = []  # the first sample of each, in a fit
+        self.calls = 0  # of decoders, before the solver
+        self._by_size: dict[int, Structure] = {}
+
+    def __reduce__(self) -> Any:
+        return _Spaces, ()
+
+    def of_size(self, x: Any, n: int) -> Structure:
+        """The space of all samples with n rows."""
+        if n not in self._by_size:
+            self._by_size[n] = DecoderSpace(self.decode, n)
+        return self._by_size[n]
+
+    @property
+    def doubt(self) -> str:
+        """Why the duality gap is not a certificate; empty if it is one."""
+        for block in self.made:
+            if not block.structure.has_bound:
+                return f"{block.name}: {doubt_of(block.structure)}"
+        return ""
 
 
 def _given_space(given: Any) -> Callable[[Any, int], Structure]:

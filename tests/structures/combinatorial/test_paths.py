@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 
-from mlestruct import StructuredCRF, check_structure
+from mlestruct import BlockFrankWolfe, StructuredCRF, check_structure
 from mlestruct.exceptions import InfeasibleError
 from mlestruct.inference import marginals
 from mlestruct.structures import Paths
@@ -61,7 +61,7 @@ def test_learning_by_decoding_and_by_marginals_find_the_same():
     Y = [space.exact(x @ [1.0, -1.0]).sample(1, rng)[0] for x in X]
     exact = StructuredCRF(structure=space, tol=1e-6).fit(X, Y)
     assert exact.solver_ == "lbfgs"
-    decoded = StructuredCRF(structure=space, solver="bcfw", tol=0.02).fit(X, Y)
+    decoded = StructuredCRF(structure=space, solver=BlockFrankWolfe(), tol=0.02).fit(X, Y)
     assert decoded.objective_ >= exact.objective_ - exact.duality_gap_
     assert decoded.objective_ - decoded.duality_gap_ <= exact.objective_ + 1e-9
 

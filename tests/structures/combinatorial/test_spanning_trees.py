@@ -9,10 +9,9 @@ from scipy.special import logsumexp
 
 from mlestruct import StructuredCRF, check_structure
 from mlestruct.algorithms.matrix_tree import best_parents, score_table, tree_partition
-from mlestruct.baselines import ExactMLE
 from mlestruct.exceptions import InfeasibleError
 from mlestruct.inference import log_partition, marginals
-from mlestruct.structures import DirectedTrees, SpanningTrees, factor_entropy
+from mlestruct.structures import DirectedTrees, ExactInference, SpanningTrees, factor_entropy
 
 EDGES = [(0, 1), (1, 2), (2, 3), (3, 0), (0, 2), (3, 4), (4, 1)]
 
@@ -70,7 +69,7 @@ def test_learning_with_exact_marginals_and_with_the_decoder():
     exact = model.log_likelihood(X, Y)
     assert (lower <= exact + 1e-9).all()
     assert (exact <= upper + 1e-9).all()
-    best = ExactMLE(StructuredCRF(structure=space, tol=1e-6)).fit(X, Y)
+    best = StructuredCRF(structure=ExactInference(space), tol=1e-6).fit(X, Y)
 
     def objective(found):
         return found.log_likelihood(X, Y).sum() - 0.5 * found.coef_ @ found.coef_
