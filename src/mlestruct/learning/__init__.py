@@ -2,6 +2,7 @@
 
 from .checkpoint import Checkpoint
 from .frank_wolfe import BlockFrankWolfe, FrankWolfe
+from .fully_corrective import FullyCorrective
 from .lbfgs import LBFGS
 from .problem import Block, Problem, merge_equal
 from .solver import History, Monitor, Progress, Result, Solver, run
@@ -13,6 +14,7 @@ __all__ = [
     "BlockFrankWolfe",
     "Checkpoint",
     "FrankWolfe",
+    "FullyCorrective",
     "History",
     "Monitor",
     "Parts",

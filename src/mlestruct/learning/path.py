@@ -9,7 +9,7 @@ import numpy as np
 
 from .._deadline import time_limit
 from ..exceptions import OutOfTimeError
-from .frank_wolfe import BlockFrankWolfe
+from .fully_corrective import FullyCorrective
 from .lbfgs import LBFGS
 from .problem import Problem
 from .solver import AnySolver, Monitor, Result, Solver
@@ -19,7 +19,7 @@ def default_solver(problem: Problem) -> Solver:
     """L-BFGS if every output space has marginals, else a solver that only decodes."""
     if problem.has_marginals:
         return LBFGS()
-    return BlockFrankWolfe(step="line_search")
+    return FullyCorrective()
 
 
 def solve(problem: Problem, solver: AnySolver, tol: float, start: Any = None) -> Result:
