@@ -8,7 +8,7 @@ from mlestruct.features import Rows
 from mlestruct.features.labellings import BinaryFeatures, StateFeatures
 from mlestruct.learning import LBFGS, Block, Problem
 from mlestruct.learning.solver import with_budget
-from mlestruct.structures import BinaryPairwise, Pairwise, PairwiseGraph, grid
+from mlestruct.structures import BinaryPairwise, Pairwise, PairwiseGraph, Structure, grid
 
 
 def matching_problem(seed=0, n_blocks=4, alpha=0.5, rho=0.8, offset=False):
@@ -72,6 +72,15 @@ def image_problem(n_images=6, alpha=2.0, shape=(4, 5), seed=0):
         features = BinaryFeatures(graph, Rows(nodes), Rows.ones(graph.n_edges))
         blocks.append(Block(structure, features, structure.encode(label)))
     return Problem(blocks, alpha)
+
+
+class DecoderOnly(Structure):
+    """A space with nothing but a decoder and an entropy."""
+
+    def __init__(self, whole):
+        self.n_coordinates, self.decode = whole.n_coordinates, whole.decode
+        self.entropy, self.entropy_gradient = whole.entropy, whole.entropy_gradient
+        self.interior = whole.interior
 
 
 def dual_by_hand(spaces, problem, tau):

@@ -5,12 +5,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from dual_problems import dual_by_hand, image_problem, likelihood, matching_problem, solve
+from dual_problems import (
+    DecoderOnly,
+    dual_by_hand,
+    image_problem,
+    likelihood,
+    matching_problem,
+    solve,
+)
 
 from mlestruct.learning import BlockFrankWolfe, FrankWolfe, Problem
 from mlestruct.learning.dual_state import DualState
 from mlestruct.structures import BinaryPairwise
-from mlestruct.structures.contract import Structure
 
 BOTH = pytest.mark.parametrize("kind", [FrankWolfe, BlockFrankWolfe])
 
@@ -49,15 +55,6 @@ def test_certificate_of_an_averaged_theta_is_about_that_theta(kind, n_iter):
     _, problem = matching_problem(14, alpha=0.1)
     result = solve(problem, kind(averaging=True), 0.0, max_iter=n_iter)
     assert likelihood(problem, result.theta)[0] >= result.primal - 1e-9
-
-
-class DecoderOnly(Structure):
-    """The pixels of a small image with nothing but a decoder and an entropy."""
-
-    def __init__(self, whole):
-        self.n_coordinates, self.decode = whole.n_coordinates, whole.decode
-        self.entropy, self.entropy_gradient = whole.entropy, whole.entropy_gradient
-        self.interior = whole.interior
 
 
 @BOTH

@@ -4,12 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from dual_problems import image_problem, labelling_problem, matching_problem, solve
+from dual_problems import DecoderOnly, image_problem, labelling_problem, matching_problem, solve
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from own_decoders import assignment, assignments, best_of, subsets
 from scipy.optimize import minimize
-from test_frank_wolfe import DecoderOnly
 
 from mlestruct.features import Rows
 from mlestruct.learning import Block, BlockFrankWolfe, Checkpoint, FullyCorrective, Problem
