@@ -53,9 +53,8 @@ class GraphCRF(PairwiseEstimator):
         Stop when the duality gap is at most tol * max(1, |objective|).
     max_iter : int
     solver : solver object, optional
-        `LBFGS()` by default. `FrankWolfe()` and `BlockFrankWolfe()` need only MAP decoding;
-        `BlockFrankWolfe(step="fixed")` is the algorithm as printed in the paper. Budgets in seconds
-        and callbacks are options of the solver.
+        `LBFGS()` by default; `FrankWolfe()` and `BlockFrankWolfe()` need only MAP decoding. Budgets
+        in seconds and callbacks are options of the solver.
     n_jobs : int, optional
         Threads over samples.
     random_state : int, RandomState, Generator or None

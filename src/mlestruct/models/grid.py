@@ -52,9 +52,8 @@ class GridCRF(PairwiseEstimator):
         Stop when the duality gap is at most tol * max(1, |objective|).
     max_iter : int
     solver : solver object, optional
-        `LBFGS()` by default. `FrankWolfe()` and `BlockFrankWolfe()` need only MAP decoding;
-        `BlockFrankWolfe(step="fixed")` is the algorithm as printed in the paper. Budgets in seconds
-        and callbacks are options of the solver.
+        `LBFGS()` by default; `FrankWolfe()` and `BlockFrankWolfe()` need only MAP decoding. Budgets
+        in seconds and callbacks are options of the solver.
     n_jobs : int, optional
         Threads over images.
     random_state : int, RandomState, Generator or None
@@ -155,10 +154,8 @@ class GridCRF(PairwiseEstimator):
         if array.dtype.kind not in "fiub":
             raise ValueError(f"{where}: expected numbers, got dtype {array.dtype}")
         if array.ndim != 3 or array.size == 0:
-            raise ValueError(
-                f"{where}: expected a non-empty array (height, width, features), "
-                f"got shape {array.shape}"
-            )
+            expected = "a non-empty array (height, width, features)"
+            raise ValueError(f"{where}: expected {expected}, got shape {array.shape}")
         check_finite(array, where)
         height, width, n_features = array.shape
         graph = grid(height, width, self.neighbours)
@@ -200,9 +197,9 @@ def _read_direction(part: Any, graph: Grid, k: int, where: str) -> Any:
     """Edge features of one direction, as a table with a row for each edge."""
     name = f"{where}: edge features of direction {DIRECTIONS[k]}"
     if sparse.issparse(part):
-        if part.shape[0] != graph.direction_sizes[k]:
-            expected = graph.direction_sizes[k]
-            raise ValueError(f"{name}: expected {expected} rows, got {part.shape[0]}")
+        size = graph.direction_sizes[k]
+        if part.shape[0] != size:
+            raise ValueError(f"{name}: expected {size} rows, got {part.shape[0]}")
         return part
     check_unmasked(part, name)
     array = np.asarray(part)

@@ -87,16 +87,13 @@ class Labels:
         known = (str, numbers.Integral, float, np.floating, np.bool_, type(None))
         odd = tuple(kind for kind in set(map(type, values)) if not issubclass(kind, known))
         if odd:
-            k = next(k for k, value in enumerate(values) if isinstance(value, odd))
-            raise self.wrong(k, values[k], NO_LABEL)
+            self.check([isinstance(v, odd) for v in values], NO_LABEL, values)
         self.hidden = np.array([v is None or v != v for v in values], dtype=np.bool_)
         is_text = np.array([isinstance(v, str) for v in values], dtype=np.bool_)
         self.named = bool(is_text.any())
-        mixed = ~self.hidden & ~is_text
-        if self.named and mixed.any():
-            k = int(np.argmax(mixed))
-            raise self.wrong(k, values[k], "labels must be all strings or all integers")
         if self.named:
+            mixed = ~self.hidden & ~is_text
+            self.check(mixed, "labels must be all strings or all integers", values)
             return np.array(values, dtype=object)
         return np.array([0 if h else v for v, h in zip(values, self.hidden.tolist(), strict=True)])
 
@@ -104,26 +101,21 @@ class Labels:
         if values.dtype.kind == "f":
             self.hidden |= np.isnan(values)
             values = np.where(self.hidden, 0.0, values)
-            bad = ~((np.abs(values) < 2.0**53) & (values == np.round(values)))
-            if bad.any():
-                k = int(np.argmax(bad))
-                raise self.wrong(k, values[k].item(), NO_LABEL)
-        if values.dtype.kind in "uO" and values.size and np.abs(values).max() > LARGEST:
-            k = int(np.abs(values).argmax())
-            raise self.wrong(k, int(values[k]), f"labels must be at most {LARGEST}")
+            whole = (np.abs(values) < 2.0**53) & (values == np.round(values))
+            self.check(~whole, NO_LABEL, values)
+        if values.dtype.kind in "uO":
+            self.check(np.abs(values) > LARGEST, f"labels must be at most {LARGEST}", values)
         return values.astype(np.int64)
 
-    def wrong(self, k: int, label: Any, rule: str) -> ValueError:
-        """The error that label k is wrong."""
+    def check(self, wrong: Any, rule: str, values: Any = None) -> None:
+        """Raise if some label is wrong."""
+        if not np.any(wrong):
+            return
+        k = int(np.argmax(wrong))
+        label = np.array(self.values if values is None else values, dtype=object)[k]
         m = int(np.searchsorted(self.starts, k, side="right")) - 1
         at = position(k - self.starts[m], self._shapes[m])
-        return ValueError(f"{self._name}[{m}]: found {label!r} at position {at}; {rule}")
-
-    def check(self, wrong: Bools, expected: str) -> None:
-        """Raise if some label is none of the states."""
-        if wrong.any():
-            k = int(np.argmax(wrong))
-            raise self.wrong(k, self.values[k : k + 1].tolist()[0], f"expected {expected}")
+        raise ValueError(f"{self._name}[{m}]: found {label!r} at position {at}; {rule}")
 
 
 def position(k: int, shape: tuple[int, ...]) -> int | tuple[int, ...]:
@@ -179,7 +171,7 @@ class States:
         if labels.named not in (None, self.named):
             kinds = ("strings", "integers")
             expected, found = kinds if self.named else kinds[::-1]
-            labels.check(~labels.hidden, f"{expected} like the classes, not {found}")
+            labels.check(~labels.hidden, f"expected {expected} like the classes, not {found}")
         values, n = labels.values, len(self)
         if labels.named is None:
             states = np.full(values.shape, UNKNOWN)
@@ -192,15 +184,10 @@ class States:
             states = np.where(self.classes[at] == values, at, OTHER)
         states[labels.hidden] = UNKNOWN
         if not others:
-            labels.check(states == OTHER, self._expected())
+            names = ", ".join(map(repr, self.classes[:10].tolist())) + ", ..." * (n > 10)
+            expected = f"0 to {n - 1}" if self._counted else f"one of {names}"
+            labels.check(states == OTHER, f"expected {expected}, or None if not known")
         return [states[a:b] for a, b in pairwise(labels.starts)]
-
-    def _expected(self) -> str:
-        listed = self.classes.tolist()
-        if self._counted:
-            return f"0 to {len(self) - 1}, or None if not known"
-        names = ", ".join(map(repr, listed[:10])) + ", ..." * (len(self) > 10)
-        return f"one of {names}, or None if not known"
 
 
 def _distinct(labels: Labels) -> list[Any]:

@@ -273,14 +273,9 @@ class PairwiseEstimator(LabellingEstimator):
     def log_likelihood_bounds(
         self, X: Any, Y: Any, tol: float = 1e-6, *, known: Any = None
     ) -> tuple[Floats, Floats]:
-        """Proven bounds of the exact log p(y | x; coef_) of each sample, given `known` labels.
+        """Proven bounds of `log_likelihood`: see `mlestruct.inference.log_partition_bounds`.
 
-        The lower one rests on log Z_rho >= log Z for rho in the spanning-tree polytope ("auto"
-        if the model's is not). The upper one on log Z >= the value of independent nodes, of the
-        best labelling found, or if all edges attract (two states) the Bethe value. On chains
-        and trees both are exact. See `mlestruct.inference.log_partition_bounds`.
-        Nodes without a label are left out or summed over, as `missing` said in `fit`; `known` is as
-        in `log_likelihood`. `tol` is the certified gap per node.
+        On chains and trees both are exact. `tol` is the certified gap per node.
 
         Returns
         -------
@@ -317,8 +312,9 @@ class PairwiseEstimator(LabellingEstimator):
     def log_likelihood(self, X: Any, Y: Any, *, known: Any = None) -> Floats:
         """Exact log p(y | x; coef_) of each sample, on junction trees; small treewidth only.
 
-        With `known` labels, as in `predict`, log p of the others given these. Y may have them too,
-        and must agree.
+        Nodes without a label are left out or summed over, as `missing` said in `fit`. With `known`
+        labels, as in `predict`, log p of the others given these. Y may have them too, and must
+        agree.
 
         Returns
         -------

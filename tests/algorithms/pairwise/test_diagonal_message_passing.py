@@ -8,8 +8,8 @@ from labellings import Labellings, grid_edges
 from random_scores import draw_scores, generators, kinds
 
 from mlestruct.algorithms.pairwise.diagonal_message_passing import DiagonalLayout, DiagonalOracle
-from mlestruct.features.pairwise import StateFeatures
-from mlestruct.features.rows import ConstantRows, DenseRows, RowGroups
+from mlestruct.features import Rows
+from mlestruct.features.labellings import StateFeatures
 from mlestruct.structures import Pairwise, PairwiseGraph, grid
 
 examples = settings(deadline=None, max_examples=40)
@@ -131,18 +131,11 @@ def test_scores_beyond_the_linear_domain_are_left_to_others():
     assert oracle(nodes, tables, None, 1e-9, 10) is None
 
 
-@pytest.mark.parametrize("kind", ["directions", "all edges", "other groups"])
-def test_learning_needs_no_table_per_edge(kind):
+def test_learning_needs_no_table_per_edge():
     # Moments from sums of tables equal those of the marginals themselves.
     rng = np.random.default_rng(0)
     graph = grid(5, 4)
-    sizes = {
-        "directions": graph.direction_sizes,
-        "all edges": [graph.n_edges],
-        "other groups": [3, graph.n_edges - 3],
-    }[kind]
-    edges = RowGroups([ConstantRows(size) for size in sizes], range(len(sizes)), len(sizes))
-    features = StateFeatures(graph, DenseRows(rng.normal(size=(20, 3))), edges, 3)
+    features = StateFeatures(graph, Rows(rng.normal(size=(20, 3))), Rows.ones(graph.n_edges), 3)
     structure = Pairwise(graph, 3)
     theta = rng.normal(size=features.n_features)
     found, moments = structure.expectation(features, theta, None, None, 1e-9)

@@ -8,8 +8,8 @@ from labellings import loopy
 
 from mlestruct.algorithms.pairwise import _graph_message_passing_kernels as kernels
 from mlestruct.algorithms.pairwise import graph_message_passing
-from mlestruct.features.pairwise import StateFeatures
-from mlestruct.features.rows import ConstantRows, DenseRows, RowGroups
+from mlestruct.features import Rows
+from mlestruct.features.labellings import StateFeatures
 from mlestruct.structures import Pairwise, PairwiseGraph
 
 examples = settings(deadline=None, max_examples=40)
@@ -52,15 +52,12 @@ def test_both_ranges_have_the_same_messages(drawn, scale):
     np.testing.assert_allclose(found.tau[:cut], other.tau[:cut], atol=1e-9)
 
 
-@pytest.mark.parametrize("n_groups", [1, 3])
-def test_learning_needs_no_table_per_edge(n_groups):
+def test_learning_needs_no_table_per_edge():
     # Moments from sums of tables equal those of the marginals themselves.
     rng = np.random.default_rng(0)
     edges = np.argwhere(np.triu(rng.random((12, 12)) < 0.4, 1))
     graph = PairwiseGraph(12, edges)
-    sizes = [len(part) for part in np.array_split(np.arange(len(edges)), n_groups)]
-    rows = RowGroups([ConstantRows(size) for size in sizes], range(n_groups), n_groups)
-    features = StateFeatures(graph, DenseRows(rng.normal(size=(12, 3))), rows, 3)
+    features = StateFeatures(graph, Rows(rng.normal(size=(12, 3))), Rows.ones(len(edges)), 3)
     structure = Pairwise(graph, 3)
     theta = rng.normal(size=features.n_features)
     found, moments = structure.expectation(features, theta, None, None, 1e-9)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -143,20 +143,16 @@ class ReweightedOracle(ReweightedGraph):
         warm: Any,
         tol: float,
         max_sweeps: int,
-        group_sizes: Sequence[int] = (),
+        shared: bool = False,
     ) -> TableMarginals:
         """Marginals under node scores (n_nodes, L) and edge scores.
 
-        tables : of shape (n_edges, L, L), or with `group_sizes` (n_groups, L, L): one table for the
-            edges of each group of consecutive edges; then only the sums of the edges' marginals are
-            computed
+        tables : of shape (n_edges, L, L), or if `shared` (1, L, L): one table for all edges; then
+            only the sum of the edges' marginals is computed
         """
         given, n_states = self.given, nodes.shape[1]
         nodes = nodes[given.nodes]
-        shared = len(group_sizes) > 0
-        group = given.edges
-        if shared:
-            group = np.repeat(np.arange(len(group_sizes)), group_sizes)[given.edges]
+        group = np.zeros_like(given.edges) if shared else given.edges
         flat = tables.reshape(-1, n_states**2)
         peak, span = flat.max(axis=1), np.ptp(flat, axis=1)
         weights = (tables - peak[:, None, None])[group] / self.rho[:, None, None]
@@ -180,7 +176,7 @@ class ReweightedOracle(ReweightedGraph):
             )  # fmt: skip
             marginals = np.exp(np.maximum(beliefs, -92.0))  # at least 1e-40
             marginals /= marginals.sum(axis=1, keepdims=True)
-            sums = np.zeros((len(group_sizes), n_states, n_states))
+            sums = np.zeros((int(shared), n_states, n_states))
             edges = np.empty((0 if shared else tables.shape[0], n_states, n_states))
             value = kernels.feasible_point(
                 self.tail, self.head, self.slot, self.rho, self.counting, *model, beliefs,

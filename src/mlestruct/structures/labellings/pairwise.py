@@ -182,7 +182,7 @@ class Pairwise(PairwiseSpace):
             both = np.repeat(table, 2, axis=0)  # horizontal and vertical edges
             found = self._diagonals(nodes, both, warm, tol, LEARNING_SWEEPS, shared=True)
         if found is None:
-            found = self._oracle(nodes, table, warm, tol, LEARNING_SWEEPS, (self.graph.n_edges,))
+            found = self._oracle(nodes, table, warm, tol, LEARNING_SWEEPS, shared=True)
         moments = features.shared_moments(found.nodes, found.sums.sum(axis=0, keepdims=True))
         bounds = found.value, found.upper_bound
         return Marginals(NOTHING, *bounds, found.warm, found.sweeps), moments
