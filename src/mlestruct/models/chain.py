@@ -233,7 +233,9 @@ class ChainCRF(LabellingEstimator):
         for (weight, _), group in groups.items():
             first, stop = group[0], group[-1] + 1
             own = slice(*tokens.starts[[first, stop]].tolist())
-            kept = learned[own] & np.isin(owner[own], group)
+            kept = learned[own]
+            if len(group) < stop - first:
+                kept = kept & np.isin(owner[own], group)
             out.append((tokens.part(first, stop).where(kept), states[own][kept], weight))
         return out
 
@@ -255,7 +257,8 @@ class ChainCRF(LabellingEstimator):
         spaces: dict[bytes, Sequences] = {}  # sequences of one length share theirs
         out = []
         for own, (tokens, states, weight) in zip(features, pieces, strict=True):
-            space = spaces.setdefault(tokens.lengths.tobytes(), self._space(tokens))
+            key = tokens.lengths.tobytes()
+            space = spaces[key] if key in spaces else spaces.setdefault(key, self._space(tokens))
             offset = None if tokens.offset is None else tokens.offset.scores(space)
             block = Block(space, own, weight=weight, offset=offset)
             out.append(observed_in(block, states))

@@ -37,7 +37,7 @@ class Tokens:
     starts: Ints
     offset: Offset | None = None
 
-    @property
+    @cached_property
     def lengths(self) -> Ints:
         """The number of tokens of each sequence."""
         return np.diff(self.starts)

@@ -121,7 +121,7 @@ def read_forbidden(given: Any, classes: NDArray[Any], learn: bool = False) -> Fo
             f"forbidden_transitions: no label in Y is {', '.join(sorted(map(repr, missing)))}"
             + "; None stands for the beginning of a sequence" * begins,
             UserWarning,
-            stacklevel=5,
+            stacklevel=2,
         )
     n = len(labels)
     forbidden = np.zeros((n + 1, n), dtype=np.bool_)
