@@ -94,7 +94,7 @@ class Parts:
                 "`standardize` must be False for samples in parts, which do not know each other's "
                 "means. Scale the features in `read`."
             )
-        reader = clone(estimator).set_params(random_state=None)
+        reader = clone(estimator).set_params(random_state=None, solver=None)  # it stays here
         arguments = self.read, reader, classes
         held = _Held(self.held)
         workers = None if self.client is None else _Workers(self)
