@@ -308,7 +308,7 @@ def test_the_conjugate_bounds_every_point(seed):
     found = kernels.conjugate(z, a, c, np.nan)
     assert found >= values.max() - 1e-12
     if c < 0.0 or z <= a:
-        assert found == pytest.approx(max(values.max(), z, 0.0), rel=1e-6, abs=1e-6)
+        assert found == pytest.approx(max(values.max(), z, 0.0), rel=1e-4, abs=1e-4)  # of the grid
 
 
 def test_finite_slopes_score_the_step():
