@@ -49,7 +49,9 @@ BY_BLOCKS, AT_ONCE = BlockFrankWolfe(), FrankWolfe(averaging=True)
 
 CASES = {
     "bcfw": (BipartiteMatchingCRF(solver=BY_BLOCKS), PAIRS, MATCHED),
-    "bcfw, averaged": (BipartiteMatchingCRF(solver=replace(BY_BLOCKS, averaging=True)), PAIRS, MATCHED),
+    "bcfw, averaged": (
+        BipartiteMatchingCRF(solver=replace(BY_BLOCKS, averaging=True)), PAIRS, MATCHED,
+    ),
     "bcfw of graphs": (GraphCRF(solver=BY_BLOCKS), GRAPHS, [y % 2 for y in STATES]),
     "bcfw of own decoders": (StructuredCRF(decode=signs, solver=BY_BLOCKS), NODES, MARKED),
     "own decoders": (StructuredCRF(decode=signs), NODES, MARKED),

@@ -14,8 +14,8 @@ from mlestruct.features import Rows
 from mlestruct.learning import Block, BlockFrankWolfe, Checkpoint, FullyCorrective, Problem
 from mlestruct.learning import _hull_kernels as kernels
 from mlestruct.structures import (
-    Decoding,
     DecoderSpace,
+    Decoding,
     SeparableEntropy,
     Structure,
     Vertex,

@@ -44,7 +44,7 @@ def test_ties_do_not_decode_to_the_identity():
     X = [RNG.normal(size=(8, 8, 3)) for _ in range(40)]
     identity = [np.arange(8)] * 40
     flat = BipartiteMatchingCRF(alpha=1e12).fit(X, identity)
-    untrained = StructuredPerceptron(BipartiteMatchingCRF(max_iter=1)).fit(X, identity)
+    untrained = BipartiteMatchingCRF(solver=StructuredPerceptron(max_iter=1)).fit(X, identity)
     untrained.coef_ = np.zeros_like(untrained.coef_)
     for model in (flat, untrained):
         assert model.score(X, identity) < 0.3  # chance is 1/8
@@ -67,18 +67,6 @@ def test_rows_of_features_beside_a_sparse_mask():
     assert model.predict(samples)[0].tolist() == [0, 1, -1]
     with pytest.raises(ValueError, match="6"):
         model.predict([PairInput(table[:4], mask=mask)])
-
-
-def test_graphs_as_networkx_and_scipy_have_them():
-    networkx = pytest.importorskip("networkx")
-    path = networkx.path_graph(5)
-    adjacency = networkx.to_scipy_sparse_array(path)
-    listed = np.concatenate([np.array(path.edges), np.array(path.edges)[:, ::-1]])
-    expected = GraphCRF().fit([(NODES, listed)], [STATES]).coef_
-    for graph in (path, adjacency):
-        np.testing.assert_allclose(GraphCRF().fit([(NODES, graph)], [STATES]).coef_, expected)
-    with pytest.raises(ValueError, match=r"X\[0\]: the adjacency is not symmetric"):
-        GraphCRF().fit([(NODES, sparse.csr_array(np.eye(5, k=1)))], [STATES])
 
 
 def test_images_of_bytes_and_of_pillow():

@@ -51,7 +51,7 @@ def log_scores(theta, x, n_states):
 def hide(rng, Y, share=0.5):
     out = []
     for y in Y:
-        z = np.where(rng.random(y.shape) < share, -1, y)
+        z = np.where(rng.random(y.shape) < share, np.nan, y)
         z.flat[0] = y.flat[0]  # something is known of every sample
         out.append(z)
     return out
@@ -62,7 +62,7 @@ def hide(rng, Y, share=0.5):
 def test_predictions_given_labels_are_those_of_enumeration(make):
     rng = np.random.default_rng(0)
     kind, X, Y, shape = make(rng)
-    model = kind(n_states=3 if kind is not GridCRF else 2, **FINE).fit(X, Y)
+    model = kind(**FINE).fit(X, Y, classes=range(2 if kind is GridCRF else 3))
     n_states = len(model.classes_)
     known = hide(rng, Y)
     known[1] = None
@@ -111,8 +111,8 @@ def test_hidden_nodes_are_summed_over(make):
     kind, X, Y, _ = make(rng)
     n_states = 2 if kind is GridCRF else 3
     hidden = hide(rng, Y)
-    options = {**FINE, "n_states": n_states}
-    model = kind(missing="marginalise", **options).fit(X, hidden)
+    classes = range(n_states)
+    model = kind(**FINE).fit(X, hidden, classes=classes, missing="marginalise")
     objective, byhand = best_by_hand(X, hidden, n_states, FINE["alpha"], model.coef_)
     path = np.array(model.likelihood_path_)
     assert (np.diff(path) >= -1e-9).all()  # monotone
@@ -120,7 +120,7 @@ def test_hidden_nodes_are_summed_over(make):
     assert objective(byhand) - objective(model.coef_) < 1e-3  # a stationary point
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        dropped = kind(**options).fit(X, hidden)
+        dropped = kind(**FINE).fit(X, hidden, classes=classes)
     assert objective(model.coef_) > objective(dropped.coef_)
     likelihood = model.log_likelihood(X, hidden)
     penalty = 0.5 * FINE["alpha"] * model.coef_ @ model.coef_
@@ -135,8 +135,8 @@ def test_hidden_nodes_are_summed_over(make):
 @EVERY
 def test_without_hidden_nodes_nothing_changes(make):
     kind, X, Y, _ = make(np.random.default_rng(4))
-    plain = kind(n_states=3, **FINE).fit(X, Y)
-    same = kind(n_states=3, missing="marginalise", **FINE).fit(X, Y)
+    plain = kind(**FINE).fit(X, Y, classes=range(3))
+    same = kind(**FINE).fit(X, Y, classes=range(3), missing="marginalise")
     np.testing.assert_array_equal(same.coef_, plain.coef_)
     assert same.duality_gap_ == plain.duality_gap_
 
@@ -145,9 +145,10 @@ def test_standardised_features_with_hidden_nodes():
     rng = np.random.default_rng(5)
     kind, X, Y, _ = graph_data(rng)
     hidden = hide(rng, Y)
-    options = {"missing": "marginalise", "standardize": True, "alpha": 0.3, "tol": 1e-7}
-    model = kind(**options).fit([(x * [1.0, 50.0], e) for x, e in X], hidden)
-    other = kind(**options).fit(X, hidden)
+    options = {"standardize": True, "alpha": 0.3, "tol": 1e-7}
+    wide = [(x * [1.0, 50.0], e) for x, e in X]
+    model = kind(**options).fit(wide, hidden, missing="marginalise")
+    other = kind(**options).fit(X, hidden, missing="marginalise")
     np.testing.assert_allclose(model.node_coef_ * [1.0, 50.0], other.node_coef_, atol=1e-3)
     assert (np.diff(model.likelihood_path_) >= -1e-9).all()
 
@@ -156,12 +157,10 @@ def test_what_partial_outputs_do_not_go_with():
     rng = np.random.default_rng(7)
     kind, X, Y, _ = graph_data(rng)
     hidden = hide(rng, Y)
-    with pytest.raises(ValueError, match="fit_path takes outputs that are known whole"):
-        kind(missing="marginalise").fit_path(X, hidden, [1.0, 2.0])
-    with pytest.raises(ValueError, match="this learner takes outputs that are known whole"):
-        StructuredSVM(kind(missing="marginalise")).fit(X, hidden)
-    with pytest.raises(ValueError, match="missing: expected 'drop' or 'marginalise'"):
-        kind(missing="ignore").fit(X, Y)
+    with pytest.raises(ValueError, match="`Y` must be known whole for solver=StructuredSVM"):
+        kind(solver=StructuredSVM()).fit(X, hidden, missing="marginalise")
+    with pytest.raises(ValueError, match="`missing` must be 'drop' or 'marginalise'"):
+        kind().fit(X, Y, missing="ignore")
     tokens = [x for x, _ in X]
-    with pytest.raises(ValueError, match="no 'observed' weights"):
-        ChainCRF(missing="marginalise", transitions="observed").fit(tokens, hidden)
+    with pytest.raises(ValueError, match="transitions='all', not 'observed'"):
+        ChainCRF(transitions="observed").fit(tokens, hidden, missing="marginalise")

@@ -12,8 +12,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
 from mlestruct import (
+    LBFGS,
     BipartiteMatchingCRF,
+    BlockFrankWolfe,
     ChainCRF,
+    FrankWolfe,
     GraphCRF,
     GridCRF,
     MatchingCRF,
@@ -25,7 +28,7 @@ from mlestruct import (
 from mlestruct._deadline import seconds_left
 from mlestruct.algorithms.matching.blossom import best_matching
 from mlestruct.algorithms.pairwise.binary_junction_tree import BinaryJunctionTree
-from mlestruct.learning.solvers import make_solver
+from mlestruct.learning.path import default_solver
 from mlestruct.structures import PairwiseGraph
 from mlestruct.structures.labellings.repeated import RepeatedBinary
 
@@ -55,6 +58,8 @@ CASES = {
     ),
 }  # fmt: skip
 
+SOLVERS = [None, FrankWolfe(), BlockFrankWolfe()]
+
 
 @cache
 def optimum(name):
@@ -62,7 +67,7 @@ def optimum(name):
     return make(tol=1e-6).fit(X, Y)
 
 
-@pytest.mark.parametrize("solver", ["auto", "fw", "bcfw"])
+@pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("name", CASES)
 def test_a_fit_whose_time_is_up_returns_what_there_is(name, solver):
     make, X, Y = CASES[name]
@@ -79,20 +84,19 @@ def test_a_fit_whose_time_is_up_returns_what_there_is(name, solver):
     assert model.objective_ - model.duality_gap_ <= free.objective_ + 1e-9
 
 
-@pytest.mark.parametrize("solver", ["auto", "fw", "bcfw"])
 @pytest.mark.parametrize("name", CASES)
-def test_without_any_step_the_weights_are_0(name, solver, monkeypatch):
+def test_without_any_step_the_weights_are_0(name, monkeypatch):
     make, X, Y = CASES[name]
     with time_limit(None) as deadline:
 
         def choose(*arguments):  # the last thing before the first step
             deadline.soft = deadline.hard = -np.inf
-            return make_solver(*arguments)
+            return default_solver(*arguments)
 
-        monkeypatch.setattr("mlestruct.models.base.make_solver", choose)
+        monkeypatch.setattr("mlestruct.models.base.default_solver", choose)
         monkeypatch.setattr("mlestruct.models.base.time_limit", lambda _: nullcontext())
         with pytest.warns(ConvergenceWarning, match="before the first certificate"):
-            model = make(solver=solver).fit(X, Y)
+            model = make().fit(X, Y)
     assert not model.coef_.any()
     assert model.duality_gap_ == np.inf
     assert len(model.predict(X)) == len(X)
@@ -130,7 +134,7 @@ def test_short_samples_are_read_in_time(monkeypatch):
     monkeypatch.setattr(_deadline, "perf_counter", lambda: float(next(ticks)))
     X, Y = np.ones((2000, 2, 1)), np.tile([0, 1], (2000, 1))
     with pytest.raises(OutOfTimeError, match="reading X"):
-        ChainCRF(max_time=1000.0).fit(list(X), list(Y))
+        ChainCRF(solver=LBFGS(max_time=1000.0)).fit(list(X), list(Y))
 
 
 @pytest.mark.filterwarnings("error::sklearn.exceptions.ConvergenceWarning")
@@ -163,7 +167,7 @@ def test_decoders_of_users_are_called_no_more_when_the_time_is_up(monkeypatch):
     X = [np.random.default_rng(m).normal(size=(20, 2)) for m in range(40)]
     Y = [(x[:, 0] > 0).astype(int) for x in X]
     with pytest.warns(ConvergenceWarning, match="before the first certificate"):
-        StructuredCRF(decode=decode, max_time=0.2).fit(X, Y)
+        StructuredCRF(decode=decode, solver=BlockFrankWolfe(max_time=0.2)).fit(X, Y)
     assert clock[0] < 0.8  # 40 checks alone take 2 s
 
 
@@ -177,7 +181,7 @@ def test_predictions_tell_that_the_time_was_up():
 
 
 @pytest.mark.parametrize("calls", [1, 2, 7])
-@pytest.mark.parametrize("solver", ["fw", "bcfw", "auto"])
+@pytest.mark.parametrize("solver", SOLVERS)
 def test_ctrl_c_keeps_the_model_even_before_the_first_certificate(calls, solver):
     left = [10**6]
 
@@ -189,7 +193,7 @@ def test_ctrl_c_keeps_the_model_even_before_the_first_certificate(calls, solver)
 
     X, Y = [np.ones((3, 2)), np.eye(3, 2)], [np.ones(3), np.zeros(3)]
     model = StructuredCRF(decode=decode, solver=solver, tol=1e-9)
-    model.build_problem(X, Y)
+    model._problem(X, Y)
     left[0] = 10**6 - left[0] + calls
     with pytest.warns(ConvergenceWarning, match="interrupted after"):
         model.fit(X, Y)
@@ -202,7 +206,7 @@ def test_ctrl_c_ends_a_search():
         raise KeyboardInterrupt
 
     make, X, Y = CASES["bipartite"]
-    search = GridSearchCV(make(callback=interrupt), {"alpha": [1.0, 2.0]}, cv=2)
+    search = GridSearchCV(make(solver=LBFGS(callback=interrupt)), {"alpha": [1.0, 2.0]}, cv=2)
     with pytest.raises(KeyboardInterrupt):
         search.fit(X, Y)
 
@@ -227,14 +231,14 @@ def test_what_follows_the_reading_of_many_sequences_is_in_time_too(question, mon
 
 def test_paths_keep_to_max_time(monkeypatch):
     make, X, Y = CASES["chain"]
-    limits, read = [], ChainCRF.build_problem
+    limits, read = [], ChainCRF._problem
 
     def look(*arguments, **options):
         limits.append(seconds_left())
         return read(*arguments, **options) if len(arguments) > 1 else None
 
-    monkeypatch.setattr(ChainCRF, "build_problem", look)
-    make(max_time=50.0, callback=look).fit_path(X, Y, [10.0, 1.0])
+    monkeypatch.setattr(ChainCRF, "_problem", look)
+    make(solver=LBFGS(max_time=50.0, callback=look)).fit_path(X, Y, [10.0, 1.0])
     assert len(limits) > 2
     assert max(limits) <= 55.5  # reading and single oracle calls are given up, too
 

@@ -230,15 +230,16 @@ class Estimator(CertifiedModel):
     ) -> RegularizationPath:
         """Fit one estimator per alpha, from strong to weak, each starting from the last.
 
-        This estimator itself is not changed. A solver's `max_time` holds for each alpha.
+        This estimator itself is not changed. A solver's `max_time` holds for the reading of the
+        samples, and again for each alpha.
         """
         check_alphas(alphas)
-        reader = clone(self)
         check_options(self.get_params(deep=False))
-        problem = reader._problem(X, Y, sample_weight)
+        reader, chosen = clone(self), self._chosen_solver()
+        with time_limit(getattr(chosen, "max_time", None)):
+            problem = reader._problem(X, Y, sample_weight)
         if problem.has_partial:
             raise ValueError("Y: fit_path takes outputs that are known whole; fit each alpha")
-        chosen = self._chosen_solver()
         solver = self._with_budget(default_solver(problem) if chosen is None else chosen)
         path = RegularizationPath([], [])
         for alpha, result in regularization_path(problem, alphas, solver, self.tol):

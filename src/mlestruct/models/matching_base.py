@@ -542,7 +542,9 @@ class MatchingEstimator(Estimator):
         See `mlestruct.inference.log_partition_bounds`.
         """
         bounds = np.array(
-            self._of_labels(X, Y, known, 0.5, lambda block: likelihood_bounds(block, self.coef_, tol))
+            self._of_labels(
+                X, Y, known, 0.5, lambda block: likelihood_bounds(block, self.coef_, tol)
+            )
         )
         return bounds[:, 0], bounds[:, 1]
 
