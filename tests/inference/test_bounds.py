@@ -25,7 +25,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 
-from mlestruct import BipartiteMatchingCRF, ChainCRF, GraphCRF, GridCRF, MatchingCRF
+from mlestruct import BipartiteMatchingCRF, ChainCRF, GraphCRF, GridCRF, MatchingCRF, PairInput
 from mlestruct.exceptions import InfeasibleError
 from mlestruct.inference import log_partition_bounds, marginals
 from mlestruct.structures import (
@@ -290,10 +290,10 @@ def test_likelihoods_of_b_matchings():
     rng = np.random.default_rng(2)
     space = graph_matchings.complete(5, True, 0.5, 2)
     X = [rng.normal(size=(5, 5, 2)) for _ in range(3)]
-    X = [x + x.transpose(1, 0, 2) for x in X]
+    X = [PairInput(x + x.transpose(1, 0, 2), capacity=2) for x in X]
     chosen = [space.vertices[rng.integers(len(space.vertices))] for _ in X]
     Y = [space.edges[vertex[: space.n_edges] > 0] for vertex in chosen]
-    model = MatchingCRF(alpha=0.1, capacity=2).fit(X, Y)
+    model = MatchingCRF(alpha=0.1).fit(X, Y)
     check_likelihoods(model, X, Y, group_likelihoods(space, model.pair_scores(X), chosen))
 
 
@@ -327,7 +327,7 @@ def test_likelihoods_of_graphs(n_states):
     space = labellings.Labellings(4, edges, n_states)
     X = [(rng.normal(size=(4, 2)), edges, rng.normal(size=(4, 1))) for _ in range(5)]
     Y = [rng.integers(0, n_states, 4) for _ in range(5)]
-    model = GraphCRF(alpha=0.1, n_states=n_states).fit(X, Y)
+    model = GraphCRF(alpha=0.1).fit(X, Y, classes=range(n_states))
     exact = [
         labelling_likelihood(
             nodes @ model.node_coef_.T + model.intercept_,
@@ -346,8 +346,7 @@ def test_likelihoods_of_grids():
     X = [rng.normal(size=(2, 3, 2)) for _ in range(4)]
     Y = [rng.integers(0, 2, (2, 3)) for _ in range(4)]
     model = GridCRF(alpha=0.1).fit(X, Y)
-    across, down = np.moveaxis(model.edge_coef_, -1, 0)
-    tables = np.stack([across] * 4 + [down] * 3)
+    tables = np.stack([model.edge_coef_[:, :, 0]] * 7)
     exact = [
         labelling_likelihood(
             x.reshape(6, 2) @ model.node_coef_.T + model.intercept_, tables, space, y.ravel()

@@ -251,7 +251,7 @@ def test_a_full_disk_is_reported_and_leaves_the_last_checkpoint(tmp_path, monkey
 def test_partial_outputs_have_no_checkpoints(tmp_path):
     labels = [np.where(np.arange(9) == 0, np.nan, y) for y in STATES]
     with pytest.raises(CheckpointError, match="known in part"):
-        ChainCRF(missing="marginalise").fit(NODES, labels, checkpoint=tmp_path)
+        ChainCRF().fit(NODES, labels, missing="marginalise", checkpoint=tmp_path)
 
 
 @pytest.mark.parametrize("solver", [StructuredPerceptron(), StructuredSVM()])

@@ -82,7 +82,7 @@ def test_predictions_given_labels_are_those_of_enumeration(make):
         expected = (p[:, None, None] * np.eye(n_states)[every]).sum(axis=0)
         np.testing.assert_allclose(tables[m].reshape(4, -1), expected, atol=1e-4)
         assert best[m].shape == shape
-    with pytest.raises(ValueError, match=r"known\[0\]: found the label 7"):
+    with pytest.raises(ValueError, match=r"known\[0\]: found 7 at position"):
         model.predict(X, known=[np.full(shape, 7), *known[1:]])
     with pytest.raises(ValueError, match="X has 6 samples but known has 1"):
         model.predict(X, known=known[:1])

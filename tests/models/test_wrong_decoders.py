@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
-from mlestruct import StructuredCRF
+from mlestruct import BlockFrankWolfe, StructuredCRF
 from mlestruct.exceptions import DecoderError
 from mlestruct.inference import marginals
 from mlestruct.structures import DecoderSpace
@@ -91,11 +91,19 @@ class TestDijkstra:
         with pytest.raises(DecoderError, match=r"X\[\d+\], .*decode: .* scores of any sign"):
             StructuredCRF(dijkstra, tol=0.01).fit(*path_samples())
 
-    def test_it_is_found_out_in_learning(self):
+    def test_it_is_found_out_in_learning_if_it_is_ever_wrong(self):
+        """Some fits ask only at scores where it is right: then their optimum is the right one."""
         X, Y = path_samples()
-        space = DecoderSpace(dijkstra, N, interior=inside())
+        right, wrong = (DecoderSpace(f, N, interior=inside()) for f in (longest, dijkstra))
+        model = StructuredCRF(structure=right, tol=0.001).fit(X, Y)
+        try:
+            found = StructuredCRF(structure=wrong, tol=0.001).fit(X, Y)
+        except ValueError as error:
+            assert re.search(r"X\[\d+\], in learning: decode: ", str(error))
+        else:
+            assert found.objective_ == pytest.approx(model.objective_, rel=2e-3)
         with pytest.raises(ValueError, match=r"X\[\d+\], in learning: decode: "):
-            StructuredCRF(structure=space, tol=0.001).fit(X, Y)
+            StructuredCRF(structure=wrong, solver=BlockFrankWolfe(), tol=0.001).fit(X, Y)
 
     def test_dynamic_programming_is_not(self):
         X, Y = path_samples()

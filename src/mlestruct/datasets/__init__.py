@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         toy_house,
     )
     from .segmentation import make_segmentation
-    from .shape_context import descriptor_features, shape_context
+    from .descriptors import descriptor_features, shape_context
     from .words import make_words
 
 __getattr__, __dir__, __all__ = attach(
@@ -35,7 +35,7 @@ __getattr__, __dir__, __all__ = attach(
         "Question": ".campus",
         "Solid": ".scenes",
         "data_folder": ".folder",
-        "descriptor_features": ".shape_context",
+        "descriptor_features": ".descriptors",
         "frame_pairs": ".scenes",
         "generate_campus": ".campus",
         "load_horses": ".horses",
@@ -43,7 +43,7 @@ __getattr__, __dir__, __all__ = attach(
         "make_people": ".people",
         "make_segmentation": ".segmentation",
         "make_words": ".words",
-        "shape_context": ".shape_context",
+        "shape_context": ".descriptors",
         "split_in_three": ".scenes",
         "toy_house": ".scenes",
     },

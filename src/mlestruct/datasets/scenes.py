@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from .._arrays import as_count
 from .._random import generator
 from .parameters import check_counts, check_range, read_points
-from .shape_context import descriptor_features, shape_context
+from .descriptors import descriptor_features, shape_context
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -8,7 +8,7 @@ import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
 from time import perf_counter
 from typing import Any, ClassVar, TypeVar
@@ -28,7 +28,7 @@ from ..learning.lbfgs import Start
 from ..learning.partial import solve_partial
 from ..learning.path import check_alphas, default_solver, regularization_path, solve
 from ..learning.problem import Block, Problem, merge_equal
-from ..learning.solver import Result, with_budget
+from ..learning.solver import Result, Solver, with_budget
 from ..learning.workers import Parts
 from . import persistence
 from .validation import (
@@ -373,11 +373,13 @@ class Estimator(CertifiedModel):
 
     def _check_features(self, blocks: Sequence[Block]) -> None:
         """Raise unless all blocks have the features that were fitted."""
+        constants = self.coef_.size - self.n_features_in_
         for m, block in enumerate(blocks):
-            if block.features.n_features != self.coef_.size:
+            n_features = block.features.n_features - constants
+            if n_features != self.n_features_in_:
                 raise ValueError(
-                    f"X[{m}] has {block.features.n_features} features, but "
-                    f"{type(self).__name__} was fitted with {self.coef_.size}"
+                    f"X[{m}] has {n_features} features, but {type(self).__name__} was fitted with "
+                    f"{self.n_features_in_}"
                 )
             names = block.features.feature_names
             if names is not None:
@@ -461,11 +463,11 @@ def _raise_if_interrupted_twice() -> None:
 
 def _settings(solver: Any) -> str:
     """A solver without its budget."""
-    try:
-        return repr(replace(solver, max_iter=None, max_time=None, callback=None, verbose=None,
-                            random_state=None, checkpoint=None))  # fmt: skip
-    except TypeError:  # a user's own
+    if not isinstance(solver, Solver):
         return type(solver).__name__
+    budget = {f.name for f in fields(Solver)}
+    own = {f.name: getattr(solver, f.name) for f in fields(solver) if f.name not in budget}
+    return f"{type(solver).__name__} {own}"
 
 
 def _described(value: Any) -> str:

@@ -112,7 +112,7 @@ def test_labels_and_vertices_are_inverse(space):
 
 def test_label_with_a_forbidden_pair_is_refused_by_name():
     structure = Space(np.array([[1, 1], [0, 1]], bool), perfect=False).structure
-    with pytest.raises(ValueError, match="row 1 with column 0"):
+    with pytest.raises(ValueError, match="pairs 1 with 0, not allowed"):
         structure.encode([-1, 0])
 
 
