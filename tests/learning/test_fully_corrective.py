@@ -226,7 +226,7 @@ def test_tens_of_calls_are_enough(shared, most):
     assert result.converged
     assert result.oracle_calls == len(calls) <= most * 40
     _, calls = fewer = subset_problem(40, shared)
-    plain = solve(fewer[0], BlockFrankWolfe(), 1e-3)
+    plain = solve(fewer[0], BlockFrankWolfe(), 1e-2)
     assert len(calls) > 2 * result.oracle_calls
     assert plain.primal <= result.objective + 1e-9
 
@@ -308,7 +308,7 @@ def test_the_conjugate_bounds_every_point(seed):
     found = kernels.conjugate(z, a, c, np.nan)
     assert found >= values.max() - 1e-12
     if c < 0.0 or z <= a:
-        assert found == pytest.approx(max(values.max(), z, 0.0), rel=1e-4, abs=1e-4)  # of the grid
+        assert found == pytest.approx(max(values.max(), z, 0.0), rel=1e-5, abs=1e-4)
 
 
 def test_finite_slopes_score_the_step():
