@@ -75,6 +75,7 @@ def test_mistakes_are_bounded_by_the_margin(name, seed):
     radius = np.linalg.norm(changes, axis=1).max()
     bound = (radius / margin(changes)) ** 2
     model = perceptron_of(data, max_iter=int(bound) + 2).fit(data.X, data.Y)
+    assert model.converged_
     assert model.objective_ == 0.0
     assert np.isnan(model.duality_gap_)
     assert 1 <= model._state[1].updates <= bound
@@ -137,6 +138,7 @@ def test_mistakes_that_remain_are_no_failure():
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
         model = perceptron_of(data, max_iter=5).fit(twice, data.outputs[:2])
+    assert not model.converged_
     assert model.n_iter_ == 5
     assert model.objective_ >= 1.0
 
@@ -163,6 +165,7 @@ def test_stopping_early_keeps_the_average_so_far():
     np.testing.assert_array_equal(broken.coef_, model.coef_)
     late = perceptron_of(data, max_time=1e-9).fit(data.X, data.Y)
     assert late.n_oracle_calls_ == 1
+    assert not late.converged_
 
 
 def test_unknown_tokens_are_left_out():

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import signal
 import zipfile
 
@@ -19,11 +18,13 @@ from mlestruct import (
     FrankWolfe,
     GraphCRF,
     GridCRF,
+    IsingMRF,
     MatchingCRF,
-    Newton,
+    MultiLabelCRF,
     StructuredCRF,
 )
-from mlestruct.partitions import LocalBackend
+from mlestruct.baselines import ExactLikelihood, StructuredPerceptron, StructuredSVM
+from mlestruct.learning.checkpoint import FORMAT
 
 RNG = np.random.default_rng(0)
 PAIRS = [RNG.normal(size=(7, 7, 3)) for _ in range(6)]
@@ -41,29 +42,30 @@ def signs(scores):
     return (scores > 0).astype(int)
 
 
+TABLE, TICKS = RNG.normal(size=(40, 3)), RNG.random((40, 4)) < 0.5
+MARKED = [(x[:, 0] > 0.5).astype(int) for x in NODES]
+BY_BLOCKS, AVERAGED = BlockFrankWolfe(), BlockFrankWolfe(averaging=True)
+AT_ONCE = FrankWolfe(averaging=True)
+
 CASES = {
-    "bcfw": (BipartiteMatchingCRF(solver="bcfw"), PAIRS, MATCHED),
-    "bcfw sampled by gaps": (
-        BipartiteMatchingCRF(solver=BlockFrankWolfe(sampling="gap", averaging=True)),
-        PAIRS, MATCHED,
-    ),
-    "working set": (
-        StructuredCRF(decode=signs, solver=BlockFrankWolfe(working_set=5, batch=2)),
-        NODES, [(x[:, 0] > 0.5).astype(int) for x in NODES],
-    ),
-    "bcfw of a graph": (GraphCRF(solver="bcfw"), GRAPHS, [y % 2 for y in STATES]),
-    "fw": (BipartiteMatchingCRF(solver="fw"), PAIRS, MATCHED),
-    "fw averaged": (ChainCRF(solver=FrankWolfe(averaging=True)), NODES, STATES),
-    "newton": (BipartiteMatchingCRF(solver=Newton()), PAIRS, MATCHED),
-    "newton at rho 1": (BipartiteMatchingCRF(solver="newton", rho=1.0, alpha=1e-3), PAIRS, MATCHED),
-    "lbfgs": (MatchingCRF(solver="lbfgs"), GROUPS, PARTNERS),
-    "lbfgs, exact polytope": (MatchingCRF(solver="lbfgs", polytope="exact"), GROUPS, PARTNERS),
-    "lbfgs of chains": (ChainCRF(solver=LBFGS(memory=3)), NODES, STATES),
-    "lbfgs, l1": (ChainCRF(solver="lbfgs", l1_ratio=0.3), NODES, STATES),
-    "lbfgs of grids": (GridCRF(solver="lbfgs"), IMAGES, COLOURS),
-    "lbfgs at rho 1": (
-        BipartiteMatchingCRF(solver="lbfgs", rho=1.0, alpha=1e-3), PAIRS, MATCHED,
-    ),
+    "bcfw": (BipartiteMatchingCRF(solver=BY_BLOCKS), PAIRS, MATCHED),
+    "bcfw, averaged": (BipartiteMatchingCRF(solver=AVERAGED), PAIRS, MATCHED),
+    "bcfw of graphs": (GraphCRF(solver=BY_BLOCKS), GRAPHS, [y % 2 for y in STATES]),
+    "bcfw of own decoders": (StructuredCRF(decode=signs, solver=BY_BLOCKS), NODES, MARKED),
+    "own decoders": (StructuredCRF(decode=signs), NODES, MARKED),
+    "fw": (BipartiteMatchingCRF(solver=FrankWolfe()), PAIRS, MATCHED),
+    "fw, averaged": (ChainCRF(solver=AT_ONCE), NODES, STATES),
+    "bipartite": (BipartiteMatchingCRF(), PAIRS, MATCHED),
+    "bipartite, rho 1": (BipartiteMatchingCRF(rho=1.0, alpha=1e-3), PAIRS, MATCHED),
+    "exact likelihood": (BipartiteMatchingCRF(solver=ExactLikelihood()), PAIRS, MATCHED),
+    "group": (MatchingCRF(), GROUPS, PARTNERS),
+    "group, exact polytope": (MatchingCRF(polytope="exact"), GROUPS, PARTNERS),
+    "chain, short memory": (ChainCRF(solver=LBFGS(memory=3)), NODES, STATES),
+    "chain, l1": (ChainCRF(l1_ratio=0.3), NODES, STATES),
+    "grid": (GridCRF(), IMAGES, COLOURS),
+    "graph": (GraphCRF(), GRAPHS, STATES),
+    "multi-label": (MultiLabelCRF(), TABLE, TICKS),
+    "Ising": (IsingMRF(graph="full"), TICKS, None),
 }  # fmt: skip
 
 
@@ -89,21 +91,7 @@ def killed_after(writes, monkeypatch):
 @pytest.mark.parametrize("writes", [1, 4])
 @pytest.mark.parametrize("name", CASES)
 def test_a_resumed_fit_makes_the_steps_of_an_unbroken_one(name, writes, tmp_path, monkeypatch):
-    check_resumed(*CASES[name], writes, tmp_path, monkeypatch)
-
-
-PARTITIONED = sorted(CASES.keys() - {"bcfw sampled by gaps", "fw", "fw averaged"})
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("writes", [1, 4])
-@pytest.mark.parametrize("name", PARTITIONED)
-def test_a_resumed_fit_over_partitions_does_so_too(name, writes, tmp_path, monkeypatch):
-    with LocalBackend(n_partitions=3):
-        check_resumed(*CASES[name], writes, tmp_path, monkeypatch)
-
-
-def check_resumed(model, X, Y, writes, tmp_path, monkeypatch):
+    model, X, Y = CASES[name]
     model.set_params(tol=1e-7, max_iter=30, random_state=0)
     whole = model.fit(X, Y)
     expected = whole.history_.to_dict(), whole.coef_.copy(), whole.duality_gap_
@@ -127,20 +115,20 @@ def check_resumed(model, X, Y, writes, tmp_path, monkeypatch):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_fit_whose_process_is_killed_in_the_middle_of_a_write_continues(tmp_path):
-    model, X, Y = CASES["lbfgs of chains"]
+    model, X, Y = CASES["chain, short memory"]
     model.set_params(tol=1e-7, max_iter=30)
     whole = model.fit(X, Y)
     expected = whole.history_.to_dict()["dual"], whole.coef_.copy()
     child = os.fork()
     if child == 0:
-        replace, written = os.replace, []
+        rename, written = os.replace, []
 
         def third_kills(source, target):
             if str(target).endswith("checkpoint.mlc"):
                 written.append(target)
                 if len(written) == 3:
                     os.kill(os.getpid(), signal.SIGKILL)
-            replace(source, target)
+            rename(source, target)
 
         os.replace = third_kills
         try:
@@ -162,17 +150,16 @@ def test_calls_of_a_resumed_fit_are_those_of_all_runs(tmp_path, monkeypatch):
         calls.append(1)
         return signs(scores)
 
-    X, Y = NODES, [(x[:, 0] > 0.5).astype(int) for x in NODES]
-    model = StructuredCRF(decode=decode, tol=1e-2, solver="bcfw", random_state=0)
+    model = StructuredCRF(decode=decode, tol=1e-2, solver=BlockFrankWolfe(), random_state=0)
     lost = 0
     for writes in (2, 3):
         with monkeypatch.context() as patch:
             killed_after(writes, patch)
             counts = counted_writes(calls, patch)
             with pytest.raises(Killed):
-                model.fit(X, Y, checkpoint=Checkpoint(tmp_path, every=0))
+                model.fit(NODES, MARKED, checkpoint=Checkpoint(tmp_path, every=0))
         lost += len(calls) - counts[-1]  # no file has these
-    model.fit(X, Y, checkpoint=Checkpoint(tmp_path, every=0))
+    model.fit(NODES, MARKED, checkpoint=Checkpoint(tmp_path, every=0))
     assert model.converged_
     assert model.n_oracle_calls_ == len(calls) - lost
 
@@ -190,11 +177,11 @@ def counted_writes(calls, monkeypatch):
 
 
 def test_another_fit_refuses_the_checkpoint(tmp_path):
-    model = BipartiteMatchingCRF(solver="bcfw", random_state=0, tol=1e-9, max_iter=3)
+    model = BipartiteMatchingCRF(solver=BlockFrankWolfe(), random_state=0, tol=1e-9, max_iter=3)
     every = Checkpoint(tmp_path, every=0)
     with pytest.warns(match="stopped after"):
         model.fit(PAIRS, MATCHED, checkpoint=every)
-    for change in ({"alpha": 2.0}, {"rho": 0.6}, {"solver": "fw"}, {"tol": 1e-3}):
+    for change in ({"alpha": 2.0}, {"rho": 0.6}, {"solver": FrankWolfe()}, {"tol": 1e-3}):
         other = BipartiteMatchingCRF(**{**model.get_params(), **change})
         with pytest.raises(CheckpointError, match=f"{next(iter(change))} is .* there and"):
             other.fit(PAIRS, MATCHED, checkpoint=tmp_path)
@@ -207,7 +194,7 @@ def test_another_fit_refuses_the_checkpoint(tmp_path):
 
 
 def test_damaged_files_are_refused(tmp_path):
-    model = ChainCRF(solver="lbfgs", tol=1e-9)
+    model = ChainCRF(tol=1e-9)
     every = Checkpoint(tmp_path, every=0)
     model.fit(NODES, STATES, checkpoint=every)
     content = every.path.read_bytes()
@@ -236,14 +223,14 @@ def test_other_kinds_of_objects_are_not_made(tmp_path):
         {"z": 1},
     ):
         with zipfile.ZipFile(every.path, "w") as archive:
-            header = {"format": 1, "settings": {}, "elsewhere": {}, "state": state}
+            header = {"format": FORMAT, "settings": {}, "setup_calls": 0, "state": state}
             archive.writestr("header.json", json.dumps(header))
         with pytest.raises(CheckpointError, match="damaged"):
-            every.open({}, [])
+            every.open({})
 
 
 def test_a_full_disk_is_reported_and_leaves_the_last_checkpoint(tmp_path, monkeypatch):
-    model = ChainCRF(solver="lbfgs", tol=1e-9, max_iter=5)
+    model = ChainCRF(tol=1e-9, max_iter=5)
     every = Checkpoint(tmp_path, every=0)
     with pytest.warns(match="stopped after"):
         model.fit(NODES, STATES, checkpoint=every)
@@ -260,73 +247,21 @@ def test_a_full_disk_is_reported_and_leaves_the_last_checkpoint(tmp_path, monkey
 
 
 def test_partial_outputs_have_no_checkpoints(tmp_path):
-    labels = [np.where(np.arange(9) == 0, -1, y) for y in STATES]
+    labels = [np.where(np.arange(9) == 0, np.nan, y) for y in STATES]
     with pytest.raises(CheckpointError, match="known in part"):
         ChainCRF(missing="marginalise").fit(NODES, labels, checkpoint=tmp_path)
 
 
+@pytest.mark.parametrize("solver", [StructuredPerceptron(), StructuredSVM()])
+def test_solvers_without_checkpoints_are_refused(solver, tmp_path):
+    with pytest.raises(CheckpointError, match=f"{type(solver).__name__} does not write any"):
+        BipartiteMatchingCRF(solver=solver).fit(PAIRS, MATCHED, checkpoint=tmp_path)
+
+
 @pytest.mark.parametrize("every", [-1, np.nan, True, "x", None])
 def test_intervals_are_seconds(every, tmp_path):
-    with pytest.raises(ValueError, match="every: expected seconds"):
+    with pytest.raises(ValueError, match="`every` must be a number of seconds"):
         Checkpoint(tmp_path, every=every)
-
-
-@pytest.fixture
-def partitioned(tmp_path):
-    """A fit over three partitions with a checkpoint, and the files of these."""
-    model = BipartiteMatchingCRF(solver="newton", tol=1e-9, max_iter=2)
-    with pytest.warns(match="stopped after"), LocalBackend(n_partitions=3):
-        model.fit(PAIRS, MATCHED, checkpoint=Checkpoint(tmp_path, every=0))
-    return model, sorted(tmp_path.glob("*.states.mlc"))
-
-
-def test_states_of_partitions_are_files_of_their_own(partitioned, tmp_path):
-    model, states = partitioned
-    assert len(states) == 3
-    unfinished = tmp_path / "0-0.states.mlc"
-    unfinished.write_bytes(b"of a write that was killed")
-    with LocalBackend(n_partitions=3):
-        model.set_params(max_iter=50).fit(PAIRS, MATCHED, checkpoint=tmp_path)
-    assert model.converged_
-    assert not unfinished.exists()
-    assert len(list(tmp_path.iterdir())) == 4
-
-
-def test_a_state_that_is_gone_or_damaged_is_told(partitioned, tmp_path):
-    model, states = partitioned
-    states[1].write_bytes(states[1].read_bytes()[:-100])
-    for _ in range(2):
-        with (
-            LocalBackend(n_partitions=3),
-            pytest.raises(CheckpointError, match="is not there, or damaged"),
-        ):
-            model.fit(PAIRS, MATCHED, checkpoint=tmp_path)
-        states[1].unlink(missing_ok=True)
-
-
-def test_other_partitions_are_another_fit(partitioned, tmp_path):
-    model, _ = partitioned
-    swapped = [*PAIRS[1:], PAIRS[0]]
-    for X, n_partitions in ((PAIRS, 2), (swapped, 3)):
-        with (
-            LocalBackend(n_partitions=n_partitions),
-            pytest.raises(CheckpointError, match="belongs to another fit"),
-        ):
-            model.fit(X, MATCHED, checkpoint=tmp_path)
-    with pytest.raises(CheckpointError, match="belongs to another fit"):
-        model.fit(PAIRS, MATCHED, checkpoint=tmp_path)
-
-
-def test_a_folder_that_workers_do_not_share_is_told(tmp_path):
-    def gone(progress):
-        shutil.rmtree(tmp_path, ignore_errors=True)
-
-    model = BipartiteMatchingCRF(callback=gone)
-    with (
-        LocalBackend(n_partitions=2),
-        pytest.raises(CheckpointError, match="name a folder that all workers share"),
-    ):
-        model.fit(PAIRS, MATCHED, checkpoint=Checkpoint(tmp_path, every=0))
 
 
 def test_what_is_no_file_is_refused_at_once(tmp_path):
@@ -337,5 +272,5 @@ def test_what_is_no_file_is_refused_at_once(tmp_path):
     for make in made:
         make()
         with pytest.raises(CheckpointError, match=r"checkpoint\.mlc is not a file"):
-            every.open({}, [])
+            every.open({})
         every.path.rmdir() if every.path.is_dir() else every.path.unlink()

@@ -1,4 +1,4 @@
-"""L-BFGS: its directions against BFGS written down, and its preconditioner against the curvature."""
+"""L-BFGS: directions against BFGS written down, the preconditioner against the curvature."""
 
 from dataclasses import replace
 from itertools import pairwise

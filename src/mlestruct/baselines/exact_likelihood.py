@@ -39,6 +39,7 @@ class ExactLikelihood(LBFGS):
 
     def check(self, problem: Problem) -> None:
         problem.require("exact", "solver=ExactLikelihood()")
+        problem.require_whole("solver=ExactLikelihood()")
 
     def solve(self, problem: Problem, tol: float, start: Start | None = None) -> Result:
         """Maximise the exact likelihood; `start` is the state of another result, or weights."""

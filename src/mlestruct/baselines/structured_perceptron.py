@@ -6,7 +6,7 @@ of all iterates is the result. No regularisation, no probabilities and no certif
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -46,12 +46,13 @@ class StructuredPerceptron(Solver):
     rate : float, learning rate of the first pass
     decay : float, pass t (from 0) has the rate  rate / (1 + decay * t)
     max_iter : int, passes over the samples, in random order; one without mistakes is the last
-    max_time, callback, verbose, random_state, checkpoint : the budget, as in `Solver`
+    max_time, callback, verbose, random_state : the budget, as in `Solver`; no checkpoint
 
     Notes
     -----
     `objective_` of the estimator, and `dual` of its history, is the smallest number of samples that
-    were wrong in a pass; `duality_gap_` is NaN. A `sample_weight` scales the steps of its sample.
+    were wrong in a pass; `duality_gap_` is NaN. `converged_` is whether a pass was without
+    mistakes; mistakes that remain are not a failure. A `sample_weight` scales its sample's steps.
     If the estimator decodes over a relaxation, a step may go towards a fractional vertex: it
     scores at least as much as the observed output, which is all that a step needs.
 
@@ -70,12 +71,14 @@ class StructuredPerceptron(Solver):
     rate: float = 1.0
     decay: float = 0.0
     max_iter: int | None = 30
+    checkpoint: None = field(default=None, init=False)
 
     name: ClassVar[str] = "perceptron"
     one_block_per_sample: ClassVar[bool] = True
 
     def check(self, problem: Problem) -> None:
         problem.require("decode", "solver=StructuredPerceptron()")
+        problem.require_whole("solver=StructuredPerceptron()")
         if problem.penalty.l1:
             raise ValueError("`l1_ratio` must be 0 with solver=StructuredPerceptron().")
         if not (self.rate > 0 and self.decay >= 0):
@@ -87,7 +90,8 @@ class StructuredPerceptron(Solver):
     def solve(self, problem: Problem, tol: float, start: PerceptronState | None = None) -> Result:
         """Learn; steps run one after the other, on one thread."""
         self.check(problem)
-        monitor, rng = Monitor(self, tol), generator(self.random_state)
+        # Mistakes are whole numbers: 1/2 waits for a pass without any.
+        monitor, rng = Monitor(self, 0.5), generator(self.random_state)
         size, n_blocks = problem.n_features, len(problem.blocks)
         state = start or PerceptronState(np.zeros(size), np.zeros(size))
 
@@ -102,14 +106,12 @@ class StructuredPerceptron(Solver):
                     if is_over():
                         break
                 found = float(mistakes) if done == n_blocks else np.inf
-                stop = monitor.record(sweep + 1, state.average, dual=found, primal=0.0)
-                if stop or found == 0.0:
+                if monitor.record(sweep + 1, state.average, dual=found, primal=0.0):
                     break
 
         result = run(problem, monitor, loop, lambda: state.average)
         result.theta, result.state = state.average, state
         result.primal = result.gap = np.nan  # there are no bounds
-        result.converged = not result.interrupted  # mistakes that remain are no failure
         return result
 
 

@@ -16,7 +16,7 @@ upper bound of the one over outputs, and the certificate is for the minimum of t
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -48,12 +48,12 @@ class StructuredSVM(Solver):
         average.
     memory : int
         Number of outputs that a block keeps.
-    max_iter, max_time, callback, verbose, random_state, checkpoint :
-        the budget, as in `Solver`; an iteration is a pass over the samples
+    max_iter, max_time, callback, verbose, random_state :
+        the budget, as in `Solver`; an iteration is a pass over the samples. There is no checkpoint.
 
     Notes
     -----
-    `objective_` of the estimator is the regularised hinge loss at `coef_`, `duality_gap_` a bound of
+    `objective_` of the estimator is the regularised hinge loss at `coef_`, `duality_gap_` bounds
     its excess; `dual` and `primal` of the history are minus the bounds of the smallest objective.
     The loss of a sample is at most 1 while its score is a sum over parts, so that the alpha of a
     given effect grows with the square of the samples' size.
@@ -72,12 +72,14 @@ class StructuredSVM(Solver):
 
     averaging: bool = False
     memory: int = 30
+    checkpoint: None = field(default=None, init=False)
 
     name: ClassVar[str] = "structured_svm"
     one_block_per_sample: ClassVar[bool] = True
 
     def check(self, problem: Problem) -> None:
         problem.require("hamming_loss", "solver=StructuredSVM()")
+        problem.require_whole("solver=StructuredSVM()")
         if problem.penalty.l1:
             raise ValueError("`l1_ratio` must be 0 with solver=StructuredSVM().")
 

@@ -247,6 +247,11 @@ class Problem:
         for block in self.blocks:
             block.structure.require(capability, needed_by)
 
+    def require_whole(self, needed_by: str) -> None:
+        """Raise ValueError if some outputs were observed only in part."""
+        if self.has_partial:
+            raise ValueError(f"`Y` must be known whole for {needed_by}; some of it is None or NaN.")
+
     def theta(self, r: Floats) -> Floats:
         """theta(tau) = grad R*(r)."""
         return self.penalty.theta(r)

@@ -167,7 +167,8 @@ class Result:
 
     objective : the best dual value, an upper bound of the optimum
     primal : a proven lower bound of P(theta)
-    gap : objective - primal; theta is within `gap` of the best attainable log-likelihood
+    gap : objective - primal; theta is within `gap` of the best attainable log-likelihood. NaN from
+        solvers without bounds, which have no tolerance to miss
     tolerance : the absolute gap to reach
     state : the argument `start` with which the same solver continues
     slack : the part of the gap that upper bounds of a decoder leave, in the last certificate

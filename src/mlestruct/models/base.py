@@ -93,7 +93,7 @@ class CertifiedModel(BaseEstimator, metaclass=ABCMeta):
         self.n_oracle_calls_ = result.oracle_calls + setup_calls
         self.history_ = result.history
         self.solver_ = result.solver
-        if not result.converged:
+        if result.interrupted or not (result.converged or np.isnan(result.gap)):
             why = "interrupted" if result.interrupted else "stopped"
             where = "before the first certificate"
             if np.isfinite(result.gap):
@@ -210,6 +210,8 @@ class Estimator(CertifiedModel):
             if checkpoint is not None:
                 kept = self._checkpoint(checkpoint, problem, solver)
                 solver, setup_calls = with_budget(solver, checkpoint=kept), kept.setup_calls
+                if getattr(solver, "checkpoint", None) is None:
+                    raise CheckpointError(f"checkpoint: {type(solver).__name__} does not write any")
             solver = self._with_budget(solver)
             if problem.has_partial:
                 first = self._first_theta(X, Y, sample_weight, classes, start)
