@@ -45,13 +45,12 @@ def signs(scores):
 
 TABLE, TICKS = RNG.normal(size=(40, 3)), RNG.random((40, 4)) < 0.5
 MARKED = [(x[:, 0] > 0.5).astype(int) for x in NODES]
-BY_BLOCKS, AT_ONCE = BlockFrankWolfe(), FrankWolfe(averaging=True)
+BY_BLOCKS, AVERAGED = BlockFrankWolfe(), BlockFrankWolfe(averaging=True)
+AT_ONCE = FrankWolfe(averaging=True)
 
 CASES = {
     "bcfw": (BipartiteMatchingCRF(solver=BY_BLOCKS), PAIRS, MATCHED),
-    "bcfw, averaged": (
-        BipartiteMatchingCRF(solver=replace(BY_BLOCKS, averaging=True)), PAIRS, MATCHED,
-    ),
+    "bcfw, averaged": (BipartiteMatchingCRF(solver=AVERAGED), PAIRS, MATCHED),
     "bcfw of graphs": (GraphCRF(solver=BY_BLOCKS), GRAPHS, [y % 2 for y in STATES]),
     "bcfw of own decoders": (StructuredCRF(decode=signs, solver=BY_BLOCKS), NODES, MARKED),
     "own decoders": (StructuredCRF(decode=signs), NODES, MARKED),
@@ -252,6 +251,12 @@ def test_partial_outputs_have_no_checkpoints(tmp_path):
     labels = [np.where(np.arange(9) == 0, np.nan, y) for y in STATES]
     with pytest.raises(CheckpointError, match="known in part"):
         ChainCRF().fit(NODES, labels, missing="marginalise", checkpoint=tmp_path)
+
+
+@pytest.mark.parametrize("solver", [StructuredPerceptron(), StructuredSVM()])
+def test_solvers_without_checkpoints_are_refused(solver, tmp_path):
+    with pytest.raises(CheckpointError, match=f"{type(solver).__name__} does not write any"):
+        BipartiteMatchingCRF(solver=solver).fit(PAIRS, MATCHED, checkpoint=tmp_path)
 
 
 @pytest.mark.parametrize("solver", [StructuredPerceptron(), StructuredSVM()])
