@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import zipfile
-from dataclasses import replace
 
 import numpy as np
 import pytest

@@ -8,6 +8,7 @@ from .._lazy import attach
 
 if TYPE_CHECKING:
     from .campus import Campus, CampusYear, Question, generate_campus
+    from .descriptors import descriptor_features, shape_context
     from .folder import data_folder
     from .horses import HorseImages, load_horses
     from .people import make_people
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
         toy_house,
     )
     from .segmentation import make_segmentation
-    from .descriptors import descriptor_features, shape_context
     from .words import make_words
 
 __getattr__, __dir__, __all__ = attach(

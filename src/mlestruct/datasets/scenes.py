@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._arrays import as_count
 from .._random import generator
-from .parameters import check_counts, check_range, read_points
 from .descriptors import descriptor_features, shape_context
+from .parameters import check_counts, check_range, read_points
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
