@@ -258,12 +258,6 @@ def test_solvers_without_checkpoints_are_refused(solver, tmp_path):
         BipartiteMatchingCRF(solver=solver).fit(PAIRS, MATCHED, checkpoint=tmp_path)
 
 
-@pytest.mark.parametrize("solver", [StructuredPerceptron(), StructuredSVM()])
-def test_solvers_without_checkpoints_are_refused(solver, tmp_path):
-    with pytest.raises(CheckpointError, match=f"{type(solver).__name__} does not write any"):
-        BipartiteMatchingCRF(solver=solver).fit(PAIRS, MATCHED, checkpoint=tmp_path)
-
-
 @pytest.mark.parametrize("every", [-1, np.nan, True, "x", None])
 def test_intervals_are_seconds(every, tmp_path):
     with pytest.raises(ValueError, match="`every` must be a number of seconds"):

@@ -65,7 +65,7 @@ def pair_input(**options):
         (
             pair_input(mask=~np.eye(3, dtype=bool)),
             GOOD_Y[:1],
-            r"Y\[0\]: row 0 and column 0 are a pair, which is not allowed",
+            r"Y\[0\]: row 0 and column 0 are",
         ),
         (pair_input(mask=np.ones((2, 3))), GOOD_Y[:1], "mask has shape"),
         (pair_input(mask=np.full((3, 3), "yes")), GOOD_Y[:1], "mask must hold booleans"),
@@ -111,11 +111,11 @@ DATA = {
         (BipartiteMatchingCRF(solver=3), "`solver` must be None or an object with solve"),
         (
             BipartiteMatchingCRF(solver=FrankWolfe(step="linesearch")),
-            "`step` must be 'fixed' or 'line_search'",
+            "`step` must be",
         ),
         (
             BipartiteMatchingCRF(solver=BlockFrankWolfe(step="far")),
-            "`step` must be 'fixed' or 'line_search'",
+            "`step` must be",
         ),
         (BipartiteMatchingCRF(n_jobs=0), "n_jobs must be"),
         (BipartiteMatchingCRF(perfect="no"), "perfect must be True, False"),
