@@ -1,5 +1,6 @@
 """Decoders that do not maximise: `fit` finds them out, or claims no more than is true."""
 
+import re
 import warnings
 from contextlib import suppress
 from heapq import heappop, heappush
