@@ -133,7 +133,7 @@ class Rows(FeatureMap):
 
     def moments(self, values: Floats) -> Floats:
         """G' values, (n_features,) or (n_features, k), for values (n,) or (n, k)."""
-        total = values.sum(axis=0) if self.constant or self.all_equal else None
+        total: Any = values.sum(axis=0) if self.constant or self.all_equal else None
         if self.all_equal:
             row = np.asarray(self.matrix.todense() if self.is_sparse else self.matrix)[0]
             found = np.multiply.outer(row.astype(np.float64), total)
@@ -262,7 +262,7 @@ class RowsPart:
     def __init__(self, whole: Rows, first: int, stop: int):
         self._whole, self._first, self._stop = whole, first, stop
         own = whole.all_equal or whole.is_sparse
-        self._dense = None if own else whole.matrix[first:stop].astype(np.float64, copy=False)
+        self._dense: Any = None if own else whole.matrix[first:stop].astype(np.float64, copy=False)
 
     def __len__(self) -> int:
         return self._stop - self._first
@@ -297,7 +297,6 @@ class RowsPart:
             entries = matrix.data, matrix.indices, matrix.indptr, self._first
             kernels.add_sparse_moments(*entries, values, own)
         else:
-            assert self._dense is not None
             own += (values.T @ self._dense).T  # BLAS is faster with the short axis first
         if whole.constant:
             out[-1] += values.sum(axis=0)
