@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mlestruct import ChainCRF, _memory
+from mlestruct import BlockFrankWolfe, ChainCRF, FrankWolfe, _memory
 from mlestruct._memory import check_memory, total_memory
 from mlestruct.structures import BipartiteMatching, LocalMatching, Sequences
 
