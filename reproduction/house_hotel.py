@@ -36,7 +36,7 @@ from .runner import Claim, Report, Table, grid, listed
 TITLE = "Landmark matching: test loss by gap between frames"
 PLACE = "graph matchings, table of the hotel and the house"
 SOLVERS = (
-    "all CRFs by auto (Newton over marginals); the hinge loss by StructuredSVM and the perceptron "
+    "all CRFs by auto (L-BFGS over marginals); the hinge loss by StructuredSVM and the perceptron "
     "by StructuredPerceptron of mlestruct.baselines, not by the programs of Caetano et al."
 )
 GAPS = tuple(range(0, 100, 10))
@@ -191,7 +191,7 @@ def double_loop(setting):
             auto.fit(X, Y)
         middle = time.process_time()
         with threadpool_limits(limits=1, user_api="blas"):
-            loop = DoubleLoop(auto.build_problem(X, Y), own["sweeps"])
+            loop = DoubleLoop(auto._problem(X, Y), own["sweeps"])
             loop.solve(setting["tol"], setting["max_iter"])
         rows.append(
             {

@@ -140,13 +140,13 @@ def configurations(setting, method):
 def estimator(setting, method, chosen, n_pairs):
     """An estimator that is yet to be fitted to `n_pairs` pairs of frames."""
     if method == PERCEPTRON:
-        model = BipartiteMatchingCRF(random_state=0)
-        return StructuredPerceptron(model, max_iter=chosen["passes"], decay=chosen["decay"])
+        learner = StructuredPerceptron(max_iter=chosen["passes"], decay=chosen["decay"])
+        return BipartiteMatchingCRF(solver=learner, random_state=0)
     alpha = chosen["penalty"] * n_pairs
     if method == HINGE:
         limits = {"tol": setting["hinge tol"], "max_iter": setting["hinge max_iter"]}
-        model = BipartiteMatchingCRF(alpha=alpha, random_state=0, **limits)
-        return StructuredSVM(model, averaging=chosen["averaging"])
+        learner = StructuredSVM(averaging=chosen["averaging"])
+        return BipartiteMatchingCRF(alpha=alpha, solver=learner, random_state=0, **limits)
     rho = float(method.removeprefix("rho="))
     return BipartiteMatchingCRF(
         rho=rho, alpha=alpha, tol=setting["tol"], max_iter=setting["max_iter"]

@@ -14,7 +14,7 @@ class DoubleLoop:
 
     Parameters
     ----------
-    problem : what `BipartiteMatchingCRF.build_problem` returns
+    problem : what `BipartiteMatchingCRF._problem` returns
     max_sweeps : over all messages of a sample, for each gradient
     bp_tol : messages have converged when no belief moves by more than this in four sweeps
 

@@ -303,8 +303,8 @@ def fitted(model, years):
 def perceptron_by_pass(decay, passes, years):
     """Averaged weights after each pass."""
     by_pass = {}
-    crf = MatchingCRF(polytope="exact", random_state=0, callback=partial(keep, by_pass))
-    fitted(StructuredPerceptron(crf, max_iter=passes, decay=decay), years)
+    learner = StructuredPerceptron(max_iter=passes, decay=decay, callback=partial(keep, by_pass))
+    fitted(MatchingCRF(polytope="exact", random_state=0, solver=learner), years)
     return by_pass
 
 
@@ -314,9 +314,9 @@ def svm_by_pass(strength, passes, years):
     crf = MatchingCRF(
         alpha=strength * len(years), polytope="exact", max_iter=passes, random_state=0,
         tol=1e-12,  # so that it makes all its passes
-        callback=partial(keep, by_pass),
+        solver=StructuredSVM(averaging=True, callback=partial(keep, by_pass)),
     )  # fmt: skip
-    fitted(StructuredSVM(crf, averaging=True), years)
+    fitted(crf, years)
     return by_pass
 
 

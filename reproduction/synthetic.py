@@ -20,15 +20,15 @@ import warnings
 from functools import partial
 
 import numpy as np
+from scipy import sparse
 from scipy.special import xlogy
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from mlestruct import BipartiteMatchingCRF
-from mlestruct.baselines import ExactMLE
-from mlestruct.features import IdentityFeatures
+from mlestruct import BipartiteMatchingCRF, PairInput
+from mlestruct.baselines import ExactLikelihood
 from mlestruct.inference import marginals, sample
 from mlestruct.learning import BlockFrankWolfe
-from mlestruct.learning.result import Stopping
 from mlestruct.plotting.style import clean_axes, new_figure
 from mlestruct.structures import BipartiteMatching
 
@@ -39,8 +39,8 @@ from .runner import Claim, Picture, Report, Table, grid, part_name
 TITLE = "Likelihoods of approximate estimates, and bounds of the likelihood"
 PLACE = "theorem 4.1, figure 1, the appendix's figure of bounds, appendix B"
 SOLVERS = (
-    "exact estimates by ExactMLE (L-BFGS, counted gradients); RW and Bethe estimates by auto "
-    "(Newton over marginals), certified to 1e-8; Algorithm 1 solves one of the problems beside "
+    "exact estimates by ExactLikelihood (counted gradients); RW and Bethe estimates by auto "
+    "(L-BFGS over marginals), certified to 1e-8; Algorithm 1 solves one of the problems beside "
     "it (the table of algorithms), with the same optimum, and makes the table of passes."
 )
 
@@ -141,12 +141,12 @@ def one_point(Y, alpha, tol):
     the estimate it is evaluated at), and "not_converged", a number of fits.
     """
     n, side = Y.shape
-    X = [IdentityFeatures((side, side))] * n
+    X = [one_weight_a_pair(side)] * n
     matched = np.bincount((np.arange(side) * side + Y).ravel(), minlength=side**2).astype(float)
     values, missed = {}, 0
     for name, rho in RHO.items():
-        model = BipartiteMatchingCRF(alpha=alpha, rho=rho, tol=tol)
-        model = ExactMLE(model) if name == "exact" else model
+        solver = ExactLikelihood() if name == "exact" else None
+        model = BipartiteMatchingCRF(alpha=alpha, rho=rho, tol=tol, solver=solver)
         with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
             model.fit(X, list(Y))
         missed += not model.converged_
@@ -155,6 +155,11 @@ def one_point(Y, alpha, tol):
         for kind, ends in likelihoods_at(model.coef_, matched, n, alpha).items():
             values[f"{kind} at {name}"] = ends
     return {"values": values, "not_converged": missed}
+
+
+def one_weight_a_pair(side):
+    """A sample without features of its own: every pair has a weight."""
+    return PairInput(sparse.eye_array(side**2, format="csr"), shape=(side, side))
 
 
 def likelihoods_at(theta, matched, n, alpha):
@@ -263,7 +268,7 @@ def algorithms(setting):
     """Algorithm 1 beside auto on samples of the high regime."""
     own, side = setting["algorithms"], setting["side"]
     Y = list(draw(side, setting["regimes"][HIGH], own["samples"], 0))
-    X = [IdentityFeatures((side, side)) for _ in Y]  # samples that share one would be one block
+    X = [one_weight_a_pair(side) for _ in Y]  # samples that share one would be one block
     model = BipartiteMatchingCRF(alpha=setting["alpha"], rho=1.0, tol=1e-6)
     return solved_by_each(model, X, Y, own["seconds"])
 
@@ -322,19 +327,21 @@ def speed(setting):
     structure = BipartiteMatching((side, side), 1.0)
     for weight in own["weights"]:
         Y = list(draw(side, weight, own["samples"], own["seed"]))
-        X = [IdentityFeatures((side, side))] * len(Y)
-        best = BipartiteMatchingCRF(alpha=setting["alpha"], rho=1.0, tol=1e-6).fit(X, Y)
-        problem = best.build_problem(X, Y, separate=True)
+        X = [one_weight_a_pair(side)] * len(Y)
         gap = own["gap"] * len(Y)
-        stopping = Stopping(0.0, own["passes"], callback=lambda p, gap=gap: p.gap <= gap)
-        rng = np.random.default_rng(own["seed"])
-        found = BlockFrankWolfe.paper().solve(problem, stopping, None, rng)
+        model = BipartiteMatchingCRF(alpha=setting["alpha"], rho=1.0, tol=1e-6)
+        paper = BlockFrankWolfe(step="fixed", callback=lambda p, gap=gap: p.gap <= gap)
+        options = {"tol": 1e-300, "max_iter": own["passes"], "random_state": own["seed"]}
+        found = clone(model).set_params(solver=paper, **options)
+        with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
+            found.fit(X, Y)
+        best = model.fit(X, Y)
         rows.append(
             {
                 "weight": weight,
                 "entropy": structure.entropy(marginals(structure, best.coef_).tau),
-                "passes": found.iterations,
-                "gap": found.gap / len(Y),
+                "passes": found.n_iter_,
+                "gap": found.duality_gap_ / len(Y),
             }
         )
     return rows

@@ -23,7 +23,7 @@ def fit_truncated(problem, n_sweeps, watch, max_iter=1000, tol=1e-9, gradient_to
 
     Parameters
     ----------
-    problem : what `GridCRF.build_problem` returns
+    problem : what `GridCRF._problem` returns
     watch : called with iteration, theta and the surrogate there, first at 0; True stops the fit
     tol : L-BFGS stops when the surrogate changes by less than this, relative to its size,
     gradient_tol : and when no component of the gradient is larger than this

@@ -245,7 +245,10 @@ def test_kernels_without_a_source_file_work():
 
 def test_kernels_compile_where_nothing_can_be_cached(tmp_path):
     """Without a writable cache folder the kernels still work, compiled anew."""
-    code = "from mlestruct.baselines._plane_kernels import dot; import numpy as np; print(dot(np.full(1, 3.0), np.full(1, 4.0)))"
+    code = (
+        "from mlestruct.baselines._plane_kernels import dot; import numpy as np; "
+        "print(dot(np.full(1, 3.0), np.full(1, 4.0)))"
+    )
     environment = {**os.environ, "NUMBA_CACHE_DIR": "/proc/none", "HOME": "/proc/none"}
     finished = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env=environment

@@ -17,7 +17,7 @@ RIVALS = {  # a column or row of the tables that needs its rival
     "link_rivals": ("rapidfuzz", "| logistic regression, then one to one"),
     "matching": (None, "| Sinkhorn"),
     "multi_label": (None, "| pseudo-likelihood"),
-    "scale": ("distributed", "| partitions, two Dask workers"),
+    "scale": ("distributed", "| parts, two Dask workers"),
     "torch": ("torch", "| Sinkhorn"),
 }
 

@@ -16,7 +16,7 @@ def solved():
 
 
 def test_algorithm_1_and_auto_bound_the_same_optimum(solved):
-    assert [row["solver"] for row in solved.values()] == ["newton", "bcfw", "bcfw"]
+    assert [row["solver"] for row in solved.values()] == ["lbfgs", "bcfw", "bcfw"]
     low = max(row["objective"] - row["gap"] for row in solved.values())
     high = min(row["objective"] for row in solved.values())
     assert low <= high + 1e-9

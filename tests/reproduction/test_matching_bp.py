@@ -44,7 +44,7 @@ CASES = cases()
 def test_optimum_is_that_of_the_crf(case, rho):
     X, Y, options = CASES[case]
     reference = BipartiteMatchingCRF(alpha=3.0, rho=rho, tol=1e-8, **options).fit(X, Y)
-    loop = DoubleLoop(reference.build_problem(X, Y), max_sweeps=20000).solve(1e-8, 1000)
+    loop = DoubleLoop(reference._problem(X, Y), max_sweeps=20000).solve(1e-8, 1000)
     assert loop.converged
     assert loop.unconverged == 0
     assert loop.value == pytest.approx(reference.objective_, rel=1e-6)
@@ -56,7 +56,7 @@ def test_optimum_is_that_of_the_crf(case, rho):
 @pytest.mark.parametrize("rho", [0.5, 0.8, 1.0])
 def test_gradient_equals_finite_differences(case, rho):
     X, Y, options = CASES[case]
-    problem = BipartiteMatchingCRF(alpha=0.7, rho=rho, **options).build_problem(X, Y)
+    problem = BipartiteMatchingCRF(alpha=0.7, rho=rho, **options)._problem(X, Y)
     loop = DoubleLoop(problem, max_sweeps=20000, bp_tol=1e-13)
     theta = 0.5 * np.random.default_rng(1).normal(size=problem.n_features)
     _, gradient = loop.evaluate(theta)
@@ -68,7 +68,7 @@ def test_gradient_equals_finite_differences(case, rho):
 
 def test_messages_that_do_not_converge_are_counted():
     X, Y = noisy_copies([(5, 5)], noise=0.3)
-    loop = DoubleLoop(BipartiteMatchingCRF(alpha=0.1, rho=1.0).build_problem(X, Y), max_sweeps=1)
+    loop = DoubleLoop(BipartiteMatchingCRF(alpha=0.1, rho=1.0)._problem(X, Y), max_sweeps=1)
     loop.solve(1e-6, 1000)
     assert 0 < loop.unconverged <= loop.runs
     assert not loop.converged

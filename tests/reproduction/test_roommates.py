@@ -9,7 +9,7 @@ from experiment_runs import claim
 from scipy.integrate import trapezoid
 
 from mlestruct import MatchingCRF
-from mlestruct.baselines import StructuredPerceptron, StructuredSVM
+from mlestruct.baselines import StructuredPerceptron
 from mlestruct.datasets import generate_campus
 from reproduction import roommates as methods
 from reproduction.questionnaires import true_theta
@@ -168,14 +168,14 @@ def test_low_rates_alone_decide_who_dominates_there(found):
 
 # ---------------------------------------------------------------------- methods
 def test_lambda_is_kept_when_years_are_added(campus, monkeypatch):
-    asked = []
+    asked, fitted = [], methods.fitted
 
-    def recording(crf, averaging):
-        assert averaging
-        asked.append(crf.alpha)
-        return StructuredSVM(crf, averaging)
+    def recording(model, years):
+        assert model.solver.averaging
+        asked.append(model.alpha)
+        return fitted(model, years)
 
-    monkeypatch.setattr(methods, "StructuredSVM", recording)
+    monkeypatch.setattr(methods, "fitted", recording)
     years = Years.of(campus)
     by_pass = methods.svm_by_pass(50.0, 2, years[:1])
     assert sorted(by_pass) == [1, 2]
@@ -203,9 +203,9 @@ def test_passes_of_one_fit_are_those_of_shorter_fits(campus):
 def test_the_rate_of_the_perceptron_changes_nothing_but_the_scale(campus):
     years = Years.of(campus)[:2]
     one, ten = (
-        StructuredPerceptron(MatchingCRF(polytope="exact", random_state=0), 5, rate).fit(
-            years.X, years.Y
-        )
+        MatchingCRF(
+            polytope="exact", random_state=0, solver=StructuredPerceptron(max_iter=5, rate=rate)
+        ).fit(years.X, years.Y)
         for rate in (1.0, 8.0)
     )
     np.testing.assert_allclose(ten.coef_, 8.0 * one.coef_, rtol=1e-12)

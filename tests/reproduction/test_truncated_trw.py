@@ -92,7 +92,7 @@ def test_marginals_are_those_of_so_many_sweeps_from_uniform_messages(n_sweeps):
     rng = np.random.default_rng(1)
     field, right, down = (2.0 * rng.normal(size=s) for s in ((3, 4), (3, 3), (2, 4)))
     X, Y = pictures(1, (3, 4))
-    structure = GridCRF().build_problem(X, Y).blocks[0].structure
+    structure = GridCRF()._problem(X, Y).blocks[0].structure
     scores = np.concatenate([field.ravel(), right.ravel(), down.ravel()])
     tau, value = truncated_marginals(structure, scores, n_sweeps)
     on = log_domain_sweeps(field, right, down, n_sweeps)
@@ -109,7 +109,7 @@ def test_marginals_are_those_of_so_many_sweeps_from_uniform_messages(n_sweeps):
 
 def test_gradient_is_the_difference_of_moments_at_the_truncated_marginals():
     X, Y = pictures()
-    problem = GridCRF(alpha=2.0).build_problem(X, Y)
+    problem = GridCRF(alpha=2.0)._problem(X, Y)
     theta = np.random.default_rng(2).normal(size=problem.n_features)
     found, slope = surrogate(problem, theta, 2)
     gradient = -2.0 * theta
@@ -139,7 +139,7 @@ def test_gradient_is_the_difference_of_moments_at_the_truncated_marginals():
 def fitted(model, X, Y, n_sweeps, **options):
     """theta, whether it converged, and what `watch` was called with."""
     seen = []
-    problem = model.build_problem(X, Y)
+    problem = model._problem(X, Y)
     found = fit_truncated(problem, n_sweeps, lambda *at: seen.append(at), **options)
     return *found, seen
 
@@ -166,7 +166,7 @@ def test_few_sweeps_end_somewhere_else():
 def test_the_surrogate_is_an_upper_bound():
     X, Y = pictures()
     best = GridCRF(alpha=1.0, tol=1e-8).fit(X, Y)
-    problem = best.build_problem(X, Y)
+    problem = best._problem(X, Y)
     for n_sweeps in (1, 5):
         assert surrogate(problem, best.coef_, n_sweeps)[0] >= best.objective_ - 1e-5
 
@@ -176,7 +176,7 @@ def test_every_iteration_is_seen_and_may_be_the_last():
     _, _, seen = fitted(GridCRF(alpha=1.0), X, Y, 5)
     assert [iteration for iteration, _, _ in seen] == list(range(len(seen)))
     assert not seen[0][1].any()
-    problem = GridCRF(alpha=1.0).build_problem(X, Y)
+    problem = GridCRF(alpha=1.0)._problem(X, Y)
     theta, converged = fit_truncated(problem, 5, lambda iteration, *_: iteration == 3)
     assert not converged
     np.testing.assert_allclose(theta, seen[3][1], atol=1e-6)

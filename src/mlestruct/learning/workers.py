@@ -175,7 +175,9 @@ class Part:
         before = None if start is None else self._states.get(start)
         with self._problem.running():
             found = self._problem.expect(theta, tol * self._problem.size, before)
-        if start is not None and start in self._states:  # it may be the accepted one, from which further trials start
+        if (
+            start is not None and start in self._states
+        ):  # it may be the accepted one, from which further trials start
             self._states.move_to_end(start)
         self._states[number] = found.states
         while len(self._states) > KEPT:
