@@ -29,7 +29,7 @@ def test_sizes_beyond_the_machine(make, what):
 def test_fits_beyond_the_machine(monkeypatch):
     monkeypatch.setattr(_memory, "total_memory", lambda: 1e6)
     X, Y = [np.ones((50, 1))], [np.arange(50)]
-    with pytest.raises(MemoryError, match="marginals of all samples: needs 3,000,000 bytes"):
+    with pytest.raises(MemoryError, match="marginals of all samples: needs 2,000,000 bytes"):
         ChainCRF(solver=FrankWolfe()).fit(X, Y)
     with pytest.raises(MemoryError, match="moments of 100 blocks with 2550 features: needs 2,0"):
         ChainCRF(solver=BlockFrankWolfe()).fit(X * 100, Y * 100)
