@@ -308,7 +308,8 @@ class _LocalPart:
 
     def __call__(self, method: str, *arguments: Any) -> Any:
         def make() -> Part:
-            return Part(self._source, *self._arguments, self._states)
+            read, reader, classes = self._arguments
+            return Part(self._source, read, reader, classes, self._states)
 
         return self._held.get(id(self), make).ask(method, *arguments)
 
