@@ -9,16 +9,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from mlestruct.partitions.host import Reader
-
-INTERNAL = {name for name in vars(Reader) if name[0] != "_"} | {
-    "agreement",
-    "choose_intercept",
-    "generator",
-    "learn_transform",
-    "reader",
-    "stopping",
-}  # what estimators offer to partitions and learners, not to users
 NAMED = re.compile(r"(\**\w[\w, .*]*) : (.+)")
 
 
@@ -76,8 +66,7 @@ def convert(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[
 def skip_foreign(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool:
     """Members that scikit-learn and PyTorch add are documented there."""
     module = getattr(obj, "__module__", None) or ""
-    internal = module.startswith("mlestruct.models.") and name in INTERNAL
-    return skip or internal or module.startswith(("sklearn", "torch"))
+    return skip or module.startswith(("sklearn", "torch"))
 
 
 def setup(app: Any) -> dict[str, bool]:
