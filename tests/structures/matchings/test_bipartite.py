@@ -379,6 +379,8 @@ def test_many_scores_at_once_have_the_marginals_of_each(shape, perfect, rho):
                 near[rows], warm[rows], tol[rows], answers, strict=True
             ):
                 alone = structure.marginals(one, start, wanted)
-                np.testing.assert_array_equal(found.tau, alone.tau)
-                assert (found.value, found.upper_bound) == (alone.value, alone.upper_bound)
+                # Up to rounding: two compilations of one kernel need not order sums alike.
+                np.testing.assert_allclose(found.tau, alone.tau, rtol=1e-9, atol=1e-13)
+                bounds = found.value, found.upper_bound
+                np.testing.assert_allclose(bounds, (alone.value, alone.upper_bound), rtol=1e-12)
                 assert found.gap <= wanted
