@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Segments = list[tuple[Floats, Floats | None]]
+Segments = list[tuple[Floats, Floats]]
 
 REQUIRED = ("n_features", "n_scored", "scores", "moments")
 
@@ -63,8 +63,7 @@ class FeatureMap:
 
         Per segment a pair (gram, scales): the segment is an array of len(scales) rows of C
         weights, and row l has about the Hessian scales[l] * gram, with gram of shape (C, C) or,
-        if only its diagonal is known, (C,). None for scales: one row, and the variance of a
-        coordinate follows from the share of ones in the observed output. L-BFGS starts from it.
+        if only its diagonal is known, (C,). The preconditioner of L-BFGS uses it.
         """
         return None
 

@@ -17,7 +17,7 @@ from scipy import sparse
 
 from .._arrays import as_numbers
 from . import _row_kernels as kernels
-from .contract import FeatureMap, Segments
+from .contract import FeatureMap
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -232,9 +232,6 @@ class Rows(FeatureMap):
         elif self.constant:
             gram = np.block([[gram, sums[:, None]], [sums[None], np.full((1, 1), len(self))]])
         return gram if self.scaling is None else self.scaling.of_gram(gram, sums, len(self))
-
-    def second_moments(self) -> Segments:
-        return [(self.gram(), None)]
 
     def columns(self) -> Columns:
         """Statistics of the columns of the matrix, and of the constant."""

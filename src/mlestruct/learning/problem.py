@@ -67,15 +67,6 @@ class Block:
             scored = full
         return scored if self.offset is None else scored + self.offset
 
-    def curvature(self) -> Segments | None:
-        """`FeatureMap.second_moments`, with the variance of coordinates where scales are open."""
-        found = self.features.second_moments()
-        if found is None:
-            return None
-        share = float(self.observed.values.sum()) / max(self.structure.n_coordinates, 1)
-        open_scale = np.array([share * (1.0 - share)])
-        return [(gram, open_scale if scales is None else scales) for gram, scales in found]
-
     def moments(self, tau: Floats) -> Floats:
         """G' tau."""
         return self.features.moments(tau[: self.features.n_scored])
@@ -204,8 +195,8 @@ class Problem:
         return max(self.each(lambda block: block.features.score_range(step), self.blocks))
 
     def curvature(self) -> Segments | None:
-        """The curvature of all blocks: sums of grams, means of scales."""
-        every = list(self.each(lambda block: block.curvature(), self.blocks))
+        """`FeatureMap.second_moments` of all blocks: sums of grams, means of scales."""
+        every = list(self.each(lambda block: block.features.second_moments(), self.blocks))
         return joined_curvature(every, self.weights)
 
     # ------------------------------------------------------------------ facts
