@@ -87,9 +87,13 @@ def test_samples_respect_seeds(kind, method):
 def test_a_decoder_alone_is_sampled_by_perturbing():
     space = DecoderSpace(lambda scores: scores >= np.sort(scores)[-2], 4)
     with pytest.raises(MissingCapability, match="no Markov chain over DecoderSpace; use"):
-        sample(space, np.zeros(4), 3)
-    drawn = sample(space, np.zeros(4), 30, "perturb", random_state=0).labels
-    assert (drawn.sum(axis=1) == 2).all()
+        sample(space, np.zeros(4), 3, "mcmc")
+    found = [
+        sample(space, np.zeros(4), 30, method, random_state=0) for method in ("auto", "perturb")
+    ]
+    assert [drawn.method for drawn in found] == ["perturb"] * 2
+    for drawn in found:
+        assert (drawn.labels.sum(axis=1) == 2).all()
 
 
 def test_generators_go_on():

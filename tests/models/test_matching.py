@@ -118,7 +118,7 @@ def test_exact_polytope_is_inside_the_local_one(data):
 def test_bounds_enclose_the_exact_likelihood(data):
     X, Y = data[0][:10], data[1][:10]
     model = MatchingCRF(alpha=1.0, rho=0.5).fit(X, Y)
-    lower, upper = model.log_likelihood_bounds(X, Y)
+    lower, upper = model.log_likelihood_bounds(X, Y, 1e-8)
     np.testing.assert_allclose(model.approximate_log_likelihood(X, Y, 1e-8), lower, atol=1e-7)
     fit = model.approximate_log_likelihood(X, Y, 1e-8).sum() - 0.5 * model.coef_ @ model.coef_
     assert model.objective_ - model.duality_gap_ - 1e-6 <= fit <= model.objective_ + 1e-6

@@ -38,9 +38,9 @@ def sample(
     method : "auto", "exact", "mcmc" or "perturb"
         "exact": independent draws, of chains and of problems small enough to count. "mcmc": Markov
         chains over matchings, Gibbs sampling of labellings; they run until they agree, and warn if
-        they do not. "auto": exact where possible, else mcmc. "perturb": perturb-and-MAP, outputs
-        that are best under perturbed scores, one MAP call each: near the model, but with a bias
-        that more samples do not remove.
+        they do not. "perturb": perturb-and-MAP, outputs that are best under perturbed scores, one
+        MAP call each: near the model, but with a bias that more samples do not remove. "auto":
+        exact where possible, else mcmc, and perturb for outputs that only a decoder describes.
     random_state : int, Generator or None
     options : of "mcmc": n_chains=2, sweeps=100, max_sweeps=50_000, tol_rhat=1.05
 
@@ -64,10 +64,6 @@ def sample(
             raise TypeError(f"{name}: method={method!r} takes {takes}")
     query = read_query(structure, scores)
     rng = generator(random_state)
-    if method == "perturb":
-        query.require_finite("method='perturb'")
-        labels = _perturbed(query.structure.approximate, query.scores, int(n_samples), rng)
-        return Samples(labels, "perturb", 1.0, float(n_samples), True)
     if method == "exact" or (method == "auto" and query.structure.offers("exact")):
         try:
             drawn = query.structure.exact(query.scores).sample(int(n_samples), rng)
@@ -76,7 +72,12 @@ def sample(
             if method == "exact":
                 raise
     space = query.structure.approximate
-    if not space.offers("markov_chain_samples"):
+    chains = space.offers("markov_chain_samples")
+    if method == "perturb" or (method == "auto" and not chains):
+        query.require_finite("method='perturb'")
+        labels = _perturbed(space, query.scores, int(n_samples), rng)
+        return Samples(labels, "perturb", 1.0, float(n_samples), True)
+    if not chains:
         raise MissingCapability(
             f"method='mcmc' has no Markov chain over {type(space).__name__}; use method='perturb'"
         )

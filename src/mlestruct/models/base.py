@@ -33,7 +33,6 @@ from ..learning.workers import Parts
 from . import persistence
 from .validation import (
     check_count,
-    check_names,
     check_options,
     check_positive,
     check_ratio,
@@ -162,10 +161,6 @@ class Estimator(CertifiedModel):
         `classes` is what `fit` was given.
         """
 
-    @abstractmethod
-    def _prepare(self, X: Sequence[Any]) -> list[Block]:
-        """Blocks of new samples, without observations."""
-
     # ------------------------------------------------------------------ fitting
     def fit(
         self,
@@ -258,18 +253,12 @@ class Estimator(CertifiedModel):
             return X.problem(self, classes)
         samples = check_samples(X)
         labels = check_same_length(samples, Y, entries=self._entries)
-        samples, labels, weights = self._weighted(samples, labels, sample_weight)
+        weights = check_weights(sample_weight, len(samples))
         blocks = self._blocks(samples, labels, weights, classes)
         blocks = [block for block in blocks if block.weight > 0]
         if not self._one_block_per_sample:
             blocks = merge_equal(blocks)
         return Problem(blocks, alpha, l1_ratio, count_threads(self.n_jobs))
-
-    def _weighted(
-        self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any
-    ) -> tuple[Sequence[Any], Sequence[Any], Floats]:
-        """Samples, their labels and the weight of each."""
-        return X, Y, check_weights(sample_weight, len(X))
 
     @property
     def _one_block_per_sample(self) -> bool:
@@ -348,6 +337,10 @@ class Estimator(CertifiedModel):
             raise ValueError(f"random_state: {error}") from None
         return np.random.default_rng(state.randint(np.iinfo(np.int32).max))
 
+    def _options(self, method: str, options: dict[str, Any]) -> dict[str, Any]:
+        """Options of a random method have the estimator's `random_state` if they have none."""
+        return {"random_state": self.random_state, **options} if method == "perturb" else options
+
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = dict(super().__getstate__())
         state.pop("_state", None)  # it holds every block's marginals
@@ -364,34 +357,6 @@ class Estimator(CertifiedModel):
         listed = list(items)
         with threaded_map(count_threads(self.n_jobs), len(listed)) as each:
             return list(each(one, listed))
-
-    def _new_blocks(self, X: Any) -> list[Block]:
-        check_is_fitted(self, "coef_")
-        blocks = self._prepare(check_samples(X))
-        self._check_features(blocks)
-        return blocks
-
-    def _check_features(self, blocks: Sequence[Block]) -> None:
-        """Raise unless all blocks have the features that were fitted."""
-        constants = self.coef_.size - self.n_features_in_
-        for m, block in enumerate(blocks):
-            n_features = block.features.n_features - constants
-            if n_features != self.n_features_in_:
-                raise ValueError(
-                    f"X[{m}] has {n_features} features, but {type(self).__name__} was fitted with "
-                    f"{self.n_features_in_}"
-                )
-            names = block.features.feature_names
-            if names is not None:
-                check_names(self.feature_names_in_.tolist(), list(names), f"X[{m}]", "fit")
-
-    def predict(self, X: Any) -> list[Any]:
-        """The most probable output (MAP) of each sample."""
-
-        def one(block: Block) -> Any:
-            return block.structure.label(block.structure.decode(block.scores(self.coef_)).vertex)
-
-        return self._each(one, self._new_blocks(X))
 
     def score(self, X: Any, Y: Any) -> float:
         """1 - mean Hamming loss per sample."""

@@ -18,7 +18,6 @@ from ..inference.marginals import marginals
 from ..structures.graphs.pairwise import PairwiseGraph, check_edges
 from ..structures.labellings.repeated import RepeatedBinary
 from .base import Estimator
-from .probabilities import seeded
 from .validation import check_positive
 
 Floats = NDArray[np.float64]
@@ -149,9 +148,6 @@ class BinaryEstimator(Estimator):
     _model: RepeatedBinary
     _answers: Answers
 
-    def _prepare(self, X: Any) -> Any:
-        raise NotImplementedError("questions are asked of the graph, not of blocks")
-
     @abstractmethod
     def _constants(self) -> Floats:
         """Of every weight: what its feature is in training if it is constant, else 1."""
@@ -223,7 +219,7 @@ class BinaryEstimator(Estimator):
             if own and not options:
                 return self._model.marginals(*part, tol).nodes
             space, scores = self._model.query(*part)
-            chosen = seeded(options or {}, method, self.random_state)
+            chosen = self._options(method, options or {})
             answer = marginals(space, scores, method, tol=tol * space.n_nodes, **chosen)
             return answer.tau[: part[0].size].reshape(part[0].shape)
 

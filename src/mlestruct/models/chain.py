@@ -20,14 +20,12 @@ from ..features.sequences import SequenceFeatures
 from ..learning.problem import Block, Problem
 from ..learning.workers import Parts
 from ..structures.sequences import Sequences
-from .labelling import UNKNOWN, LabellingEstimator, Labels, States, observed_in
+from .labelling import UNKNOWN, LabellingEstimator, Labels, Shaped, States, observed_in
 from .node_input import split_offsets
-from .probabilities import exact_log_likelihood
 from .tokens import Tokens, read_tokens, split_edges
 from .transitions import read_forbidden
 from .validation import (
     check_columns,
-    check_positive,
     check_samples,
     column_names,
     count_threads,
@@ -281,9 +279,6 @@ class ChainCRF(LabellingEstimator):
         self._forbidden.check_lengths(found)
         return self._forbidden.add_to(found)
 
-    def _ends(self, x: Any, n_nodes: int) -> tuple[Ints, Ints]:
-        return np.arange(n_nodes - 1), np.arange(1, n_nodes)
-
     # ------------------------------------------------------------------ what was learned
     @property
     def _layout(self) -> dict[str, Any]:
@@ -343,13 +338,13 @@ class ChainCRF(LabellingEstimator):
         space, features, offset = self._forest(tokens)
         return Block(space, features, offset=offset)
 
-    def _shaped(self, X: Any) -> list[tuple[Block, tuple[int, ...]]]:
+    def _shaped(self, X: Any) -> list[Shaped]:
         tokens = self._read(X)
         if not tokens.lengths.all():
             m = int(np.argmin(tokens.lengths))
             raise ValueError(f"X[{m}]: is an empty sequence; leave it out")
         listed = in_time(enumerate(tokens.shapes), "the sequences of X")
-        return [(self._new_block(tokens.part(m, m + 1)), shape) for m, shape in listed]
+        return [Shaped(self._new_block(tokens.part(m, m + 1)), shape) for m, shape in listed]
 
     def _read_labels(
         self, Y: Any, shapes: Sequence[tuple[int, ...]], name: str = "Y", others: bool = False
@@ -390,9 +385,7 @@ class ChainCRF(LabellingEstimator):
         whole sample; all others are predicted given these.
         """
         if known is not None:
-            blocks = [block for block, _ in self._given(X, known)]
-            found = self._each(lambda b: b.structure.best_label(b.scores(self.coef_)), blocks)
-            return [self.classes_[states] for states in found]
+            return super().predict(X, known=known)
         check_is_fitted(self, "coef_")
         return self._per_sample(
             X,
@@ -415,7 +408,7 @@ class ChainCRF(LabellingEstimator):
     def predict_marginals(
         self,
         X: Any,
-        tol: float = 1e-3,
+        tol: float | None = None,
         method: str = "auto",
         *,
         as_dicts: bool = False,
@@ -433,7 +426,6 @@ class ChainCRF(LabellingEstimator):
         """
         check_is_fitted(self, "coef_")
         if method in ("auto", "exact") and not options and known is None:
-            check_positive(tol, "tol")
             tables = self._per_sample(
                 X,
                 lambda space, features, offset: space.state_probabilities(
@@ -442,7 +434,7 @@ class ChainCRF(LabellingEstimator):
                 np.zeros((0, len(self._states))),
             )
         else:
-            tables = self._marginals(X, tol, method, known, options)
+            tables = super().predict_marginals(X, tol, method, known=known, **options)
         if not as_dicts:
             return tables
         labels = self.classes_.tolist()
@@ -459,23 +451,24 @@ class ChainCRF(LabellingEstimator):
         """
         tokens = self._read(X)
         found = self._observations(Y, known, tokens.shapes)
-
-        def one(m: int) -> float:
-            states, fixed = found[m]
-            kept = (states != UNKNOWN) | (self._missing == "marginalise")
-            if not kept.any():
-                return 0.0
-            block = self._new_block(tokens.part(m, m + 1).where(kept))
-            block = observed_in(block, states[kept], None if fixed is None else fixed[kept])
-            return exact_log_likelihood(block, self.coef_)
-
         if known is None and self._missing == "drop":
             values = self._log_likelihoods(tokens, np.concatenate([own for own, _ in found]))
         else:
-            values = np.array(self._each(one, range(len(found))))
+            values = super().log_likelihood(X, Y, known=known)
         if self._forbidden is not None:
             values[[self._forbidden.problem(own) is not None for own, _ in found]] = -np.inf
         return values
+
+    def _labelled(self, X: Any, Y: Any, known: Any) -> list[Block | None]:
+        tokens, blocks = self._read(X), []
+        for m, (states, fixed) in enumerate(self._observations(Y, known, tokens.shapes)):
+            kept = (states != UNKNOWN) | (self._missing == "marginalise")
+            block = self._new_block(tokens.part(m, m + 1).where(kept)) if kept.any() else None
+            if block is not None:
+                given = None if fixed is None else fixed[kept]
+                block = observed_in(block, states[kept], given)
+            blocks.append(block)
+        return blocks
 
     def _log_likelihoods(self, tokens: Tokens, states: Ints) -> Floats:
         """log p of the labelled pieces of each sample, all handled together."""
@@ -490,13 +483,13 @@ class ChainCRF(LabellingEstimator):
         return np.bincount(owner, found, n_samples).astype(np.float64)
 
     def approximate_log_likelihood(
-        self, X: Any, Y: Any, tol: float = 1e-6, *, known: Any = None
+        self, X: Any, Y: Any, tol: float | None = None, *, known: Any = None
     ) -> Floats:
         """`log_likelihood`: on chains what `fit` maximises is exact, whatever `tol`."""
         return self.log_likelihood(X, Y, known=known)
 
     def log_likelihood_bounds(
-        self, X: Any, Y: Any, tol: float = 1e-6, *, known: Any = None
+        self, X: Any, Y: Any, tol: float | None = None, *, known: Any = None
     ) -> tuple[Floats, Floats]:
         """`log_likelihood` twice: on chains both bounds are the exact value, whatever `tol`."""
         exact = self.log_likelihood(X, Y, known=known)

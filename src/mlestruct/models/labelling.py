@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,14 +25,12 @@ from ..features.rows import Columns, Rows, Scaling
 from ..learning.checkpoint import Checkpoint
 from ..learning.problem import Block
 from ..structures.contract import Vertex
-from .base import Estimator, unchanged_on_failure
-from .probabilities import block_samples, certified_marginals, seeded
+from .base import unchanged_on_failure
+from .sample_estimator import SampleEstimator
 from .validation import (
-    check_node_weights,
     check_same_length,
     check_samples,
     check_scales,
-    check_weights,
 )
 
 Floats = NDArray[np.float64]
@@ -225,7 +223,14 @@ def _listed(classes: Any) -> list[Any]:
 
 
 # ---------------------------------------------------------------------- the estimators
-class LabellingEstimator(Estimator):
+class Shaped(NamedTuple):
+    """The block of a new sample, and the shape of its labels."""
+
+    block: Block
+    shape: tuple[int, ...]
+
+
+class LabellingEstimator(SampleEstimator):
     """Base of `GridCRF`, `GraphCRF` and `ChainCRF`.
 
     coef_ holds the weights of node features, (n_states, C), the constant last if there is one, then
@@ -254,9 +259,7 @@ class LabellingEstimator(Estimator):
         Parameters
         ----------
         X, Y : sequences of equal length; or X is `Parts`, samples that are read where they are
-        sample_weight : array of shape (n_samples,), or a sequence of numbers and arrays, optional
-            An array in place of a number has a weight for every label. Connected labels of
-            positive weight must have the same one.
+        sample_weight : array of shape (n_samples,), optional
         classes : list of labels, optional
             All labels that nodes can have; by default those that occur in Y.
         missing : "drop" or "marginalise"
@@ -405,63 +408,9 @@ class LabellingEstimator(Estimator):
         return self._solver_coef(start)
 
     # ------------------------------------------------------------------ what is known or missing
-    def _weighted(
-        self, X: Sequence[Any], Y: Sequence[Any], sample_weight: Any
-    ) -> tuple[Sequence[Any], Sequence[Any], Floats]:
-        """Samples in parts that have one weight each.
-
-        The likelihood of a connected part does not split into terms of its nodes, so that only
-        parts which labels of weight 0 separate may have different weights.
-        """
-        several = isinstance(sample_weight, Iterable) and getattr(sample_weight, "ndim", 1) > 0
-        if not several or all(np.ndim(weight) == 0 for weight in sample_weight):
-            return super()._weighted(X, Y, sample_weight)
-        given = check_same_length(X, sample_weight, "sample_weight")
-        parts: list[tuple[Any, Any, float]] = []
-        for m, (x, label, weight) in enumerate(zip(X, Y, given, strict=True)):
-            if np.ndim(weight) == 0:
-                parts.append((x, label, float(weight)))
-                continue
-            where = f"sample_weight[{m}]"
-            own = check_node_weights(weight, np.shape(label), where)
-            self._check_parts(x, own.ravel(), where)
-            for value in np.unique(own[own > 0]).tolist():
-                kept = np.array(label, dtype=object)
-                kept[own != value] = None
-                parts.append((x, kept, value))
-        if not parts:
-            raise ValueError("sample_weight: all are 0")
-        samples, labels, weights = (list(column) for column in zip(*parts, strict=True))
-        return samples, labels, check_weights(weights, len(weights))
-
-    def _check_parts(self, x: Any, weights: Floats, where: str) -> None:
-        """Raise if neighbours have different positive weights."""
-        tail, head = self._ends(x, weights.size)
-        low = np.minimum(weights[tail], weights[head])
-        differ = (weights[tail] != weights[head]) & (low > 0)
-        hidden = self._missing == "marginalise" and np.unique(weights[weights > 0]).size > 1
-        if hidden or differ.any():
-            what = "labelled nodes of one sample have different weights"
-            if differ.any():
-                i, j = (int(ends[np.argmax(differ)]) for ends in (tail, head))
-                what = f"neighbours {i} and {j} have weights {weights[i]:g} and {weights[j]:g}"
-            raise ValueError(
-                f"{where}: {what}. The likelihood of nodes that depend on each other has no terms "
-                "of single nodes that could be weighted: a connected part has one weight, and 0 "
-                "leaves nodes out (as missing='drop' does). To favour states, give NodeInput an "
-                "offset"
-            )
-
     @abstractmethod
-    def _ends(self, x: Any, n_nodes: int) -> tuple[Ints, Ints]:
-        """The two nodes of every edge of a sample."""
-
-    @abstractmethod
-    def _shaped(self, X: Any) -> list[tuple[Block, tuple[int, ...]]]:
-        """Blocks of new samples, checked against what was fitted, and the shapes of labels."""
-
-    def _prepare(self, X: Sequence[Any]) -> list[Block]:
-        return [block for block, _ in self._shaped(X)]
+    def _shaped(self, X: Any) -> list[Shaped]:
+        """New samples, checked against what was fitted."""
 
     def _read_labels(
         self, Y: Any, shapes: Sequence[tuple[int, ...]], name: str = "Y", others: bool = False
@@ -470,16 +419,21 @@ class LabellingEstimator(Estimator):
         given = check_same_length(shapes, Y, name, self._entries)
         return self._states.encode(Labels(given, shapes, name, self._part), others)
 
-    def _given(self, X: Any, known: Any) -> list[tuple[Block, tuple[int, ...]]]:
-        """`_shaped` where some states are known; `known` is shaped as Y, or None."""
-        prepared = self._shaped(X)
+    def _queries(self, X: Any, known: Any = None) -> list[Shaped]:
+        queries = self._shaped(X)
         if known is None:
-            return prepared
-        states = self._read_labels(known, [shape for _, shape in prepared], "known")
+            return queries
+        states = self._read_labels(known, [shape for _, shape in queries], "known")
         return [
-            (replace(block, structure=block.structure.given(own)), shape)
-            for (block, shape), own in zip(prepared, states, strict=True)
+            Shaped(replace(block, structure=block.structure.given(own)), shape)
+            for (block, shape), own in zip(queries, states, strict=True)
         ]
+
+    def _output(self, query: Shaped, label: Any) -> Any:
+        return self.classes_[label.reshape(*label.shape[:-1], *query.shape)]
+
+    def _table(self, query: Shaped, tau: Floats) -> Any:
+        return query.block.structure.marginal_table(tau).reshape(*query.shape, -1)
 
     def _observations(
         self, Y: Any, known: Any, shapes: Sequence[tuple[int, ...]]
@@ -498,26 +452,6 @@ class LabellingEstimator(Estimator):
             out.append((np.where(fixed == UNKNOWN, states, fixed), fixed))
         return out
 
-    # ------------------------------------------------------------------ probabilities
-    def _marginals(
-        self, X: Any, tol: float, method: str, known: Any, options: dict[str, Any]
-    ) -> list[Floats]:
-        """Probabilities of states, arrays of shape (*shape of labels, n_states)."""
-        prepared = self._given(X, known)
-        options = seeded(options, method, self.random_state)
-        blocks = [block for block, _ in prepared]
-        found = certified_marginals(blocks, self.coef_, tol, method, options, self._each)
-        return [
-            block.structure.marginal_table(tau).reshape(*shape, -1)
-            for (block, shape), tau in zip(prepared, found, strict=True)
-        ]
-
-    @abstractmethod
-    def predict_marginals(
-        self, X: Any, tol: float = 1e-3, method: str = "auto", **options: Any
-    ) -> list[Floats]:
-        """Probabilities of the states of every node."""
-
     def predict_proba(self, X: Any, **options: Any) -> list[Any]:
         """`predict_marginals` under the name that scikit-learn has for it."""
         return self.predict_marginals(X, **options)
@@ -532,38 +466,6 @@ class LabellingEstimator(Estimator):
         -------
         list of arrays of shape (*shape of labels, n_states)
         """
-
-    def sample(
-        self,
-        X: Any,
-        n_samples: int = 1,
-        method: str = "auto",
-        *,
-        known: Any = None,
-        random_state: Any = None,
-        **options: Any,
-    ) -> list[NDArray[Any]]:
-        """Labellings drawn from p(y | x; coef_) itself, without approximation, per sample.
-
-        Parameters
-        ----------
-        method : "auto", "exact" or "mcmc", as in `mlestruct.inference.sample`
-        known : labels that are given, as in `predict`
-        random_state : int, Generator or None
-
-        Returns
-        -------
-        list of arrays of shape (n_samples, *shape of labels)
-        """
-        prepared = self._given(X, known)
-        blocks = [block for block, _ in prepared]
-        found = block_samples(
-            blocks, self.coef_, n_samples, method, random_state, options, self._each
-        )
-        return [
-            self.classes_[drawn.labels.reshape(n_samples, *shape)]
-            for drawn, (_, shape) in zip(found, prepared, strict=True)
-        ]
 
     # ------------------------------------------------------------------ scoring
     def events(self, X: Any, Y: Any, **options: Any) -> metrics.Events:
@@ -582,10 +484,6 @@ class LabellingEstimator(Estimator):
         known = truth != UNKNOWN
         happened = truth[known][:, None] == np.arange(len(self._states))
         return metrics.as_events(happened, probability[known])
-
-    def score(self, X: Any, Y: Any) -> float:
-        """1 - mean Hamming loss per sample, over what is labelled."""
-        return super().score(X, Y)
 
     def _losses(self, X: Any, Y: Any) -> list[float]:
         predicted = self.predict(check_samples(X))

@@ -6,7 +6,7 @@ import copy
 import warnings
 import zlib
 from abc import abstractmethod
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
@@ -17,28 +17,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._deadline import check_time, in_time, wait_for
 from ..exceptions import InfeasibleError
-from ..features.rows import Columns, Rows, Scaling
+from ..features.rows import Rows
 from ..inference.link_sets import links_at_precision, links_of_largest_f1
 from ..learning.problem import NOTHING, Block
 from ..metrics.events import Events, as_events, join_events
 from ..structures.contract import Structure, Vertex
 from ..structures.matchings.family import MatchingFamily
 from ..structures.matchings.partners import check_counts
-from .base import Estimator
 from .pairs import Label, PairSample, edge_values, read_label, read_sample
-from .probabilities import (
-    approximate_value,
-    block_samples,
-    certified_marginals,
-    exact_log_likelihood,
-    likelihood_bounds,
-    seeded,
-)
+from .sample_estimator import SampleEstimator
 from .validation import (
     check_same_length,
-    check_same_names,
     check_samples,
-    check_scales,
     count_threads,
 )
 
@@ -58,7 +48,7 @@ class Prepared(NamedTuple):
     block: Block
 
 
-class MatchingEstimator(Estimator):
+class MatchingEstimator(SampleEstimator):
     """Conditional random fields with a score for every pair."""
 
     rho: Any
@@ -67,9 +57,8 @@ class MatchingEstimator(Estimator):
     fit_intercept: bool
     standardize: bool
 
+    _tol = _likelihood_tol = 1e-7
     _group: bool
-    _intercept: bool = False  # whether the last weight is that of a constant which was added
-    _scaling: Scaling | None = None  # of the features of the last fit
 
     @abstractmethod
     def _space(self, sample: PairSample, rho: Any, capacity: Any) -> MatchingFamily:
@@ -132,14 +121,11 @@ class MatchingEstimator(Estimator):
             offset[: space.n_scored] = sample.offset
         return Block(space, features, NOTHING, 1.0, offset)
 
-    def _prepare(self, X: Sequence[Any]) -> list[Block]:
-        return [prepared.block for prepared in self._all_prepared(X, self.rho)]
-
     # ------------------------------------------------------------------ learning
     def _blocks(
         self, X: Sequence[Any], Y: Sequence[Any], weights: Floats, classes: Any
     ) -> list[Block]:
-        self._intercept, self._scaling = False, None
+        self._intercept = False
         blocks = []
         for m, prepared in enumerate(self._all_prepared(X, self.rho)):
             check_time("reading Y")
@@ -158,43 +144,9 @@ class MatchingEstimator(Estimator):
                 UserWarning,
                 stacklevel=2,
             )
-        return self._in_solver_units(blocks)
-
-    def _in_solver_units(self, blocks: list[Block]) -> list[Block]:
-        """Blocks with the constant and the scaling of this fit, whose names it learns."""
-        features = [block.features for block in blocks]
-        size = features[0].n_features
-        for block, own in zip(blocks, features, strict=True):
-            if own.n_features != size:
-                raise ValueError(f"{block.name} has {own.n_features} features, X[0] has {size}")
-        check_same_names(features)
-        self._learn_names(features[0].feature_names, size)
         # The number of pairs is the same in all matchings that fill a side: so is a constant.
-        wants_constant = bool(self.fit_intercept) and not self.perfect
-        if not all(isinstance(own, Rows) for own in features):
-            if wants_constant or self.standardize:
-                option = "standardize" if self.standardize else "fit_intercept"
-                raise ValueError(
-                    f"`{option}=True` needs features as a matrix; got an object of your own. Add "
-                    f"a constant or scale its features yourself, and pass {option}=False."
-                )
-            return blocks
-        columns = _statistics(blocks)
-        self._intercept = wants_constant and not columns.has_constant
-        blocks = _with_features(blocks, Rows.with_constant) if self._intercept else blocks
-        columns = _statistics(blocks) if self._intercept else columns
-        if self.standardize:
-            scaling = self._scaling = Scaling.of(columns, centred=self._intercept)
-            blocks = _with_features(blocks, lambda rows: rows.scaled(scaling))
-        check_scales([columns], [self._own_names()], bool(self.standardize))
-        return blocks
-
-    def _full_coef(self, theta: Floats) -> Floats:
-        return theta if self._scaling is None else self._scaling.original(theta)
-
-    def _solver_coef(self, model: Any) -> Floats:
-        coef: Floats = model.coef_
-        return coef if self._scaling is None else self._scaling.standardised(coef)
+        constant = bool(self.fit_intercept) and not self.perfect
+        return self._in_solver_units(blocks, constant, bool(self.standardize))
 
     @property
     def intercept_(self) -> float:
@@ -202,15 +154,8 @@ class MatchingEstimator(Estimator):
         check_is_fitted(self, "coef_")
         return float(self.coef_[-1]) if self._intercept else 0.0
 
-    def _own_names(self, names: Sequence[str] | None = None) -> list[str]:
+    def _own_names(self, names: Sequence[str] | None) -> list[str]:
         return super()._own_names(names) + ["intercept"] * self._intercept
-
-    def _learned_names(self) -> tuple[list[str], dict[str, Any] | None]:
-        return self.feature_names_in_.tolist(), {"intercept": True} if self._intercept else None
-
-    def _reload(self, coef: Floats, names: list[str], layout: dict[str, Any] | None) -> None:
-        super()._reload(coef, names, layout)
-        self._intercept = bool((layout or {}).get("intercept", False))
 
     # ------------------------------------------------------------------ labels
     def _values(self, prepared: Prepared, label: Label, where: str, known: bool) -> Floats:
@@ -258,10 +203,9 @@ class MatchingEstimator(Estimator):
         return found
 
     # ------------------------------------------------------------------ prediction
-    def _fitting(self, X: Any, rho: Any, known: Any = None) -> list[Prepared]:
-        """New samples, checked against the fitted features, with what is known of each."""
+    def _queries(self, X: Any, known: Any = None) -> list[Prepared]:
         check_is_fitted(self, "coef_")
-        prepared = self._all_prepared(check_samples(X), rho)
+        prepared = self._all_prepared(check_samples(X), self.rho)
         self._check_features([one.block for one in prepared])
         for m, values in enumerate(self._known(prepared, known)):
             if values is not None:
@@ -293,10 +237,17 @@ class MatchingEstimator(Estimator):
         list of int arrays: the partner of every node (of every row if there are two sides),
         -1 for single; with capacities above 1 the pairs, shape (n_pairs, 2)
         """
-        return self._best_labels(self._fitting(X, self.rho, known))
+        return super().predict(X, known=known)
 
-    def _best_labels(self, prepared: list[Prepared]) -> list[Any]:
-        return self._each(lambda one: _label(self._best(one.block), one.sample), prepared)
+    def _output(self, query: Prepared, label: Any) -> Any:
+        if isinstance(label, list):  # drawn with capacities above 1: they differ in size
+            return [_label(one, query.sample) for one in label]
+        if query.space.is_simple and label.ndim == 2:
+            return np.array([_label(one, query.sample) for one in label])
+        return _label(label, query.sample)
+
+    def _table(self, query: Prepared, tau: Floats) -> Any:
+        return query.sample.table(tau)
 
     def _best(self, block: Block) -> Any:
         """The best matching as the block's structure has it; ties are broken at random."""
@@ -306,11 +257,8 @@ class MatchingEstimator(Estimator):
         )
 
     def _losses(self, X: Any, Y: Any) -> Any:
-        prepared, losses = self._fitting(X, self.rho), []
-        truth = self._truth(prepared, Y)
-        for (sample, *_), found, pairs in zip(
-            prepared, self._best_labels(prepared), truth, strict=True
-        ):
+        losses = []
+        for sample, found, pairs in self._compared(X, Y):
             if found.ndim == 2:
                 total = found.shape[0] + pairs.shape[0]
                 losses.append(1.0 - 2.0 * _common(found, pairs) / total if total else 0.0)
@@ -344,45 +292,25 @@ class MatchingEstimator(Estimator):
         def one(prepared: Prepared) -> Any:
             return prepared.sample.table(prepared.block.scores(self.coef_), -np.inf)
 
-        return self._each(one, self._fitting(X, self.rho))
+        return self._each(one, self._queries(X))
 
     def pair_counts(self, X: Any, Y: Any) -> tuple[int, int, int]:
         """Numbers of correct, of predicted and of observed pairs, over all samples."""
-        prepared = self._fitting(X, self.rho)
-        truth, found = self._truth(prepared, Y), []
-        for (sample, *_), label in zip(prepared, self._best_labels(prepared), strict=True):
-            found.append(label if label.ndim == 2 else _pairs(label, sample.is_group))
-        common = sum(map(_common, found, truth))
-        return common, sum(map(len, found)), sum(map(len, truth))
+        common = predicted = observed = 0
+        for sample, label, pairs in self._compared(X, Y):
+            found = label if label.ndim == 2 else _pairs(label, sample.is_group)
+            common += _common(found, pairs)
+            predicted, observed = predicted + len(found), observed + len(pairs)
+        return common, predicted, observed
+
+    def _compared(self, X: Any, Y: Any) -> Iterator[tuple[PairSample, Any, Ints]]:
+        """Samples, what is predicted of them, and the observed pairs."""
+        queries = self._queries(X)
+        truth = self._truth(queries, Y)
+        found = self._each(lambda one: self._output(one, self._best(one.block)), queries)
+        return zip((one.sample for one in queries), found, truth, strict=True)
 
     # ------------------------------------------------------------------ probabilities
-    def _marginals(
-        self, X: Any, known: Any, tol: float, method: str, options: dict[str, Any]
-    ) -> tuple[list[Prepared], list[Floats]]:
-        prepared = self._fitting(X, self.rho, known)
-        options = seeded(options, method, self.random_state)
-        blocks = [one.block for one in prepared]
-        found = certified_marginals(blocks, self.coef_, tol, method, options, self._each)
-        return prepared, found
-
-    def predict_marginals(
-        self, X: Any, tol: float = 1e-7, method: str = "auto", *, known: Any = None, **options: Any
-    ) -> list[Any]:
-        """Pseudo-marginal probability of every pair, per sample, given what is `known`.
-
-        `method` is one of `mlestruct.inference.marginals`: "auto", "fw" (from MAP calls alone),
-        "bp", "perturb" or, for small samples, "exact"; `options` are those of the method.
-
-        Returns
-        -------
-        list of ndarray of shape (n_rows, n_cols), symmetric within one group; a SciPy sparse
-        matrix for samples whose mask was one. If nodes may stay single, 1 minus a row's sum is
-        its probability to do so. `tol` is the certified gap of each log-partition function, per
-        node.
-        """
-        prepared, found = self._marginals(X, known, tol, method, options)
-        return [one.sample.table(tau) for one, tau in zip(prepared, found, strict=True)]
-
     def predict_links(
         self,
         X: Any,
@@ -390,7 +318,7 @@ class MatchingEstimator(Estimator):
         precision: float | None = None,
         *,
         known: Any = None,
-        tol: float = 1e-7,
+        tol: float | None = None,
         method: str = "auto",
         **options: Any,
     ) -> list[Any]:
@@ -418,7 +346,8 @@ class MatchingEstimator(Estimator):
             raise ValueError(f"choose: expected 'map' or 'f1', got {choose!r}")
         if precision is not None and choose != "map":
             raise ValueError("choose: give either choose='f1' or a precision, not both")
-        prepared, found = self._marginals(X, known, tol, method, options)
+        prepared = self._queries(X, known)
+        found = self._marginals(prepared, tol, method, options)
         loose = copy.copy(self)
         loose.perfect = False
 
@@ -440,113 +369,33 @@ class MatchingEstimator(Estimator):
 
         return self._each(one, range(len(prepared)))
 
-    def sample(
+    def events(
         self,
         X: Any,
-        n_samples: int = 1,
+        Y: Any,
+        tol: float | None = None,
         method: str = "auto",
         *,
         known: Any = None,
-        random_state: Any = None,
         **options: Any,
-    ) -> list[Any]:
-        """Matchings drawn from p(y | x; coef_) itself, without approximation, per sample.
-
-        Parameters
-        ----------
-        method : "auto", "exact" or "mcmc", as in `mlestruct.inference.sample`
-        known : what is given of the matchings, as in `predict`
-        random_state : int, Generator or None
-
-        Returns
-        -------
-        list of int arrays of shape (n_samples, n_nodes), each row a label as `predict` gives them;
-        with capacities above 1 lists of n_samples arrays of pairs
-        """
-        prepared = self._fitting(X, self.rho, known)
-        blocks = [one.block for one in prepared]
-        found = block_samples(
-            blocks, self.coef_, n_samples, method, random_state, options, self._each
-        )
-        out: list[Any] = []
-        for (sample, space, _), drawn in zip(prepared, found, strict=True):
-            labels = [_label(label, sample) for label in drawn.labels]
-            out.append(np.array(labels) if space.is_simple else labels)
-        return out
-
-    def events(
-        self, X: Any, Y: Any, tol: float = 1e-7, method: str = "auto", *, known: Any = None,
-        **options: Any,
-    ) -> Events:  # fmt: skip
+    ) -> Events:
         """Which pairs were observed and their probabilities, for scikit-learn's metrics.
 
         Every allowed pair is an event; the others, which have probability 0, are one event weighted
         by their number (two if some of them were observed): give the weights as `sample_weight`.
         The other arguments are those of `predict_marginals`.
         """
-        prepared, found = self._marginals(X, known, tol, method, options)
-        samples = [one.sample for one in prepared]
-        return join_events(map(_pair_events, samples, self._truth(prepared, Y), found))
+        queries = self._queries(X, known)
+        found = self._marginals(queries, tol, method, options)
+        samples = [one.sample for one in queries]
+        return join_events(map(_pair_events, samples, self._truth(queries, Y), found))
 
-    # ------------------------------------------------------------------ likelihoods
-    def _of_labels(
-        self, X: Any, Y: Any, known: Any, rho: Any, function: Callable[[Block], T]
-    ) -> list[T]:
-        """`function` of the observation of each sample, given what is known."""
-        samples = check_samples(X)
-        labels = check_same_length(samples, Y)
-        prepared = self._fitting(samples, rho)
-        given = self._known(prepared, known)
-
-        def one(m: int) -> T:
-            return function(self._observed(prepared[m], labels[m], f"Y[{m}]", given[m]))
-
-        return self._each(one, range(len(prepared)))
-
-    def approximate_log_likelihood(
-        self, X: Any, Y: Any, tol: float = 1e-7, *, known: Any = None
-    ) -> Floats:
-        """<scores, y> - log Z_rho of each sample: the objective of `fit` without the penalty.
-
-        Use it to choose alpha on held-out samples; at rho = 1/2 it is a lower bound of the exact
-        log-likelihood. Partners in Y that are not known (NaN) are summed over; `known` is as in
-        `predict`. Values of different rho are not comparable: take `log_likelihood` of small
-        samples, or `log_likelihood_bounds`. `tol` is the certified gap per node.
-        """
-        return np.array(
-            self._of_labels(
-                X, Y, known, self.rho, lambda block: approximate_value(block, self.coef_, tol)
-            )
-        )
-
-    def log_likelihood(self, X: Any, Y: Any, *, known: Any = None) -> Floats:
-        """Exact log p(y | x; coef_) of each sample, by counting matchings; small samples only.
-
-        With what is `known`, as in `predict`, log p of the rest given this; Y must agree.
-        """
-        return np.array(
-            self._of_labels(
-                X, Y, known, self.rho, lambda block: exact_log_likelihood(block, self.coef_)
-            )
-        )
-
-    def log_likelihood_bounds(
-        self, X: Any, Y: Any, tol: float = 1e-9, *, known: Any = None
-    ) -> tuple[Floats, Floats]:
-        """Proven lower and upper bounds of the exact log p(y | x; coef_) of each sample.
-
-        They hold whatever rho was. rho = 1/2 bounds log Z from above in every graph. From below,
-        the Bethe value (rho = 1) does in bipartite graphs, which makes a narrow interval. In
-        general graphs the bound is the Bethe value of a cut into two sides, or comes from matchings
-        around the best one, and from the best one alone with capacities above 1: valid, but wide.
-        See `mlestruct.inference.log_partition_bounds`.
-        """
-        bounds = np.array(
-            self._of_labels(
-                X, Y, known, 0.5, lambda block: likelihood_bounds(block, self.coef_, tol)
-            )
-        )
-        return bounds[:, 0], bounds[:, 1]
+    def _labelled(self, X: Any, Y: Any, known: Any) -> list[Block]:
+        labels = check_same_length(X, Y)
+        queries = self._queries(X)
+        given = self._known(queries, known)
+        listed = in_time(enumerate(queries), "reading Y")
+        return [self._observed(one, labels[m], f"Y[{m}]", given[m]) for m, one in listed]
 
 
 @contextmanager
@@ -564,22 +413,6 @@ def _agreeing(space: MatchingFamily, values: Floats, where: str) -> Structure:
     """The matchings that agree with the values of pairs, NaN if they are not known."""
     with _named(where):
         return space.given(values)
-
-
-def _statistics(blocks: Sequence[Block]) -> Columns:
-    """Statistics of the features of all blocks; those of weight 0 have none."""
-    weights: dict[int, float] = {}
-    for block in blocks:
-        weights[id(block.features)] = weights.get(id(block.features), 0.0) + block.weight
-    parts = {id(block.features): block.features for block in blocks if block.weight > 0}
-    listed = in_time(parts.items(), "statistics of the features")
-    return Columns.weighted((rows.columns(), weights[key]) for key, rows in listed)  # type: ignore[attr-defined]
-
-
-def _with_features(blocks: Sequence[Block], change: Callable[[Any], Rows]) -> list[Block]:
-    """Blocks with other features; equal ones stay equal."""
-    changed = {id(block.features): change(block.features) for block in blocks}
-    return [replace(block, features=changed[id(block.features)]) for block in blocks]
 
 
 def _tie_seed(block: Block, scores: Floats) -> int:

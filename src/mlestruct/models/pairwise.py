@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -21,10 +21,9 @@ from ..structures.graphs.pairwise import PairwiseGraph
 from ..structures.labellings.binary import BinaryPairwise
 from ..structures.labellings.pairwise import Pairwise
 from ..structures.rho import Reweighting, reweighting
-from .labelling import UNKNOWN, LabellingEstimator, Labels, States, observed_in
+from .labelling import UNKNOWN, LabellingEstimator, Labels, Shaped, States, observed_in
 from .node_input import NodeInput, Offset, read_offset, split_offsets, with_offsets
-from .probabilities import approximate_value, exact_log_likelihood, likelihood_bounds
-from .validation import check_columns, check_finite, check_positive, check_samples, column_names
+from .validation import check_columns, check_finite, check_samples, column_names
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -189,10 +188,6 @@ class PairwiseEstimator(LabellingEstimator):
                 found.append((m, samples[m].labelled(seen), (labels[m], seen)))
         return found
 
-    def _ends(self, x: Any, n_nodes: int) -> tuple[Ints, Ints]:
-        graph = self._read(split_offsets([x])[0])[0].graph
-        return graph.tail.astype(np.int64), graph.head.astype(np.int64)
-
     def _fitting(self, X: Any) -> list[GraphSample]:
         """New samples, checked against what was fitted, with a constant if there is one."""
         check_is_fitted(self, "coef_")
@@ -205,10 +200,10 @@ class PairwiseEstimator(LabellingEstimator):
             return samples
         return [replace(sample, nodes=sample.nodes.with_constant()) for sample in samples]
 
-    def _shaped(self, X: Any) -> list[tuple[Block, tuple[int, ...]]]:
+    def _shaped(self, X: Any) -> list[Shaped]:
         samples = self._fitting(X)
         blocks = self._make_blocks(samples, range(len(samples)))
-        return [(block, sample.shape) for block, sample in zip(blocks, samples, strict=True)]
+        return [Shaped(block, sample.shape) for block, sample in zip(blocks, samples, strict=True)]
 
     @staticmethod
     def _node_tables(X: Sequence[Any]) -> list[Any]:
@@ -231,13 +226,12 @@ class PairwiseEstimator(LabellingEstimator):
             No labelling's log-probability exceeds the returned one's by more than this.
         """
 
-        def one(pair: tuple[Block, tuple[int, ...]]) -> tuple[Any, float]:
-            block, shape = pair
-            found = block.structure.decode_integral(block.scores(self.coef_))
-            label = block.structure.label(found.vertex)
-            return self.classes_[label.reshape(shape)], found.gap
+        def one(query: Shaped) -> tuple[Any, float]:
+            space = query.block.structure
+            found = space.decode_integral(query.block.scores(self.coef_))
+            return self._output(query, space.label(found.vertex)), found.gap
 
-        answers = self._each(one, self._given(X, known))
+        answers = self._each(one, self._queries(X, known))
         labels = [label for label, _ in answers]
         return (labels, np.array([gap for _, gap in answers])) if return_gap else labels
 
@@ -250,103 +244,17 @@ class PairwiseEstimator(LabellingEstimator):
             out.append(scores.reshape(*sample.shape, -1))
         return out
 
-    def predict_marginals(
-        self,
-        X: Any,
-        tol: float = 1e-3,
-        method: str = "auto",
-        *,
-        known: Any = None,
-        **options: Any,
-    ) -> list[Floats]:
-        """Probabilities of the states of every node: arrays of shape (*shape of labels, n_states),
-        given the `known` labels (as in `predict`).
-
-        They maximise <scores, tau> + H_rho(tau); exact on chains and trees. `tol` is the certified
-        gap of each log-partition function, per node. `method` is one of
-        `mlestruct.inference.marginals`: "auto", "fw" (from MAP calls alone), "perturb" or, if
-        the treewidth is small, "exact"; `options` are those of the method.
-        """
-        return self._marginals(X, tol, method, known, options)
-
-    # ------------------------------------------------------------------ likelihood
-    def log_likelihood_bounds(
-        self, X: Any, Y: Any, tol: float = 1e-6, *, known: Any = None
-    ) -> tuple[Floats, Floats]:
-        """Proven bounds of `log_likelihood`: see `mlestruct.inference.log_partition_bounds`.
-
-        On chains and trees both are exact. `tol` is the certified gap per node.
-
-        Returns
-        -------
-        lower, upper : ndarrays of shape (n_samples,)
-        """
-        tol = check_positive(tol, "tol")
-
-        def one(block: Block) -> tuple[float, float]:
-            return likelihood_bounds(block, self.coef_, tol)
-
-        found = self._of_labels(X, Y, known, one, (0.0, 0.0))
-        return np.array([low for low, _ in found]), np.array([high for _, high in found])
-
-    def approximate_log_likelihood(
-        self, X: Any, Y: Any, tol: float = 1e-6, *, known: Any = None
-    ) -> Floats:
-        """<scores, y> - log Z_rho of each sample: what `fit` maximises, without the penalty.
-
-        Good for choosing alpha on held-out samples; a lower bound of the exact log-likelihood
-        if rho lies in the spanning-tree polytope, as it does by default. `known` is as in
-        `log_likelihood`.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        tol = check_positive(tol, "tol")
-
-        def one(block: Block) -> float:
-            return approximate_value(block, self.coef_, tol)
-
-        return np.array(self._of_labels(X, Y, known, one, 0.0))
-
-    def log_likelihood(self, X: Any, Y: Any, *, known: Any = None) -> Floats:
-        """Exact log p(y | x; coef_) of each sample, on junction trees; small treewidth only.
-
-        Nodes without a label are left out or summed over, as `missing` said in `fit`. With `known`
-        labels, as in `predict`, log p of the others given these. Y may have them too, and must
-        agree.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-
-        def one(block: Block) -> float:
-            return exact_log_likelihood(block, self.coef_)
-
-        return np.array(self._of_labels(X, Y, known, one, 0.0))
-
-    def _of_labels(
-        self, X: Any, Y: Any, known: Any, function: Callable[[Block], T], unlabelled: T
-    ) -> list[T]:
-        """`function` of what is labelled of each sample; `unlabelled` if nothing is."""
+    def _labelled(self, X: Any, Y: Any, known: Any) -> list[Block | None]:
         samples = self._fitting(X)
         labels = self._observations(Y, known, [sample.shape for sample in samples])
         found = self._observed_parts(samples, [own for own, _ in labels], range(len(samples)))
         places = [m for m, _, _ in found]
-        blocks = self._make_blocks([part for _, part, _ in found], places)
-
-        def one(entry: Any) -> T:
-            block, (m, _, (states, seen)) = entry
-            given = labels[m][1]
-            return function(
-                observed_in(block, states[seen], None if given is None else given[seen])
-            )
-
-        out = [unlabelled] * len(samples)
-        for m, value in zip(places, self._each(one, zip(blocks, found, strict=True)), strict=True):
-            out[m] = value
-        return out
+        blocks: list[Block | None] = [None] * len(samples)
+        made = self._make_blocks([part for _, part, _ in found], places)
+        for block, (m, _, (states, seen)) in zip(made, found, strict=True):
+            fixed = labels[m][1]
+            blocks[m] = observed_in(block, states[seen], None if fixed is None else fixed[seen])
+        return blocks
 
 
 def read_rows(features: Any, where: str) -> Rows:

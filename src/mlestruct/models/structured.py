@@ -11,32 +11,23 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
 
 from .. import metrics
 from .._threads import threaded_map
 from ..exceptions import Naming, OutOfTimeError
 from ..features.contract import FeatureMap, as_feature_map, is_feature_map
-from ..features.rows import Columns, Rows, Scaling
+from ..features.rows import Rows
 from ..learning.problem import Block
 from ..learning.solver import Result
 from ..structures.conditioned import Conditioned
 from ..structures.contract import Structure, Vertex, as_structure
 from ..structures.decoder import DecoderSpace, doubt_of
-from .base import Estimator
-from .probabilities import (
-    approximate_value,
-    block_samples,
-    certified_marginals,
-    exact_log_likelihood,
-    likelihood_bounds,
-    seeded,
-)
+from .sample_estimator import Query, SampleEstimator
 from .validation import (
     check_finite,
     check_same_length,
-    check_same_names,
     check_samples,
-    check_scales,
     count_threads,
 )
 
@@ -47,7 +38,7 @@ FOR_SET_UP = "have checked Y and looked for interior points"
 LESS_SET_UP = "Pass structure=DecoderSpace(decode, n, interior=...), n_jobs= or a longer max_time."
 
 
-class StructuredCRF(Estimator):
+class StructuredCRF(SampleEstimator):
     """Conditional random field over outputs of your own, from a function that finds the best one.
 
     p(y | x) is proportional to exp(<G(x) theta, y>) for the 0/1 vectors y that `decode` chooses
@@ -117,7 +108,7 @@ class StructuredCRF(Estimator):
     """
 
     _spaces: _Spaces | None = None
-    _scaling: Scaling | None = None
+    _likelihood_tol = 1e-3
 
     def __init__(
         self,
@@ -156,15 +147,9 @@ class StructuredCRF(Estimator):
             replace(block, observed=_observed(block, Y[m], m), weight=float(weights[m]))
             for m, block in enumerate(self._prepare(X))
         ]
-        size = blocks[0].features.n_features
-        for block in blocks:
-            if block.features.n_features != size:
-                found = block.features.n_features
-                raise ValueError(f"{block.name} has {found} features, X[0] has {size}")
-        check_same_names([block.features for block in blocks])
-        self._learn_names(blocks[0].features.feature_names, size)
+        blocks = self._in_solver_units(blocks, False, bool(self.standardize))
         self._check_outputs(blocks)
-        return self._standardized(blocks)
+        return blocks
 
     def _prepare(self, X: Sequence[Any]) -> list[Block]:
         space_of = self._space_of()
@@ -234,33 +219,7 @@ class StructuredCRF(Estimator):
         if all(block.structure.is_fixed for block in self._spaces.made):
             raise ValueError("X: every sample has only one possible output, nothing can be learned")
 
-    def _standardized(self, blocks: list[Block]) -> list[Block]:
-        """The same samples with standardised columns, if that is wanted."""
-        self._scaling = None
-        rows = [(b.features, b.weight) for b in blocks if isinstance(b.features, Rows)]
-        if len(rows) < len(blocks):
-            if self.standardize:
-                raise ValueError(
-                    "`standardize` needs features that are matrices; got a feature map. "
-                    "Standardise its data, or pass standardize=False."
-                )
-            return blocks
-        columns = Columns.weighted((own.columns(), weight) for own, weight in rows)
-        check_scales([columns], [self.feature_names_in_.tolist()], self.standardize)
-        if not self.standardize:
-            return blocks
-        scaling = self._scaling = Scaling.of(columns, centred=False)
-        scaled = {id(own): own.scaled(scaling) for own, _ in rows}
-        return [replace(block, features=scaled[id(block.features)]) for block in blocks]
-
     # ------------------------------------------------------------------ fitting
-    def _full_coef(self, theta: Floats) -> Floats:
-        return theta if self._scaling is None else self._scaling.original(theta)
-
-    def _solver_coef(self, model: Any) -> Floats:
-        coef: Floats = model.coef_
-        return coef if self._scaling is None else self._scaling.standardised(coef)
-
     def _setup_calls(self) -> int:
         return 0 if self._spaces is None else self._spaces.calls
 
@@ -289,150 +248,41 @@ class StructuredCRF(Estimator):
     # ------------------------------------------------------------------ prediction
     def _each(self, function: Callable[[Any], T], items: Iterable[Any]) -> list[T]:
         def one(item: Any) -> T:
-            block = item[0] if isinstance(item, tuple) else item  # (block, stream) of samples
+            block = getattr(item[0] if type(item) is tuple else item, "block", item)
             with Naming(block.name, "in prediction"):
                 return function(item)
 
         return super()._each(one, items)
 
-    def _given(self, X: Any, known: Any) -> list[Block]:
-        """Blocks of new samples given what is `known` of each, or None."""
-        blocks = self._new_blocks(X)
-        if known is None:
-            return blocks
-        parts = check_same_length(blocks, known, "known")
-        return [_conditioned(block, parts[m], m) for m, block in enumerate(blocks)]
+    def _queries(self, X: Any, known: Any = None) -> list[Query]:
+        check_is_fitted(self, "coef_")
+        blocks = self._prepare(check_samples(X))
+        self._check_features(blocks)
+        if known is not None:
+            parts = check_same_length(blocks, known, "known")
+            blocks = [_conditioned(block, parts[m], m) for m, block in enumerate(blocks)]
+        return [Query(block) for block in blocks]
 
     def _labelled(self, X: Any, Y: Any, known: Any = None) -> list[Block]:
-        """Blocks of samples whose outputs are observed, given what is known of them."""
-        samples = check_samples(X)
-        labels = check_same_length(samples, Y)
-        out = []
-        for m, block in enumerate(self._given(samples, known)):
+        labels, out = check_same_length(X, Y), []
+        for m, (block,) in enumerate(self._queries(X, known)):
             vertex = _observed(block, labels[m], m)
             if isinstance(block.structure, Conditioned) and not block.structure.agrees(vertex):
                 raise ValueError(f"known[{m}]: differs from Y[{m}]")
             out.append(replace(block, observed=vertex))
         return out
 
-    def predict(self, X: Any, *, known: Any = None) -> list[Any]:
-        """The most probable output (MAP) of each sample.
-
-        `known` holds for each sample what is given of its output, or None: 1, 0 and NaN (not known)
-        for every coordinate, or what `given` of its structure takes. All else is predicted given
-        this.
-        """
-        return self._each(
-            lambda block: block.structure.best_label(block.scores(self.coef_)),
-            self._given(X, known),
-        )
-
-    def predict_marginals(
-        self, X: Any, tol: float = 1e-3, method: str = "auto", *, known: Any = None, **options: Any
-    ) -> list[Floats]:
-        """Pseudo-marginal probability of every coordinate to be 1, given what is `known`.
-
-        `method` is one of `mlestruct.inference.marginals`: "auto" and "fw" (by `decode`),
-        "perturb", "oracle" and "exact" if the structure has them; `options` are those of the
-        method. `tol` is the certified gap of each log-partition function.
-
-        Returns
-        -------
-        list of ndarray of shape (n,)
-        """
-        blocks = self._given(X, known)
-        found = self._tau(blocks, tol, method, options)
-        return [b.structure.marginal_table(tau) for b, tau in zip(blocks, found, strict=True)]
-
-    def _tau(
-        self, blocks: list[Block], tol: float, method: str, options: dict[str, Any]
-    ) -> list[Floats]:
-        options = seeded(options, method, self.random_state)
-        return certified_marginals(blocks, self.coef_, tol, method, options, self._each)
-
     def events(
-        self, X: Any, Y: Any, tol: float = 1e-3, method: str = "auto", **options: Any
+        self, X: Any, Y: Any, tol: float | None = None, method: str = "auto", **options: Any
     ) -> metrics.Events:
         """Which coordinates were 1 and their probabilities, for scikit-learn's metrics.
 
         `tol`, `method` and `options` are those of `predict_marginals`.
         """
-        blocks = self._labelled(X, Y)
-        tau = self._tau(blocks, tol, method, options)
+        blocks = self._labelled(check_samples(X), Y)
+        tau = self._marginals([Query(block) for block in blocks], tol, method, options)
         seen = [block.observed.dense(block.structure.n_coordinates) for block in blocks]
         return metrics.as_events(np.concatenate(seen), np.concatenate(tau))
-
-    def sample(
-        self,
-        X: Any,
-        n_samples: int = 1,
-        method: str = "auto",
-        *,
-        known: Any = None,
-        random_state: Any = None,
-    ) -> list[Any]:
-        """Outputs drawn near p(y | x; coef_), per sample.
-
-        Parameters
-        ----------
-        method : "perturb": perturb-and-MAP, a call of `decode` each, with a bias that more samples
-            do not remove; "exact", from p itself, if the structure can count; "auto": exact for
-            structures that can, else perturb
-        known : what is given of each output, as in `predict`
-        random_state : int, Generator or None
-
-        Returns
-        -------
-        list of arrays of shape (n_samples, n)
-        """
-        blocks = self._given(X, known)
-        if method == "auto":
-            counted = all(block.structure.offers("exact") for block in blocks)
-            method = "exact" if counted else "perturb"
-        drawn = block_samples(blocks, self.coef_, n_samples, method, random_state, {}, self._each)
-        return [found.labels for found in drawn]
-
-    # ------------------------------------------------------------------ likelihoods
-    def approximate_log_likelihood(
-        self, X: Any, Y: Any, tol: float = 1e-3, *, known: Any = None
-    ) -> Floats:
-        """<scores, y> - log Z_rho of each sample: what `fit` maximises, without the penalty.
-
-        With the default entropy a lower bound of the exact log-likelihood. `tol` is the certified
-        gap, per node if the structure has nodes. With what is `known`, as in `predict`, log p of
-        the rest given this; Y must agree.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        blocks = self._labelled(X, Y, known)
-        return np.array(self._each(lambda b: approximate_value(b, self.coef_, tol), blocks))
-
-    def log_likelihood(self, X: Any, Y: Any, *, known: Any = None) -> Floats:
-        """Exact log p(y | x; coef_) of each sample, if the structure can count its outputs.
-
-        `known` is as in `approximate_log_likelihood`.
-        """
-        blocks = self._labelled(X, Y, known)
-        return np.array(self._each(lambda b: exact_log_likelihood(b, self.coef_), blocks))
-
-    def log_likelihood_bounds(
-        self, X: Any, Y: Any, tol: float = 1e-3, *, known: Any = None
-    ) -> tuple[Floats, Floats]:
-        """Proven bounds of the exact log p(y | x; coef_) of each sample, whatever the entropy is.
-
-        The entropy of independent coordinates bounds log Z from above; from below the sum over the
-        outputs that were decoded on the way. See `mlestruct.inference.log_partition_bounds`.
-        `known` is as in `approximate_log_likelihood`.
-
-        Returns
-        -------
-        lower, upper : ndarrays of shape (n_samples,)
-        """
-        blocks = self._labelled(X, Y, known)
-        found = np.array(self._each(lambda b: likelihood_bounds(b, self.coef_, tol), blocks))
-        return found[:, 0], found[:, 1]
 
     # ------------------------------------------------------------------ files
     def _learned_names(self) -> tuple[list[str], dict[str, Any] | None]:

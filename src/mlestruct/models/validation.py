@@ -115,16 +115,6 @@ def _numbers(values: Any, name: str) -> NDArray[np.float64]:
         raise ValueError(f"{name}: cannot be read as an array of numbers ({error})") from None
 
 
-def check_node_weights(weights: Any, shape: tuple[int, ...], name: str) -> NDArray[np.float64]:
-    """Weights of the nodes of one sample, in the shape of its labels."""
-    array = _numbers(weights, name)
-    if array.shape != shape:
-        raise ValueError(f"{name}: expected a number or shape {shape}, got {array.shape}")
-    if not (np.isfinite(array).all() and (array >= 0).all()):
-        raise ValueError(f"{name} must be finite and non-negative")
-    return array
-
-
 def check_names(expected: list[str], found: list[str], where: str, of: str) -> None:
     """Raise unless features are the same, in the same order, as those of `of`."""
     if expected == found:
