@@ -2,9 +2,13 @@
 
     python -m benchmarks.compare HEAD~1                         # a commit
     python -m benchmarks.compare /path/to/checkout --only grid  # a folder; cases with this name
+    python -m benchmarks.compare HEAD~1 --weights               # the weights instead of seconds
 
 Each side runs in processes of its own, in turn; the least time of a case counts. The cases are of
 this checkout and use only public names. A case that fails on one side is shown with its error.
+
+P is alpha-strongly concave, so a fit with gap g has weights within sqrt(2 g / alpha) of the
+optimum: `--weights` shows the distance of both sides in units of the sum of their radii.
 """
 
 from __future__ import annotations
@@ -119,24 +123,38 @@ def measure(make: Callable[[], tuple[str, Data, dict[str, Any]]]) -> dict[str, f
     }
 
 
-def measure_all(only: str) -> None:
+def fitted(make: Callable[[], tuple[str, Data, dict[str, Any]]]) -> dict[str, Any]:
+    """Weights, and how far from the optimum they may be, of fits at three alphas."""
+    import mlestruct
+
+    name, (X, Y), parameters = make()
+    out = {}
+    for factor in (0.1, 1.0, 10.0):
+        alpha = factor * parameters.get("alpha", 1.0)
+        model = getattr(mlestruct, name)(**{**parameters, "alpha": alpha}).fit(X, Y)
+        radius = float(np.sqrt(2.0 * model.duality_gap_ / alpha))
+        out[f"alpha = {alpha:g}"] = [np.ravel(model.coef_).tolist(), radius]
+    return out
+
+
+def measure_all(only: str, weights: bool) -> None:
     """Print the seconds of every case as JSON: in a process with the package of one side."""
     warnings.simplefilter("ignore")
     found: dict[str, Any] = {}
     for name, make in cases():
         if only in name:
             try:
-                found[name] = measure(make)
+                found[name] = fitted(make) if weights else measure(make)
             except Exception as error:
                 found[name] = f"{type(error).__name__}: {error}"
     print(json.dumps(found))
 
 
-def run(checkout: Path, only: str) -> dict[str, Any]:
-    """Seconds of all cases with the package of a checkout."""
+def run(checkout: Path, only: str, weights: bool) -> dict[str, Any]:
+    """What `measure_all` prints with the package of a checkout."""
     paths = os.pathsep.join([str(checkout / "src"), str(ROOT)])
     environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
-    code = f"import benchmarks.compare as b; b.measure_all({only!r})"
+    code = f"import benchmarks.compare as b; b.measure_all({only!r}, {weights})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
                           env=environment, check=False)  # fmt: skip
     if done.returncode:
@@ -161,17 +179,36 @@ def checkout_of(other: str) -> Path:
     return folder
 
 
+def show_weights(one: dict[str, Any], other: dict[str, Any]) -> None:
+    """Distances of the weights of two sides; a failed case shows its error."""
+    rows: list[list[Any]] = []
+    for name, found in other.items():
+        if isinstance(found, str) or isinstance(one[name], str):
+            print(f"{name}: {one[name]} / {found}" if isinstance(found, str) else one[name])
+            continue
+        for alpha, (coef, radius) in found.items():
+            before, radius_before = one[name][alpha]
+            distance = float(np.linalg.norm(np.subtract(coef, before)))
+            rows.append([name, alpha, distance, distance / (radius + radius_before)])
+    show("Distance of weights", ["case", "", "distance", "/ sum of radii"], rows)
+    print(f"{len(rows)} fits, {sum(row[-1] > 1.0 for row in rows)} differ by more than their gaps")
+
+
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("other", help="a commit, or the folder of a checkout")
     parser.add_argument("--repeat", type=int, default=3, help="processes of each side")
     parser.add_argument("--only", default="", help="cases whose name contains this")
+    parser.add_argument("--weights", action="store_true", help="compare weights, not seconds")
     options = parser.parse_args(arguments)
     sides = [checkout_of(options.other), ROOT]
+    if options.weights:
+        show_weights(*(run(side, options.only, True) for side in sides))
+        return
     best: list[dict[str, Any]] = [{}, {}]
     for _ in range(options.repeat):
         for own, side in zip(best, sides, strict=True):
-            for name, found in run(side, options.only).items():
+            for name, found in run(side, options.only, False).items():
                 if isinstance(found, dict) and isinstance(own.get(name), dict):
                     found = {what: min(found[what], own[name][what]) for what in found}
                 own[name] = found

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         ModelFileError,
         OutOfTimeError,
     )
-    from .learning import LBFGS, BlockFrankWolfe, Checkpoint, FrankWolfe, Parts
+    from .learning import LBFGS, BlockFrankWolfe, Checkpoint, FrankWolfe, FullyCorrective, Parts
     from .models import (
         BipartiteMatchingCRF,
         ChainCRF,
@@ -51,6 +51,7 @@ __getattr__, __dir__, __all__ = attach(
         "CheckpointError": ".exceptions",
         "EdgeList": ".models",
         "FrankWolfe": ".learning",
+        "FullyCorrective": ".learning",
         "GraphCRF": ".models",
         "GridCRF": ".models",
         "InfeasibleError": ".exceptions",
