@@ -13,7 +13,7 @@ from sklearn.metrics import log_loss
 
 import mlestruct
 from mlestruct.datasets import make_people
-from mlestruct.linkage import Comparison, RecordLinker, candidate_pairs, count_candidates
+from mlestruct.linkage import Comparison, RecordLinker
 from mlestruct.linkage.comparisons import guess_comparisons
 from mlestruct.linkage.examples import pair_input
 from mlestruct.linkage.linker import margins
@@ -23,58 +23,6 @@ from mlestruct.linkage.records import as_records
 def frame(**columns):
     table = pd.DataFrame(columns, dtype=object).astype(str)
     return table.set_axis([f"i{k}" for k in range(len(table))])
-
-
-# ---------------------------------------------------------------------- candidates
-def test_blocking_compares_what_agrees_in_a_column():
-    rng = np.random.default_rng(0)
-    left, right = (
-        frame(a=rng.choice(["x", "Y ", ""], size=n), b=rng.choice(list("pqrs"), size=n))
-        for n in (30, 25)
-    )
-    wanted = {
-        (i, j)
-        for i in range(30)
-        for j in range(25)
-        if any(
-            one.strip().lower() == other.strip().lower() != ""
-            for one, other in zip(left.iloc[i], right.iloc[j], strict=True)
-        )
-    }
-    found = set(zip(*map(np.ndarray.tolist, candidate_pairs(left, right, ["a", "b"])), strict=True))
-    assert found == wanted
-    assert count_candidates(left, right, ["a", "b"]) == len(wanted)
-
-
-def test_common_words_find_the_nearest_records():
-    left = frame(name=["anna maria kerr", "bob lee", "carl kerr", ""])
-    right = frame(name=["lee bob", "kerr anna", "zoe"])
-    rows, cols = candidate_pairs(left, right, neighbours=1)
-    pairs = set(zip(rows.tolist(), cols.tolist(), strict=True))
-    assert {(0, 1), (1, 0)} <= pairs
-    assert not {i for i, _ in pairs} & {3}  # nothing to compare
-    assert not {j for _, j in pairs} & {2}
-
-
-def test_every_record_has_at_most_its_number_of_neighbours_and_those_of_others():
-    left, right, _ = make_people(200, random_state=0)
-    rows, _ = candidate_pairs(left, right, neighbours=3)
-    assert rows.size <= 3 * (len(left) + len(right))
-    more, _ = candidate_pairs(left, right, neighbours=6)
-    assert more.size > rows.size
-
-
-def test_counting_counts_the_candidates():
-    left, right, _ = make_people(150, random_state=1)
-    assert count_candidates(left, right) == candidate_pairs(left, right)[0].size
-
-
-def test_slices_do_not_change_the_candidates(monkeypatch):
-    left, right, _ = make_people(150, random_state=1)
-    whole = candidate_pairs(left, right)
-    monkeypatch.setattr("mlestruct.linkage.blocking.SLICE", 7)
-    for one, other in zip(whole, candidate_pairs(left, right), strict=True):
-        np.testing.assert_array_equal(one, other)
 
 
 # ---------------------------------------------------------------------- comparisons

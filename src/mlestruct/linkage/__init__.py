@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from .._lazy import attach
 
 if TYPE_CHECKING:
-    from .blocking import candidate_pairs, count_candidates
+    from .blocking import candidate_pairs
     from .comparisons import Comparison, guess_comparisons
     from .linker import Links, RecordLinker
     from .pair_files import pair_parts, split_pairs
@@ -22,7 +22,6 @@ __getattr__, __dir__, __all__ = attach(
         "Links": ".linker",
         "RecordLinker": ".linker",
         "candidate_pairs": ".blocking",
-        "count_candidates": ".blocking",
         "guess_comparisons": ".comparisons",
         "pair_parts": ".pair_files",
         "split_pairs": ".pair_files",

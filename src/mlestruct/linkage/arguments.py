@@ -53,7 +53,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--columns", metavar="A,B", help="columns to compare (default: all)")
     add("--kind", metavar="COLUMN=KIND", action="append", default=[],
         help="the kind of a column if the guess is wrong; may be repeated")  # fmt: skip
-    add("--block", metavar="A,B", help="compare only records that agree in one of these columns")
+    add("--block", metavar="A+B,C",
+        help="compare only records that agree in A and B, or in C")  # fmt: skip
     add("--neighbours", type=int, default=10,
         help="maximum number of candidates per record (default 10)")  # fmt: skip
     add("--accept", type=float, default=0.9, metavar="P",

@@ -1,171 +1,249 @@
 """Candidate pairs: which records of two tables are compared at all.
 
-Records are compared if they agree in a given column (`block`), or, by default, if they share rare
-words: each record is a set of tokens "column=word", weighted by the logarithm of their rarity, and
-the records of largest common weight are its candidates. Tables are handled in slices of records,
-so that memory is bounded by the number of candidates.
+By default from tokens: words, their first and last letters, whole values, parts of dates. Records
+that share a rare token are candidates, and records that share several frequent ones: names, a year
+of birth. Each record keeps the best of them by the rarity of what they share. Time and memory are
+linear in the number of records. Instead, `block` names columns in which candidates agree.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
+from .._deadline import check_time
+from .._lazy import pandas_module
+from .._threads import threaded_map
 from ..models.validation import check_count
-from .records import column_names, require_text
+from . import _blocking_kernels as kernels
+from .records import column_kinds, column_names, require_text
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Token = tuple[str, int]  # and the number of its word in the value
 
-WORD = re.compile(r"\w+")
-SLICE = 2_000  # records of the left table whose common tokens are counted at a time
+WORD, DIGITS = re.compile(r"\w+"), re.compile(r"\d+")
+FEW = 20  # records of one table that may share a key; a token of more is frequent
+RANKED = 100  # candidates of a record that are ranked
+TOKENS = 20  # of a record, the rarest
+SHARE = 0.2  # of all records: a token of more says nothing
+WHOLE = 15  # the number of a word that is the whole value
+SLICE = 20_000  # records whose candidates are searched at a time
+MOST_PAIRS = 200  # for each record, by `block`
 
 
 def candidate_pairs(
-    left: Any, right: Any, block: Sequence[str] = (), neighbours: int = 10, most_shared: int = 200
+    left: Any,
+    right: Any,
+    block: Sequence[Any] = (),
+    neighbours: int = 10,
+    kinds: Mapping[str, str] | None = None,
+    n_jobs: int = 1,
 ) -> tuple[Ints, Ints]:
     """Rows of two tables that are compared, as two arrays sorted by the left one.
 
     Parameters
     ----------
     left, right : DataFrames of text with the same columns; "" is missing
-    block : compare records that agree in one of these columns; by default, by common words
-    neighbours : candidates of each record of either table at most, by common words
-    most_shared : words that are in more records than this say little and are left out
+    block : rules; a rule is a column, or a list of columns, in all of which candidates agree.
+        Pairs of any rule are compared. By default candidates are found by common tokens
+    neighbours : maximum number of candidates that a record chooses, if found by common tokens
+    kinds : kinds of columns, as `Comparison` has them; by default all are text
+    n_jobs : threads
     """
-    check_blocking(left, right, block, neighbours, most_shared)
-    keys = _Keys(len(right))
-    for rows, cols in _slices(left, right, block, neighbours, most_shared):
-        keys.add(rows, cols)
-    return keys.pairs()
-
-
-def count_candidates(
-    left: Any, right: Any, block: Sequence[str] = (), neighbours: int = 10, most_shared: int = 200
-) -> int:
-    """The number of candidate pairs, of which no more than a slice is kept at a time."""
-    check_blocking(left, right, block, neighbours, most_shared)
-    slices = _slices(left, right, block, neighbours, most_shared)
-    return sum(rows.size for rows, _ in slices)
-
-
-def check_blocking(
-    left: Any, right: Any, block: Sequence[str], neighbours: int, most_shared: int
-) -> None:
-    """Raise unless tables are text and the parameters what they should be."""
-    chosen = column_names(block, "block")
+    rules = read_rules(block)
     check_count(neighbours, "neighbours")
-    check_count(most_shared, "most_shared")
     for name, table in (("left", left), ("right", right)):
         require_text(table, (), name)
-        require_text(table, chosen or table.columns, name)
+        require_text(table, [c for rule in rules for c in rule] or table.columns, name)
+    if not len(left) or not len(right):
+        return np.zeros((2, 0), dtype=np.int64)[0], np.zeros(0, dtype=np.int64)
+    if rules:
+        keys = [_agreeing(left, right, rule) for rule in rules]
+    else:
+        keys = _by_tokens(left, right, column_kinds(kinds), neighbours, n_jobs)
+    rows, cols = np.divmod(np.unique(np.concatenate(keys)), len(right))
+    return rows, cols
 
 
-class _Keys:
-    """Pairs row * n_right + col in one array that grows, so that they are in memory once."""
-
-    def __init__(self, n_right: int):
-        self._n_right = n_right
-        self._keys = np.empty(0, dtype=np.int64)
-
-    def add(self, rows: Ints, cols: Ints) -> None:
-        size = self._keys.size
-        self._keys.resize(size + rows.size, refcheck=False)
-        np.multiply(rows, self._n_right, out=self._keys[size:])
-        self._keys[size:] += cols
-
-    def pairs(self) -> tuple[Ints, Ints]:
-        rows = self._keys // max(self._n_right, 1)
-        self._keys %= max(self._n_right, 1)
-        return rows, self._keys
+# ---------------------------------------------------------------------- rules
+def read_rules(block: Any) -> list[list[str]]:
+    """Each rule as a list of columns."""
+    if isinstance(block, str) or not isinstance(block, Iterable):
+        raise TypeError(f"`block` must be a list of columns or of lists of them; got {block!r}.")
+    return [[rule] if isinstance(rule, str) else column_names(rule, "block") for rule in block]
 
 
-def _slices(
-    left: Any, right: Any, block: Sequence[str], neighbours: int, most_shared: int
-) -> Iterator[tuple[Ints, Ints]]:
-    """Rows and columns of pairs, sorted and different, of some left records after the others."""
-    if block:
-        tokens = [_whole_values(left, right, column) for column in block]
-        rows = sparse.hstack([one for one, _ in tokens], format="csr")
-        columns = sparse.hstack([other for _, other in tokens], format="csr")
-        for start in range(0, rows.shape[0], SLICE):
-            yield _sorted_pairs((rows[start : start + SLICE] @ columns.T).tocsr(), start)
-        return
-    rows, columns = _weighted_words(left, right, most_shared)
-    chosen = [  # of the right records: which left ones they have among their candidates
-        _largest((columns[start : start + SLICE] @ rows.T).tocsr(), neighbours)
-        for start in range(0, columns.shape[0], SLICE)
-    ]
-    theirs = sparse.vstack(chosen, format="csr").T.tocsr()
-    for start in range(0, rows.shape[0], SLICE):
-        part = slice(start, start + SLICE)
-        own = _largest((rows[part] @ columns.T).tocsr(), neighbours)
-        yield _sorted_pairs(own + theirs[part], start)
-
-
-def _sorted_pairs(weights: Any, start: int) -> tuple[Ints, Ints]:
-    """Places of the entries of a sparse matrix, row by row; its first row is number `start`."""
-    weights.sort_indices()
-    row = np.repeat(np.arange(start, start + weights.shape[0]), np.diff(weights.indptr))
-    return row.astype(np.int64), weights.indices.astype(np.int64)
-
-
-def _whole_values(left: Any, right: Any, column: str) -> tuple[Any, Any]:
-    """Indicators of the values of a column, in both tables; missing values agree with none."""
-    values = [table[column].str.strip().str.lower().to_numpy() for table in (left, right)]
-    return _indicators([[[value] if value else [] for value in side] for side in values])
-
-
-def _weighted_words(left: Any, right: Any, most_shared: int) -> tuple[Any, Any]:
-    """Words of all columns, each weighted by the logarithm of its rarity; common ones dropped."""
-    sides = []
-    for table in (left, right):
-        columns = [
-            [{f"{name}={word}" for word in WORD.findall(value.lower())} for value in table[name]]
-            for name in table.columns
-        ]
-        sides.append([set().union(*parts) for parts in zip(*columns, strict=True)])
-    rows, columns = _indicators(sides)
-    counts = np.asarray(rows.sum(axis=0) + columns.sum(axis=0)).ravel()
-    n_records = rows.shape[0] + columns.shape[0]
-    rarity = np.where(counts <= most_shared, np.log((1 + n_records) / np.maximum(counts, 1)), 0.0)
-    weights = sparse.diags_array(rarity)
-    both = []
-    for side in (rows, columns):
-        weighted = sparse.csr_array(side @ weights)
-        weighted.eliminate_zeros()
-        both.append(weighted)
-    return both[0], both[1]
-
-
-def _indicators(sides: Sequence[Sequence[Any]]) -> tuple[Any, Any]:
-    """Two 0/1 matrices of records and tokens over one vocabulary."""
-    vocabulary: dict[str, int] = {}
-    found = []
-    for side in sides:
-        tokens = [[vocabulary.setdefault(word, len(vocabulary)) for word in one] for one in side]
-        starts = np.concatenate([[0], np.cumsum([len(one) for one in tokens])]).astype(np.int64)
-        places = np.fromiter((k for one in tokens for k in one), np.int64, int(starts[-1]))
-        found.append((starts, places))
-    rows, columns = (
-        sparse.csr_array(
-            (np.ones(places.size), places, starts), shape=(starts.size - 1, len(vocabulary))
+def _agreeing(left: Any, right: Any, rule: list[str]) -> Ints:
+    """Pairs that agree in all columns of a rule, as row * n_right + column."""
+    sides = [_values(left, rule), _values(right, rule)]
+    code, _ = pandas_module().factorize(np.concatenate(sides))
+    code[np.concatenate(sides) == ""] = -1
+    one, other = code[: len(left)], code[len(left) :]
+    size = int(code.max(initial=-1)) + 1
+    counts = np.bincount(other[other >= 0], minlength=size)
+    made = np.bincount(one[one >= 0], minlength=size) * counts
+    limit = MOST_PAIRS * (len(left) + len(right))
+    if made.sum() > limit:
+        largest = int(made.argmax())
+        value = sides[0][int(np.flatnonzero(one == largest)[0])].split("\t")
+        raise ValueError(
+            f"`block` must make at most {limit:,} pairs of these tables; {'+'.join(rule)} makes "
+            f"{int(made.sum()):,}, the value {' '.join(value)!r} alone {int(made[largest]):,}. "
+            "Add a column to the rule, or leave `block` out."
         )
-        for starts, places in found
-    )
-    return rows, columns
+    order = np.argsort(other, kind="stable")[np.count_nonzero(other < 0) :]
+    first = np.cumsum(counts) - counts
+    rows = np.flatnonzero(one >= 0)
+    sizes = counts[one[rows]]
+    within = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    cols = order[np.repeat(first[one[rows]], sizes) + within]
+    return np.repeat(rows, sizes) * len(right) + cols
 
 
-def _largest(weights: Any, count: int) -> Any:
-    """A sparse matrix of ones at the `count` largest entries of each row of another one."""
-    row = np.repeat(np.arange(weights.shape[0]), np.diff(weights.indptr))
-    order = np.lexsort((weights.indices, -weights.data, row))
-    rank = np.arange(row.size) - weights.indptr[row]
-    kept = order[rank < count]  # sorting by row leaves each row's entries in its own places
-    places = (row[kept], weights.indices[kept])
-    return sparse.csr_array((np.ones(kept.size, dtype=np.int8), places), shape=weights.shape)
+def _values(table: Any, rule: list[str]) -> NDArray[Any]:
+    """The values of the columns of a rule together; "" if one is missing."""
+    parts = [table[column].str.strip().str.lower() for column in rule]
+    found = parts[0].str.cat(parts[1:], sep="\t").to_numpy(dtype=object)
+    for part in parts:
+        found[part.to_numpy() == ""] = ""
+    return found
+
+
+# ---------------------------------------------------------------------- tokens
+class Tokens(NamedTuple):
+    """Sorted tokens of the records of one table, with column and word, and their number."""
+
+    tokens: NDArray[np.int32]
+    words: NDArray[np.int16]
+    sizes: Ints
+
+
+def _by_tokens(
+    left: Any, right: Any, kinds: Mapping[str, str], neighbours: int, n_jobs: int
+) -> list[Ints]:
+    """The best candidates of the records of either table, as row * n_right + column."""
+    sides, weights, frequent = _read_tokens(left, right, kinds)
+    buckets = 2 ** int(np.clip(np.ceil(np.log2(64 * max(len(left), len(right)))), 16, 27))
+    crowded = np.zeros(buckets, dtype=bool)
+    pairs = _counts(sides, frequent, crowded)
+    crowded = (np.maximum(*pairs) > FEW) & (np.minimum(*pairs) > 0)
+    counts = _counts(sides, frequent, crowded)
+    out = []
+    for k, (own, other) in enumerate((sides, sides[::-1])):
+        posted = np.where((counts[k] > 0) & (counts[1 - k] <= FEW), counts[1 - k], 0)
+        ends = np.cumsum(posted, dtype=np.int64) - posted
+        records = np.empty(int(posted.sum()), dtype=np.int32)
+        kernels.post(*other, frequent, crowded, posted, ends, records)
+        index = frequent, crowded, posted, ends, records, weights, RANKED, neighbours
+        starts = range(0, len(own.sizes), SLICE)
+        ask = partial(_search, own, other, index)
+        with threaded_map(n_jobs, len(starts)) as each:
+            found = np.concatenate(list(each(ask, starts)))
+        row, place = np.nonzero(found >= 0)
+        ends_of = (row, found[row, place])[:: 1 - 2 * k]
+        out.append(ends_of[0] * len(right) + ends_of[1])
+    return out
+
+
+def _search(own: Tokens, other: Tokens, index: tuple[Any, ...], start: int) -> Ints:
+    check_time("the search for candidate pairs")
+    last = min(start + SLICE, len(own.sizes))
+    found: Ints = kernels.search(start, last, *own, other.tokens, other.sizes, *index)
+    return found
+
+
+def _counts(sides: Sequence[Tokens], frequent: Any, crowded: Any) -> list[NDArray[np.uint8]]:
+    """How many records of each table have a key in each bucket."""
+    found = [np.zeros(crowded.size, dtype=np.uint8) for _ in sides]
+    for side, counts in zip(sides, found, strict=True):
+        check_time("the search for candidate pairs")
+        kernels.count_keys(*side, frequent, crowded, counts)
+    return found
+
+
+def _read_tokens(
+    left: Any, right: Any, kinds: Mapping[str, str]
+) -> tuple[list[Tokens], Floats, NDArray[np.bool_]]:
+    """Tokens of both tables, their weights, and whether they are frequent."""
+    starts, tokens, words, size = _all_tokens(left, right, kinds)
+    n, cut = len(left), int(starts[len(left)])
+    counts = [np.bincount(part, minlength=size) for part in (tokens[:cut], tokens[cut:])]
+    total = counts[0] + counts[1]
+    records = n + len(right)
+    weights = np.log((1 + records) / np.maximum(total, 1))
+    useful = (np.minimum(*counts) > 0) & (total <= max(SHARE * records, FEW))
+    parts = [(starts[: n + 1], tokens, words), (starts[n:], tokens, words)]
+    sides = [Tokens(*kernels.rarest(*part, total, useful, TOKENS)) for part in parts]
+    return sides, weights, np.maximum(*counts) > FEW
+
+
+def _all_tokens(
+    left: Any, right: Any, kinds: Mapping[str, str]
+) -> tuple[Ints, NDArray[np.int32], NDArray[np.int16], int]:
+    """Tokens of all records one after the other, with 16 * column + word; the number of tokens."""
+    pandas, vocabulary = pandas_module(), dict[str, int]()
+    columns = []
+    for c, name in enumerate(left.columns):
+        check_time("reading the tables")
+        both = pandas.concat([left[name], right[name]], ignore_index=True).str.strip().str.lower()
+        codes, values = pandas.factorize(both)
+        read = READERS.get(kinds.get(name, "text"), text_tokens)
+        lists = [read(value, f"{c}=") if value else [] for value in values]
+        ends = np.concatenate([[0], np.cumsum([len(one) for one in lists])]).astype(np.int64)
+        flat = [(vocabulary.setdefault(t, len(vocabulary)), w) for one in lists for t, w in one]
+        tokens, words = np.array(flat, dtype=np.int64).reshape(-1, 2).T
+        columns.append((codes, ends, tokens, words + 16 * c))
+    sizes = sum(ends[codes + 1] - ends[codes] for codes, ends, _, _ in columns)
+    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    found = np.empty(int(starts[-1]), np.int32), np.empty(int(starts[-1]), np.int16)
+    at = starts[:-1].copy()
+    for column in columns:
+        kernels.fill(*column, at, *found)
+    return starts, *found, max(len(vocabulary), 1)
+
+
+def text_tokens(value: str, column: str) -> list[Token]:
+    """Words in any column, their first and last three letters, and the whole value."""
+    found = WORD.findall(value)
+    out = []
+    for k, word in enumerate(found[:12]):
+        out.append((word, k))
+        if len(word) > 3:
+            out += [(f"^{word[:3]}", k), (f"${word[-3:]}", k)]
+    return [*out, (column + " ".join(found), WHOLE)] if len(found) > 1 else out
+
+
+def date_tokens(value: str, column: str) -> list[Token]:
+    """The day, the year, the day of the year (day and month in either order), year and month."""
+    parts = DIGITS.findall(value)
+    if len(parts) == 1 and len(parts[0]) == 8:
+        parts = [parts[0][:4], parts[0][4:6], parts[0][6:]]
+    years = [part for part in parts if len(part) == 4]
+    if len(parts) < 3 or len(years) != 1:
+        return text_tokens(value, column)
+    (year,), (a, b) = years, sorted([part for part in parts[:3] if len(part) != 4])[:2]
+    return [
+        (f"{column}{year} {a} {b}", WHOLE), (f"{column}{year}", 0), (f"{column}{a} {b}", 1),
+        (f"{column}{year} {parts[1]}-", 2),
+    ]  # fmt: skip
+
+
+def number_tokens(value: str, column: str) -> list[Token]:
+    """The whole value, and both halves of a long one."""
+    half = len(value) // 2
+    halves = [(f"{column}^{value[:half]}", 0), (f"{column}${value[half:]}", 1)]
+    return [(column + value, WHOLE), *(halves if half > 1 else [])]
+
+
+READERS = {
+    "text": text_tokens,
+    "date": date_tokens,
+    "number": number_tokens,
+    "category": lambda value, column: [(column + value, WHOLE)],
+}

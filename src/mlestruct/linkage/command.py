@@ -15,7 +15,7 @@ from ..exceptions import FileProblem, UsageProblem
 from ..models import load
 from .answers import decide, review_pairs
 from .arguments import add_arguments
-from .blocking import count_candidates
+from .blocking import candidate_pairs
 from .comparisons import guess_comparisons, same_dates
 from .known import KnownRows, known_links, known_rows
 from .linker import NO_SINGLES, RecordLinker, compared_columns, shared_columns
@@ -135,6 +135,11 @@ def _listed(text: str | None) -> list[str] | None:
     return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
 
 
+def _rules(text: str | None) -> list[list[str]]:
+    """Blocking rules: columns joined by +, separated by commas."""
+    return [[part.strip() for part in rule.split("+")] for rule in _listed(text) or []]
+
+
 # ---------------------------------------------------------------------- reading
 def _records(options: argparse.Namespace, linker: RecordLinker | None) -> list[Any]:
     """Both tables, indexed by ids; a model remembers the names of their columns of ids."""
@@ -181,14 +186,17 @@ def _loaded(path: str) -> RecordLinker:
 # ---------------------------------------------------------------------- work
 def _count(options: argparse.Namespace, left: Any, right: Any) -> int:
     """Print how many pairs would be compared."""
-    block = _listed(options.block) or []
+    block = _rules(options.block)
     with naming(options.left, options.right):
         columns = compared_columns(left, right, _listed(options.columns))
-        used = shared_columns(left, right, [*dict.fromkeys([*columns, *block])])
+        named = [column for rule in block for column in rule]
+        used = shared_columns(left, right, [*dict.fromkeys([*columns, *named])])
         comparisons = guess_comparisons(left, right, columns, _kinds(options.kind))
     dated = same_dates(comparisons, right)
-    count = count_candidates(left[used], dated[used], block, options.neighbours)
-    print(f"{count} candidate pairs of {len(left)} x {len(right)} records")
+    kinds = {one.column: one.kind for one in comparisons}
+    with naming(options.left, options.right):
+        rows, _ = candidate_pairs(left[used], dated[used], block, options.neighbours, kinds)
+    print(f"{rows.size} candidate pairs of {len(left)} x {len(right)} records")
     print(compared_words(compared(comparisons, left, right)))
     return 0
 
@@ -197,7 +205,7 @@ def _learned(options: argparse.Namespace, left: Any, right: Any, known: Any) -> 
     """A model of the known links, saved if -m says so."""
     linker = RecordLinker(
         columns=_listed(options.columns), kinds=_kinds(options.kind),
-        block=_listed(options.block) or [], neighbours=options.neighbours,
+        block=_rules(options.block), neighbours=options.neighbours,
         alpha=_alpha(options.alpha), random_state=options.seed,
         verbose=int(not options.quiet and sys.stderr.isatty()),  # progress bars are for people
     )  # fmt: skip

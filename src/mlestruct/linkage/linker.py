@@ -17,8 +17,13 @@ from .._lazy import pandas_module
 from ..features import Rows
 from ..models import BipartiteMatchingCRF
 from ..models.base import CertifiedModel, unchanged_on_failure
-from ..models.validation import check_options, check_positive, check_random_state
-from .blocking import candidate_pairs
+from ..models.validation import (
+    check_options,
+    check_positive,
+    check_random_state,
+    count_threads,
+)
+from .blocking import candidate_pairs, read_rules
 from .comparisons import Comparison, guess_comparisons, same_dates
 from .examples import Examples, estimate_single_share, pair_input
 from .held_out import HeldOut
@@ -36,7 +41,10 @@ NO_SINGLES = (
     "the model has learned from no record that is known to have no partner, and expects one for "
     "nearly every record"
 )
-MORE_CANDIDATES = "Name columns in which links agree (block), or raise neighbours."
+MORE_CANDIDATES = (
+    "Pass blocking rules: columns in which matches agree, such as block=[['surname', 'birth']] "
+    "(--block surname+birth); or raise neighbours."
+)
 LIST_SINGLES = "list some left ids with an empty cell beside them among the known links"
 
 
@@ -111,8 +119,9 @@ class RecordLinker(CertifiedModel):
     columns : compared columns; default: all that both tables have. Those that are empty in both
         are left out
     kinds : kinds of columns where they are not to be guessed, {"phone": "text"}
-    block : columns in one of which candidates agree; default: by common rare words
-    neighbours : candidates of each record at most, where found by common words
+    block : rules, each a column or a list of columns in all of which candidates agree; pairs of any
+        rule are compared. By default candidates share rare words or several frequent ones
+    neighbours : maximum number of candidates that a record chooses (not used with `block`)
     alpha : penalty of the weights, or "auto": by cross-validated likelihood of the known links
     rho, tol, solver, n_jobs, verbose : as in `BipartiteMatchingCRF`
     random_state : of the folds
@@ -141,7 +150,7 @@ class RecordLinker(CertifiedModel):
         self,
         columns: Sequence[str] | None = None,
         kinds: dict[str, str] | None = None,
-        block: Sequence[str] = (),
+        block: Sequence[Any] = (),
         neighbours: int = 10,
         alpha: float | str = "auto",
         rho: float = 0.95,
@@ -344,9 +353,12 @@ class RecordLinker(CertifiedModel):
     # ------------------------------------------------------------------ parts
     def _candidates(self, left: Any, right: Any) -> tuple[Ints, Ints]:
         columns = [one.column for one in self.comparisons_]
-        used = shared_columns(left, right, [*columns, *column_names(self.block, "block")])
+        rules = [column for rule in read_rules(self.block) for column in rule]
+        used = shared_columns(left, right, [*columns, *rules])
         right = same_dates(self._for_tables(left, right), right)
-        return candidate_pairs(left[used], right[used], self.block, self.neighbours)
+        kinds = {one.column: one.kind for one in self.comparisons_}
+        tables, n_jobs = (left[used], right[used]), count_threads(self.n_jobs)
+        return candidate_pairs(*tables, self.block, self.neighbours, kinds, n_jobs)
 
     def _for_tables(self, left: Any, right: Any) -> list[Comparison]:
         return [one.for_tables(left, right) for one in self.comparisons_]
