@@ -29,8 +29,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from .._arrays import check_memory
 from .._deadline import check_time, is_over
-from .._memory import check_memory
 from ..algorithms.frank_wolfe import minimise_by_slope
 from ..structures.contract import Structure, Vertex
 from ..structures.entropy import SeparableEntropy
