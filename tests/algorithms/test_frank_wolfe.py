@@ -6,10 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from random_scores import generators
 from scipy.optimize import linear_sum_assignment
+from scipy.sparse import csr_array
 
-from mlestruct.algorithms.frank_wolfe import extreme_vertices
+from mlestruct.algorithms.frank_wolfe import Mixture
 from mlestruct.inference import marginals
-from mlestruct.structures import BipartiteMatching
+from mlestruct.structures import BipartiteMatching, Vertex
 
 N, RHO = 4, 0.8
 
@@ -66,16 +67,30 @@ def test_extreme_vertices_of_a_mixture_are_those_of_its_table(rng, n_vertices, n
     table[0], direction = rng.random(n), rng.normal(size=n)
     weights = rng.choice([0.0, 0.3], size=n_vertices + 1)
     weights[rng.integers(n_vertices + 1)] = 0.2
-    found = [np.flatnonzero(row) for row in table[1:]]
-    indices = np.concatenate([np.zeros(0, dtype=np.int64), *found])
-    values = np.concatenate(
-        [np.zeros(0), *(row[on] for row, on in zip(table[1:], found, strict=True))]
-    )
-    sizes = np.array([on.size for on in found], dtype=np.int64)
-    best, worst, difference = extreme_vertices(direction, table[0], weights, sizes, indices, values)
+    mixture = Mixture(table[0])
+    mixture.vertices, mixture.weights = csr_array(table), weights
+    best, worst, difference = mixture.extremes(direction)
     slopes = table @ direction
     assert slopes[best] == pytest.approx(slopes.max(), abs=1e-12)
     assert weights[worst] > 0
     least = slopes[weights > 0].min()
     assert slopes[worst] == pytest.approx(least, abs=1e-12)
     assert difference == pytest.approx(slopes.max() - least, abs=1e-12)
+
+
+@given(generators, st.integers(1, 9))
+def test_mixtures_are_the_sums_of_their_vertices(rng, n):
+    """Also where vertices come again or lose their weight."""
+    start, known = rng.random(n), {}
+    mixture, table = Mixture(start), [(1.0, start)]
+    for _ in range(12):
+        row = (rng.random(n) < 0.4).astype(float)
+        eta = rng.choice([0.3, 1.0 - 1e-13])
+        table = [(w * (1.0 - eta), y) for w, y in table] + [(eta, row)]
+        on = rng.permutation(np.flatnonzero(row))
+        mixture.add(Vertex(on, row[on]), eta)
+        known[row.tobytes()] = row
+        np.testing.assert_allclose(mixture.tau, sum(w * y for w, y in table), atol=1e-10)
+        np.testing.assert_allclose(mixture.weights @ mixture.vertices, mixture.tau, atol=1e-10)
+        assert mixture.weights.sum() == pytest.approx(1.0)
+        assert mixture.weights.size <= len(known) + 1

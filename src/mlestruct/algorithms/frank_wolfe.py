@@ -15,12 +15,11 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array, vstack
 
-from .._compile import kernel
 from .._deadline import check_time, is_over
 
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Step = Literal["capped", "line_search", "fixed"]
 
 MAX_STEP = 1.0 - 1e-9  # a vertex has an infinite entropy gradient
@@ -199,70 +198,59 @@ class PlainEntropy:
 
 
 class Mixture:
-    """tau = weight of the start * start + sum of weights * vertices, weights summing to 1."""
+    """tau = weights @ vertices, weights summing to 1; vertex 0 is the start, of any weight."""
 
     def __init__(self, start: Floats):
-        self.start = start
         self.tau = start.copy()
-        self.weights = np.ones(1)  # the start first
-        self.sizes = np.zeros(0, dtype=np.int64)
-        self.indices = np.zeros(0, dtype=np.int64)
-        self.values = np.zeros(0)
-        self._keys: list[bytes] = []  # sorted indices of the vertices
-        self._places: dict[bytes, int] = {}
+        self.weights, self.vertices = np.ones(1), csr_array(start[None])
+        self._keys: list[bytes] = [b"start"]  # sorted indices of the vertices
+        self._places = {b"start": 0}
 
     def add(self, vertex: Any, eta: float) -> None:
         """tau <- (1 - eta) tau + eta vertex."""
-        indices = np.asarray(vertex.indices, dtype=np.int64)
-        values = np.asarray(vertex.values, dtype=np.float64)
+        order = np.argsort(vertex.indices)
+        indices, values = np.asarray(vertex.indices)[order], np.asarray(vertex.values)[order]
         self.weights *= 1.0 - eta
         self.tau *= 1.0 - eta
         self.tau[indices] += eta * values
-        order = np.argsort(indices)
-        key = indices[order].tobytes()
-        known = self._places.get(key)
-        if known is None:
-            self._keys.append(key)
+        key = indices.tobytes()
+        if key not in self._places:
+            own = csr_array((values, indices, [0, indices.size]), shape=(1, self.tau.size))
+            self.vertices = vstack([self.vertices, own], format="csr")
+            self.weights = np.append(self.weights, 0.0)
             self._places[key] = len(self._keys)
-            self.weights = np.append(self.weights, eta)
-            self.sizes = np.append(self.sizes, indices.shape[0])
-            self.indices = np.concatenate([self.indices, indices[order]])
-            self.values = np.concatenate([self.values, values[order]])
-        else:
-            self.weights[known] += eta
+            self._keys.append(key)
+        self.weights[self._places[key]] += eta
         self._drop_weightless()
 
     def _drop_weightless(self) -> None:
         """Drop vertices whose weight is rounding; the start stays."""
         kept = self.weights > 1e-12
         kept[0] = True
-        if kept.all():
-            return
-        each = np.repeat(kept[1:], self.sizes)
-        self.indices, self.values = self.indices[each], self.values[each]
-        self.sizes, self.weights = self.sizes[kept[1:]], self.weights[kept]
-        self._keys = list(compress(self._keys, kept[1:]))
-        self._places = {key: k + 1 for k, key in enumerate(self._keys)}
+        if not kept.all():
+            self.weights, self.vertices = self.weights[kept], self.vertices[kept]
+            self._keys = list(compress(self._keys, kept))
+            self._places = {key: k for k, key in enumerate(self._keys)}
 
-    def _dense(self, k: int) -> Floats:
-        if k == 0:
-            return self.start
-        end = int(self.sizes[:k].sum())
-        part = slice(end - int(self.sizes[k - 1]), end)
-        out = np.zeros_like(self.tau)
-        out[self.indices[part]] = self.values[part]
-        return out
+    def extremes(self, direction: Floats) -> tuple[int, int, float]:
+        """The best vertex along `direction`, the worst of those with weight, their difference."""
+        scores = self.vertices @ direction
+        best = int(scores.argmax())
+        worst = int(np.where(self.weights > 0.0, scores, np.inf).argmin())
+        return best, worst, float(scores[best] - scores[worst])
 
     def move(self, entropy: SteppingEntropy, scores: Floats, least: float) -> bool:
         """Move weight from the worst vertex to the best if the slope is at least `least`."""
         direction, _ = entropy.add_gradient(self.tau, scores)
-        best, worst, difference = extreme_vertices(
-            direction, self.start, self.weights, self.sizes, self.indices, self.values
-        )
+        best, worst, difference = self.extremes(direction)
         if difference < least or best == worst:
             return False
         most = float(self.weights[worst])
-        change = most * (self._dense(best) - self._dense(worst))
+        change = np.zeros_like(self.tau)
+        table = self.vertices
+        for vertex, sign in ((best, most), (worst, -most)):
+            own = slice(table.indptr[vertex], table.indptr[vertex + 1])
+            change[table.indices[own]] += sign * table.data[own]
         linear = float(scores @ change)
         eta = minimise_by_slope(lambda eta: -linear - entropy.slope(self.tau, change, eta), 0.3)
         if eta <= 0.0:
@@ -273,32 +261,6 @@ class Mixture:
         np.maximum(self.tau, 0.0, out=self.tau)
         self._drop_weightless()
         return True
-
-
-@kernel  # a sum of gathered entries in their order takes half the time of a reordered one
-def extreme_vertices(
-    direction: Floats, start: Floats, weights: Floats, sizes: Ints, indices: Ints, values: Floats
-) -> tuple[int, int, float]:
-    """The best vertex along `direction`, the worst of those with weight, and their difference.
-
-    Vertex k = 1, 2, ... has weights[k] and sizes[k - 1] entries; 0 is the dense vector `start`.
-    """
-    score = 0.0
-    for i in range(start.shape[0]):
-        score += direction[i] * start[i]
-    best = worst = 0
-    most, least = score, score if weights[0] > 0.0 else np.inf
-    end = 0
-    for k in range(sizes.shape[0]):
-        first, end = end, end + sizes[k]
-        score = 0.0
-        for q in range(first, end):
-            score += direction[indices[q]] * values[q]
-        if score > most:
-            best, most = k + 1, score
-        if score < least and weights[k + 1] > 0.0:
-            worst, least = k + 1, score
-    return best, worst, most - least
 
 
 def minimise_by_slope(slope: Callable[[float], float], guess: float) -> float:
