@@ -26,8 +26,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .._arrays import check_memory
 from .._deadline import check_time, is_over
-from .._memory import check_memory
 from . import _fully_corrective_kernels as kernels
 from .frank_wolfe import DecodedSpace, checked_gap, checked_point, minimise_by_slope
 

@@ -24,8 +24,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from .._arrays import check_memory
 from .._deadline import check_time
-from .._memory import check_memory
 from .._threads import Each, one_blas_thread, threaded_map
 from ..algorithms.fully_corrective import fully_corrective_marginals
 from ..exceptions import Naming

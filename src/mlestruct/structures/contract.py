@@ -15,12 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._lazy import cached_property
 from ..algorithms.frank_wolfe import PlainEntropy, SteppingEntropy
 from ..algorithms.gumbel import GumbelNoise
 from ..algorithms.markov_chains import Draws

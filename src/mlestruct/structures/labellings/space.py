@@ -18,8 +18,8 @@ from ...algorithms.pairwise.schedule import LEARNING_SWEEPS
 from ...algorithms.pairwise.separators import require_width
 from ..contract import Bounds, ExactDistribution, LabellingStructure, Marginals, Structure
 from ..graphs.pairwise import Grid, PairwiseGraph
+from ..restricted import Remainder
 from ..rho import Reweighting, reweighting
-from .conditioned import Remainder
 from .family import LabellingFamily
 from .tightened_rho import TightenedWeights, tighten
 
@@ -78,9 +78,7 @@ class PairwiseSpace(LabellingFamily):
                 for weights in (whole.into_tail, whole.into_head)
             ]
             part = self._over(graph, Reweighting(graph, whole.rho[rest.edges], *split))
-        if self.n_states == 2 and self.n_coordinates == self.n_nodes + self.ends[0].shape[0]:
-            return rest.minimal(self, part)
-        return rest.overcomplete(self, part, self.n_states)
+        return rest.restrict(self, part, self.n_states)
 
     def _over(self, graph: PairwiseGraph, rho: Any) -> PairwiseSpace:
         """The same kind of space over another graph."""
