@@ -34,7 +34,7 @@ class Pairwise(PairwiseSpace):
     ----------
     graph : PairwiseGraph
     n_states : int
-    rho : "auto", "uniform", float, array of shape (n_edges,), or Reweighting
+    rho : "auto", float, array of shape (n_edges,), or Reweighting
     """
 
     def __init__(self, graph: PairwiseGraph, n_states: int, rho: Any = "auto"):
