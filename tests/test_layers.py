@@ -35,7 +35,7 @@ BELOW = {
     "exceptions": set(),
     "algorithms": set(),
     "features": {"algorithms"},
-    "structures": {"algorithms", "features.contract"},
+    "structures": {"algorithms"},
     "metrics": {"algorithms"},
     "datasets": {"features", "algorithms"},
     "inference": MIDDLE,

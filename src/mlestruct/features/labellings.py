@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._row_kernels import gather_rows, spread_rows
-from .contract import FeatureMap, Segments
-from .rows import Rows, Scaling
+from .rows import FeatureMap, Rows, Scaling, Segments
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from .contract import Segments
 from .labellings import PairwiseFeatures
-from .rows import CHUNK, Rows
+from .rows import CHUNK, Rows, Segments
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

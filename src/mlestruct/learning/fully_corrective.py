@@ -35,7 +35,7 @@ from ..algorithms.frank_wolfe import minimise_by_slope
 from ..structures.contract import Structure, Vertex
 from ..structures.entropy import SeparableEntropy
 from . import _hull_kernels as kernels
-from .dual_state import checked_gap
+from .certificate import checked_gap
 from .lbfgs import LBFGS
 from .lbfgs import Start as Weights
 from .problem import Block, Expectation, Problem

@@ -16,12 +16,13 @@ from sklearn.utils.validation import check_is_fitted
 from .._lazy import pandas_module
 from ..features import Rows
 from ..models import BipartiteMatchingCRF
-from ..models.base import CertifiedModel, unchanged_on_failure
-from ..models.validation import (
+from ..models.base import (
+    CertifiedModel,
     check_options,
     check_positive,
     check_random_state,
     count_threads,
+    unchanged_on_failure,
 )
 from .blocking import candidate_pairs, read_rules
 from .comparisons import Comparison, guess_comparisons, same_dates

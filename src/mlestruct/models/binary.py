@@ -17,8 +17,7 @@ from ..exceptions import TooLargeToCount
 from ..inference.marginals import marginals
 from ..structures.graphs.pairwise import PairwiseGraph, check_edges
 from ..structures.labellings.repeated import RepeatedBinary
-from .base import Estimator
-from .validation import check_positive
+from .base import Estimator, check_positive
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -20,16 +20,12 @@ from ..features.sequences import SequenceFeatures
 from ..learning.problem import Block, Problem
 from ..learning.workers import Parts
 from ..structures.sequences import Sequences
+from .base import check_samples, count_threads
 from .labelling import UNKNOWN, LabellingEstimator, Labels, Shaped, States, observed_in
 from .node_input import split_offsets
+from .sample_estimator import check_columns, column_names
 from .tokens import Tokens, read_tokens, split_edges
 from .transitions import read_forbidden
-from .validation import (
-    check_columns,
-    check_samples,
-    column_names,
-    count_threads,
-)
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

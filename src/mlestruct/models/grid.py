@@ -11,10 +11,9 @@ from scipy import sparse
 
 from .._arrays import check_unmasked
 from .._deadline import in_time
-from ..features.rows import Rows
+from ..features.rows import Rows, check_finite
 from ..structures.graphs.pairwise import Grid, grid
 from .pairwise import GraphSample, PairwiseEstimator, read_rows
-from .validation import check_finite
 
 DIRECTIONS = ("right", "down", "down_right", "down_left")
 

@@ -25,13 +25,8 @@ from ..features.rows import Columns, Rows, Scaling
 from ..learning.checkpoint import Checkpoint
 from ..learning.problem import Block
 from ..structures.contract import Vertex
-from .base import unchanged_on_failure
-from .sample_estimator import SampleEstimator
-from .validation import (
-    check_same_length,
-    check_samples,
-    check_scales,
-)
+from .base import check_same_length, check_samples, unchanged_on_failure
+from .sample_estimator import SampleEstimator, check_scales
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -24,13 +24,9 @@ from ..metrics.events import Events, as_events, join_events
 from ..structures.contract import Structure, Vertex
 from ..structures.matchings.family import MatchingFamily
 from ..structures.matchings.partners import check_counts
+from .base import check_same_length, check_samples, count_threads
 from .pairs import Label, PairSample, edge_values, read_label, read_sample
 from .sample_estimator import SampleEstimator
-from .validation import (
-    check_same_length,
-    check_samples,
-    count_threads,
-)
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -16,23 +16,16 @@ from .._arrays import check_unmasked
 from .._deadline import in_time
 from .._random import generator
 from ..features.multi_label import MultiLabelFeatures
-from ..features.rows import Rows
+from ..features.rows import Rows, check_finite
 from ..learning.checkpoint import Checkpoint
 from ..learning.problem import Block, Problem
 from ..metrics.events import Events, as_events
 from ..structures.contract import Vertex
+from .base import check_count, check_positive, check_ratio, check_weights, count_threads
 from .binary import CONSTANT_SCALE, Answers, BinaryEstimator, Bounds, Part
 from .expected_f1 import expected_f1_sets
 from .k_best import most_probable_sets
 from .neighbourhoods import select_neighbourhoods
-from .validation import (
-    check_count,
-    check_finite,
-    check_positive,
-    check_ratio,
-    check_weights,
-    count_threads,
-)
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

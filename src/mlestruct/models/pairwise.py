@@ -15,15 +15,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._arrays import check_unmasked
 from ..features.labellings import BinaryFeatures, MergedEdges, StateFeatures, edge_ties
-from ..features.rows import Rows
+from ..features.rows import Rows, check_finite
 from ..learning.problem import NOTHING, Block
 from ..structures.graphs.pairwise import PairwiseGraph
 from ..structures.labellings.binary import BinaryPairwise
 from ..structures.labellings.pairwise import Pairwise
 from ..structures.rho import Reweighting, reweighting
+from .base import check_samples
 from .labelling import UNKNOWN, LabellingEstimator, Labels, Shaped, States, observed_in
 from .node_input import NodeInput, Offset, read_offset, split_offsets, with_offsets
-from .validation import check_columns, check_finite, check_samples, column_names
+from .sample_estimator import check_columns, column_names
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -15,8 +15,8 @@ from .._arrays import as_numbers
 from .._deadline import in_time
 from .._lazy import cached_property
 from ..features.dictionaries import Collection, Vocabulary
+from ..features.rows import are_moderate, check_finite
 from .node_input import NodeInput, Offset, read_offset
-from .validation import are_moderate, check_finite
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
