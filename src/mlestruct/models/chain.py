@@ -14,18 +14,23 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._deadline import in_time
 from .._threads import one_blas_thread
-from ..features.dictionaries import Vocabulary
+from ..features.labellings import SequenceFeatures
 from ..features.rows import Rows
-from ..features.sequences import SequenceFeatures
 from ..learning.problem import Block, Problem
 from ..learning.workers import Parts
 from ..structures.sequences import Sequences
 from .base import check_samples, count_threads
-from .labelling import UNKNOWN, LabellingEstimator, Labels, Shaped, States, observed_in
-from .node_input import split_offsets
+from .labelling import (
+    UNKNOWN,
+    LabellingEstimator,
+    Labels,
+    Shaped,
+    States,
+    observed_in,
+    split_offsets,
+)
 from .sample_estimator import check_columns, column_names
-from .tokens import Tokens, read_tokens, split_edges
-from .transitions import read_forbidden
+from .tokens import Tokens, Vocabulary, read_forbidden, read_tokens, split_edges
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -63,24 +68,13 @@ class ChainCRF(LabellingEstimator):
     fit_intercept : bool
         Learn a constant for each state, unless a feature is constant already. By default there is
         none, as in crfsuite: scores of transitions say how frequent states are.
-    standardize : bool
-        Penalise the weights of standardised features: divided by their standard deviation, those of
-        nodes also centred if there are constants. `coef_` is in the original units.
-    l1_ratio : float
-        Share of the penalty on the absolute values of the weights, 0 to less than 1; then some
-        weights are 0. The penalty is alpha * (l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2).
-    tol : float
-        Stop when the duality gap is at most tol * max(1, |objective|).
-    max_iter : int
-        Iterations; for `BlockFrankWolfe`, passes over the samples.
+    standardize, l1_ratio, tol, max_iter, random_state, verbose
+        As in `GraphCRF`.
     solver : solver object, optional
         By default `LBFGS()`. `FrankWolfe()` and `BlockFrankWolfe()` need only Viterbi decoding;
         `BlockFrankWolfe.paper()` is the algorithm as printed in the paper.
     n_jobs : int, optional
         Threads over groups of sequences.
-    random_state : int, RandomState, Generator or None
-    verbose : int
-        1 shows a progress bar with the gap.
 
     Attributes
     ----------
@@ -91,11 +85,8 @@ class ChainCRF(LabellingEstimator):
     classes_ : ndarray of shape (n_states,), the label of each state
     state_features_, transition_features_ : dict, the weights that are not 0 by (feature, label) and
         by (label, next label)
-    objective_ : float, an upper bound of the best attainable regularised log-likelihood
-    duality_gap_ : float, absolute: coef_ is within it of that best value
-    converged_ : bool
-    history_ : History with seconds, oracle_calls, dual, primal, gap, fw_gap; `.to_frame()`
-    n_iter_, n_oracle_calls_, solver_, n_features_in_, feature_names_in_
+    objective_, duality_gap_, converged_, history_, n_iter_, n_oracle_calls_, solver_,
+    n_features_in_, feature_names_in_ : as in `GraphCRF`
 
     Notes
     -----
@@ -391,30 +382,18 @@ class ChainCRF(LabellingEstimator):
             self.classes_[:0],
         )
 
-    def decision_function(self, X: Any) -> list[Any]:
-        def node_scores(
-            space: Sequences, features: SequenceFeatures, offset: Floats | None
-        ) -> Floats:
-            scores = features.nodes.scores(self._split_coef[0].T)
-            return scores if offset is None else scores + space.score_tables(offset)[0]
-
-        check_is_fitted(self, "coef_")
-        return self._per_sample(X, node_scores, np.zeros((0, len(self._states))))
-
     def predict_marginals(
         self,
         X: Any,
         tol: float | None = None,
         method: str = "auto",
         *,
-        as_dicts: bool = False,
         known: Any = None,
         **options: Any,
     ) -> list[Any]:
         """The probability of every state of every token, arrays of shape (T, n_states).
 
         They are given the `known` labels, as in `predict`.
-        With `as_dicts`, as in sklearn-crfsuite, a list of T dictionaries {label: probability}.
 
         "auto" and "exact" are exact at any size, whatever `tol`. `method` may also be "fw" (from
         Viterbi calls alone, to a certified gap of `tol` per token) or "perturb", with the options
@@ -422,19 +401,14 @@ class ChainCRF(LabellingEstimator):
         """
         check_is_fitted(self, "coef_")
         if method in ("auto", "exact") and not options and known is None:
-            tables = self._per_sample(
+            return self._per_sample(
                 X,
                 lambda space, features, offset: space.state_probabilities(
                     features, self.coef_, offset
                 ),
                 np.zeros((0, len(self._states))),
             )
-        else:
-            tables = super().predict_marginals(X, tol, method, known=known, **options)
-        if not as_dicts:
-            return tables
-        labels = self.classes_.tolist()
-        return [[dict(zip(labels, row, strict=True)) for row in t.tolist()] for t in tables]
+        return super().predict_marginals(X, tol, method, known=known, **options)
 
     # ------------------------------------------------------------------ likelihood
     def log_likelihood(self, X: Any, Y: Any, *, known: Any = None) -> Floats:

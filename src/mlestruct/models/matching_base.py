@@ -290,7 +290,7 @@ class MatchingEstimator(SampleEstimator):
 
         return self._each(one, self._queries(X))
 
-    def pair_counts(self, X: Any, Y: Any) -> tuple[int, int, int]:
+    def _pair_counts(self, X: Any, Y: Any) -> tuple[int, int, int]:
         """Numbers of correct, of predicted and of observed pairs, over all samples."""
         common = predicted = observed = 0
         for sample, label, pairs in self._compared(X, Y):

@@ -81,16 +81,16 @@ class SampleEstimator(Estimator):
                     f"a constant or scale its features yourself, and pass {option}=False."
                 )
             return blocks
-        columns = _statistics(blocks)
-        self._intercept = constant and not columns.has_constant
-        if self._intercept:
-            blocks = _with_features(blocks, Rows.with_constant)
-            columns = _statistics(blocks)
-        if standardize:
-            scaling = self._scaling = Scaling.of(columns, centred=self._intercept)
-            blocks = _with_features(blocks, lambda rows: rows.scaled(scaling))
+        weights = dict.fromkeys(map(id, features), 0.0)
+        for block in blocks:
+            weights[id(block.features)] += block.weight
+        found = {id(own): own for own in features}
+        rows, columns, self._intercept, self._scaling = prepared_rows(
+            list(found.values()), list(weights.values()), constant, standardize
+        )
         check_scales([columns], [self._own_names(None)], standardize)
-        return blocks
+        changed = dict(zip(found, rows, strict=True))
+        return [replace(block, features=changed[id(block.features)]) for block in blocks]
 
     def _full_coef(self, theta: Floats) -> Floats:
         return theta if self._scaling is None else self._scaling.original(theta)
@@ -305,23 +305,25 @@ class SampleEstimator(Estimator):
         self._intercept = bool((layout or {}).get("intercept", False))
 
 
-def _statistics(blocks: Sequence[Block]) -> Columns:
-    """Statistics of the features of all blocks; those of weight 0 have none."""
-    weights: dict[int, float] = {}
-    for block in blocks:
-        weights[id(block.features)] = weights.get(id(block.features), 0.0) + block.weight
-    parts = {id(block.features): block.features for block in blocks if block.weight > 0}
-    listed = in_time(parts.items(), "statistics of the features")
-    return Columns.weighted((rows.columns(), weights[key]) for key, rows in listed)  # type: ignore[attr-defined]
+# ---------------------------------------------------------------------- constants and scales
+def prepared_rows(
+    rows: Sequence[Any], weights: Sequence[float], constant: bool, standardize: bool
+) -> tuple[list[Rows], Columns, bool, Scaling | None]:
+    """Rows of all blocks with the constant and the scaling that all of them decide.
+
+    Returns them, statistics of their columns, whether a constant was added, and the scaling.
+    """
+    listed = in_time(zip(rows, weights, strict=True), "statistics of the features")
+    columns = Columns.weighted((own.columns(), weight) for own, weight in listed if weight > 0)
+    adds = constant and not columns.has_constant
+    if adds:
+        rows, columns = [own.with_constant() for own in rows], columns.with_constant(1)
+    if not standardize:
+        return list(rows), columns, adds, None
+    scaling = Scaling.of(columns, centred=adds)
+    return [own.scaled(scaling) for own in rows], columns, adds, scaling
 
 
-def _with_features(blocks: Sequence[Block], change: Callable[[Any], Rows]) -> list[Block]:
-    """Blocks with other features; equal ones stay equal."""
-    changed = {id(block.features): change(block.features) for block in blocks}
-    return [replace(block, features=changed[id(block.features)]) for block in blocks]
-
-
-# ---------------------------------------------------------------------- names and scales
 def check_names(expected: list[str], found: list[str], where: str, of: str) -> None:
     """Raise unless features are the same, in the same order, as those of `of`."""
     if expected == found:
