@@ -281,7 +281,7 @@ class Estimator(CertifiedModel):
         """The solver with the budget of this estimator, if it leaves its own open."""
         max_iter = check_count(self.max_iter, "max_iter")
         options = {"max_iter": max_iter, "verbose": int(self.verbose)}
-        return with_budget(solver, **options, random_state=self._generator())
+        return with_budget(solver, **options, random_state=as_generator(self.random_state))
 
     def _start(self, start: Any, problem: Problem, solver: Any) -> Any:
         """The state from which a solver continues."""
@@ -327,16 +327,6 @@ class Estimator(CertifiedModel):
         kept = given if isinstance(given, Checkpoint) else Checkpoint(given)
         kept.open({**named, "data": problem.fingerprint, **found}, self._setup_calls())
         return kept
-
-    def _generator(self) -> np.random.Generator:
-        """A random number generator from `random_state`."""
-        if isinstance(self.random_state, np.random.Generator):
-            return self.random_state
-        try:
-            state = utils.check_random_state(self.random_state)
-        except ValueError as error:
-            raise ValueError(f"random_state: {error}") from None
-        return np.random.default_rng(state.randint(np.iinfo(np.int32).max))
 
     def _options(self, method: str, options: dict[str, Any]) -> dict[str, Any]:
         """Options of a random method have the estimator's `random_state` if they have none."""
@@ -511,14 +501,15 @@ def check_count(value: Any, name: str) -> int:
     return int(value)
 
 
-def check_random_state(random_state: Any) -> None:
-    """Raise unless random numbers can be made of it, as scikit-learn or NumPy do."""
+def as_generator(random_state: Any) -> np.random.Generator:
+    """A random number generator from what scikit-learn or NumPy take."""
     if isinstance(random_state, np.random.Generator):
-        return
+        return random_state
     try:
-        utils.check_random_state(random_state)
+        state = utils.check_random_state(random_state)
     except ValueError as error:
         raise ValueError(f"random_state: {error}") from None
+    return np.random.default_rng(state.randint(np.iinfo(np.int32).max))
 
 
 def check_options(parameters: Mapping[str, Any]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy import sparse
+from numpy.typing import NDArray
 
 from .._arrays import check_unmasked
 from .._deadline import in_time
@@ -159,8 +159,7 @@ def _read_edges(given: Any, graph: Grid, where: str) -> Rows:
                 f"{where}: directions have {widths} edge features; they share their weights and "
                 "need the same number"
             )
-        is_sparse = any(sparse.issparse(table) for table in tables)
-        given = sparse.vstack(tables, format="csr") if is_sparse else np.concatenate(tables)
+        given = np.concatenate(tables)
     rows = read_rows(given, f"{where}: edge features")
     if len(rows) != graph.n_edges:
         raise ValueError(
@@ -169,14 +168,9 @@ def _read_edges(given: Any, graph: Grid, where: str) -> Rows:
     return rows
 
 
-def _read_direction(part: Any, graph: Grid, k: int, where: str) -> Any:
+def _read_direction(part: Any, graph: Grid, k: int, where: str) -> NDArray[Any]:
     """Edge features of one direction, as a table with a row for each edge."""
     name = f"{where}: edge features of direction {DIRECTIONS[k]}"
-    if sparse.issparse(part):
-        size = graph.direction_sizes[k]
-        if part.shape[0] != size:
-            raise ValueError(f"{name}: expected {size} rows, got {part.shape[0]}")
-        return part
     check_unmasked(part, name)
     array = np.asarray(part)
     height, width = graph.height - (k > 0), graph.width - (k != 1)
