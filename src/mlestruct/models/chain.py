@@ -34,7 +34,6 @@ from .tokens import Tokens, Vocabulary, read_forbidden, read_tokens, split_edges
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Forest = tuple[Sequences, SequenceFeatures, Floats | None]
 
 # Pairs of states of neighbouring tokens, a nanosecond each: below, reading and waiting for the GIL
 # take longer than what threads share.
@@ -59,7 +58,7 @@ class ChainCRF(LabellingEstimator):
         a dictionary or a sparse matrix stores occur, even with the value 0 or False.
     transitions : "all" or "observed"
         The same for pairs of neighbouring states: crfsuite's feature.possible_transitions.
-    forbidden_transitions : "BIO" (or "IOB2"), or list of pairs of labels (from, to), optional
+    forbidden_transitions : "BIO", or list of pairs of labels (from, to), optional
         Sequences with such neighbours have probability 0, in `fit` as in predictions; None as
         `from` stands for the beginning. "BIO": I-x follows only B-x or I-x. "observed" transitions,
         by contrast, forbid nothing: the weights of the others are 0. Samples whose length or
@@ -313,17 +312,13 @@ class ChainCRF(LabellingEstimator):
                 )
         return self._with_offsets(tokens, given)
 
-    def _forest(self, tokens: Tokens) -> Forest:
-        """New sequences side by side: their space, the features that were learned, offsets."""
+    def _block(self, tokens: Tokens) -> Block:
+        """New sequences side by side, with the features that were learned."""
         nodes, edges = self._rows(tokens)
         nodes = nodes.with_constant() if self._intercept else nodes
         space = self._space(tokens)
         offset = None if tokens.offset is None else tokens.offset.scores(space)
-        return space, SequenceFeatures(nodes, edges, len(self._states)), offset
-
-    def _new_block(self, tokens: Tokens) -> Block:
-        space, features, offset = self._forest(tokens)
-        return Block(space, features, offset=offset)
+        return Block(space, SequenceFeatures(nodes, edges, len(self._states)), offset=offset)
 
     def _shaped(self, X: Any) -> list[Shaped]:
         tokens = self._read(X)
@@ -331,7 +326,7 @@ class ChainCRF(LabellingEstimator):
             m = int(np.argmin(tokens.lengths))
             raise ValueError(f"X[{m}]: is an empty sequence; leave it out")
         listed = in_time(enumerate(tokens.shapes), "the sequences of X")
-        return [Shaped(self._new_block(tokens.part(m, m + 1)), shape) for m, shape in listed]
+        return [Shaped(self._block(tokens.part(m, m + 1)), shape) for m, shape in listed]
 
     def _read_labels(
         self, Y: Any, shapes: Sequence[tuple[int, ...]], name: str = "Y", others: bool = False
@@ -342,15 +337,15 @@ class ChainCRF(LabellingEstimator):
         return states
 
     def _per_sample(
-        self, X: Any, function: Callable[..., NDArray[Any]], nothing: NDArray[Any]
+        self, X: Any, function: Callable[[Any], NDArray[Any]], nothing: NDArray[Any]
     ) -> list[NDArray[Any]]:
-        """Results of `function` on forests, by sample; `nothing` if all sequences are empty."""
+        """Results of `function` on blocks of samples, by sample; `nothing` if all are empty."""
         tokens, values = self._read(X), nothing
         if tokens.starts[-1]:
             # Sparse features take no BLAS.
             with nullcontext() if issparse(tokens.nodes) else one_blas_thread():
                 parts = [tokens.part(*ends) for ends in self._shares(tokens)]
-                found = self._each(lambda part: function(*self._forest(part)), parts)
+                found = self._each(lambda part: function(self._block(part)), parts)
             values = np.concatenate(found)
         return [values[a:b] for a, b in pairwise(tokens.starts.tolist())]
 
@@ -376,9 +371,7 @@ class ChainCRF(LabellingEstimator):
         check_is_fitted(self, "coef_")
         return self._per_sample(
             X,
-            lambda space, features, offset: self.classes_[
-                space.best_states(features, self.coef_, offset)
-            ],
+            lambda b: self.classes_[b.structure.best_states(b.features, self.coef_, b.offset)],
             self.classes_[:0],
         )
 
@@ -403,9 +396,7 @@ class ChainCRF(LabellingEstimator):
         if method in ("auto", "exact") and not options and known is None:
             return self._per_sample(
                 X,
-                lambda space, features, offset: space.state_probabilities(
-                    features, self.coef_, offset
-                ),
+                lambda b: b.structure.state_probabilities(b.features, self.coef_, b.offset),
                 np.zeros((0, len(self._states))),
             )
         return super().predict_marginals(X, tol, method, known=known, **options)
@@ -433,7 +424,7 @@ class ChainCRF(LabellingEstimator):
         tokens, blocks = self._read(X), []
         for m, (states, fixed) in enumerate(self._observations(Y, known, tokens.shapes)):
             kept = (states != UNKNOWN) | (self._missing == "marginalise")
-            block = self._new_block(tokens.part(m, m + 1).where(kept)) if kept.any() else None
+            block = self._block(tokens.part(m, m + 1).where(kept)) if kept.any() else None
             if block is not None:
                 given = None if fixed is None else fixed[kept]
                 block = observed_in(block, states[kept], given)
@@ -447,9 +438,11 @@ class ChainCRF(LabellingEstimator):
             return np.zeros(n_samples)
         pieces = tokens.where(kept)
         owner = np.repeat(np.arange(n_samples), tokens.lengths)[kept][pieces.begins]
-        space, features, offset = self._forest(pieces)
+        block: Any = self._block(pieces)
         with one_blas_thread():
-            found = space.log_likelihoods(features, self.coef_, states[kept], offset)
+            found = block.structure.log_likelihoods(
+                block.features, self.coef_, states[kept], block.offset
+            )
         return np.bincount(owner, found, n_samples).astype(np.float64)
 
     def approximate_log_likelihood(

@@ -34,7 +34,6 @@ Bools = NDArray[np.bool_]
 Collection = list | tuple | set | frozenset
 COLLECTIONS = {list, tuple, set, frozenset}
 SIMPLE = {str, bool, int, float, np.float64}  # values that are read fast; others are, too
-NAMED = ("BIO", "IOB2")  # two names of the same rule
 # Its exponential is 0 in double precision; -inf times a probability of 0 would be NaN in solvers.
 SCORE = -1000.0
 
@@ -435,7 +434,7 @@ def read_forbidden(given: Any, classes: NDArray[Any], learn: bool = False) -> Fo
     if given is None:
         return None
     labels = classes.tolist()
-    pairs = _bio(labels) if isinstance(given, str) and given in NAMED else _listed_pairs(given)
+    pairs = _bio(labels) if isinstance(given, str) and given == "BIO" else _listed_pairs(given)
     number: dict[Any, int] = {label: k for k, label in enumerate(labels)}
     missing = {label for pair in pairs for label in pair if label is not None} - set(number)
     if missing and learn:
