@@ -18,7 +18,8 @@ from .._arrays import as_count, as_table
 from .._deadline import check_time, is_over
 from .._lazy import cached_property
 from ..algorithms.covering import covering_outputs
-from ..algorithms.frank_wolfe import PlainEntropy, SteppingEntropy, frank_wolfe_marginals
+from ..algorithms.frank_wolfe import PlainEntropy, SteppingEntropy
+from ..algorithms.fully_corrective import fully_corrective_marginals
 from ..algorithms.gumbel import GumbelNoise
 from ..exceptions import DecoderError, InfeasibleError
 from .conditioned import Conditioned
@@ -277,11 +278,7 @@ class DecoderSpace(Structure):
             slope = entropy.a
         else:
             slope = np.asarray(entropy.gradient(self.interior()), dtype=np.float64)
-        if slope.shape != (self.n_coordinates,):
-            raise ValueError(
-                f"`entropy` must have {self.n_coordinates} coordinates; its gradient has shape "
-                f"{slope.shape}."
-            )
+        self._check_size(slope)
         if isinstance(entropy, SeparableEntropy):
             return entropy.masked(self.varies)
         wrong = np.flatnonzero(self.varies & ~np.isfinite(slope))
@@ -292,6 +289,13 @@ class DecoderSpace(Structure):
                 f"which is {self._interior[k]:.3g} there; it must be finite inside the polytope"
             )
         return entropy
+
+    def _check_size(self, slope: Floats) -> None:
+        if slope.shape != (self.n_coordinates,):
+            raise ValueError(
+                f"`entropy` must have {self.n_coordinates} coordinates; its gradient has shape "
+                f"{slope.shape}."
+            )
 
     def entropy(self, tau: Floats) -> float:
         """H(tau)."""
@@ -310,9 +314,28 @@ class DecoderSpace(Structure):
         entropy = self._entropy
         return entropy if isinstance(entropy, SeparableEntropy) else PlainEntropy(self)
 
+    def hull_entropy(self) -> tuple[SteppingEntropy, Floats | None]:
+        """No interior point is searched for if the entropy does not need one."""
+        entropy = self._given_entropy
+        if entropy is None:
+            entropy = coordinate_entropy(self.n_coordinates)
+        if isinstance(entropy, SeparableEntropy) and self._given_interior is None:
+            self._check_size(entropy.a)
+            if ((entropy.a > 0.0) & (entropy.c <= 0.0)).all():
+                return entropy, None
+        return self.stepping_entropy, self.interior()
+
     @property
     def is_fixed(self) -> bool:
-        return not bool(self.varies.any())
+        """Whether the output farthest from the only known one is this one itself."""
+        if self._given_interior is not None or "_interior" in vars(self):
+            return not bool(self.varies.any())
+        only = self._known.only
+        if only is None:
+            return False
+        direction = np.ones(self.n_coordinates)
+        direction[only] = -1.0
+        return bool(np.array_equal(self._ask(direction).vertex.indices, only))
 
     # ------------------------------------------------------------------ outputs
     def encode(self, label: Any) -> Vertex:
@@ -344,7 +367,8 @@ class DecoderSpace(Structure):
 
     def agree(self, vertex: Vertex, where: str) -> None:
         """Raise if an observed output differs at coordinates that are taken as fixed."""
-        self._check_varying(vertex.indices, f"the observed output {where}")
+        if "_interior" in vars(self):
+            self._check_varying(vertex.indices, f"the observed output {where}")
 
     def _require_output(self, vertex: Vertex, where: str) -> None:
         y = vertex.dense(self.n_coordinates)
@@ -425,17 +449,14 @@ class DecoderSpace(Structure):
 
 
 class _Bounding(Structure):
-    """The outputs of another space under another entropy; keeps what is decoded."""
+    """The outputs of another space under another, concave entropy; keeps what is decoded."""
 
     def __init__(self, space: Structure, entropy: SeparableEntropy):
-        self.n_coordinates, self._space = space.n_coordinates, space
-        start = space.interior()
-        self._entropy = entropy.masked((start > 0.0) & (start < 1.0))
+        self.n_coordinates, self._space, self._entropy = space.n_coordinates, space, entropy
         self.found: dict[bytes, Vertex] = {}
 
-    @property
-    def stepping_entropy(self) -> SteppingEntropy:
-        return self._entropy
+    def hull_entropy(self) -> tuple[SteppingEntropy, None]:
+        return self._entropy, None
 
     @property
     def has_bound(self) -> bool:
@@ -445,12 +466,6 @@ class _Bounding(Structure):
         best = self._space.decode(scores)
         self.found[best.vertex.indices.tobytes()] = best.vertex
         return best
-
-    def entropy(self, tau: Floats) -> float:
-        return self._entropy(tau)
-
-    def entropy_gradient(self, tau: Floats) -> Floats:
-        return self._entropy.gradient(tau)
 
 
 def bounds_by_decoding(
@@ -468,9 +483,7 @@ def bounds_by_decoding(
     if entropy is None:
         entropy = coordinate_entropy(space.n_coordinates)
     outputs = _Bounding(space, entropy)
-    outputs.decode(scores)
-    start = space.interior()
-    upper = frank_wolfe_marginals(outputs, scores, start, tol, 1000, blended=True)[2]
+    upper = fully_corrective_marginals(outputs, scores, tol, 1000).upper
     seen = [vertex for vertex in outputs.found.values() if (vertex.values == 1.0).all()]
     lower = float(logsumexp([vertex.dot(scores) for vertex in seen])) if seen else -np.inf
     if not space.has_bound:

@@ -101,6 +101,12 @@ class KnownOutputs:
             self._append(indices, owner)
             self._outputs[key] = indices, name
 
+    @property
+    def only(self) -> Ints | None:
+        """The ones of the only known output; None if there are others, or none."""
+        outputs = list(self._outputs.values())
+        return outputs[0][0] if len(outputs) == 1 else None
+
     def better_than(self, limit: float, scores: Floats) -> tuple[float, str, Ints] | None:
         """An output that scores more than `limit`: its score, name and ones."""
         with self._lock:
