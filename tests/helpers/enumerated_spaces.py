@@ -259,7 +259,7 @@ def approximate_answers(case, scores, tol=1e-7):
         "auto": ask(case, scores, "auto", tol=tol),
         "oracle": ask(case, scores, "oracle", tol=tol),
         "fw": ask(case, scores, "fw", tol=tol, max_iter=200),
-        "plain fw": ask(case, scores, "fw", tol=tol, max_iter=200, variant="plain"),
+        "plain fw": ask(case, scores, "fw", tol=tol, max_iter=200, step="capped"),
         "bp": ask(case, scores, "bp", tol=tol),
     }
     return {name: answer for name, answer in found.items() if answer is not None}

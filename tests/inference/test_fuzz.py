@@ -36,7 +36,6 @@ OPTIONS = {
     "max_time": [0.5, 0.0, np.nan, "x", True],
     "n_samples": [1, 3, 0, -1, 2.5, "x", None, True, np.int64(2)],
     "random_state": [None, 0, -1, 1.5, "x", np.random.default_rng(0)],
-    "variant": ["blended", "plain", "x", None],
     "step": ["capped", "line_search", "fixed", "x", None],
     "damping": [0.0, 0.5, 1.0, -1.0, np.nan, "x"],
     "max_sweeps": [1, 50, 0, "x", None, True],
@@ -50,7 +49,7 @@ OPTIONS = {
 PRECISIONS = [0.9, 0, 1, 2, np.nan, "x", None, True]
 CALLS = {
     "marginals": (
-        "method", "tol", "max_iter", "max_time", "variant", "step", "damping", "max_sweeps",
+        "method", "tol", "max_iter", "max_time", "step", "damping", "max_sweeps",
         "n_samples", "random_state", "lower", "callback",
     ),
     "log_partition": ("method", "tol"),

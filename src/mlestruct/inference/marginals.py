@@ -24,6 +24,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._random import generator
 from ..algorithms.frank_wolfe import Step, checked_start, frank_wolfe_marginals
+from ..algorithms.fully_corrective import fully_corrective_marginals
 from ..exceptions import InfeasibleError, MissingCapability
 from ..structures.contract import Structure, StructureLike
 from .perturb_and_map import perturb_and_map
@@ -71,10 +72,9 @@ def marginals(
     tol : the gap of the log-partition function to reach ("bp": the last change of a belief)
     options : of the method.
         "fw": max_iter=10_000, max_time=60.0 (seconds, at which it stops with a warning that tells
-        the gap), variant="blended" (few MAP calls) or "plain" (cheap steps, the paper's with
-        step="fixed" or "line_search"), callback(calls, tau),
-        step="capped" (by a line search, the first fifty at most 1/(t+1)), "line_search" (never
-        capped) or "fixed" (2/(t+2)).
+        the gap), callback(calls, tau), step=None (fully corrective: few MAP calls); the paper's
+        cheap steps have step="line_search", "capped" (the first fifty at most 1/(t+1)) or "fixed"
+        (2/(t+2)).
         "bp": damping=0.0, max_sweeps=5000.
         "perturb": n_samples=1000, random_state=None, callback(calls, tau), lower=False.
 
@@ -184,16 +184,14 @@ def _frank_wolfe(
     tol: float,
     max_iter: int = 10_000,
     callback: Callback | None = None,
-    variant: str = "blended",
-    step: Step = "capped",
+    step: Step | None = None,
     max_time: float = 60.0,
 ) -> Answer:
     query.require_finite("method='fw'")
     max_iter = check_count(max_iter, "max_iter")
     deadline = perf_counter() + check_number(max_time, "max_time", 0.0)
-    for name, given, allowed in (("variant", variant, VARIANTS), ("step", step, get_args(Step))):
-        if given not in allowed:
-            raise ValueError(f"{name}: expected one of {list(allowed)}, got {given!r}")
+    if step is not None and step not in get_args(Step):
+        raise ValueError(f"step: expected None or one of {list(get_args(Step))}, got {step!r}")
     structure, scores = query.structure.approximate, query.scores
     stopped = []
 
@@ -203,10 +201,14 @@ def _frank_wolfe(
             stopped.append(calls)
         return stop or perf_counter() > deadline
 
-    tau, value, upper, calls = frank_wolfe_marginals(
-        structure, scores, checked_start(structure), tol, max_iter,
-        watch, variant == "blended", step,
-    )  # fmt: skip
+    if step is None:
+        tau, value, upper, calls, _ = fully_corrective_marginals(
+            structure, scores, tol, max_iter, watch
+        )
+    else:
+        tau, value, upper, calls = frank_wolfe_marginals(
+            structure, scores, checked_start(structure), tol, max_iter, watch, step
+        )
     gap = max(upper - value, 0.0)
     report = {"frank_wolfe_gap": gap}
     if gap > tol and structure.offers("price_bound"):
@@ -307,8 +309,6 @@ def _exact(query: Query, tol: float) -> Answer:
     found = query.structure.exact(query.scores)
     return Answer(found.tau, found.log_partition, 0.0, EXACT, 1, True, {})
 
-
-VARIANTS = ("blended", "plain")
 
 METHODS: dict[str, Callable[..., Answer]] = {
     "auto": _auto,

@@ -18,6 +18,7 @@ from .._threads import threaded_map
 from ..exceptions import Naming, OutOfTimeError
 from ..features.contract import FeatureMap, as_feature_map, is_feature_map
 from ..features.rows import Rows
+from ..learning.frank_wolfe import BlockFrankWolfe, FrankWolfe
 from ..learning.problem import Block
 from ..learning.solver import Result
 from ..structures.contract import Structure, Vertex, as_structure
@@ -86,8 +87,7 @@ class StructuredCRF(SampleEstimator):
 
     `mlestruct.check_structure` tests a decoder. `save` stores functions by their import path, never
     as code; `mlestruct.load(path, trusted=[...])` imports those that it is told to trust. Marginals
-    of a loaded model with an approximate decoder may differ within `tol`: its interior points are
-    also made from observed outputs, which are not stored.
+    of a loaded model with an approximate decoder may differ within `tol`.
 
     Examples
     --------
@@ -200,8 +200,9 @@ class StructuredCRF(SampleEstimator):
 
         def prepare(item: tuple[Block, DecoderSpace]) -> None:
             with Naming(item[0].name, "looking for an interior point"):
-                item[1].interior()
+                item[1].interior() if starts_inside else item[1].hull_entropy()
 
+        starts_inside = isinstance(self.solver, FrankWolfe | BlockFrankWolfe)
         before = calls()
         try:
             with threaded_map(count_threads(self.n_jobs), len(blocks)) as each:

@@ -226,6 +226,14 @@ class Structure:
         """The entropy with its line searches (fw, bcfw, marginals by fw)."""
         return PlainEntropy(self)
 
+    def hull_entropy(self) -> tuple[SteppingEntropy, Floats | None]:
+        """The entropy over hulls of outputs, and the interior point, None if it is not needed.
+
+        It is not needed if the entropy is a sum of concave functions of one coordinate each
+        (`fully_corrective_marginals`, `FullyCorrective`).
+        """
+        return self.stepping_entropy, self.interior()
+
     def price_bound(self, scores: Floats, prices: Floats, tau: Floats) -> float:
         """An upper bound of log Z_rho at any dual prices of the decoder (certificates of fw)."""
         raise self.lacks("price_bound")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,8 @@ from scipy.special import logsumexp
 from .._arrays import as_count, as_table
 from .._deadline import check_time, is_over
 from ..algorithms.covering import covering_outputs
-from ..algorithms.frank_wolfe import PlainEntropy, SteppingEntropy, frank_wolfe_marginals
+from ..algorithms.frank_wolfe import PlainEntropy, SteppingEntropy
+from ..algorithms.fully_corrective import fully_corrective_marginals
 from ..algorithms.gumbel import GumbelNoise
 from ..exceptions import DecoderError, InfeasibleError
 from .contract import Bounds, Decoding, Marginals, Structure, Vertex
@@ -243,11 +243,7 @@ class DecoderSpace(Structure):
             entropy = coordinate_entropy(self.n_coordinates)
         separable = isinstance(entropy, SeparableEntropy)
         slope = entropy.a if separable else np.asarray(entropy.gradient(self.interior()), float)
-        if slope.shape != (self.n_coordinates,):
-            raise ValueError(
-                f"`entropy` must have {self.n_coordinates} coordinates; its gradient has shape "
-                f"{slope.shape}."
-            )
+        self._check_size(slope)
         wrong = np.flatnonzero(self.varies & ~np.isfinite(slope))
         if wrong.size:
             k = int(wrong[0])
@@ -256,6 +252,13 @@ class DecoderSpace(Structure):
                 f"which is {self.interior()[k]:.3g} there; it must be finite inside the polytope"
             )
         return entropy.masked(self.varies) if separable else entropy
+
+    def _check_size(self, slope: Floats) -> None:
+        if slope.shape != (self.n_coordinates,):
+            raise ValueError(
+                f"`entropy` must have {self.n_coordinates} coordinates; its gradient has shape "
+                f"{slope.shape}."
+            )
 
     def entropy(self, tau: Floats) -> float:
         """H(tau)."""
@@ -271,9 +274,28 @@ class DecoderSpace(Structure):
         entropy = self._entropy
         return entropy if isinstance(entropy, SeparableEntropy) else PlainEntropy(self)
 
+    def hull_entropy(self) -> tuple[SteppingEntropy, Floats | None]:
+        """No interior point is searched for if the entropy does not need one."""
+        entropy = self._given_entropy
+        if entropy is None:
+            entropy = coordinate_entropy(self.n_coordinates)
+        if isinstance(entropy, SeparableEntropy) and self._given_interior is None:
+            self._check_size(entropy.a)
+            if ((entropy.a > 0.0) & (entropy.c <= 0.0)).all():
+                return entropy, None
+        return self.stepping_entropy, self.interior()
+
     @property
     def is_fixed(self) -> bool:
-        return not bool(self.varies.any())
+        """Whether the output farthest from the only known one is this one itself."""
+        if self._given_interior is not None or self._point is not None:
+            return not bool(self.varies.any())
+        only = self._known.only
+        if only is None:
+            return False
+        direction = np.ones(self.n_coordinates)
+        direction[only] = -1.0
+        return bool(np.array_equal(self._ask(direction).vertex.indices, only))
 
     # ------------------------------------------------------------------ outputs
     def encode(self, label: Any) -> Vertex:
@@ -299,7 +321,8 @@ class DecoderSpace(Structure):
 
     def agree(self, vertex: Vertex, where: str) -> None:
         """Raise if an observed output differs at coordinates that are taken as fixed."""
-        self._check_varying(vertex.indices, f"the observed output {where}")
+        if self._point is not None:
+            self._check_varying(vertex.indices, f"the observed output {where}")
 
     def _require_output(self, vertex: Vertex, where: str) -> None:
         y = vertex.dense(self.n_coordinates)
@@ -388,6 +411,26 @@ class DecoderSpace(Structure):
         return bounds_by_decoding(self, scores, tol)
 
 
+class _Bounding(Structure):
+    """The outputs of another space under another, concave entropy; keeps what is decoded."""
+
+    def __init__(self, space: Structure, entropy: SeparableEntropy):
+        self.n_coordinates, self._space, self._entropy = space.n_coordinates, space, entropy
+        self.found: dict[bytes, Vertex] = {}
+
+    def hull_entropy(self) -> tuple[SteppingEntropy, None]:
+        return self._entropy, None
+
+    @property
+    def has_bound(self) -> bool:
+        return self._space.has_bound
+
+    def decode(self, scores: Floats, warm: Floats | None = None, prices: bool = False) -> Decoding:
+        best = self._space.decode(scores)
+        self.found[best.vertex.indices.tobytes()] = best.vertex
+        return best
+
+
 def bounds_by_decoding(
     space: Structure,
     scores: Floats,
@@ -400,23 +443,12 @@ def bounds_by_decoding(
     From above: `entropy` is at least that of any distribution with the same marginals, as that of
     independent coordinates is. From below: the sum over all outputs that were decoded on the way.
     """
-    found: dict[bytes, float] = {}  # scores of outputs
-
-    def decode(direction: Floats, prices: Any = None) -> Decoding:
-        best = space.decode(direction)
-        if (best.vertex.values == 1.0).all():
-            found[best.vertex.indices.tobytes()] = best.vertex.dot(scores)
-        return best
-
-    start = space.interior()
-    own = (entropy or coordinate_entropy(start.size)).masked((start > 0.0) & (start < 1.0))
-    under: Any = SimpleNamespace(
-        decode=decode, entropy=own, entropy_gradient=own.gradient, stepping_entropy=own,
-        has_bound=space.has_bound,
-    )  # fmt: skip
-    decode(scores)
-    upper = frank_wolfe_marginals(under, scores, start, tol, 1000, blended=True)[2]
-    lower = float(logsumexp(list(found.values()))) if found else -np.inf
+    if entropy is None:
+        entropy = coordinate_entropy(space.n_coordinates)
+    outputs = _Bounding(space, entropy)
+    upper = fully_corrective_marginals(outputs, scores, tol, 1000).upper
+    seen = [vertex for vertex in outputs.found.values() if (vertex.values == 1.0).all()]
+    lower = float(logsumexp([vertex.dot(scores) for vertex in seen])) if seen else -np.inf
     if not space.has_bound:
         return Bounds(lower, np.inf, "outputs found", f"none: {doubt_of(space)}")
     return Bounds(lower, upper, "outputs found", reason)

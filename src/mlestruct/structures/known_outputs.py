@@ -75,6 +75,12 @@ class KnownOutputs:
         self._places[begin], self._places[begin + 1 : end] = -1, indices
         self._outputs[key], self._used = (indices, name), end
 
+    @property
+    def only(self) -> Ints | None:
+        """The ones of the only known output; None if there are others, or none."""
+        outputs = list(self._outputs.values())
+        return outputs[0][0] if len(outputs) == 1 else None
+
     def better_than(self, limit: float, scores: Floats) -> tuple[float, str, Ints] | None:
         """An output that scores more than `limit`: its score, name and ones."""
         with self._lock:
