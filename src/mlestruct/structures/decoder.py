@@ -241,8 +241,10 @@ class DecoderSpace(Structure):
         entropy = self._given_entropy
         if entropy is None:
             entropy = coordinate_entropy(self.n_coordinates)
-        separable = isinstance(entropy, SeparableEntropy)
-        slope = entropy.a if separable else np.asarray(entropy.gradient(self.interior()), float)
+        if isinstance(entropy, SeparableEntropy):
+            self._check_size(entropy.a)
+            return entropy.masked(self.varies)
+        slope = np.asarray(entropy.gradient(self.interior()), dtype=np.float64)
         self._check_size(slope)
         wrong = np.flatnonzero(self.varies & ~np.isfinite(slope))
         if wrong.size:
@@ -251,7 +253,7 @@ class DecoderSpace(Structure):
                 f"entropy: its gradient at the interior point is {slope[k]} for coordinate {k}, "
                 f"which is {self.interior()[k]:.3g} there; it must be finite inside the polytope"
             )
-        return entropy.masked(self.varies) if separable else entropy
+        return entropy
 
     def _check_size(self, slope: Floats) -> None:
         if slope.shape != (self.n_coordinates,):
