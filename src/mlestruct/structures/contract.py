@@ -340,16 +340,6 @@ class Structure:
         """Proven bounds of log Z itself (log_partition_bounds)."""
         raise self.lacks("log_partition_bounds")
 
-    def tighten_rho(
-        self,
-        scores: Floats,
-        max_iter: int = 30,
-        tol: float = 1e-3,
-        callback: Callable[[Any], bool | None] | None = None,
-    ) -> Any:
-        """The rho whose upper bound of log Z is smallest, a `TightenedWeights` (tighten)."""
-        raise self.lacks("tighten_rho")
-
     def markov_chain_samples(
         self, scores: Floats, n_samples: int, rng: np.random.Generator, **options: Any
     ) -> Draws:
