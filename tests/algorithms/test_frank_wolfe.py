@@ -26,12 +26,12 @@ def by_hand(scores, n_steps):
 def test_fixed_steps_are_those_of_the_paper(n_steps):
     scores = np.random.default_rng(0).normal(size=(N, N))
     found = marginals(
-        BipartiteMatching((N, N), RHO), scores, "fw", tol=0.0, max_iter=n_steps, step="fixed",
-    )  # fmt: skip
+        BipartiteMatching((N, N), RHO), scores, "fw", tol=0.0, max_iter=n_steps, step="fixed"
+    )
     np.testing.assert_allclose(found.table, by_hand(scores, n_steps), rtol=1e-9)
 
 
-@pytest.mark.parametrize("step", [None, "capped", "line_search", "fixed"])
+@pytest.mark.parametrize("step", ["corrective", "capped", "line_search", "fixed"])
 def test_every_step_rule_reaches_the_certified_optimum(step):
     scores = np.random.default_rng(1).normal(size=(N, N))
     space = BipartiteMatching((N, N), RHO)

@@ -46,7 +46,7 @@ def newton_step(E, bend, rhs):
     ridge = 1e-10
     scale = np.empty(rhs.shape[0])
     for i in range(rhs.shape[0]):
-        scale[i] = 1.0 / np.sqrt(max(A[i, i], FLOOR))
+        scale[i] = 1.0 / np.sqrt(max(abs(A[i, i]), FLOOR))
     A = A * scale * scale.reshape(-1, 1)
     while True:
         for i in range(rhs.shape[0]):
@@ -195,9 +195,13 @@ def covariance(V, a, c, tau, shift, moments):
     slopes(tau, a, c, tau, shift, grad, bend)
     E, X = V[1:] - V[0], moments[1:] - moments[0]
     A = (E * bend) @ E.T
-    scale = 1.0 / np.sqrt(np.maximum(np.diag(A), FLOOR))
+    scale = 1.0 / np.sqrt(np.maximum(np.abs(np.diag(A)), FLOOR))
     A = A * scale * scale.reshape(-1, 1)
+    X = X * scale.reshape(-1, 1)
+    if c.max() > 0.0:  # H may be flat between outputs, as the Bethe entropy of two matchings is
+        values, vectors = np.linalg.eigh(A)
+        X = (vectors.T @ X) / np.sqrt(np.maximum(values, 1e-9)).reshape(-1, 1)
+        return X.T @ X
     for i in range(A.shape[0]):
         A[i, i] = 1.0 + 1e-9
-    X = X * scale.reshape(-1, 1)
     return X.T @ np.linalg.solve(A, X)

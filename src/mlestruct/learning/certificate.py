@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._arrays import check_memory
 from .._deadline import check_time
-from .._memory import check_memory
 from ..algorithms.frank_wolfe import checked_gap
 from ..exceptions import CheckpointError
 from ..structures.contract import Vertex

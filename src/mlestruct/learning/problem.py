@@ -26,15 +26,15 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .._arrays import check_memory
 from .._deadline import check_time
-from .._lazy import cached_property
-from .._memory import check_memory
 from .._threads import Each, one_blas_thread, threaded_map
 from ..algorithms.fully_corrective import fully_corrective_marginals
 from ..exceptions import Naming

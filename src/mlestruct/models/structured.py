@@ -20,9 +20,9 @@ from ..features.rows import FeatureMap, Rows, as_feature_map, check_finite, is_f
 from ..learning.frank_wolfe import BlockFrankWolfe, FrankWolfe
 from ..learning.problem import Block
 from ..learning.solver import Result
-from ..structures.conditioned import Conditioned
 from ..structures.contract import Structure, Vertex, as_structure
 from ..structures.decoder import DecoderSpace, doubt_of
+from ..structures.restricted import Restricted
 from .base import check_same_length, check_samples, count_threads
 from .sample_estimator import Query, SampleEstimator
 
@@ -262,7 +262,7 @@ class StructuredCRF(SampleEstimator):
         labels, out = check_same_length(X, Y), []
         for m, (block,) in enumerate(self._queries(X, known)):
             vertex = _observed(block, labels[m], m)
-            if isinstance(block.structure, Conditioned) and not block.structure.agrees(vertex):
+            if isinstance(block.structure, Restricted) and not block.structure.agrees(vertex):
                 raise ValueError(f"known[{m}]: differs from Y[{m}]")
             out.append(replace(block, observed=vertex))
         return out

@@ -13,6 +13,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain, pairwise, repeat
 from numbers import Real
 from typing import Any
@@ -23,7 +24,6 @@ from scipy import sparse
 
 from .._arrays import as_numbers
 from .._deadline import check_time, in_time
-from .._lazy import cached_property
 from ..features.rows import CHUNK, are_moderate, check_finite
 from .labelling import UNKNOWN, NodeInput, Offset, read_offset
 
