@@ -14,8 +14,7 @@ outputs); then the decoder is asked for an output that increases the value furth
       A(s) <= sigma + max over tau in the box of <s - u, tau> + H(tau),
 
   so that a call bounds A at other scores, too. For any other concave H, a call at the gradient
-  bounds A(s) by the Frank-Wolfe gap, and gradients are finite because outputs are moved towards an
-  interior point.
+  bounds A(s) by the Frank-Wolfe gap.
 """
 
 from __future__ import annotations
@@ -33,15 +32,15 @@ from .frank_wolfe import MAX_STEP, DecodedSpace, checked_gap, checked_point, min
 
 Floats = NDArray[np.float64]
 
-INSIDE = 1e-9  # outputs move by this much towards an interior point, if one is needed
-SHIFT = 1e-10  # of tau and 1 - tau if none is: slopes are finite at outputs
+INSIDE = 1e-9  # outputs move by this much towards the interior point: slopes are finite
+SHIFT = 1e-10  # of tau and 1 - tau, to the same end, if there is none
 FIRST_STEP, LAST_STEP = 0.3, 1e-6  # eta of queries; below it, the limit 0
 SHORTER, NOTHING_NEW = 0.7, 0.1  # its factors after a call
 CALLS = 5  # the last ones of a point, which are kept for bounds
 
 
 class Hull:
-    """The known outputs of a space; the first is the interior point, if one is needed."""
+    """The known outputs of a space; the first is the interior point, if there is one."""
 
     def __init__(self, space: DecodedSpace):
         self.space = space
@@ -57,7 +56,7 @@ class Hull:
         if inside is not None:
             inside = checked_point(space, inside)
             self.fixed = np.where((inside > 0.0) & (inside < 1.0), np.nan, inside)
-        self.inside, self.shift = (None, SHIFT) if self.concave else (inside, 0.0)
+        self.inside, self.shift = inside, SHIFT if inside is None else 0.0
         self.size = 0
         self._rows = np.empty((8, n))
         self._places: dict[bytes, int] = {}
