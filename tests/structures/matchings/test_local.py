@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from random_scores import draw_scores, generators, kinds
 from scipy.optimize import approx_fprime
 
+from mlestruct.inference import log_partition_bounds
 from mlestruct.structures import LocalMatching, MatchingPolytope
 from mlestruct.structures.graphs.simple import SimpleGraph
-from mlestruct.inference import log_partition_bounds
 
 examples = settings(deadline=None, max_examples=30)
 

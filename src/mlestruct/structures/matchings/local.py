@@ -549,6 +549,6 @@ class LocalMatching(MatchingSpace):
         return edges if swaps_pay(n, self.graph.dense(edges, -np.inf)) else None
 
 
-def is_matching(capacity: Floats, free: Bools) -> bool:
+def is_matching(capacity: NDArray[Any], free: Bools) -> bool:
     """Whether all capacities are 1, and all nodes or none may stay single."""
     return bool((capacity == 1).all() and (free.all() or not free.any()))
