@@ -22,12 +22,12 @@ groups of more than 100 nodes; it is all there is for b-matchings, which have no
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..._lazy import cached_property
 from ...algorithms.frank_wolfe import frank_wolfe_marginals
 from ...algorithms.matching import edge_dual, newton
 from ...algorithms.matching.b_matching import best_b_matching
@@ -38,10 +38,10 @@ from ...algorithms.matching.swap_chain import swaps_pay
 from ...exceptions import InfeasibleError, MissingCapability
 from ..contract import BeliefMarginals, Bounds, Decoding, Marginals, Vertex
 from ..entropy import SeparableEntropy
+from ..graphs.bipartite import varying
 from ..graphs.simple import SimpleGraph
 from .belief_propagation import belief_marginals, feasible, presolved_beliefs
 from .bipartition_bound import bipartition_bound
-from .fixed_edges import varying
 from .partners import check_partners, whole_numbers
 from .presolve import Layout, PresolvedMatching, presolve
 from .reduced_scores import cap_bound, is_wide, reduced_marginals
@@ -105,7 +105,14 @@ class LocalMatching(MatchingSpace):
         found = self._decode_varying(graph, np.zeros(graph.n_edges), np.zeros(n), None)
         x = found.vertex.dense(graph.n_edges + n)
         x, slack = x[: graph.n_edges], x[graph.n_edges :]
-        edges, singles = varying(graph, x, self.capacity.astype(float), self.free, slack)
+        cover, edge = graph.double_cover()
+        grows, shrinks = self.free & (slack < self.capacity), self.free & (slack > 0)
+        both, singles = varying(
+            cover.row, cover.col, x[edge], np.tile(grows, 2), np.tile(shrinks, 2), n
+        )
+        edges = np.zeros(graph.n_edges, dtype=bool)
+        edges[edge[both]] = True
+        singles = singles[:n]
         fixed[: graph.n_edges] = np.where(edges, 0.0, x)
         if self.free.any():
             fixed[graph.n_edges :] = np.where(singles, 0.0, slack)

@@ -9,14 +9,14 @@ matchings, as it is in large groups without strong pairs; otherwise Frank-Wolfe 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from ..._lazy import cached_property
-from ...algorithms.frank_wolfe import frank_wolfe_marginals
+from ...algorithms.fully_corrective import fully_corrective_marginals
 from ...algorithms.matching.blossom import best_matching
 from ...algorithms.matching.odd_sets import LARGEST, provably_odd_sets_hold
 from ..contract import Decoding, Marginals, Structure, Vertex
@@ -90,19 +90,16 @@ class MatchingPolytope(LocalMatching):
         """tau maximising <scores, tau> + H_rho(tau), with certified bounds of log Z_rho.
 
         The local polytope is larger, so its optimum is the answer wherever it is proven to be a
-        mixture of matchings, and a bound everywhere. `warm` holds its state and the last tau.
+        mixture of matchings, and a bound everywhere. `warm` holds its state and known matchings.
         """
-        state, start = (None, None) if warm is None else warm
+        state, known = (None, None) if warm is None else warm
         local = super().marginals(scores, state, tol)
         if self._is_mixture(local.tau):
-            return replace(local, warm=(local.warm, local.tau))
-        inside = self.interior()
-        start = inside if start is None else start + 1e-3 * (inside - start)
-        tau, value, upper, calls = frank_wolfe_marginals(
-            self, scores, start, tol, max_iter=1000, blended=True
-        )
-        upper = min(upper, local.upper_bound)
-        return Marginals(tau, value, upper, (local.warm, tau), local.iterations + calls)
+            return replace(local, warm=(local.warm, known))
+        max_calls = min(1000, 1 + 30_000_000 // self.n_coordinates)  # outputs of 240 MB
+        found = fully_corrective_marginals(self, scores, tol, max_calls, known=known)
+        upper, calls = min(found.upper, local.upper_bound), local.iterations + found.calls
+        return Marginals(found.tau, found.value, upper, (local.warm, found.outputs), calls)
 
     # Messages do not enforce odd-set constraints.
     belief_propagation = Structure.belief_propagation
