@@ -107,7 +107,12 @@ class MatchingPolytope(LocalMatching):
             start = inside if known is None else known + 1e-3 * (inside - known)
             tau, value, upper, calls = frank_wolfe_marginals(self, scores, start, tol, max_iter=300)
             known = tau
-        upper, calls = min(upper, local.upper_bound), local.iterations + calls
+        # Far apart scores leave little beside the best matching, which mixtures only approach.
+        best = self.decode(scores).vertex.dense(self.n_coordinates)
+        attained = float(scores @ best) + self.entropy(best)
+        if attained > value:
+            tau, value = best, attained
+        upper, calls = max(min(upper, local.upper_bound), value), local.iterations + calls
         return Marginals(tau, value, upper, (local.warm, known), calls)
 
     @property
