@@ -102,7 +102,7 @@ class HullPoint:
         place, _ = hull.add(first)
         self.weights = np.zeros(hull.size)
         self.weights[place] = 1.0
-        if hull.inside is not None:
+        if hull.inside is not None and place > 0:  # `first` may be the interior point itself
             self.weights[[0, place]] = 0.5
         self.tau: Floats = self.weights @ hull.outputs
         self.eta = FIRST_STEP

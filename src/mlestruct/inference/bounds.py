@@ -3,7 +3,7 @@
 | outputs | from below | from above |
 |---|---|---|
 | matchings of two sides | Bethe value, rho = 1 | rho = 1/2 |
-| matchings of one group | a cut into two sides, or swaps around the best matching | rho = 1/2 |
+| matchings of one group | a cut into two sides, or the best matching | rho = 1/2 |
 | b-matchings | the best one | rho = 0 and 1/2 |
 | labellings of graphs | independent nodes (mean field) | spanning trees |
 | labellings of forests and chains | exact | exact |

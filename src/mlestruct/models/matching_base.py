@@ -22,8 +22,8 @@ from ..inference.link_sets import links_at_precision, links_of_largest_f1
 from ..learning.problem import NOTHING, Block
 from ..metrics.events import Events, as_events, join_events
 from ..structures.contract import Structure, Vertex
-from ..structures.matchings.family import MatchingFamily
 from ..structures.matchings.partners import check_counts
+from ..structures.matchings.space import MatchingSpace
 from .base import check_same_length, check_samples, count_threads
 from .pairs import PairSample, edge_values, read_label, read_sample
 from .sample_estimator import SampleEstimator
@@ -40,7 +40,7 @@ class Prepared(NamedTuple):
     """A sample, its matchings, and the block of those that agree with what is known."""
 
     sample: PairSample
-    space: MatchingFamily
+    space: MatchingSpace
     block: Block
 
 
@@ -57,7 +57,7 @@ class MatchingEstimator(SampleEstimator):
     _group: bool
 
     @abstractmethod
-    def _space(self, sample: PairSample, rho: Any, capacity: Any) -> MatchingFamily:
+    def _space(self, sample: PairSample, rho: Any, capacity: Any) -> MatchingSpace:
         """The matchings of a sample."""
 
     def _warn_of_rho(self) -> None:
@@ -83,7 +83,7 @@ class MatchingEstimator(SampleEstimator):
     def _all_prepared(self, X: Sequence[Any], rho: Any) -> list[Prepared]:
         """All samples with blocks; equal spaces, features and offsets are shared."""
         samples = self._read(X)
-        spaces: dict[Hashable, MatchingFamily] = {}
+        spaces: dict[Hashable, MatchingSpace] = {}
         blocks: dict[int, Block] = {}
         out = []
         for m, sample in enumerate(samples):
@@ -98,17 +98,17 @@ class MatchingEstimator(SampleEstimator):
             out.append(Prepared(sample, spaces[key], blocks[id(sample)]))
         return out
 
-    def _space_in_time(self, sample: PairSample, rho: Any, where: str) -> MatchingFamily:
+    def _space_in_time(self, sample: PairSample, rho: Any, where: str) -> MatchingSpace:
         check_time("set-up of matchings")
         capacity = self.capacity if sample.capacity is None else sample.capacity
         arguments, seconds = (sample, rho, capacity), SECONDS * sample.graph.n_edges
         with _named(where):
-            found: MatchingFamily = wait_for(
+            found: MatchingSpace = wait_for(
                 "set-up of matchings", self._space, *arguments, seconds=seconds
             )
         return found
 
-    def _block(self, sample: PairSample, space: MatchingFamily) -> Block:
+    def _block(self, sample: PairSample, space: MatchingSpace) -> Block:
         features, offset = sample.features, None
         if self._intercept and isinstance(features, Rows):
             features = features.with_constant()
@@ -402,7 +402,7 @@ def _named(where: str) -> Iterator[None]:
         raise ValueError(f"{where}: {error}") from None
 
 
-def _agreeing(space: MatchingFamily, values: Floats, where: str) -> Structure:
+def _agreeing(space: MatchingSpace, values: Floats, where: str) -> Structure:
     """The matchings that agree with the values of pairs, NaN if they are not known."""
     with _named(where):
         return space.given(values)

@@ -28,16 +28,16 @@ from ..contract import BeliefMarginals, Bounds, Decoding, Marginals, Vertex
 from ..entropy import SeparableEntropy
 from ..graphs.bipartite import BipartiteGraph
 from .belief_propagation import belief_marginals, feasible, presolved_beliefs
-from .family import MatchingFamily, check_rho
 from .partners import check_partners
 from .presolve import Layout, PresolvedMatching, presolve
 from .reduced_scores import cap_bound, is_wide, reduced_marginals
+from .space import MatchingSpace, check_rho
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-class BipartiteMatching(MatchingFamily):
+class BipartiteMatching(MatchingSpace):
     """Output space of matchings between `graph.n_rows` rows and `graph.n_cols` columns.
 
     Parameters
