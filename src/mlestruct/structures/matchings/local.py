@@ -25,7 +25,6 @@ from ..graphs.simple import SimpleGraph
 from .belief_propagation import belief_marginals, feasible, presolved_beliefs
 from .bipartition_bound import bipartition_bound
 from .presolve import Layout, PresolvedMatching, presolve
-from .reduced_scores import cap_bound, is_wide, reduced_marginals
 from .space import MatchingSpace, is_matching
 
 Floats = NDArray[np.float64]
@@ -49,7 +48,7 @@ class LocalMatching(MatchingSpace):
     @property
     def _is_small(self) -> bool:
         """Whether the double cover is about as fast as anything else."""
-        return self._varying[0].n_nodes <= newton.SMALL_LIMIT
+        return self._varying[0].n_nodes <= 160
 
     @cached_property
     def _is_tiny(self) -> bool:
@@ -116,11 +115,7 @@ class LocalMatching(MatchingSpace):
         """
         if not np.isfinite(scores).all():
             raise ValueError("scores must be finite; forbid pairs by leaving them out of the graph")
-        if warm is None and self._has_cover and is_wide(scores):
-            found = reduced_marginals(self, scores, None, tol)
-            if found is not None:
-                return cap_bound(self, scores, found, tol)
-        return cap_bound(self, scores, self.direct_marginals(scores, warm, tol), tol)
+        return self.timed_marginals(scores, warm, tol)
 
     def _direct_marginals(self, scores: Floats, warm: Any, tol: float) -> Marginals:
         constant = float(scores @ self.fixed)
@@ -167,13 +162,10 @@ class LocalMatching(MatchingSpace):
         counts = np.diff(core.rows.ptr)
         start = np.repeat(1.0 / np.maximum(counts, 1), counts), np.where(core.free, 0.5, 1.0)
         w, w_cols = core.entries(scores), core.columns(scores)
-        if self._passes_messages:
-            found = core.oracle(w, w_cols, lambda: start, warm, 2.0 * tol, self.n_jobs)
-        else:
-            found = newton.solve(core.rows, w, w_cols, lambda: start, warm, 2.0 * tol)
+        found = core.oracle(w, w_cols, lambda: start, warm, 2.0 * tol, self.n_jobs)
         tau, value = self._folded(core, found.t, found.z), 0.5 * found.value
-        if not np.isfinite(value):
-            best = self.decode(scores)
+        best = self.decode(scores) if not found.gap <= 2.0 * tol else None
+        if best is not None and best.score - constant > value:
             tau, value = best.vertex.dense(self.n_coordinates), best.score - constant
             found.t = np.maximum(core.entries(tau), 1e-200)
             found.z = np.where(core.free, np.maximum(core.columns(tau), 1e-200), 1.0)
@@ -187,22 +179,6 @@ class LocalMatching(MatchingSpace):
         tau += 0.5 * np.bincount(core.source, t, minlength=self.n_coordinates)
         tau[core.col_source[core.free]] += 0.5 * z[core.free]
         return tau
-
-    def reduced_scores(self, scores: Floats) -> tuple[Floats | None, float, None]:
-        """Scores minus the prices of the best vertex of the local polytope, and their sum."""
-        graph, nodes, edges = self._varying
-        w, single = self._edges(scores), self._singles(scores)
-        prices = MatchingSpace._decode_varying(self, graph, w, single, None).prices
-        if prices is None or graph.n_edges == 0:
-            return None, 0.0, None
-        reduced = np.zeros_like(scores)
-        reduced[edges] = w - prices[graph.row] - prices[graph.col]
-        free = self._remaining[1]
-        reduced[self.n_scored + nodes[free]] = single[free] - prices[free]
-        return reduced, float(prices.sum() + scores @ self.fixed), None
-
-    def repriced(self, warm: Any, prices: Floats | None) -> None:
-        """States of reduced problems are not kept."""
 
     def belief_propagation(
         self,
@@ -223,7 +199,7 @@ class LocalMatching(MatchingSpace):
             tau = self.fixed.copy()
             return BeliefMarginals(tau, float(scores @ tau), 0, 0.0, True, None)
         options = {"damping": damping, "max_sweeps": max_sweeps, "tol": tol}
-        found, constant = presolved_beliefs(self, core, scores, warm, options)
+        found, constant = presolved_beliefs(core, scores, warm, options)
         tau = self._folded(core, found.t, found.z)
         return belief_marginals(tau, found, 0.5 * found.log_partition + constant)
 
@@ -261,7 +237,7 @@ class LocalMatching(MatchingSpace):
         bound = found.upper_bound
         core = self._presolved if found.failed and self._is_small else None
         if core is not None:
-            bound_of_cover, _ = newton.polish(
+            bound_of_cover = newton.price_bound(
                 core.rows, core.entries(scores), core.columns(scores), np.append(prices, 0.0),
                 core.entries(tau), 1e-7,
             )  # fmt: skip
@@ -314,15 +290,6 @@ class LocalMatching(MatchingSpace):
         }
         reason = max(floors, key=lambda name: floors[name])
         return Bounds(floors[reason], upper, reason, "reweighted value (rho = 1/2)")
-
-    def local_restricted(self, keep: Bools) -> tuple[LocalMatching, Ints]:
-        """The local polytope of some of the pairs, and the place of its coordinates in this one.
-
-        Its best point may be of halves alone, on edges that contain no matching.
-        """
-        rho = self.rho if self.is_simple else 0.5
-        smaller = LocalMatching(self.graph.with_edges(keep), rho, ~self.free, self.capacity)
-        return smaller, self._places(keep)
 
     def local_marginals(self, scores: Floats, tol: float) -> Marginals:
         """Marginals over the local polytope, also where this structure's is the exact one."""
