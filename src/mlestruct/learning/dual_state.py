@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._arrays import check_memory
 from .._deadline import check_time
-from .._memory import check_memory
-from ..algorithms.frank_wolfe import ROUNDING
+from ..algorithms.frank_wolfe import checked_gap
 from ..exceptions import CheckpointError
-from ..structures.contract import Decoding, Vertex
+from ..structures.contract import Vertex
 from .problem import Block, Problem
 
 Floats = NDArray[np.float64]
@@ -94,25 +94,7 @@ def linear_step(
     scores = block.scores(theta)
     direction, sums = block.structure.stepping_entropy.add_gradient(tau, scores)
     found = block.decode(direction, warm, prices)
-    gap = checked_gap(block, direction, tau, found)
+    gap = checked_gap(
+        block.structure, direction, tau, found, block.name, block.observed.dense(tau.shape[0])
+    )
     return LinearStep(found.vertex, gap, min(found.gap, gap), scores, found.prices, sums)
-
-
-def checked_gap(block: Block, direction: Floats, tau: Floats, found: Decoding) -> float:
-    """max over s of <direction, s - tau> by a decoder's answer, at least 0.
-
-    Raises if tau or the observed output scores more than the best vertex, by more than errors of
-    rounding and the tolerances of integer programs.
-    """
-    here, upper = float(direction.dot(tau)), found.score + found.gap
-    attained = max(here, block.observed.dot(direction))
-    size = float(np.abs(direction) @ tau) + abs(upper)
-    allowed = 1e-6 * max(1.0, float(np.abs(direction).max())) + ROUNDING * size
-    if block.structure.has_bound and attained - upper > allowed:
-        raise ValueError(
-            f"{block.name}: decode says that no output scores more than {upper:.6g}, but the "
-            f"observed output, or a mixture of it and outputs that decode has returned, scores "
-            f"{attained:.6g}. decode must return the best one, interior be a mixture of outputs, "
-            "and the gradient be that of the entropy; check_structure tests all of them"
-        )
-    return max(upper - here, 0.0)  # heuristics may score less than tau

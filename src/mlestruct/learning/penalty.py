@@ -10,11 +10,10 @@ Strong convexity (l2 > 0) makes theta(r) single-valued, and grad R* Lipschitz wi
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-
-from .._lazy import cached_property
 
 Floats = NDArray[np.float64]
 

@@ -24,10 +24,10 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from .._arrays import check_memory
 from .._deadline import check_time
-from .._memory import check_memory
 from .._threads import Each, one_blas_thread, threaded_map
-from ..algorithms.frank_wolfe import frank_wolfe_marginals
+from ..algorithms.fully_corrective import fully_corrective_marginals
 from ..exceptions import Naming
 from ..features.contract import FeatureMap, Segments, as_feature_map
 from ..structures.contract import Decoding, Marginals, Structure, Vertex, as_structure
@@ -104,13 +104,11 @@ class Block:
             found = self._marginals_by_decoding(scores, warm, tol)
         return found, self.moments(found.tau)
 
-    def _marginals_by_decoding(self, scores: Floats, warm: Floats | None, tol: float) -> Marginals:
-        """Marginals by Frank-Wolfe, from those of an earlier call."""
-        start = self.structure.interior() if warm is None else warm
+    def _marginals_by_decoding(self, scores: Floats, known: Floats | None, tol: float) -> Marginals:
+        """Marginals from MAP calls, from the outputs of an earlier answer."""
         with Naming(self.name, "in learning"):
-            found = frank_wolfe_marginals(self.structure, scores, start, tol, 1000, blended=True)
-        tau, value, upper, calls = found
-        return Marginals(tau, value, upper, tau, calls)
+            found = fully_corrective_marginals(self.structure, scores, tol, 1000, known=known)
+        return Marginals(found.tau, found.value, found.upper, found.outputs, found.calls)
 
     def offset_gap(self, tau: Floats) -> float:
         """<o, y - tau>."""

@@ -30,10 +30,9 @@ class GraphCRF(PairwiseEstimator):
     ----------
     alpha : float
         Regularisation, on the summed log-likelihood (the paper's lambda).
-    rho : "auto", "uniform", float, or array of shape (n_edges,)
-        Weights of the edges in the entropy. "uniform" (and "auto") takes the probability of each
-        edge to be in a random spanning tree, which is 1 on trees; if that takes long, its share
-        in 32 spanning trees that use the edges evenly. An array has an entry for each
+    rho : "auto", float, or array of shape (n_edges,)
+        Weights of the edges in the entropy. "auto" takes the share of each edge in 32 spanning
+        trees that use the edges evenly, which is 1 on trees. An array has an entry for each
         listed edge (of edges listed several times the first counts) and applies to every sample, a
         float applies to every edge; outside the spanning-tree polytope a warning says that
         concavity and bounds are lost.

@@ -31,10 +31,10 @@ class GridCRF(PairwiseEstimator):
     ----------
     alpha : float
         Regularisation, on the summed log-likelihood (the paper's lambda).
-    rho : "auto", "uniform", or float
+    rho : "auto" or float
         Weights of the edges in the entropy. "auto": 1/2 as in the paper with 4 neighbours (1 for
-        images of one row or column, which makes it exact), else "uniform": the probability of each
-        edge to be in a random spanning tree.
+        images of one row or column, which makes it exact), else the share of each edge in spanning
+        trees that use the edges evenly.
     neighbours : 4 or 8
     edge_weights : "full", "symmetric" or "potts"
         Whether each pair of states has weights of its own ("full"), those of (s, t) and (t, s) are

@@ -17,9 +17,8 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from .. import metrics
-from .._arrays import check_unmasked
+from .._arrays import check_memory, check_unmasked
 from .._deadline import in_time
-from .._memory import check_memory
 from ..features.labellings import PairwiseFeatures
 from ..features.rows import Columns, Rows, Scaling
 from ..learning.checkpoint import Checkpoint

@@ -394,6 +394,30 @@ def bethe_value(rows, singles, edge, row_single, col_single, x, y):
 
 
 @kernel
+def is_fixed_point(rows, w, t, z, weights, row_sum, col_sum, x, y):
+    """Whether messages that stopped changing are solutions, which weights of 0 can prevent.
+
+    The columns' beliefs sum to 1, and entries whose weight underflowed have none.
+    """
+    n_cols = rows.rho_cols.shape[0]
+    filled = np.zeros(n_cols + 1)
+    for i in range(rows.ptr.shape[0] - 1):
+        for e in range(rows.ptr[i], rows.ptr[i + 1]):
+            j = rows.col[e]
+            filled[j] += t[e]
+            if weights[e] == 0.0 and j < n_cols:
+                of_row = rows.row_rho[i] * (x[i] + log(max(row_sum[i], TINY)))
+                of_column = rows.col_rho[j] * (y[j] + log(max(col_sum[j], TINY)))
+                if w[e] - of_row - of_column > -40.0:  # exp(-40) is less than rounding
+                    return False
+    for j in range(n_cols):
+        total = filled[j] + z[j] if rows.rho_cols[j] > 0.0 else filled[j]
+        if not abs(total - 1.0) < 0.01:
+            return False
+    return True
+
+
+@kernel
 def propagate(rows, complete, w, w_cols, warm, damping, max_sweeps, tol, t, z, y):
     """Sweeps until no belief moves by more than `tol` in four of them, without a certificate.
 
@@ -412,10 +436,6 @@ def propagate(rows, complete, w, w_cols, warm, damping, max_sweeps, tol, t, z, y
     before = edge[1:].copy() if damping > 0.0 else edge[1:1]
     control = np.array([0.0, inf, inf, 0.0, 1.0, inf, 0.0, 0.0, 5.0, 0.0])
     beliefs(rows, edge, row[0], t)
-    for e in range(t.shape[0]):
-        if edge[0, e] == 0.0 and rows.col[e] < n_cols:
-            z[:] = 1.0
-            return inf, 0, inf
     moved = np.empty_like(t)
     done = 0
     change = inf
@@ -441,6 +461,9 @@ def propagate(rows, complete, w, w_cols, warm, damping, max_sweeps, tol, t, z, y
     value = bethe_value(rows, singles, edge, row[0], column[0], x, y)
     for j in range(n_cols):
         z[j] = column[0, j] / column[1, j] if rows.rho_cols[j] > 0.0 else 1.0
+    if change <= tol and not is_fixed_point(rows, w, t, z, edge[0], row[1], column[1], x, y):
+        value = change = inf
+    for j in range(n_cols):
         y[j] += log(max(column[1, j], TINY))
     return value, done, change
 

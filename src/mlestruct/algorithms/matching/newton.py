@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,6 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 from scipy.sparse.linalg import splu
 
 from ..._deadline import is_over, wait_for
-from ..._lazy import cached_property
 from . import _newton_kernels as kernels
 from ._semidual_kernels import semidual
 from .row_problem import TINY, RowProblem
@@ -27,6 +27,7 @@ Ints = NDArray[np.int64]
 Start = Callable[[], tuple[Floats, Floats]]
 
 WIDE = 40.0  # range of scores above which Newton comes from higher temperatures, else it diverges
+COOLING = 3.0  # factor of the temperature; at 6 Newton loses the path on some rings and bands
 FACTOR_LIMIT = 1e9  # multiplications of a factor within its band, which take about a second
 
 
@@ -72,19 +73,34 @@ def solve(
     """
     if warm is None:
         return _cold(rows, w, w_cols, start(), tol)
-    reduced = w - warm.prices[rows.col]
-    of_row = np.maximum.reduceat(reduced, rows.ptr[:-1])
-    reduced -= np.repeat(of_row, np.diff(rows.ptr))
-    reduced_cols = np.where(rows.rho_cols > 0, w_cols - warm.prices[:-1], 0.0)
+    reduced, reduced_cols, constant = reduce_scores(rows, w, w_cols, warm.prices)
     ascent = _Ascent(rows)
     point = np.maximum(warm.t, TINY), np.maximum(warm.z, TINY), np.zeros_like(warm.prices)
     found = ascent.refine(reduced, reduced_cols, *point, tol, rounds=3)
     if found.gap > tol and not is_over():
         found = better(_cold(rows, reduced, reduced_cols, start(), tol), found)
-    constant = float(of_row.sum() + warm.prices.sum())
+    return restore(found, warm.prices, constant)
+
+
+def reduce_scores(
+    rows: RowProblem, w: Floats, w_cols: Floats, prices: Floats
+) -> tuple[Floats, Floats, float]:
+    """Scores minus prices of columns and the rows' maxima, and how much log Z_rho loses by it.
+
+    Marginals are the same, and rounding is less where prices are near those of the solution.
+    """
+    reduced = w - prices[rows.col]
+    of_row = np.maximum.reduceat(reduced, rows.ptr[:-1])
+    reduced -= np.repeat(of_row, np.diff(rows.ptr))
+    reduced_cols = np.where(rows.rho_cols > 0, w_cols - prices[:-1], 0.0)
+    return reduced, reduced_cols, float(of_row.sum() + prices.sum())
+
+
+def restore(found: Solution, prices: Floats, constant: float) -> Solution:
+    """The solution of the scores before `reduce_scores`."""
     return replace(
         found,
-        prices=found.prices + warm.prices,
+        prices=found.prices + prices,
         value=found.value + constant,
         upper_bound=found.upper_bound + constant,
     )
@@ -100,7 +116,7 @@ def _cold(
     temperature = (highest - min(w.min(initial=np.inf), w_cols.min(initial=0.0))) / WIDE
     ascent = _Ascent(rows)
     while temperature > 2.0 and not is_over():
-        cooler = max(temperature / 6.0, 1.0)
+        cooler = max(temperature / COOLING, 1.0)
         ascent.round(w / temperature, w_cols / temperature, t, z, prices, 1e-3, 1e-4, 60)
         prices *= temperature / cooler
         temperature = cooler
@@ -136,15 +152,18 @@ class _Ascent:
     ) -> Solution:
         """Rounds of Newton, each followed by the semi-dual bound, to a gap of at most `tol`."""
         state, wanted = self.state, 1e-2 * tol
-        state[kernels.BEST], state[kernels.UPPER] = -np.inf, np.inf
+        state[[kernels.BEST, kernels.UPPER, kernels.BOUND]] = -np.inf, np.inf, np.inf
         for best, given in zip(self._best, (t, z, prices), strict=True):
             best[:] = given
-        for _ in range(rounds):
-            self.round(w, w_cols, t, z, prices, tol, wanted, 40)
+        for k in range(rounds + 1):  # the first bound is that of the start
+            if k:
+                self.round(w, w_cols, t, z, prices, tol, wanted, 40)
+            self._keep(w, w_cols, t, z, prices, tol)
             decrement, gap = state[kernels.DECREMENT], state[kernels.UPPER] - state[kernels.BEST]
-            if gap <= tol or not np.isfinite(decrement) or is_over():
+            if gap <= tol or (k and not np.isfinite(decrement)) or is_over():
                 break
-            wanted = min(wanted, decrement) * 1e-6
+            if k:
+                wanted = min(wanted, decrement) * 1e-6
         value, bound = state[[kernels.BEST, kernels.UPPER]].tolist()
         return Solution(*self._best, value, bound, self.iterations)
 
@@ -181,8 +200,14 @@ class _Ascent:
             )  # fmt: skip
             moves = kernels.advance(rows, *point, tol, stall, *space)
         self.iterations += count
-        enough = np.inf if is_over() else tol
-        best = rows, self._complete, *point, enough, entry, largest, column, state, *self._best
+
+    def _keep(
+        self, w: Floats, w_cols: Floats, t: Floats, z: Floats, prices: Floats, tol: float
+    ) -> None:
+        """Keep the best marginals and the least bound so far."""
+        entry, _, largest, column, state = self._space
+        point, enough = (w, w_cols, t, z, prices), np.inf if is_over() else tol
+        best = self.rows, self._complete, *point, enough, entry, largest, column, state, *self._best
         wait_for("a bound of matchings", kernels.keep_best, *best, seconds=1.5e-6 * w.shape[0])
 
 

@@ -8,7 +8,7 @@ slowly or not at all, Newton (`newton`) continues from its marginals.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,6 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from ..._deadline import is_over
-from ..._lazy import cached_property
 from ..._threads import threaded_map
 from . import newton
 from .belief_propagation import certified_marginals

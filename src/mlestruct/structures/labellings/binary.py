@@ -33,7 +33,7 @@ class BinaryPairwise(PairwiseSpace):
     Parameters
     ----------
     graph : PairwiseGraph
-    rho : "auto", "uniform", float, array of shape (n_edges,), or Reweighting
+    rho : "auto", float, array of shape (n_edges,), or Reweighting
     """
 
     n_states = 2

@@ -12,6 +12,7 @@ log Z_RW >= log Z.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,9 @@ from .presolve import Layout, PresolvedMatching, presolve
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+
+WIDE = 150.0  # range of scores above which those of the best matching become 0 by its prices
 
 
 class BipartiteMatching(MatchingFamily):
@@ -219,7 +223,17 @@ class BipartiteMatching(MatchingFamily):
     def _direct_marginals(self, scores: Floats, warm: Any, tol: float) -> Marginals:
         core = self._presolved
         entries, columns = core.entries(scores), core.columns(scores)
+        prices, shift = None, 0.0
+        if core.source.size and np.ptp(scores) > WIDE:
+            prices = self.decode(scores, prices=True).prices
+        if prices is not None:
+            prices = np.append(prices, 0.0)
+            reduced = newton.reduce_scores(core.rows, entries, columns, prices)
+            entries, columns, shift = reduced
+            warm = None if warm is None else replace(warm, prices=warm.prices - prices)
         found = core.oracle(entries, columns, self._start, warm, tol, self.n_jobs)
+        if prices is not None:
+            found = newton.restore(found, prices, shift)
         constant = core.fixed_score(scores)
         tau = core.coordinates(found.t, found.z)
         if not found.gap <= tol:
