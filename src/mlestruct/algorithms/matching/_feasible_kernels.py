@@ -223,6 +223,10 @@ def attained(rows, complete, w, w_cols, t, z, prices, largest, log_t, log_rest):
     """
     if round_sums(rows, t, z, complete) > 1e-13:
         balance(rows, t, z, 1e-13, 10)
+    for e in range(t.shape[0]):  # others have underflowed
+        t[e] = max(t[e], TINY)
+    for j in range(z.shape[0]):
+        z[j] = max(z[j], TINY)
     value, size = evaluate(rows, w, w_cols, t, z, largest, log_t, log_rest)
     excess = np.empty(rows.rho_cols.shape[0] + 1)
     column_excess(rows, t, z, largest, excess)
