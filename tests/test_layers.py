@@ -31,7 +31,7 @@ BELOW = {
     "exceptions": set(),
     "algorithms": set(),
     "features": {"algorithms"},
-    "structures": {"algorithms", "features.contract"},
+    "structures": {"algorithms"},
     "metrics": {"algorithms"},
     "datasets": {"features", "algorithms"},
     "inference": MIDDLE,

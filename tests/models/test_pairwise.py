@@ -82,15 +82,12 @@ def test_states_that_do_not_occur():
     assert only.predict([sample])[0].tolist() == [0, 0, 0]
 
 
-def test_masked_pixels_and_repeated_edges():
+def test_masked_pixels():
     X, Y = images(3, (3, 4))
     Y[1] = hide(Y[1], np.arange(12).reshape(3, 4) > 5)
     model = GridCRF(rho=0.5, **FINE).fit(X, Y)
     inputs = [as_graph(x) for x in X]
     same_models(model, GraphCRF(rho=0.5, **FINE).fit(inputs, [y.ravel() for y in Y]))
-    halves = np.full((2 * len(inputs[0][1]), 1), 0.5)
-    doubled = [(u, np.repeat(e, 2, axis=0), halves) for u, e in inputs]
-    same_models(model, GraphCRF(rho=0.5, **FINE).fit(doubled, [y.ravel() for y in Y]))
     names = np.array(["a", "b", None], dtype=object)
     named = [names[np.nan_to_num(y, nan=2.0).astype(int)] for y in Y]
     same_models(model, GridCRF(rho=0.5, **FINE).fit(X, named), 1e-6)

@@ -410,7 +410,7 @@ class TestPrediction:
         assert 2 * counts[0] < counts[1]
 
     def test_options_of_another_method_name_it(self, model, data):
-        with pytest.raises(TypeError, match=r"max_iter: method='auto' takes no .*'fw' takes max"):
+        with pytest.raises(TypeError, match="max_iter: method='auto' takes no options"):
             model.predict_marginals(data[0], max_iter=20)
 
     def test_a_decoder_given_as_a_structure(self, data):

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from .._arrays import check_memory
 from .._deadline import check_time, is_over
 from . import _fully_corrective_kernels as kernels
-from .frank_wolfe import DecodedSpace, checked_gap, checked_point, minimise_by_slope
+from .frank_wolfe import MAX_STEP, DecodedSpace, checked_gap, checked_point, minimise_by_slope
 
 Floats = NDArray[np.float64]
 
@@ -147,7 +147,7 @@ class HullPoint:
             def slope(eta: float, way: Floats = way) -> float:
                 return -float((self.scores + gradient_of(self.tau + eta * way)) @ way)
 
-            eta = minimise_by_slope(slope, 0.3)
+            eta = 1.0 if slope(MAX_STEP) <= 0.0 else minimise_by_slope(slope, 0.3)
             self.weights[best] += eta * most
             self.weights[worst] -= eta * most
             self.tau = self.weights @ outputs
@@ -225,7 +225,7 @@ def fully_corrective_marginals(
         hull.add(output)
     best = np.inf
     while True:
-        point.maximise(scores, 0.1 * tol)
+        inner = point.maximise(scores, 0.1 * tol)
         point.bound()
         best = min(best, point.upper)
         stop = callback is not None and bool(callback(calls, point.tau))
@@ -234,7 +234,8 @@ def fully_corrective_marginals(
         vertex = point.ask(space.decode, name)
         calls += 1
         best = min(best, point.upper)
-        if best - point.value <= tol or not point.learn(vertex):
+        helps = point.learn(vertex)
+        if best - point.value <= tol or not (helps or inner > tol):
             break
     kept = hull.points[: point.weights.size][point.weights > 0.0]
     tau = np.clip(point.tau, hull.outputs.min(axis=0), hull.outputs.max(axis=0))  # rounding

@@ -16,21 +16,15 @@ from sklearn.utils.validation import check_is_fitted
 from .. import metrics
 from .._threads import threaded_map
 from ..exceptions import Naming, OutOfTimeError
-from ..features.contract import FeatureMap, as_feature_map, is_feature_map
-from ..features.rows import Rows
+from ..features.rows import FeatureMap, Rows, as_feature_map, check_finite, is_feature_map
 from ..learning.frank_wolfe import BlockFrankWolfe, FrankWolfe
 from ..learning.problem import Block
 from ..learning.solver import Result
 from ..structures.contract import Structure, Vertex, as_structure
 from ..structures.decoder import DecoderSpace, doubt_of
 from ..structures.restricted import Restricted
+from .base import check_same_length, check_samples, count_threads
 from .sample_estimator import Query, SampleEstimator
-from .validation import (
-    check_finite,
-    check_same_length,
-    check_samples,
-    count_threads,
-)
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")

@@ -9,13 +9,13 @@ polytope. rho = 1 on a forest is exact.
 from __future__ import annotations
 
 import warnings
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._arrays import as_floats
-from .._lazy import cached_property
 from ..algorithms.pairwise.spanning_trees import forest_split, tree_weights
 from .graphs.pairwise import PairwiseGraph
 

@@ -8,6 +8,7 @@ neighbours until none changes.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from itertools import islice
 from typing import NamedTuple
 
@@ -15,7 +16,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..._deadline import is_over
-from ..._lazy import cached_property
 from ..edge_lists import checked_edges, half_edges
 from . import _trw_s_kernels as kernels
 from ._gibbs_kernels import conditional_modes

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._lazy import cached_property
 from ...algorithms.pairwise.diagonal_message_passing import DiagonalOracle
 from ...algorithms.pairwise.graph_message_passing import ReweightedOracle
 from ...algorithms.pairwise.linear_program import LocalPolytope

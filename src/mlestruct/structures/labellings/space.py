@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._lazy import cached_property
 from ...algorithms.pairwise.junction_tree import JunctionTree
 from ...algorithms.pairwise.mean_field import mean_field
 from ...algorithms.pairwise.schedule import LEARNING_SWEEPS

@@ -7,12 +7,12 @@ is a blossom algorithm, so all points the solvers meet are globally consistent.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..._lazy import cached_property
 from ...algorithms.frank_wolfe import frank_wolfe_marginals
 from ...algorithms.fully_corrective import fully_corrective_marginals
 from ...algorithms.matching import odd_set_dual

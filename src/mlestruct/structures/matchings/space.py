@@ -18,12 +18,12 @@ rho = 1 it is *not* a lower bound here, unlike in bipartite graphs.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..._lazy import cached_property
 from ...algorithms.matching.b_matching import best_b_matching
 from ...algorithms.matching.blossom import best_matching
 from ...algorithms.matching.fractional import fractional_matching
