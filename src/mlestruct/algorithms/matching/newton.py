@@ -274,10 +274,10 @@ class PriceSystem:
         change: Floats,
     ) -> None:
         """Write the solution to `change`, of shape (n_cols + 1,) as `rhs`."""
-        done = False
+        done, (zero, image) = False, self._work
         if not (self.is_slow and self._order is not None):
             done = kernels.conjugate_gradients(
-                self.rows, h, spread, den, largest, z, rhs, rtol, 300, *self._work, change
+                self.rows, h, spread, den, largest, z, rhs, rtol, 300, zero, image, change
             )
             self.is_slow = self.is_slow or not done
         if not done and self._order is not None:
