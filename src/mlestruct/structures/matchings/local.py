@@ -44,7 +44,6 @@ from .belief_propagation import belief_marginals, feasible, presolved_beliefs
 from .bipartition_bound import bipartition_bound
 from .partners import check_partners, whole_numbers
 from .presolve import Layout, PresolvedMatching, presolve
-from .reduced_scores import cap_bound, is_wide, reduced_marginals
 from .space import MatchingSpace, node_capacity, node_rho
 
 Floats = NDArray[np.float64]
@@ -326,11 +325,7 @@ class LocalMatching(MatchingSpace):
         """tau maximising <scores, tau> + H_rho(tau), with certified bounds of log Z_rho."""
         if not np.isfinite(scores).all():
             raise ValueError("scores must be finite; forbid pairs by leaving them out of the graph")
-        if warm is None and self._has_cover and is_wide(scores):
-            found = reduced_marginals(self, scores, None, tol)
-            if found is not None:
-                return cap_bound(self, scores, found, tol)
-        return cap_bound(self, scores, self.direct_marginals(scores, warm, tol), tol)
+        return self.timed_marginals(scores, warm, tol)
 
     def _direct_marginals(self, scores: Floats, warm: Any, tol: float) -> Marginals:
         constant = float(scores @ self.fixed)
@@ -377,8 +372,8 @@ class LocalMatching(MatchingSpace):
         w, w_cols = core.entries(scores), core.columns(scores)
         found = core.oracle(w, w_cols, lambda: start, warm, 2.0 * tol, self.n_jobs)
         tau, value = self._folded(core, found.t, found.z), 0.5 * found.value
-        if not np.isfinite(value):
-            best = self.decode(scores)
+        best = self.decode(scores) if not found.gap <= 2.0 * tol else None
+        if best is not None and best.score - constant > value:
             tau, value = best.vertex.dense(self.n_coordinates), best.score - constant
             found.t = np.maximum(core.entries(tau), 1e-200)
             found.z = np.where(core.free, np.maximum(core.columns(tau), 1e-200), 1.0)
@@ -478,7 +473,7 @@ class LocalMatching(MatchingSpace):
             tau = self.fixed.copy()
             return BeliefMarginals(tau, float(scores @ tau), 0, 0.0, True, None)
         options = {"damping": damping, "max_sweeps": max_sweeps, "tol": tol}
-        found, constant = presolved_beliefs(self, core, scores, warm, options)
+        found, constant = presolved_beliefs(core, scores, warm, options)
         tau = self._folded(core, found.t, found.z)
         return belief_marginals(tau, found, 0.5 * found.log_partition + constant)
 
@@ -490,32 +485,6 @@ class LocalMatching(MatchingSpace):
         t, z, excess = feasible(core, tau)
         return self._folded(core, t, z), excess
 
-    def reduced_scores(self, scores: Floats) -> tuple[Floats | None, float, None]:
-        """Scores minus the prices of the best vertex of the local polytope, and their sum."""
-        graph, nodes, edges = self._varying
-        w, single = self._edges(scores), self._singles(scores)
-        prices = LocalMatching._decode_varying(self, graph, w, single, None).prices
-        if prices is None or graph.n_edges == 0:
-            return None, 0.0, None
-        reduced = np.zeros_like(scores)
-        reduced[edges] = w - prices[graph.row] - prices[graph.col]
-        free = self._remaining[1]
-        reduced[self.n_scored + nodes[free]] = single[free] - prices[free]
-        return reduced, float(prices.sum() + scores @ self.fixed), None
-
-    def repriced(self, warm: Any, prices: Floats | None) -> None:
-        """States of reduced problems are not kept."""
-
-    def local_restricted(self, keep: Bools) -> tuple[LocalMatching, Ints]:
-        """The local polytope of some of the pairs, and the place of its coordinates in this one.
-
-        Its best point may be of halves alone, on edges that contain no matching.
-        """
-        rho = self.rho if self.is_simple else 0.5
-        smaller = LocalMatching(self.graph.with_edges(keep), rho, ~self.free, self.capacity)
-        return smaller, self._places(keep)
-
-    # ------------------------------------------------------------------ questions
     def require_feasible(self) -> None:
         """Raise where the nodes cannot be matched perfectly, though fractional matchings exist."""
         nodes = self.capacity > 0

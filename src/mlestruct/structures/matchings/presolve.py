@@ -14,11 +14,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ...algorithms.matching import newton
 from ...algorithms.matching.oracle import Oracle
-from ...algorithms.matching.row_problem import TINY, RowProblem
+from ...algorithms.matching.row_problem import RowProblem
 from ...exceptions import InfeasibleError
-from ..contract import Marginals, Vertex
+from ..contract import Vertex
 from ..graphs.bipartite import BipartiteGraph, varying_edges
 
 Floats = NDArray[np.float64]
@@ -76,15 +75,11 @@ class PresolvedMatching:
         """The marginal oracle of `rows`."""
         return Oracle(self.rows)
 
-    def solution(self, found: Marginals) -> newton.Solution:
-        """The `newton.Solution` of `found`, rebuilt from tau if `found.warm` is not one."""
-        if isinstance(found.warm, newton.Solution):
-            return found.warm
-        t, z = self.entries(found.tau), np.where(self.free, self.columns(found.tau), 1.0)
-        return newton.Solution(
-            np.maximum(t, TINY), np.maximum(z, TINY), np.zeros(0), 0.0, found.value,
-            found.upper_bound, 0,
-        )  # fmt: skip
+    @cached_property
+    def largest_entropy(self) -> float:
+        """No point has a larger one: that of even rows, and of single columns at their peak."""
+        of_rows = np.log(np.diff(self.rows.ptr)).sum()
+        return float(of_rows + self.rows.rho_cols.sum() * np.exp(-1.0))
 
     @cached_property
     def _is_single(self) -> NDArray[np.bool_]:

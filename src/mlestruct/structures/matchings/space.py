@@ -68,8 +68,8 @@ class MatchingSpace(MatchingStructure):
         """Gradient of H_rho; 0 at fixed coordinates."""
         return self._entropy.add_gradient(tau, np.zeros_like(tau))[0]
 
-    def direct_marginals(self, scores: Floats, warm: Any, tol: float) -> Marginals:
-        """Marginals of scores of any spread, without reducing them."""
+    def timed_marginals(self, scores: Floats, warm: Any, tol: float) -> Marginals:
+        """`_direct_marginals`, given up at the end of the time."""
         # A bound takes .3 s for a million pairs, marginals take several of them.
         found: Marginals = wait_for(
             "matching marginals", self._direct_marginals, scores, warm, tol,

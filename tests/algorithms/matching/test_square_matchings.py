@@ -1,4 +1,4 @@
-"""The fast Bethe oracle of square matchings, against Newton's method on the same problem.
+"""The oracle of square matchings at rho = 1, against Newton's method on the same problem.
 
 Values are recomputed from marginals in plain NumPy; both oracles enclose the same number, so each
 one's lower end lies below the other one's upper end.
@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 from scipy.special import xlogy
 
-from mlestruct.algorithms.matching import newton, oracle
-from mlestruct.algorithms.matching._square_bethe_kernels import bethe_marginals
+from mlestruct.algorithms.matching import newton
+from mlestruct.algorithms.matching.belief_propagation import certified_marginals
+from mlestruct.algorithms.matching.oracle import Oracle
 from mlestruct.inference import marginals
 from mlestruct.structures import BipartiteMatching
 
@@ -56,10 +57,9 @@ class Solved:
         self.w, n = w, len(w)
         structure = BipartiteMatching((n, n))
         rows = structure._presolved.rows
-        assert oracle._is_square_bethe(rows)
         flat = np.ascontiguousarray(w).ravel().copy()
         kept = flat.copy()
-        self.found = oracle.Oracle(rows)(flat, np.zeros(n), structure._start, None, tol)
+        self.found = Oracle(rows)(flat, np.zeros(n), structure._start, None, tol)
         np.testing.assert_array_equal(flat, kept)
         self.newton = newton.solve(rows, flat, np.zeros(n), structure._start, None, reference_tol)
         self.tau = self.found.t.reshape(n, n)
@@ -124,17 +124,17 @@ def test_tolerances_are_reached(kind, tol):
 @given(problems)
 def test_sweeps_alone_certify_what_they_say(w):
     n = len(w)
-    t, prices = np.empty(n * n), np.zeros(n + 1)
     rows = BipartiteMatching((n, n))._presolved.rows
-    value, bound, sweeps = bethe_marginals(rows, w.ravel().copy(), 1e-6, 300, t, prices)
+    found = certified_marginals(rows, True, w.ravel(), np.zeros(n), None, 1e-6, 300)
+    value, bound = found.value, found.upper_bound
     newton = Solved(w, 1e-8).newton
     slack = 1e-8 + 1e-11 * n * np.abs(w).max()
-    assert sweeps <= 300
+    assert found.iterations <= 300
     if np.isfinite(value):
         assert value <= bound
         assert value <= newton.upper_bound + slack
         assert bound >= newton.value - slack
-        sums = t.reshape(n, n)
+        sums = found.t.reshape(n, n)
         np.testing.assert_allclose(sums.sum(axis=0), 1.0, atol=1e-8)
         np.testing.assert_allclose(sums.sum(axis=1), 1.0, atol=1e-8)
 
@@ -176,9 +176,9 @@ def test_equal_scores_have_their_closed_form(n):
 def test_dominant_matchings_are_exact(n, scale):
     w = scale * scores_of("dominant", n, np.random.default_rng(n))
     rows, cols = linear_sum_assignment(w, maximize=True)
-    solved = Solved(w, 1e-8)
-    assert solved.found.value == pytest.approx(w[rows, cols].sum(), rel=1e-12)
-    np.testing.assert_allclose(solved.tau, np.eye(n)[cols], atol=1e-8)
+    found = BipartiteMatching((n, n)).marginals(w.ravel(), None, 1e-8)
+    assert found.value == pytest.approx(w[rows, cols].sum(), rel=1e-12)
+    np.testing.assert_allclose(found.tau.reshape(n, n), np.eye(n)[cols], atol=1e-8)
 
 
 @pytest.mark.parametrize("scale", [30.0, 100.0, 1e4, 1e6])

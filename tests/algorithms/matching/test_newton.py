@@ -1,10 +1,12 @@
 """Newton's system in the prices against dense linear algebra, and where it must be factored."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
-from mlestruct.algorithms.matching import _schur_kernels as kernels
-from mlestruct.algorithms.matching.price_system import PriceSystem
+from mlestruct.algorithms.matching import _newton_kernels as kernels
+from mlestruct.algorithms.matching.newton import PriceSystem
 from mlestruct.structures import BipartiteGraph, BipartiteMatching
 
 
@@ -23,8 +25,8 @@ def system(rng, perfect):
     t /= np.repeat(np.add.reduceat(t, rows.ptr[:-1]), np.diff(rows.ptr))
     largest, h, spread, den = np.empty(n, np.int64), np.empty_like(t), np.empty(n), np.empty(n)
     z = rng.random(n_cols)
-    factor = np.empty((n_cols, n_cols)), np.empty(n_cols)
-    kernels.covariance_factors(rows, t, z, 0.0, largest, h, spread, den, *factor)
+    largest[:] = [start + np.argmax(t[start:stop]) for start, stop in pairwise(rows.ptr)]
+    kernels.factor_rows(rows, t, largest, 0.0, h, spread, den)
     matrix = np.zeros((n_cols + 1, n_cols + 1))
     for i in range(n):
         entries = np.arange(rows.ptr[i], rows.ptr[i + 1])
@@ -46,7 +48,7 @@ def test_matrix_and_solutions(perfect):
     for _ in range(5):
         rows, curvature, matrix = system(rng, perfect)
         solver = PriceSystem(rows)
-        np.testing.assert_allclose(solver._sparse(*curvature).toarray(), matrix, atol=1e-12)
+        np.testing.assert_allclose(solver.matrix(*curvature).toarray(), matrix, atol=1e-12)
         rhs = np.append(matrix @ rng.normal(size=12), 0.0)
         for is_slow in (False, True):
             solver.is_slow = is_slow
