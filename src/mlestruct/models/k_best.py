@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._deadline import in_time
-from ..algorithms.pairwise.binary_junction_tree import BinaryJunctionTree
+from ..algorithms.pairwise.junction_tree import BinaryJunctionTree
 from .binary import UNKNOWN
 
 Floats = NDArray[np.float64]
