@@ -167,8 +167,8 @@ def _list_states(tail: Ints, head: Ints, capacity: Ints, free: Bools) -> kernels
             "nodes",
         )
     units = np.minimum(capacity, degree)
-    order = None
-    if edge.size <= kernels.MAX_BITS * n:  # else too many nodes are open at once, in any order
+    order = None if edge.size else np.arange(n)
+    if 0 < edge.size <= kernels.MAX_BITS * n:  # else too many nodes are open at once, in any order
         order = frontier_order(n, i, j, np.ceil(np.log2(units + 1.0)), kernels.MAX_BITS)
     if order is None:
         raise _too_large(n, i, j, int(np.argmax(degree)))

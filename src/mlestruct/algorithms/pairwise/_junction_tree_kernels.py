@@ -51,11 +51,10 @@ def list_places(tree, q, n_states, place):
 
 
 @kernel
-def fill(tree, k, kind, nodes, edges, tables):
+def fill(tree, k, kind, nodes, edges, neutral, tables):
     """Write the scores, or factors, of bucket k: those of its node and of its edges to members."""
     n_states, lanes = nodes.shape[1], nodes.shape[3]
     n_edges, size = edges.shape[0], tree.first[k + 1] - tree.first[k]
-    neutral, factor = 1.0 if kind == PRODUCTS else 0.0, nodes[0, 0, 0]
     for x in range(n_states):
         start, filled = n_states * tree.first[k] + x * size, 1
         for m in range(lanes):
@@ -63,20 +62,18 @@ def fill(tree, k, kind, nodes, edges, tables):
         for j in range(tree.ptr[k], tree.ptr[k + 1]):
             e = tree.half[j]
             for s in range(n_states - 1, -1, -1):
-                to, is_neutral = start + s * filled, True
+                to, factor, is_neutral = start + s * filled, neutral, True
                 if e >= 0:
                     factor = edges[e - n_edges, s, x] if e >= n_edges else edges[e, x, s]
-                    for m in range(lanes):
-                        is_neutral &= factor[m] == neutral
-                if is_neutral and s > 0:
-                    for a in range(filled):
-                        for m in range(lanes):
-                            tables[to + a, m] = tables[start + a, m]
-                elif not is_neutral and kind == PRODUCTS:
+                for m in range(lanes):
+                    is_neutral &= factor[m] == neutral[m]
+                if s == 0 and is_neutral:
+                    continue
+                if kind == PRODUCTS:
                     for a in range(filled):
                         for m in range(lanes):
                             tables[to + a, m] = tables[start + a, m] * factor[m]
-                elif not is_neutral:
+                else:
                     for a in range(filled):
                         for m in range(lanes):
                             tables[to + a, m] = tables[start + a, m] + factor[m]
@@ -100,7 +97,7 @@ def absorb(kind, tables, start, size, messages, at, place):
 
 
 @kernel
-def add_up(tables, at, size, n_states, messages, to, inverse):
+def add_up(tables, at, size, n_states, messages, to, total):
     """The message of a table of weights; the table becomes its conditional distribution."""
     lanes = tables.shape[1]
     for a in range(size):
@@ -110,10 +107,10 @@ def add_up(tables, at, size, n_states, messages, to, inverse):
             for m in range(lanes):
                 messages[to + a, m] += tables[at + x * size + a, m]
         for m in range(lanes):
-            inverse[m] = 1.0 / max(messages[to + a, m], 1e-300)
+            total[m] = max(messages[to + a, m], 1e-300)
         for x in range(n_states):
-            for m in range(lanes):
-                tables[at + x * size + a, m] *= inverse[m]
+            for m in range(lanes):  # a product with 1 / total would not be exactly 1 for one state
+                tables[at + x * size + a, m] /= total[m]
 
 
 @kernel
@@ -156,11 +153,11 @@ def collect(tree, kind, nodes, edges, place, messages, tables, log_z):
     nodes, edges : scores, or their exponentials if messages are products
     """
     n_states, lanes = nodes.shape[1], nodes.shape[3]
-    inverse = np.empty(lanes)
+    total, neutral = np.empty(lanes), np.full(lanes, 1.0 if kind == PRODUCTS else 0.0)
     for k in range(tree.node.shape[0]):
         to, size = tree.first[k], tree.first[k + 1] - tree.first[k]
         at = n_states * to
-        fill(tree, k, kind, nodes, edges, tables)
+        fill(tree, k, kind, nodes, edges, neutral, tables)
         for q in range(tree.child_ptr[k], tree.child_ptr[k + 1]):
             c = tree.child[q]
             own = (tree.first[c + 1] - tree.first[c]) // n_states
@@ -169,7 +166,7 @@ def collect(tree, kind, nodes, edges, place, messages, tables, log_z):
                 begin = tree.first[c] + x * own
                 absorb(kind, tables, at + x * size, size, messages, begin, place)
         if kind == PRODUCTS:
-            add_up(tables, at, size, n_states, messages, to, inverse)
+            add_up(tables, at, size, n_states, messages, to, total)
             if size == 1:
                 for m in range(lanes):
                     log_z[m] += np.log(messages[to, m])

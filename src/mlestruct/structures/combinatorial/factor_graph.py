@@ -25,7 +25,6 @@ from scipy.sparse import csr_array, vstack
 from scipy.special import logsumexp
 
 from ..._lazy import cached_property
-from ...algorithms.gumbel import GumbelNoise
 from ...algorithms.pairwise.junction_tree import LARGEST_TABLE
 from ...algorithms.pairwise.linear_program import PolytopeProgram, equality_program
 from ...exceptions import TooLargeToCount
@@ -207,14 +206,6 @@ class FactorGraph(Structure):
         """Sums over all labellings; TooLargeToCount where there are too many."""
         return CountedLabellings(self.polytope, scores)
 
-    def gumbel_noise(self) -> GumbelNoise:
-        """Every variable chooses its state."""
-        coordinate = np.concatenate(self.polytope.states)
-        variable = np.repeat(np.arange(self.n_nodes), self.polytope.n_states)
-        return GumbelNoise(
-            self.n_coordinates, coordinate, variable, np.zeros(self.n_nodes, dtype=np.int64)
-        )
-
     def log_partition_bounds(self, scores: Floats, tol: float) -> Bounds:
         """Labellings found on the way from below; a cover by factors from above (Shearer)."""
         cover = self._cover
@@ -235,8 +226,8 @@ class CountedLabellings:
             raise TooLargeToCount(
                 f"{prod(n_states):.3g} labellings, too many to sum over (at most {LARGEST_TABLE})"
             )
-        tables = [*(((i,), group) for i, group in enumerate(polytope.states))]
-        tables += zip(polytope.factors, polytope.tables, strict=True)
+        factors = [*((i,) for i in range(len(n_states))), *polytope.factors]
+        tables = list(zip(factors, [*polytope.states, *polytope.tables], strict=True))
         joint = np.zeros(n_states)
         for factor, places in tables:
             shape = [size if i in factor else 1 for i, size in enumerate(n_states)]

@@ -64,8 +64,8 @@ class Paths(DecoderSpace):
             self._best,
             len(pairs),
             entropy=PathEntropy(n_nodes, self.tail, used) if is_exact else entropy,
-            interior=self._marginals(zeros)[0],
-            marginals=self._marginals if is_exact else None,
+            interior=self._forward_backward(zeros)[0],
+            marginals=self._forward_backward if is_exact else None,
         )
         if is_exact:  # another entropy is another space
             key = hash((self.tail.tobytes(), self.head.tobytes(), source, target))
@@ -97,7 +97,7 @@ class Paths(DecoderSpace):
         total = self._sums(scores, self.target, np.maximum)[self.head] + scores
         return self._walk(lambda edges: edges[np.argmax(total[edges])])
 
-    def _marginals(self, scores: Floats) -> tuple[Floats, float]:
+    def _forward_backward(self, scores: Floats) -> tuple[Floats, float]:
         to, onwards = self._sums(scores, self.source), self._sums(scores, self.target)
         log_z = float(onwards[self.source])
         tau = np.exp(to[self.tail] + scores + onwards[self.head] - log_z)
@@ -105,7 +105,7 @@ class Paths(DecoderSpace):
 
     def exact(self, scores: Floats) -> CountedOutputs:
         """log Z, marginals and samples by sums over paths from and to each node."""
-        tau, log_z = self._marginals(scores)
+        tau, log_z = self._forward_backward(scores)
         ahead = scores + self._sums(scores, self.target)[self.head]
 
         def draw(rng: np.random.Generator) -> Bools:
@@ -119,7 +119,7 @@ class Paths(DecoderSpace):
 
     def log_partition_bounds(self, scores: Floats, tol: float) -> Bounds:
         """log Z is exact."""
-        log_z = self._marginals(scores)[1]
+        log_z = self._forward_backward(scores)[1]
         return Bounds(log_z, log_z, "exact", "exact")
 
 

@@ -180,7 +180,7 @@ def best_parents(table: Floats) -> Ints:
     parent = np.argmax(np.where(np.eye(n, dtype=bool), -np.inf, table), axis=0)
     parent[0] = -1
     cycle = _cycle(parent)
-    if not cycle:
+    if cycle.size == 0:
         return parent
     rest = np.setdiff1d(np.arange(n), cycle)
     into = table[np.ix_(rest, cycle)] - table[parent[cycle], cycle]
@@ -198,7 +198,7 @@ def best_parents(table: Floats) -> Ints:
     return parent
 
 
-def _cycle(parent: Ints) -> list[int]:
+def _cycle(parent: Ints) -> Ints:
     """The nodes of some cycle, empty if there is none."""
     seen = np.full(parent.shape[0], -1, dtype=np.int64)
     for start in range(parent.shape[0]):
@@ -210,8 +210,8 @@ def _cycle(parent: Ints) -> list[int]:
             cycle = [v]
             while parent[cycle[-1]] != v:
                 cycle.append(int(parent[cycle[-1]]))
-            return cycle
-    return []
+            return np.array(cycle)
+    return np.zeros(0, dtype=np.int64)
 
 
 def _tree_partition(table: Floats) -> tuple[float, Floats]:
