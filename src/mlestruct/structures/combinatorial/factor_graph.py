@@ -12,6 +12,7 @@ factor are its joint states, the state of its last variable changing fastest.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from itertools import pairwise
 from math import prod
 from typing import Any
@@ -24,7 +25,6 @@ from scipy.optimize import LinearConstraint, linprog, milp
 from scipy.sparse import csr_array, vstack
 from scipy.special import logsumexp
 
-from ..._lazy import cached_property
 from ...algorithms.pairwise.junction_tree import LARGEST_TABLE
 from ...algorithms.pairwise.linear_program import PolytopeProgram, equality_program
 from ...exceptions import TooLargeToCount

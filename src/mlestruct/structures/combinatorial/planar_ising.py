@@ -61,7 +61,7 @@ class PlanarIsing(DecoderSpace):
         self.positions = places
         self.tail, self.head = connected_graph(len(places), edges)
         self._faces = _faces(self.tail, self.head, places)
-        self.rho = tree_weights(len(places), self.tail, self.head).rho
+        self.rho = tree_weights(len(places), self.tail, self.head).sum(axis=0)
         n = self.tail.shape[0]
         self._trees = factor_entropy(n, [], coordinates=self.rho)
         super().__init__(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._lazy import cached_property
 from ...algorithms.gumbel import GumbelNoise, components
 from ...algorithms.pairwise.binary_message_passing import BinaryOracle
 from ...algorithms.pairwise.grid_message_passing import grid_marginals, in_linear_range
@@ -33,7 +33,7 @@ class BinaryPairwise(PairwiseSpace):
     Parameters
     ----------
     graph : PairwiseGraph
-    rho : "auto", "uniform", float, array of shape (n_edges,), or Reweighting
+    rho : "auto", float, array of shape (n_edges,), or Reweighting
     """
 
     n_states = 2

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._lazy import cached_property
 from ...algorithms.pairwise.diagonal_message_passing import DiagonalOracle
 from ...algorithms.pairwise.graph_message_passing import ReweightedOracle
 from ...algorithms.pairwise.linear_program import LocalPolytope
-from ...algorithms.pairwise.max_sum import MaxSum
 from ...algorithms.pairwise.schedule import LEARNING_SWEEPS
+from ...algorithms.pairwise.trw_s import TRWS
 from ...algorithms.pairwise.viterbi import ForestDecoder
 from ..contract import Decoding, Marginals, Vertex
 from ..entropy import SeparableEntropy
@@ -34,7 +34,7 @@ class Pairwise(PairwiseSpace):
     ----------
     graph : PairwiseGraph
     n_states : int
-    rho : "auto", "uniform", float, array of shape (n_edges,), or Reweighting
+    rho : "auto", float, array of shape (n_edges,), or Reweighting
     """
 
     def __init__(self, graph: PairwiseGraph, n_states: int, rho: Any = "auto"):
@@ -59,9 +59,9 @@ class Pairwise(PairwiseSpace):
         return ForestDecoder(graph.n_nodes, graph.tail, graph.head, self.n_states)
 
     @cached_property
-    def _max_sum(self) -> MaxSum:
+    def _trw_s(self) -> TRWS:
         graph = self.graph
-        return MaxSum(graph.n_nodes, graph.tail, graph.head, graph.grid_shape)
+        return TRWS(graph.n_nodes, graph.tail, graph.head, graph.grid_shape)
 
     @cached_property
     def _program(self) -> LocalPolytope:
@@ -75,9 +75,8 @@ class Pairwise(PairwiseSpace):
         if self._forest_decoder is not None:
             label, value = self._forest_decoder.solve(scores)
             return Decoding(self.encode(label), value)
-        tol = 1e-11  # relative to the largest score
-        found = self._max_sum.solve(*self.score_tables(scores), tol, search=False)
-        if found.upper_bound - found.value <= tol * np.abs(scores).max():
+        found = self._trw_s.solve(*self.score_tables(scores), tol=1e-11)
+        if found.is_best:
             # The bound stands for the score: certificates of Frank-Wolfe must not be too small.
             return Decoding(self.encode(found.labels), found.upper_bound)
         tau, value = self._program.solve(scores)
@@ -85,10 +84,10 @@ class Pairwise(PairwiseSpace):
         return Decoding(Vertex(indices, tau[indices]), value)
 
     def decode_integral(self, scores: Floats) -> Decoding:
-        """A labelling and a bound: Viterbi on forests, else max-sum passing and local search."""
+        """A labelling and a bound: Viterbi on forests, else TRW-S and a local descent."""
         if self._forest_decoder is not None:
             return self.decode(scores)
-        found = self._max_sum.solve(*self.score_tables(scores))
+        found = self._trw_s.solve(*self.score_tables(scores))
         return Decoding(self.encode(found.labels), found.value, upper_bound=found.upper_bound)
 
     def encode(self, label: Ints) -> Vertex:

@@ -7,13 +7,13 @@ all nodes, sample by sample, then all edges.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..._deadline import in_time
-from ..._lazy import cached_property
 from ...algorithms.pairwise.junction_tree import BinaryJunctionTree, BinaryMarginals
 from ...exceptions import TooLargeToCount
 from ..contract import Decoding, Marginals, Structure

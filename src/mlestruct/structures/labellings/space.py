@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._lazy import cached_property
-from ...algorithms.pairwise.attractive_bethe import attractive_bethe_bound
 from ...algorithms.pairwise.junction_tree import JunctionTree, require_width
 from ...algorithms.pairwise.mean_field import mean_field
 from ...algorithms.pairwise.schedule import LEARNING_SWEEPS
 from ..contract import Bounds, ExactDistribution, Marginals, Structure
 from ..graphs.pairwise import Grid, PairwiseGraph
+from ..restricted import Remainder
 from ..rho import Reweighting, reweighting
-from .conditioned import Remainder
 from .family import LabellingFamily
-from .tightened_rho import TightenedWeights, tighten
 
 Floats = NDArray[np.float64]
 
@@ -77,9 +74,7 @@ class PairwiseSpace(LabellingFamily):
                 for weights in (whole.into_tail, whole.into_head)
             ]
             part = self._over(graph, Reweighting(graph, whole.rho[rest.edges], *split))
-        if self.n_states == 2 and self.n_coordinates == self.n_nodes + self.ends[0].shape[0]:
-            return rest.minimal(self, part)
-        return rest.overcomplete(self, part, self.n_states)
+        return rest.restrict(self, part, self.n_states)
 
     def _over(self, graph: PairwiseGraph, rho: Any) -> PairwiseSpace:
         """The same kind of space over another graph."""
@@ -116,18 +111,8 @@ class PairwiseSpace(LabellingFamily):
             require_width(min(self.graph.height, self.graph.width), self.n_states)
         return OnJunctionTree(self, scores)
 
-    def tighten_rho(
-        self,
-        scores: Floats,
-        max_iter: int = 30,
-        tol: float = 1e-3,
-        callback: Callable[[TightenedWeights], bool | None] | None = None,
-    ) -> TightenedWeights:
-        """The rho of spanning trees whose upper bound of log Z is smallest at these scores."""
-        return tighten(self, scores, max_iter, tol, callback)
-
     def log_partition_bounds(self, scores: Floats, tol: float) -> Bounds:
-        """Spanning trees bound log Z from above, whatever rho is; forests are exact."""
+        """Independent nodes and spanning trees, whatever rho is; forests are exact."""
         structure: PairwiseSpace = self
         forest = self.graph.is_forest
         if not self.has_bound or (forest and not (self.reweighting.rho == 1.0).all()):
@@ -135,31 +120,14 @@ class PairwiseSpace(LabellingFamily):
         found = structure.marginals(scores, None, tol)
         if forest:
             return Bounds(found.value, found.upper_bound, "exact", "exact")
-        lower, reason = structure._lower_bound(scores, found.tau, tol)
-        return Bounds(lower, found.upper_bound, reason, "spanning trees")
-
-    def _lower_bound(self, scores: Floats, tau: Floats, tol: float) -> tuple[float, str]:
-        """The largest of the lower bounds of log Z, and what it is.
-
-        Each is improved until a sweep gains a hundredth of `tol` or less: there may be many.
-        """
-        enough = 0.01 * tol / self.n_nodes
-        nodes, edges = self.score_tables(scores)
-        model = self.n_nodes, *self.ends, nodes, edges
-        label = self.best_label(scores)
-        peaked = np.full((self.n_nodes, self.n_states), 0.01)
-        peaked[np.arange(self.n_nodes), label] = 1.0
-        starts = [self.node_marginals(tau), peaked]
-        floors = {
-            "score of the best labelling found": self.encode(label).dot(scores),
-            "independent nodes (mean field)": mean_field(*model, starts, max(enough, 1e-8))[1],
-        }
-        if self.n_states == 2:
-            bethe = attractive_bethe_bound(*model, starts, max(enough, 1e-6))
-            if bethe is not None:
-                floors["Bethe value of an attractive model"] = bethe
-        reason = max(floors, key=lambda name: floors[name])
-        return floors[reason], reason
+        # From the best labelling the lower bound is at least its score.
+        peaked = np.eye(self.n_states)[self.best_label(scores)]
+        starts = [structure.node_marginals(found.tau), peaked]
+        # Of a sweep's gain a hundredth of `tol` is enough: there may be many sweeps.
+        enough = max(0.01 * tol / self.n_nodes, 1e-8)
+        model = self.n_nodes, *self.ends, *self.score_tables(scores)
+        lower = mean_field(*model, starts, enough)[1]
+        return Bounds(lower, found.upper_bound, "independent nodes (mean field)", "spanning trees")
 
 
 class OnJunctionTree:
