@@ -49,7 +49,7 @@ def kernel(function: Function, **extra: Any) -> Function:
             compiled._cache = _KernelCache(compiled)
         except RuntimeError:  # numba: "cannot cache function: no locator available"
             compiled._cache = _NoCache()
-    return compiled  # type: ignore[no-any-return]
+    return compiled
 
 
 def summing_kernel(function: Function) -> Function:

@@ -49,11 +49,11 @@ def write_whole(path: str | Path, content: bytes) -> None:
         if isinstance(error, OSError):  # the system names the file for a moment, or none
             raise type(error)(f"cannot write {target}: {error.strerror}") from error
         raise
-    for file in target.parent.glob(f"{glob.escape(start)}*.*.part"):
-        process = file.name.removeprefix(start).partition(".")[0]
+    for left in target.parent.glob(f"{glob.escape(start)}*.*.part"):
+        process = left.name.removeprefix(start).partition(".")[0]
         if process.isdigit() and not _runs(int(process)):
             with suppress(OSError):
-                file.unlink(missing_ok=True)
+                left.unlink(missing_ok=True)
 
 
 def _runs(process: int) -> bool:

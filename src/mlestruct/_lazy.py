@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from functools import cached_property as cached_property
 from importlib import import_module
 from typing import Any
 

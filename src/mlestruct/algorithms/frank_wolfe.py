@@ -162,7 +162,28 @@ def checked_point(space: DecodedSpace, inside: Any) -> Floats:
     return point
 
 
-class PlainEntropy:
+class BySlope:
+    """Steps of a `SteppingEntropy` that needs nothing but its slope."""
+
+    def slope(self, tau: Floats, change: Floats, eta: float) -> float:
+        raise NotImplementedError
+
+    def line_search(
+        self, tau: Floats, vertex: Any, sums: Any, linear: float, quadratic: float,
+        guess: float, max_step: float, rtol: float,
+    ) -> float:  # fmt: skip
+        change = vertex.dense(tau.shape[0]) - tau
+        eta = minimise_by_slope(
+            lambda eta: linear + quadratic * eta - self.slope(tau, change, eta), guess, rtol
+        )
+        return min(eta, max_step)
+
+    def move(self, tau: Floats, vertex: Any, eta: float) -> None:
+        tau *= 1.0 - eta
+        tau[vertex.indices] += eta * vertex.values
+
+
+class PlainEntropy(BySlope):
     """A `SteppingEntropy` from an entropy and its gradient alone."""
 
     def __init__(self, space: DecodedSpace):
@@ -177,23 +198,9 @@ class PlainEntropy:
     def slope(self, tau: Floats, change: Floats, eta: float) -> float:
         return float(self._space.entropy_gradient(tau + eta * change) @ change)
 
-    def line_search(
-        self, tau: Floats, vertex: Any, sums: None, linear: float, quadratic: float,
-        guess: float, max_step: float, rtol: float,
-    ) -> float:  # fmt: skip
-        direction = vertex.dense(tau.shape[0]) - tau
-        slope = self._space.stepping_entropy.slope
-        return minimise_by_slope(
-            lambda eta: linear + quadratic * eta - slope(tau, direction, eta), guess
-        )
 
-    def move(self, tau: Floats, vertex: Any, eta: float) -> None:
-        tau *= 1.0 - eta
-        tau[vertex.indices] += eta * vertex.values
-
-
-def minimise_by_slope(slope: Callable[[float], float], guess: float) -> float:
-    """A point of (0, MAX_STEP) where an increasing slope has fallen to RTOL of its start.
+def minimise_by_slope(slope: Callable[[float], float], guess: float, rtol: float = RTOL) -> float:
+    """A point of (0, MAX_STEP) where an increasing slope has fallen to `rtol` of its start.
 
     Bisection on a logarithmic bracket with regula falsi: near the boundary Newton steps that are
     judged by their length stop at points that are worse than the start.
@@ -206,7 +213,7 @@ def minimise_by_slope(slope: Callable[[float], float], guess: float) -> float:
     eta = min(max(guess, 1e-8), 0.5)
     for _ in range(60):
         value = slope(eta)
-        if abs(value) <= -RTOL * first:
+        if abs(value) <= -rtol * first:
             break
         if value > 0.0:
             high, slope_high = eta, value

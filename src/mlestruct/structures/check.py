@@ -51,7 +51,7 @@ class StructureReport:
 
     def __str__(self) -> str:
         found = "".join(f"\n  {finding}" for finding in self.findings)
-        return f"{self.calls} calls of decode: {found or 'all checks passed'}"
+        return f"decode was asked {self.calls} times: {found or 'all checks passed'}"
 
 
 class StructureError(ValueError):
@@ -90,7 +90,7 @@ def check_structure(
     >>> def largest(scores):
     ...     return np.abs(scores) == np.abs(scores).max()
     >>> print(check_structure(largest, 5, on_fail=None))  # doctest: +ELLIPSIS
-    ... calls of decode:...
+    decode was asked ... times:...
       error: maximises: decode(random scores) returns an output of score ...
     """
     if on_fail not in ("raise", None):

@@ -21,6 +21,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from .._arrays import as_floats
 from ..algorithms.frank_wolfe import PlainEntropy, SteppingEntropy
 from ..algorithms.gumbel import GumbelNoise
 from ..algorithms.markov_chains import Draws
@@ -361,14 +362,10 @@ class Structure:
 
     def lacks(self, capability: str, needed_by: str = "") -> MissingCapability:
         """The error that says what is missing and what to use instead."""
-        if needed_by.startswith("solver") and self.offers("marginals"):
-            remedy = " Use solver='auto' or 'lbfgs'."
-        elif needed_by.startswith("solver"):
-            remedy = " Use solver='bcfw' or 'fw', which need only decode()."
-        elif needed_by:
-            remedy = " Use method='auto'."
-        else:
-            remedy = ""
+        remedy = " Use method='auto'." if needed_by else ""
+        if needed_by.startswith("solver"):
+            decoding = "FullyCorrective(), which needs only decode()"
+            remedy = f" Use solver={'LBFGS()' if self.offers('marginals') else decoding}."
         subject = f"{needed_by} needs" if needed_by else "this needs"
         return MissingCapability(
             f"{subject} {capability}(), which {type(self).__name__} does not have.{remedy}"
@@ -387,7 +384,6 @@ class MatchingStructure(Structure):
     capacity: Ints  # (n_nodes,), number of partners of each node
     free: Bools  # (n_nodes,), whether a node may use less than its capacity
     is_simple: bool  # whether all capacities are at most 1
-    labels_are_columns: bool = False  # whether labels are columns of rows, not partners of nodes
     n_jobs: int = 1  # threads over connected components, in `marginals`
 
     @property
@@ -482,13 +478,5 @@ def read_coordinates(structure: Structure, scores: Any, other_forms: str) -> Flo
 
 
 def as_scores(values: Any, name: str) -> Floats:
-    """An array of floats, or a ValueError that names the argument."""
-    if np.ma.isMaskedArray(values):
-        raise ValueError(f"{name}: masked arrays are not taken; use .filled(-np.inf)")
-    try:
-        array = np.asarray(values)
-    except ValueError as error:
-        raise ValueError(f"{name}: expected an array of numbers: {error}") from None
-    if array.dtype.kind not in "fiub":
-        raise ValueError(f"{name}: expected an array of numbers, got dtype {array.dtype}")
-    return array.astype(np.float64)
+    """A new array of floats, or a ValueError that names the argument."""
+    return np.array(as_floats(values, name, "fiub"))

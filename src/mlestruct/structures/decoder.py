@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -242,8 +241,10 @@ class DecoderSpace(Structure):
         entropy = self._given_entropy
         if entropy is None:
             entropy = coordinate_entropy(self.n_coordinates)
-        separable = isinstance(entropy, SeparableEntropy)
-        slope = entropy.a if separable else np.asarray(entropy.gradient(self.interior()), float)
+        if isinstance(entropy, SeparableEntropy):
+            self._check_size(entropy.a)
+            return entropy.masked(self.varies)
+        slope = np.asarray(entropy.gradient(self.interior()), dtype=np.float64)
         self._check_size(slope)
         wrong = np.flatnonzero(self.varies & ~np.isfinite(slope))
         if wrong.size:
@@ -252,7 +253,7 @@ class DecoderSpace(Structure):
                 f"entropy: its gradient at the interior point is {slope[k]} for coordinate {k}, "
                 f"which is {self.interior()[k]:.3g} there; it must be finite inside the polytope"
             )
-        return entropy.masked(self.varies) if separable else entropy
+        return entropy
 
     def _check_size(self, slope: Floats) -> None:
         if slope.shape != (self.n_coordinates,):
@@ -412,6 +413,26 @@ class DecoderSpace(Structure):
         return bounds_by_decoding(self, scores, tol)
 
 
+class _Bounding(Structure):
+    """The outputs of another space under another, concave entropy; keeps what is decoded."""
+
+    def __init__(self, space: Structure, entropy: SeparableEntropy):
+        self.n_coordinates, self._space, self._entropy = space.n_coordinates, space, entropy
+        self.found: dict[bytes, Vertex] = {}
+
+    def hull_entropy(self) -> tuple[SteppingEntropy, None]:
+        return self._entropy, None
+
+    @property
+    def has_bound(self) -> bool:
+        return self._space.has_bound
+
+    def decode(self, scores: Floats, warm: Floats | None = None, prices: bool = False) -> Decoding:
+        best = self._space.decode(scores)
+        self.found[best.vertex.indices.tobytes()] = best.vertex
+        return best
+
+
 def bounds_by_decoding(
     space: Structure,
     scores: Floats,
@@ -424,21 +445,12 @@ def bounds_by_decoding(
     From above: `entropy` is at least that of any distribution with the same marginals, as that of
     independent coordinates is. From below: the sum over all outputs that were decoded on the way.
     """
-    found: dict[bytes, float] = {}  # scores of outputs
-
-    def decode(direction: Floats) -> Decoding:
-        best = space.decode(direction)
-        if (best.vertex.values == 1.0).all():
-            found[best.vertex.indices.tobytes()] = best.vertex.dot(scores)
-        return best
-
-    n = space.n_coordinates
-    own = entropy or coordinate_entropy(n)
-    under: Any = SimpleNamespace(
-        n_coordinates=n, decode=decode, has_bound=space.has_bound, hull_entropy=lambda: (own, None)
-    )
-    upper = fully_corrective_marginals(under, scores, tol, 1000).upper
-    lower = float(logsumexp(list(found.values()))) if found else -np.inf
+    if entropy is None:
+        entropy = coordinate_entropy(space.n_coordinates)
+    outputs = _Bounding(space, entropy)
+    upper = fully_corrective_marginals(outputs, scores, tol, 1000).upper
+    seen = [vertex for vertex in outputs.found.values() if (vertex.values == 1.0).all()]
+    lower = float(logsumexp([vertex.dot(scores) for vertex in seen])) if seen else -np.inf
     if not space.has_bound:
         return Bounds(lower, np.inf, "outputs found", f"none: {doubt_of(space)}")
     return Bounds(lower, upper, "outputs found", reason)

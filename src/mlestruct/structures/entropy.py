@@ -16,8 +16,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..algorithms.frank_wolfe import BySlope
 from . import _entropy_kernels as kernels
-from .contract import Vertex
 
 Floats = NDArray[np.float64]
 
@@ -43,7 +43,7 @@ class EntropyPair:
         return np.asarray(self.slope(tau), dtype=np.float64)
 
 
-class SeparableEntropy:
+class SeparableEntropy(BySlope):
     """H(tau) = sum_k -a_k tau_k log tau_k + c_k (1 - tau_k) log(1 - tau_k).
 
     Parameters
@@ -66,43 +66,15 @@ class SeparableEntropy:
         """The same entropy with the coordinates that do not vary left out."""
         return SeparableEntropy(np.where(varies, self.a, 0.0), np.where(varies, self.c, 0.0))
 
-    def add_gradient(self, tau: Floats, scores: Floats) -> tuple[Floats, Floats]:
-        """scores + gradient of H at tau, and sums that `line_search` at tau needs."""
+    def add_gradient(self, tau: Floats, scores: Floats) -> tuple[Floats, None]:
+        """scores + gradient of H at tau (and nothing that line searches would need)."""
         out = np.empty_like(tau)
-        sums = np.empty(3 + kernels.N_POWERS)
-        kernels.add_entropy_gradient(tau, self.a, self.c, scores, out, sums)
-        return out, sums
+        kernels.add_entropy_gradient(tau, self.a, self.c, scores, out)
+        return out, None
 
     def slope(self, tau: Floats, change: Floats, eta: float) -> float:
         """Derivative of H along `change` at tau + eta * change."""
         return float(kernels.slope_along(tau, change, eta, self.a, self.c))
-
-    def line_search(
-        self,
-        tau: Floats,
-        vertex: Vertex,
-        sums: Floats,
-        linear: float,
-        quadratic: float,
-        guess: float,
-        max_step: float,
-        rtol: float,
-    ) -> float:
-        """Step eta towards `vertex` minimising linear*eta + quadratic*eta^2/2 - H.
-
-        The slope there is at most `rtol` times that at 0.
-        """
-        return float(
-            kernels.vertex_line_search(
-                tau, self.a, self.c, vertex.indices, vertex.values, sums,
-                linear, quadratic, guess, max_step, rtol,
-            )
-        )  # fmt: skip
-
-    @staticmethod
-    def move(tau: Floats, vertex: Vertex, eta: float) -> None:
-        """tau <- (1 - eta) tau + eta vertex, in place."""
-        kernels.move_towards(tau, vertex.indices, vertex.values, eta)
 
 
 def coordinate_entropy(n_coordinates: int) -> SeparableEntropy:

@@ -48,7 +48,8 @@ class Restricted(Structure):
     # ------------------------------------------------------------------ coordinates
     def _reduced(self, scores: Floats) -> Floats:
         """Scores of the part: <scores, tau> = <reduced, tau'> + <scores, fixed>."""
-        return np.bincount(self._of, scores[self._at], minlength=self._place.size)
+        sums = np.bincount(self._of, scores[self._at], minlength=self._place.size)
+        return sums.astype(np.float64, copy=False)
 
     def restore(self, tau: Floats) -> Floats:
         """Marginals of the whole from those of the part."""

@@ -51,7 +51,6 @@ class BipartiteMatching(MatchingFamily):
     """
 
     is_simple = True
-    labels_are_columns = True
 
     def __init__(
         self,
