@@ -37,7 +37,7 @@ from mlestruct.structures import (
     PairwiseGraph,
     Sequences,
 )
-from mlestruct.structures.exact_inference import ExactInference
+from mlestruct.structures.exact import ExactInference
 
 examples = settings(deadline=None, max_examples=25)
 scales = st.sampled_from([0.1, 1.0, 3.0, 10.0])

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .._arrays import check_unmasked
 from .._deadline import in_time
 from .._random import generator
-from ..algorithms.pairwise.binary_junction_tree import BinaryJunctionTree
+from ..algorithms.pairwise.junction_tree import BinaryJunctionTree
 from ..features.multi_label import MultiLabelFeatures
 from ..features.rows import Rows, check_finite
 from ..learning.checkpoint import Checkpoint

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._deadline import in_time
-from ...algorithms.pairwise.binary_junction_tree import BinaryJunctionTree, SampleMarginals
+from ...algorithms.pairwise.junction_tree import BinaryJunctionTree, BinaryMarginals
 from ...exceptions import TooLargeToCount
 from ..contract import Decoding, Marginals, Structure
-from ..exact_inference import ExactInference
+from ..exact import ExactInference
 from ..graphs.pairwise import PairwiseGraph
 from ..rho import Reweighting, reweighting
 from .binary import BinaryPairwise
@@ -114,7 +114,7 @@ class RepeatedBinary:
     # ------------------------------------------------------------------ questions
     def marginals(
         self, fields: Floats, couplings: Floats, known: Ints | None = None, tol: float = 1e-6
-    ) -> SampleMarginals:
+    ) -> BinaryMarginals:
         """P(x_n = 1) and P(x_i = x_j = 1) of all samples, given what is known.
 
         `log_partition` is exact, or NaN where marginals are reweighted; `tol` is the gap to which
@@ -132,7 +132,7 @@ class RepeatedBinary:
         tau = space.marginals(scores, None, tol * space.n_nodes).tau
         nodes, edges = tau[: fields.size], tau[fields.size :]
         unknown = np.full(fields.shape[0], np.nan)
-        return SampleMarginals(
+        return BinaryMarginals(
             unknown, nodes.reshape(fields.shape), edges.reshape(len(fields), self.graph.n_edges)
         )
 

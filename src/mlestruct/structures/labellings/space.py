@@ -10,11 +10,10 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from ...algorithms.pairwise.junction_tree import JunctionTree
+from ...algorithms.pairwise.junction_tree import JunctionTree, require_width
 from ...algorithms.pairwise.mean_field import mean_field
 from ...algorithms.pairwise.schedule import LEARNING_SWEEPS
-from ...algorithms.pairwise.separators import require_width
-from ..contract import Bounds, ExactDistribution, LabellingStructure, Marginals, Structure
+from ..contract import Bounds, ExactDistribution, Marginals, Structure
 from ..graphs.pairwise import Grid, PairwiseGraph
 from ..restricted import Remainder
 from ..rho import Reweighting, reweighting
@@ -24,7 +23,7 @@ Floats = NDArray[np.float64]
 
 NOTHING = np.zeros(0)
 
-_ORDERS: WeakKeyDictionary[Any, dict[int, Any]] = WeakKeyDictionary()  # of elimination, by graph
+_TREES: WeakKeyDictionary[Any, dict[int, JunctionTree]] = WeakKeyDictionary()  # by graph
 
 
 class PairwiseSpace(LabellingFamily):
@@ -110,7 +109,7 @@ class PairwiseSpace(LabellingFamily):
         """The distribution itself, on a junction tree; small treewidth only."""
         if isinstance(self.graph, Grid):  # its treewidth is known, which saves the search
             require_width(min(self.graph.height, self.graph.width), self.n_states)
-        return OnJunctionTree(self, junction_tree(self, scores, self.graph))
+        return OnJunctionTree(self, scores)
 
     def log_partition_bounds(self, scores: Floats, tol: float) -> Bounds:
         """Independent nodes and spanning trees, whatever rho is; forests are exact."""
@@ -132,26 +131,19 @@ class PairwiseSpace(LabellingFamily):
 
 
 class OnJunctionTree:
-    """An `ExactDistribution` over labellings."""
+    """An `ExactDistribution` over labellings; the junction tree is kept with the graph."""
 
-    def __init__(self, structure: LabellingStructure, tree: JunctionTree):
-        self._structure, self._tree = structure, tree
-        self.log_partition = tree.log_partition
-
-    @property
-    def tau(self) -> Floats:
-        return self._structure.from_tables(self._tree.node_marginals, self._tree.edge_marginals)
+    def __init__(self, structure: PairwiseSpace, scores: Floats):
+        trees = _TREES.setdefault(structure.graph, {})
+        n_states = structure.n_states
+        if n_states not in trees:
+            trees[n_states] = JunctionTree(structure.n_nodes, *structure.ends, n_states)
+        nodes, edges = structure.score_tables(scores)
+        self._tree, self._scores = trees[n_states], (nodes[None], edges[None])
+        found = self._tree.marginals(*self._scores)
+        self.log_partition = float(found.log_partition[0])
+        self.tau: Floats = structure.from_tables(found.nodes[0], found.edges[0])
 
     def sample(self, n_samples: int, rng: np.random.Generator) -> Any:
         """Independent labels."""
-        return self._tree.sample(n_samples, rng)
-
-
-def junction_tree(structure: LabellingStructure, scores: Floats, graph: Any) -> JunctionTree:
-    """The junction tree of a structure's graph; its elimination order is kept with the graph."""
-    known = _ORDERS.get(graph, {})
-    order = known.get(structure.n_states)
-    nodes, edges = structure.score_tables(scores)
-    tree = JunctionTree(structure.n_nodes, *structure.ends, nodes, edges, order)
-    _ORDERS[graph] = {**known, structure.n_states: tree.order}
-    return tree
+        return self._tree.sample(*self._scores, n_samples, rng)[0]

@@ -5,20 +5,29 @@ entropy has general counting numbers,
 
     H = sum_f c_f H(tau_f) + sum_i d_i H(tau_i),
 
-the polytope is the local one: factors agree on the marginals of their variables.
+the polytope is the local one: factors agree on the marginals of their variables. Coordinates of a
+factor are its joint states, the state of its last variable changing fastest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import pairwise
+from math import prod
 from typing import Any
 
+import highspy
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import Bounds as Limits
+from scipy.optimize import LinearConstraint, linprog, milp
+from scipy.sparse import csr_array, vstack
+from scipy.special import logsumexp
 
-from ...algorithms.factor_polytope import FactorPolytope, is_concave
-from ...algorithms.gumbel import GumbelNoise
+from ...algorithms.pairwise.junction_tree import LARGEST_TABLE
+from ...algorithms.pairwise.linear_program import PolytopeProgram, equality_program
+from ...exceptions import TooLargeToCount
 from ..contract import Bounds, Decoding, Structure, Vertex
 from ..decoder import bounds_by_decoding
 from ..entropy import SeparableEntropy, factor_entropy
@@ -108,7 +117,7 @@ class FactorGraph(Structure):
     @cached_property
     def has_bound(self) -> bool:
         """Whether the entropy is concave on the local polytope."""
-        return is_concave(self.polytope.factors, self.counting, self.variables)
+        return _is_concave(self.polytope.factors, self.counting, self.variables)
 
     # ------------------------------------------------------------------ tables
     def from_tables(self, variables: Sequence[ArrayLike], factors: Sequence[ArrayLike]) -> Floats:
@@ -195,15 +204,7 @@ class FactorGraph(Structure):
 
     def exact(self, scores: Floats) -> CountedLabellings:
         """Sums over all labellings; TooLargeToCount where there are too many."""
-        return CountedLabellings(self.polytope, self.polytope.joint_scores(scores))
-
-    def gumbel_noise(self) -> GumbelNoise:
-        """Every variable chooses its state."""
-        coordinate = np.concatenate(self.polytope.states)
-        variable = np.repeat(np.arange(self.n_nodes), self.polytope.n_states)
-        return GumbelNoise(
-            self.n_coordinates, coordinate, variable, np.zeros(self.n_nodes, dtype=np.int64)
-        )
+        return CountedLabellings(self.polytope, scores)
 
     def log_partition_bounds(self, scores: Floats, tol: float) -> Bounds:
         """Labellings found on the way from below; a cover by factors from above (Shearer)."""
@@ -219,12 +220,122 @@ class FactorGraph(Structure):
 class CountedLabellings:
     """An `ExactDistribution` over labellings, from the scores of all of them."""
 
-    def __init__(self, polytope: FactorPolytope, joint: Floats):
-        self._joint = joint
-        self.log_partition, self.tau = polytope.sum_marginals(joint)
+    def __init__(self, polytope: FactorPolytope, scores: Floats):
+        n_states = polytope.n_states
+        if prod(n_states) > LARGEST_TABLE:
+            raise TooLargeToCount(
+                f"{prod(n_states):.3g} labellings, too many to sum over (at most {LARGEST_TABLE})"
+            )
+        factors = [*((i,) for i in range(len(n_states))), *polytope.factors]
+        tables = list(zip(factors, [*polytope.states, *polytope.tables], strict=True))
+        joint = np.zeros(n_states)
+        for factor, places in tables:
+            shape = [size if i in factor else 1 for i, size in enumerate(n_states)]
+            joint += np.transpose(scores[places], np.argsort(factor)).reshape(shape)
+        self.log_partition = float(logsumexp(joint))
+        self._chance, self.tau = np.exp(joint - self.log_partition), np.empty(polytope.size)
+        for factor, places in tables:
+            others = tuple(i for i in range(len(n_states)) if i not in factor)
+            table = self._chance.sum(axis=others)  # axes in increasing order
+            self.tau[places] = np.transpose(table, np.argsort(np.argsort(factor)))
 
     def sample(self, n_samples: int, rng: np.random.Generator) -> Ints:
         """Independent labels, shape (n_samples, n_variables)."""
-        chance = np.exp(self._joint - self.log_partition).ravel()
+        chance = self._chance.ravel()
         drawn = rng.choice(chance.size, size=n_samples, p=chance / chance.sum())
-        return np.stack(np.unravel_index(drawn, self._joint.shape), axis=1).astype(np.int64)
+        return np.stack(np.unravel_index(drawn, self._chance.shape), axis=1).astype(np.int64)
+
+
+class FactorPolytope(PolytopeProgram):
+    """Linear program over the local polytope of a factor graph.
+
+    Parameters
+    ----------
+    n_states : number of states of every variable
+    factors : the variables of every factor
+
+    Attributes
+    ----------
+    states : for each variable the coordinates of its states
+    tables : for each factor the coordinates of its joint states, an array with an axis a variable
+    """
+
+    def __init__(self, n_states: Sequence[int], factors: Sequence[tuple[int, ...]]):
+        self.n_states, self.factors = tuple(n_states), [tuple(factor) for factor in factors]
+        ends = np.cumsum([0, *self.n_states])
+        self.states = [np.arange(a, b) for a, b in pairwise(ends.tolist())]
+        self.tables: list[Ints] = []
+        start = int(ends[-1])
+        for factor in self.factors:
+            shape = tuple(self.n_states[i] for i in factor)
+            self.tables.append(start + np.arange(prod(shape)).reshape(shape))
+            start += prod(shape)
+        super().__init__(start)
+
+    @cached_property
+    def constraints(self) -> csr_array:
+        """Rows: variables sum to 1; then every factor has the marginals of its variables."""
+        rows, columns, values = [], [], []
+        at = len(self.states)
+        for i, group in enumerate(self.states):
+            rows.append(np.full(group.size, i))
+            columns.append(group)
+            values.append(np.ones(group.size))
+        for factor, table in zip(self.factors, self.tables, strict=True):
+            for axis, i in enumerate(factor):
+                for state in range(self.n_states[i]):
+                    joint = np.take(table, state, axis=axis).ravel()
+                    rows.append(np.full(joint.size + 1, at))
+                    columns.append(np.append(joint, self.states[i][state]))
+                    values.append(np.append(np.ones(joint.size), -1.0))
+                    at += 1
+        entries = np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))
+        return csr_array(entries, shape=(at, self.size))
+
+    @cached_property
+    def _highs(self) -> highspy.Highs:
+        return equality_program(self.constraints, len(self.states))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.n_states, self.factors)
+
+    def best_states(self, scores: Floats) -> Ints:
+        """The best labelling, by an integer program where the linear one has fractions."""
+        tau, _ = self.solve(scores, fresh=True)
+        if not np.isin(tau[: self.tables[0].min()] if self.tables else tau, (0.0, 1.0)).all():
+            right = np.zeros(self.constraints.shape[0])
+            right[: len(self.states)] = 1.0
+            integral = np.zeros(self.size)
+            integral[np.concatenate(self.states)] = 1
+            scale = float(np.abs(scores).max()) or 1.0
+            found = milp(
+                -scores / scale,
+                constraints=LinearConstraint(self.constraints, right, right),
+                bounds=Limits(0.0, 1.0),
+                integrality=integral,
+            )
+            if not found.success:
+                raise RuntimeError(f"HiGHS stopped with: {found.message}")
+            tau = found.x
+        return np.array([int(np.argmax(tau[group])) for group in self.states])
+
+
+def _is_concave(factors: Sequence[tuple[int, ...]], counting: Floats, variables: Floats) -> bool:
+    """Whether sum c_f H_f + sum d_i H_i is concave on every local polytope, by a linear program.
+
+    It is if shares s_fi >= 0 of the factors exist with sum over i of s_fi <= c_f and d_i + sum over
+    f of s_fi >= 0 (Heskes 2006): every negative d_i is then made up for by entropies of factors
+    given the variable.
+    """
+    pairs = [(f, i) for f, factor in enumerate(factors) for i in factor]
+    if not pairs:
+        return bool((variables >= 0.0).all())
+    f, i = np.array(pairs).T
+    column = np.arange(len(pairs))
+    of_factor = csr_array((np.ones(len(pairs)), (f, column)), shape=(len(counting), len(pairs)))
+    of_variable = csr_array((np.ones(len(pairs)), (i, column)), shape=(len(variables), len(pairs)))
+    limits = np.concatenate([counting, variables]) + 1e-9
+    found = linprog(
+        np.zeros(len(pairs)), A_ub=vstack([of_factor, -of_variable]), b_ub=limits, method="highs"
+    )
+    return bool(found.status == 0)

@@ -1,7 +1,8 @@
-"""`ExactInference`: an output space whose marginals are exact."""
+"""Exact marginals: an output space that has them, and distributions that were counted."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,20 @@ from ..exceptions import TooLargeToCount
 from .contract import Bounds, Decoding, ExactDistribution, Marginals, Structure, Vertex
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+class CountedOutputs:
+    """An `ExactDistribution` over 0/1 vectors: log Z, marginals, and a function that draws one."""
+
+    def __init__(
+        self, log_partition: float, tau: Floats, draw: Callable[[np.random.Generator], NDArray[Any]]
+    ):
+        self.log_partition, self.tau, self._draw = log_partition, tau, draw
+
+    def sample(self, n_samples: int, rng: np.random.Generator) -> Ints:
+        """Independent outputs, shape (n_samples, n_coordinates)."""
+        return np.array([self._draw(rng) for _ in range(n_samples)], dtype=np.int64)
 
 
 class ExactInference(Structure):
