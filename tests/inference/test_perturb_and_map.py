@@ -20,7 +20,6 @@ from scipy.special import logsumexp, softmax
 from mlestruct.exceptions import MissingCapability
 from mlestruct.inference.perturb_and_map import perturb_and_map
 from mlestruct.structures import (
-    BinaryPairwise,
     BipartiteMatching,
     LocalMatching,
     Pairwise,
@@ -41,9 +40,7 @@ def all_vertices(structure, n_nodes, n_states):
 def pairwise(n_nodes, edges, n_states):
     """A structure and its vertices, by NumPy alone."""
     space, graph = Labellings(n_nodes, np.array(edges), n_states), PairwiseGraph(n_nodes, edges)
-    if n_states > 2:
-        return Pairwise(graph, n_states), space.vertices
-    return BinaryPairwise(graph), np.array([space.drop(v) for v in space.vertices])
+    return Pairwise(graph, n_states), space.vertices
 
 
 def bipartite(shape, perfect=True, mask=None):
@@ -135,8 +132,9 @@ def test_every_sample_is_an_output(name):
 @pytest.mark.parametrize("attraction", [0.5, 2.0])
 def test_bounds_on_an_attractive_grid(attraction):
     structure, vertices = pairwise(6, grid_edges(2, 3), 2)
-    scores = np.concatenate([rng(5).normal(size=6), np.full(7, attraction)])
-    scores[:6] -= attraction * structure.graph.degree / 2
+    fields = rng(5).normal(size=6) - attraction * structure.graph.degree / 2
+    space = Labellings(6, np.array(grid_edges(2, 3)))
+    scores = space.ising_scores(np.concatenate([fields, np.full(7, attraction)]))
     found = perturb_and_map(structure, scores, 1000, rng=rng(6), lower=True)
     log_z = logsumexp(vertices @ scores)
     assert found.lower - 4.0 * found.lower_error <= log_z

@@ -85,7 +85,7 @@ def tighten(
 
     Parameters
     ----------
-    structure : BinaryPairwise or Pairwise
+    structure : Pairwise
     scores : as in `marginals`
     max_iter, tol, callback : steps, gap to reach, and what sees the weights after each step
 
@@ -95,9 +95,7 @@ def tighten(
     """
     query = read_query(structure, scores)
     if not query.structure.offers("tighten_rho"):
-        raise MissingCapability(
-            f"tighten: expected BinaryPairwise or Pairwise, got {type(structure).__name__}"
-        )
+        raise MissingCapability(f"tighten: expected Pairwise, got {type(structure).__name__}")
     query.require_finite("tighten")
     if callback is not None and not callable(callback):
         raise TypeError(f"callback: expected a function, got {callback!r}")

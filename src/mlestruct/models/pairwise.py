@@ -14,11 +14,10 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from .._arrays import check_unmasked
-from ..features.labellings import BinaryFeatures, MergedEdges, StateFeatures, edge_ties
+from ..features.labellings import MergedEdges, StateFeatures, edge_ties
 from ..features.rows import Rows
 from ..learning.problem import NOTHING, Block
 from ..structures.graphs.pairwise import PairwiseGraph
-from ..structures.labellings.binary import BinaryPairwise
 from ..structures.labellings.pairwise import Pairwise
 from ..structures.rho import Reweighting, reweighting
 from .labelling import UNKNOWN, LabellingEstimator, Labels, Shaped, States, observed_in
@@ -118,18 +117,15 @@ class PairwiseEstimator(LabellingEstimator):
 
         `places` are the samples' places in X.
         """
-        known: dict[int, BinaryPairwise | Pairwise] = {}
+        known: dict[int, Pairwise] = {}
         blocks, n = [], len(self._states)
         for sample, m in zip(samples, places, strict=True):
             graph = sample.graph
             if id(graph) not in known:
                 own = self._reweighting(sample, m)
-                known[id(graph)] = BinaryPairwise(graph, own) if n == 2 else Pairwise(graph, n, own)
+                known[id(graph)] = Pairwise(graph, n, own)
             structure = known[id(graph)]
-            parts, options = (graph, sample.nodes, sample.edges), (ties, sample.merged)
-            features: BinaryFeatures | StateFeatures = (
-                BinaryFeatures(*parts, *options) if n == 2 else StateFeatures(*parts, n, *options)
-            )
+            features = StateFeatures(graph, sample.nodes, sample.edges, n, ties, sample.merged)
             offset = None if sample.offset is None else sample.offset.scores(structure)
             blocks.append(Block(structure, features, NOTHING, 1.0, offset, name=f"X[{m}]"))
         return blocks

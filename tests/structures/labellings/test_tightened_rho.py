@@ -11,7 +11,7 @@ from labellings import Labellings, averaged_trees, forests, grid_edges, loopy, r
 from random_scores import draw_scores, kinds
 from scipy.special import logsumexp
 
-from mlestruct.structures import BinaryPairwise, Pairwise, PairwiseGraph
+from mlestruct.structures import Pairwise, PairwiseGraph
 from mlestruct.structures.labellings.tightened_rho import tighten
 from mlestruct.structures.rho import SMALLEST_RHO
 
@@ -31,18 +31,7 @@ def rounding(scores):
 # ---------------------------------------------------------------------- tree weights
 def structure_of(space, rho="uniform"):
     graph = PairwiseGraph(space.n_nodes, space.edges)
-    if space.n_states == 2:
-        return BinaryPairwise(graph, rho)
     return Pairwise(graph, space.n_states, rho)
-
-
-def both_scores(rng, space, kind, scale):
-    """Scores for the structure, and the same for the enumeration."""
-    if space.n_states > 2:
-        scores = draw_scores(rng, space.size, kind, scale)
-        return scores, scores
-    scores = draw_scores(rng, space.n_nodes + len(space.edges), kind, scale)
-    return scores, space.lift_scores(scores)
 
 
 def binary_log_partition(n_nodes, edges, scores):
@@ -55,15 +44,15 @@ def binary_log_partition(n_nodes, edges, scores):
 @given(loopy(max_nodes=6, n_states=(2, 3)), kinds, st.sampled_from([0.1, 1.0, 10.0, 100.0, 1e6]))
 def test_every_bound_on_the_way_holds_and_falls(sample, kind, scale):
     space, rng = sample
-    scores, lifted = both_scores(rng, space, kind, scale)
+    scores = draw_scores(rng, space.size, kind, scale)
     seen = []
     found = tighten(structure_of(space), scores, 6, callback=lambda state: seen.append(state))
-    exact = space.log_partition(lifted)
+    exact = space.log_partition(scores)
     bounds = [found.start_bound, *(state.upper_bound for state in seen)]
     assert len(seen) == found.iterations
     assert np.all(np.diff(bounds) < 0.0)
     # A step that fails may leave better marginals of the same rho, and their bound.
-    assert min(bounds) >= found.upper_bound >= exact - rounding(lifted)
+    assert min(bounds) >= found.upper_bound >= exact - rounding(scores)
     assert np.isfinite(found.gap)
     assert found.gap >= 0.0
     np.testing.assert_array_equal(found.structure.reweighting.rho, found.rho)
@@ -89,18 +78,18 @@ def check_tree_weights(space, found):
 @given(loopy(max_nodes=5), st.sampled_from([0.5, 2.0]))
 def test_no_weights_are_better_by_more_than_the_gap(sample, scale):
     space, rng = sample
-    scores, lifted = both_scores(rng, space, "normal", scale)
+    scores = draw_scores(rng, space.size, "normal", scale)
     found = tighten(structure_of(space), scores, 10)
     for _ in range(3):
         rho = averaged_trees(rng, space.n_nodes, space.edges, 4)
         other = Labellings(space.n_nodes, space.edges, 2, rho)
-        assert other.best(lifted) >= found.upper_bound - found.gap - 1e-6
+        assert other.best(scores) >= found.upper_bound - found.gap - 1e-6
 
 
 def test_long_runs_reach_the_tolerance():
     rng = np.random.default_rng(3)
     space = Labellings(6, random_edges(rng, 6, 1.0))
-    scores, _ = both_scores(rng, space, "normal", 1.0)
+    scores = draw_scores(rng, space.size, "normal", 1.0)
     found = tighten(structure_of(space), scores, max_iter=300, tol=5e-3)
     assert found.gap <= 5e-3
     nothing = tighten(structure_of(space), scores, max_iter=0, tol=5e-3)
@@ -122,8 +111,8 @@ def test_much_of_the_gap_of_attractive_models_is_closed(edges, n_nodes, least):
     at_node = np.bincount(edges.ravel(), np.repeat(coupling, 2), minlength=n_nodes)
     scores = np.concatenate([rng.normal(size=n_nodes) - 2 * at_node, 4 * coupling])
     exact = binary_log_partition(n_nodes, edges, scores)
-    structure = BinaryPairwise(PairwiseGraph(n_nodes, edges), "uniform")
-    found = tighten(structure, scores, 15)
+    structure = Pairwise(PairwiseGraph(n_nodes, edges), 2, "uniform")
+    found = tighten(structure, Labellings(n_nodes, edges).ising_scores(scores), 15)
     assert exact <= found.upper_bound
     assert found.upper_bound - exact < (1 - least) * (found.start_bound - exact)
 
@@ -132,22 +121,22 @@ def test_much_of_the_gap_of_attractive_models_is_closed(edges, n_nodes, least):
 @given(forests(max_nodes=7, n_states=(2, 3)), st.booleans())
 def test_on_forests_there_is_nothing_to_do(sample, halved):
     space, rng = sample
-    scores, lifted = both_scores(rng, space, "normal", 2.0)
+    scores = draw_scores(rng, space.size, "normal", 2.0)
     found = tighten(structure_of(space, 0.5 if halved else "auto"), scores)
     assert found.iterations == 0
     np.testing.assert_array_equal(found.rho, np.ones(len(space.edges)))
-    assert found.upper_bound == pytest.approx(space.log_partition(lifted), abs=1e-9)
+    assert found.upper_bound == pytest.approx(space.log_partition(scores), abs=1e-9)
 
 
 def test_weights_outside_the_polytope_are_left_at_once():
     rng = np.random.default_rng(5)
     space = Labellings(3, TRIANGLE)
-    scores, lifted = both_scores(rng, space, "normal", 2.0)
+    scores = draw_scores(rng, space.size, "normal", 2.0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         structure = structure_of(space, 1.0)
     found = tighten(structure, scores)
-    assert found.upper_bound >= space.log_partition(lifted) - 1e-9
+    assert found.upper_bound >= space.log_partition(scores) - 1e-9
     assert found.start_bound == tighten(structure_of(space), scores).start_bound
 
 
@@ -155,7 +144,8 @@ def test_equal_couplings_leave_equal_weights():
     """By symmetry rho = 2 / n is optimal on a complete graph, which the gap certifies."""
     edges = np.array(list(combinations(range(5), 2)))
     scores = np.concatenate([np.full(5, -2.0), np.ones(10)])
-    found = tighten(BinaryPairwise(PairwiseGraph(5, edges), "uniform"), scores)
+    structure = Pairwise(PairwiseGraph(5, edges), 2, "uniform")
+    found = tighten(structure, Labellings(5, edges).ising_scores(scores))
     assert found.iterations == 0
     np.testing.assert_allclose(found.rho, 0.4)
 
@@ -163,15 +153,15 @@ def test_equal_couplings_leave_equal_weights():
 def test_a_callback_can_stop():
     rng = np.random.default_rng(6)
     space = Labellings(9, grid_edges(3, 3))
-    scores, _ = both_scores(rng, space, "normal", 2.0)
+    scores = draw_scores(rng, space.size, "normal", 2.0)
     assert tighten(structure_of(space), scores, callback=lambda _: True).iterations == 1
 
 
 def test_bad_scores_and_limits_are_refused():
     structure = structure_of(Labellings(3, TRIANGLE))
-    with pytest.raises(ValueError, match="scores: expected 6 finite numbers"):
-        tighten(structure, np.zeros(5))
-    with pytest.raises(ValueError, match="scores: expected 6 finite numbers"):
-        tighten(structure, np.full(6, np.inf))
+    with pytest.raises(ValueError, match="scores: expected 18 finite numbers"):
+        tighten(structure, np.zeros(17))
+    with pytest.raises(ValueError, match="scores: expected 18 finite numbers"):
+        tighten(structure, np.full(18, np.inf))
     with pytest.raises(ValueError, match="max_iter and tol"):
-        tighten(structure, np.zeros(6), max_iter=-1)
+        tighten(structure, np.zeros(18), max_iter=-1)

@@ -20,9 +20,9 @@ from ..._lazy import cached_property
 from ..edge_lists import checked_edges, half_edges
 from . import _max_sum_kernels as kernels
 from ._conditional_modes_kernels import conditional_modes
-from .diagonal_message_passing import DiagonalLayout
-from .graph_message_passing import NumberedGraph
+from .grid_trw import DiagonalLayout
 from .qpbo import QPBO
+from .trw import NumberedGraph
 from .viterbi import ForestDecoder
 
 Floats = NDArray[np.float64]

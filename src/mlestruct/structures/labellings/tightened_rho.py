@@ -22,7 +22,7 @@ from scipy.special import xlogy
 from ..rho import SMALLEST_RHO, Reweighting, reweighting
 
 if TYPE_CHECKING:
-    from .space import PairwiseSpace
+    from .pairwise import Pairwise
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -43,7 +43,7 @@ class TightenedWeights:
     """
 
     rho: Floats
-    structure: PairwiseSpace
+    structure: Pairwise
     upper_bound: float
     start_bound: float
     gap: float
@@ -51,7 +51,7 @@ class TightenedWeights:
 
 
 def tighten(
-    structure: PairwiseSpace,
+    structure: Pairwise,
     scores: Floats,
     max_iter: int = 30,
     tol: float = 1e-3,
@@ -64,7 +64,7 @@ def tighten(
 
     Parameters
     ----------
-    structure : BinaryPairwise or Pairwise
+    structure : Pairwise
     scores : array of shape (n_coordinates,)
     max_iter : steps at most
     tol : the gap at which to stop
@@ -72,9 +72,11 @@ def tighten(
 
     Examples
     --------
-    >>> from mlestruct.structures import BinaryPairwise, PairwiseGraph
-    >>> triangle = BinaryPairwise(PairwiseGraph(3, [[0, 1], [1, 2], [0, 2]]))
-    >>> found = tighten(triangle, np.array([-2.0, -4.0, -2.0, 4.0, 4.0, 0.1]))
+    >>> from mlestruct.structures import Pairwise, PairwiseGraph
+    >>> triangle = Pairwise(PairwiseGraph(3, [[0, 1], [1, 2], [0, 2]]), 2)
+    >>> nodes = np.array([[0.0, -2.0], [0.0, -4.0], [0.0, -2.0]])
+    >>> edges = np.array([4.0, 4.0, 0.1])[:, None, None] * [[0, 0], [0, 1]]
+    >>> found = tighten(triangle, triangle.from_tables(nodes, edges))
     >>> round(found.start_bound, 2), round(found.upper_bound, 2)  # log Z is 0.988
     (1.25, 0.99)
     >>> found.rho.round(1)
@@ -125,7 +127,7 @@ def tighten(
 class _State:
     """A structure with its rho, as the parts into tails and into heads, and its marginals."""
 
-    structure: PairwiseSpace
+    structure: Pairwise
     split: Floats
     tau: Floats
     value: float
@@ -133,7 +135,7 @@ class _State:
     warm: Any
 
 
-def _start(structure: PairwiseSpace, scores: Floats, tol: float) -> tuple[_State, float, Floats]:
+def _start(structure: Pairwise, scores: Floats, tol: float) -> tuple[_State, float, Floats]:
     """Where to start, the bound of the structure's own rho, and the split of uniform trees."""
     uniform: Any = reweighting(structure.graph, "uniform")
     own = structure.reweighting
@@ -148,9 +150,7 @@ def _start(structure: PairwiseSpace, scores: Floats, tol: float) -> tuple[_State
     return best, second.upper_bound, even
 
 
-def _solve(
-    structure: PairwiseSpace, split: Floats, scores: Floats, warm: Any, tol: float
-) -> _State:
+def _solve(structure: Pairwise, split: Floats, scores: Floats, warm: Any, tol: float) -> _State:
     """Marginals under another rho."""
     other = structure.with_rho(Reweighting(structure.graph, split.sum(axis=0), split[0], split[1]))
     found = other.marginals(scores, warm, tol)
@@ -215,7 +215,7 @@ def _at_least_smallest(tree: Floats, even: Floats) -> Floats:
     return (1.0 - share) * tree + share * even
 
 
-def _mutual_information(structure: PairwiseSpace, tau: Floats) -> Floats:
+def _mutual_information(structure: Pairwise, tau: Floats) -> Floats:
     """Of the two ends of every edge."""
     tables = structure.edge_marginals(tau)
     rows, columns = tables.sum(axis=2), tables.sum(axis=1)
