@@ -1,6 +1,6 @@
 """Exact inference in binary pairwise models of small treewidth, for many samples on one graph.
 
-The model is that of `BinaryPairwise`: P(x) ~ exp(sum of fields_n x_n + sum of couplings_e x_i x_j),
+The model is P(x) ~ exp(sum of fields_n x_n + sum of couplings_e x_i x_j),
 x in {0, 1}. Elimination as in `junction_tree`, compiled, over several samples at a time and with
 plain numbers instead of logarithms, which no sample of moderate scores can make overflow; the
 others go to `JunctionTree`.

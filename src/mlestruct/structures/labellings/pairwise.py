@@ -234,16 +234,17 @@ class Pairwise(LabellingFamily):
 
         Sweeps are few: what is missing is reported as the gap and made up for at the next theta.
         """
-        few = (LEARNING_SWEEPS, LEARNING_SWEEPS)
+        few = LEARNING_SWEEPS
         own = getattr(features, "shared_tables", None)  # of `StateFeatures`
         shared = None if own is None or offset is not None else own(theta)
         if shared is None:
             scores = features.scores(theta)
             if offset is not None:
                 scores = scores + offset
-            whole = self.marginals(scores, warm, tol, *few)
+            whole = self.marginals(scores, warm, tol, few, few)
             return replace(whole, tau=NOTHING), features.moments(whole.tau)
-        found = self._pass_messages(*shared, warm, tol, *few, shared=True)
+        nodes, table = shared
+        found = self._pass_messages(nodes, table, warm, tol, few, few, shared=True)
         moments = features.shared_moments(found.nodes, found.sums.sum(axis=0, keepdims=True))
         bounds = found.value, found.upper_bound
         return Marginals(NOTHING, *bounds, found.warm, found.sweeps), moments
