@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mlestruct.features import FeatureMap
-from mlestruct.features.contract import as_feature_map
+from mlestruct.features.rows import as_feature_map
 
 
 class Plain:

@@ -9,7 +9,6 @@ from random_scores import generators
 
 from mlestruct.features import Rows
 from mlestruct.features.labellings import (
-    MergedEdges,
     PairwiseFeatures,
     StateFeatures,
     edge_ties,
@@ -22,34 +21,26 @@ examples = settings(deadline=None, max_examples=25)
 
 # ---------------------------------------------------------------------- scores and moments
 def score_by_hand(label, listed, nodes, edges, node_weights, edge_weights):
-    """Score of a labelling from the definition, edge by listed edge."""
+    """Score of a labelling from the definition, edge by edge."""
     total = sum(node_weights[s] @ u for s, u in zip(label, nodes, strict=True))
     for (i, j), v in zip(listed, edges, strict=True):
         total += edge_weights[label[i], label[j]] @ v
     return total
 
 
-def draw_features(rng, n_states, repeated, n_nodes=5):
-    """A graph, features of nodes and listed edges, and both feature maps over them."""
+def draw_features(rng, n_states, n_nodes=5):
+    """A graph, features of nodes and edges, and both feature maps over them."""
     edges = random_edges(rng, n_nodes, 0.6)
-    listed, merged = edges, None
-    if repeated and len(edges):
-        number = rng.integers(len(edges), size=2 * len(edges))
-        flipped = rng.random(2 * len(edges)) < 0.5
-        flipped[0] = True
-        listed = np.where(flipped[:, None], edges[number][:, ::-1], edges[number])
-        merged = MergedEdges(number, flipped)
-    nodes, pairs = rng.normal(size=(n_nodes, 2)), rng.normal(size=(len(listed), 3))
-    graph = PairwiseGraph(n_nodes, edges)
-    parts = (graph, Rows(nodes), Rows(pairs))
-    features = StateFeatures(*parts, n_states, None, merged)
-    return Labellings(n_nodes, edges, n_states), listed, nodes, pairs, features
+    nodes, pairs = rng.normal(size=(n_nodes, 2)), rng.normal(size=(len(edges), 3))
+    parts = (PairwiseGraph(n_nodes, edges), Rows(nodes), Rows(pairs))
+    features = StateFeatures(*parts, n_states)
+    return Labellings(n_nodes, edges, n_states), edges, nodes, pairs, features
 
 
 @examples
-@given(generators, st.sampled_from([2, 3]), st.booleans())
-def test_scores_are_those_of_the_definition(rng, n_states, repeated):
-    space, listed, nodes, pairs, features = draw_features(rng, n_states, repeated)
+@given(generators, st.sampled_from([2, 3]))
+def test_scores_are_those_of_the_definition(rng, n_states):
+    space, listed, nodes, pairs, features = draw_features(rng, n_states)
     theta = rng.normal(size=features.n_features)
     split = 2 * n_states
     node_weights = theta[:split].reshape(n_states, 2)
@@ -63,9 +54,9 @@ def test_scores_are_those_of_the_definition(rng, n_states, repeated):
 
 
 @examples
-@given(generators, st.sampled_from([2, 3]), st.booleans())
-def test_moments_are_the_adjoint_of_scores(rng, n_states, repeated):
-    *_, features = draw_features(rng, n_states, repeated)
+@given(generators, st.sampled_from([2, 3]))
+def test_moments_are_the_adjoint_of_scores(rng, n_states):
+    *_, features = draw_features(rng, n_states)
     theta = rng.normal(size=features.n_features)
     tau = rng.normal(size=features.n_scored)
     scores = features.scores(theta)

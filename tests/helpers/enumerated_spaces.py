@@ -26,7 +26,7 @@ from mlestruct.structures import (
     Sequences,
 )
 
-METHODS = ("auto", "oracle", "fw", "bp", "exact", "perturb")
+METHODS = ("auto", "fw", "bp", "exact", "perturb")
 SHORT = {"fw": {"max_iter": 40}, "perturb": {"n_samples": 6, "random_state": 0}}
 PATIENCE = 120.0  # CPU seconds, compilation included, after which a call counts as hanging
 
@@ -248,9 +248,8 @@ def ask(case, scores, method, **options):
 def approximate_answers(case, scores, tol=1e-7):
     found = {
         "auto": ask(case, scores, "auto", tol=tol),
-        "oracle": ask(case, scores, "oracle", tol=tol),
         "fw": ask(case, scores, "fw", tol=tol, max_iter=200),
-        "plain fw": ask(case, scores, "fw", tol=tol, max_iter=200, variant="plain"),
+        "plain fw": ask(case, scores, "fw", tol=tol, max_iter=200, step="capped"),
         "bp": ask(case, scores, "bp", tol=tol),
     }
     return {name: answer for name, answer in found.items() if answer is not None}

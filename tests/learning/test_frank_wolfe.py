@@ -15,7 +15,7 @@ from dual_problems import (
 )
 
 from mlestruct.learning import BlockFrankWolfe, FrankWolfe, Problem
-from mlestruct.learning.dual_state import DualState
+from mlestruct.learning.certificate import DualState
 from mlestruct.structures import Pairwise
 
 BOTH = pytest.mark.parametrize("kind", [FrankWolfe, BlockFrankWolfe])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from dual_problems import image_problem, labelling_problem, matching_problem, solve
 
-from mlestruct.features.contract import FeatureMap
+from mlestruct.features.rows import FeatureMap
 from mlestruct.learning import LBFGS, Monitor, Problem
 from mlestruct.learning.lbfgs import Direction, evaluate, preconditioner
 from mlestruct.structures.contract import Vertex

@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 from mlestruct.features import Rows
 from mlestruct.features.labellings import StateFeatures
 from mlestruct.learning import LBFGS, Block, BlockFrankWolfe, FrankWolfe, Problem
-from mlestruct.learning.path import default_solver
+from mlestruct.models.base import default_solver
 from mlestruct.structures import Pairwise, grid
 
 

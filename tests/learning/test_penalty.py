@@ -9,8 +9,8 @@ from hypothesis.extra.numpy import arrays
 from scipy.optimize import minimize
 
 from mlestruct.learning import BlockFrankWolfe, FrankWolfe, Problem
-from mlestruct.learning.certificate import DualBundle
-from mlestruct.learning.penalty import ElasticNet
+from mlestruct.learning.lbfgs import DualBundle
+from mlestruct.learning.problem import ElasticNet
 
 numbers = st.floats(-4.0, 4.0)
 vectors = arrays(float, 3, elements=numbers)

@@ -13,7 +13,7 @@ from labellings import (
 )
 from pairwise_spaces import pairwise, slack_of
 
-from mlestruct.algorithms.pairwise.spanning_trees import even_trees
+from mlestruct.algorithms.pairwise.spanning_trees import tree_weights
 from mlestruct.structures import (
     Pairwise,
     PairwiseGraph,
@@ -41,7 +41,7 @@ TRIANGLE = np.array([[0, 1], [1, 2], [0, 2]])
         (0.0, "found 0.0"),
         (-1.0, "found -1.0"),
         (np.nan, "found nan"),
-        ("bethe", "rho: expected 'auto', 'uniform', a number or an array, got 'bethe'"),
+        ("bethe", "rho: expected 'auto', a number or an array, got 'bethe'"),
     ],
 )
 def test_bad_rho_is_refused(rho, message):
@@ -56,7 +56,7 @@ def test_rho_outside_the_polytope_warns_and_has_no_bound():
             assert not reweighting(graph, rho).is_concave
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for rho in (2 / 3, 0.1, np.array([1.0, 0.5, 0.5]), "uniform", "auto"):
+        for rho in (2 / 3, 0.1, np.array([1.0, 0.5, 0.5]), "auto"):
             assert reweighting(graph, rho).is_concave
         for edges in (TRIANGLE[:2], np.zeros((0, 2))):  # forests allow everything up to 1
             assert reweighting(PairwiseGraph(3, edges), 1.0).is_concave
@@ -73,22 +73,21 @@ def test_without_a_bound_marginals_are_feasible_and_attain_their_value():
     assert found.value == pytest.approx(space.objective(scores, found.tau), abs=1e-10)
 
 
-def test_auto_takes_one_on_forests_halves_on_grids_and_else_uniform():
+def test_auto_takes_one_on_forests_halves_on_grids_and_else_shares_of_trees():
     assert (reweighting(grid(1, 5)).rho == 1.0).all()
     assert (reweighting(PairwiseGraph(4, [[0, 1], [2, 3]])).rho == 1.0).all()
     assert (reweighting(grid(3, 4)).rho == 0.5).all()
     np.testing.assert_allclose(reweighting(PairwiseGraph(3, TRIANGLE)).rho, 2 / 3)
     eight = reweighting(grid(3, 3, 8))
-    np.testing.assert_allclose(eight.rho, reweighting(grid(3, 3, 8), "uniform").rho)
-    assert eight.rho.sum() == pytest.approx(8.0)  # Kirchhoff: as many as a tree has edges
+    assert eight.rho.sum() == pytest.approx(8.0)  # as many as a tree has edges
 
 
 @examples
-@given(loopy(max_nodes=7), st.sampled_from(["given", "uniform"]))
+@given(loopy(max_nodes=7), st.sampled_from(["given", "auto"]))
 def test_rho_splits_into_at_most_one_per_node(drawn, kind):
     space, _ = drawn
     graph = PairwiseGraph(space.n_nodes, space.edges)
-    found = reweighting(graph, space.rho if kind == "given" else "uniform")
+    found = reweighting(graph, space.rho if kind == "given" else "auto")
     np.testing.assert_allclose(found.into_tail + found.into_head, found.rho, atol=1e-12)
     assert min(found.into_tail.min(initial=0), found.into_head.min(initial=0)) >= -1e-12
     into = np.bincount(graph.tail, found.into_tail, graph.n_nodes)
@@ -96,18 +95,18 @@ def test_rho_splits_into_at_most_one_per_node(drawn, kind):
     assert (into <= 1 + 1e-9).all()
     at_node = [found.rho[(space.edges == n).any(axis=1)].sum() for n in range(space.n_nodes)]
     np.testing.assert_allclose(found.counting, 1 - np.array(at_node), atol=1e-12)
-    if kind == "uniform":
+    if kind == "auto":
         rank = space.n_nodes - n_components(space.n_nodes, space.edges)
         assert found.rho.sum() == pytest.approx(rank, abs=1e-9)
 
 
 @examples
 @given(loopy(max_nodes=7, n_states=(2, 3)))
-def test_even_trees_bound_log_z_from_above(drawn):
+def test_few_trees_bound_log_z_from_above(drawn):
     space, rng = drawn
-    trees = even_trees(space.n_nodes, space.tail, space.head, 4)
+    into = tree_weights(space.n_nodes, space.tail, space.head, 4)
     graph = PairwiseGraph(space.n_nodes, space.edges)
-    weights = Reweighting(graph, trees.rho, trees.into_tail, trees.into_head)
+    weights = Reweighting(graph, into.sum(axis=0), *into)
     structure = pairwise(space, weights)
     scores = rng.normal(size=structure.n_coordinates)
     found = structure.marginals(scores, tol=1e-8)

@@ -7,6 +7,7 @@ last variable changing fastest.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from itertools import pairwise
 from math import prod
 from typing import Any
@@ -18,7 +19,6 @@ from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 from scipy.sparse import csr_array, vstack
 from scipy.special import logsumexp
 
-from .._lazy import cached_property
 from ..exceptions import TooLargeToCount
 from .pairwise.linear_program import PolytopeProgram, equality_program
 from .pairwise.separators import LARGEST_TABLE

@@ -11,8 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from .contract import FeatureMap, Segments
-from .rows import Rows
+from .rows import FeatureMap, Rows, Segments
 
 Floats = NDArray[np.float64]
 

@@ -16,12 +16,13 @@ from sklearn.utils.validation import check_is_fitted
 from .._lazy import pandas_module
 from ..features import Rows
 from ..models import BipartiteMatchingCRF
-from ..models.base import CertifiedModel, unchanged_on_failure
-from ..models.validation import (
+from ..models.base import (
+    CertifiedModel,
+    as_generator,
     check_options,
     check_positive,
-    check_random_state,
     count_threads,
+    unchanged_on_failure,
 )
 from .blocking import candidate_pairs, read_rules
 from .comparisons import Comparison, guess_comparisons, same_dates
@@ -193,7 +194,7 @@ class RecordLinker(CertifiedModel):
             raise TypeError(
                 f"estimate_singles must be True or False, got {self.estimate_singles!r}"
             )
-        check_random_state(self.random_state)
+        as_generator(self.random_state)
         left, right = as_records(left, "left"), as_records(right, "right")
         listed = read_known(known)
         partner = known_links(listed.rows, left.index, right.index).partner

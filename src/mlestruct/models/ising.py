@@ -15,9 +15,16 @@ from ..features.rows import Rows
 from ..inference.sampling import sample
 from ..learning.checkpoint import Checkpoint
 from ..learning.problem import Block, Problem
-from .binary import CONSTANT_SCALE, UNKNOWN, Answers, BinaryEstimator, Bounds, read_table
-from .neighbourhoods import select_neighbourhoods
-from .validation import check_positive, check_ratio, check_weights, count_threads
+from .base import check_positive, check_ratio, check_weights, count_threads
+from .binary import (
+    CONSTANT_SCALE,
+    UNKNOWN,
+    Answers,
+    BinaryEstimator,
+    Bounds,
+    read_table,
+    select_neighbourhoods,
+)
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

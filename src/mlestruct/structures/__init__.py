@@ -8,8 +8,7 @@ from .._lazy import attach
 
 if TYPE_CHECKING:
     from ..exceptions import MissingCapability
-    from .checks.check import check_structure
-    from .checks.report import StructureError, StructureReport
+    from .check import StructureError, StructureReport, check_structure
     from .combinatorial.paths import Paths
     from .combinatorial.planar_ising import PlanarIsing
     from .combinatorial.spanning_trees import DirectedTrees, SpanningTrees
@@ -55,11 +54,11 @@ __getattr__, __dir__, __all__ = attach(
         "SimpleGraph": ".graphs.simple",
         "SpanningTrees": ".combinatorial.spanning_trees",
         "Structure": ".contract",
-        "StructureError": ".checks.report",
-        "StructureReport": ".checks.report",
+        "StructureError": ".check",
+        "StructureReport": ".check",
         "Subsets": ".combinatorial.subsets",
         "Vertex": ".contract",
-        "check_structure": ".checks.check",
+        "check_structure": ".check",
         "coordinate_entropy": ".entropy",
         "factor_entropy": ".entropy",
         "grid": ".graphs.pairwise",

@@ -15,12 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._lazy import cached_property
 from ..algorithms.frank_wolfe import PlainEntropy, SteppingEntropy
 from ..algorithms.gumbel import GumbelNoise
 from ..algorithms.markov_chains import Draws
@@ -226,6 +226,14 @@ class Structure:
         """The entropy with its line searches (fw, bcfw, marginals by fw)."""
         return PlainEntropy(self)
 
+    def hull_entropy(self) -> tuple[SteppingEntropy, Floats | None]:
+        """The entropy over hulls of outputs, and the interior point, None if it is not needed.
+
+        It is not needed if the entropy is a sum of concave functions of one coordinate each
+        (`fully_corrective_marginals`, `FullyCorrective`).
+        """
+        return self.stepping_entropy, self.interior()
+
     def price_bound(self, scores: Floats, prices: Floats, tau: Floats) -> float:
         """An upper bound of log Z_rho at any dual prices of the decoder (certificates of fw)."""
         raise self.lacks("price_bound")
@@ -330,16 +338,6 @@ class Structure:
     def log_partition_bounds(self, scores: Floats, tol: float) -> Bounds:
         """Proven bounds of log Z itself (log_partition_bounds)."""
         raise self.lacks("log_partition_bounds")
-
-    def tighten_rho(
-        self,
-        scores: Floats,
-        max_iter: int = 30,
-        tol: float = 1e-3,
-        callback: Callable[[Any], bool | None] | None = None,
-    ) -> Any:
-        """The rho whose upper bound of log Z is smallest, a `TightenedWeights` (tighten)."""
-        raise self.lacks("tighten_rho")
 
     def markov_chain_samples(
         self, scores: Floats, n_samples: int, rng: np.random.Generator, **options: Any

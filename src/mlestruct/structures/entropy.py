@@ -4,12 +4,14 @@ Both families of the paper have this form once the coordinates are chosen well: 
 edge has a = 1, c = rho_i + rho_j - 1; a single node a = rho_i, c = 0) and pairwise graphs
 (c = 0, a = the counting number). A coordinate with a = 0 is fixed: it does not vary.
 
-`coordinate_entropy` and `factor_entropy` make them for output spaces of one's own.
+`coordinate_entropy` and `factor_entropy` make them for output spaces of one's own; any concave
+`Entropy` with a gradient does, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +20,27 @@ from . import _entropy_kernels as kernels
 from .contract import Vertex
 
 Floats = NDArray[np.float64]
+
+
+class Entropy(Protocol):
+    """A concave entropy of marginals and its gradient."""
+
+    def __call__(self, tau: Floats) -> float: ...
+
+    def gradient(self, tau: Floats) -> Floats: ...
+
+
+class EntropyPair:
+    """An `Entropy` from two functions."""
+
+    def __init__(self, value: Callable[[Floats], float], gradient: Callable[[Floats], Floats]):
+        self.value, self.slope = value, gradient
+
+    def __call__(self, tau: Floats) -> float:
+        return float(self.value(tau))
+
+    def gradient(self, tau: Floats) -> Floats:
+        return np.asarray(self.slope(tau), dtype=np.float64)
 
 
 class SeparableEntropy:
@@ -133,3 +156,16 @@ def factor_entropy(
     given = np.where(seen, 0.0, 1.0) if coordinates is None else coordinates
     single = np.broadcast_to(np.asarray(given, dtype=np.float64), (n,))
     return SeparableEntropy(a + single, -single)
+
+
+def as_entropy(entropy: Any) -> Entropy | None:
+    """An `Entropy` from what a user may give; None for the default."""
+    if entropy is None or (callable(entropy) and callable(getattr(entropy, "gradient", None))):
+        given: Entropy | None = entropy
+        return given
+    if isinstance(entropy, tuple) and len(entropy) == 2 and all(map(callable, entropy)):
+        return EntropyPair(*entropy)
+    raise TypeError(
+        "entropy: expected an object that is callable and has a method gradient (such as "
+        f"coordinate_entropy(n), factor_entropy(...)) or a pair (value, gradient), got {entropy!r}"
+    )

@@ -11,19 +11,20 @@ is the entropy itself, so log Z is exact, and that of many sequences is the sum 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._arrays import check_memory
 from .._deadline import check_time
-from .._lazy import cached_property
-from .._memory import check_memory
 from ..algorithms.pairwise.forward_backward import forward_backward, sample_sequences, viterbi
 from ..exceptions import InfeasibleError
 from .contract import Bounds, Decoding, ExactDistribution, Marginals, Structure, Vertex
 from .entropy import SeparableEntropy
-from .labellings.space import LabellingFamily, Remainder
+from .labellings.space import LabellingFamily
+from .restricted import Remainder
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -177,7 +178,7 @@ class Sequences(LabellingFamily):
             first[rest.ends[:, 1]] = False  # every node but the first of a piece is a head
             starts = np.append(np.flatnonzero(first), rest.nodes.size)
             part = Sequences(np.diff(starts), self.n_states)
-        return rest.condition(self, part)
+        return rest.restrict(self, part, self.n_states)
 
     # ------------------------------------------------------------------ inference from scores
     def decode(self, scores: Floats, warm: Floats | None = None, prices: bool = False) -> Decoding:

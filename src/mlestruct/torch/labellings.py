@@ -87,7 +87,7 @@ class _GraphLabellings(_Labellings):
     def __init__(self, reduction: str = "mean", *, rho: Any = "auto", **options: Any):
         super().__init__(reduction, **options)
         if not isinstance(rho, str | int | float):
-            raise TypeError(f"rho: expected 'auto', 'uniform' or a number, got {rho!r}")
+            raise TypeError(f"rho: expected 'auto' or a number, got {rho!r}")
         self.rho = rho
 
     def _batch(
@@ -129,8 +129,7 @@ class GridNLLLoss(_GraphLabellings):
     Parameters
     ----------
     reduction, tol, n_jobs : as in `NLLLoss`
-    rho : "auto" (1/2 on images), "uniform" (shares of spanning trees) or a number. The loss of the
-        exact likelihood is smaller.
+    rho : "auto" (1/2 on images) or a number. The loss of the exact likelihood is smaller.
 
     Notes
     -----

@@ -11,6 +11,7 @@ from labellings import (
 from pairwise_spaces import slack_of
 from random_scores import draw_scores, kinds
 
+from mlestruct.algorithms.pairwise.spanning_trees import tree_weights
 from mlestruct.structures import (
     Pairwise,
     PairwiseGraph,
@@ -163,13 +164,13 @@ def test_large_grids_reach_the_gap_asked_for():
 
 
 @pytest.mark.parametrize("n_states", [2, 3])
-def test_uniform_weights_bound_grids_too(n_states):
+def test_shares_of_trees_bound_grids_too(n_states):
     height, width = (3, 4) if n_states == 2 else (2, 3)
     rng = np.random.default_rng(0)
     for neighbours in (4, 8):
         edges = grid_edges(height, width, neighbours)
         space = Labellings(height * width, edges, n_states)
-        for rho in ("auto", "uniform"):
+        for rho in ("auto", tree_weights(height * width, *edges.T).sum(axis=0)):
             structure = Pairwise(grid(height, width, neighbours), n_states, rho)
             scores = rng.normal(size=structure.n_coordinates)
             found = structure.marginals(scores, tol=1e-6)

@@ -218,7 +218,7 @@ def test_forests_are_exact_at_extreme_scores(scale):
 
 # ---------------------------------------------------------------------- loopy graphs: bounds
 @examples
-@given(loopy(max_nodes=6, n_states=(2, 3)), kinds, scales, st.sampled_from(["given", "uniform"]))
+@given(loopy(max_nodes=6, n_states=(2, 3)), kinds, scales, st.sampled_from(["given", "auto"]))
 def test_certificate_encloses_and_bounds_the_exact_partition_function(drawn, kind, scale, rho):
     space, rng = drawn
     structure = pairwise(space, None if rho == "given" else rho)
@@ -242,7 +242,7 @@ def test_bounds_hold_on_larger_graphs(seed, n_nodes, n_states):
     rng = np.random.default_rng(seed)
     edges = random_edges(rng, n_nodes, 0.4)
     space = Labellings(n_nodes, edges, n_states)
-    for rho in ("uniform", averaged_trees(rng, n_nodes, edges)):
+    for rho in ("auto", averaged_trees(rng, n_nodes, edges)):
         structure = pairwise(space, rho)
         scores = rng.normal(size=structure.n_coordinates)
         found = structure.marginals(scores, tol=1e-6)
@@ -255,14 +255,14 @@ def test_bounds_hold_on_larger_graphs(seed, n_nodes, n_states):
 @given(
     loopy(max_nodes=4, n_states=(2, 3)),
     st.sampled_from([0.1, 1.0, 3.0]),
-    st.sampled_from(["given", "smaller", "uniform"]),
+    st.sampled_from(["given", "smaller", "auto"]),
 )
 def test_certificate_encloses_an_independent_maximum(drawn, scale, kind):
     space, rng = drawn
     if kind == "smaller":  # inside the polytope, away from its upper faces
         shrunk = space.rho * rng.uniform(0.3, 1.0, len(space.edges))
         space = Labellings(space.n_nodes, space.edges, space.n_states, shrunk)
-    structure = pairwise(space, "uniform" if kind == "uniform" else None)
+    structure = pairwise(space, "auto" if kind == "auto" else None)
     weights = structure.reweighting.rho
     known = Labellings(space.n_nodes, space.edges, space.n_states, weights)
     scores = scale * rng.normal(size=structure.n_coordinates)

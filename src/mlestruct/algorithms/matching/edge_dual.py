@@ -16,12 +16,12 @@ again until t is stationary.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..._deadline import is_over
-from ..._lazy import cached_property
 from . import _edge_dual_kernels as kernels
 
 Floats = NDArray[np.float64]

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..._deadline import is_over, wait_for
-from ..._lazy import cached_property
 from . import _newton_kernels as kernels
 from ._newton_kernels import column_excess
 from ._schur_kernels import cholesky_solve, covariance_factors

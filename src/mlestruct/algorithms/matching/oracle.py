@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,6 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from ..._deadline import is_over, wait_for
-from ..._lazy import cached_property
 from ..._threads import threaded_map
 from . import newton
 from ._newton_kernels import LEAST_DAMPING

@@ -7,12 +7,13 @@ factor fills in little.
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.linalg import splu
 
-from ..._lazy import cached_property
 from ..elimination import minimum_degree_columns
 from ._schur_kernels import (
     cholesky,

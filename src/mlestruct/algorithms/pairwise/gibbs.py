@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from ..edge_lists import checked_edges, half_edges
 from ..markov_chains import N_FUNCTIONS, Draws, draw
 from . import _gibbs_kernels as kernels
-from ._conditional_modes_kernels import conditional_modes
 from .tables import checked_tables
 
 Floats = NDArray[np.float64]
@@ -113,7 +112,7 @@ class _Labellings:
         if not near_the_best:
             return rng.integers(n_states, size=(n_nodes,))
         states = self.nodes.argmax(axis=1)
-        conditional_modes(*self.model, rng.permutation(n_nodes), states)
+        kernels.conditional_modes(*self.model, rng.permutation(n_nodes), states)
         return states
 
     def run(self, state: Ints, rng: np.random.Generator, n_sweeps: int) -> Floats:

@@ -12,6 +12,7 @@ that scores may have any size and -inf forbids a state.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from math import fsum
 from typing import NamedTuple
 
@@ -19,7 +20,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..._deadline import in_time
-from ..._lazy import cached_property
 from ...exceptions import InfeasibleError
 from ..edge_lists import checked_edges
 from .separators import checked_order, elimination_order, links_of, plan_of, require_small

@@ -6,6 +6,7 @@ then n_states * n_states entries per edge, edge by edge, the state of the tail c
 
 from __future__ import annotations
 
+from functools import cached_property
 from threading import Event, Lock
 from typing import Any
 
@@ -15,7 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
 from ..._deadline import wait_for
-from ..._lazy import cached_property
 from ..edge_lists import checked_edges, checked_scores
 
 Floats = NDArray[np.float64]

@@ -56,7 +56,7 @@ class PlanarIsing(DecoderSpace):
         self.positions = places
         self.tail, self.head = connected_graph(len(places), edges)
         self._dual = dual_graph(self.tail, self.head, places)
-        self.rho = tree_weights(len(places), self.tail, self.head).rho
+        self.rho = tree_weights(len(places), self.tail, self.head).sum(axis=0)
         n = self.tail.shape[0]
         super().__init__(
             lambda scores: best_cut(self._dual, scores),

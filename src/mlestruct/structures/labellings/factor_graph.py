@@ -11,12 +11,12 @@ the polytope is the local one: factors agree on the marginals of their variables
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..._lazy import cached_property
 from ...algorithms.factor_polytope import FactorPolytope, is_concave
 from ...algorithms.gumbel import GumbelNoise
 from ..contract import Bounds, Decoding, Structure, Vertex

@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._lazy import cached_property
-from ...algorithms.pairwise.attractive_bethe import attractive_bethe_bound
 from ...algorithms.pairwise.grid_trw import GridTRW
 from ...algorithms.pairwise.junction_tree import JunctionTree
 from ...algorithms.pairwise.linear_program import LocalPolytope
-from ...algorithms.pairwise.max_sum import MaxSum
 from ...algorithms.pairwise.mean_field import mean_field
 from ...algorithms.pairwise.qpbo import QPBO
 from ...algorithms.pairwise.separators import require_width
 from ...algorithms.pairwise.trw import LEARNING_SWEEPS, TRW, TableMarginals
+from ...algorithms.pairwise.trw_s import TRWS
 from ...algorithms.pairwise.viterbi import ForestDecoder
 from ..contract import Bounds, Decoding, ExactDistribution, Marginals, Structure, Vertex
 from ..entropy import SeparableEntropy
 from ..graphs.pairwise import Grid, PairwiseGraph
+from ..restricted import Remainder
 from ..rho import Reweighting, reweighting
-from .space import LabellingFamily, Remainder
-from .tightened_rho import TightenedWeights, tighten
+from .space import LabellingFamily
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -46,7 +44,7 @@ class Pairwise(LabellingFamily):
     ----------
     graph : PairwiseGraph
     n_states : int
-    rho : "auto", "uniform", float, array of shape (n_edges,), or Reweighting
+    rho : "auto", float, array of shape (n_edges,), or Reweighting
     """
 
     def __init__(self, graph: PairwiseGraph, n_states: int, rho: Any = "auto"):
@@ -95,7 +93,7 @@ class Pairwise(LabellingFamily):
                 for weights in (whole.into_tail, whole.into_head)
             ]
             part = Pairwise(graph, self.n_states, Reweighting(graph, whole.rho[rest.edges], *split))
-        return rest.condition(self, part)
+        return rest.restrict(self, part, self.n_states)
 
     # ------------------------------------------------------------------ labels
     def encode(self, label: Ints) -> Vertex:
@@ -142,9 +140,8 @@ class Pairwise(LabellingFamily):
             on, both, _ = self._qpbo.solve(fields, couplings)
             vertex = Vertex.of(self.from_tables(*ising_tables(on, both, *self.ends)))
             return Decoding(vertex, vertex.dot(scores))
-        tol = 1e-11  # relative to the largest score
-        found = self._max_sum.solve(nodes, edges, tol, search=False)
-        if found.upper_bound - found.value <= tol * np.abs(scores).max():
+        found = self._trw_s.solve(nodes, edges, tol=1e-11)
+        if found.is_best:
             # The bound stands for the score: certificates of Frank-Wolfe must not be too small.
             return Decoding(self.encode(found.labels), found.upper_bound)
         tau, value = self._program.solve(scores)
@@ -154,13 +151,13 @@ class Pairwise(LabellingFamily):
         """A labelling and a bound of the largest score.
 
         Viterbi on forests; with two states the integral nodes of QPBO, the others improved
-        greedily; otherwise max-sum passing and local search.
+        greedily; otherwise TRW-S and a local descent.
         """
         if self._forest_decoder is not None:
             return self.decode(scores)
         nodes, edges = self.score_tables(scores)
         if self.n_states != 2:
-            found = self._max_sum.solve(nodes, edges)
+            found = self._trw_s.solve(nodes, edges)
             return Decoding(self.encode(found.labels), found.value, upper_bound=found.upper_bound)
         fields, couplings, constant = ising_scores(nodes, edges, *self.ends)
         on, _, bound = self._qpbo.solve(fields, couplings)
@@ -179,8 +176,8 @@ class Pairwise(LabellingFamily):
         return QPBO(self.n_nodes, *self.ends)
 
     @cached_property
-    def _max_sum(self) -> MaxSum:
-        return MaxSum(self.n_nodes, *self.ends, self.graph.grid_shape)
+    def _trw_s(self) -> TRWS:
+        return TRWS(self.n_nodes, *self.ends, self.graph.grid_shape)
 
     @cached_property
     def _program(self) -> LocalPolytope:
@@ -286,18 +283,8 @@ class Pairwise(LabellingFamily):
             require_width(min(self.graph.height, self.graph.width), self.n_states)
         return OnJunctionTree(self, scores)
 
-    def tighten_rho(
-        self,
-        scores: Floats,
-        max_iter: int = 30,
-        tol: float = 1e-3,
-        callback: Callable[[TightenedWeights], bool | None] | None = None,
-    ) -> TightenedWeights:
-        """The rho of spanning trees whose upper bound of log Z is smallest at these scores."""
-        return tighten(self, scores, max_iter, tol, callback)
-
     def log_partition_bounds(self, scores: Floats, tol: float) -> Bounds:
-        """Spanning trees bound log Z from above, whatever rho is; forests are exact."""
+        """Independent nodes and spanning trees, whatever rho is; forests are exact."""
         structure = self
         forest = self.graph.is_forest
         if not self.has_bound or (forest and not (self.reweighting.rho == 1.0).all()):
@@ -305,31 +292,14 @@ class Pairwise(LabellingFamily):
         found = structure.marginals(scores, None, tol)
         if forest:
             return Bounds(found.value, found.upper_bound, "exact", "exact")
-        lower, reason = structure._lower_bound(scores, found.tau, tol)
-        return Bounds(lower, found.upper_bound, reason, "spanning trees")
-
-    def _lower_bound(self, scores: Floats, tau: Floats, tol: float) -> tuple[float, str]:
-        """The largest of the lower bounds of log Z, and what it is.
-
-        Each is improved until a sweep gains a hundredth of `tol` or less: there may be many.
-        """
-        enough = 0.01 * tol / self.n_nodes
-        nodes, edges = self.score_tables(scores)
-        model = self.n_nodes, *self.ends, nodes, edges
-        label = self.best_label(scores)
-        peaked = np.full((self.n_nodes, self.n_states), 0.01)
-        peaked[np.arange(self.n_nodes), label] = 1.0
-        starts = [self.node_marginals(tau), peaked]
-        floors = {
-            "score of the best labelling found": self.encode(label).dot(scores),
-            "independent nodes (mean field)": mean_field(*model, starts, max(enough, 1e-8))[1],
-        }
-        if self.n_states == 2:
-            bethe = attractive_bethe_bound(*model, starts, max(enough, 1e-6))
-            if bethe is not None:
-                floors["Bethe value of an attractive model"] = bethe
-        reason = max(floors, key=lambda name: floors[name])
-        return floors[reason], reason
+        # From the best labelling the lower bound is at least its score.
+        peaked = np.eye(self.n_states)[self.best_label(scores)]
+        starts = [structure.node_marginals(found.tau), peaked]
+        # Of a sweep's gain a hundredth of `tol` is enough: there may be many sweeps.
+        enough = max(0.01 * tol / self.n_nodes, 1e-8)
+        model = self.n_nodes, *self.ends, *self.score_tables(scores)
+        lower = mean_field(*model, starts, enough)[1]
+        return Bounds(lower, found.upper_bound, "independent nodes (mean field)", "spanning trees")
 
 
 class OnJunctionTree:

@@ -7,13 +7,13 @@ nodes, sample by sample, then of all edges.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..._deadline import in_time
-from ..._lazy import cached_property
 from ...algorithms.pairwise.binary_junction_tree import BinaryJunctionTree, SampleMarginals
 from ...exceptions import TooLargeToCount
 from ..contract import Decoding, Marginals, Structure, Vertex

@@ -1,22 +1,16 @@
-"""What all spaces of labellings share: coordinates, scores, sampling, states that are known.
-
-A node of known state leaves the graph; the marginals of its edges are those of their other ends.
-"""
+"""What all spaces of labellings share: coordinates, scores, sampling, perturbation."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from ...algorithms.gumbel import GumbelNoise, components
 from ...algorithms.markov_chains import Draws
 from ...algorithms.pairwise.gibbs import gibbs_samples
-from ..conditioned import Conditioned
-from ..contract import LabellingStructure, Structure, as_scores, read_coordinates
+from ..contract import LabellingStructure, as_scores, read_coordinates
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -101,61 +95,3 @@ class LabellingFamily(LabellingStructure):
         component = components(self.n_nodes, *self.ends)
         variable = np.repeat(np.arange(self.n_nodes), self.n_states)
         return GumbelNoise(self.n_coordinates, np.arange(variable.size), variable, component)
-
-
-@dataclass(frozen=True)
-class Remainder:
-    """The part of a graph whose states are not known.
-
-    nodes : ndarray, the nodes that are left
-    edges : ndarray, the edges between them
-    ends : ndarray of shape (len(edges), 2), their ends among `nodes`
-    """
-
-    states: Ints  # (n_nodes,), -1 where not known
-    tail: Ints
-    head: Ints
-    nodes: Ints
-    edges: Ints
-    ends: Ints
-    number: Ints  # (n_nodes,), the place of a node in `nodes`
-
-    @classmethod
-    def of(cls, states: Ints, tail: NDArray, head: NDArray) -> Remainder:
-        """What is left of a graph where `states` (-1: not known) are."""
-        nodes = np.flatnonzero(states < 0)
-        number = np.full(states.shape[0], -1)
-        number[nodes] = np.arange(nodes.shape[0])
-        edges = np.flatnonzero((number[tail] >= 0) & (number[head] >= 0))
-        ends = np.stack([number[tail[edges]], number[head[edges]]], axis=1)
-        ints = tail.astype(np.int64), head.astype(np.int64)
-        return cls(states, *ints, nodes, edges, ends, number)
-
-    def condition(self, whole: LabellingFamily, part: Structure | None) -> Conditioned:
-        """The labellings of `whole` with the known states; `part` is the space of the others."""
-        n, states, size = self.states.shape[0], self.states, whole.n_states
-        own, first = np.arange(size), n * size
-        fixed = np.zeros(whole.n_coordinates)
-        known = np.flatnonzero(states >= 0)
-        fixed[known * size + states[known]] = 1.0
-        s, t = states[self.tail], states[self.head]
-        both = np.flatnonzero((s >= 0) & (t >= 0))
-        fixed[first + both * size**2 + s[both] * size + t[both]] = 1.0
-        nodes = (self.nodes[:, None] * size + own).ravel()
-        tables = (first + self.edges[:, None] * size**2 + np.arange(size * size)).ravel()
-        place = np.concatenate([nodes, tables])
-        if part is None:
-            return Conditioned(whole, None, None, fixed, place)
-        # Coordinate rows[k] of the whole equals coordinate columns[k] of the part.
-        rows, columns = [place], [np.arange(place.size)]
-        for edges, inner, outer, step in (
-            (np.flatnonzero((s >= 0) & (t < 0)), self.head, s * size, 1),  # row s of the table
-            (np.flatnonzero((s < 0) & (t >= 0)), self.tail, t, size),  # column t
-        ):
-            start = first + edges * size**2 + outer[edges]
-            rows.append((start[:, None] + own * step).ravel())
-            columns.append((self.number[inner[edges]][:, None] * size + own).ravel())
-        row, column = np.concatenate(rows), np.concatenate(columns)
-        shape = (whole.n_coordinates, part.n_coordinates)
-        embedding = sparse.csr_array((np.ones(row.size), (row, column)), shape=shape)
-        return Conditioned(whole, part, embedding, fixed, place)

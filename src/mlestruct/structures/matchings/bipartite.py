@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..._arrays import as_floats
-from ..._lazy import cached_property
 from ...algorithms.gumbel import GumbelNoise, components
 from ...algorithms.matching import assignment, newton
 from ...algorithms.matching.swap_chain import swaps_pay

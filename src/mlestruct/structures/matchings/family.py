@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 
 from ..._arrays import as_floats
 from ..._deadline import wait_for
@@ -22,7 +21,6 @@ from ...algorithms.matching.counting import CountedMatchings
 from ...algorithms.matching.swap_chain import sample_by_swaps
 from ...algorithms.matching.worm_chain import sample_by_worms
 from ...exceptions import InfeasibleError
-from ..conditioned import Conditioned
 from ..contract import (
     Marginals,
     MatchingStructure,
@@ -32,6 +30,7 @@ from ..contract import (
     read_coordinates,
 )
 from ..entropy import SeparableEntropy
+from ..restricted import Restricted
 from .partners import check_counts
 
 Floats = NDArray[np.float64]
@@ -163,12 +162,9 @@ class MatchingFamily(MatchingStructure):
                     "nodes",
                 )
             fixed[self.single_at[nodes]] = left[nodes]
-            return Conditioned(self, None, None, fixed, np.zeros(0, dtype=np.int64))
+            return Restricted(self, None, fixed, np.zeros(0, dtype=np.int64))
         place = np.concatenate([np.flatnonzero(keep), self.single_at[single]])
-        ones = np.ones(place.size)
-        shape = (self.n_coordinates, place.size)
-        embedding = sparse.csr_array((ones, (place, np.arange(place.size))), shape=shape)
-        return Conditioned(self, part, embedding, fixed, place)
+        return Restricted(self, part, fixed, place)
 
     def _part(self, keep: Bools, nodes: Ints, capacity: Ints) -> tuple[Structure | None, Ints]:
         """The space over some pairs and nodes, and the nodes of its coordinates of singles; None

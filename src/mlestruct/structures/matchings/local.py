@@ -8,12 +8,12 @@ dual where no marginal is near 1 or rho is small, else from the double cover too
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._lazy import cached_property
 from ...algorithms.frank_wolfe import frank_wolfe_marginals
 from ...algorithms.matching import edge_dual, newton
 from ...algorithms.matching.blossom import best_matching

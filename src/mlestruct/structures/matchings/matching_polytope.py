@@ -7,13 +7,14 @@ is a blossom algorithm, so all points the solvers meet are globally consistent.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..._lazy import cached_property
 from ...algorithms.frank_wolfe import frank_wolfe_marginals
+from ...algorithms.fully_corrective import fully_corrective_marginals
 from ...algorithms.matching import odd_set_dual
 from ...algorithms.matching.blossom import best_matching
 from ...algorithms.matching.odd_set_dual import OddSets
@@ -153,9 +154,7 @@ class MatchingPolytope(LocalMatching):
 
     def _from_vertices(self, scores: Floats, found: Marginals, tol: float) -> Marginals:
         """The better of `found` and of a mixture of few matchings."""
-        tau, value, upper, calls = frank_wolfe_marginals(
-            self, scores, self.interior(), tol, MAX_STEPS, blended=True
-        )
+        tau, value, upper, calls, _ = fully_corrective_marginals(self, scores, tol, MAX_STEPS)
         upper = min(upper, found.upper_bound)
         if value < found.value:
             tau, value = found.tau, found.value

@@ -18,21 +18,21 @@ rho = 1 it is *not* a lower bound here, unlike in bipartite graphs.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..._lazy import cached_property
 from ...algorithms.matching.b_matching import best_b_matching
 from ...algorithms.matching.blossom import best_matching
 from ...algorithms.matching.fractional import fractional_matching
 from ...algorithms.matching.integral_b_matching import best_integral_b_matching
 from ..contract import Decoding, Vertex
 from ..entropy import SeparableEntropy
+from ..graphs.bipartite import varying
 from ..graphs.simple import SimpleGraph
 from .family import MatchingFamily, node_capacity, node_rho
-from .fixed_edges import varying
 from .partners import check_partners, whole_numbers
 
 Floats = NDArray[np.float64]
@@ -98,7 +98,14 @@ class MatchingSpace(MatchingFamily):
         found = self._decode_varying(graph, np.zeros(graph.n_edges), np.zeros(n), None)
         x = found.vertex.dense(graph.n_edges + n)
         x, slack = x[: graph.n_edges], x[graph.n_edges :]
-        edges, singles = varying(graph, x, self.capacity.astype(float), self.free, slack)
+        cover, edge = graph.double_cover()
+        grows, shrinks = self.free & (slack < self.capacity), self.free & (slack > 0)
+        both, singles = varying(
+            cover.row, cover.col, x[edge], np.tile(grows, 2), np.tile(shrinks, 2), n
+        )
+        edges = np.zeros(graph.n_edges, dtype=bool)
+        edges[edge[both]] = True
+        singles = singles[:n]
         fixed[: graph.n_edges] = np.where(edges, 0.0, x)
         if self.free.any():
             fixed[graph.n_edges :] = np.where(singles, 0.0, slack)

@@ -1,4 +1,4 @@
-"""Kernels on the hull of known outputs of a sample, for separable entropies.
+"""Kernels on the hull of known outputs, for separable entropies.
 
 max <s, tau> + H(tau) over tau = V'w, w on the simplex,   H = sum -a t log t + c (1-t) log(1-t)
 """
@@ -10,15 +10,15 @@ import numpy as np
 from .._compile import kernel
 
 FLOOR = 1e-300
-TINY = 1e-9  # a weight that is almost none
 COMPLEMENT_FLOOR = 1e-16  # of 1 - t, which carries no more digits
+TINY = 1e-9  # a weight that is almost none
 
 
 @kernel
-def slopes(tau, a, c, s, grad, bend):
-    """The gradient s + h'(tau) and the curvature -h''(tau)."""
+def slopes(tau, a, c, s, shift, grad, bend):
+    """The gradient s + h'(tau) and the curvature -h''(tau), of t + shift and 1 - t + shift."""
     for k in range(tau.shape[0]):
-        t, q = max(tau[k], FLOOR), max(1.0 - tau[k], COMPLEMENT_FLOOR)
+        t, q = max(tau[k] + shift, FLOOR), max(1.0 - tau[k], COMPLEMENT_FLOOR) + shift
         grad[k] = s[k] - a[k] * (log(t) + 1.0) - c[k] * (log(q) + 1.0)
         bend[k] = a[k] / t - c[k] / q
 
@@ -46,7 +46,7 @@ def newton_step(E, bend, rhs):
     ridge = 1e-10
     scale = np.empty(rhs.shape[0])
     for i in range(rhs.shape[0]):
-        scale[i] = 1.0 / np.sqrt(max(A[i, i], FLOOR))
+        scale[i] = 1.0 / np.sqrt(max(abs(A[i, i]), FLOOR))
     A = A * scale * scale.reshape(-1, 1)
     while True:
         for i in range(rhs.shape[0]):
@@ -58,7 +58,7 @@ def newton_step(E, bend, rhs):
 
 
 @kernel
-def maximise(V, a, c, s, w, tau, tol, max_iter):
+def maximise(V, a, c, s, shift, w, tau, tol, max_iter):
     """Active-set Newton, w and tau in place; the gap over the hull.
 
     Outputs of positive weight and those of the largest gradient move; the one of largest weight
@@ -71,7 +71,7 @@ def maximise(V, a, c, s, w, tau, tol, max_iter):
     moved, cut = np.empty(n_outputs), np.empty(n_outputs)
     gap = np.inf
     for _ in range(max_iter):
-        slopes(tau, a, c, s, grad, bend)
+        slopes(tau, a, c, s, shift, grad, bend)
         here = grad @ tau
         p = V @ grad
         best = np.argmax(p)
@@ -115,7 +115,7 @@ def maximise(V, a, c, s, w, tau, tol, max_iter):
         # The whole step, weights cut at 0, if the value still increases enough.
         step(V, w, moved, 1.0, cut, trial)
         first = grad @ (trial - tau)
-        slopes(trial, a, c, s, after, unused)
+        slopes(trial, a, c, s, shift, after, unused)
         if not (first >= 0.3 * (d @ rhs) and after @ (trial - tau) >= -0.3 * first):
             t = 1.0
             for j in range(n_outputs):
@@ -123,7 +123,7 @@ def maximise(V, a, c, s, w, tau, tol, max_iter):
                     t = min(t, -w[j] / moved[j])
             for _ in range(40):  # a shorter one, as long as weights are positive
                 step(V, w, moved, t, cut, trial)
-                slopes(trial, a, c, s, after, unused)
+                slopes(trial, a, c, s, shift, after, unused)
                 if after @ (trial - tau) >= -0.3 * grad @ (trial - tau):
                     break
                 t *= 0.5
@@ -133,12 +133,16 @@ def maximise(V, a, c, s, w, tau, tol, max_iter):
 
 
 @kernel
-def finite_slopes(tau, a, c, s, eta, out):
+def finite_slopes(tau, a, c, s, shift, eta, out):
     """s + [h((1 - eta) tau + eta) - h((1 - eta) tau)] / eta.
 
     The 0/1 output that is best after a step of length eta has the largest score here. The limit
-    for eta -> 0 is the gradient; these slopes are finite where that is not.
+    for eta -> 0 is the gradient; these slopes are finite where that is not. eta = 0 gives the
+    gradient at tau + shift.
     """
+    if eta == 0.0:
+        slopes(tau, a, c, s, shift, out, np.empty(tau.shape[0]))
+        return
     for k in range(tau.shape[0]):
         low = (1.0 - eta) * tau[k]
         high = low + eta
@@ -185,15 +189,19 @@ def conjugate(z, a, c, fixed):
 
 
 @kernel
-def covariance(V, a, c, tau, moments):
+def covariance(V, a, c, tau, shift, moments):
     """The derivative of the moments with respect to theta, at a maximum with the support V."""
     grad, bend = np.empty(tau.shape[0]), np.empty(tau.shape[0])
-    slopes(tau, a, c, tau, grad, bend)
+    slopes(tau, a, c, tau, shift, grad, bend)
     E, X = V[1:] - V[0], moments[1:] - moments[0]
     A = (E * bend) @ E.T
-    scale = 1.0 / np.sqrt(np.maximum(np.diag(A), FLOOR))
+    scale = 1.0 / np.sqrt(np.maximum(np.abs(np.diag(A)), FLOOR))
     A = A * scale * scale.reshape(-1, 1)
+    X = X * scale.reshape(-1, 1)
+    if c.max() > 0.0:  # H may be flat between outputs, as the Bethe entropy of two matchings is
+        values, vectors = np.linalg.eigh(A)
+        X = (vectors.T @ X) / np.sqrt(np.maximum(values, 1e-9)).reshape(-1, 1)
+        return X.T @ X
     for i in range(A.shape[0]):
         A[i, i] = 1.0 + 1e-9
-    X = X * scale.reshape(-1, 1)
     return X.T @ np.linalg.solve(A, X)

