@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from mlestruct import MissingCapability, inference
 from mlestruct.structures import (
-    BinaryPairwise,
     BipartiteMatching,
     LocalMatching,
     MatchingPolytope,
@@ -25,7 +24,7 @@ SPACES = {
     "singles": (BipartiteMatching((3, 4), perfect=False), SQUARE[:3]),
     "group": (LocalMatching(4), SQUARE + SQUARE.T),
     "matchings": (MatchingPolytope(4), SQUARE + SQUARE.T),
-    "binary": (BinaryPairwise(CYCLE), RNG.normal(size=8)),
+    "binary": (Pairwise(CYCLE, 2), RNG.normal(size=4 * 2 + 4 * 4)),
     "states": (Pairwise(CYCLE, 3), RNG.normal(size=4 * 3 + 4 * 9)),
     "sequence": (Sequences([5], 3), None),
 }

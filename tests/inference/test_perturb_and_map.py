@@ -21,7 +21,6 @@ from mlestruct.exceptions import MissingCapability
 from mlestruct.inference import marginals
 from mlestruct.inference.perturb_and_map import perturb_and_map
 from mlestruct.structures import (
-    BinaryPairwise,
     BipartiteMatching,
     LocalMatching,
     Pairwise,
@@ -42,9 +41,7 @@ def all_vertices(structure, n_nodes, n_states):
 def pairwise(n_nodes, edges, n_states):
     """A structure and its vertices, by NumPy alone."""
     space, graph = Labellings(n_nodes, np.array(edges), n_states), PairwiseGraph(n_nodes, edges)
-    if n_states > 2:
-        return Pairwise(graph, n_states), space.vertices
-    return BinaryPairwise(graph), np.array([space.drop(v) for v in space.vertices])
+    return Pairwise(graph, n_states), space.vertices
 
 
 def bipartite(shape, perfect=True, mask=None):
@@ -132,8 +129,9 @@ def test_every_sample_is_an_output(name):
 @pytest.mark.parametrize("attraction", [0.5, 2.0])
 def test_bounds_on_an_attractive_grid(attraction):
     structure, vertices = pairwise(6, grid_edges(2, 3), 2)
-    scores = np.concatenate([rng(5).normal(size=6), np.full(7, attraction)])
-    scores[:6] -= attraction * structure.graph.degree / 2
+    fields = rng(5).normal(size=6) - attraction * structure.graph.degree / 2
+    space = Labellings(6, np.array(grid_edges(2, 3)))
+    scores = space.ising_scores(np.concatenate([fields, np.full(7, attraction)]))
     found = perturb_and_map(structure, scores, 1000, rng=rng(6))
     log_z = logsumexp(vertices @ scores)
     assert found.log_partition + 4.0 * found.log_partition_error >= log_z

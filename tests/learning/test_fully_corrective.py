@@ -172,7 +172,7 @@ def test_bounds_hold_at_any_round(n_iter):
 PROBLEMS = [
     ("matchings", lambda: matching_problem(1, rho=0.7, alpha=1.0, offset=True)[1]),
     ("bethe", lambda: matching_problem(1, rho=1.0, alpha=1.0)[1]),
-    ("states", lambda: labelling_problem(3, minimal=False, alpha=1.0)[1]),
+    ("states", lambda: labelling_problem(3, alpha=1.0)[1]),
 ]
 
 

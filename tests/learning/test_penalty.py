@@ -49,7 +49,7 @@ def sparse_problem(kind, l1_ratio, alpha):
     problem = {
         "matching": lambda: matching_problem(alpha=1.0, offset=True)[1],
         "kinked": lambda: matching_problem(alpha=1.0, rho=1.0)[1],
-        "graph": lambda: labelling_problem(3, minimal=False)[1],
+        "graph": lambda: labelling_problem(3)[1],
         "image": lambda: image_problem(),
     }[kind]()
     return Problem(problem.blocks, alpha, l1_ratio)

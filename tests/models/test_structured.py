@@ -29,9 +29,9 @@ from mlestruct import (
 from mlestruct.inference import marginals
 from mlestruct.models import base
 from mlestruct.structures import (
-    BinaryPairwise,
     BipartiteMatching,
     DecoderSpace,
+    Pairwise,
     PairwiseGraph,
     Paths,
     Subsets,
@@ -626,8 +626,8 @@ class TestKnownParts:
 
     def test_structures_take_their_own(self):
         rng = np.random.default_rng(0)
-        space = BinaryPairwise(PairwiseGraph(3, [(0, 1), (1, 2)]))
-        X, Y = rng.normal(size=(6, 5, 2)), rng.integers(2, size=(6, 3))
+        space = Pairwise(PairwiseGraph(3, [(0, 1), (1, 2)]), 2)
+        X, Y = rng.normal(size=(6, 14, 2)), rng.integers(2, size=(6, 3))
         crf = StructuredCRF(structure=space).fit(X, Y)
         known = np.where([True, False, False], Y, -1)
         for m, found in enumerate(crf.predict(X, known=known)):

@@ -9,7 +9,6 @@ import pytest
 
 from mlestruct import check_structure
 from mlestruct.structures import (
-    BinaryPairwise,
     BipartiteMatching,
     DecoderSpace,
     Decoding,
@@ -155,7 +154,7 @@ def test_sound_decoders_pass(decode, n, options):
         BipartiteMatching((2, 3), rho=0.5),
         MatchingPolytope(SimpleGraph.complete(4)),
         Sequences([3], 2),
-        BinaryPairwise(grid(2, 3)),
+        Pairwise(grid(2, 3), 2),
         Pairwise(PairwiseGraph(3, np.array([[0, 1], [1, 2]])), 3),
         DecoderSpace(own.top_three, 8),
     ],

@@ -8,7 +8,6 @@ from scipy.special import logsumexp
 
 from mlestruct.exceptions import InfeasibleError
 from mlestruct.structures import (
-    BinaryPairwise,
     BipartiteGraph,
     BipartiteMatching,
     LocalMatching,
@@ -66,7 +65,7 @@ def check(space, outputs, given, agrees, scores, exact):
 def test_labellings(n_states, edges, known):
     rng = np.random.default_rng(0)
     known, graph = np.array(known), PairwiseGraph(4, edges)
-    space = BinaryPairwise(graph) if n_states == 2 else Pairwise(graph, n_states)
+    space = Pairwise(graph, n_states)
     scores = rng.normal(size=space.n_coordinates)
 
     def agrees(y):

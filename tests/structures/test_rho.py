@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from labelling_views import slack_of, views
 from labellings import (
     Labellings,
     loopy,
     n_components,
 )
+from pairwise_spaces import pairwise, slack_of
 
 from mlestruct.algorithms.pairwise.spanning_trees import tree_weights
 from mlestruct.structures import (
-    BinaryPairwise,
+    Pairwise,
     PairwiseGraph,
     grid,
     reweighting,
@@ -46,7 +46,7 @@ TRIANGLE = np.array([[0, 1], [1, 2], [0, 2]])
 )
 def test_bad_rho_is_refused(rho, message):
     with pytest.raises(ValueError, match=message):
-        BinaryPairwise(PairwiseGraph(3, TRIANGLE), rho)
+        Pairwise(PairwiseGraph(3, TRIANGLE), 2, rho)
 
 
 def test_rho_outside_the_polytope_warns_and_has_no_bound():
@@ -65,14 +65,12 @@ def test_rho_outside_the_polytope_warns_and_has_no_bound():
 def test_without_a_bound_marginals_are_feasible_and_attain_their_value():
     space = Labellings(3, TRIANGLE, 2, 1.0)
     with pytest.warns(UserWarning, match="outside the spanning-tree polytope"):
-        both = views(space)
+        structure = pairwise(space)
     rng = np.random.default_rng(0)
-    for view in both:
-        scores, full = view.draw_scores(rng)
-        found = view.structure.marginals(scores)
-        tau = view.lift(found.tau)
-        assert space.infeasibility(tau) < 1e-12
-        assert found.value == pytest.approx(space.objective(full, tau), abs=1e-10)
+    scores = rng.normal(size=structure.n_coordinates)
+    found = structure.marginals(scores)
+    assert space.infeasibility(found.tau) < 1e-12
+    assert found.value == pytest.approx(space.objective(scores, found.tau), abs=1e-10)
 
 
 def test_auto_takes_one_on_forests_halves_on_grids_and_else_shares_of_trees():
@@ -109,15 +107,17 @@ def test_few_trees_bound_log_z_from_above(drawn):
     into = tree_weights(space.n_nodes, space.tail, space.head, 4)
     graph = PairwiseGraph(space.n_nodes, space.edges)
     weights = Reweighting(graph, into.sum(axis=0), *into)
-    for view in views(space, weights):
-        scores, full = view.draw_scores(rng)
-        found = view.structure.marginals(scores, tol=1e-8)
-        assert found.upper_bound >= space.log_partition(full) - slack_of(full)
-        assert found.upper_bound - found.value < 1e-6 * (1.0 + abs(found.value))
+    structure = pairwise(space, weights)
+    scores = rng.normal(size=structure.n_coordinates)
+    found = structure.marginals(scores, tol=1e-8)
+    assert found.upper_bound >= space.log_partition(scores) - slack_of(scores)
+    assert found.upper_bound - found.value < 1e-6 * (1.0 + abs(found.value))
 
 
 def test_decoding_needs_no_spanning_trees(monkeypatch):
     monkeypatch.setattr(rho_module, "tree_weights", None)
-    structure = BinaryPairwise(PairwiseGraph(3, TRIANGLE))
+    structure = Pairwise(PairwiseGraph(3, TRIANGLE), 2)
     assert structure.has_bound
-    assert structure.best_label(np.array([-1.0, -1.0, -1.0, 2.0, 2.0, 2.0])).tolist() == [1, 1, 1]
+    attract = np.broadcast_to([[0.0, 0.0], [0.0, 2.0]], (3, 2, 2))
+    scores = structure.from_tables(np.tile([0.0, -1.0], (3, 1)), attract)
+    assert structure.best_label(scores).tolist() == [1, 1, 1]

@@ -13,7 +13,6 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ._row_kernels import gather_rows, spread_rows
 from .rows import CHUNK, FeatureMap, Rows, Scaling, Segments
 
 Floats = NDArray[np.float64]
@@ -163,49 +162,16 @@ class LabelGraph(Protocol):
     def head(self) -> NDArray[np.int32]: ...
 
 
-class BinaryFeatures(PairwiseFeatures):
-    """Scores in the minimal coordinates of `BinaryPairwise`, relative to all states being 0.
+class StateFeatures(PairwiseFeatures):
+    """Scores in the coordinates of `Pairwise`.
 
     Parameters
     ----------
     graph : LabelGraph
     nodes, edges : Rows
+    n_states : int
     ties : as in `PairwiseFeatures`
     """
-
-    def __init__(self, graph: LabelGraph, nodes: Rows, edges: Rows, ties: Ints | None = None):
-        super().__init__(nodes, edges, 2, ties)
-        self.graph = graph
-        self.n_scored = graph.n_nodes + graph.n_edges
-
-    def scores(self, theta: Floats) -> Floats:
-        f, g = self.split(theta)
-        n = self.graph.n_nodes
-        out = np.empty(self.n_scored)
-        out[:n] = self.nodes.scores(f[1] - f[0])
-        # Columns: what state 1 of the tail adds, of the head, and both together on top.
-        found = self.edges.scores(
-            np.stack([g[2] - g[0], g[1] - g[0], g[0] + g[3] - g[1] - g[2]], axis=1)
-        )
-        spread_rows(self.graph.tail, self.graph.head, found, out)
-        return out
-
-    def moments(self, tau: Floats) -> Floats:
-        n = self.graph.n_nodes
-        values = np.empty((self.graph.n_edges, 3))
-        gather_rows(self.graph.tail, self.graph.head, tau, values)
-        on = self.nodes.moments(tau[:n])
-        tail, head, both = self.edges.moments(values).T
-        # The constant of the all-zero labelling is left out: it cancels in y - tau.
-        pairs = np.stack([both - tail - head, head - both, tail - both, both])
-        return self.joined(np.stack([-on, on]), pairs)
-
-    def moments_at(self, indices: Ints, values: Floats) -> Floats:
-        return FeatureMap.moments_at(self, indices, values)
-
-
-class StateFeatures(PairwiseFeatures):
-    """Scores in the overcomplete coordinates of `Pairwise`; parameters as `BinaryFeatures`."""
 
     def __init__(
         self,

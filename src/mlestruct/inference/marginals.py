@@ -114,7 +114,7 @@ def marginals(
     Parameters
     ----------
     structure : the output space: `BipartiteMatching`, `LocalMatching`, `MatchingPolytope`,
-        `BinaryPairwise`, `Pairwise`, `Sequences`, or your own with `decode`, `entropy`,
+        `Pairwise`, `Sequences`, or your own with `decode`, `entropy`,
         `entropy_gradient` and `interior`
     scores : array of shape (n_scored,) or (n_coordinates,)
         For matchings also a table of pairs, -inf where a pair is forbidden; for labellings also a

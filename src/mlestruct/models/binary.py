@@ -237,7 +237,7 @@ class BinaryEstimator(Estimator):
             space, scores = self._model.query(*part)
             chosen = self._options(method, options or {})
             answer = marginals(space, scores, method, tol=tol * space.n_nodes, **chosen)
-            return answer.tau[: part[0].size].reshape(part[0].shape)
+            return space.marginal_table(answer.tau)[:, 1].reshape(part[0].shape)
 
         found = self._each(one, self._parts(fields, couplings, known))
         return np.clip(np.concatenate(found), 0.0, 1.0)

@@ -15,11 +15,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._arrays import check_unmasked
 from .._deadline import in_time
-from ..features.labellings import BinaryFeatures, StateFeatures, edge_ties
+from ..features.labellings import StateFeatures, edge_ties
 from ..features.rows import Rows, check_finite
 from ..learning.problem import NOTHING, Block
 from ..structures.graphs.pairwise import PairwiseGraph, check_edges
-from ..structures.labellings.binary import BinaryPairwise
 from ..structures.labellings.pairwise import Pairwise
 from ..structures.rho import Reweighting, reweighting
 from .base import check_samples
@@ -116,18 +115,15 @@ class GraphEstimator(LabellingEstimator):
 
         `places` are the samples' places in X.
         """
-        known: dict[int, BinaryPairwise | Pairwise] = {}
+        known: dict[int, Pairwise] = {}
         blocks, n = [], len(self._states)
         for sample, m in zip(samples, places, strict=True):
             graph = sample.graph
             if id(graph) not in known:
                 own = self._reweighting(sample, m)
-                known[id(graph)] = BinaryPairwise(graph, own) if n == 2 else Pairwise(graph, n, own)
+                known[id(graph)] = Pairwise(graph, n, own)
             structure = known[id(graph)]
-            parts = graph, sample.nodes, sample.edges
-            features: BinaryFeatures | StateFeatures = (
-                BinaryFeatures(*parts, ties) if n == 2 else StateFeatures(*parts, n, ties)
-            )
+            features = StateFeatures(graph, sample.nodes, sample.edges, n, ties)
             offset = None if sample.offset is None else sample.offset.scores(structure)
             blocks.append(Block(structure, features, NOTHING, 1.0, offset, name=f"X[{m}]"))
         return blocks

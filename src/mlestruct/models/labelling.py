@@ -86,7 +86,7 @@ class Offset:
 
     def scores(self, structure: LabellingStructure) -> Floats:
         """The same in the coordinates of an output space, up to a constant."""
-        return structure.from_score_tables(self.nodes, self.edges)[0]
+        return structure.from_tables(self.nodes, self.edges)
 
     @classmethod
     def joined(cls, parts: Sequence[tuple[Offset | None, int, int]], n_states: int) -> Offset:

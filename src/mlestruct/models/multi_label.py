@@ -22,7 +22,6 @@ from ..features.rows import Rows, check_finite
 from ..learning.checkpoint import Checkpoint
 from ..learning.problem import Block, Problem
 from ..metrics.events import Events, as_events
-from ..structures.contract import Vertex
 from .base import check_count, check_positive, check_ratio, check_weights, count_threads
 from .binary import (
     CONSTANT_SCALE,
@@ -236,14 +235,13 @@ class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
                 parts = [of_weight[c] for c in self._model.chunks(len(of_weight))]
             for part in in_time(parts, "the samples of X"):
                 states, rows = Y[part], Rows(design[part])
-                both = states[:, graph.tail] * states[:, graph.head]
                 by_sample = rows if self.couplings == "features" else None
                 features = MultiLabelFeatures(rows, Y.shape[1], graph.n_edges, by_sample)
                 shift = None
                 if offset is not None:
-                    shift = np.concatenate([offset[part].ravel(), np.zeros(both.size)])
-                observed = Vertex.of(np.concatenate([states.ravel(), both.ravel()]).astype(float))
+                    shift = self._model.scores(offset[part], np.zeros((1, graph.n_edges)))
                 space = self._model.space(part.size)
+                observed = space.encode(states.ravel())
                 blocks.append(Block(space, features, observed, float(weight), shift))
         return blocks
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from .graphs.bipartite import BipartiteGraph
     from .graphs.pairwise import Grid, PairwiseGraph, grid
     from .graphs.simple import SimpleGraph
-    from .labellings.binary import BinaryPairwise
     from .labellings.pairwise import Pairwise
     from .matchings.bipartite import BipartiteMatching
     from .matchings.local import LocalMatching
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = attach(
     __name__,
     {
-        "BinaryPairwise": ".labellings.binary",
         "BipartiteGraph": ".graphs.bipartite",
         "BipartiteMatching": ".matchings.bipartite",
         "Bounds": ".contract",

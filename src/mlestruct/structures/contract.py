@@ -411,12 +411,8 @@ class LabellingStructure(Structure):
         raise self.lacks("score_tables")
 
     def from_tables(self, nodes: Floats, edges: Floats) -> Floats:
-        """tau of the marginals of nodes and edges, shaped as `score_tables`."""
+        """tau of the marginals of nodes and edges, or scores: the inverse of `score_tables`."""
         raise self.lacks("from_tables")
-
-    def from_score_tables(self, nodes: Floats, edges: Floats) -> tuple[Floats, float]:
-        """Scores of all coordinates, and the constant they leave out; inverse of `score_tables`."""
-        return self.from_tables(nodes, edges), 0.0
 
     def node_marginals(self, tau: Floats) -> Floats:
         """P(state) of every node, shape (n_nodes, n_states)."""

@@ -227,12 +227,9 @@ class Remainder:
     def restrict(self, whole: Structure, part: Structure | None, n_states: int) -> Restricted:
         """`whole` with the known states, `part` being the space over this part of the graph.
 
-        Coordinates of nodes come before those of edges: one for each state and pair of states, or
-        only those of state 1 (of two).
+        Coordinates of nodes, one for each state, come before those of edges, one for each pair.
         """
-        n, n_edges = self.states.size, self.tail.size
-        minimal = whole.n_coordinates == n + n_edges
-        columns = np.array([1]) if minimal else np.arange(n_states)
+        columns = np.arange(n_states)
         zero, one = -2, -1  # in place of coordinates of the part
         node = np.where(self.states[:, None] == columns, one, zero)
         node[self.nodes] = np.arange(self.nodes.size * columns.size).reshape(-1, columns.size)

@@ -23,7 +23,7 @@ from ..algorithms.pairwise.forward_backward import forward_backward, sample_sequ
 from ..exceptions import InfeasibleError
 from .contract import Bounds, Decoding, ExactDistribution, Marginals, Structure, Vertex
 from .entropy import SeparableEntropy
-from .labellings.family import LabellingFamily, check_states
+from .labellings.space import LabellingFamily
 from .restricted import Remainder
 
 Floats = NDArray[np.float64]
@@ -115,22 +115,6 @@ class Sequences(LabellingFamily):
             values[self._first_edge :].reshape(self.n_edges, n, n),
         )
 
-    def score_tables(self, scores: Floats) -> tuple[Floats, Floats]:
-        """Scores of nodes, (n_nodes, L), and of edges, (n_edges, L, L)."""
-        return self._split(scores)
-
-    def node_marginals(self, tau: Floats) -> Floats:
-        """P(state) of every node, shape (n_nodes, L)."""
-        return self._split(tau)[0]
-
-    def edge_marginals(self, tau: Floats) -> Floats:
-        """Tables of all edges, shape (n_edges, L, L)."""
-        return self._split(tau)[1]
-
-    def from_tables(self, nodes: Floats, edges: Floats) -> Floats:
-        """tau of marginals of nodes and edges."""
-        return np.concatenate([nodes.ravel(), edges.ravel()])
-
     # ------------------------------------------------------------------ entropy
     @cached_property
     def stepping_entropy(self) -> SeparableEntropy:
@@ -160,7 +144,7 @@ class Sequences(LabellingFamily):
     # ------------------------------------------------------------------ labels
     def encode(self, label: Any) -> Vertex:
         """The vertex of `label`: the state of every node, sequence after sequence."""
-        states = check_states(label, self.n_nodes, self.n_states)
+        states = self.check_states(label)
         n, tails = self.n_states, self.tails
         nodes = np.arange(self.n_nodes) * n + states
         pairs = states[tails] * n + states[tails + 1]

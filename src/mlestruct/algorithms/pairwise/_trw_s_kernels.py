@@ -8,7 +8,7 @@ c(x) = share * b(x) - message(x), the message received over an edge, the edge ca
 
 After the way back the maxima that were subtracted, and the share of b that belongs to chains which
 begin at a node, add up to the sum of the chains' maxima: an upper bound of the score of any
-labelling, which no pass raises. On grids (layout of `_diagonal_message_passing_kernels`) chains
+labelling, which no pass raises. On grids (layout of `_grid_trw_kernels`) chains
 are rows and columns.
 """
 
@@ -112,7 +112,7 @@ def decode_on_grid(links, starts, scores, across, along, messages, beliefs, labe
 def pass_on_graph(ptr, later, mate, half, share, nodes, pairs, messages):
     """One pass in the order of the nodes of a graph, and one back; returns the bound.
 
-    Half-edges are those of `_graph_message_passing_kernels`, messages[p] goes into its node.
+    Half-edges are those of `_trw_kernels`, messages[p] goes into its node.
     """
     n, n_states = nodes.shape
     n_edges = pairs.shape[0]

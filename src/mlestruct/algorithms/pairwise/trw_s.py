@@ -19,8 +19,8 @@ from ..._deadline import is_over
 from ..edge_lists import checked_edges, half_edges
 from . import _trw_s_kernels as kernels
 from ._gibbs_kernels import conditional_modes
-from .diagonal_message_passing import DiagonalLayout
-from .graph_message_passing import NumberedGraph
+from .grid_trw import DiagonalLayout
+from .trw import NumberedGraph
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -68,10 +68,6 @@ class PairwiseGraph:
             digest.update(ends.tobytes())
         return digest.hexdigest()
 
-    def both(self, states: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Product of the states at the ends of every edge."""
-        return states[self.tail] * states[self.head]
-
     @cached_property
     def is_forest(self) -> bool:
         """Whether there are no cycles, so that inference is exact."""
@@ -124,13 +120,6 @@ class Grid(PairwiseGraph):
     @property
     def head(self) -> Indices:
         return self._ends[1]
-
-    def both(self, states: NDArray[np.int64]) -> NDArray[np.int64]:
-        if self.neighbours == 8:
-            return super().both(states)
-        pixels = states.reshape(self.height, self.width)
-        across, along = pixels[:, :-1] * pixels[:, 1:], pixels[:-1] * pixels[1:]
-        return np.concatenate([across.ravel(), along.ravel()])
 
 
 @lru_cache(maxsize=4096)

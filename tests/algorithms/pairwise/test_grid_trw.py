@@ -1,4 +1,4 @@
-"""Marginals of grids with several states: certificates, the general oracle, other optimisers."""
+"""Marginals of grids: certificates, the general oracle, other optimisers."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from labellings import Labellings, grid_edges
 from random_scores import draw_scores, generators, kinds
 
-from mlestruct.algorithms.pairwise.diagonal_message_passing import DiagonalLayout, DiagonalOracle
+from mlestruct.algorithms.pairwise.grid_trw import DiagonalLayout, GridTRW
 from mlestruct.features import Rows
 from mlestruct.features.labellings import StateFeatures
 from mlestruct.structures import Pairwise, PairwiseGraph, grid
@@ -50,7 +50,7 @@ def test_certificates_enclose_what_the_general_oracle_finds(
     nodes, tables = space.tables(scores)
     if shared:
         tables[:] = rng.normal(size=(n_states, n_states))
-    found = DiagonalOracle(height, width)(nodes, tables, None, 1e-9, 1000)
+    found = GridTRW(height, width)(nodes, tables, None, 1e-9, 1000)
     tau, slack = np.concatenate([found.nodes.ravel(), found.edges.ravel()]), slack_of(scores)
     assert space.infeasibility(tau) < 1e-12
     attained = space.objective(scores, tau)
@@ -69,11 +69,11 @@ def test_certificates_enclose_what_the_general_oracle_finds(
 
 
 @examples
-@given(st.sampled_from([(2, 2), (2, 3), (3, 3)]), generators, kinds,
+@given(st.sampled_from([(2, 2), (2, 3), (3, 3)]), st.sampled_from([2, 3]), generators, kinds,
        st.sampled_from([1.0, 30.0, 1000.0, 1e4]))  # fmt: skip
-def test_certificates_hold_at_extreme_scores(shape, rng, kind, scale):
-    structure = Pairwise(grid(*shape), 3)
-    space = Labellings(shape[0] * shape[1], grid_edges(*shape), 3, 0.5)
+def test_certificates_hold_at_extreme_scores(shape, n_states, rng, kind, scale):
+    structure = Pairwise(grid(*shape), n_states)
+    space = Labellings(shape[0] * shape[1], grid_edges(*shape), n_states, 0.5)
     scores = draw_scores(rng, space.size, kind, scale)
     found = structure.marginals(scores, tol=1e-6, max_sweeps=50)
     slack = slack_of(scores)
@@ -88,7 +88,7 @@ def test_certificates_hold_at_extreme_scores(shape, rng, kind, scale):
 def test_value_is_that_of_an_independent_optimiser(rng, scale):
     space = Labellings(4, grid_edges(2, 2), 3, 0.5)
     scores = scale * rng.normal(size=space.size)
-    found = DiagonalOracle(2, 2)(*space.tables(scores), None, 1e-9, 2000)
+    found = GridTRW(2, 2)(*space.tables(scores), None, 1e-9, 2000)
     best = space.best(scores)
     assert best <= found.upper_bound + 1e-9
     assert found.value <= best + 1e-9 * space.size
@@ -99,7 +99,7 @@ def test_a_row_or_column_is_a_chain_at_rho_one_half():
     for height, width in ((1, 5), (5, 1), (1, 1)):
         space = Labellings(5 if height * width > 1 else 1, grid_edges(height, width), 3, 0.5)
         scores = np.random.default_rng(0).normal(size=space.size)
-        found = DiagonalOracle(height, width)(*space.tables(scores), None, 1e-10, 1000)
+        found = GridTRW(height, width)(*space.tables(scores), None, 1e-10, 1000)
         assert found.upper_bound >= space.log_partition(scores) - 1e-12
         assert found.upper_bound - found.value <= 1e-9
         tau = np.concatenate([found.nodes.ravel(), found.edges.ravel()])
@@ -109,12 +109,14 @@ def test_a_row_or_column_is_a_chain_at_rho_one_half():
 def test_the_bound_never_rises_and_warm_starts_continue():
     rng = np.random.default_rng(2)
     nodes, tables = 2.0 * rng.normal(size=(30, 4)), 2.0 * rng.normal(size=(2, 4, 4))
-    oracle = DiagonalOracle(6, 5)
-    bounds = [oracle(nodes, tables, None, 0.0, n, True).upper_bound for n in (1, 2, 3, 5, 10, 30)]
+    oracle = GridTRW(6, 5)
+    bounds = [
+        oracle(nodes, tables, None, 0.0, n, shared=True).upper_bound for n in (1, 2, 3, 5, 10, 30)
+    ]
     assert (np.diff(bounds) <= 1e-11).all()
     warm, continued = None, []
     for _ in range(5):
-        found = oracle(nodes, tables, warm, 0.0, 1, True)
+        found = oracle(nodes, tables, warm, 0.0, 1, shared=True)
         warm = found.warm
         continued.append(found.upper_bound)
     assert continued[1] < bounds[0]
@@ -122,7 +124,7 @@ def test_the_bound_never_rises_and_warm_starts_continue():
 
 
 def test_scores_beyond_the_linear_domain_are_left_to_others():
-    oracle = DiagonalOracle(2, 2)
+    oracle = GridTRW(2, 2)
     nodes, tables = np.zeros((4, 3)), np.zeros((4, 3, 3))
     assert oracle(nodes + 1e5, tables - 1e5, None, 1e-9, 10) is not None  # offsets do not matter
     nodes[1, 2] = 300.0

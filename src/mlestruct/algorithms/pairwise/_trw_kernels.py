@@ -1,18 +1,21 @@
 """Sequential tree-reweighted message passing between nodes with any number of states.
 
 A message into node i over one of its half-edges p is a function m of its state, kept with its
-logarithm. The belief of a node and its cavity for a half-edge are
+logarithm and relative to that of state 0. The belief of a node and its cavity for a half-edge are
 
     belief_i = exp(score_i) * product over its half-edges of m_p^rho_p,    c_p = belief_i / m_p,
 
-and the node sends over that edge  sum_x table_e(x, y) c_p(x) / sum_x c_p(x), where table_e is
-exp(score_e / rho_e), relative to its largest entry and with the tail's state first. So a message
-takes a logarithm for every state, a node an exponential. Where score_e / rho_e has a range above
+and the node sends over that edge  sum_x table_e(x, y) c_p(x), where table_e is exp(score_e /
+rho_e), relative to its largest entry and with the tail's state first. So a message takes a
+logarithm for every state but one, a node an exponential. If score_e / rho_e has a range above
 `WIDE` the products might underflow: messages are sums of logarithms, and m_p is not used.
 
 Half-edges ptr[i]:ptr[i + 1] are those of node i, by the number of the neighbour, which is larger
 than i from later[i] on. mate[p] is the same edge at the neighbour, half[p] the edge, plus the
 number of edges where i is its head. The score of edge e is pairs[group[e]].
+
+`states` is (0, 0) for two states, so that numba compiles a version of the kernels whose loops over
+states are unrolled (twice as fast), and () for any other number.
 """
 
 from math import exp, log
@@ -24,10 +27,33 @@ from .._logarithm_kernels import fast_log
 from ._log_domain_kernels import log_sum_exp
 
 
+@kernel
+def edge_tables(states, pairs, group, rho, widest, table):
+    """Fill table[e] with exp(score / rho) relative to its largest entry.
+
+    Returns whether the range of score / rho is above `widest`, and the sum of the largest scores of
+    all other edges.
+    """
+    n_states = 2 if len(states) == 2 else pairs.shape[1]
+    wide = np.zeros(rho.shape[0], dtype=np.bool_)
+    constant = 0.0
+    for e in range(rho.shape[0]):
+        scores = pairs[group[e]]
+        low = high = scores[0, 0]
+        for x in range(n_states):
+            for y in range(n_states):
+                low, high = min(low, scores[x, y]), max(high, scores[x, y])
+        wide[e] = high - low > widest * rho[e]
+        constant += 0.0 if wide[e] else high
+        for x in range(n_states):
+            for y in range(n_states):
+                table[e, x, y] = exp((scores[x, y] - high) / rho[e])
+    return wide, constant
+
+
 @inlined_kernel
-def beliefs_at(i, ptr, rho, nodes, logs, belief, odds):
+def beliefs_at(n_states, i, ptr, rho, nodes, logs, belief, odds):
     """Fill the unnormalised log belief of a node and its exponential; return the shift between."""
-    n_states = nodes.shape[1]
     for x in range(n_states):
         belief[x] = nodes[i, x]
     for p in range(ptr[i], ptr[i + 1]):
@@ -42,40 +68,34 @@ def beliefs_at(i, ptr, rho, nodes, logs, belief, odds):
 
 
 @inlined_kernel
-def narrow_message(p, edge, odds, table, messages, cavity, out):
-    """Fill `out` with the message over half-edge p; returns the sum of the cavity."""
-    n_states = odds.shape[0]
+def narrow_message(n_states, p, edge, odds, table, messages, cavity, out):
+    """Fill `out` with the message over half-edge p, in proportion."""
     n_edges = table.shape[0]
-    norm = 0.0
-    for x in range(n_states):
+    cavity[0] = odds[0]  # messages are relative to state 0
+    for x in range(1, n_states):
         cavity[x] = odds[x] / messages[p, x]
-        norm += cavity[x]
-    scale = 1.0 / norm
     if edge < n_edges:
         for y in range(n_states):
-            out[y] = 0.0
-        for x in range(n_states):
-            weight = cavity[x] * scale
+            out[y] = cavity[0] * table[edge, 0, y]
+        for x in range(1, n_states):
             for y in range(n_states):
-                out[y] += weight * table[edge, x, y]
+                out[y] += cavity[x] * table[edge, x, y]
     else:
         for y in range(n_states):
-            total = 0.0
-            for x in range(n_states):
+            total = cavity[0] * table[edge - n_edges, y, 0]
+            for x in range(1, n_states):
                 total += cavity[x] * table[edge - n_edges, y, x]
-            out[y] = total * scale
-    return norm
+            out[y] = total
 
 
 @kernel
 def wide_message(p, edge, belief, rho, pairs, group, logs, cavity, out):
-    """The logarithm of the same; returns that of the sum of the cavity."""
+    """Fill `out` with the logarithm of the same, up to a constant."""
     n_states = belief.shape[0]
     at_tail = edge < group.shape[0]
     g = group[edge if at_tail else edge - group.shape[0]]
     for x in range(n_states):
         cavity[x] = belief[x] - logs[p, x]
-    norm = log_sum_exp(cavity)
     for y in range(n_states):
         best = -np.inf
         for x in range(n_states):
@@ -85,16 +105,16 @@ def wide_message(p, edge, belief, rho, pairs, group, logs, cavity, out):
         for x in range(n_states):
             score = pairs[g, x, y] if at_tail else pairs[g, y, x]
             total += exp(score / rho[p] + cavity[x] - best)
-        out[y] = best + log(total) - norm
-    return norm
+        out[y] = best + log(total)
 
 
 @kernel
 def pass_messages(
-    ptr, later, mate, half, rho, wide, nodes, pairs, group, table, logs, messages, damping
+    states, ptr, later, mate, half, rho, wide, nodes, pairs, group, table, logs, messages, damping
 ):  # fmt: skip
     """One pass with messages to later nodes, and one back, with messages to earlier ones."""
-    n, n_states = nodes.shape
+    n = nodes.shape[0]
+    n_states = 2 if len(states) == 2 else nodes.shape[1]
     belief, odds, cavity = np.empty(n_states), np.empty(n_states), np.empty(n_states)
     sent = np.empty(n_states)
     for step in range(2 * n):
@@ -104,17 +124,19 @@ def pass_messages(
         stop = ptr[i + 1] if forwards else later[i]
         if first == stop:
             continue
-        beliefs_at(i, ptr, rho, nodes, logs, belief, odds)
+        beliefs_at(n_states, i, ptr, rho, nodes, logs, belief, odds)
         for p in range(first, stop):
             q = mate[p]
             if wide[p]:
                 wide_message(p, half[p], belief, rho, pairs, group, logs, cavity, sent)
-                for y in range(n_states):
-                    logs[q, y] = (1.0 - damping) * sent[y] + damping * logs[q, y]
+                for y in range(1, n_states):
+                    message = sent[y] - sent[0]
+                    logs[q, y] = (1.0 - damping) * message + damping * logs[q, y]
                 continue
-            narrow_message(p, half[p], odds, table, messages, cavity, sent)
-            for y in range(n_states):
-                message = sent[y]
+            narrow_message(n_states, p, half[p], odds, table, messages, cavity, sent)
+            scale = 1.0 / sent[0]
+            for y in range(1, n_states):
+                message = sent[y] * scale
                 message_log = fast_log(message)
                 if damping > 0.0:
                     message_log = (1.0 - damping) * message_log + damping * logs[q, y]
@@ -125,8 +147,8 @@ def pass_messages(
 
 @kernel
 def bound_and_beliefs(
-    ptr, node, mate, half, rho, into, slack, wide, nodes, pairs, group, table, logs, messages,
-    has_bound, beliefs,
+    states, ptr, node, mate, half, rho, into, slack, wide, nodes, pairs, group, table, logs,
+    messages, has_bound, beliefs,
 ):  # fmt: skip
     """Upper bound of log Z_rho at any messages; fills the normalised log beliefs of the nodes.
 
@@ -136,31 +158,35 @@ def bound_and_beliefs(
     such parts, `into` being rho / 2, the difference is weighted by the beliefs: then the result is
     no bound, but it is stationary where messages are.
     """
-    n, n_states = nodes.shape
+    n = nodes.shape[0]
+    n_states = 2 if len(states) == 2 else nodes.shape[1]
     belief, odds, cavity = np.empty(n_states), np.empty(n_states), np.empty(n_states)
     sent = np.empty(n_states)
     residual = np.zeros((n, n_states))
     constants = np.empty(n)
     total = 0.0
     for i in range(n):
-        top = beliefs_at(i, ptr, rho, nodes, logs, belief, odds)
-        constants[i] = top + log(odds.sum())
+        top = beliefs_at(n_states, i, ptr, rho, nodes, logs, belief, odds)
+        mass = 0.0
+        for x in range(n_states):
+            mass += odds[x]
+        constants[i] = top + log(mass)
         for x in range(n_states):
             beliefs[i, x] = belief[x] - constants[i]
         for p in range(ptr[i], ptr[i + 1]):
             if into[p] == 0.0:
                 continue
-            j = node[p]
-            q = mate[p]
             if wide[p]:
-                norm = wide_message(p, half[p], belief, rho, pairs, group, logs, cavity, sent)
+                wide_message(p, half[p], belief, rho, pairs, group, logs, cavity, sent)
             else:
-                norm = top + log(narrow_message(p, half[p], odds, table, messages, cavity, sent))
+                narrow_message(n_states, p, half[p], odds, table, messages, cavity, sent)
+                total += into[p] * top
                 for y in range(n_states):
                     sent[y] = fast_log(sent[y])
-            total += into[p] * norm
-            for y in range(n_states):
-                residual[j, y] += into[p] * (sent[y] - logs[q, y])
+            # What the messages of all states have in common is counted apart: it is large.
+            total += into[p] * sent[0]
+            for y in range(1, n_states):
+                residual[node[p], y] += into[p] * (sent[y] - sent[0] - logs[mate[p], y])
     for i in range(n):
         total += slack[i] * constants[i]
         if not has_bound:
@@ -180,16 +206,16 @@ def bound_and_beliefs(
 
 @kernel
 def feasible_point(
-    tail, head, slot, rho, counting, wide, nodes, pairs, group, table, logs, messages, beliefs,
-    marginals, places, tables, sums,
+    states, tail, head, slot, rho, counting, wide, nodes, pairs, group, table, logs, messages,
+    beliefs, marginals, places, tables, sums,
 ):  # fmt: skip
     """Edge tables with the node marginals `marginals`; returns <scores, tau> + H_rho(tau).
 
     The pairwise beliefs are scaled to the marginals by a few rounds, then a correction makes these
     exact. tables[places[e]] receives the table of edge e, if there is room; sums[group] their sums.
     """
-    n, n_states = nodes.shape
-    n_edges = tail.shape[0]
+    n, n_edges = nodes.shape[0], tail.shape[0]
+    n_states = 2 if len(states) == 2 else nodes.shape[1]
     rows, columns = np.empty(n_states), np.empty(n_states)
     own = np.empty((n_states, n_states))
     total = 0.0
@@ -219,10 +245,13 @@ def feasible_point(
                 weight = marginals[i, x] / messages[p, x]
                 for y in range(n_states):
                     own[x, y] = weight * table[e, x, y] * columns[y]
+        error = 1.0
         for _ in range(4):
-            if scale(own, marginals, i, j, columns) <= 1e-13:
+            error = scale(n_states, own, marginals, i, j, columns)
+            if error <= 1e-13:
                 break
-        correct(own, marginals, i, j, rows, columns)
+        if error > 1e-13:
+            correct(n_states, own, marginals, i, j, rows, columns)
         score = 0.0
         entropy = 0.0
         for x in range(n_states):
@@ -267,9 +296,8 @@ def scale_logarithms(out, row_sums, column_sums, buffer):
 
 
 @inlined_kernel
-def scale(out, marginals, i, j, columns):
+def scale(n_states, out, marginals, i, j, columns):
     """One round of scaling rows, then columns; returns the largest error before it."""
-    n_states = out.shape[0]
     columns[:] = 0.0
     error = 0.0
     for x in range(n_states):
@@ -290,9 +318,8 @@ def scale(out, marginals, i, j, columns):
 
 
 @inlined_kernel
-def correct(out, marginals, i, j, rows, columns):
+def correct(n_states, out, marginals, i, j, rows, columns):
     """Scale rows and columns down to the marginals, then add the missing mass as a product."""
-    n_states = out.shape[0]
     columns[:] = 0.0
     for x in range(n_states):
         total = 0.0

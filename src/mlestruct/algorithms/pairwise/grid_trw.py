@@ -1,4 +1,4 @@
-"""Certified marginals of 4-connected grids with any number of states, at rho = 1/2."""
+"""Certified marginals of 4-connected grids by TRW at rho = 1/2: half the rows, half the columns."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._deadline import is_over
-from . import _diagonal_message_passing_kernels as kernels
-from .schedule import first_sweeps, only_rounding_left, pass_in_time, sweeps_needed
-from .tables import TableMarginals
+from . import _grid_trw_kernels as kernels
+from .trw import TableMarginals, only_rounding_left, pass_in_time, sweeps_needed
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -21,7 +20,7 @@ Chain = tuple[
 
 
 class DiagonalLayout:
-    """A 4-connected grid by diagonals; see `_diagonal_message_passing_kernels`.
+    """A 4-connected grid by diagonals; see `_grid_trw_kernels`.
 
     Attributes
     ----------
@@ -77,7 +76,7 @@ class DiagonalLayout:
         return out[0], out[1]
 
 
-class DiagonalOracle:
+class GridTRW:
     """Message passing over one grid.
 
     Parameters
@@ -96,6 +95,7 @@ class DiagonalOracle:
         warm: Any,
         tol: float,
         max_sweeps: int,
+        first: int = 1,
         shared: bool = False,
     ) -> TableMarginals | None:
         """Marginals under node scores (n_nodes, L) and edge scores.
@@ -103,8 +103,9 @@ class DiagonalOracle:
         tables : of shape (n_edges, L, L), horizontal edges first, or with `shared` (2, L, L): one
             table for all horizontal edges and one for all vertical ones; then only the sums of the
             edges' marginals are computed
+        first : sweeps before the first certificate
 
-        None where the scores are outside the range of the linear domain.
+        None if the scores are outside the range of the linear domain.
         """
         layout, (n, n_states) = self._layout, nodes.shape
         odds = np.ascontiguousarray(nodes[layout.pixels].T)
@@ -126,7 +127,7 @@ class DiagonalOracle:
         model = layout.links, layout.starts, odds
         sweep = partial(kernels.pass_messages, *model, *chain, room.cavity)
         at_once = max(10**7 // odds.size, 1)  # a fraction of a second
-        sweeps, following = 0, first_sweeps(max_sweeps)
+        sweeps, following = 0, min(first, max_sweeps)
         losses: list[float] = []
         while True:
             following = pass_in_time(sweep, following, at_once)

@@ -1,10 +1,15 @@
-"""Certified marginals of pairwise models on any graph: convergent reweighted message passing."""
+"""Certified marginals of pairwise models: convergent tree-reweighted message passing (TRW).
+
+`TRW` takes any graph and any number of states. `TableMarginals` and the schedule of sweeps and
+certificates are also those of grids (`grid_trw`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import ceil, log
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,20 +18,75 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from ..._deadline import check_time, is_over
 from ..edge_lists import half_edges
-from . import _graph_message_passing_kernels as kernels
-from ._binary_message_passing_kernels import WIDE
-from .schedule import first_sweeps, only_rounding_left, pass_in_time, sweeps_needed
-from .tables import TableMarginals
+from . import _trw_kernels as kernels
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 SET_UP = "set-up of message passing"
+LEARNING_SWEEPS = 5  # of a call with one certificate: half the time of 3 sweeps with one each
+WIDE = 150.0  # range of score / rho: products of a few exponentials of this are finite
 
 Messages = tuple[Floats, Floats]
-Point = TypeVar("Point")
 
 
+@dataclass(frozen=True, eq=False)
+class TableMarginals:
+    """Marginals with their certificate: log Z_rho lies in [value, upper_bound].
+
+    nodes : ndarray of shape (n_nodes, L)
+    edges : ndarray of shape (n_edges, L, L), or (0, L, L) if only their sums were asked for
+    sums : ndarray of shape (n_groups, L, L), totals of the tables of groups of edges
+    warm : messages, for the next call
+    """
+
+    nodes: Floats
+    edges: Floats
+    sums: Floats
+    value: float
+    upper_bound: float
+    warm: Any
+    sweeps: int
+
+
+# ---------------------------------------------------------------------- sweeps and certificates
+def pass_in_time(sweep: Callable[[int], None], following: int, at_once: int = 1) -> int:
+    """As many sweeps as wanted, fewer if the time is up, but at least one; how many.
+
+    `sweep` makes some of them, at most `at_once`, between which the time is not asked.
+    """
+    done = 0
+    while done < following and not (done and is_over()):
+        some = min(at_once, following - done)
+        sweep(some)
+        done += some
+    return done
+
+
+def sweeps_needed(gaps: Sequence[float], last: int, tol: float, longest: int = 8) -> int:
+    """Sweeps until the next certificate, from the convergence rate over the `last` sweeps.
+
+    At most `longest`: a certificate costs about as much as a sweep.
+    """
+    if not tol > 0.0:
+        return longest
+    if len(gaps) < 2 or not 0.0 < gaps[-1] < gaps[-2]:
+        return 1
+    rate = log(gaps[-2] / gaps[-1]) / last
+    wanted = (log(gaps[-1]) - log(tol)) / rate if rate > 0.0 else longest
+    return max(ceil(min(wanted, longest)), 1)
+
+
+def only_rounding_left(gaps: Sequence[float], scale: float) -> bool:
+    """Whether the last certificates differ by rounding errors only."""
+    return (
+        len(gaps) > 3
+        and abs(gaps[-1]) > 0.5 * abs(gaps[-4])
+        and abs(gaps[-1]) <= 1e-12 * max(1.0, abs(scale))
+    )
+
+
+# ---------------------------------------------------------------------- the oracle
 class NumberedGraph:
     """A graph, numbered in the order of message passing.
 
@@ -65,12 +125,12 @@ class NumberedGraph:
         self.later = self.ptr[:-1] + np.bincount(here[self.node < here], minlength=n_nodes)
 
 
-class ReweightedGraph(NumberedGraph):
-    """A graph with one rho; what message passing needs for any number of states.
+class TRW(NumberedGraph):
+    """Message passing over one graph with one rho.
 
     Parameters
     ----------
-    n_nodes, tail, head, is_forest : as above
+    n_nodes, tail, head, is_forest : as in `NumberedGraph`
     reweighting : object with rho, counting, into_tail, into_head, as `structures.rho.Reweighting`
     """
 
@@ -88,54 +148,6 @@ class ReweightedGraph(NumberedGraph):
         self.rho_at_half = self.rho[self.edge]
         self.slack = 1.0 - np.bincount(self.node[self.mate], self.into, n_nodes)
 
-    def first_logs(self, warm: Messages | None, n_columns: int) -> Floats:
-        """Logarithms of messages over half-edges: those of an earlier call, otherwise 0."""
-        n_edges = self.rho.shape[0]
-        logs = np.zeros((2 * n_edges, n_columns))
-        if warm is not None and warm[0].shape == (n_edges, n_columns):
-            logs[self.slot] = np.concatenate([side[self.given.edges] for side in warm])
-        return logs
-
-    def as_given(self, logs: Floats) -> Messages:
-        """Messages into tails and heads, of shape (n_edges, n_columns) each, for the next call."""
-        at_tail, at_head = np.split(logs[self.slot], 2)
-        return at_tail[self.given.edge_place], at_head[self.given.edge_place]
-
-    def converge(
-        self,
-        sweep: Callable[[float, int], None],
-        certify: Callable[[], tuple[float, float, Point]],
-        tol: float,
-        max_sweeps: int,
-    ) -> tuple[Point, float, float, int]:
-        """(best point, its value, upper bound, sweeps).
-
-        sweep : passes messages, with a given damping, a number of times
-        certify : (upper bound of log Z_rho, value, point) at the current messages
-        """
-        sweeps, damping, least, most = 0, 0.0, -np.inf, np.inf
-        following = 1 if self.is_forest else first_sweeps(max_sweeps)
-        gaps: list[float] = []
-        while True:
-            following = pass_in_time(partial(sweep, damping), following)
-            sweeps += following
-            upper, found, point = certify()
-            if found > least or not gaps:
-                least, best = found, point
-            # Without a split of rho there is no bound, only the distance from a fixed point.
-            most = min(most, upper) if self.has_bound else least + abs(upper - found)
-            gaps.append(most - least)
-            ended = sweeps >= max_sweeps or is_over()
-            if most - least <= tol or ended or only_rounding_left(gaps, upper):
-                return best, least, max(most, least), sweeps
-            following = min(sweeps_needed(gaps, following, tol), max_sweeps - sweeps)
-            if len(gaps) > 3 and gaps[-1] > 0.999 * gaps[-4]:  # messages oscillate
-                damping = 0.5
-
-
-class ReweightedOracle(ReweightedGraph):
-    """Message passing with any number of states."""
-
     def __call__(
         self,
         nodes: Floats,
@@ -143,62 +155,88 @@ class ReweightedOracle(ReweightedGraph):
         warm: Any,
         tol: float,
         max_sweeps: int,
+        first: int = 1,
         shared: bool = False,
     ) -> TableMarginals:
         """Marginals under node scores (n_nodes, L) and edge scores.
 
         tables : of shape (n_edges, L, L), or if `shared` (1, L, L): one table for all edges; then
             only the sum of the edges' marginals is computed
+        first : sweeps before the first certificate
         """
         given, n_states = self.given, nodes.shape[1]
+        states = (0, 0) if n_states == 2 else ()
         nodes = nodes[given.nodes]
         group = np.zeros_like(given.edges) if shared else given.edges
-        flat = tables.reshape(-1, n_states**2)
-        peak, span = flat.max(axis=1), np.ptp(flat, axis=1)
-        weights = (tables - peak[:, None, None])[group] / self.rho[:, None, None]
-        np.exp(weights, out=weights)
-        is_wide = span[group] / self.rho > WIDE
-        wide, constant = is_wide[self.edge], float(peak[group[~is_wide]].sum())
+        weights = np.empty((group.shape[0], n_states, n_states))
+        is_wide, constant = kernels.edge_tables(states, tables, group, self.rho, WIDE, weights)
+        wide = is_wide[self.edge]
         logs, messages = self._first_messages(warm, wide, n_states)
         model = (wide, nodes, tables, group, weights, logs, messages)
-        beliefs = np.empty_like(nodes)
+        beliefs, damping = np.empty_like(nodes), 0.0
 
-        def sweep(damping: float, n_sweeps: int) -> None:
+        def sweep(n_sweeps: int) -> None:
             for _ in range(n_sweeps):
                 kernels.pass_messages(
-                    self.ptr, self.later, self.mate, self.half, self.rho_at_half, *model, damping
+                    states,
+                    self.ptr,
+                    self.later,
+                    self.mate,
+                    self.half,
+                    self.rho_at_half,
+                    *model,
+                    damping,
                 )
 
-        def certify() -> tuple[float, float, tuple[Floats, Floats, Floats]]:
-            upper = kernels.bound_and_beliefs(
-                self.ptr, self.node, self.mate, self.half, self.rho_at_half, self.into, self.slack,
-                *model, self.has_bound, beliefs,
+        sweeps, least, most = 0, -np.inf, np.inf
+        gaps: list[float] = []
+        following = 1 if self.is_forest else min(first, max_sweeps)
+        while True:
+            following = pass_in_time(sweep, following)
+            sweeps += following
+            upper = constant + kernels.bound_and_beliefs(
+                states, self.ptr, self.node, self.mate, self.half, self.rho_at_half, self.into,
+                self.slack, *model, self.has_bound, beliefs,
             )  # fmt: skip
             marginals = np.exp(np.maximum(beliefs, -92.0))  # at least 1e-40
             marginals /= marginals.sum(axis=1, keepdims=True)
             sums = np.zeros((int(shared), n_states, n_states))
             edges = np.empty((0 if shared else tables.shape[0], n_states, n_states))
             value = kernels.feasible_point(
-                self.tail, self.head, self.slot, self.rho, self.counting, *model, beliefs,
-                marginals, given.edges, edges, sums,
+                states, self.tail, self.head, self.slot, self.rho, self.counting, *model,
+                beliefs, marginals, given.edges, edges, sums,
             )  # fmt: skip
-            return constant + upper, value, (marginals, edges, sums)
-
-        best, value, upper, sweeps = self.converge(sweep, certify, tol, max_sweeps)
-        marginals, edges, sums = best
-        found = marginals[given.node_place]
-        return TableMarginals(found, edges, sums, value, upper, self.as_given(logs), sweeps)
+            if value > least or not gaps:
+                least, best = value, (marginals[given.node_place], edges, sums)
+            # Without a split of rho there is no bound, only the distance from a fixed point.
+            most = min(most, upper) if self.has_bound else least + abs(upper - value)
+            gaps.append(most - least)
+            ended = sweeps >= max_sweeps or is_over()
+            if most - least <= tol or ended or only_rounding_left(gaps, upper):
+                break
+            following = min(sweeps_needed(gaps, following, tol), max_sweeps - sweeps)
+            if len(gaps) > 3 and gaps[-1] > 0.999 * gaps[-4]:  # messages oscillate
+                damping = 0.5
+        return TableMarginals(*best, least, max(most, least), self._as_given(logs), sweeps)
 
     def _first_messages(
         self, warm: Any, wide: NDArray[np.bool_], n_states: int
     ) -> tuple[Floats, Floats]:
-        """Logarithms of messages, the largest being 0, and messages in the linear range."""
-        if not isinstance(warm, tuple):
-            return self.first_logs(None, n_states), np.ones((wide.shape[0], n_states))
-        logs = self.first_logs(warm, n_states)
-        logs -= logs.max(axis=1, keepdims=True)
-        linear = np.maximum(logs, -WIDE)
+        """Logarithms of messages over half-edges, that of state 0 being 0, and messages in the
+        linear range: those of an earlier call, otherwise uniform.
+        """
+        n_edges = self.rho.shape[0]
+        logs = np.zeros((2 * n_edges, n_states))
+        if not isinstance(warm, tuple) or warm[0].shape != (n_edges, n_states):
+            return logs, np.ones_like(logs)
+        logs[self.slot] = np.concatenate([side[self.given.edges] for side in warm])
+        linear = np.clip(logs, -WIDE, WIDE)
         return np.where(wide[:, None], logs, linear), np.exp(linear)
+
+    def _as_given(self, logs: Floats) -> Messages:
+        """Messages into tails and heads, of shape (n_edges, n_states) each, for the next call."""
+        at_tail, at_head = np.split(logs[self.slot], 2)
+        return at_tail[self.given.edge_place], at_head[self.given.edge_place]
 
 
 class Numbering(NamedTuple):
