@@ -41,7 +41,7 @@ BELOW = {
     "plotting": {"metrics", "datasets.scenes"},
 }
 BELOW["torch"] = MIDDLE | {"inference", "learning", "models"}
-BELOW["linkage"] = {"features", "learning", "metrics", "models"}
+BELOW["linkage"] = {"features", "learning", "metrics", "models", "structures"}
 BELOW["demo"] = MIDDLE | {"models", "plotting"}
 BELOW["warmup"] = {"learning", "models"}
 BELOW["cli"] = {"demo", "linkage", "warmup"}

@@ -111,7 +111,7 @@ def test_the_shape_that_is_expected_is_named(kind):
         (Sequences(2, 2), (np.zeros((2, 2)), np.zeros((3, 2, 2))), r"edges: expected shape"),
         (Sequences(2, 2), "scores", "scores"),
         (Sequences(2, 2), [[1.0], [2.0, 3.0]], "scores"),
-        (Sequences(2, 2), np.ma.masked_array(np.zeros(8)), "mask"),
+        (Sequences(2, 2), np.ma.masked_array(np.zeros(8), mask=[1] + [0] * 7), "mask"),
     ],
 )
 def test_other_forms_of_scores_are_refused(structure, scores, message):

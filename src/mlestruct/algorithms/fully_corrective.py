@@ -8,7 +8,7 @@ outputs); then the decoder is asked for an output that increases the value furth
 
       u_k = s_k + [h((1 - eta) tau_k + eta) - h((1 - eta) tau_k)] / eta,
 
-  which is finite where the gradient is not. eta decreases with each call.
+  which is finite where the gradient is not. eta decreases with the gap.
 * Bound. With concave h, any call (u, sigma), sigma = max over outputs of <u, output>, bounds
 
       A(s) <= sigma + max over tau in the box of <s - u, tau> + H(tau),
@@ -34,8 +34,8 @@ Floats = NDArray[np.float64]
 
 INSIDE = 1e-9  # outputs move by this much towards the interior point: slopes are finite
 SHIFT = 1e-10  # of tau and 1 - tau, to the same end, if there is none
-FIRST_STEP, LAST_STEP = 0.3, 1e-6  # eta of queries; below it, the limit 0
-SHORTER, NOTHING_NEW = 0.7, 0.1  # its factors after a call
+FIRST_STEP, LAST_STEP = 0.5, 1e-6  # eta of queries; below it, the limit 0
+NOTHING_NEW = 0.1  # its factor after a call that brings no new output
 CALLS = 5  # the last ones of a point, which are kept for bounds
 
 
@@ -184,7 +184,10 @@ class HullPoint:
         """Add an answer of the decoder to the hull; whether a further call may help."""
         new = self.hull.add(vertex.dense(self.tau.shape[0]))[1]
         helps = new or self.eta > 0.0
-        self.eta *= SHORTER if new else NOTHING_NEW
+        if new:  # a query at eta proves a gap of about eta for each coordinate
+            self.eta = min(self.eta, max(self.upper - self.value, 0.0) / max(self.tau.size, 1))
+        else:
+            self.eta *= NOTHING_NEW
         if self.eta < LAST_STEP:
             self.eta = 0.0
         return helps

@@ -28,8 +28,6 @@ def test_graphs_know_their_degrees_and_components(drawn):
     assert graph.degree.tolist() == [reference.degree(n) for n in range(space.n_nodes)]
     assert graph.n_components == nx.number_connected_components(reference)
     assert graph.is_forest == (len(space.edges) == 0 or nx.is_forest(reference))
-    states = np.arange(space.n_nodes) % 2
-    assert graph.both(states).tolist() == [int(states[i] and states[j]) for i, j in space.edges]
 
 
 @pytest.mark.parametrize("neighbours", [4, 8])
@@ -41,10 +39,6 @@ def test_grids_list_their_edges_by_direction(shape, neighbours):
     assert found.n_edges == len(expected) == sum(found.direction_sizes)
     assert found.n_components == 1
     assert found.is_forest == (len(expected) == found.n_nodes - 1)
-    states = np.random.default_rng(0).integers(2, size=found.n_nodes)
-    np.testing.assert_array_equal(
-        found.both(states), PairwiseGraph(found.n_nodes, expected).both(states)
-    )
     assert grid(*shape, neighbours) is grid(*shape, neighbours)
 
 

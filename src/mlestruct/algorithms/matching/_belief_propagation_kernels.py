@@ -439,7 +439,8 @@ def propagate(rows, complete, w, w_cols, warm, damping, max_sweeps, tol, t, z, y
     moved = np.empty_like(t)
     done = 0
     change = inf
-    while done < max_sweeps and change > tol:
+    reached = False  # beliefs of pairs may stand still while those of single columns still move
+    while done < max_sweeps and not reached:
         change = 0.0
         for _ in range(4 if damping > 0.0 else 1):
             if damping > 0.0:
@@ -458,10 +459,12 @@ def propagate(rows, complete, w, w_cols, warm, damping, max_sweeps, tol, t, z, y
         for e in range(t.shape[0]):
             change = max(change, abs(moved[e] - t[e]))
         t[:] = moved
+        for j in range(n_cols):
+            z[j] = column[0, j] / column[1, j] if rows.rho_cols[j] > 0.0 else 1.0
+        if change <= tol:
+            reached = is_fixed_point(rows, w, t, z, edge[0], row[1], column[1], x, y)
     value = bethe_value(rows, singles, edge, row[0], column[0], x, y)
-    for j in range(n_cols):
-        z[j] = column[0, j] / column[1, j] if rows.rho_cols[j] > 0.0 else 1.0
-    if change <= tol and not is_fixed_point(rows, w, t, z, edge[0], row[1], column[1], x, y):
+    if change <= tol and not reached:
         value = change = inf
     for j in range(n_cols):
         y[j] += log(max(column[1, j], TINY))
