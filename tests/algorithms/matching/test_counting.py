@@ -426,7 +426,7 @@ def test_ties_are_uniform():
         ((1, [], []), 1, False, [0]),
         ((3, [0], [1]), 1, False, [2]),
         (path(3), 1, False, []),
-        (path(4), [1, 2, 1, 1], [False, False, True, False], [1, 3]),
+        (path(4), [1, 2, 1, 1], [False, False, True, False], [0, 1, 3]),
         (bipartite(3, 2), 1, np.arange(5) >= 3, [0, 1, 2]),
         (complete(5), 1, False, []),
         (complete(3), 1, False, []),

@@ -11,10 +11,10 @@ Terms, the same in all files:
 
 Where to look:
 
-* MAP: `assignment` (bipartite), `fractional` (local polytope), `blossom` (matchings), `b_matching`
-  and `integral_b_matching` (capacities above 1).
+* MAP: `assignment` (bipartite, and the local polytope of a group), `blossom` (matchings),
+  `b_matching` (capacities above 1).
 * Marginals with certified bounds: `oracle` (`belief_propagation`, `newton` where that stalls),
   `edge_dual` (general graphs), `odd_set_dual` with `odd_set_separation` (exact polytope).
 * log Z: `counting` (exactly), `lower_bounds` (from some matchings).
-* Samples: `worm_chain` (any graph), `swap_chain` (complete graphs, assignments).
+* Samples: `worm_chain`.
 """

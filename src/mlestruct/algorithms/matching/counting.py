@@ -21,8 +21,8 @@ from .. import _elimination_kernels as elimination
 from ..edge_lists import checked_edges, checked_scores, half_edges
 from . import _counting_kernels as kernels
 from . import _frontier_kernels as frontier
+from .b_matching import best_b_matching
 from .blossom import best_matching
-from .integral_b_matching import best_integral_b_matching
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -283,15 +283,9 @@ class _Order:
             if (self.capacity == 1).all() and not self.free.any():
                 best_matching(n, ptr, col, np.zeros(col.size))
             else:
-                best_integral_b_matching(
-                    n,
-                    ptr,
-                    col,
-                    np.zeros(col.size),
-                    self.capacity.astype(np.float64),
-                    ~self.free,
-                    np.zeros(n),
-                )
+                capacity, exact = self.capacity.astype(np.float64), ~self.free
+                scores = np.zeros(col.size)
+                best_b_matching(n, ptr, col, scores, capacity, exact, np.zeros(n), integral=True)
         except InfeasibleError as error:
             return error
         nodes = np.flatnonzero(~self.free).tolist()

@@ -24,10 +24,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..._lazy import cached_property
+from ...algorithms.matching.assignment import edges_between, fractional_matching
 from ...algorithms.matching.b_matching import best_b_matching
 from ...algorithms.matching.blossom import best_matching
-from ...algorithms.matching.fractional import fractional_matching
-from ...algorithms.matching.integral_b_matching import best_integral_b_matching
 from ..contract import Decoding, Vertex
 from ..entropy import SeparableEntropy
 from ..graphs.simple import SimpleGraph
@@ -240,19 +239,22 @@ class MatchingSpace(MatchingFamily):
         else:
             capacity, free = self._remaining
         if is_matching(capacity, free):
-            best = fractional_matching(
+            after, prices = fractional_matching(
                 nodes, graph.ptr, graph.col, scores,
                 single=single if free.any() else None, warm=warm,
             )  # fmt: skip
-            unused, amount = best.single_nodes, best.single_values
-            chosen, values, prices, score = best.edges, best.values, best.prices, best.score
+            node = np.arange(nodes)
+            used = (node < after) | (after[after] != node)  # pairs once, odd cycles all around
+            values = np.where(after[after] == node, 1.0, 0.5)[used]
+            chosen = edges_between(nodes, graph.ptr, graph.col, node[used], after[used])
+            unused = np.flatnonzero(after == node)
+            amount = np.ones(unused.size)
+            score = float(scores[chosen] @ values + single[unused].sum())
         else:
-            flow = best_b_matching(
-                nodes, graph.ptr, graph.col, scores, capacity, ~free, single=single, warm=warm
-            )
-            unused = np.flatnonzero(flow.slack)
-            amount = flow.slack[unused]
-            chosen, values, prices, score = flow.edges, flow.values, flow.prices, flow.score
+            best = best_b_matching(nodes, graph.ptr, graph.col, scores, capacity, ~free, single)
+            unused = np.flatnonzero(best.slack)
+            amount = best.slack[unused]
+            chosen, values, prices, score = best.edges, best.values, best.prices, best.score
         indices = np.concatenate([chosen, graph.n_edges + unused])
         return Decoding(Vertex(indices, np.concatenate([values, amount])), score, prices)
 
@@ -272,13 +274,13 @@ class MatchingSpace(MatchingFamily):
             indices = np.concatenate([best.edges, graph.n_edges + best.single_nodes])
             vertex = Vertex(indices, np.ones(indices.shape[0]))
         else:
-            flow = best_integral_b_matching(
-                graph.n_nodes, graph.ptr, graph.col, w, capacity, ~free, single
+            filled = best_b_matching(
+                graph.n_nodes, graph.ptr, graph.col, w, capacity, ~free, single, integral=True
             )
-            unused = np.flatnonzero(flow.slack)
+            unused = np.flatnonzero(filled.slack)
             vertex = Vertex(
-                np.concatenate([flow.edges, graph.n_edges + unused]),
-                np.concatenate([flow.values, flow.slack[unused]]),
+                np.concatenate([filled.edges, graph.n_edges + unused]),
+                np.concatenate([filled.values, filled.slack[unused]]),
             )
         vertex = self._with_fixed(vertex)
         return Decoding(vertex, vertex.dot(scores))
