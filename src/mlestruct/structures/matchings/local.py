@@ -18,7 +18,6 @@ from ...algorithms.frank_wolfe import frank_wolfe_marginals
 from ...algorithms.matching import edge_dual, newton
 from ...algorithms.matching.blossom import best_matching
 from ...algorithms.matching.lower_bounds import drop_bound, swap_bound
-from ...algorithms.matching.swap_chain import swaps_pay
 from ...exceptions import InfeasibleError, MissingCapability
 from ..contract import BeliefMarginals, Bounds, Marginals
 from ..graphs.simple import SimpleGraph
@@ -327,13 +326,6 @@ class LocalMatching(MatchingSpace):
     def local_marginals(self, scores: Floats, tol: float) -> Marginals:
         """Marginals over the local polytope, also where this structure's is the exact one."""
         return LocalMatching.marginals(self, scores, None, tol)
-
-    def _swap_scores(self, scores: Floats) -> Floats | None:
-        n = self.n_nodes
-        if n % 2 or not self.graph.is_complete or not self._plain_perfect:
-            return None
-        edges = scores[: self.n_scored]
-        return edges if swaps_pay(n, self.graph.dense(edges, -np.inf)) else None
 
 
 def even_marginals(graph: SimpleGraph, capacity: Floats, free: Bools) -> tuple[Floats, Floats]:
