@@ -25,7 +25,7 @@ from scipy.optimize import linear_sum_assignment
 
 from benchmarks.measuring import command, has, least, show
 from mlestruct import StructuredCRF
-from mlestruct.structures import BinaryPairwise, BipartiteMatching, MatchingPolytope, grid
+from mlestruct.structures import BipartiteMatching, MatchingPolytope, Pairwise, grid
 
 UNIT = 1e-9  # of scores, for libraries that take integers
 
@@ -121,8 +121,9 @@ def image(side: int, strength: float, attract: bool) -> list[list[Any]]:
         rivals["PyMaxflow"] = partial(pymaxflow, graph, unary, coupling, 5)
     kind = "attractive" if attract else "mixed"
     name = f"image {side} x {side}, {kind} couplings of {strength:g}"
-    scores = np.concatenate([unary, coupling])
-    return compare(name, partial(BinaryPairwise(graph).decode, scores), rivals)
+    space = Pairwise(graph, 2)
+    tables = unary[:, None] * [0.0, 1.0], coupling[:, None, None] * [[0.0, 0.0], [0.0, 1.0]]
+    return compare(name, partial(space.decode, space.from_tables(*tables)), rivals)
 
 
 def assignment(n: int) -> list[list[Any]]:

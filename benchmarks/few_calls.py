@@ -93,7 +93,13 @@ def schedule(scores: Any) -> Any:
     each = np.kron(np.eye(JOBS), np.ones(MACHINES))
     limits = np.vstack([np.tile(np.eye(MACHINES), JOBS), np.kron(hours, np.eye(MACHINES))])
     rules = [LinearConstraint(each, 1, 1), LinearConstraint(limits, 0, [3] * 4 + [7] * 4)]
-    found = milp(-scores, constraints=rules, integrality=1, bounds=Bounds(0, 1))
+    found = milp(
+        -scores,
+        constraints=rules,
+        integrality=1,
+        bounds=Bounds(0, 1),
+        options={"mip_rel_gap": 0.0},
+    )
     return np.round(found.x).astype(np.int64)
 
 
@@ -235,7 +241,9 @@ def beside_rival(space: Space, n_train: int, n_test: int, settings: Any) -> list
     rows = [[space.name, "weights that drew the labels", None, error(truth), None],
             [space.name, "`StructuredCRF`", decode.calls, error(model.coef_), None]]  # fmt: skip
     for allowed in (decode.calls, 10 * decode.calls):
-        found = [error(perturbed(space, X, Y[:n_train], *own, allowed)) for own in settings]
+        found = [
+            error(perturbed(space, X[:n_train], Y[:n_train], *own, allowed)) for own in settings
+        ]
         rows.append([space.name, "perturbed Fenchel-Young", allowed, min(found), np.median(found)])
     return rows
 

@@ -5,7 +5,7 @@ of latent Dirichlet allocation that are to be aligned (lda-20): two fits from di
 the same generated text. The score of a pair of topics is 10 times the cosine of their words'
 weights, so that marginals are neither flat nor 0 and 1.
 
-    FW    `marginals(..., method="fw", variant="plain")` without its certificate, the paper's, with
+    FW    `marginals(..., method="fw", step=...)` without its certificate, the paper's, with
           fixed steps or line searches and a limited number of them; 0 steps are its uniform start.
           Beside the published numbers is the faster of the two
     BP    `belief_propagation` with a limited number of sweeps and nothing else
@@ -35,7 +35,7 @@ from .runner import Claim, Comparison, Report, Table, listed
 TITLE = "Time to accurate marginals: Frank-Wolfe, belief propagation and ours"
 PLACE = "appendix, table of Frank-Wolfe's speedup over BP"
 SOLVERS = (
-    "FW by marginals(method='fw', variant='plain'), steps 'fixed' and 'line_search'; BP is "
+    "FW by marginals(method='fw', step=...), steps 'fixed' and 'line_search'; BP is "
     "this library's, compiled, after Huang and Jebara (2009), not their program; auto by the "
     "marginal oracle. The topics are of generated text, not of the paper's."
 )
@@ -181,7 +181,7 @@ def limits(setting, structure, scores):
 def frank_wolfe(structure, scores, steps, rule, watch=None):
     """So many steps without a certificate."""
     start = structure.interior()
-    return frank_wolfe_marginals(structure, scores, start, 0.0, steps, watch, False, rule)
+    return frank_wolfe_marginals(structure, scores, start, 0.0, steps, watch, rule)
 
 
 def frank_wolfe_errors(structure, scores, truth, levels, most, rule="fixed"):

@@ -34,7 +34,6 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from mlestruct import GridCRF
-from mlestruct.algorithms.pairwise.grid_message_passing import in_linear_range
 from mlestruct.datasets import data_folder, load_horses, make_segmentation
 from mlestruct.learning import LBFGS, BlockFrankWolfe
 from mlestruct.learning.frank_wolfe import WeightedAverage
@@ -422,7 +421,7 @@ def pixel_errors(setting, indices, thetas, by_map=False):
             if by_map:
                 label = block.structure.best_label(scores)
             else:
-                label = block_marginals(block, scores, 1e-4).tau[: truth.size] > 0.5
+                label = block_marginals(block, scores, 1e-4)[1] > 0.5
             found.append(np.mean(label.ravel() != truth.ravel()))
         return found
 
@@ -432,14 +431,14 @@ def pixel_errors(setting, indices, thetas, by_map=False):
 def pixel_marginals(setting, index, theta):
     """P(figure) of every pixel."""
     block, mask = picture_block(setting, index)
-    return block_marginals(block, block.scores(theta), 1e-4).tau[: mask.size].reshape(mask.shape)
+    return block_marginals(block, block.scores(theta), 1e-4)[1].reshape(mask.shape)
 
 
 def likelihood(problem, theta):
     """A proven lower bound of P(theta), the regularised approximate log-likelihood."""
 
     def log_partition(block):
-        return block.weight * block_marginals(block, block.scores(theta), 1e-6).upper_bound
+        return block.weight * block_marginals(block, block.scores(theta), 1e-6)[0]
 
     return problem.primal(theta, sum(on_all_cores(log_partition, problem.blocks)))
 
@@ -452,11 +451,15 @@ def picture_block(setting, index):
 
 
 def block_marginals(block, scores, tol):
-    """After 30 sweeps; after 5 if scores are so large that sweeps are slow, and marginals all but
-    0 and 1. Errors do not depend on the last digits."""
+    """An upper bound of log Z_rho and P(figure) of every pixel.
+
+    After 30 sweeps; after 5 if scores are so large that sweeps are slow, and marginals all but 0
+    and 1. Errors do not depend on the last digits.
+    """
     structure = block.structure
-    n_sweeps = 30 if in_linear_range(structure.graph.grid_shape, scores) else 5
-    return structure.marginals(scores, None, tol * structure.n_coordinates, n_sweeps)
+    n_sweeps = 30 if np.abs(scores).max() <= 100.0 else 5
+    found = structure.marginals(scores, None, tol * structure.n_nodes, n_sweeps)
+    return found.upper_bound, structure.node_marginals(found.tau)[:, 1]
 
 
 def on_all_cores(function, items):

@@ -3,7 +3,7 @@
 Complete graphs of 10 and 10 nodes with weights unif[0, 1] times an inverse temperature beta; the
 error is the largest distance of a marginal from the exact one, which is counted.
 
-    FW, fixed steps  `marginals(..., method="fw", variant="plain")` at rho = 1 with step="fixed",
+    FW, fixed steps  `marginals(..., method="fw", step=...)` at rho = 1 with step="fixed",
                      2/(t+2), and
     FW, line search  with step="line_search"; both are the paper's, and claims take the better one
     perturb-and-MAP  the mean of the maximisers of weights with Gumbel noise for each pair
@@ -30,7 +30,7 @@ from .runner import Claim, Picture, Report, Table, grid, part_name
 TITLE = "Marginals from MAP calls: Frank-Wolfe and perturb-and-MAP"
 PLACE = "section 3.3; appendix, figure of Frank-Wolfe and perturb-and-MAP"
 SOLVERS = (
-    "FW by marginals(method='fw', variant='plain'), steps 'line_search' and 'fixed'; optima by "
+    "FW by marginals(method='fw', step=...), steps 'line_search' and 'fixed'; optima by "
     "auto; exact marginals counted; perturb-and-MAP is this library's, with independent Gumbel "
     "noise for each pair, not the program of Li et al. (2013)."
 )
@@ -132,7 +132,7 @@ def errors_by_calls(method, scores, exact, most, seed):
 
     options = {"method": "perturb", "n_samples": most, "random_state": seed}
     if method != PERTURB:
-        options = {"method": "fw", "variant": "plain", "tol": TOL, "max_iter": most}
+        options = {"method": "fw", "tol": TOL, "max_iter": most}
         options["step"] = STEPS[method]
     with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         marginals(matchings(scores), scores, callback=watch, **options)

@@ -14,9 +14,6 @@ and for no finite number of sweeps is the result guaranteed to be the optimum.
 import numpy as np
 from scipy.optimize import minimize
 
-from mlestruct.algorithms.pairwise import _grid_message_passing_kernels as kernels
-from mlestruct.algorithms.pairwise.grid_message_passing import in_linear_range
-
 
 def fit_truncated(problem, n_sweeps, watch, max_iter=1000, tol=1e-9, gradient_tol=1e-5):
     """Maximise the surrogate from theta = 0.
@@ -75,20 +72,8 @@ def surrogate(problem, theta, n_sweeps):
 def truncated_marginals(structure, scores, n_sweeps):
     """tau after n_sweeps sweeps from uniform messages, and <scores, tau> + H_rho(tau).
 
-    Two states, 4 neighbours and rho = 1/2. tau is the point of the local polytope with the nodes'
-    beliefs and the edges' odds ratios.
+    tau is a point of the local polytope with the nodes' beliefs; there is one certificate, at the
+    end.
     """
-    shape = height, width = structure.graph.grid_shape
-    if not in_linear_range(shape, scores):
-        found = structure.marginals(scores, None, 0.0, n_sweeps)
-        return found.tau, found.value
-    n, n_across = height * width, height * (width - 1)
-    odds, strength = np.exp(scores[:n]), np.exp(2.0 * scores[n:])
-    across, along = strength[:n_across], strength[n_across:]
-    left, above, right, below = np.ones((4, n))
-    belief, rest, tau = np.empty(n), np.empty(n), np.empty(scores.shape[0])
-    for _ in range(n_sweeps):
-        kernels.pass_messages(height, width, odds, across, along, left, above, right, below)
-    upper = kernels.bound_and_beliefs(odds, left, above, right, below, belief)
-    loss = kernels.feasible_point(height, width, strength, left, above, belief, rest, tau)
-    return tau, float(upper - loss)
+    found = structure.marginals(scores, None, 0.0, n_sweeps, first=n_sweeps)
+    return found.tau, found.value

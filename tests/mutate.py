@@ -1,7 +1,7 @@
 """Mutation check: change one operator or constant at random, then run the tests of its folder.
 
     python tests/mutate.py --number 100 --seed 0 --rooms algorithms learning
-    python tests/mutate.py --at src/mlestruct/learning/penalty.py:40
+    python tests/mutate.py --at src/mlestruct/learning/problem.py:60
 
 A change that survives is a missing assertion or code without effect. All runs are in a copy of the
 checkout, in `--folder`; an interrupted check continues there. The copy has a numba cache, keyed by

@@ -1,31 +1,15 @@
 """Compiled kernels are cached on disk, and never run against a changed kernel or constant."""
 
-import importlib
 import os
 import pickle
-import pkgutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from types import FunctionType
 
 import numpy as np
 import pytest
-from numba.core.compiler import Flags
-from numba.core.dispatcher import Dispatcher
-from numba.core.event import install_recorder
 
-import mlestruct
-from mlestruct._compile import (
-    _Flags,
-    _named,
-    _nested,
-    _StampedFiles,
-    dependency_stamp,
-    kernel,
-    shared,
-)
+from mlestruct._compile import _StampedFiles, dependency_stamp, kernel
 
 CALLER = """
 from mlestruct._compile import kernel
@@ -146,96 +130,6 @@ def test_kernels_that_call_each_other_have_a_stamp():
     assert dependency_stamp(even) != dependency_stamp(odd)
 
 
-def compiled_in(work):
-    """Names of the functions that are compiled meanwhile."""
-    with install_recorder("numba:compile") as events:
-        work()
-    starts = [event for _, event in events.buffer if event.is_start]
-    return [event.data["dispatcher"].py_func.__name__ for event in starts]
-
-
-def kernels_in(code):
-    """Kernels without a source file, which are not cached."""
-    scope = {"kernel": kernel, "shared": shared}
-    exec(code, scope)
-    return scope
-
-
-def test_shared_kernels_are_compiled_once_and_others_for_each_kind_of_caller():
-    scope = kernels_in("""
-@kernel
-def alone(x):
-    return x + 1
-
-@shared
-@kernel
-def both(x):
-    return x + 2
-
-@kernel
-def caller(x):
-    return alone(x) * both(x)
-""")
-    alone, both, caller = scope["alone"], scope["both"], scope["caller"]
-    assert compiled_in(lambda: caller(1)) == ["caller", "alone", "both"]
-    assert compiled_in(lambda: [alone(1), both(1), caller(1)]) == ["alone"]
-    assert (alone(1), both(1), caller(1)) == (2, 3, 6)
-
-
-@pytest.mark.filterwarnings("ignore::FutureWarning")  # attributes of NumPy that are looked at
-def test_kernels_that_python_and_kernels_call_are_shared():
-    """All others would be compiled twice."""
-    modules = []
-    for module in pkgutil.walk_packages(mlestruct.__path__, "mlestruct."):
-        if not module.name.endswith("__main__"):
-            with suppress(ImportError):  # of optional packages
-                modules.append(importlib.import_module(module.name))
-    kernels, by_kernels, by_python = {}, set(), set()
-    for module in modules:
-        for value in list(vars(module).values()):
-            if isinstance(value, Dispatcher):
-                kernels[value] = value.py_func
-                by_kernels |= called_by(value.py_func)
-        by_python |= {
-            kernel
-            for value in list(vars(module).values())
-            for function in (list(vars(value).values()) if isinstance(value, type) else [value])
-            if isinstance(function, FunctionType)
-            for kernel in called_by(function)
-        }
-    twice = {
-        kernel.py_func.__name__
-        for kernel in by_kernels & by_python
-        if kernel.targetoptions.get("inline") != "always"
-        and kernel.get_overload.__closure__[0].cell_contents() is not kernel
-    }
-    assert len(kernels) > 200
-    assert not twice
-
-
-def called_by(function):
-    """Kernels that the code of a function names, directly or as attributes of a module."""
-    found = set()
-    for code in _nested(function.__code__):
-        names = _named(code.co_names, function.__globals__)
-        found |= {value for value in names if isinstance(value, Dispatcher)}
-    return found
-
-
-def test_flags_compare_like_numbas():
-    """Which are keys of its caches."""
-    for change in ({}, {"release_gil": True}, {"error_model": "numpy"}, {"error_model": "python"}):
-        for other in ({}, {"release_gil": True}, {"release_gil": False}, {"error_model": "python"}):
-            usual = [Flags(), Flags()]
-            for flags, values in zip(usual, (change, other), strict=True):
-                for name, value in values.items():
-                    setattr(flags, name, value)
-            same = usual[0] == usual[1]
-            assert (_Flags(usual[0]) == _Flags(usual[1])) is same
-            assert (_Flags(usual[0]) == usual[1]) is same
-            assert hash(_Flags(usual[0])) == hash(usual[0])
-
-
 def test_kernels_without_a_source_file_work():
     """As at a prompt or in a doctest, where there is no place for a cache."""
     scope = {"kernel": kernel}
@@ -311,17 +205,3 @@ def test_entries_that_are_saved_at_once_are_all_kept(tmp_path):
     with ThreadPoolExecutor(len(files)) as pool:
         list(pool.map(lambda k: files[k % 8].save(k, f"code {k}"), range(80)))
     assert [files[0].load(k) for k in range(80)] == [f"code {k}" for k in range(80)]
-
-
-def test_constants_as_arguments_do_not_compile_a_kernel_again():
-    outer = kernels_in("""
-@kernel
-def inner(number, flag):
-    return number + 1 if flag else number
-
-@kernel
-def outer(number):
-    return inner(number, True) + inner(0, False) + inner(-1, flag=number > 0)
-""")["outer"]
-    assert compiled_in(lambda: outer(3)) == ["outer", "inner"]
-    assert outer(3) == 4

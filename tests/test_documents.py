@@ -145,10 +145,10 @@ def check_crfsuite(names):
     for name in ("state_features_", "transition_features_"):
         expected = {key: w for key, w in getattr(theirs, name).items() if w}  # it stores zeros
         assert getattr(ours, name) == pytest.approx(expected, abs=2e-3)
-    pairs = zip(ours.predict_marginals(X, as_dicts=True), theirs.predict_marginals(X), strict=True)
+    pairs = zip(ours.predict_marginals(X), theirs.predict_marginals(X), strict=True)
     for found, expected in pairs:
-        for one, other in zip(found, expected, strict=True):
-            assert one == pytest.approx(other, abs=1e-3)
+        for row, other in zip(found.tolist(), expected, strict=True):
+            assert dict(zip(ours.classes_, row, strict=True)) == pytest.approx(other, abs=1e-3)
     assert [y.tolist() for y in ours.predict(X)] == [list(y) for y in theirs.predict(X)]
     held_out = [names["held_out"][m].tolist() for m in range(len(X))]
     assert names["report"] == flat_report(Y, held_out)

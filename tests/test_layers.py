@@ -7,13 +7,11 @@ import mlestruct
 
 PACKAGE = Path(mlestruct.__file__).parent
 ANYWHERE = {
-    "_archive",
     "_arrays",
     "_compile",
     "_deadline",
     "_files",
     "_lazy",
-    "_memory",
     "_random",
     "_threads",
     "exceptions",
@@ -23,19 +21,17 @@ MIDDLE = {"structures", "features", "metrics", "datasets", "algorithms"}
 
 # What a package may import from; a dotted name is one module of a package.
 BELOW = {
-    "_archive": set(),
     "_arrays": set(),
     "_compile": set(),
     "_deadline": set(),
     "_files": set(),
     "_lazy": set(),
-    "_memory": set(),
     "_random": set(),
     "_threads": set(),
     "exceptions": set(),
     "algorithms": set(),
     "features": {"algorithms"},
-    "structures": {"algorithms", "features.contract"},
+    "structures": {"algorithms"},
     "metrics": {"algorithms"},
     "datasets": {"features", "algorithms"},
     "inference": MIDDLE,

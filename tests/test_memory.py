@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from mlestruct import BlockFrankWolfe, ChainCRF, FrankWolfe, _memory
-from mlestruct._memory import check_memory, total_memory
+from mlestruct import BlockFrankWolfe, ChainCRF, FrankWolfe, _arrays
+from mlestruct._arrays import check_memory, total_memory
 from mlestruct.structures import BipartiteMatching, LocalMatching, Sequences
 
 
@@ -27,7 +27,7 @@ def test_sizes_beyond_the_machine(make, what):
 
 
 def test_fits_beyond_the_machine(monkeypatch):
-    monkeypatch.setattr(_memory, "total_memory", lambda: 1e6)
+    monkeypatch.setattr(_arrays, "total_memory", lambda: 1e6)
     X, Y = [np.ones((50, 1))], [np.arange(50)]
     with pytest.raises(MemoryError, match="marginals of all samples: needs 2,000,000 bytes"):
         ChainCRF(solver=FrankWolfe()).fit(X, Y)

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from mlestruct import OutOfTimeError, _threads, time_limit
 from mlestruct._deadline import check_time
-from mlestruct._lazy import cached_property
 from mlestruct._threads import threaded_map
 
 
@@ -84,20 +83,6 @@ def test_short_calls_use_no_threads_and_long_ones_do(monkeypatch):
         for _ in range(2):
             assert main not in set(each(slow_name, range(8)))
         assert set(each(slow_name, range(1))) == {main}  # a single one gains nothing
-
-
-def test_cached_properties_of_two_objects_are_computed_at_the_same_time():
-    both = threading.Barrier(2, timeout=30)
-
-    class Slow:
-        @cached_property
-        def number(self):
-            return both.wait()
-
-    objects = [Slow(), Slow()]
-    with threaded_map(2, 2) as each:
-        assert sorted(each(lambda slow: slow.number, objects)) == [0, 1]
-    assert sorted(slow.number for slow in objects) == [0, 1]  # no third and fourth wait
 
 
 def test_many_short_items_use_no_threads_until_they_get_long(monkeypatch):

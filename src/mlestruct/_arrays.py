@@ -1,4 +1,7 @@
-"""Reading arguments as arrays of numbers or as counts; errors name the argument."""
+"""Reading arguments as arrays of numbers or as counts, and refusing sizes that cannot fit.
+
+Errors name the argument.
+"""
 
 from __future__ import annotations
 
@@ -86,3 +89,24 @@ def as_count(value: Any, name: str, least: int = 1) -> int:
     if not whole or value < least:
         raise ValueError(f"{name}: expected a whole number of at least {least}, got {value!r}")
     return int(value)
+
+
+def check_memory(n_numbers: float, what: str) -> None:
+    """Raise MemoryError where arrays of so many doubles are larger than the machine's memory.
+
+    Linux promises more memory than there is and ends the process that uses it.
+    """
+    needed, present = 8.0 * n_numbers, total_memory()
+    if needed > present:
+        raise MemoryError(
+            f"{what}: needs {needed:,.0f} bytes ({needed / 2**30:,.1f} GiB), this machine has "
+            f"{present / 2**30:,.1f} GiB"
+        )
+
+
+def total_memory() -> float:
+    """Bytes of physical memory; infinite where the system does not tell."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, ValueError, OSError):
+        return float("inf")

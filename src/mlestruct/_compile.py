@@ -4,9 +4,6 @@ numba's own cache notices only changes in the file of a function. Here an entry 
 depends on all kernels that a kernel calls, in whichever file they are, and on the constants they
 use: a changed kernel never runs inside the old machine code of a caller.
 
-Where one kernel calls another, that is compiled without the wrapper for calls from Python, which
-`shared` kernels have.
-
 The first kernel of a process that is not in the cache is announced by one line on stderr.
 """
 
@@ -18,15 +15,13 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
 from pathlib import Path
 from types import CodeType, ModuleType
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import numba
 import numpy as np
 from numba.core.caching import FunctionCache, IndexDataCacheFile, NullCache
-from numba.core.compiler import Flags
 from numba.core.dispatcher import Dispatcher, _FunctionCompiler  # type: ignore[attr-defined]
 
 if sys.platform != "win32":
@@ -37,7 +32,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 USUAL_SECONDS = "3 to 20"  # of compiling for one estimator, as benchmarks.first_use prints them
 
 
-def kernel(function: Function) -> Function:
+def kernel(function: Function, **extra: Any) -> Function:
     """Compile `function` with numba, releasing the GIL.
 
     Arithmetic is kept in the order written.
@@ -45,17 +40,26 @@ def kernel(function: Function) -> Function:
     The machine code is cached next to the source (or in numba's user cache). Where neither
     place is writable the kernel is compiled anew in each process instead of failing.
     """
-    return _compiled(function, {})
+    # Nobody passes kernels as C callbacks; the wrapper for it is a tenth of a compilation.
+    options = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, **extra}
+    compiled: Any = numba.njit(**options)(function)
+    if compiled is not function:  # as it is with NUMBA_DISABLE_JIT
+        compiled._compiler = _KernelCompiler(compiled._compiler)
+        try:
+            compiled._cache = _KernelCache(compiled)
+        except RuntimeError:  # numba: "cannot cache function: no locator available"
+            compiled._cache = _NoCache()
+    return compiled
 
 
 def summing_kernel(function: Function) -> Function:
     """The same, letting sums be reordered, which makes long inner products several times faster."""
-    return _compiled(function, {"fastmath": {"reassoc": True, "contract": True, "nsz": True}})
+    return kernel(function, fastmath={"reassoc": True, "contract": True, "nsz": True})
 
 
 def inlined_kernel(function: Function) -> Function:
     """The same as `kernel`, put in place of each call: for short ones in inner loops."""
-    return _compiled(function, {"forceinline": True})
+    return kernel(function, forceinline=True)
 
 
 def merged_kernel(function: Function) -> Function:
@@ -63,62 +67,24 @@ def merged_kernel(function: Function) -> Function:
 
     Calls in kernels are compiled twice otherwise, the caller containing all that it calls.
     """
-    return _compiled(function, {"inline": "always"})
+    return kernel(function, inline="always")
 
 
 def shared(compiled: Function) -> Function:
-    """Declare a kernel that both kernels and Python code call: it is compiled once for both."""
-    if isinstance(compiled, Dispatcher):  # not with NUMBA_DISABLE_JIT
-        _resolve_calls(compiled, lambda: compiled)
     return compiled
-
-
-def _compiled(function: Function, extra: dict[str, Any]) -> Function:
-    compiled = _dispatcher(function, extra, "")
-    if compiled is not function:  # as it is with NUMBA_DISABLE_JIT
-        # The wrapper for calls from Python is another tenth of a compilation.
-        extra = {**extra, "no_cpython_wrapper": True}
-        _resolve_calls(compiled, cache(lambda: _dispatcher(function, extra, ".called")))
-    return compiled
-
-
-def _dispatcher(function: Function, extra: dict[str, Any], suffix: str) -> Any:
-    # Nobody passes kernels as C callbacks; the wrapper for it is a tenth of a compilation.
-    options = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, **extra}
-    compiled: Any = numba.njit(**options)(function)
-    if compiled is not function:
-        compiled._compiler = _KernelCompiler(compiled._compiler)
-        try:
-            compiled._cache = _KernelCache(compiled, suffix)
-        except RuntimeError:  # numba: "cannot cache function: no locator available"
-            compiled._cache = _NoCache()
-    return compiled
-
-
-def _resolve_calls(compiled: Any, called: Callable[[], Any]) -> None:
-    """Calls of `compiled` in other kernels run `called`, which need not be callable from Python.
-
-    Constant arguments count as values of their type: by itself numba compiles a kernel once more
-    for each combination of literals.
-    """
-
-    def template(args: Any, kws: Any) -> Any:
-        types = [numba.types.unliteral(kind) for kind in args]
-        names = {name: numba.types.unliteral(kind) for name, kind in kws.items()}
-        return Dispatcher.get_call_template(called(), types, names)
-
-    compiled.get_call_template = template
-    compiled.get_overload = lambda types: Dispatcher.get_overload(called(), types)
 
 
 class _KernelCompiler(_FunctionCompiler):
-    """numba's compiler of one function, without costs that grow with all that is imported."""
+    """numba's compiler of one function.
+
+    Its garbage would have the collector traverse every object many times over, which is a tenth
+    of a compilation.
+    """
 
     def __init__(self, usual: _FunctionCompiler):
         self.__dict__.update(usual.__dict__)
 
     def compile(self, args: Any, return_type: Any) -> Any:
-        """Compile for given types. The collector would traverse every object many times over."""
         enabled = gc.isenabled()
         gc.disable()
         try:
@@ -126,29 +92,6 @@ class _KernelCompiler(_FunctionCompiler):
         finally:
             if enabled:
                 gc.enable()
-
-    def _customize_flags(self, flags: Flags) -> Flags:
-        return _Flags(super()._customize_flags(flags))
-
-
-class _Flags(Flags):
-    """numba's options, a part of the keys under which it looks up the implementation of a call.
-
-    Hash and comparison mean the same as its own, which read all options one by one, thousands of
-    times in a compilation.
-    """
-
-    _defaults: ClassVar = {name: option.default for name, option in Flags.options.items()}
-    _hash = hash(Flags())  # which is of the options' names, not of their values
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Flags):
-            return NotImplemented
-        own, others = self._values, other._values
-        return own == others or {**self._defaults, **own} == {**self._defaults, **others}
 
 
 def cache_place() -> str | None:
@@ -199,11 +142,10 @@ class _NoCache(NullCache):
 class _KernelCache(FunctionCache):
     """numba's cache of one function, in files that are stamped by all that it depends on."""
 
-    def __init__(self, compiled: Dispatcher, suffix: str) -> None:
+    def __init__(self, compiled: Dispatcher) -> None:
         super().__init__(compiled.py_func)
         own_file = self._impl.locator.get_source_stamp()
-        name = self._impl.filename_base + suffix
-        self._cache_file = _StampedFiles(self._cache_path, name, own_file)
+        self._cache_file = _StampedFiles(self._cache_path, self._impl.filename_base, own_file)
         self._cache_file.stamp = lambda: (own_file, dependency_stamp(compiled))
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:

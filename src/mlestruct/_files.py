@@ -1,66 +1,64 @@
-"""Writing files whole or not at all."""
+"""Files that are written whole or not at all, and their content: arrays and one JSON text.
+
+Contents are zip archives, not compressed and with checksums, that cannot grow when they are read.
+No code is stored.
+"""
 
 from __future__ import annotations
 
 import glob
+import io
+import json
 import os
 import platform
 import re
 import stat
 import sys
 import uuid
+import zipfile
 from contextlib import suppress
 from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+Arrays = dict[str, NDArray[Any]]
 
 
 def write_whole(path: str | Path, content: bytes) -> None:
     """Replace the content of a file; an interruption at any moment leaves the old content.
 
     A link is followed. The new file has the permissions of the old one, or those that the umask
-    gives. The content goes to a file without a name first where the system has such files (Linux),
-    so that a process that is killed leaves nothing behind, but for the moment between naming the
-    file and moving it. What is left of such processes is removed.
+    gives. What processes of this machine have left that were killed while they wrote is removed.
     """
     target = check_target(path)
-    named = target.with_name(f".{target.name}.{_machine()}.{os.getpid()}.{uuid.uuid4().hex}.part")
+    machine = re.sub(r"\W", "", platform.node()) or "unknown"
+    start = f".{target.name}.{machine}."
+    named = target.with_name(f"{start}{os.getpid()}.{uuid.uuid4().hex}.part")
     try:
-        descriptor, nameless = _open_new(named)
-        with os.fdopen(descriptor, "wb") as file:
+        with named.open("xb") as file:
             file.write(content)
             file.flush()
-            os.fsync(descriptor)
-            if target.exists():
-                os.chmod(descriptor if nameless else named, stat.S_IMODE(target.stat().st_mode))
-            if nameless:
-                # An absolute path needs no src_dir_fd, but only with one the link is followed.
-                os.link(f"/proc/self/fd/{descriptor}", named, src_dir_fd=descriptor)
+            os.fsync(file.fileno())
+        if target.exists():
+            os.chmod(named, stat.S_IMODE(target.stat().st_mode))
         os.replace(named, target)
-        _remove_leftovers(target)
     except BaseException as error:
         named.unlink(missing_ok=True)
         if isinstance(error, OSError):  # the system names the file for a moment, or none
             raise type(error)(f"cannot write {target}: {error.strerror}") from error
         raise
-
-
-def _machine() -> str:
-    """A name of this machine, on whose processes' numbers it can be asked whether they run."""
-    return re.sub(r"\W", "", platform.node()) or "unknown"
-
-
-def _remove_leftovers(target: Path) -> None:
-    """Remove the files of processes of this machine that were killed while they wrote."""
-    if sys.platform == "win32":  # asking for a process would end it
-        return
-    start = f".{target.name}.{_machine()}."
-    for file in target.parent.glob(f"{glob.escape(start)}*.*.part"):
-        process = file.name.removeprefix(start).partition(".")[0]
+    for left in target.parent.glob(f"{glob.escape(start)}*.*.part"):
+        process = left.name.removeprefix(start).partition(".")[0]
         if process.isdigit() and not _runs(int(process)):
             with suppress(OSError):
-                file.unlink(missing_ok=True)
+                left.unlink(missing_ok=True)
 
 
 def _runs(process: int) -> bool:
+    if sys.platform == "win32":  # asking for a process would end it
+        return True
     try:
         os.kill(process, 0)
     except ProcessLookupError:
@@ -84,10 +82,48 @@ def check_target(path: str | Path) -> Path:
     return target
 
 
-def _open_new(named: Path) -> tuple[int, bool]:
-    """A descriptor of a new file, and whether the file has no name yet."""
-    flags = os.O_WRONLY | getattr(os, "O_BINARY", 0)
-    if hasattr(os, "O_TMPFILE") and os.path.isdir("/proc/self/fd"):
-        with suppress(OSError):  # the file system has no such files
-            return os.open(named.parent, flags | os.O_TMPFILE, 0o666), True
-    return os.open(named, flags | os.O_CREAT | os.O_EXCL, 0o666), False
+def packed(header: Any, arrays: Arrays) -> bytes:
+    """The content of a file: the same bytes for the same values."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr(zipfile.ZipInfo("header.json"), json.dumps(header))  # dated 1980
+        for name, array in arrays.items():
+            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w") as member:
+                np.lib.format.write_array(member, array, allow_pickle=False)
+    return content.getvalue()
+
+
+def unpacked(file: BinaryIO) -> tuple[Any, Arrays]:
+    """The JSON value and the arrays of a file; zipfile, json and NumPy raise many kinds of errors.
+
+    No more memory is used than the file is large.
+    """
+    with zipfile.ZipFile(file) as archive:
+        if any(info.compress_type for info in archive.infolist()):
+            raise ValueError("members are compressed")
+        found = {info.filename: info for info in archive.infolist()}
+        if len(found) < len(archive.infolist()):
+            raise ValueError("two members have the same name")
+        if sum(info.file_size for info in found.values()) > file.seek(0, io.SEEK_END):
+            raise ValueError("members are larger than the file")
+        contents = {name: archive.read(info) for name, info in found.items()}
+    header = json.loads(contents.pop("header.json"))
+    return header, {name.removesuffix(".npy"): _array(own) for name, own in contents.items()}
+
+
+def _array(content: bytes) -> NDArray[Any]:
+    """The array of a .npy file, whose size must be the one that its header promises."""
+    stream = io.BytesIO(content)
+    version = np.lib.format.read_magic(stream)
+    read = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }[version]
+    shape, fortran, dtype = read(stream)
+    if (
+        dtype.hasobject
+        or dtype.itemsize * np.prod(shape, dtype=object) != len(content) - stream.tell()
+    ):
+        raise ValueError("an array of another size than its header says")
+    flat = np.frombuffer(content, dtype, offset=stream.tell())
+    return flat.reshape(shape, order="F" if fortran else "C").copy()

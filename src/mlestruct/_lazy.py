@@ -1,26 +1,11 @@
-"""What is loaded or computed on first use: names of a package, pandas, cached properties."""
+"""What is loaded on first use: names of a package, pandas."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from functools import cached_property as cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
-if not TYPE_CHECKING and sys.version_info < (3, 12):
-
-    class cached_property(cached_property):  # noqa: N801
-        """As from Python 3.12 on, without a lock.
-
-        Before, all instances of a class share one, so that threads wait for each other.
-        """
-
-        def __get__(self, instance: Any, owner: type | None = None) -> Any:
-            if instance is None:
-                return self
-            found = instance.__dict__[self.attrname] = self.func(instance)
-            return found
+from typing import Any
 
 
 def attach(

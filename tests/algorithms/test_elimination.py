@@ -40,7 +40,7 @@ def test_the_next_node_couples_the_fewest_pairs(model):
 @pytest.mark.parametrize("shape", [(4, 30), (30, 4)])
 def test_the_front_of_a_grid_is_its_short_side(shape):
     edges = grid_edges(*shape)
-    order = frontier_order(120, *edges.T, 2, 20)
+    order = frontier_order(120, *edges.T, np.ones(120), 21)
     assert sorted(order.tolist()) == list(range(120))
     done, widest = np.zeros(120, dtype=bool), 0
     for node in order:
@@ -49,17 +49,15 @@ def test_the_front_of_a_grid_is_its_short_side(shape):
         front = {int(n) for n in np.concatenate([inner, outer]) if not done[n]}
         widest = max(widest, len(front))
     assert widest == 4
-    assert frontier_order(120, *edges.T, 2, 4) is not None
-    assert frontier_order(120, *edges.T, 2, 3) is None
+    assert frontier_order(120, *edges.T, np.ones(120), 5) is not None
+    assert frontier_order(120, *edges.T, np.ones(120), 4) is None
 
 
 def test_frontier_orders_of_several_components_and_isolated_nodes():
-    order = frontier_order(7, np.array([5, 1]), np.array([2, 6]), 3, 1)
-    assert order.tolist()[:3] == [0, 3, 4]
-    assert {frozenset(order.tolist()[k : k + 2]) for k in (3, 5)} == {
-        frozenset({1, 6}),
-        frozenset({2, 5}),
-    }
+    order = frontier_order(7, np.array([5, 1]), np.array([2, 6]), np.ones(7), 2)
+    place = np.argsort(order)
+    assert abs(place[5] - place[2]) == abs(place[1] - place[6]) == 1
+    assert frontier_order(7, np.array([5, 1]), np.array([2, 6]), np.ones(7), 1) is None
 
 
 @settings(max_examples=60, deadline=None)

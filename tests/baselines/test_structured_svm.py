@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 import mlestruct
 from mlestruct import BipartiteMatchingCRF, MatchingCRF, PairInput
 from mlestruct.baselines import StructuredPerceptron, StructuredSVM, structured_svm
-from mlestruct.structures import BinaryPairwise, Pairwise, PairwiseGraph, Sequences
+from mlestruct.structures import Pairwise, PairwiseGraph, Sequences
 
 EXACT = ("bipartite", "group", "tree", "chain")  # decoders without a relaxation
 EVERY = pytest.mark.parametrize("name", list(SPACES))
@@ -282,10 +282,7 @@ def test_filled_capacities():
 def test_hamming_loss_is_the_share_of_wrong_nodes(seed, n_nodes, n_states):
     rng = np.random.default_rng(seed)
     graph = PairwiseGraph(n_nodes, random_edges(rng, n_nodes))
-    spaces = [Pairwise(graph, n_states), Sequences(n_nodes, n_states)]
-    if n_states == 2:
-        spaces.append(BinaryPairwise(graph))
-    for space in spaces:
+    for space in (Pairwise(graph, n_states), Sequences(n_nodes, n_states)):
         observed, *others = rng.integers(n_states, size=(6, n_nodes))
         constant, scores = space.hamming_loss(space.encode(observed))
         for other in [observed, *others]:
@@ -297,7 +294,7 @@ def test_hamming_loss_of_a_fraction_is_its_mean():
     """Half of one labelling and half of another has half the loss of either."""
     rng = np.random.default_rng(0)
     graph = PairwiseGraph(3, [(0, 1), (1, 2), (2, 0)])
-    for space in (BinaryPairwise(graph), Pairwise(graph, 2), Pairwise(graph, 3)):
+    for space in (Pairwise(graph, 2), Pairwise(graph, 3)):
         observed, a, b = rng.integers(space.n_states, size=(3, 3))
         constant, scores = space.hamming_loss(space.encode(observed))
         middle = sum(space.encode(y).dense(space.n_coordinates) for y in (a, b)) / 2

@@ -1,14 +1,16 @@
 """Every benchmark runs on small problems, and its rivals are what they claim to be."""
 
 import importlib
+from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
 import pytest
 
-from benchmarks import compare, decoders, matching, measuring
+from benchmarks import certificates, compare, decoders, matching, measuring
 
 RIVALS = {  # a column or row of the tables that needs its rival
+    "certificates": (None, "| rho = 0.95 |"),
     "chains": ("pycrfsuite", "times as long: crfsuite"),
     "decoders": ("thinqpbo", "| thinqpbo"),
     "first_use": (None, "| import |"),
@@ -79,6 +81,16 @@ def test_gradients_of_the_rivals_are_of_their_objectives():
             step[0, i, j] = 1e-4
             change = answer(scores + step)[1] - answer(scores - step)[1]
             assert change[0] / 2e-4 == pytest.approx(table[i, j], abs=tolerance)
+
+
+@pytest.mark.parametrize("kind", certificates.KINDS)
+def test_false_certificates_are_wrong(kind):
+    problem = certificates.draw(kind, 0, 12)
+    found = problem.space.marginals(problem.scores, None, certificates.TOL)
+    assert not certificates.is_wrong(problem, found)
+    assert certificates.is_wrong(problem, replace(found, value=found.value + 0.1))
+    assert certificates.is_wrong(problem, replace(found, upper_bound=found.value - 0.1))
+    assert certificates.is_wrong(problem, replace(found, tau=0.9 * found.tau))
 
 
 def test_the_slow_decoder_counts_and_is_best():

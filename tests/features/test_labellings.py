@@ -9,8 +9,6 @@ from random_scores import generators
 
 from mlestruct.features import Rows
 from mlestruct.features.labellings import (
-    BinaryFeatures,
-    MergedEdges,
     PairwiseFeatures,
     StateFeatures,
     edge_ties,
@@ -23,37 +21,27 @@ examples = settings(deadline=None, max_examples=25)
 
 # ---------------------------------------------------------------------- scores and moments
 def score_by_hand(label, listed, nodes, edges, node_weights, edge_weights):
-    """Score of a labelling from the definition, edge by listed edge."""
+    """Score of a labelling from the definition, edge by edge."""
     total = sum(node_weights[s] @ u for s, u in zip(label, nodes, strict=True))
     for (i, j), v in zip(listed, edges, strict=True):
         total += edge_weights[label[i], label[j]] @ v
     return total
 
 
-def draw_features(rng, n_states, repeated, n_nodes=5):
-    """A graph, features of nodes and listed edges, and both feature maps over them."""
+def draw_features(rng, n_states, n_nodes=5):
+    """A graph, features of nodes and edges, and both feature maps over them."""
     edges = random_edges(rng, n_nodes, 0.6)
-    listed, merged = edges, None
-    if repeated and len(edges):
-        number = rng.integers(len(edges), size=2 * len(edges))
-        flipped = rng.random(2 * len(edges)) < 0.5
-        flipped[0] = True
-        listed = np.where(flipped[:, None], edges[number][:, ::-1], edges[number])
-        merged = MergedEdges(number, flipped)
-    nodes, pairs = rng.normal(size=(n_nodes, 2)), rng.normal(size=(len(listed), 3))
-    graph = PairwiseGraph(n_nodes, edges)
-    parts = (graph, Rows(nodes), Rows(pairs))
-    maps = [StateFeatures(*parts, n_states, None, merged)]
-    if n_states == 2:
-        maps.append(BinaryFeatures(*parts, None, merged))
-    return Labellings(n_nodes, edges, n_states), listed, nodes, pairs, maps
+    nodes, pairs = rng.normal(size=(n_nodes, 2)), rng.normal(size=(len(edges), 3))
+    parts = (PairwiseGraph(n_nodes, edges), Rows(nodes), Rows(pairs))
+    features = StateFeatures(*parts, n_states)
+    return Labellings(n_nodes, edges, n_states), edges, nodes, pairs, features
 
 
 @examples
-@given(generators, st.sampled_from([2, 3]), st.booleans())
-def test_scores_are_those_of_the_definition(rng, n_states, repeated):
-    space, listed, nodes, pairs, maps = draw_features(rng, n_states, repeated)
-    theta = rng.normal(size=maps[0].n_features)
+@given(generators, st.sampled_from([2, 3]))
+def test_scores_are_those_of_the_definition(rng, n_states):
+    space, listed, nodes, pairs, features = draw_features(rng, n_states)
+    theta = rng.normal(size=features.n_features)
     split = 2 * n_states
     node_weights = theta[:split].reshape(n_states, 2)
     edge_weights = theta[split:].reshape(n_states, n_states, 3)
@@ -61,39 +49,25 @@ def test_scores_are_those_of_the_definition(rng, n_states, repeated):
     by_hand = np.array(
         [score_by_hand(y, listed, nodes, pairs, node_weights, edge_weights) for y in picked]
     )
-    found = space.point(picked) @ maps[0].scores(theta)
+    found = space.point(picked) @ features.scores(theta)
     np.testing.assert_allclose(found, by_hand, atol=1e-10)
-    if n_states == 2:  # relative to the labelling that is 0 everywhere
-        zero = score_by_hand(
-            np.zeros(5, dtype=int), listed, nodes, pairs, node_weights, edge_weights
-        )
-        minimal = np.array([space.drop(point) for point in space.point(picked)])
-        np.testing.assert_allclose(minimal @ maps[1].scores(theta), by_hand - zero, atol=1e-10)
 
 
 @examples
-@given(generators, st.sampled_from([2, 3]), st.booleans())
-def test_moments_are_the_adjoint_of_scores(rng, n_states, repeated):
-    space, _, _, _, maps = draw_features(rng, n_states, repeated)
-    theta = rng.normal(size=maps[0].n_features)
-    for features in maps:
-        tau = rng.normal(size=features.n_scored)
-        scores = features.scores(theta)
-        assert scores.shape == (features.n_scored,)
-        assert features.moments(tau) @ theta == pytest.approx(scores @ tau, abs=1e-9)
-        some = rng.choice(features.n_scored, size=min(3, features.n_scored), replace=False)
-        dense = np.zeros(features.n_scored)
-        dense[some] = tau[some]
-        np.testing.assert_allclose(
-            features.moments_at(some, tau[some]), features.moments(dense), atol=1e-12
-        )
-    if n_states == 2:
-        a, b = space.random_point(rng), space.vertices[rng.integers(len(space.vertices))]
-        np.testing.assert_allclose(
-            maps[1].moments(space.drop(b)) - maps[1].moments(space.drop(a)),
-            maps[0].moments(b - a),
-            atol=1e-10,
-        )
+@given(generators, st.sampled_from([2, 3]))
+def test_moments_are_the_adjoint_of_scores(rng, n_states):
+    *_, features = draw_features(rng, n_states)
+    theta = rng.normal(size=features.n_features)
+    tau = rng.normal(size=features.n_scored)
+    scores = features.scores(theta)
+    assert scores.shape == (features.n_scored,)
+    assert features.moments(tau) @ theta == pytest.approx(scores @ tau, abs=1e-9)
+    some = rng.choice(features.n_scored, size=min(3, features.n_scored), replace=False)
+    dense = np.zeros(features.n_scored)
+    dense[some] = tau[some]
+    np.testing.assert_allclose(
+        features.moments_at(some, tau[some]), features.moments(dense), atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 4), (4, 1), (3, 4)])
@@ -103,10 +77,8 @@ def test_grids_have_the_scores_of_their_graph(shape, n_states):
     edges = grid_edges(*shape)
     n_nodes = shape[0] * shape[1]
     rows = (Rows(rng.normal(size=(n_nodes, 2))), Rows(rng.normal(size=(len(edges), 2))))
-    kind = BinaryFeatures if n_states == 2 else StateFeatures
-    states = () if n_states == 2 else (n_states,)
-    one = kind(grid(*shape), *rows, *states)
-    two = kind(PairwiseGraph(n_nodes, edges), *rows, *states)
+    one = StateFeatures(grid(*shape), *rows, n_states)
+    two = StateFeatures(PairwiseGraph(n_nodes, edges), *rows, n_states)
     theta, tau = rng.normal(size=one.n_features), rng.normal(size=one.n_scored)
     np.testing.assert_allclose(one.scores(theta), two.scores(theta), atol=1e-12)
     np.testing.assert_allclose(one.moments(tau), two.moments(tau), atol=1e-12)
@@ -119,23 +91,20 @@ def test_single_precision_changes_little(n_states):
     maps = []
     for precision in (np.float32, np.float64):
         rows = (Rows(nodes.astype(precision)), Rows(pairs.astype(precision)))
-        maps.append(
-            BinaryFeatures(grid(3, 4), *rows)
-            if n_states == 2
-            else StateFeatures(grid(3, 4), *rows, n_states)
-        )
+        maps.append(StateFeatures(grid(3, 4), *rows, n_states))
     theta, tau = rng.normal(size=maps[0].n_features), rng.random(maps[0].n_scored)
     np.testing.assert_allclose(maps[0].scores(theta), maps[1].scores(theta), atol=1e-5)
     np.testing.assert_allclose(maps[0].moments(tau), maps[1].moments(tau), atol=1e-5)
 
 
 @pytest.mark.parametrize("ties", ["full", "symmetric", "potts"])
-@pytest.mark.parametrize("kind", [BinaryFeatures, StateFeatures, PairwiseFeatures])
+@pytest.mark.parametrize("kind", [StateFeatures, PairwiseFeatures])
+@pytest.mark.parametrize("n_states", [2, 3])
 @pytest.mark.parametrize("one_edge_feature", [True, False])
-def test_theta_of_tied_weights_and_standardised_columns(ties, kind, one_edge_feature):
+def test_theta_of_tied_weights_and_standardised_columns(ties, kind, n_states, one_edge_feature):
     """Scores are those of `original(theta)` with the columns as they are; moments the adjoint."""
     rng = np.random.default_rng(0)
-    graph, n_states = grid(2, 3), 2 if kind is BinaryFeatures else 3
+    graph = grid(2, 3)
     nodes = Rows(rng.normal(3.0, 2.0, size=(6, 2)), constant=True)
     edges = Rows(rng.normal(1.0, 4.0, size=(graph.n_edges, 3)))
     if one_edge_feature:
@@ -143,8 +112,7 @@ def test_theta_of_tied_weights_and_standardised_columns(ties, kind, one_edge_fea
 
     def over(nodes, edges, tied):
         graphs = () if kind is PairwiseFeatures else (graph,)
-        states = () if kind is BinaryFeatures else (n_states,)
-        return kind(*graphs, nodes, edges, *states, tied)
+        return kind(*graphs, nodes, edges, n_states, tied)
 
     scaled = (
         nodes.scaled(Scaling.of(nodes.columns(), centred=True)),

@@ -19,5 +19,7 @@ def test_scores_and_moments_are_adjoint(by_features, kind):
     assert features.scores(theta) @ tau == pytest.approx(features.moments(tau) @ theta)
     f, g = theta[:12].reshape(4, 3), theta[12:].reshape(2, -1)
     scores = features.scores(theta)
-    assert scores[1 * 4 + 2] == pytest.approx(X[1] @ f[2])
-    assert scores[6 * 4 + 1 * 2 + 1] == pytest.approx(X[1] @ g[1] if by_features else g[1, 0])
+    nodes, edges = scores[: 6 * 4 * 2].reshape(6, 4, 2), scores[6 * 4 * 2 :].reshape(6, 2, 2, 2)
+    assert nodes[1, 2] == pytest.approx([0.0, X[1] @ f[2]])
+    coupling = X[1] @ g[1] if by_features else g[1, 0]
+    np.testing.assert_allclose(edges[1, 1], [[0.0, 0.0], [0.0, coupling]])

@@ -5,8 +5,8 @@ import pytest
 from enumerated_sequences import random_sequences
 from scipy import sparse
 
+from mlestruct.features.labellings import SequenceFeatures
 from mlestruct.features.rows import Rows, Scaling
-from mlestruct.features.sequences import SequenceFeatures
 from mlestruct.structures.sequences import Sequences
 
 
@@ -71,7 +71,7 @@ def test_feature_map_is_linear_with_its_adjoint(kind):
 @pytest.mark.parametrize("size", [0.5, 500.0])
 def test_expectation_part_by_part_equals_marginals(kind, part, size, monkeypatch):
     monkeypatch.setattr("mlestruct.structures.sequences.CHUNK", part)
-    monkeypatch.setattr("mlestruct.features.sequences.CHUNK", part)
+    monkeypatch.setattr("mlestruct.features.labellings.CHUNK", part)
     rng = np.random.default_rng(3)
     chains = Sequences([3, 1, 6, 2, 2, 1], 4)
     features = feature_maps(rng, chains)[kind]

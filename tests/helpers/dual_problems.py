@@ -5,10 +5,10 @@ from bipartite_matchings import Space, complete
 from labellings import Labellings, averaged_trees, random_edges, random_forest
 
 from mlestruct.features import Rows
-from mlestruct.features.labellings import BinaryFeatures, StateFeatures
+from mlestruct.features.labellings import StateFeatures
 from mlestruct.learning import LBFGS, Block, Problem
 from mlestruct.learning.solver import with_budget
-from mlestruct.structures import BinaryPairwise, Pairwise, PairwiseGraph, Structure, grid
+from mlestruct.structures import Pairwise, PairwiseGraph, Structure, grid
 
 
 def matching_problem(seed=0, n_blocks=4, alpha=0.5, rho=0.8, offset=False):
@@ -36,9 +36,7 @@ def matching_problem(seed=0, n_blocks=4, alpha=0.5, rho=0.8, offset=False):
     return spaces, Problem(blocks, alpha)
 
 
-def labelling_problem(
-    n_states=2, minimal=True, seed=0, alpha=0.5, n_blocks=3, rho=None, forest=False
-):
+def labelling_problem(n_states=2, seed=0, alpha=0.5, n_blocks=3, rho=None, forest=False):
     """Small graphs with random features and labels; returns (spaces, problem)."""
     rng = np.random.default_rng(seed)
     spaces, blocks = [], []
@@ -48,12 +46,8 @@ def labelling_problem(
         weights = averaged_trees(rng, n_nodes, edges) if rho is None else rho
         graph = PairwiseGraph(n_nodes, edges)
         rows = (Rows(rng.normal(size=(n_nodes, 2))), Rows.ones(len(edges)))
-        if minimal and n_states == 2:
-            structure = BinaryPairwise(graph, weights)
-            features = BinaryFeatures(graph, *rows)
-        else:
-            structure = Pairwise(graph, n_states, weights)
-            features = StateFeatures(graph, *rows, n_states)
+        structure = Pairwise(graph, n_states, weights)
+        features = StateFeatures(graph, *rows, n_states)
         label = rng.integers(n_states, size=n_nodes)
         weight = rng.uniform(0.5, 2.0)
         blocks.append(Block(structure, features, structure.encode(label), weight))
@@ -64,12 +58,12 @@ def labelling_problem(
 def image_problem(n_images=6, alpha=2.0, shape=(4, 5), seed=0):
     rng = np.random.default_rng(seed)
     graph = grid(*shape)
-    structure = BinaryPairwise(graph)
+    structure = Pairwise(graph, 2)
     blocks = []
     for _ in range(n_images):
         label = rng.integers(2, size=graph.n_nodes)
         nodes = np.c_[np.ones(graph.n_nodes), label + rng.normal(size=graph.n_nodes)]
-        features = BinaryFeatures(graph, Rows(nodes), Rows.ones(graph.n_edges))
+        features = StateFeatures(graph, Rows(nodes), Rows.ones(graph.n_edges), 2)
         blocks.append(Block(structure, features, structure.encode(label)))
     return Problem(blocks, alpha)
 

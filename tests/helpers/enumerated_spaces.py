@@ -19,7 +19,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from mlestruct.inference import marginals
 from mlestruct.structures import (
-    BinaryPairwise,
     Grid,
     MissingCapability,
     Pairwise,
@@ -27,7 +26,7 @@ from mlestruct.structures import (
     Sequences,
 )
 
-METHODS = ("auto", "oracle", "fw", "bp", "exact", "perturb")
+METHODS = ("auto", "fw", "bp", "exact", "perturb")
 SHORT = {"fw": {"max_iter": 40}, "perturb": {"n_samples": 6, "random_state": 0}}
 PATIENCE = 120.0  # CPU seconds, compilation included, after which a call counts as hanging
 
@@ -111,18 +110,11 @@ def general(space, polytope="local"):
     )
 
 
-def labelling(space, graph=None, minimal=False):
-    """A `labellings.Labellings`; `minimal`: in the coordinates of two states."""
+def labelling(space, graph=None):
+    """A `labellings.Labellings`."""
     graph = PairwiseGraph(space.n_nodes, space.edges) if graph is None else graph
-    if not minimal:
-        structure = Pairwise(graph, space.n_states, space.rho)
-        return Case(structure, space.vertices, space.infeasibility, space.objective)
-    return Case(
-        BinaryPairwise(graph, space.rho),
-        np.array([space.drop(vertex) for vertex in space.vertices]),
-        lambda tau: space.infeasibility(space.lift(tau)),
-        lambda scores, tau: float(scores @ tau) + space.entropy(space.lift(tau)),
-    )
+    structure = Pairwise(graph, space.n_states, space.rho)
+    return Case(structure, space.vertices, space.infeasibility, space.objective)
 
 
 def chains(lengths, n_states):
@@ -186,10 +178,10 @@ MAKERS = {
             4, np.array([True, False, True, False]), 0.5, np.array([2, 1, 1, 1])
         )
     ),
-    "binary triangle": lambda: labelling(graph_of(3, TRIANGLE), minimal=True),
-    "binary forest": lambda: labelling(graph_of(5, [(0, 1), (2, 1), (3, 4)]), minimal=True),
-    "binary grid": lambda: labelling(grid_of(2, 3), Grid(2, 3), minimal=True),
-    "no edges": lambda: labelling(graph_of(3, []), minimal=True),
+    "binary triangle": lambda: labelling(graph_of(3, TRIANGLE)),
+    "binary forest": lambda: labelling(graph_of(5, [(0, 1), (2, 1), (3, 4)])),
+    "binary grid": lambda: labelling(grid_of(2, 3), Grid(2, 3)),
+    "no edges": lambda: labelling(graph_of(3, [])),
     "one node": lambda: labelling(graph_of(1, [], 3)),
     "loopy": lambda: labelling(graph_of(5, SQUARE_AND_TAIL, 3)),
     "forest": lambda: labelling(graph_of(5, [(0, 1), (2, 1), (3, 4)], 3)),
@@ -221,8 +213,7 @@ def cases(draw, largest=5):
         strategy = draw(st.sampled_from([labellings.loopy, labellings.forests]))
         space, _ = draw(strategy(max_nodes=largest, n_states=(2, 3)))
         edges, states = space.edges, space.n_states
-        minimal = states == 2 and draw(st.booleans())
-        return labelling(graph_of(space.n_nodes, edges, states), minimal=minimal)
+        return labelling(graph_of(space.n_nodes, edges, states))
     return chains(
         draw(st.lists(st.integers(1, 3), min_size=1, max_size=2)), draw(st.integers(2, 3))
     )
@@ -257,9 +248,8 @@ def ask(case, scores, method, **options):
 def approximate_answers(case, scores, tol=1e-7):
     found = {
         "auto": ask(case, scores, "auto", tol=tol),
-        "oracle": ask(case, scores, "oracle", tol=tol),
         "fw": ask(case, scores, "fw", tol=tol, max_iter=200),
-        "plain fw": ask(case, scores, "fw", tol=tol, max_iter=200, variant="plain"),
+        "plain fw": ask(case, scores, "fw", tol=tol, max_iter=200, step="capped"),
         "bp": ask(case, scores, "bp", tol=tol),
     }
     return {name: answer for name, answer in found.items() if answer is not None}

@@ -1,8 +1,7 @@
 """Labellings of small graphs by enumeration, in plain NumPy: what the tests compare with.
 
 Coordinates are overcomplete: the states of every node, then the pairs of states of every edge, tail
-first. `lift` and `drop` go between them and the minimal ones of two states (P(x_n = 1) of every
-node, P(both 1) of every edge). Nothing here calls the library.
+first. Nothing here calls the library.
 """
 
 from dataclasses import dataclass
@@ -70,20 +69,8 @@ class Labellings:
         )
 
     # ------------------------------------------------------------------ two states
-    def lift(self, minimal):
-        """Overcomplete coordinates of minimal ones."""
-        on, both = minimal[: self.n_nodes], minimal[self.n_nodes :]
-        a, b = on[self.tail], on[self.head]
-        tables = np.stack([1 - a - b + both, b - both, a - both, both], axis=1)
-        return np.concatenate([np.stack([1 - on, on], axis=1).ravel(), tables.ravel()])
-
-    def drop(self, tau):
-        """Minimal coordinates of overcomplete ones."""
-        nodes, tables = self.tables(tau)
-        return np.concatenate([nodes[:, 1], tables[:, 1, 1]])
-
-    def lift_scores(self, minimal):
-        """Overcomplete scores that give every labelling what minimal ones give it."""
+    def ising_scores(self, minimal):
+        """Scores of fields of state 1, then of couplings of two states 1."""
         scores = np.zeros(self.size)
         scores[1 : self.split : 2] = minimal[: self.n_nodes]
         scores[self.split + 3 :: 4] = minimal[self.n_nodes :]

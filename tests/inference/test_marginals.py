@@ -90,7 +90,7 @@ def test_marginals_of_loopy_graphs_are_slopes_of_a_reference(kind):
     found = ask(case, scores, "auto", tol=1e-10)
 
     def reference(w):
-        return space.best(space.lift_scores(w) if kind == "binary triangle" else w, 1e-11)
+        return space.best(w, 1e-11)
 
     assert found.log_partition == pytest.approx(reference(scores), abs=1e-7)
     step = 1e-3
@@ -222,7 +222,7 @@ def test_odd_groups_with_singles_reach_their_tolerance(n, scale):
 
 
 # ---------------------------------------------------------------------- forbidden pairs
-@pytest.mark.parametrize("method", ["auto", "oracle", "fw", "bp", "exact"])
+@pytest.mark.parametrize("method", ["auto", "fw", "bp", "exact"])
 @pytest.mark.parametrize("perfect", [True, False])
 @pytest.mark.parametrize("sides", [2, 1])
 def test_forbidden_pairs_are_pairs_that_are_not_there(sides, perfect, method):
@@ -260,7 +260,7 @@ def test_a_mask_that_leaves_one_matching(method):
     np.testing.assert_allclose(found.table, np.eye(4), atol=1e-12)
 
 
-@pytest.mark.parametrize("method", ["auto", "oracle", "fw", "bp", "exact", "perturb"])
+@pytest.mark.parametrize("method", ["auto", "fw", "bp", "exact", "perturb"])
 def test_odd_groups_have_no_perfect_matching(method):
     # The local polytope of a triangle is one point, and no mixture of matchings.
     np.testing.assert_allclose(LocalMatching(3).marginals(np.array([1.0, 2.0, 3.0])).tau, 0.5)
@@ -286,7 +286,7 @@ TWO_TRIANGLES = LocalMatching(
     ("structure", "method"),
     [
         *itertools.product(FORBIDDEN, METHODS),
-        *itertools.product([Sequences([1], 2), Sequences([3, 1], 2)], ["auto", "oracle", "exact"]),
+        *itertools.product([Sequences([1], 2), Sequences([3, 1], 2)], ["auto", "exact"]),
     ],
 )
 def test_scores_that_leave_nothing(structure, method):
@@ -323,7 +323,8 @@ def test_structures_and_scores_that_do_not_fit(call, structure, scores, error, m
         (ValueError, "max_iter: expected", "fw", {"max_iter": 0}),
         (ValueError, "max_iter: expected", "fw", {"max_iter": 2.5}),
         (ValueError, "max_time", "fw", {"max_time": -1.0}),
-        (ValueError, "variant: expected", "fw", {"variant": "away"}),
+        (ValueError, "method: expected one of", "oracle", {}),
+        (TypeError, "variant: method='fw'", "fw", {"variant": "plain"}),
         (ValueError, "step: expected one of", "fw", {"step": "long"}),
         (ValueError, "damping", "bp", {"damping": 1.0}),
         (ValueError, "damping", "bp", {"damping": "half"}),
@@ -365,7 +366,6 @@ def test_the_report_says_what_was_done():
     found = marginals(BipartiteMatching((3, 3)), np.eye(3))
     assert (found.method, found.of, found.converged) == ("auto", "log Z_rho", True)
     assert "gap" in repr(found)
-    assert found.seconds >= 0.0
 
 
 def test_frank_wolfe_stops_in_time_and_tells_its_gap():

@@ -15,8 +15,8 @@ from dual_problems import (
 )
 
 from mlestruct.learning import BlockFrankWolfe, FrankWolfe, Problem
-from mlestruct.learning.dual_state import DualState
-from mlestruct.structures import BinaryPairwise
+from mlestruct.learning.certificate import DualState
+from mlestruct.structures import Pairwise
 
 BOTH = pytest.mark.parametrize("kind", [FrankWolfe, BlockFrankWolfe])
 
@@ -103,7 +103,7 @@ def test_threads_do_not_change_the_result(kind, problem):
 
 def test_oracle_calls_overlap_on_threads(monkeypatch):
     blocks = image_problem(n_images=4).blocks
-    decode, inside, most = BinaryPairwise.decode, [], []
+    decode, inside, most = Pairwise.decode, [], []
 
     def slow(self, *args, **kwargs):
         inside.append(1)
@@ -113,6 +113,6 @@ def test_oracle_calls_overlap_on_threads(monkeypatch):
         inside.pop()
         return found
 
-    monkeypatch.setattr(BinaryPairwise, "decode", slow)
+    monkeypatch.setattr(Pairwise, "decode", slow)
     solve(Problem(blocks, 2.0, n_jobs=4), FrankWolfe(), 0.0, max_iter=3)
     assert max(most) == 4  # waiting takes no CPU time, and counts nevertheless

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from own_decoders import assignment, assignments, best_of, subsets
 from scipy.optimize import minimize
 
+from mlestruct.algorithms import _fully_corrective_kernels as kernels
 from mlestruct.features import Rows
 from mlestruct.learning import Block, BlockFrankWolfe, Checkpoint, FullyCorrective, Problem
-from mlestruct.learning import _hull_kernels as kernels
 from mlestruct.structures import (
     DecoderSpace,
     Decoding,
@@ -172,7 +172,7 @@ def test_bounds_hold_at_any_round(n_iter):
 PROBLEMS = [
     ("matchings", lambda: matching_problem(1, rho=0.7, alpha=1.0, offset=True)[1]),
     ("bethe", lambda: matching_problem(1, rho=1.0, alpha=1.0)[1]),
-    ("states", lambda: labelling_problem(3, minimal=False, alpha=1.0)[1]),
+    ("states", lambda: labelling_problem(3, alpha=1.0)[1]),
 ]
 
 
@@ -317,9 +317,11 @@ def test_finite_slopes_score_the_step():
     a, c = rng.uniform(0.5, 1.0, 6), -rng.uniform(0.0, 0.5, 6)
     entropy, tau, s = SeparableEntropy(a, c), np.full(6, 0.5), rng.normal(size=6)
     u = np.empty(6)
-    kernels.finite_slopes(tau, a, c, s, 0.3, u)
+    kernels.finite_slopes(tau, a, c, s, 0.0, 0.3, u)
     after = [0.7 * tau + 0.3 * y for y in outputs]
     values = [s @ t + entropy(t) for t in after]
     assert np.argmax(outputs @ u) == np.argmax(values)
-    kernels.finite_slopes(tau, a, c, s, 1e-7, u)
+    kernels.finite_slopes(tau, a, c, s, 0.0, 1e-7, u)
     np.testing.assert_allclose(u, s + entropy.gradient(tau), atol=1e-5)
+    kernels.finite_slopes(tau, a, c, s, 0.0, 0.0, u)
+    np.testing.assert_allclose(u, s + entropy.gradient(tau), rtol=1e-12)

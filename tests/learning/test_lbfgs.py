@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from dual_problems import image_problem, labelling_problem, matching_problem, solve
 
-from mlestruct.features.contract import FeatureMap
+from mlestruct.features.rows import FeatureMap
 from mlestruct.learning import LBFGS, Monitor, Problem
 from mlestruct.learning.lbfgs import Direction, evaluate, preconditioner
 from mlestruct.structures.contract import Vertex
@@ -33,7 +33,7 @@ def test_preconditioner_inverts_the_modelled_curvature():
 
 
 def test_preconditioner_is_symmetric_and_positive():
-    _, problem = labelling_problem(3, False)
+    _, problem = labelling_problem(3)
     matrix = np.array([preconditioner(problem)(row) for row in np.eye(problem.n_features)])
     np.testing.assert_allclose(matrix, matrix.T, atol=1e-12)
     assert np.linalg.eigvalsh(matrix).min() > 0

@@ -7,15 +7,15 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp
 
 from mlestruct.features import Rows
-from mlestruct.features.labellings import BinaryFeatures, StateFeatures
+from mlestruct.features.labellings import StateFeatures
 from mlestruct.learning import LBFGS, Block, BlockFrankWolfe, FrankWolfe, Problem
-from mlestruct.learning.path import default_solver
-from mlestruct.structures import BinaryPairwise, Pairwise, grid
+from mlestruct.models.base import default_solver
+from mlestruct.structures import Pairwise, grid
 
 
-@pytest.mark.parametrize(("n_states", "minimal"), [(2, True), (2, False), (3, False)])
-def test_gradient_of_the_likelihood_equals_finite_differences(n_states, minimal):
-    _, problem = labelling_problem(n_states, minimal)
+@pytest.mark.parametrize("n_states", [2, 3])
+def test_gradient_of_the_likelihood_equals_finite_differences(n_states):
+    _, problem = labelling_problem(n_states)
     rng = np.random.default_rng(1)
     theta = 0.3 * rng.normal(size=problem.n_features)
     gradient = likelihood(problem, theta)[2]
@@ -25,9 +25,9 @@ def test_gradient_of_the_likelihood_equals_finite_differences(n_states, minimal)
         assert rise == pytest.approx(2 * gradient @ step, abs=1e-8)
 
 
-@pytest.mark.parametrize(("n_states", "minimal"), [(2, True), (2, False), (3, False)])
-def test_moments_match_at_the_optimum(n_states, minimal):
-    _, problem = labelling_problem(n_states, minimal)
+@pytest.mark.parametrize("n_states", [2, 3])
+def test_moments_match_at_the_optimum(n_states):
+    _, problem = labelling_problem(n_states)
     result = solve(problem, tol=1e-11)
     assert result.converged
     assert isinstance(default_solver(problem), LBFGS)
@@ -46,8 +46,8 @@ def test_forests_reach_the_exact_maximum_of_the_likelihood(n_states):
         total = 0.5 * problem.alpha * theta @ theta
         for space, block in zip(spaces, problem.blocks, strict=True):
             scores = block.scores(theta)
-            full = space.lift_scores(scores) if n_states == 2 else scores
-            total -= block.weight * (block.observed.dot(scores) - logsumexp(space.vertices @ full))
+            log_z = logsumexp(space.vertices @ scores)
+            total -= block.weight * (block.observed.dot(scores) - log_z)
         return total
 
     reference = minimize(loss, np.zeros(problem.n_features), options={"gtol": 1e-7})
@@ -57,19 +57,13 @@ def test_forests_reach_the_exact_maximum_of_the_likelihood(n_states):
     np.testing.assert_allclose(result.theta, reference.x, atol=1e-3)
 
 
-def test_two_states_in_both_coordinates_learn_the_same():
-    one, two = (solve(labelling_problem(2, minimal)[1], tol=1e-10) for minimal in (True, False))
-    assert one.objective == pytest.approx(two.objective, abs=1e-8)
-    np.testing.assert_allclose(one.theta, two.theta, atol=1e-4)
-
-
 SOLVERS = [LBFGS(), FrankWolfe(), FrankWolfe(step="fixed"), BlockFrankWolfe()]
 
 
-@pytest.mark.parametrize(("n_states", "minimal"), [(2, True), (2, False), (3, False)])
+@pytest.mark.parametrize("n_states", [2, 3])
 @pytest.mark.parametrize("solver", SOLVERS, ids=str)
-def test_all_solvers_enclose_the_same_optimum(solver, n_states, minimal):
-    _, problem = labelling_problem(n_states, minimal, alpha=1.0)
+def test_all_solvers_enclose_the_same_optimum(solver, n_states):
+    _, problem = labelling_problem(n_states, alpha=1.0)
     reference = solve(problem, tol=1e-10)
     result = solve(problem, solver, tol=1e-3, max_iter=300)
     assert result.primal <= reference.objective + 1e-8
@@ -90,12 +84,9 @@ def test_paper_algorithms_run_on_grids(solver, n_states):
     for _ in range(3):
         graph = grid(3, 3)
         label = rng.integers(n_states, size=9)
-        rows = (Rows(np.eye(n_states)[label] + rng.normal(size=(9, n_states))),)
-        rows += (Rows.ones(graph.n_edges),)
-        if n_states == 2:
-            structure, features = BinaryPairwise(graph), BinaryFeatures(graph, *rows)
-        else:
-            structure, features = Pairwise(graph, 3), StateFeatures(graph, *rows, 3)
+        rows = Rows(np.eye(n_states)[label] + rng.normal(size=(9, n_states)))
+        features = StateFeatures(graph, rows, Rows.ones(graph.n_edges), n_states)
+        structure = Pairwise(graph, n_states)
         blocks.append(Block(structure, features, structure.encode(label)))
     problem = Problem(blocks, 1.0)
     reference = solve(problem, tol=1e-8)

@@ -6,7 +6,7 @@ from scipy.optimize import linear_sum_assignment, minimize_scalar
 
 from mlestruct.features import Rows
 from mlestruct.learning import Block, BlockFrankWolfe, FrankWolfe, Problem
-from mlestruct.learning.dual_state import DualState
+from mlestruct.learning.certificate import DualState
 from mlestruct.structures import BipartiteMatching
 
 N, M, K, RHO, ALPHA = 5, 4, 3, 0.9, 2.0

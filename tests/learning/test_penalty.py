@@ -9,8 +9,8 @@ from hypothesis.extra.numpy import arrays
 from scipy.optimize import minimize
 
 from mlestruct.learning import BlockFrankWolfe, FrankWolfe, Problem
-from mlestruct.learning.certificate import DualBundle
-from mlestruct.learning.penalty import ElasticNet
+from mlestruct.learning.lbfgs import DualBundle
+from mlestruct.learning.problem import ElasticNet
 
 numbers = st.floats(-4.0, 4.0)
 vectors = arrays(float, 3, elements=numbers)
@@ -49,7 +49,7 @@ def sparse_problem(kind, l1_ratio, alpha):
     problem = {
         "matching": lambda: matching_problem(alpha=1.0, offset=True)[1],
         "kinked": lambda: matching_problem(alpha=1.0, rho=1.0)[1],
-        "graph": lambda: labelling_problem(3, minimal=False)[1],
+        "graph": lambda: labelling_problem(3)[1],
         "image": lambda: image_problem(),
     }[kind]()
     return Problem(problem.blocks, alpha, l1_ratio)

@@ -10,8 +10,7 @@ from random_scores import generators
 
 from mlestruct.features import Rows
 from mlestruct.learning import Block, BlockFrankWolfe, Problem, merge_equal
-from mlestruct.learning.certificate import certify
-from mlestruct.learning.dual_state import DualState
+from mlestruct.learning.certificate import DualState, certify
 
 examples = settings(deadline=None, max_examples=25)
 

@@ -11,8 +11,8 @@ from sklearn.linear_model import LogisticRegression
 from mlestruct import MissingCapability
 from mlestruct.features import Rows
 from mlestruct.learning import LBFGS, Block, BlockFrankWolfe, FrankWolfe, Problem
-from mlestruct.learning.path import default_solver, regularization_path
-from mlestruct.learning.solver import with_budget
+from mlestruct.learning.solver import regularization_path, with_budget
+from mlestruct.models.base import default_solver
 from mlestruct.structures import Decoding, Vertex
 
 K = 3

@@ -45,7 +45,6 @@ def test_a_failed_refit_changes_nothing(failure, monkeypatch):
     ("options", "error", "message"),
     [
         ({"random_state": "x"}, ValueError, "random_state: .*'x'"),
-        ({"estimate_singles": "q"}, TypeError, "estimate_singles must be True or False, got 'q'"),
         ({"alpha": "best"}, ValueError, "alpha: expected a number or 'auto', got 'best'"),
     ],
 )

@@ -145,10 +145,11 @@ def test_pages_without_records_tell_of_no_person(people):
 
 def test_the_command_writes_pages(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    left, right, links = make_people(60, random_state=0)
+    left, right, links = make_people(150, random_state=0)
     left.to_csv("left.csv")
     right.to_csv("right.csv")
-    links.iloc[:30].to_csv("known.csv", index=False)
+    alone = pd.DataFrame({"left": left.index.difference(links["left"])[:9], "right": ""})
+    pd.concat([links.iloc[:95], alone]).to_csv("known.csv", index=False)
     command = ["link", "left.csv", "right.csv", "--known", "known.csv", "-o", "links.csv"]
     assert main([*command, "--report", "page.html"]) == 0
     headline = capsys.readouterr().err.splitlines()[0]

@@ -31,7 +31,7 @@ def test_tokens_count_equally():
     model = ChainCRF().fit(X, Y)
     flat, found = np.concatenate(Y), np.concatenate(model.predict(X))
     assert token_accuracy(model, X, Y) == pytest.approx(accuracy_score(flat, found))
-    table = np.concatenate(model.predict_proba(X))
+    table = np.concatenate(model.predict_marginals(X))
     expected = log_loss(flat, table, labels=["a", "b", "c"])
     assert neg_log_loss(model, X, Y) == pytest.approx(-expected)
     happened, p = (flat[:, None] == model.classes_).ravel(), table.ravel()
@@ -112,7 +112,7 @@ def test_pairs():
     loss = log_loss(np.concatenate(cells[0]), tables)
     assert neg_log_loss(model, X, Y) == pytest.approx(-loss, rel=1e-6)
     rooms = MatchingCRF().fit([np.ones((4, 4, 1))] * 2, [[1, 0, 3, 2], [2, 3, 0, 1]])
-    assert rooms.pair_counts([np.ones((4, 4, 1))], [[1, 0, 3, 2]])[1:] == (2, 2)
+    assert rooms._pair_counts([np.ones((4, 4, 1))], [[1, 0, 3, 2]])[1:] == (2, 2)
 
 
 def test_pairs_by_ids():

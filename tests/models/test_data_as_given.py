@@ -69,17 +69,12 @@ def test_rows_of_features_beside_a_sparse_mask():
         model.predict([PairInput(table[:4], mask=mask)])
 
 
-def test_images_of_bytes_and_of_pillow():
-    image = pytest.importorskip("PIL.Image")
+def test_images_and_masks_of_bytes():
     bytes_ = [(200 * mask + RNG.integers(50, size=(6, 6))).astype(np.uint8) for mask in MASKS]
     masks = [(255 * mask).astype(np.uint8) for mask in MASKS]
-    arrays = GridCRF().fit(bytes_, masks)
-    opened = GridCRF().fit(
-        [image.fromarray(x) for x in bytes_], [image.fromarray(y) for y in masks]
-    )
-    np.testing.assert_allclose(opened.coef_, arrays.coef_)
-    assert opened.score(bytes_, masks) == 1.0
-    assert opened.predict(bytes_)[0].max() == 255
+    model = GridCRF(standardize=True).fit(bytes_, masks)
+    assert model.score(bytes_, masks) == 1.0
+    assert model.predict(bytes_)[0].max() == 255
 
 
 def test_sequences_of_dictionaries_with_features_that_are_new():

@@ -6,7 +6,7 @@ from enumerated_answers import all_answers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mlestruct.models.expected_f1 import expected_f1_sets
+from mlestruct.models.multi_label import expected_f1_sets
 
 
 def expected_f1(chosen, p):
@@ -24,8 +24,3 @@ def test_no_set_is_better(p):
     p = np.array(p)
     found = expected_f1(expected_f1_sets(p[None])[0], p)
     assert found == pytest.approx(max(expected_f1(other, p) for other in all_answers(len(p))))
-
-
-def test_refuses_what_is_no_probability():
-    with pytest.raises(ValueError, match="0 to 1"):
-        expected_f1_sets([[1.2]])

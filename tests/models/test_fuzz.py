@@ -205,7 +205,7 @@ def test_a_decoder_that_fails_in_the_middle_leaves_no_model():
 
     def failing(scores):
         calls[0] += 1
-        if calls[0] > 40:
+        if calls[0] > 12:
             raise RuntimeError("licence expired")
         return signs(scores)
 

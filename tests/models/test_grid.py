@@ -58,10 +58,9 @@ def test_edge_features_in_one_matrix_or_by_direction():
     right, down = ([rng.normal(size=(*size, 2)) for _ in X] for size in ((3, 3), (2, 4)))
     pairs = list(zip(right, down, strict=True))
     tables = [np.concatenate([a.reshape(9, 2), b.reshape(8, 2)]) for a, b in pairs]
-    halves = [[sparse.csr_array(t[:9]), sparse.coo_array(t[9:])] for t in tables]
     one = GridCRF(**FINE).fit(list(zip(X, pairs, strict=True)), Y)
     assert one.edge_coef_.shape == (2, 2, 2)
-    for edges in (tables, [sparse.csr_array(table) for table in tables], halves):
+    for edges in (tables, [sparse.csr_array(table) for table in tables]):
         same_models(GridCRF(**FINE).fit(list(zip(X, edges, strict=True)), Y), one, 1e-5)
 
 
@@ -178,7 +177,7 @@ def test_paper_algorithms_enclose_the_same_optimum(solver, n_states):
 
 # ---------------------------------------------------------------------- bounds
 @pytest.mark.parametrize("n_states", [2, 3])
-@pytest.mark.parametrize("rho", ["auto", "uniform", 0.4])
+@pytest.mark.parametrize("rho", ["auto", 0.4])
 def test_log_likelihood_bounds_enclose_the_exact_value(n_states, rho):
     shape = (3, 3) if n_states == 2 else (2, 3)
     X, Y = images(5, shape, n_states)
@@ -243,7 +242,7 @@ TOO_FEW = [sparse.csr_array(np.ones((1, 1))), sparse.csr_array(np.ones((3, 1)))]
         ),
         (with_edges((2, 2, 1), (2, 3, 1)), GOOD_LABELS[:1], rf"{DOWN}: expected shape \(1, 3, D\)"),
         (with_edges((2, 2, 1), (1, 3, 1), np.nan), GOOD_LABELS[:1], "edge features: found nan at"),
-        ([(GOOD_IMAGES[0], TOO_FEW)], GOOD_LABELS[:1], f"{RIGHT}: expected 4 rows, got 1"),
+        ([(GOOD_IMAGES[0], TOO_FEW)], GOOD_LABELS[:1], rf"{RIGHT}: expected shape \(2, 2, D\)"),
         (
             [GOOD_IMAGES[0], *with_edges((2, 2, 3), (1, 3, 3))],
             GOOD_LABELS,
@@ -375,23 +374,13 @@ def score_of(model, x, candidates):
     return np.array(totals)
 
 
-def test_pictures_are_read_as_they_are():
-    image = pytest.importorskip("PIL.Image")
+def test_grey_values_are_one_feature_and_pictures_are_refused():
     rng = np.random.default_rng(0)
     masks = [np.kron(rng.integers(2, size=(3, 4)), np.ones((3, 3), int)) for _ in range(6)]
-    grey = [np.clip(120 + 40 * (2 * y - 1) + 30 * rng.normal(size=y.shape), 0, 255).astype(np.uint8)
-            for y in masks]  # fmt: skip
-    plain = GridCRF(tol=1e-6).fit([(x / np.float32(255.0))[:, :, None] for x in grey], masks)
-    pictures = [image.fromarray(x) for x in grey]
-    labels = [image.fromarray((255 * y).astype(np.uint8)) for y in masks]
-    for X in (grey, pictures, [(x, None) for x in grey]):
-        model = GridCRF(tol=1e-6).fit(X, masks)
-        np.testing.assert_allclose(model.coef_, plain.coef_, rtol=1e-4, atol=1e-4)
-    model = GridCRF(tol=1e-6).fit(pictures, [np.asarray(y) for y in labels])
-    assert model.classes_.tolist() == [0, 255]
-    colour = GridCRF().fit([x.convert("RGB") for x in pictures], masks)
-    assert colour.n_features_in_ == 3
-    bytes_of_features = [np.stack([x, x], axis=-1) for x in grey]  # of any meaning: not rescaled
-    assert GridCRF(max_iter=3).fit([x // 100 for x in bytes_of_features], masks).n_features_in_ == 2
-    with pytest.raises(ValueError, match=r"X\[0\]: a PIL image of mode 'P'"):
-        model.predict([pictures[0].convert("P")])
+    grey = [y + rng.normal(size=y.shape) for y in masks]
+    plain = GridCRF(tol=1e-6).fit([x[:, :, None] for x in grey], masks)
+    for X in (grey, [(x, None) for x in grey]):
+        np.testing.assert_allclose(GridCRF(tol=1e-6).fit(X, masks).coef_, plain.coef_)
+    image = pytest.importorskip("PIL.Image").fromarray(np.zeros((9, 12), np.uint8))
+    with pytest.raises(TypeError, match=r"X\[0\]: a PIL image. Pass np.asarray"):
+        plain.predict([image])

@@ -5,8 +5,9 @@ import warnings
 
 import numpy as np
 import pytest
+from graph_matchings import complete
 from scipy import sparse
-from scipy.optimize import linear_sum_assignment
+from scipy.optimize import linear_sum_assignment, minimize
 from scipy.special import logsumexp
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -506,3 +507,34 @@ def test_a_given_rho_that_capacities_override_is_reported(rho):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         MatchingCRF().fit([PairInput(x, capacity=2)], [pairs])
+
+
+@pytest.mark.parametrize("rho", [0.5, 1.0])
+@pytest.mark.parametrize("perfect", [True, False])
+def test_small_groups_learn_over_mixtures_of_matchings_by_decoding(rho, perfect):
+    """The weights are those of the likelihood whose log Z_rho is found by enumeration."""
+    rng = np.random.default_rng(0)
+    X = [x + x.transpose(1, 0, 2) for x in rng.normal(size=(3, 6, 6, 2))]
+    Y = [np.arange(6) ^ 1, np.arange(6)[::-1], (np.arange(6) + 3) % 6]
+    model = MatchingCRF(
+        alpha=1.0, rho=rho, perfect=perfect, polytope="exact", tol=1e-5,
+        fit_intercept=False, standardize=False,
+    ).fit(X, Y)  # fmt: skip
+    assert model.solver_ == "fully corrective"
+    assert model.converged_
+    space = complete(6, perfect, rho)
+    i, j = space.edges.T
+
+    def loss(theta):
+        value, gradient = 0.5 * theta @ theta, theta.copy()
+        for x, y in zip(X, Y, strict=True):
+            scores, observed = np.zeros(space.size), y[i] == j
+            scores[: space.n_edges] = x[i, j] @ theta
+            log_z, _, tau = space.exact_optimum(scores)
+            value += log_z - scores[: space.n_edges][observed].sum()
+            gradient += x[i, j].T @ (tau[: space.n_edges] - observed)
+        return value, gradient
+
+    best = minimize(loss, np.zeros(2), jac=True, method="BFGS").x
+    allowed = np.sqrt(2.0 * model.duality_gap_) + 1e-3
+    assert np.linalg.norm(model.coef_ - best) <= allowed

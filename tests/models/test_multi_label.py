@@ -196,8 +196,9 @@ def test_known_answers(fitted):
     exact = clone(others).set_params(inference="exact").fit(X, Y)
     for own in (None, known):  # on a tree all are exact but perturb-and-MAP
         expected = exact.predict_marginals(X, own, method="exact")
-        for method in ("exact", "fw", "oracle", "perturb"):
-            far = np.abs(others.predict_marginals(X, own, method=method) - expected)
+        for method in ("exact", "fw", "perturb"):
+            found = others.predict_marginals(X, own, tol=1e-6, method=method)
+            far = np.abs(found - expected)
             assert far.max() < (0.2 if method == "perturb" else 2e-3)
     with pytest.raises(ValueError, match="method: expected one of"):
         model.predict_proba(X, method="guess")

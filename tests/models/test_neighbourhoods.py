@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from mlestruct.models.neighbourhoods import select_neighbourhoods
+from mlestruct.models.binary import select_neighbourhoods
 
 
 def chain(n, p, seed):

@@ -119,23 +119,6 @@ def test_unlabelled_nodes_take_their_offsets_with_them(kind):
     np.testing.assert_allclose(model.coef_, same.coef_, atol=1e-3)
 
 
-def test_offsets_of_edges_listed_twice():
-    rng = np.random.default_rng(3)
-    features, tables = rng.normal(size=(4, 2)), rng.normal(size=(3, 2, 2))
-    Y = [rng.integers(2, size=4) for _ in range(5)]
-    X = [(rng.normal(size=(4, 2)), PATH) for _ in Y]
-    model = GraphCRF(fit_intercept=False).fit(X, Y)
-    once = model.predict_marginals([NodeInput((features, PATH), edge_offset=tables)], tol=1e-9)[0]
-    # The features of an edge listed twice count twice, so those of the second are 0.
-    ones = np.concatenate([np.ones((3, 1)), np.zeros((3, 1))])
-    listed = np.concatenate([PATH, PATH[:, ::-1]])
-    explicit = [(f, PATH, np.ones((3, 1))) for f, _ in X]
-    again = GraphCRF(fit_intercept=False).fit(explicit, Y)
-    halves = np.concatenate([tables - 1.0, np.ones((3, 2, 2))])  # tables @ 1 in both directions
-    twice = NodeInput((features, listed, ones), edge_offset=halves)
-    np.testing.assert_allclose(again.predict_marginals([twice], tol=1e-9)[0], once, atol=1e-3)
-
-
 def test_the_same_offset_for_all_nodes_or_edges():
     X, Y = draw("chain", 3)
     model = ChainCRF().fit(X, Y)
@@ -210,18 +193,3 @@ def test_dropped_nodes_leave_the_conditional_likelihood_of_pieces():
     last = NodeInput(x.features[3:], x.offset[3:])
     expected = model.log_likelihood([first, last], [y[:2], y[3:]], known=[known[:2], None]).sum()
     assert found == pytest.approx(expected, abs=1e-9)
-
-
-# ---------------------------------------------------------------------- scores of nodes
-@EVERY
-def test_decision_function_has_the_scores_of_nodes(kind):
-    X, Y = draw(kind, 3)
-    model = KINDS[kind](fit_intercept=True).fit(X, Y)
-    found = model.decision_function([X[0], X[1].features])
-    for x, scores, offset in zip(X[:2], found, (X[0].offset, 0.0), strict=True):
-        features = x.features[0] if kind == "graph" else x.features
-        expected = features @ model.node_coef_.T + model.intercept_ + offset
-        np.testing.assert_allclose(scores, expected, atol=1e-10)
-    np.testing.assert_array_equal(
-        model.predict_proba(X, known=Y)[0].argmax(axis=-1), Y[0]
-    )  # takes what predict_marginals takes

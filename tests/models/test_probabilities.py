@@ -186,7 +186,7 @@ def test_alpha_can_be_chosen_by_likelihood(pairs):
 def test_methods_of_marginals_agree(pairs):
     model, X, _ = pairs
     auto = model.predict_marginals(X, tol=1e-9)
-    for method in ("fw", "bp", "oracle"):
+    for method in ("fw", "bp"):
         for a, b in zip(auto, model.predict_marginals(X, tol=1e-9, method=method), strict=True):
             np.testing.assert_allclose(a, b, atol=1e-4)
 
@@ -234,10 +234,10 @@ class Subsets:
         return self.start
 
 
-@pytest.mark.parametrize("variant", ["blended", "plain"])
-def test_an_output_space_of_ones_own_needs_a_decoder_only(variant):
+@pytest.mark.parametrize("step", ["corrective", "capped"])
+def test_an_output_space_of_ones_own_needs_a_decoder_only(step):
     scores = np.linspace(-1.0, 1.0, 8)
-    found = marginals(Subsets(8, 3), scores, "fw", tol=1e-3, variant=variant)
+    found = marginals(Subsets(8, 3), scores, "fw", tol=1e-3, step=step)
     # The optimum has odds exp(score - u) with u such that the marginals sum to 3.
     low, high = -10.0, 10.0
     for _ in range(100):

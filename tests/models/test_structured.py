@@ -29,9 +29,9 @@ from mlestruct import (
 from mlestruct.inference import marginals
 from mlestruct.models import base
 from mlestruct.structures import (
-    BinaryPairwise,
     BipartiteMatching,
     DecoderSpace,
+    Pairwise,
     PairwiseGraph,
     Paths,
     Subsets,
@@ -279,9 +279,9 @@ class TestApproximateDecoders:
             warnings.simplefilter("always")
             model = approximate(decode, 3, max_iter=50).fit(X, Y)
         proven = model.objective_ - model.duality_gap_ <= best <= model.objective_ + 1e-6
-        assert model.certified_ == proven == (free == 2)
+        assert model.certified_
+        assert proven
         said = " ".join(str(warning.message) for warning in caught)
-        assert ("X[0]: coordinates [2] are the same in all" in said) == (free == 3)
         assert "returned no upper bound" not in said
         lower, upper = model.log_likelihood_bounds(X, Y)
         exact = -loss(model.coef_) + 0.5 * model.coef_ @ model.coef_
@@ -410,7 +410,7 @@ class TestPrediction:
         assert 2 * counts[0] < counts[1]
 
     def test_options_of_another_method_name_it(self, model, data):
-        with pytest.raises(TypeError, match=r"max_iter: method='auto' takes no .*'fw' takes max"):
+        with pytest.raises(TypeError, match="max_iter: method='auto' takes no options"):
             model.predict_marginals(data[0], max_iter=20)
 
     def test_a_decoder_given_as_a_structure(self, data):
@@ -451,6 +451,8 @@ class TestCallsOfDecode:
     )
     def test_the_number_for_each_sample(self, counted, data, ask, each):
         model, calls = counted
+        model.sample(data[0][:1], 1)  # the space looks once for coordinates that do not vary
+        calls.clear()
         ask(model, *data)
         assert len(calls) == each * len(data[0])
 
@@ -482,9 +484,12 @@ class TestCallsOfDecode:
             StructuredCRF(structure=space)._problem(*data)
             return len(calls)
 
-        assert calls_of_set_up(with_interior(decode)) == len(np.unique(data[1], axis=0))
+        n_labels, h = len(np.unique(data[1], axis=0)), coordinate_entropy(8)
+        assert calls_of_set_up(with_interior(decode)) == n_labels
+        assert calls_of_set_up(DecoderSpace(decode, 8)) == n_labels
         assert calls_of_set_up(with_interior(decode, exact=False)) == 0
-        assert calls_of_set_up(DecoderSpace(decode, 8, exact=False)) > 0
+        assert calls_of_set_up(DecoderSpace(decode, 8, exact=False)) == 0
+        assert calls_of_set_up(DecoderSpace(decode, 8, entropy=(h, h.gradient))) > n_labels
 
     def test_given_marginals_and_bounds_replace_decode(self, counted, data):
         X, Y = data
@@ -558,7 +563,7 @@ class TestKnownParts:
             assert found[m] @ scores == pytest.approx((agree @ scores).max())
             for label in (found[m], *drawn[m]):
                 np.testing.assert_array_equal(label[~open_], known[m][~open_])
-            np.testing.assert_array_equal(tables[m][~open_], known[m][~open_])
+            np.testing.assert_allclose(tables[m][~open_], known[m][~open_], atol=1e-12)
             assert tables[m].sum() == pytest.approx(3.0)
             exact = y @ scores - own.log_z(agree, scores)
             assert lower[m] - 1e-9 <= exact <= upper[m] + 1e-9
@@ -621,8 +626,8 @@ class TestKnownParts:
 
     def test_structures_take_their_own(self):
         rng = np.random.default_rng(0)
-        space = BinaryPairwise(PairwiseGraph(3, [(0, 1), (1, 2)]))
-        X, Y = rng.normal(size=(6, 5, 2)), rng.integers(2, size=(6, 3))
+        space = Pairwise(PairwiseGraph(3, [(0, 1), (1, 2)]), 2)
+        X, Y = rng.normal(size=(6, 14, 2)), rng.integers(2, size=(6, 3))
         crf = StructuredCRF(structure=space).fit(X, Y)
         known = np.where([True, False, False], Y, -1)
         for m, found in enumerate(crf.predict(X, known=known)):

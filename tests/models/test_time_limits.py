@@ -27,8 +27,8 @@ from mlestruct import (
 )
 from mlestruct._deadline import seconds_left
 from mlestruct.algorithms.matching.blossom import best_matching
-from mlestruct.algorithms.pairwise.binary_junction_tree import BinaryJunctionTree
-from mlestruct.learning.path import default_solver
+from mlestruct.algorithms.pairwise.junction_tree import BinaryJunctionTree
+from mlestruct.models.base import default_solver
 from mlestruct.structures import PairwiseGraph
 from mlestruct.structures.labellings.repeated import RepeatedBinary
 

@@ -89,7 +89,7 @@ def test_fewer_steps_take_the_same_way():
     assert list(errors) == bp.step_counts(90)[: len(errors)]
     for k in (0, 1, 4, 8):
         start = structure.interior()
-        tau = frank_wolfe_marginals(structure, scores, start, 0.0, k, None, False, "fixed")[0]
+        tau = frank_wolfe_marginals(structure, scores, start, 0.0, k, None, "fixed")[0]
         assert errors[k] == pytest.approx(np.abs(tau - truth).max(), rel=1e-12)
 
 

@@ -35,7 +35,7 @@ def test_exact_marginals_are_ratios_of_permanents():
 
 @pytest.mark.parametrize(
     ("method", "options"),
-    [("fw", {}), ("fw", {"variant": "plain", "step": "fixed"}), ("perturb", {})],
+    [("fw", {}), ("fw", {"step": "fixed"}), ("perturb", {})],
 )
 def test_map_calls_are_counted_honestly(method, options, monkeypatch):
     decoded = []

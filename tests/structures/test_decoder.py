@@ -123,3 +123,16 @@ def test_perturbed_samples_are_outputs():
     assert (tables.sum(axis=1) == 1).all()
     assert (tables.sum(axis=2) == 1).all()
     assert np.abs(tables.mean(axis=0) - 1 / 3).max() < 0.15
+
+
+def test_a_heuristic_without_bounds_gives_a_lower_bound_only():
+    """Also where it returns outputs that score less than those before."""
+
+    def second_best(scores):
+        return np.isin(np.arange(8), np.argsort(-scores, kind="stable")[[0, 1, 3]])
+
+    for seed in range(5):
+        scores = 2.0 * np.random.default_rng(seed).normal(size=8)
+        bounds = log_partition_bounds(DecoderSpace(second_best, 8, exact=False), scores, tol=1e-3)
+        assert bounds.lower <= own.log_z(own.subsets(8, 3), scores) + 1e-9
+        assert bounds.upper == np.inf

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from labelling_views import slack_of, views
 from labellings import (
     Labellings,
     loopy,
     n_components,
 )
+from pairwise_spaces import pairwise, slack_of
 
-from mlestruct.algorithms.pairwise.spanning_trees import even_trees
+from mlestruct.algorithms.pairwise.spanning_trees import tree_weights
 from mlestruct.structures import (
-    BinaryPairwise,
+    Pairwise,
     PairwiseGraph,
     grid,
     reweighting,
@@ -41,12 +41,12 @@ TRIANGLE = np.array([[0, 1], [1, 2], [0, 2]])
         (0.0, "found 0.0"),
         (-1.0, "found -1.0"),
         (np.nan, "found nan"),
-        ("bethe", "rho: expected 'auto', 'uniform', a number or an array, got 'bethe'"),
+        ("bethe", "rho: expected 'auto', a number or an array, got 'bethe'"),
     ],
 )
 def test_bad_rho_is_refused(rho, message):
     with pytest.raises(ValueError, match=message):
-        BinaryPairwise(PairwiseGraph(3, TRIANGLE), rho)
+        Pairwise(PairwiseGraph(3, TRIANGLE), 2, rho)
 
 
 def test_rho_outside_the_polytope_warns_and_has_no_bound():
@@ -56,7 +56,7 @@ def test_rho_outside_the_polytope_warns_and_has_no_bound():
             assert not reweighting(graph, rho).is_concave
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for rho in (2 / 3, 0.1, np.array([1.0, 0.5, 0.5]), "uniform", "auto"):
+        for rho in (2 / 3, 0.1, np.array([1.0, 0.5, 0.5]), "auto"):
             assert reweighting(graph, rho).is_concave
         for edges in (TRIANGLE[:2], np.zeros((0, 2))):  # forests allow everything up to 1
             assert reweighting(PairwiseGraph(3, edges), 1.0).is_concave
@@ -65,32 +65,29 @@ def test_rho_outside_the_polytope_warns_and_has_no_bound():
 def test_without_a_bound_marginals_are_feasible_and_attain_their_value():
     space = Labellings(3, TRIANGLE, 2, 1.0)
     with pytest.warns(UserWarning, match="outside the spanning-tree polytope"):
-        both = views(space)
+        structure = pairwise(space)
     rng = np.random.default_rng(0)
-    for view in both:
-        scores, full = view.draw_scores(rng)
-        found = view.structure.marginals(scores)
-        tau = view.lift(found.tau)
-        assert space.infeasibility(tau) < 1e-12
-        assert found.value == pytest.approx(space.objective(full, tau), abs=1e-10)
+    scores = rng.normal(size=structure.n_coordinates)
+    found = structure.marginals(scores)
+    assert space.infeasibility(found.tau) < 1e-12
+    assert found.value == pytest.approx(space.objective(scores, found.tau), abs=1e-10)
 
 
-def test_auto_takes_one_on_forests_halves_on_grids_and_else_uniform():
+def test_auto_takes_one_on_forests_halves_on_grids_and_else_shares_of_trees():
     assert (reweighting(grid(1, 5)).rho == 1.0).all()
     assert (reweighting(PairwiseGraph(4, [[0, 1], [2, 3]])).rho == 1.0).all()
     assert (reweighting(grid(3, 4)).rho == 0.5).all()
     np.testing.assert_allclose(reweighting(PairwiseGraph(3, TRIANGLE)).rho, 2 / 3)
     eight = reweighting(grid(3, 3, 8))
-    np.testing.assert_allclose(eight.rho, reweighting(grid(3, 3, 8), "uniform").rho)
-    assert eight.rho.sum() == pytest.approx(8.0)  # Kirchhoff: as many as a tree has edges
+    assert eight.rho.sum() == pytest.approx(8.0)  # as many as a tree has edges
 
 
 @examples
-@given(loopy(max_nodes=7), st.sampled_from(["given", "uniform"]))
+@given(loopy(max_nodes=7), st.sampled_from(["given", "auto"]))
 def test_rho_splits_into_at_most_one_per_node(drawn, kind):
     space, _ = drawn
     graph = PairwiseGraph(space.n_nodes, space.edges)
-    found = reweighting(graph, space.rho if kind == "given" else "uniform")
+    found = reweighting(graph, space.rho if kind == "given" else "auto")
     np.testing.assert_allclose(found.into_tail + found.into_head, found.rho, atol=1e-12)
     assert min(found.into_tail.min(initial=0), found.into_head.min(initial=0)) >= -1e-12
     into = np.bincount(graph.tail, found.into_tail, graph.n_nodes)
@@ -98,27 +95,29 @@ def test_rho_splits_into_at_most_one_per_node(drawn, kind):
     assert (into <= 1 + 1e-9).all()
     at_node = [found.rho[(space.edges == n).any(axis=1)].sum() for n in range(space.n_nodes)]
     np.testing.assert_allclose(found.counting, 1 - np.array(at_node), atol=1e-12)
-    if kind == "uniform":
+    if kind == "auto":
         rank = space.n_nodes - n_components(space.n_nodes, space.edges)
         assert found.rho.sum() == pytest.approx(rank, abs=1e-9)
 
 
 @examples
 @given(loopy(max_nodes=7, n_states=(2, 3)))
-def test_even_trees_bound_log_z_from_above(drawn):
+def test_few_trees_bound_log_z_from_above(drawn):
     space, rng = drawn
-    trees = even_trees(space.n_nodes, space.tail, space.head, 4)
+    into = tree_weights(space.n_nodes, space.tail, space.head, 4)
     graph = PairwiseGraph(space.n_nodes, space.edges)
-    weights = Reweighting(graph, trees.rho, trees.into_tail, trees.into_head)
-    for view in views(space, weights):
-        scores, full = view.draw_scores(rng)
-        found = view.structure.marginals(scores, tol=1e-8)
-        assert found.upper_bound >= space.log_partition(full) - slack_of(full)
-        assert found.upper_bound - found.value < 1e-6 * (1.0 + abs(found.value))
+    weights = Reweighting(graph, into.sum(axis=0), *into)
+    structure = pairwise(space, weights)
+    scores = rng.normal(size=structure.n_coordinates)
+    found = structure.marginals(scores, tol=1e-8)
+    assert found.upper_bound >= space.log_partition(scores) - slack_of(scores)
+    assert found.upper_bound - found.value < 1e-6 * (1.0 + abs(found.value))
 
 
 def test_decoding_needs_no_spanning_trees(monkeypatch):
     monkeypatch.setattr(rho_module, "tree_weights", None)
-    structure = BinaryPairwise(PairwiseGraph(3, TRIANGLE))
+    structure = Pairwise(PairwiseGraph(3, TRIANGLE), 2)
     assert structure.has_bound
-    assert structure.best_label(np.array([-1.0, -1.0, -1.0, 2.0, 2.0, 2.0])).tolist() == [1, 1, 1]
+    attract = np.broadcast_to([[0.0, 0.0], [0.0, 2.0]], (3, 2, 2))
+    scores = structure.from_tables(np.tile([0.0, -1.0], (3, 1)), attract)
+    assert structure.best_label(scores).tolist() == [1, 1, 1]

@@ -1,4 +1,4 @@
-"""Orders of elimination: connected components, frontier orders and minimum-degree orders.
+"""Orders of elimination: frontier orders and minimum-degree orders.
 
 Nodes node[ptr[i]:ptr[i + 1]] are the neighbours of node i. In an order, the *front* is the set of
 nodes that are not eliminated yet but have an eliminated neighbour.
@@ -11,138 +11,28 @@ operations on slices, which take 2 s more to compile.
 
 import numpy as np
 
-from .._compile import kernel, shared
-
-SIZE_SCALE = 64  # sizes are logarithms to base 2, as integers in units of 1/64
-
-
-@shared
-@kernel
-def find_components(ptr, node, component, side, is_bipartite):
-    """Number the connected components of nodes with edges (others: -1) and two-colour them."""
-    n = component.shape[0]
-    queue = np.empty(n, np.int64)
-    component[:] = -1
-    n_components = 0
-    for root in range(n):
-        if component[root] >= 0 or ptr[root] == ptr[root + 1]:
-            continue
-        is_bipartite[n_components] = True
-        component[root], side[root] = n_components, 0
-        queue[0], done, filled = root, 0, 1
-        while done < filled:
-            v = queue[done]
-            done += 1
-            for k in range(ptr[v], ptr[v + 1]):
-                u = node[k]
-                if component[u] < 0:
-                    component[u], side[u] = n_components, 1 - side[v]
-                    queue[filled] = u
-                    filled += 1
-                elif side[u] == side[v]:
-                    is_bipartite[n_components] = False
-        n_components += 1
-    return n_components
-
-
-@shared
-@kernel
-def members_of_components(component, n_components):
-    """(members, first): component c has the nodes members[first[c]:first[c + 1]], rising."""
-    members = np.empty(component.shape[0], np.int64)
-    first = np.zeros(n_components + 2, np.int64)
-    for c in component:
-        if c >= 0:
-            first[c + 2] += 1
-    for c in range(n_components):
-        first[c + 2] += first[c + 1]
-    for v in range(component.shape[0]):
-        if component[v] >= 0:
-            members[first[component[v] + 1]] = v
-            first[component[v] + 1] += 1
-    return members, first
+from .._compile import kernel
 
 
 @kernel
-def farthest(ptr, node, start, queue, seen, mark):
-    """The node that a breadth-first search from `start` reaches last."""
-    queue[0], done, filled = start, 0, 1
-    seen[start] = mark
-    while done < filled:
-        v = queue[done]
-        done += 1
-        for k in range(ptr[v], ptr[v + 1]):
-            if seen[node[k]] != mark:
-                seen[node[k]] = mark
-                queue[filled] = node[k]
-                filled += 1
-    return queue[filled - 1]
+def frontier_order(ptr, node, starts, size, limit, unit, order):
+    """Write an order in which next comes the node that makes the front grow least.
 
+    starts : all nodes; the first untouched one comes next if the front is empty
+    size : logarithms (base 2, times `unit`) of the number of states of nodes
 
-@shared
-@kernel
-def starting_nodes(ptr, node, members, max_starts, seen, mark):
-    """Nodes of a component to start from: evenly spaced ones, and two ends of a long component.
-
-    `seen` has an entry per node of the graph; none is equal to 2 * mark or 2 * mark + 1.
+    Returns the sum over all steps of the number of states of the front with the node eliminated,
+    or infinity once the logarithm of that number exceeds `limit`.
     """
-    size = members.shape[0]
-    starts = np.empty(min(size, max_starts), np.int64)
-    for s in range(starts.shape[0]):
-        starts[s] = members[s * size // starts.shape[0]]
-    if size > max_starts:
-        queue = np.empty(size, np.int64)
-        starts[0] = farthest(ptr, node, members[0], queue, seen, 2 * mark)
-        starts[1] = farthest(ptr, node, starts[0], queue, seen, 2 * mark + 1)
-    return starts
-
-
-@shared
-@kernel
-def frontier_order_from(start, ptr, node, members, bits, max_bits, size, place, growth, order):
-    """Order of a component from `start`: next comes the node that makes the front grow least.
-
-    bits and size of a node are what it takes in a code of the front, and the logarithm of its
-    number of states. Work space, an entry per node of the graph: place is 0 before a node is
-    touched, 1 in the front, 2 afterwards; growth is the size of a node's untouched neighbours.
-
-    Returns (bits, entries): the bits of the first front that needs more than max_bits, else 0, and
-    the sum over all steps of the number of states of the front with the node eliminated.
-    """
-    for v in members:
-        place[v] = growth[v] = 0
+    n = order.shape[0]
+    touched = np.zeros(n, np.bool_)
+    growth = np.zeros(n, np.int64)  # sizes of untouched neighbours
+    for v in range(n):
         for k in range(ptr[v], ptr[v + 1]):
             growth[v] += size[node[k]]
-    front = np.empty(min(max_bits, members.shape[0]) + 1, np.int64)  # oldest first
-    n_front, n_done, v = 0, 0, start
-    used, states, entries = 0, 0, 0.0
-    while True:
-        order[n_done] = v
-        n_done += 1
-        if place[v] == 0:
-            used += bits[v]
-            states += size[v]
-            for k in range(ptr[v], ptr[v + 1]):
-                growth[node[k]] -= size[v]
-        place[v] = 2
-        for k in range(ptr[v], ptr[v + 1]):
-            u = node[k]
-            if place[u] != 0:
-                continue
-            place[u] = 1
-            used += bits[u]
-            states += size[u]
-            if used > max_bits:
-                return used, np.inf
-            front[n_front] = u
-            n_front += 1
-            for i in range(ptr[u], ptr[u + 1]):
-                growth[node[i]] -= size[u]
-        if used > max_bits:
-            return used, np.inf
-        entries += 2.0 ** (states / SIZE_SCALE)
-        used -= bits[v]
-        states -= size[v]
+    front = np.empty(n, np.int64)  # oldest first
+    n_front, n_started, used, entries = 0, 0, 0, 0.0
+    for step in range(n):
         v, least = -1, np.int64(0)
         for f in range(n_front):
             u = front[f]
@@ -151,47 +41,36 @@ def frontier_order_from(start, ptr, node, members, bits, max_bits, size, place, 
         for f in range(n_front):
             for k in range(ptr[front[f]], ptr[front[f] + 1]):
                 u = node[k]
-                if place[u] == 0 and growth[u] < least:
+                if not touched[u] and growth[u] < least:
                     v, least = u, growth[u]
         if v < 0:
-            return 0, entries
-        if place[v] == 1:
-            f = 0
-            while front[f] != v:
-                f += 1
-            n_front -= 1
-            for i in range(f, n_front):
-                front[i] = front[i + 1]
-
-
-@kernel
-def frontier_order(ptr, node, bits, max_bits, size, max_starts, order):
-    """Nodes without edges, then every component in its best order; whether all fit in max_bits."""
-    n = order.shape[0]
-    component, side = np.empty(n, np.int64), np.zeros(n, np.int64)
-    n_components = find_components(ptr, node, component, side, np.empty(n, np.bool_))
-    members, first = members_of_components(component, n_components)
-    place, growth, seen = np.empty(n, np.int64), np.empty(n, np.int64), np.full(n, -1, np.int64)
-    trial = np.empty(n, np.int64)
-    filled = 0
-    for v in range(n):
-        if component[v] < 0:
-            order[filled] = v
-            filled += 1
-    for c in range(n_components):
-        inside = members[first[c] : first[c + 1]]
-        least = np.inf
-        for start in starting_nodes(ptr, node, inside, max_starts, seen, c):
-            _, entries = frontier_order_from(
-                start, ptr, node, inside, bits, max_bits, size, place, growth, trial
-            )
-            if entries < least:
-                least = entries
-                order[filled : filled + inside.shape[0]] = trial[: inside.shape[0]]
-        if least == np.inf:
-            return False
-        filled += inside.shape[0]
-    return True
+            while touched[starts[n_started]]:
+                n_started += 1
+            v = starts[n_started]
+        order[step] = v
+        if touched[v]:
+            kept = 0
+            for f in range(n_front):
+                if front[f] != v:
+                    front[kept] = front[f]
+                    kept += 1
+            n_front = kept
+        for k in range(ptr[v] - 1, ptr[v + 1]):  # the node itself, then its neighbours
+            u = v if k < ptr[v] else node[k]
+            if touched[u]:
+                continue
+            touched[u] = True
+            used += size[u]
+            if used > limit:
+                return np.inf
+            if u != v:
+                front[n_front] = u
+                n_front += 1
+            for i in range(ptr[u], ptr[u + 1]):
+                growth[node[i]] -= size[u]
+        entries += 2.0 ** (used / unit)
+        used -= size[v]
+    return entries
 
 
 @kernel

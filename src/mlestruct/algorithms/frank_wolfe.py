@@ -10,17 +10,14 @@ the learning solvers.
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import compress
 from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._compile import kernel
 from .._deadline import check_time, is_over
 
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Step = Literal["capped", "line_search", "fixed"]
 
 MAX_STEP = 1.0 - 1e-9  # a vertex has an infinite entropy gradient
@@ -66,6 +63,8 @@ class DecodedSpace(Protocol):
 
     def interior(self) -> Floats: ...
 
+    def hull_entropy(self) -> tuple[Any, Floats | None]: ...
+
     @property
     def stepping_entropy(self) -> SteppingEntropy: ...
 
@@ -81,42 +80,34 @@ def frank_wolfe_marginals(
     tol: float,
     max_iter: int,
     callback: Callable[[int, Floats], Any] | None = None,
-    blended: bool = False,
     step: Step = "capped",
 ) -> tuple[Floats, float, float, int]:
     """(tau, value, upper bound of log Z_rho, MAP calls) from an interior point of the polytope.
 
+    The paper's algorithm; `fully_corrective_marginals` needs far fewer MAP calls.
+
     Parameters
     ----------
-    max_iter : steps at most; plain Frank-Wolfe makes one more MAP call, for the bound of its result
+    max_iter : steps at most; one more MAP call bounds the result
     callback : called with (MAP calls, tau) at every point; returning True stops
-    blended : move weight between the vertices found so far before asking for a new one (blended
-        pairwise Frank-Wolfe; Tsuji, Tanaka and Pokutta 2022): fewer MAP calls, more work in
-        between. Plain Frank-Wolfe takes weight off a vertex only by shrinking all of tau.
     step : length of step t = 1, 2, ... towards a new vertex: "fixed" at 2/(t+2), by
         "line_search", or "capped": the line search's, but in the first steps at most 1/(t+1), so
         that the weight of the start falls slowly. At rho near 1 a line search may go all the
         way to the first vertex, where all other coordinates have no mass and have to be found
         again, one by one.
     """
-    # Compiled line searches suppose that no entry is exactly 0; a mixture may take all weight off.
-    entropy = PlainEntropy(space) if blended else space.stepping_entropy
-    mixture = Mixture(start) if blended else None
-    tau = start.copy() if mixture is None else mixture.tau
-    # Moving weight pays once there are enough vertices to mix, so the first steps are plain.
-    enough = max(50.0, 20.0 * start.shape[0] ** 0.5)
-    upper, guess, prices, calls = np.inf, 0.3 if blended else 0.1, None, 0
+    entropy, tau = space.stepping_entropy, start.copy()
+    upper, guess, prices, calls = np.inf, 0.1, None, 0
     while True:
         value = float(scores @ tau) + entropy(tau)
         stop = (callback is not None and bool(callback(calls, tau))) or calls >= max_iter
         stop = stop or (calls > 0 and is_over())
-        if stop and blended:
-            return tau, value, upper, calls
         direction, sums = entropy.add_gradient(tau, scores)
-        best = next_vertex(space, direction, tau, prices)
+        check_time("marginals by Frank-Wolfe")
+        best = space.decode(direction) if prices is None else space.decode(direction, prices)
         prices, vertex = best.prices, best.vertex
         calls += 1
-        gap = max(best.score + best.gap - float(direction @ tau), 0.0)
+        gap = checked_gap(space, direction, tau, best, type(space).__name__)
         upper = min(upper, value + gap)
         if upper - value <= tol or stop:
             return tau, value, upper, calls
@@ -130,45 +121,69 @@ def frank_wolfe_marginals(
         guess = max(eta, 1e-6)
         if step == "capped" and calls <= 50:
             eta = min(eta, 1.0 / (calls + 1.0))
-        if mixture is None:
-            entropy.move(tau, vertex, eta)
-            continue
-        mixture.add(vertex, eta)
-        for _ in range(20 if calls >= enough else 0):
-            if not mixture.move(space.stepping_entropy, scores, max(0.5 * gap, 0.25 * tol)):
-                break
+        entropy.move(tau, vertex, eta)
 
 
-def next_vertex(space: DecodedSpace, direction: Floats, tau: Floats, prices: Any) -> Any:
-    """A MAP call, checked: the largest score is at least that of tau.
+def checked_gap(
+    space: DecodedSpace, direction: Floats, tau: Floats, found: Any, name: str, known: Any = None
+) -> float:
+    """max over outputs of <direction, output - tau> by a decoder's answer, at least 0.
 
-    Prices of the last call are handed on where the decoder has returned some.
+    Raises if tau or a known output scores more than the best vertex, by more than errors of
+    rounding and the tolerances of integer programs.
     """
-    check_time("marginals by Frank-Wolfe")
-    best = space.decode(direction) if prices is None else space.decode(direction, prices)
-    here = float(direction @ tau)
-    size = float(np.abs(direction) @ np.abs(tau)) + abs(best.score)
-    if space.has_bound and not best.score + best.gap >= here - ROUNDING * size:
+    here, upper = float(direction.dot(tau)), found.score + found.gap
+    attained = here if known is None else max(here, float(np.max(known @ direction)))
+    size = float(np.abs(direction) @ tau) + abs(upper)
+    allowed = 1e-6 * max(1.0, float(np.abs(direction).max(initial=0.0))) + ROUNDING * size
+    if space.has_bound and not attained - upper <= allowed:
         raise ValueError(
-            f"{type(space).__name__}.decode: its vertex scores {best.score:.6g}, less than the "
-            f"current point with {here:.6g}; decode must maximise over the polytope, interior() "
-            "lie inside of it, and entropy_gradient be the gradient of entropy"
+            f"{name}: decode says that no output scores more than {upper:.6g}, but an output that "
+            "it has returned, or that was observed, or a mixture of them, scores "
+            f"{attained:.6g}. decode must maximise, interior be a mixture of outputs, and the "
+            "gradient be that of the entropy; check_structure tests all of them"
         )
-    return best
+    return max(upper - here, 0.0)  # heuristics may score less than tau
 
 
 def checked_start(space: DecodedSpace) -> Floats:
     """interior() of a space, of the right length."""
-    start = np.array(space.interior(), dtype=np.float64)
-    if start.shape != (space.n_coordinates,):
+    return checked_point(space, space.interior()).copy()
+
+
+def checked_point(space: DecodedSpace, inside: Any) -> Floats:
+    """An interior point of the right length."""
+    point: Floats = np.asarray(inside, dtype=np.float64)
+    if point.shape != (space.n_coordinates,):
         raise ValueError(
             f"{type(space).__name__}.interior: expected shape ({space.n_coordinates},), "
-            f"got {start.shape}"
+            f"got {point.shape}"
         )
-    return start
+    return point
 
 
-class PlainEntropy:
+class BySlope:
+    """Steps of a `SteppingEntropy` that needs nothing but its slope."""
+
+    def slope(self, tau: Floats, change: Floats, eta: float) -> float:
+        raise NotImplementedError
+
+    def line_search(
+        self, tau: Floats, vertex: Any, sums: Any, linear: float, quadratic: float,
+        guess: float, max_step: float, rtol: float,
+    ) -> float:  # fmt: skip
+        change = vertex.dense(tau.shape[0]) - tau
+        eta = minimise_by_slope(
+            lambda eta: linear + quadratic * eta - self.slope(tau, change, eta), guess, rtol
+        )
+        return min(eta, max_step)
+
+    def move(self, tau: Floats, vertex: Any, eta: float) -> None:
+        tau *= 1.0 - eta
+        tau[vertex.indices] += eta * vertex.values
+
+
+class PlainEntropy(BySlope):
     """A `SteppingEntropy` from an entropy and its gradient alone."""
 
     def __init__(self, space: DecodedSpace):
@@ -183,126 +198,9 @@ class PlainEntropy:
     def slope(self, tau: Floats, change: Floats, eta: float) -> float:
         return float(self._space.entropy_gradient(tau + eta * change) @ change)
 
-    def line_search(
-        self, tau: Floats, vertex: Any, sums: None, linear: float, quadratic: float,
-        guess: float, max_step: float, rtol: float,
-    ) -> float:  # fmt: skip
-        direction = vertex.dense(tau.shape[0]) - tau
-        slope = self._space.stepping_entropy.slope
-        return minimise_by_slope(
-            lambda eta: linear + quadratic * eta - slope(tau, direction, eta), guess
-        )
 
-    def move(self, tau: Floats, vertex: Any, eta: float) -> None:
-        tau *= 1.0 - eta
-        tau[vertex.indices] += eta * vertex.values
-
-
-class Mixture:
-    """tau = weight of the start * start + sum of weights * vertices, weights summing to 1."""
-
-    def __init__(self, start: Floats):
-        self.start = start
-        self.tau = start.copy()
-        self.weights = np.ones(1)  # the start first
-        self.sizes = np.zeros(0, dtype=np.int64)
-        self.indices = np.zeros(0, dtype=np.int64)
-        self.values = np.zeros(0)
-        self._keys: list[bytes] = []  # sorted indices of the vertices
-        self._places: dict[bytes, int] = {}
-
-    def add(self, vertex: Any, eta: float) -> None:
-        """tau <- (1 - eta) tau + eta vertex."""
-        indices = np.asarray(vertex.indices, dtype=np.int64)
-        values = np.asarray(vertex.values, dtype=np.float64)
-        self.weights *= 1.0 - eta
-        self.tau *= 1.0 - eta
-        self.tau[indices] += eta * values
-        order = np.argsort(indices)
-        key = indices[order].tobytes()
-        known = self._places.get(key)
-        if known is None:
-            self._keys.append(key)
-            self._places[key] = len(self._keys)
-            self.weights = np.append(self.weights, eta)
-            self.sizes = np.append(self.sizes, indices.shape[0])
-            self.indices = np.concatenate([self.indices, indices[order]])
-            self.values = np.concatenate([self.values, values[order]])
-        else:
-            self.weights[known] += eta
-        self._drop_weightless()
-
-    def _drop_weightless(self) -> None:
-        """Drop vertices whose weight is rounding; the start stays."""
-        kept = self.weights > 1e-12
-        kept[0] = True
-        if kept.all():
-            return
-        each = np.repeat(kept[1:], self.sizes)
-        self.indices, self.values = self.indices[each], self.values[each]
-        self.sizes, self.weights = self.sizes[kept[1:]], self.weights[kept]
-        self._keys = list(compress(self._keys, kept[1:]))
-        self._places = {key: k + 1 for k, key in enumerate(self._keys)}
-
-    def _dense(self, k: int) -> Floats:
-        if k == 0:
-            return self.start
-        end = int(self.sizes[:k].sum())
-        part = slice(end - int(self.sizes[k - 1]), end)
-        out = np.zeros_like(self.tau)
-        out[self.indices[part]] = self.values[part]
-        return out
-
-    def move(self, entropy: SteppingEntropy, scores: Floats, least: float) -> bool:
-        """Move weight from the worst vertex to the best if the slope is at least `least`."""
-        direction, _ = entropy.add_gradient(self.tau, scores)
-        best, worst, difference = extreme_vertices(
-            direction, self.start, self.weights, self.sizes, self.indices, self.values
-        )
-        if difference < least or best == worst:
-            return False
-        most = float(self.weights[worst])
-        change = most * (self._dense(best) - self._dense(worst))
-        linear = float(scores @ change)
-        eta = minimise_by_slope(lambda eta: -linear - entropy.slope(self.tau, change, eta), 0.3)
-        if eta <= 0.0:
-            return False
-        self.weights[best] += eta * most
-        self.weights[worst] -= eta * most
-        self.tau += eta * change
-        np.maximum(self.tau, 0.0, out=self.tau)
-        self._drop_weightless()
-        return True
-
-
-@kernel  # a sum of gathered entries in their order takes half the time of a reordered one
-def extreme_vertices(
-    direction: Floats, start: Floats, weights: Floats, sizes: Ints, indices: Ints, values: Floats
-) -> tuple[int, int, float]:
-    """The best vertex along `direction`, the worst of those with weight, and their difference.
-
-    Vertex k = 1, 2, ... has weights[k] and sizes[k - 1] entries; 0 is the dense vector `start`.
-    """
-    score = 0.0
-    for i in range(start.shape[0]):
-        score += direction[i] * start[i]
-    best = worst = 0
-    most, least = score, score if weights[0] > 0.0 else np.inf
-    end = 0
-    for k in range(sizes.shape[0]):
-        first, end = end, end + sizes[k]
-        score = 0.0
-        for q in range(first, end):
-            score += direction[indices[q]] * values[q]
-        if score > most:
-            best, most = k + 1, score
-        if score < least and weights[k + 1] > 0.0:
-            worst, least = k + 1, score
-    return best, worst, most - least
-
-
-def minimise_by_slope(slope: Callable[[float], float], guess: float) -> float:
-    """A point of (0, MAX_STEP) where an increasing slope has fallen to RTOL of its start.
+def minimise_by_slope(slope: Callable[[float], float], guess: float, rtol: float = RTOL) -> float:
+    """A point of (0, MAX_STEP) where an increasing slope has fallen to `rtol` of its start.
 
     Bisection on a logarithmic bracket with regula falsi: near the boundary Newton steps that are
     judged by their length stop at points that are worse than the start.
@@ -315,7 +213,7 @@ def minimise_by_slope(slope: Callable[[float], float], guess: float) -> float:
     eta = min(max(guess, 1e-8), 0.5)
     for _ in range(60):
         value = slope(eta)
-        if abs(value) <= -RTOL * first:
+        if abs(value) <= -rtol * first:
             break
         if value > 0.0:
             high, slope_high = eta, value

@@ -13,14 +13,14 @@ from typing import ClassVar
 from ..learning.lbfgs import LBFGS, Start
 from ..learning.problem import Problem
 from ..learning.solver import Result
-from ..structures.exact_inference import ExactInference
+from ..structures.exact import ExactInference
 
 
 @dataclass(frozen=True)
 class ExactLikelihood(LBFGS):
     """The exact likelihood of an estimator's model, maximised by L-BFGS; small samples only.
 
-    Matchings of up to about 20 nodes a side or 22 in one complete group, images of up to about 17
+    Matchings of up to 19 nodes a side or 28 in one complete group, images of up to about 17
     pixels in height or width, graphs of small treewidth. rho and the polytope of the estimator have
     no effect on its fit; ask for `predict_marginals(X, method="exact")`.
 

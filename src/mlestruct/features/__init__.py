@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 from .._lazy import attach
 
 if TYPE_CHECKING:
-    from .contract import FeatureMap
-    from .rows import Rows
+    from .rows import FeatureMap, Rows
     from .words import token_features
 
 __getattr__, __dir__, __all__ = attach(
     __name__,
-    {"FeatureMap": ".contract", "Rows": ".rows", "token_features": ".words"},
+    {"FeatureMap": ".rows", "Rows": ".rows", "token_features": ".words"},
 )

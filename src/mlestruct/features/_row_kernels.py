@@ -1,8 +1,4 @@
-"""Products with rows of features, summed in double precision: dense, picked and sparse rows.
-
-Rows of edges hold a value of the tail, one of the head, and one of both; `spread_rows` and
-`gather_rows` lead to the minimal coordinates of nodes, then of edges, and back.
-"""
+"""Products with rows of features, summed in double precision: dense, picked and sparse rows."""
 
 from .._compile import kernel, summing_kernel
 
@@ -87,23 +83,3 @@ def add_sparse_moments(data, indices, indptr, first, tau, out):
             value, target = data[k], out[indices[k]]
             for i in range(n):
                 target[i] += value * row[i]
-
-
-@kernel
-def spread_rows(tail, head, rows, out):
-    """Add each row's first two values to out at the edge's ends, and set that of the edge."""
-    n = out.shape[0] - tail.shape[0]
-    for e in range(tail.shape[0]):
-        out[tail[e]] += rows[e, 0]
-        out[head[e]] += rows[e, 1]
-        out[n + e] = rows[e, 2]
-
-
-@kernel
-def gather_rows(tail, head, values, rows):
-    """The transposed map: values at the ends of each edge, and at the edge itself."""
-    n = values.shape[0] - tail.shape[0]
-    for e in range(tail.shape[0]):
-        rows[e, 0] = values[tail[e]]
-        rows[e, 1] = values[head[e]]
-        rows[e, 2] = values[n + e]

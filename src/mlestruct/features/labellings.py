@@ -8,18 +8,16 @@ different rows of G only.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ._row_kernels import gather_rows, spread_rows
-from .contract import FeatureMap, Segments
-from .rows import Rows, Scaling
+from .rows import CHUNK, FeatureMap, Rows, Scaling, Segments
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 
 def edge_ties(kind: str, n_states: int) -> Ints | None:
@@ -164,91 +162,16 @@ class LabelGraph(Protocol):
     def head(self) -> NDArray[np.int32]: ...
 
 
-@dataclass(frozen=True, eq=False)
-class MergedEdges:
-    """The edges of the graph behind listed edges, of which some are listed several times.
-
-    edge : ndarray of shape (n_listed,), the graph's edge of each listed one
-    flipped : ndarray of shape (n_listed,), whether it is listed from head to tail
-    """
-
-    edge: Ints
-    flipped: NDArray[np.bool_]
-
-    def summed(self, rows: Floats, n_edges: int) -> Floats:
-        """Sums of the rows of listed edges that are the same edge."""
-        return np.stack([np.bincount(self.edge, column, n_edges) for column in rows.T], axis=1)
-
-    def transposed(self, tables: Floats, n_states: int) -> Floats:
-        """Tables of listed edges (n_listed, L * L), those listed from head to tail transposed."""
-        square = tables.reshape(-1, n_states, n_states).copy()
-        square[self.flipped] = square[self.flipped].swapaxes(1, 2)
-        return square.reshape(tables.shape)
-
-
-class BinaryFeatures(PairwiseFeatures):
-    """Scores in the minimal coordinates of `BinaryPairwise`, relative to all states being 0.
+class StateFeatures(PairwiseFeatures):
+    """Scores in the coordinates of `Pairwise`.
 
     Parameters
     ----------
     graph : LabelGraph
     nodes, edges : Rows
+    n_states : int
     ties : as in `PairwiseFeatures`
-    merged : MergedEdges, optional
-        If the rows of `edges` are not one for one the edges of the graph.
     """
-
-    def __init__(
-        self,
-        graph: LabelGraph,
-        nodes: Rows,
-        edges: Rows,
-        ties: Ints | None = None,
-        merged: MergedEdges | None = None,
-    ):
-        super().__init__(nodes, edges, 2, ties)
-        self.graph, self.merged = graph, merged
-        self.n_scored = graph.n_nodes + graph.n_edges
-
-    def scores(self, theta: Floats) -> Floats:
-        f, g = self.split(theta)
-        n = self.graph.n_nodes
-        out = np.empty(self.n_scored)
-        out[:n] = self.nodes.scores(f[1] - f[0])
-        # Columns: what state 1 of the tail adds, of the head, and both together on top.
-        found = self.edges.scores(
-            np.stack([g[2] - g[0], g[1] - g[0], g[0] + g[3] - g[1] - g[2]], axis=1)
-        )
-        if self.merged is not None:
-            found = self.merged.summed(self._swapped(found), self.graph.n_edges)
-        spread_rows(self.graph.tail, self.graph.head, found, out)
-        return out
-
-    def moments(self, tau: Floats) -> Floats:
-        n = self.graph.n_nodes
-        values = np.empty((self.graph.n_edges, 3))
-        gather_rows(self.graph.tail, self.graph.head, tau, values)
-        if self.merged is not None:
-            values = self._swapped(values[self.merged.edge])
-        on = self.nodes.moments(tau[:n])
-        tail, head, both = self.edges.moments(values).T
-        # The constant of the all-zero labelling is left out: it cancels in y - tau.
-        pairs = np.stack([both - tail - head, head - both, tail - both, both])
-        return self.joined(np.stack([-on, on]), pairs)
-
-    def _swapped(self, values: Floats) -> Floats:
-        """Values of tail, head and both, of edges listed from head to tail exchanged in place."""
-        assert self.merged is not None
-        flipped = self.merged.flipped
-        values[flipped, :2] = values[flipped, 1::-1]
-        return values
-
-    def moments_at(self, indices: Ints, values: Floats) -> Floats:
-        return FeatureMap.moments_at(self, indices, values)
-
-
-class StateFeatures(PairwiseFeatures):
-    """Scores in the overcomplete coordinates of `Pairwise`; parameters as `BinaryFeatures`."""
 
     def __init__(
         self,
@@ -257,38 +180,13 @@ class StateFeatures(PairwiseFeatures):
         edges: Rows,
         n_states: int,
         ties: Ints | None = None,
-        merged: MergedEdges | None = None,
     ):
         super().__init__(nodes, edges, n_states, ties)
-        self.merged, self._split = merged, graph.n_nodes * self.n_states
-        self._n_edges = graph.n_edges
-        self.n_scored = self._split + graph.n_edges * self.n_states**2
-
-    def scores(self, theta: Floats) -> Floats:
-        found = super().scores(theta)
-        if self.merged is None:
-            return found
-        listed = found[self._split :].reshape(-1, self.n_states**2)
-        tables = self.merged.transposed(listed, self.n_states)
-        tables = self.merged.summed(tables, self._n_edges)
-        return np.concatenate([found[: self._split], tables.ravel()])
-
-    def moments(self, tau: Floats) -> Floats:
-        if self.merged is not None:
-            tables = tau[self._split :].reshape(-1, self.n_states**2)[self.merged.edge]
-            listed = self.merged.transposed(tables, self.n_states)
-            tau = np.concatenate([tau[: self._split], listed.ravel()])
-        return super().moments(tau)
-
-    def moments_at(self, indices: Ints, values: Floats) -> Floats:
-        if self.merged is None:
-            return super().moments_at(indices, values)
-        return FeatureMap.moments_at(self, indices, values)
 
     # ------------------------------------------------------------------ all edges alike
     def shared_tables(self, theta: Floats) -> tuple[Floats, Floats] | None:
         """Scores of nodes (n_nodes, L), and one table (1, L, L) if all edges have the same."""
-        if self.merged is not None or not self.edges.all_equal or len(self.edges) == 0:
+        if not self.edges.all_equal or len(self.edges) == 0:
             return None
         f, g = self.split(theta)
         table = self._one_edge.scores(g.T).reshape(1, self.n_states, self.n_states)
@@ -302,3 +200,117 @@ class StateFeatures(PairwiseFeatures):
     @property
     def _one_edge(self) -> Rows:
         return self.edges.take(np.zeros(1, dtype=np.int64))
+
+
+# ---------------------------------------------------------------------- sequences
+class SequenceFeatures(PairwiseFeatures):
+    """Feature map of sequences side by side.
+
+    Parameters
+    ----------
+    nodes : Rows of shape (n_nodes, C)
+    edges : Rows of shape (n_edges, D)
+        `Rows.ones(n_edges)`: the edge weights are the scores of transitions.
+    n_states : int, L
+    kept : increasing integer array, optional
+        The weights in theta, out of all; the others are 0.
+    """
+
+    # Few transitions are frequent, so that the weights of these have a larger curvature than those
+    # of uniform states: on words of 26 letters 32 evaluations instead of 42 (alpha = 1).
+    edge_curvature = 10.0
+
+    def __init__(self, nodes: Rows, edges: Rows, n_states: int, kept: Ints | None = None):
+        super().__init__(nodes, edges, n_states)
+        self.kept, self._n_weights = kept, self.n_features
+        if kept is not None:
+            self.n_features = kept.shape[0]
+        # With sparse features L-BFGS takes fewer steps from the diagonal than from all moments.
+        self.diagonal_gram = nodes.is_sparse or kept is not None
+        self.edge_table_size = 1 if edges.all_equal else self.n_states**2
+
+    def occurring(self, states: Ints, tails: Ints) -> Bools:
+        """Which weights have a nonzero feature under a labelling, shape (n_features,).
+
+        states : ndarray of shape (n_nodes,);  tails : the first node of every edge
+        """
+        n = self.n_states
+        nodes = self.nodes.occurring(states, n)
+        edges = self.edges.occurring(states[tails] * n + states[tails + 1], n * n)
+        return np.concatenate([nodes.ravel(), edges.ravel()])
+
+    def split(self, theta: Floats) -> tuple[Floats, Floats]:
+        if self.kept is not None:
+            theta, given = np.zeros(self._n_weights), theta
+            theta[self.kept] = given
+        return super().split(theta)
+
+    def joined(self, nodes: Floats, edges: Floats) -> Floats:
+        found = super().joined(nodes, edges)
+        return found if self.kept is None else found[self.kept]
+
+    def without_rows(self) -> SequenceFeatures:
+        none = np.zeros(0, dtype=np.int64)
+        return SequenceFeatures(
+            self.nodes.take(none), self.edges.take(none), self.n_states, self.kept
+        )
+
+    def second_moments(self) -> Segments:
+        found = super().second_moments()
+        if self.kept is None:
+            return found
+        every = np.concatenate([np.outer(scales, gram).ravel() for gram, scales in found])
+        return [(every[self.kept], np.ones(1))]
+
+    def score_range(self, theta: Floats) -> float:
+        """The score of one pair of states counts for all edges if their features are the same."""
+        stream, low, high = self.stream(theta), np.inf, -np.inf
+        n_nodes, n_edges = len(self.nodes), len(self.edges)
+        for start in range(0, n_nodes, CHUNK):
+            part = slice(start, min(start + CHUNK, n_nodes))
+            for found in stream.scores(part, slice(start, min(start + CHUNK, n_edges))):
+                low = min(low, float(found.min(initial=np.inf)))
+                high = max(high, float(found.max(initial=-np.inf)))
+        return high - low if high > low else 0.0
+
+    def stream(self, theta: Floats) -> SequenceStream:
+        """Scores at theta and the moments of what follows from them, part by part."""
+        return SequenceStream(self, theta)
+
+
+class SequenceStream:
+    """One pass over nodes and edges at a fixed theta: scores out, expectations in."""
+
+    def __init__(self, features: SequenceFeatures, theta: Floats):
+        self._features = features
+        nodes, edges = features.split(theta)
+        rows = features.nodes
+        # All weights are not worth turning for fewer entries than there are features.
+        few = rows.is_sparse and rows.matrix.nnz < rows.n_features
+        self._node_weights = rows.inner(nodes.T if few else np.ascontiguousarray(nodes.T))
+        self._edge_weights = features.edges.inner(np.ascontiguousarray(edges.T))
+        self._moments = np.zeros((0, 0)), np.zeros((0, 0))
+
+    def scores(self, nodes: slice, edges: slice) -> tuple[Floats, Floats]:
+        """Scores of nodes (n, L) and of edges (m, L, L), or (1, L, L) if all are the same."""
+        features, n = self._features, self._features.n_states
+        own = features.edges
+        self._nodes = features.nodes.part(nodes)
+        self._edges = own.take([0]).part(slice(1)) if own.all_equal else own.part(edges)
+        tables = self._edges.scores(*self._edge_weights)
+        return self._nodes.scores(*self._node_weights), tables.reshape(-1, n, n)
+
+    def add(self, nodes: Floats, edges: Floats) -> None:
+        """Add the moments of marginals of the shapes that `scores` has given."""
+        n, features = self._features.n_states, self._features
+        if not self._moments[0].size:
+            sizes = features.nodes.n_features, features.edges.n_features
+            self._moments = np.zeros((sizes[0], n)), np.zeros((sizes[1], n * n))
+        self._nodes.add_moments(nodes, self._moments[0])
+        self._edges.add_moments(edges.reshape(-1, n * n), self._moments[1])
+
+    def moments(self) -> Floats:
+        """The moments of everything added, shape (n_features,)."""
+        features = self._features
+        nodes, edges = self._moments
+        return features.joined(features.nodes.finished(nodes).T, features.edges.finished(edges).T)

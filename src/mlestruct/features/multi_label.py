@@ -2,6 +2,8 @@
 
 theta holds F of shape (L, C), then G of shape (E, D): label l of sample m with features x_m scores
 F[l] . x_m, two coupled labels score G[e] . v_m together; v_m is x_m, or the constant 1.
+Coordinates are those of labellings with two states: 2 of each label, of which the second has the
+score, then 4 of each pair, of which the last has it.
 """
 
 from __future__ import annotations
@@ -9,8 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from .contract import FeatureMap, Segments
-from .rows import Rows
+from .rows import FeatureMap, Rows, Segments
 
 Floats = NDArray[np.float64]
 
@@ -41,22 +42,29 @@ class MultiLabelFeatures(FeatureMap):
         self.edge_rows = Rows.ones(len(rows)) if edge_rows is None else edge_rows
         self.n_labels, self.n_edges = n_labels, n_edges
         self.n_features = n_labels * rows.n_features + n_edges * self.edge_rows.n_features
-        self.n_scored = len(rows) * (n_labels + n_edges)
+        self.n_scored = len(rows) * (2 * n_labels + 4 * n_edges)
         if variances is None:
             variances = np.repeat([FIELD_VARIANCE, COUPLING_VARIANCE], [n_labels, n_edges])
         self._variances = variances
 
     def scores(self, theta: Floats) -> Floats:
-        cut = self.n_labels * self.rows.n_features
-        fields = self.rows.scores(theta[:cut].reshape(self.n_labels, -1).T)
+        cut, out = self.n_labels * self.rows.n_features, np.zeros(self.n_scored)
+        on, both = self._at(out)
+        on[:] = self.rows.scores(theta[:cut].reshape(self.n_labels, -1).T)
         couplings = theta[cut:].reshape(self.n_edges, self.edge_rows.n_features)
-        return np.concatenate([fields.ravel(), self.edge_rows.scores(couplings.T).ravel()])
+        both[:] = self.edge_rows.scores(couplings.T)
+        return out
 
     def moments(self, tau: Floats) -> Floats:
-        n, cut = len(self.rows), len(self.rows) * self.n_labels
-        fields = self.rows.moments(tau[:cut].reshape(n, self.n_labels))
-        couplings = self.edge_rows.moments(tau[cut:].reshape(n, self.n_edges))
+        on, both = (np.ascontiguousarray(part) for part in self._at(tau))
+        fields, couplings = self.rows.moments(on), self.edge_rows.moments(both)
         return np.concatenate([fields.T.ravel(), couplings.T.ravel()])
+
+    def _at(self, values: Floats) -> tuple[Floats, Floats]:
+        """The coordinates with a score, (n_samples, n_labels) and (n_samples, n_edges)."""
+        n, cut = len(self.rows), 2 * len(self.rows) * self.n_labels
+        on, both = values[:cut].reshape(n, -1, 2), values[cut:].reshape(n, self.n_edges, 4)
+        return on[:, :, 1], both[:, :, 3]
 
     def second_moments(self) -> Segments:
         fields, couplings = np.split(self._variances, [self.n_labels])

@@ -1,5 +1,15 @@
-"""`Rows`: features as a matrix with a row per coordinate, and what can be said of its columns.
+"""Feature maps: scores are linear in theta, moments are the adjoint.
 
+A feature map stands for a matrix G with one row per scored coordinate of a structure (for
+matchings: per allowed pair, row-major) and one column per feature. G need not exist as an array:
+any object with the four members
+
+    n_features, n_scored, scores(theta), moments(tau)
+
+is one. The members of `FeatureMap` beyond these have defaults; `Rows` and the maps of labellings
+define them, since they know more.
+
+`Rows` is a matrix, with what can be said of its columns.
 The matrix is dense or sparse (CSR), or a single row that stands for all. A constant column may
 follow its own ones, and columns may be standardised: both are done within the products, and the
 matrix stays as it is.
@@ -17,16 +27,90 @@ from scipy import sparse
 
 from .._arrays import as_numbers
 from . import _row_kernels as kernels
-from .contract import FeatureMap
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+Segments = list[tuple[Floats, Floats]]
 
+REQUIRED = ("n_features", "n_scored", "scores", "moments")
 CHUNK = 1024  # rows worked on at a time: what they need stays in the processor's cache
 LARGEST_GRAM = 2000  # features; of more, only the diagonal is computed: the rest is 32 MB and more
 ENOUGH_ROWS = 20_000  # for second moments, which decide no result, only steps
+LARGEST = 1e50  # features beyond this overflow when squared and summed
+SMALL = 10_000  # numbers, of which BLAS takes the squares on the calling thread
 TINY = np.finfo(np.float64).tiny  # in place of 0 if 0 is divided by it
+
+
+class FeatureMap:
+    """A linear map from theta to scores, and its adjoint.
+
+    Attributes
+    ----------
+    n_features : int, the number of columns of G
+    n_scored : int, the number of rows of G
+    feature_names : a name for every column, or None
+    """
+
+    n_features: int
+    n_scored: int
+    feature_names: Sequence[str] | None = None
+
+    def scores(self, theta: Floats) -> Floats:
+        """G theta, shape (n_scored,), for theta of shape (n_features,)."""
+        raise NotImplementedError
+
+    def moments(self, tau: Floats) -> Floats:
+        """G' tau, shape (n_features,), for tau of shape (n_scored,)."""
+        raise NotImplementedError
+
+    def moments_at(self, indices: Ints, values: Floats) -> Floats:
+        """G' of the sparse vector with `values` at `indices`: the moments of vertices."""
+        tau = np.zeros(self.n_scored)
+        tau[indices] = values
+        return self.moments(tau)
+
+    def score_range(self, theta: Floats) -> float:
+        """Largest minus smallest entry of G theta: the first length of a step."""
+        found = self.scores(theta)
+        return float(np.ptp(found)) if found.size else 0.0
+
+    def second_moments(self) -> Segments | None:
+        """An estimate of the Hessian of log Z, by segments of theta; None without one.
+
+        Per segment a pair (gram, scales): the segment is an array of len(scales) rows of C
+        weights, and row l has about the Hessian scales[l] * gram, with gram of shape (C, C) or,
+        if only its diagonal is known, (C,). The preconditioner of L-BFGS uses it.
+        """
+        return None
+
+
+class AdaptedFeatures(FeatureMap):
+    """An object with the four members that does not derive from `FeatureMap`."""
+
+    def __init__(self, given: Any):
+        self.given = given
+        self.n_features, self.n_scored = int(given.n_features), int(given.n_scored)
+        self.scores, self.moments = given.scores, given.moments  # type: ignore[method-assign]
+        self.feature_names = getattr(given, "feature_names", None)
+
+
+def is_feature_map(given: Any) -> bool:
+    """Whether `given` has everything that a feature map must have."""
+    return isinstance(given, FeatureMap) or all(hasattr(given, name) for name in REQUIRED)
+
+
+def as_feature_map(given: Any) -> FeatureMap:
+    """`given` itself if it derives from `FeatureMap`, else an adapter of it."""
+    if isinstance(given, FeatureMap):
+        return given
+    missing = [name for name in REQUIRED if not hasattr(given, name)]
+    if missing:
+        raise TypeError(
+            f"`features` must be a matrix or have the members {', '.join(REQUIRED)}; "
+            f"{type(given).__name__} lacks {', '.join(missing)}."
+        )
+    return AdaptedFeatures(given)
 
 
 class Rows(FeatureMap):
@@ -472,3 +556,30 @@ class Columns:
         # Entries of a constant column that come from different computations differ by rounding.
         rounding = (1e-12 * self.largest) ** 2
         return np.where(self.constant, 1.0, np.sqrt(np.maximum(variance, rounding)))
+
+
+# ---------------------------------------------------------------------- values
+def are_moderate(values: NDArray[Any]) -> bool:
+    """Whether all values are finite and squares of them can be summed."""
+    if values.dtype.kind in "biu" or not values.size:
+        return True
+    # A sum of squares takes one call, which counts for small arrays; the rest of the rule is exact.
+    if values.size < SMALL and float(np.vdot(values, values)) <= LARGEST:
+        return True
+    # NaN and infinity survive minimum and maximum.
+    return float(values.min()) >= -LARGEST and float(values.max()) <= LARGEST
+
+
+def check_finite(
+    values: NDArray[Any], where: str, pairs: tuple[NDArray[Any], ...] | None = None
+) -> None:
+    """Raise unless features are finite and moderate; of `pairs`, row k are those of pair k."""
+    if are_moderate(values):
+        return
+    moderate = np.abs(values.astype(np.float64)) <= LARGEST
+    at = tuple(int(k) for k in np.argwhere(~moderate)[0])
+    if np.isfinite(values[at]):
+        raise ValueError(f"{where}: has features beyond {LARGEST:g}; rescale them")
+    place = at if pairs is None else (*(int(ends[at[0]]) for ends in pairs), *at[1:])
+    hint = "" if pairs is None else " (a pair whose features are all -inf is forbidden)"
+    raise ValueError(f"{where}: found {values[at]} at {place}; features must be finite{hint}")

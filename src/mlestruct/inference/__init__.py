@@ -1,11 +1,10 @@
-"""Public questions about a structure and scores: marginals, log Z, its bounds, samples."""
+"""Public questions about a structure and scores: marginals, log Z, its bounds, samples, links."""
 
 from ..structures.contract import Bounds
-from .bounds import log_partition_bounds, tighten
+from .bounds import log_partition_bounds
 from .link_sets import LinkSet, links_at_precision, links_of_largest_f1
-from .marginals import log_partition, marginals
-from .result import Inference, Samples
-from .sampling import sample
+from .marginals import Inference, log_partition, marginals
+from .sampling import Samples, sample
 
 __all__ = [
     "Bounds",
@@ -18,5 +17,4 @@ __all__ = [
     "log_partition_bounds",
     "marginals",
     "sample",
-    "tighten",
 ]

@@ -3,7 +3,6 @@
 | method    | what it needs | what it gives |
 |-----------|---------------|---------------|
 | "auto"    | the structure's marginal oracle, else its decoder | log Z_rho, certified |
-| "oracle"  | the structure's marginal oracle | log Z_rho, certified |
 | "fw"      | a MAP decoder | log Z_rho, certified by the Frank-Wolfe gap |
 | "bp"      | a matching | log Z_rho by belief propagation, certified where it converges |
 | "perturb" | a MAP decoder | log Z and marginals estimated by perturb-and-MAP, no certificate |
@@ -15,8 +14,9 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,17 +24,69 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .._random import generator
 from ..algorithms.frank_wolfe import Step, checked_start, frank_wolfe_marginals
+from ..algorithms.fully_corrective import fully_corrective_marginals
 from ..exceptions import InfeasibleError, MissingCapability
-from ..structures.contract import Structure, StructureLike
-from .perturb_and_map import perturb_and_map
-from .result import Inference
+from ..structures.contract import MatchingStructure, Structure, StructureLike
+from .perturb_and_map import Callback, perturb_and_map
 from .scores import Query, check_count, check_number, check_tolerance, read_query
 
 Floats = NDArray[np.float64]
-Callback = Callable[[int, Floats], Any]
 
-APPROXIMATE, EXACT = "log Z_rho", "log Z"
-ESTIMATED = "mean upper bound of log Z"
+
+@dataclass(frozen=True)
+class Inference:
+    """Marginals of a model and its log-partition function.
+
+    Attributes
+    ----------
+    tau : array of shape (n_coordinates,), in the coordinates of the structure
+    log_partition : float
+    gap : certified: what `of` names lies within [log_partition, log_partition + gap]; 0 where it is
+        exact, inf where there is no certificate
+    of : "log Z_rho", the reweighted approximation, "log Z" itself, or for perturb-and-MAP the
+        "mean upper bound of log Z"
+    method : the method that was used
+    calls : of the MAP decoder, or iterations of a method that makes none
+    converged : whether the method has done what was asked of it
+    report : further diagnostics of the method
+    """
+
+    tau: Floats
+    log_partition: float
+    gap: float
+    of: str
+    method: str
+    calls: int
+    converged: bool
+    report: dict[str, Any]
+    structure: Structure
+
+    @property
+    def table(self) -> Floats:
+        """The marginals as one reads them.
+
+        Matchings: pairs, (n_rows, n_cols), or (n_nodes, n_nodes) and symmetric within one group;
+        what is missing to 1 in a row is the probability to stay single. Labellings: states of all
+        nodes, (n_nodes, n_states). Structures of your own: tau.
+        """
+        return self.structure.marginal_table(self.tau)
+
+    @property
+    def single(self) -> Floats:
+        """Of matchings: the probability of every node to stay single (its unused capacity).
+
+        Rows first, then columns, where there are two sides; 0 for nodes that must be matched. In
+        tau these follow the pairs, of the sides that may stay single only.
+        """
+        if not isinstance(self.structure, MatchingStructure):
+            raise AttributeError(f"{type(self.structure).__name__} has no single nodes")
+        return self.structure.single_marginals(self.tau)
+
+    def __repr__(self) -> str:
+        return (
+            f"Inference(method={self.method!r}, {self.of} = {self.log_partition:.6g}, "
+            f"gap={self.gap:.2g}, calls={self.calls}, converged={self.converged})"
+        )
 
 
 class Answer(NamedTuple):
@@ -43,10 +95,10 @@ class Answer(NamedTuple):
     tau: Floats
     log_partition: float
     gap: float
-    of: str
     calls: int
     converged: bool
-    report: dict[str, Any]
+    of: str = "log Z_rho"
+    report: dict[str, Any] | None = None
 
 
 def marginals(
@@ -62,25 +114,23 @@ def marginals(
     Parameters
     ----------
     structure : the output space: `BipartiteMatching`, `LocalMatching`, `MatchingPolytope`,
-        `BinaryPairwise`, `Pairwise`, `Sequences`, or your own with `decode`, `entropy`,
+        `Pairwise`, `Sequences`, or your own with `decode`, `entropy`,
         `entropy_gradient` and `interior`
     scores : array of shape (n_scored,) or (n_coordinates,)
         For matchings also a table of pairs, -inf where a pair is forbidden; for labellings also a
         tuple (node scores (n_nodes, L), edge scores (n_edges, L, L) or (L, L)).
-    method : "auto", "oracle", "fw", "bp", "perturb" or "exact"
+    method : "auto", "fw", "bp", "perturb" or "exact"
     tol : the gap of the log-partition function to reach ("bp": the last change of a belief)
     options : of the method.
         "fw": max_iter=10_000, max_time=60.0 (seconds, at which it stops with a warning that tells
-        the gap), variant="blended" (few MAP calls) or "plain" (cheap steps, the paper's with
-        step="fixed" or "line_search"), callback(calls, tau),
-        step="capped" (by a line search, the first fifty at most 1/(t+1)), "line_search" (never
-        capped) or "fixed" (2/(t+2)).
+        the gap), callback(calls, tau), step="corrective" (few MAP calls); or the paper's cheap
+        steps: "line_search", "capped" (the first fifty at most 1/(t+1)) or "fixed" (2/(t+2)).
         "bp": damping=0.0, max_sweeps=5000.
-        "perturb": n_samples=1000, random_state=None, callback(calls, tau), lower=False.
+        "perturb": n_samples=1000, random_state=None, callback(calls, tau).
 
     Returns
     -------
-    Inference : tau, log_partition, certified gap, calls, seconds; `Inference.table` for reading
+    Inference : tau, log_partition, certified gap, calls; `Inference.table` for reading
 
     Examples
     --------
@@ -98,18 +148,11 @@ def marginals(
     run = METHODS.get(method) if isinstance(method, str) else None
     if run is None:
         raise ValueError(f"method: expected one of {sorted(METHODS)}, got {method!r}")
-    known = [name for name in inspect.signature(run).parameters if name not in ("query", "tol")]
+    known = list(inspect.signature(run).parameters)[2:]
     for name in options:
         if name not in known:
             takes = f"takes {', '.join(known)}" if known else "takes no options"
-            others = [
-                repr(other)
-                for other, function in METHODS.items()
-                if name in inspect.signature(function).parameters
-            ]
-            hint = f"; method={' or '.join(others)} takes {name}" if others else ""
-            raise TypeError(f"{name}: method={method!r} {takes}{hint}")
-    start = perf_counter()
+            raise TypeError(f"{name}: method={method!r} {takes}")
     query = read_query(structure, scores)
     answer = run(query, check_tolerance(tol), **options)
     if not np.isfinite(answer.log_partition):
@@ -128,9 +171,8 @@ def marginals(
         answer.of,
         method,
         answer.calls,
-        perf_counter() - start,
         answer.converged,
-        answer.report,
+        answer.report or {},
         query.asked,
     )
 
@@ -150,33 +192,19 @@ def log_partition(
     return marginals(structure, scores, method, tol=tol, **options).log_partition
 
 
-def _marginal_oracle(query: Query, tol: float) -> Answer:
-    return _oracle(query, tol, "oracle")
-
-
-def _oracle(query: Query, tol: float, method: str) -> Answer:
+def _auto(query: Query, tol: float) -> Answer:
     structure, scores = query.structure, query.scores
-    structure.require("marginals", f"method={method!r}")
+    if not structure.offers("marginals"):
+        return _frank_wolfe(query, tol)
     if structure.is_exact:
         return _exact(query, tol)
-    query.require_finite(f"method={method!r}")
+    query.require_finite("method='auto'")
     found = structure.marginals(scores, None, tol)
-    proven = structure.has_bound
-    report = {} if proven else {"distance_from_fixed_point": found.gap}
-    gap = found.gap if proven else np.inf
-    reached = found.gap <= tol + _rounding(scores)
-    return Answer(found.tau, found.value, gap, APPROXIMATE, found.iterations, bool(reached), report)
-
-
-def _rounding(scores: Floats) -> float:
-    """What rounding of the scores may add to a gap."""
-    return 1e-11 * float(np.abs(scores).max(initial=0.0)) * np.sqrt(scores.size)
-
-
-def _auto(query: Query, tol: float) -> Answer:
-    if query.structure.offers("marginals"):
-        return _oracle(query, tol, "auto")
-    return _frank_wolfe(query, tol)
+    reached = bool(found.gap <= tol + _rounding(scores))
+    if structure.has_bound:
+        return Answer(found.tau, found.value, found.gap, found.iterations, reached)
+    report = {"distance_from_fixed_point": found.gap}
+    return Answer(found.tau, found.value, np.inf, found.iterations, reached, report=report)
 
 
 def _frank_wolfe(
@@ -184,37 +212,42 @@ def _frank_wolfe(
     tol: float,
     max_iter: int = 10_000,
     callback: Callback | None = None,
-    variant: str = "blended",
-    step: Step = "capped",
+    step: str = "corrective",
     max_time: float = 60.0,
 ) -> Answer:
     query.require_finite("method='fw'")
     max_iter = check_count(max_iter, "max_iter")
     deadline = perf_counter() + check_number(max_time, "max_time", 0.0)
-    for name, given, allowed in (("variant", variant, VARIANTS), ("step", step, get_args(Step))):
-        if given not in allowed:
-            raise ValueError(f"{name}: expected one of {list(allowed)}, got {given!r}")
+    if not isinstance(step, str) or step not in STEPS:
+        raise ValueError(f"step: expected one of {list(STEPS)}, got {step!r}")
     structure, scores = query.structure.approximate, query.scores
-    stopped = []
+    stopped = False
 
     def watch(calls: int, tau: Floats) -> bool:
-        stop = callback is not None and bool(callback(calls, query.restore(tau)))
-        if stop:
-            stopped.append(calls)
-        return stop or perf_counter() > deadline
+        nonlocal stopped
+        stopped = callback is not None and bool(callback(calls, query.restore(tau)))
+        return stopped or perf_counter() > deadline
 
-    tau, value, upper, calls = frank_wolfe_marginals(
-        structure, scores, checked_start(structure), tol, max_iter,
-        watch, variant == "blended", step,
-    )  # fmt: skip
+    if step == "corrective":
+        tau, value, upper, calls, _ = fully_corrective_marginals(
+            structure, scores, tol, max_iter, watch
+        )
+    else:
+        tau, value, upper, calls = frank_wolfe_marginals(
+            structure,
+            scores,
+            checked_start(structure),
+            tol,
+            max_iter,
+            watch,
+            cast(Step, step),
+        )
     gap = max(upper - value, 0.0)
-    report = {"frank_wolfe_gap": gap}
     if gap > tol and structure.offers("price_bound"):
         gap = min(gap, _price_gap(structure, scores, tau, value))
         calls += 1
-    reached = gap <= tol or bool(stopped)
     proven = gap if structure.has_bound else np.inf
-    return Answer(tau, value, proven, APPROXIMATE, calls, reached, report)
+    return Answer(tau, value, proven, calls, gap <= tol or stopped)
 
 
 def _belief_propagation(
@@ -225,27 +258,21 @@ def _belief_propagation(
     check_number(damping, "damping", 0.0)
     check_count(max_sweeps, "max_sweeps")
     found = structure.belief_propagation(scores, damping, max_sweeps, tol)
-    report = {
-        "sweeps": found.sweeps,
-        "last_change": found.change,
-        "messages_converged": found.converged,
-        "log_partition_of_messages": found.log_partition,
-    }
+    report = {"last_change": found.change, "log_partition_of_messages": found.log_partition}
     tau, excess = structure.feasible(found.tau)
     value = float(scores @ tau) + structure.entropy(tau)
     if not excess <= 1e-9:  # sums are too far from 1 for a certificate
         if np.isfinite(found.log_partition):
             value = found.log_partition
-        return Answer(tau, value, np.inf, APPROXIMATE, found.sweeps, False, report)
+        return Answer(tau, value, np.inf, found.sweeps, False, report=report)
     # Moving the excess elsewhere changes the value by at most this; the entropy's slope is at
     # most 50 where marginals are at least the smallest float.
     largest = float(np.abs(scores).max(initial=0.0))
     uncertain = excess * 2 * structure.n_nodes * (2.0 * largest + 50.0)
     gap = _price_gap(structure, scores, tau, value) + 2.0 * uncertain
-    value -= uncertain
     # Messages that stopped changing at a loose gap have not converged to the optimum.
-    converged = found.converged and gap <= 1e-3 + _rounding(scores)
-    return Answer(tau, value, gap, APPROXIMATE, found.sweeps, bool(converged), report)
+    converged = bool(found.converged and gap <= 1e-3 + _rounding(scores))
+    return Answer(tau, value - uncertain, gap, found.sweeps, converged, report=report)
 
 
 def _price_gap(structure: Structure, scores: Floats, tau: Floats, value: float) -> float:
@@ -262,40 +289,34 @@ def _price_gap(structure: Structure, scores: Floats, tau: Floats, value: float) 
     return max(float(upper) - value, 0.0)
 
 
+def _rounding(scores: Floats) -> float:
+    """What rounding of the scores may add to a gap."""
+    return 1e-11 * float(np.abs(scores).max(initial=0.0)) * np.sqrt(scores.size)
+
+
 def _perturb(
     query: Query,
     tol: float,
     n_samples: int = 1000,
     random_state: Any = None,
     callback: Callback | None = None,
-    lower: bool = False,
 ) -> Answer:
     query.require_finite("method='perturb'")
-    space = query.structure.approximate
-    if not space.offers("gumbel_noise"):
-        raise MissingCapability(
-            "method='perturb' does not know which variables to perturb in "
-            f"{type(space).__name__}; use method='fw'"
-        )
     check_count(n_samples, "n_samples")
-    watch = None
-    if callback is not None:
-        given = callback
 
-        def watch(calls: int, tau: Floats) -> Any:
-            return given(calls, query.restore(tau))
+    def watch(calls: int, tau: Floats) -> Any:
+        return callback is not None and callback(calls, query.restore(tau))
 
     found = perturb_and_map(
-        space, query.scores, n_samples,
-        rng=generator(random_state), callback=watch, lower=lower,
+        query.structure.approximate, query.scores, n_samples, rng=generator(random_state),
+        callback=watch,
     )  # fmt: skip
     report = {
         "standard_error": query.restore(found.standard_error),
         "log_partition_standard_error": found.log_partition_error,
     }
-    if found.lower is not None:
-        report["lower"] = found.lower + query.constant
-    return Answer(found.tau, found.log_partition, np.inf, ESTIMATED, found.calls, True, report)
+    of = "mean upper bound of log Z"
+    return Answer(found.tau, found.log_partition, np.inf, found.calls, True, of, report)
 
 
 def _exact(query: Query, tol: float) -> Answer:
@@ -305,14 +326,13 @@ def _exact(query: Query, tol: float) -> Answer:
             f"{type(query.structure).__name__}"
         )
     found = query.structure.exact(query.scores)
-    return Answer(found.tau, found.log_partition, 0.0, EXACT, 1, True, {})
+    return Answer(found.tau, found.log_partition, 0.0, 1, True, "log Z")
 
 
-VARIANTS = ("blended", "plain")
+STEPS = ("corrective", *get_args(Step))
 
 METHODS: dict[str, Callable[..., Answer]] = {
     "auto": _auto,
-    "oracle": _marginal_oracle,
     "fw": _frank_wolfe,
     "bp": _belief_propagation,
     "perturb": _perturb,

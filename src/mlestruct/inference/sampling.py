@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,14 +11,39 @@ from numpy.typing import NDArray
 from .._random import generator
 from ..exceptions import MissingCapability, TooLargeToCount
 from ..structures.contract import Structure, StructureLike
-from .perturb_and_map import perturbed_maximisers
-from .result import Samples
+from .perturb_and_map import noise_of
 from .scores import check_count, read_query
 
 Floats = NDArray[np.float64]
 
 METHODS = ("auto", "exact", "mcmc", "perturb")
 OPTIONS = ("n_chains", "sweeps", "max_sweeps", "tol_rhat")
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Outputs drawn from a model.
+
+    Attributes
+    ----------
+    labels : array of shape (n_samples, ...), each a label as the structure has them; a list of
+        arrays where labels differ in size
+    method : "exact", "mcmc": a Markov chain, or "perturb": perturb-and-MAP
+    rhat, ess : split R-hat and effective sample size of a Markov chain; else 1 and n_samples
+    converged : whether rhat reached its tolerance
+    """
+
+    labels: Any
+    method: str
+    rhat: float
+    ess: float
+    converged: bool
+
+    def __repr__(self) -> str:
+        return (
+            f"Samples({len(self.labels)} labels, method={self.method!r}, rhat={self.rhat:.3g}, "
+            f"ess={self.ess:.0f}, converged={self.converged})"
+        )
 
 
 def sample(
@@ -57,7 +83,7 @@ def sample(
     """
     if method not in METHODS:
         raise ValueError(f"method: expected one of {list(METHODS)}, got {method!r}")
-    check_count(n_samples, "n_samples")
+    n_samples = check_count(n_samples, "n_samples")
     for name in options:
         if method in ("exact", "perturb") or name not in OPTIONS:
             takes = ", ".join(OPTIONS) if method in ("auto", "mcmc") else "no options"
@@ -66,7 +92,7 @@ def sample(
     rng = generator(random_state)
     if method == "exact" or (method == "auto" and query.structure.offers("exact")):
         try:
-            drawn = query.structure.exact(query.scores).sample(int(n_samples), rng)
+            drawn = query.structure.exact(query.scores).sample(n_samples, rng)
             return Samples(drawn, "exact", 1.0, float(n_samples), True)
         except TooLargeToCount:
             if method == "exact":
@@ -75,24 +101,21 @@ def sample(
     chains = space.offers("markov_chain_samples")
     if method == "perturb" or (method == "auto" and not chains):
         query.require_finite("method='perturb'")
-        labels = _perturbed(space, query.scores, int(n_samples), rng)
+        labels = _perturbed(space, query.scores, n_samples, rng)
         return Samples(labels, "perturb", 1.0, float(n_samples), True)
     if not chains:
         raise MissingCapability(
             f"method='mcmc' has no Markov chain over {type(space).__name__}; use method='perturb'"
         )
     query.require_finite("method='mcmc'")
-    found = space.markov_chain_samples(query.scores, int(n_samples), rng, **options)
+    found = space.markov_chain_samples(query.scores, n_samples, rng, **options)
     return Samples(found.states, "mcmc", found.rhat, found.ess, found.converged)
 
 
 def _perturbed(space: Structure, scores: Floats, n_samples: int, rng: np.random.Generator) -> Any:
     """Labels of perturbed maximisers: an array where they have one shape, else a list."""
-    if not space.offers("gumbel_noise"):
-        raise MissingCapability(
-            f"method='perturb' does not know which variables to perturb in {type(space).__name__}"
-        )
-    found = perturbed_maximisers(space, scores, n_samples, rng)
-    labels = [space.label(best.vertex) for best in found]
+    noise = noise_of(space)
+    best = (space.decode_integral(scores + noise.draw(rng)[0]) for _ in range(n_samples))
+    labels = [space.label(found.vertex) for found in best]
     same = len({np.shape(label) for label in labels}) == 1
     return np.array(labels) if same else labels

@@ -1,20 +1,10 @@
-"""Certificates: proven bounds of the optimum from what a solver has computed anyway.
+"""Marginals of all blocks, the MAP calls at them, and what these prove: for solvers that decode.
 
-From MAP calls alone (`certify`):
+One MAP call per block (`certify`) gives two bounds of the optimum:
 
 * The Frank-Wolfe gap: sum_m w_m <-grad_m L, s_m - tau_m> >= L(tau) - optimum.
 * The price bound, if the structure has one: the decoder's dual prices, inserted into the semi-dual
   of log Z_rho, bound A_m from above and so P(theta) from below. Usually far tighter.
-
-From a bundle of evaluations with a marginal oracle (`DualBundle`). Evaluation k of the likelihood
-gives feasible marginals with expected moments e_k and entropy h_k. Convex combinations of marginals
-are feasible too, and the entropy is concave, so
-
-    L(sum_k w_k tau_k)  <=  R*(target - sum_k w_k e_k) - sum_k w_k h_k
-
-for all weights w on the simplex; R*(r) = |r|^2 / (2 alpha) without an l1 penalty. The right side
-needs no tau, only numbers and K-vectors. Errors of single evaluations cancel in the combination, so
-its minimum over w is a far better upper bound of the optimum than the best single L(tau_k).
 """
 
 from __future__ import annotations
@@ -25,12 +15,96 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._compile import kernel
-from .dual_state import DualState, LinearStep, linear_step
-from .penalty import ElasticNet
-from .problem import Problem
+from .._arrays import check_memory
+from .._deadline import check_time
+from ..algorithms.frank_wolfe import checked_gap
+from ..exceptions import CheckpointError
+from ..structures.contract import Vertex
+from .problem import Block, Problem
 
 Floats = NDArray[np.float64]
+
+
+@dataclass
+class DualState:
+    """Each block's tau with its moments and entropy, and r."""
+
+    tau: list[Floats]
+    moments: Floats  # (n_blocks, n_features)
+    entropies: Floats  # H_m(tau_m) + <o_m, tau_m - y_m>, (n_blocks,)
+    r: Floats
+
+    @classmethod
+    def at(cls, problem: Problem, tau: list[Floats]) -> DualState:
+        """The state of given marginals; everything else follows from them."""
+        moments = np.array([b.moments(t) for b, t in zip(problem.blocks, tau, strict=True)])
+        state = cls(tau, moments, np.zeros(len(tau)), np.zeros(problem.n_features))
+        state.refresh(problem)
+        return state
+
+    @classmethod
+    def first(cls, problem: Problem, warm: DualState | None) -> DualState:
+        """The interior point of every block, or the marginals of an earlier state.
+
+        Only the marginals are taken over: the data may have changed.
+        """
+        size = sum(float(block.structure.n_coordinates) for block in problem.blocks)
+        check_memory(2.0 * size, "marginals of all samples")
+        if warm is None:
+            return cls.at(problem, [block.structure.interior().copy() for block in problem.blocks])
+        return cls.at(problem, [tau.copy() for tau in warm.tau])
+
+    @classmethod
+    def restored(cls, problem: Problem, known: dict[str, Any]) -> DualState:
+        """A state from its attributes in a checkpoint."""
+        state = cls(**known)
+        sizes = [tau.shape for tau in state.tau]
+        if sizes != [(block.structure.n_coordinates,) for block in problem.blocks]:
+            raise CheckpointError("checkpoint: marginals of other output spaces")
+        for block, tau in zip(problem.blocks, state.tau, strict=True):
+            block.structure.entropy(tau)  # as a start does: BLAS threads may change rho's rounding
+        return state
+
+    def refresh(self, problem: Problem) -> None:
+        """Recompute r and all entropies, removing accumulated rounding."""
+        self.r = problem.weights @ (problem.observed_moments - self.moments)
+        for m, (block, tau) in enumerate(zip(problem.blocks, self.tau, strict=True)):
+            self.entropies[m] = block.structure.entropy(tau) - block.offset_gap(tau)
+
+    def dual(self, problem: Problem) -> float:
+        """L(tau)."""
+        return float(problem.penalty.conjugate(self.r) - problem.weights @ self.entropies)
+
+
+@dataclass(slots=True)
+class LinearStep:
+    """The answer to the linear subproblem of a block.
+
+    gap : the block's Frank-Wolfe gap, by the decoder's upper bound
+    slack : the part of the gap between the vertex and that bound
+    sums : of the entropy, reused by the line search
+    """
+
+    vertex: Vertex
+    gap: float
+    slack: float
+    scores: Floats
+    prices: Floats | None
+    sums: Any
+
+
+def linear_step(
+    block: Block, tau: Floats, theta: Floats, warm: Floats | None = None, prices: bool = False
+) -> LinearStep:
+    """Maximise <G theta + o + grad H(tau), s> over the polytope of a block: one MAP call."""
+    check_time("a pass of MAP calls")
+    scores = block.scores(theta)
+    direction, sums = block.structure.stepping_entropy.add_gradient(tau, scores)
+    found = block.decode(direction, warm, prices)
+    gap = checked_gap(
+        block.structure, direction, tau, found, block.name, block.observed.dense(tau.shape[0])
+    )
+    return LinearStep(found.vertex, gap, min(found.gap, gap), scores, found.prices, sums)
 
 
 @dataclass(frozen=True)
@@ -69,125 +143,3 @@ def certify(
     weights = problem.weights
     found = Certificate(float(weights @ uppers), float(weights @ gap), float(weights @ slack))
     return found, list(steps)
-
-
-class DualBundle:
-    """At most `size` evaluations, or means of some, and the weights that minimise the bound."""
-
-    def __init__(self, n_features: int, penalty: ElasticNet, size: int | None = None):
-        if size is None:
-            size = max(2, min(40, 500_000 // n_features))  # at most 4 MB
-        self.penalty, self.size, self.count = penalty, size, 0
-        self._residuals = np.empty((size, n_features))  # target - e_k
-        self._entropies, self._weights = np.zeros(size), np.zeros(size)
-        self._gram = np.zeros((size, size))
-        self._bound = np.inf
-
-    def restore(self, known: dict[str, Any]) -> None:
-        """Continue from the attributes of another bundle of the same problem."""
-        vars(self).update(known)
-
-    def state(self) -> dict[str, Any]:
-        """The attributes that change."""
-        names = ("count", "_residuals", "_entropies", "_weights", "_gram", "_bound")
-        return {name: getattr(self, name) for name in names}
-
-    def add(self, residual: Floats, entropy: float) -> float:
-        """Take r_k = target - e_k and h_k of one more evaluation; returns the best bound."""
-        if self.count < self.size:
-            new = self.count
-            self.count += 1
-        else:
-            new = self._free_row()
-        self._residuals[new], self._entropies[new], self._weights[new] = residual, entropy, 0.0
-        n = self.count
-        if self.penalty.l1:
-            return self._shrunk_bound(new)
-        products = self._residuals[:n] @ residual / self.penalty.l2
-        self._gram[new, :n], self._gram[:n, new] = products, products
-        start = self._weights[:n]
-        if 0.5 * products[new] - entropy < self._bound:
-            start = np.eye(1, n, new)[0]
-        gram = np.ascontiguousarray(self._gram[:n, :n])
-        self._weights[:n] = minimise_on_simplex(gram, self._entropies[:n], start)
-        self._bound = self._value(self._weights[:n])
-        return self._bound
-
-    def _value(self, weights: Floats) -> float:
-        """The bound at some weights, from the vectors rather than the Gram matrix."""
-        n = self.count
-        r = weights @ self._residuals[:n]
-        return self.penalty.conjugate(r) - float(weights @ self._entropies[:n])
-
-    def _shrunk_bound(self, new: int) -> float:
-        """With an l1 penalty R*(r) is the smallest |r - u|^2 / (2 l2) over |u| <= l1.
-
-        Weights and u are minimised in turn; the bound holds at any weights.
-        """
-        n = self.count
-        weights = np.eye(1, n, new)[0]
-        best = self._value(weights)
-        if self._bound < best:
-            weights, best = self._weights[:n].copy(), self._bound
-        for _ in range(5):  # weights and u in turn; later turns gain little
-            u = self.penalty.clipped(weights @ self._residuals[:n])
-            shifted = self._residuals[:n] - u
-            gram = shifted @ shifted.T / self.penalty.l2
-            found = minimise_on_simplex(gram, self._entropies[:n], weights)
-            value = self._value(found)
-            if value >= best:
-                break
-            weights, best = found, value
-        self._weights[:n], self._bound = weights, best
-        return best
-
-    def _free_row(self) -> int:
-        """The evaluation of smallest weight is dropped; its weight goes to a mean with the next."""
-        k, other = np.argsort(self._weights, kind="stable")[:2].tolist()
-        total = float(self._weights[k] + self._weights[other])
-        if self._weights[k] > 0.0:
-            share = float(self._weights[k]) / total
-            for values in (self._residuals, self._entropies, self._gram, self._gram.T):
-                values[other] += share * (values[k] - values[other])
-            self._weights[other] = total
-        return k
-
-
-@kernel
-def minimise_on_simplex(gram: Floats, linear: Floats, start: Floats) -> Floats:
-    """Minimise w' gram w / 2 - linear' w over the simplex by pairwise Frank-Wolfe steps."""
-    n = start.shape[0]
-    w = start.copy()
-    slope = np.empty(n)
-    scale = 1e-300
-    for k in range(n):
-        total = -linear[k]
-        for q in range(n):
-            total += gram[k, q] * w[q]
-        slope[k] = total
-        scale = max(scale, abs(total))
-    for _ in range(2000):  # any weights give a bound
-        to = 0
-        away = -1
-        for k in range(n):
-            if slope[k] < slope[to]:
-                to = k
-            if w[k] > 0.0 and (away < 0 or slope[k] > slope[away]):
-                away = k
-        descent = slope[away] - slope[to]
-        if descent <= 1e-14 * scale:
-            break
-        curvature = gram[to, to] + gram[away, away] - 2.0 * gram[to, away]
-        step = w[away]
-        if curvature > 0.0:
-            step = min(step, descent / curvature)
-        w[to] += step
-        w[away] = max(w[away] - step, 0.0)
-        for k in range(n):
-            slope[k] += step * (gram[k, to] - gram[k, away])
-    total = 0.0
-    for k in range(n):
-        total += w[k]
-    for k in range(n):
-        w[k] /= total
-    return w

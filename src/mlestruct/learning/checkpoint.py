@@ -16,9 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from .._archive import Arrays, packed, unpacked
 from .._arrays import as_path
-from .._files import write_whole
+from .._files import Arrays, packed, unpacked, write_whole
 from ..exceptions import CheckpointError
 
 FORMAT = 2  # of the files; others are refused

@@ -19,8 +19,7 @@ from .._deadline import check_time, is_over, time_limit
 from .._random import generator
 from ..algorithms.frank_wolfe import MAX_STEP, RTOL, minimise_by_slope
 from ..exceptions import OutOfTimeError
-from .certificate import certify
-from .dual_state import DualState, LinearStep, linear_step
+from .certificate import DualState, LinearStep, certify, linear_step
 from .problem import Problem
 from .solver import Monitor, Result, Solver, run
 

@@ -1,21 +1,10 @@
 """Fully corrective Frank-Wolfe: learning from a MAP decoder alone, in tens of calls a sample.
 
 A round minimises L over the hulls of the outputs known so far, which needs no decoder: Newton (or
-L-BFGS) in theta, and for each sample Newton in the weights of its outputs. It then asks the decoder
-for outputs that decrease L further.
+L-BFGS) in theta, and for each sample `HullPoint.maximise`. It then asks the decoder for outputs
+that decrease L further (queries and bounds: `algorithms/fully_corrective.py`).
 
-* Query. Frank-Wolfe decodes at u = s + grad H(tau). For a separable entropy, the 0/1 output that
-  is best after a step of length eta is a decode, too, at
-
-      u_k = s_k + [h((1 - eta) tau_k + eta) - h((1 - eta) tau_k)] / eta,
-
-  which is finite where the gradient is not. eta decreases with each call of a sample.
-* Certificate. With concave h, any call (u, sigma), sigma = max over outputs of <u, output>, bounds
-
-      A(s) <= sigma + max over tau in the box of <s - u, tau> + H(tau),
-
-  so that samples whose former calls prove enough are not decoded again. For any other concave H, a
-  call at the gradient bounds A(s) by the Frank-Wolfe gap.
+* Samples whose former calls prove enough are not decoded again.
 * Samples with the same structure share the outputs that they know.
 """
 
@@ -29,13 +18,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .._deadline import check_time, is_over
-from .._memory import check_memory
-from ..algorithms.frank_wolfe import minimise_by_slope
-from ..structures.contract import Structure, Vertex
-from ..structures.entropy import SeparableEntropy
-from . import _hull_kernels as kernels
-from .dual_state import checked_gap
+from .._deadline import is_over
+from ..algorithms import _fully_corrective_kernels as kernels
+from ..algorithms.fully_corrective import Hull, HullPoint
+from ..structures.contract import Vertex
 from .lbfgs import LBFGS
 from .lbfgs import Start as Weights
 from .problem import Block, Expectation, Problem
@@ -43,141 +29,20 @@ from .solver import Monitor, Result, Solver, run
 
 Floats = NDArray[np.float64]
 
-INSIDE = 1e-9  # outputs move by this much towards the interior point: gradients stay finite
-FIRST_STEP, LAST_STEP = 0.3, 1e-7  # eta of queries
-SHORTER, NOTHING_NEW = 0.8, 0.1  # its factors after a call
-CALLS = 5  # the last ones of a sample, which are kept for bounds
 DENSE = 10**7  # entries of all features up to which theta moves by Newton steps
 
 
-class Hull:
-    """The known outputs of a space; the interior point is the first."""
-
-    def __init__(self, structure: Structure):
-        self.structure, self.inside = structure, structure.interior()
-        entropy = structure.stepping_entropy
-        self.separable = isinstance(entropy, SeparableEntropy)
-        self.a = self.c = np.zeros_like(self.inside)
-        if isinstance(entropy, SeparableEntropy):
-            self.a, self.c = entropy.a, entropy.c
-        absent = (self.a == 0.0) & (self.c == 0.0)
-        self.concave = self.separable and bool((absent | (self.a > 0.0) & (self.c <= 0.0)).all())
-        varies = (self.inside > 0.0) & (self.inside < 1.0)
-        self.fixed = np.where(varies, np.nan, self.inside)
-        self.size = 1
-        self._rows = self.inside[None].repeat(8, axis=0)
-        self._places: dict[bytes, int] = {}
-
-    @property
-    def outputs(self) -> Floats:
-        return self._rows[: self.size]
-
-    @property
-    def points(self) -> Floats:
-        """The outputs as they were added, for another hull of the space."""
-        return np.frombuffer(b"".join(self._places)).reshape(-1, self.inside.shape[0])
-
-    def add(self, point: Floats) -> tuple[int, bool]:
-        """The row of an output, and whether it is new."""
-        place = self._places.setdefault(point.tobytes(), self.size)
-        if place < self.size:
-            return place, False
-        if self.size == self._rows.shape[0]:
-            check_memory(2.0 * self._rows.size, "known outputs")
-            self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
-        self._rows[self.size] = (1.0 - INSIDE) * point + INSIDE * self.inside
-        self.size += 1
-        return place, True
-
-
-class Sample:
-    """A block, its point in the hull of the known outputs, and its former calls."""
+class Sample(HullPoint):
+    """A block and its point in the hull of known outputs, the first of which is observed."""
 
     def __init__(self, block: Block, hull: Hull):
-        self.block, self.hull = block, hull
-        observed, _ = hull.add(block.observed.dense(block.structure.n_coordinates))
-        self.weights = np.zeros(hull.size)
-        self.weights[[0, observed]] = 0.5
-        self.tau: Floats = self.weights @ hull.outputs
-        self.eta = FIRST_STEP
-        self.queries, self.sigmas = np.zeros((0, self.tau.shape[0])), np.zeros(0)
-        self.scores, self.value, self.upper, self.slack = self.tau, -np.inf, np.inf, 0.0
+        super().__init__(hull, block.observed.dense(block.structure.n_coordinates))
+        self.block = block
 
-    def state(self) -> dict[str, Any]:
-        names = ("weights", "tau", "eta", "queries", "sigmas")
-        return {name: getattr(self, name) for name in names}
-
-    def maximise(self, theta: Floats, tol: float) -> float:
-        """Move to the maximum of <scores, tau> + H(tau) over the hull, up to the gap returned."""
-        check_time("an evaluation of the likelihood")
-        hull = self.hull
-        self.scores = self.block.scores(theta)
-        new = np.zeros(hull.size - self.weights.shape[0])
-        self.weights = np.concatenate([self.weights, new])
-        if hull.separable:
-            entropy, point = (hull.a, hull.c), (self.weights, self.tau)
-            gap = kernels.maximise(hull.outputs, *entropy, self.scores, *point, tol, 100)
-        else:
-            gap = self._move_pairwise(tol)
-        self.value = float(self.scores @ self.tau) + hull.structure.entropy(self.tau)
-        return max(float(gap), 0.0)
-
-    def _move_pairwise(self, tol: float) -> float:
-        """Move weight from the worst output to the best until the gap is at most `tol`."""
-        gradient_of, outputs = self.hull.structure.entropy_gradient, self.hull.outputs
-        gap = np.inf
-        for _ in range(100):
-            gradient = self.scores + gradient_of(self.tau)
-            values = outputs @ gradient
-            best = int(values.argmax())
-            worst = int(np.where(self.weights > 0.0, values, np.inf).argmin())
-            gap = float(values[best] - gradient @ self.tau)
-            if gap <= tol or best == worst:
-                break
-            most = float(self.weights[worst])
-            way = most * (outputs[best] - outputs[worst])
-
-            def slope(eta: float, way: Floats = way) -> float:
-                return -float((self.scores + gradient_of(self.tau + eta * way)) @ way)
-
-            eta = minimise_by_slope(slope, 0.3)
-            self.weights[best] += eta * most
-            self.weights[worst] -= eta * most
-            self.tau = self.weights @ outputs
-        return gap
-
-    def bound(self) -> None:
-        """Bound A at the scores by former calls."""
-        hull, self.upper = self.hull, np.inf
-        if hull.concave and self.sigmas.size:
-            calls, entropy = (self.queries, self.sigmas), (hull.a, hull.c, hull.fixed)
-            self.upper = float(kernels.bound_from_calls(*calls, self.scores, *entropy))
-
-    def ask(self) -> Vertex:
+    def ask_decoder(self) -> Vertex:
         """Call the decoder, and bound A at the scores by its answer."""
-        check_time("a pass of MAP calls")
-        hull = self.hull
-        if hull.concave:
-            query = np.empty_like(self.tau)
-            kernels.finite_slopes(self.tau, hull.a, hull.c, self.scores, self.eta, query)
-        else:
-            query = self.scores + hull.structure.entropy_gradient(self.tau)
-        found = self.block.decode(query)
-        gap = checked_gap(self.block, query, self.tau, found)
-        self.slack = min(found.gap, gap)
-        if not hull.concave:
-            self.upper = self.value + gap
-            return found.vertex
-        self.queries = np.vstack([self.queries[1 - CALLS :], query])
-        self.sigmas = np.append(self.sigmas[1 - CALLS :], found.score + found.gap)
-        self.bound()
-        return found.vertex
-
-    def learn(self, vertex: Vertex) -> bool:
-        """Add an answer of the decoder to the hull; whether it is new."""
-        new = self.hull.add(vertex.dense(self.tau.shape[0]))[1]
-        self.eta = max(self.eta * (SHORTER if new else NOTHING_NEW), LAST_STEP)
-        return new
+        found: Vertex = self.ask(self.block.decode, self.block.name)
+        return found
 
 
 class Restricted(Problem):
@@ -220,7 +85,8 @@ class Restricted(Problem):
 
     def expect(self, theta: Floats, tol: float, states: Any = None) -> Expectation:
         def one(m: int) -> float:
-            return self.samples[m].maximise(theta, tol * float(self._shares[m]))
+            sample = self.samples[m]
+            return sample.maximise(sample.block.scores(theta), tol * float(self._shares[m]))
 
         gaps = self.weights @ list(self._whole.each(one, range(len(self.samples))))
         moments = self.weights @ np.array([s.block.moments(s.tau) for s in self.samples])
@@ -275,7 +141,7 @@ class Restricted(Problem):
             hull = sample.hull
             outputs = hull.outputs[sample.weights > 0.0]
             moments = outputs[:, : matrix.shape[0]] @ matrix
-            found = kernels.covariance(outputs, hull.a, hull.c, sample.tau, moments)
+            found = kernels.covariance(outputs, hull.a, hull.c, sample.tau, hull.shift, moments)
             total += sample.block.weight * found
         return total
 
@@ -297,8 +163,7 @@ class FullyCorrective(Solver):
 
     def check(self, problem: Problem) -> None:
         """Needs nothing beyond the block contract."""
-        for needed in ("decode", "interior"):
-            problem.require(needed, f"solver={type(self).__name__}()")
+        problem.require("decode", f"solver={type(self).__name__}()")
 
     def solve(self, problem: Problem, tol: float, start: Any = None) -> Result:
         """Maximise P; `start` is the state of another result on the same output spaces."""
@@ -351,7 +216,7 @@ class FullyCorrective(Solver):
             return False
         share = 0.3 * allowed / float(problem.weights.sum())
         asked = [s for s in restricted.samples if not s.upper - s.value <= share]
-        answers = list(problem.each(Sample.ask, asked))
+        answers = list(problem.each(Sample.ask_decoder, asked))
         monitor.oracle_calls += len(asked)
-        new = [sample.learn(vertex) for sample, vertex in zip(asked, answers, strict=True)]
-        return not any(new) and all(sample.eta == LAST_STEP for sample in asked)
+        helps = [sample.learn(vertex) for sample, vertex in zip(asked, answers, strict=True)]
+        return not any(helps)

@@ -1,4 +1,4 @@
-"""What all solvers share: budget, stopping rule, history of certificates, and result.
+"""What all solvers share: budget, stopping rule, history, result, paths of alpha.
 
 A solver is any object with a method `solve(problem, tol, start)` that returns a `Result`.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, ClassVar, Protocol
 
@@ -57,7 +57,7 @@ class Solver:
     random_state: Any = None
     checkpoint: Checkpoint | None = None
 
-    name: ClassVar[str]
+    name: ClassVar[str] = ""
     one_block_per_sample: ClassVar[bool] = False  # whether samples may not be merged into blocks
     starts_from_weights: ClassVar[bool] = False  # whether `start` may be a `Start` with weights
 
@@ -333,6 +333,49 @@ def run(
     result = monitor.result(theta() if monitor.theta is None else monitor.theta)
     result.proven = problem.has_bound
     return result
+
+
+def solve(problem: Problem, solver: AnySolver, tol: float, start: Any = None) -> Result:
+    """Run a solver; if it is ended before its first step the result is theta = 0."""
+    try:
+        return solver.solve(problem, tol, start)
+    except (OutOfTimeError, KeyboardInterrupt) as error:
+        monitor = Monitor(solver if isinstance(solver, Solver) else Solver(), tol)
+        monitor.interrupted = isinstance(error, KeyboardInterrupt)
+        return monitor.result(np.zeros(problem.n_features))
+
+
+def check_alphas(alphas: Sequence[float]) -> list[float]:
+    """The alphas from strong to weak; raises unless they are positive, finite numbers."""
+    try:
+        values = [float(alpha) for alpha in alphas]
+    except TypeError:
+        raise TypeError(
+            f"`alphas` must be a sequence of positive numbers; got {alphas!r}. Pass a list."
+        ) from None
+    if not values:
+        raise ValueError("`alphas` must hold at least one positive number; got none.")
+    for value in values:
+        if not (np.isfinite(value) and value > 0):
+            raise ValueError(f"`alphas` must be positive and finite; got {value}.")
+    return sorted(values, reverse=True)
+
+
+def regularization_path(
+    problem: Problem, alphas: Sequence[float], solver: AnySolver, tol: float
+) -> Iterator[tuple[float, Result]]:
+    """Yield (alpha, result) from strong to weak regularisation, warm-started.
+
+    Ends early when the user interrupts a solve.
+    """
+    start = None
+    for alpha in check_alphas(alphas):
+        with time_limit(getattr(solver, "max_time", None)):
+            result = solve(problem.with_alpha(alpha), solver, tol, start)
+        yield alpha, result
+        if result.interrupted:
+            return
+        start = result.state
 
 
 class _Bar:

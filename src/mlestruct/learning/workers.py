@@ -24,8 +24,7 @@ from sklearn.base import clone
 
 from .._deadline import check_time, seconds_left, time_limit, under_current
 from ..exceptions import MissingCapability, OutOfTimeError
-from .penalty import ElasticNet
-from .problem import Expectation, Problem, Segments, joined_curvature
+from .problem import ElasticNet, Expectation, Problem, Segments, joined_curvature
 
 Floats = NDArray[np.float64]
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from .._deadline import check_time
 from .._lazy import pandas_module
 from .._threads import threaded_map
-from ..models.validation import check_count
+from ..models.base import check_count
 from . import _blocking_kernels as kernels
 from .records import column_kinds, column_names, require_text
 

@@ -6,7 +6,6 @@ import argparse
 import codecs
 import json
 import sys
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,7 +17,7 @@ from .arguments import add_arguments
 from .blocking import candidate_pairs
 from .comparisons import guess_comparisons, same_dates
 from .known import KnownRows, known_links, known_rows
-from .linker import NO_SINGLES, RecordLinker, compared_columns, shared_columns
+from .linker import RecordLinker, compared_columns, shared_columns
 from .page import links_page
 from .summary import compared, compared_words, describe, summarise
 from .tables import (
@@ -40,7 +39,8 @@ def run(options: argparse.Namespace) -> int:
     inputs = [options.left, options.right, *(options.known or ()), None if saved else options.model]
     outputs = {"o": options.out, "review": options.review, "report": options.report, "m": saved}
     check_files(inputs, **outputs)
-    linker = None if options.known or options.dry_run else _loaded(options.model)
+    is_new = options.known or options.dry_run or options.model is None
+    linker = None if is_new else _loaded(options.model)
     left, right = _records(options, linker)
     if options.dry_run:
         return _count(options, left, right)
@@ -81,8 +81,6 @@ def run(options: argparse.Namespace) -> int:
 # ---------------------------------------------------------------------- options
 def check_options(options: argparse.Namespace) -> None:
     """Raise UsageProblem if an option has a wrong value, or would do nothing."""
-    if options.known is None and options.model is None and not options.dry_run:
-        raise UsageProblem("--known or -m: give known links to learn from, or a model that has")
     if options.top < 1:
         raise UsageProblem(f"--top: expected at least 1, got {options.top}")
     if options.neighbours < 1:
@@ -97,12 +95,12 @@ def check_options(options: argparse.Namespace) -> None:
         raise UsageProblem("-o, --review, --report: only one of them can be standard output")
     if options.no_records and not options.report:
         raise UsageProblem("--no-records: only with --report")
-    if options.known is None and not options.dry_run:
+    if options.known is None and options.model is not None:
         defaults = argparse.ArgumentParser()
         add_arguments(defaults)
         for name in ("columns", "kind", "block", "neighbours", "alpha"):
             if vars(options)[name] != defaults.get_default(name):
-                raise UsageProblem(f"--{name}: only with --known; a model has its own")
+                raise UsageProblem(f"--{name}: not with -m alone; a model has its own")
     _alpha(options.alpha)
     _kinds(options.kind)
     try:
@@ -209,9 +207,7 @@ def _learned(options: argparse.Namespace, left: Any, right: Any, known: Any) -> 
         alpha=_alpha(options.alpha), random_state=options.seed,
         verbose=int(not options.quiet and sys.stderr.isatty()),  # progress bars are for people
     )  # fmt: skip
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", f"known: {NO_SINGLES}")  # the summary says it first
-        linker.fit(left, right, known)
+    linker.fit(left, right, known)
     if options.model:
         linker.save(options.model)
     return linker

@@ -84,6 +84,21 @@ class Comparison:
         """Names of the features of a pair."""
         return [f"{self.column}: {name}" for name in (*NAMES[self.kind], "missing")]
 
+    def levels(self, features: Floats) -> Ints:
+        """How closely pairs with these features agree: 0 is missing, 1 not, the largest equal."""
+        first = features[:, 0]
+        conditions = [features[:, -1] > 0]  # missing on a side
+        if self.kind == "text":
+            conditions += [features[:, 2] > 0, first >= 0.95]
+            conditions += [(first >= 0.88) | (features[:, 1] >= 0.95), first >= 0.7]
+        elif self.kind == "number":
+            conditions += [features[:, 1] > 0, first >= 0.9, first >= 0.5]
+        elif self.kind == "date":
+            conditions += [features[:, 1] > 0, features[:, 3] > 0, first >= 0.9, features[:, 2] > 0]
+        else:
+            conditions.append(first > 0)
+        return np.select(conditions, [0, *range(len(conditions), 1, -1)], 1)
+
     def for_tables(self, left: Any, right: Any) -> Comparison:
         """The same comparison, of dates with the formats that they have in two tables."""
         if self.kind != "date":

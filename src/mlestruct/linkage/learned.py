@@ -52,11 +52,12 @@ def held_out(linker: RecordLinker) -> str:
     """Accuracy, calibration and ROC curve in cross-validation."""
     title, found = "How well it predicts", linker.held_out_
     if found is None:
-        words = "Not known: the penalty was given, so no links were held out. Use --alpha auto."
+        words = (
+            "Not known: no known links were held out. Give at least 100 records with --known, "
+            "some without a partner, and leave --alpha auto."
+        )
         return html.section(title, html.paragraph(words))
     words = f"In cross-validation {100 * found.score:.1f} % of left records with the right answer"
-    if linker.single_share_error_ is not None:
-        words += ", each of them with its partner among the candidates and without"
     if found.auc is not None:
         words += (
             f". A true link has a higher probability than a false one in {100 * found.auc:.1f} % "

@@ -10,42 +10,40 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.special import logit
 from sklearn.utils.validation import check_is_fitted
 
 from .._lazy import pandas_module
+from .._random import generator
 from ..features import Rows
 from ..models import BipartiteMatchingCRF
-from ..models.base import CertifiedModel, unchanged_on_failure
-from ..models.validation import (
+from ..models.base import (
+    CertifiedModel,
     check_options,
     check_positive,
-    check_random_state,
     count_threads,
+    unchanged_on_failure,
 )
 from .blocking import candidate_pairs, read_rules
 from .comparisons import Comparison, guess_comparisons, same_dates
-from .examples import Examples, estimate_single_share, pair_input
+from .examples import Examples, ExpectedLinks, pair_input
 from .held_out import HeldOut
 from .known import known_links, read_known
 from .records import as_records, column_names, pair_places, require_columns
 from .tuning import choose_alpha
+from .unlabelled import expected_links
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 POSSIBLE = 0.01  # probability from which on a pair makes its records compete
-FEW = 30  # known links: from fewer, the share of records without a partner is not estimated
-UNSURE = 0.15  # standard error of that share from which on it is not relied on
-NO_SINGLES = (
-    "the model has learned from no record that is known to have no partner, and expects one for "
-    "nearly every record"
-)
+RECORDS = 20_000  # left records that are learned from without labels, at most
+RANDOM_PAIRS = 200_000  # from which the levels of non-matches are counted
+ALPHA = 0.1  # penalty of weights fitted to expected links, of which there are many
+FEW = 100  # known left records: fewer correct less than they disturb, if alpha is "auto"
 MORE_CANDIDATES = (
     "Pass blocking rules: columns in which matches agree, such as block=[['surname', 'birth']] "
     "(--block surname+birth); or raise neighbours."
 )
-LIST_SINGLES = "list some left ids with an empty cell beside them among the known links"
 
 
 @dataclass(frozen=True)
@@ -59,8 +57,6 @@ class Links:
         margin : how much more probable it is than the best other pair of either record;
         group : number of the group of records that compete for each other
     single_left, single_right : Series, the probability of each record to have no partner
-    learned_singles : whether the model has learned from records without a partner; if not,
-        probabilities are too high, and nothing is expected of them
     blocking_recall : share of the links given as known that are candidates without that; None
         where none was given
     """
@@ -68,7 +64,6 @@ class Links:
     pairs: Any
     single_left: Any
     single_right: Any
-    learned_singles: bool = True
     blocking_recall: float | None = None
 
     @property
@@ -86,14 +81,13 @@ class Links:
     def thresholds(self, levels: Sequence[float] = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)) -> Any:
         """Expected precision and recall of the proposed links above each probability.
 
-        Expectations under the model, NaN if it has learned from no record without a partner.
-        Recall is among the links that candidates allow. Both count the links given as known.
+        Expectations under the model. Recall is among the links that candidates allow. Both count
+        the links given as known.
         """
         import pandas
 
         chosen = self.proposed["probability"].to_numpy()
         total = float(self.pairs["probability"].sum())
-        unit = 1.0 if self.learned_singles else np.nan
         rows = []
         for level in levels:
             kept = chosen[chosen >= level]
@@ -101,18 +95,19 @@ class Links:
                 {
                     "threshold": level,
                     "links": kept.size,
-                    "expected_precision": unit * float(kept.mean()) if kept.size else np.nan,
-                    "expected_recall": unit * float(kept.sum()) / total if total > 0 else np.nan,
+                    "expected_precision": float(kept.mean()) if kept.size else np.nan,
+                    "expected_recall": float(kept.sum()) / total if total > 0 else np.nan,
                 }
             )
         return pandas.DataFrame(rows)
 
 
 class RecordLinker(CertifiedModel):
-    """One-to-one links between the records of two tables, learned from known ones.
+    """One-to-one links between the records of two tables, learned from known ones or without.
 
     A conditional random field over matchings of candidate pairs in which records may stay
-    single: two records that compete for the same third one lower each other's probability.
+    single: two records that compete for the same third one lower each other's probability. It
+    starts from what the tables tell without labels; known links, if there are any, correct it.
 
     Parameters
     ----------
@@ -122,27 +117,20 @@ class RecordLinker(CertifiedModel):
     block : rules, each a column or a list of columns in all of which candidates agree; pairs of any
         rule are compared. By default candidates share rare words or several frequent ones
     neighbours : maximum number of candidates that a record chooses (not used with `block`)
-    alpha : penalty of the weights, or "auto": by cross-validated likelihood of the known links
+    alpha : penalty of the difference of weights from those learned without known links, or "auto":
+        by cross-validated likelihood of the known links
     rho, tol, solver, n_jobs, verbose : as in `BipartiteMatchingCRF`
-    random_state : of the folds
-    estimate_singles : where no record is known to have no partner, estimate how many have none:
-        known links with the right record taken away show what these look like, and the other left
-        records how many they are. Holds if known links are as easy to find as others: if they were
-        chosen because they were easy to see, many records said to have no partner have one
+    random_state : of the folds, of records and pairs drawn at random
 
     Attributes
     ----------
     comparisons_ : list of `Comparison`
     coef_, feature_names_in_ : weights of the features of a pair
-    alpha_ : the penalty that was used
-    held_out_ : quality in cross-validation; None if alpha was given
-    learned_singles_ : whether some records were known to have no partner, or their share could be
-        estimated; if not, the model has seen no record that stays single and gives that hardly any
-        probability
-    single_share_ : share of the known left records that have no partner, or the estimate of that
-        of the others; probabilities hold for tables in which it is as large
-    single_share_error_ : standard error of this share if it is estimated, else None
-    blocking_recall_ : share of the known links that are among the candidates
+    alpha_ : the penalty that was used; None if too little is known for one
+    held_out_ : quality in cross-validation; None if alpha was given, or few records are known
+    single_share_ : share of the left records that have no partner: of the known ones, or that
+        expected if little is known; probabilities hold for tables in which it is as large
+    blocking_recall_ : share of the known links that are among the candidates; None without any
     ids_ : the name of the index of each table, and whether it was 0, 1, 2, ...
     """
 
@@ -159,7 +147,6 @@ class RecordLinker(CertifiedModel):
         n_jobs: int | None = None,
         random_state: Any = 0,
         verbose: int = 0,
-        estimate_singles: bool = True,
     ):
         self.columns = columns
         self.kinds = kinds
@@ -172,122 +159,129 @@ class RecordLinker(CertifiedModel):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
-        self.estimate_singles = estimate_singles
 
     # ------------------------------------------------------------------ learning
-    def fit(self, left: Any, right: Any, known: Any) -> RecordLinker:
-        """Learn weights from known links.
+    def fit(self, left: Any, right: Any, known: Any = None) -> RecordLinker:
+        """Learn weights from the tables, and from known links if there are any.
 
         Parameters
         ----------
         left, right : DataFrames, indexed by ids; "" is missing, too
         known : DataFrame of two columns or list of pairs, an id of each table; none on one side: no
-            partner there. Several such tables may be in a list, [links, review].
-            Left records that are not listed are not learned from. A further column "checked" of
-            the DataFrame has yes (true, 1) for links, no (false, 0) for pairs that are none, and
-            nothing for rows that do not count, as a warning says. Of a pair that is none something
-            is learned only if the partner of its left record is known.
+            partner there. Several such tables may be in a list, [links, review]. A further column
+            "checked" of the DataFrame has yes (true, 1) for links, no (false, 0) for pairs that are
+            none, and nothing for rows that do not count, as a warning says. Of a pair that is none
+            something is learned only if the partner of its left record is known. List records
+            without a partner, too, in all a hundred: fewer, and links alone, correct little
         """
         check_options(self.get_params(deep=False))
-        if not isinstance(self.estimate_singles, bool | np.bool_):
-            raise TypeError(
-                f"estimate_singles must be True or False, got {self.estimate_singles!r}"
-            )
-        check_random_state(self.random_state)
+        rng = generator(self.random_state)
+        if isinstance(self.alpha, str) and self.alpha != "auto":
+            raise ValueError(f"alpha: expected a number or 'auto', got {self.alpha!r}")
         left, right = as_records(left, "left"), as_records(right, "right")
-        listed = read_known(known)
-        partner = known_links(listed.rows, left.index, right.index).partner
-        reviewed = listed.reviewed()
-        if reviewed is not None and (words := reviewed.surprise()):
-            warnings.warn(f"known: {words}", stacklevel=2)
+        partner = np.full(len(left), -2)
+        if known is not None:
+            listed = read_known(known)
+            partner = known_links(listed.rows, left.index, right.index).partner
+            reviewed = listed.reviewed()
+            if reviewed is not None and (words := reviewed.surprise()):
+                warnings.warn(f"known: {words}", stacklevel=2)
         columns = compared_columns(left, right, self.columns)
         with unchanged_on_failure(self):
             self.ids_ = [_ids(table.index) for table in (left, right)]
-            self._learn(left, right, columns, partner)
+            self._learn(left, right, columns, partner, rng)
         return self
 
-    def _learn(self, left: Any, right: Any, columns: list[str], partner: Ints) -> None:
+    def _learn(
+        self, left: Any, right: Any, columns: list[str], partner: Ints, rng: np.random.Generator
+    ) -> None:
         self.comparisons_ = guess_comparisons(left, right, columns, self.kinds)
         self.feature_names_in_ = np.array(self._feature_names(), dtype=object)
         candidates = self._candidates(left, right)
         rows, cols = _with_known(*candidates, partner, len(right))
-        labelled = partner >= -1
-        n_links = int((partner >= 0).sum())
-        if n_links < 2:
-            raise ValueError(f"known: at least 2 links are needed to learn from, got {n_links}")
-        self.blocking_recall_ = 1.0 - (rows.size - candidates[0].size) / n_links
+        labelled, n_links = np.flatnonzero(partner >= -1), int((partner >= 0).sum())
+        self._measure_recall(n_links, candidates[0].size, rows.size)
+        learned = rng.permutation(len(left))[:RECORDS]
+        used = np.isin(rows, np.union1d(learned, labelled))
+        rows, cols = rows[used], cols[used]
+        features = self._features(left, right, rows, cols)
+        inside = np.isin(rows, learned)
+        # Few known records, or no known one without a partner, tell little about weights: they
+        # replace what is expected of them, and that is all.
+        few = labelled.size == n_links or (self.alpha == "auto" and labelled.size < FEW)
+        is_known = np.where(few & np.isin(rows, labelled), partner[rows] == cols, np.nan)
+        start = self._from_tables(
+            left, right, rows[inside], cols[inside], features[inside], is_known[inside], rng
+        )
+        self.alpha_: float | None = None
+        self.held_out_: HeldOut | None = None
+        if few:
+            return
+        of_labels = np.isin(rows, labelled)
+        features = features[of_labels]
+        named = Rows(features, self._feature_names())
+        examples = Examples(rows[of_labels], cols[of_labels], named, features @ start, partner)
+        self.single_share_ = 1.0 - n_links / labelled.size
+        self._fit_examples(examples, rng)
+        self.coef_ = start + self.coef_
+
+    def _measure_recall(self, n_links: int, n_candidates: int, n_pairs: int) -> None:
+        """The share of the known links that are candidates; pairs include all that are known."""
+        self.blocking_recall_ = None if n_links == 0 else 1.0 - (n_pairs - n_candidates) / n_links
         if self.blocking_recall_ == 0.0:
             raise ValueError(
-                f"known: none of the {n_links} links is among the {candidates[0].size} candidate "
+                f"known: none of the {n_links} links is among the {n_candidates} candidate "
                 f"pairs, so nothing would be found. {MORE_CANDIDATES}"
             )
-        if self.blocking_recall_ < 0.9:
+        if self.blocking_recall_ is not None and self.blocking_recall_ < 0.9:
             warnings.warn(
                 f"known: only {self.blocking_recall_:.0%} of the links are among the candidate "
                 f"pairs; the same may hold for links that are not known. {MORE_CANDIDATES}",
-                stacklevel=3,
+                stacklevel=4,
             )
-        self.learned_singles_ = bool(labelled.sum() > n_links)
-        self.single_share_: float | None = 1.0 - n_links / labelled.sum()
-        self.single_share_error_: float | None = None
-        rows, cols = rows[labelled[rows]], cols[labelled[rows]]
-        features = self._features(left, right, rows, cols)
-        examples = Examples(rows, cols, Rows(features, self._feature_names()), partner, len(left))
-        if not self.learned_singles_:
-            self._estimate_singles(left, right, candidates, examples)
-        if not self.learned_singles_:
-            warnings.warn(f"known: {NO_SINGLES}; {LIST_SINGLES}", stacklevel=3)
-        if self.single_share_error_ is None:
-            self._fit_examples(examples, examples.thirds(self.random_state))
 
-    def _fit_examples(self, examples: Examples, parts: list[Ints]) -> None:
-        """Learn weights, the penalty from parts of the records."""
-        estimator, self.held_out_ = self._estimator(1.0), None
-        if self.alpha == "auto":
-            samples = [examples.of(part).sample() for part in parts]
+    def _from_tables(
+        self, left: Any, right: Any, rows: Ints, cols: Ints, features: Floats, known: Floats,
+        rng: Any,
+    ) -> Floats:  # fmt: skip
+        """Weights, and the share of left records without a partner, from expected links."""
+        drawn = [rng.integers(len(table), size=RANDOM_PAIRS) for table in (left, right)]
+        at_random = self._levels(self._features(left, right, *drawn))
+        records, place = np.unique(rows, return_inverse=True)
+        shape = records.size, len(right)
+
+        def marginals(scores: Floats) -> Floats:
+            x = pair_input(place, cols, Rows(scores[:, None]), shape)
+            own = self._estimator(1.0)
+            own._reload(np.ones(1), ["score"], None)
+            (chance,) = own.predict_marginals([x])
+            return np.where(np.isnan(known), np.asarray(chance[place, cols]).ravel(), known)
+
+        levels, ends = self._levels(features), (place, cols)
+        expected = expected_links(levels, at_random, ends, shape, len(left), marginals)
+        self.single_share_ = 1.0 - float(expected.sum()) / max(shape[0], 1)
+        x = pair_input(place, cols, Rows(features, self._feature_names()), shape)
+        self._adopt(ExpectedLinks.like(self._estimator(ALPHA)).fit([x], [expected]))
+        return np.asarray(self.coef_)
+
+    def _levels(self, features: Floats) -> list[Ints]:
+        """The level of agreement of pairs in each column."""
+        ends = np.cumsum([len(one.feature_names) for one in self.comparisons_])
+        parts = np.split(features, ends, axis=1)
+        return [one.levels(part) for one, part in zip(self.comparisons_, parts, strict=False)]
+
+    def _fit_examples(self, examples: Examples, rng: Any) -> None:
+        """Learn how weights differ from those without labels."""
+        estimator = self._estimator(1.0)
+        if self.alpha != "auto":
+            self.alpha_ = check_positive(self.alpha, "alpha")
+        else:
+            samples = [examples.of(part).sample() for part in examples.thirds(rng)]
             self.alpha_, self.held_out_ = choose_alpha(
                 estimator, [x for x, _ in samples], [y for _, y in samples]
             )
-        elif isinstance(self.alpha, str):
-            raise ValueError(f"alpha: expected a number or 'auto', got {self.alpha!r}")
-        else:
-            self.alpha_ = check_positive(self.alpha, "alpha")
         x, y = examples.sample()
         self._adopt(estimator.set_params(alpha=self.alpha_).fit([x], [y]))
-
-    def _estimate_singles(
-        self, left: Any, right: Any, candidates: tuple[Ints, Ints], links: Examples
-    ) -> None:
-        """Learn weights and the share of records without a partner from links and the rest."""
-        examples = links.with_singles()
-        n_copies = examples.labelled.size - links.labelled.size
-        if not self.estimate_singles or n_copies < FEW:
-            return
-        parts = examples.thirds(self.random_state)
-        self._fit_examples(examples, parts)
-        rows, cols = candidates
-        features = Rows(self._features(left, right, rows, cols))
-        model = self._fitted()
-
-        def without(held: Ints) -> Floats:
-            others = np.setdiff1d(links.labelled, held)
-            x, y = examples.of(others).sample()
-            return np.asarray(self._estimator(self.alpha_).fit([x], [y]).coef_)
-
-        def single(coef: Floats, gone: Ints) -> Floats:
-            kept = ~np.isin(cols, gone)
-            shape = (len(left), len(right))
-            model.coef_ = coef
-            x = pair_input(rows[kept], cols[kept], features.take(kept), shape)
-            (chance,) = model.predict_marginals([x])
-            return 1.0 - np.asarray(chance.sum(axis=1)).ravel()
-
-        share, error = estimate_single_share(links.partner, parts, without, single)
-        if error > UNSURE:
-            return
-        copied = n_copies / examples.labelled.size
-        self.coef_[-1] += logit(copied) - logit(share)  # the odds of a link as such
-        self.learned_singles_, self.single_share_, self.single_share_error_ = True, share, error
 
     # ------------------------------------------------------------------ linking
     def link(
@@ -299,8 +293,7 @@ class RecordLinker(CertifiedModel):
         ----------
         left, right : DataFrames as in `fit`
         precision : propose as many expected correct links as this expected precision allows;
-            default: the links of largest expected F1. Not to be relied on, as a warning says,
-            if the model has learned from no record without a partner
+            default: the links of largest expected F1
         known : links that are given, as in `fit`; pairs among them that are no candidates become
             some, those that are none are no candidates, and others get the probabilities that
             they have given these
@@ -325,13 +318,7 @@ class RecordLinker(CertifiedModel):
         model = self._fitted()
         choose = "f1" if precision is None else "map"
         found = model.predict_links([x], choose, precision, known=given)[0]
-        if precision is not None and not self.learned_singles_:
-            warnings.warn(
-                f"precision: {precision:g} will not be reached: {NO_SINGLES}; {LIST_SINGLES}, and "
-                "learn again",
-                stacklevel=2,
-            )
-        return make_links(left, right, rows, cols, found, self.learned_singles_, recall)
+        return make_links(left, right, rows, cols, found, recall)
 
     def contributions(self, left: Any, right: Any, pairs: Any) -> Any:
         """Weight times feature of some pairs of two tables, one column for each feature.
@@ -385,7 +372,7 @@ class RecordLinker(CertifiedModel):
     def _fitted(self) -> BipartiteMatchingCRF:
         """The estimator with the learned weights."""
         check_is_fitted(self, "coef_")
-        found = self._estimator(self.alpha_)
+        found = self._estimator(1.0)
         found._reload(self.coef_, self.feature_names_in_.tolist(), None)
         return found
 
@@ -399,9 +386,7 @@ class RecordLinker(CertifiedModel):
         return self.feature_names_in_.tolist(), {
             "comparisons": [one.to_list() for one in self.comparisons_],
             "blocking_recall": self.blocking_recall_,
-            "learned_singles": self.learned_singles_,
             "single_share": self.single_share_,
-            "single_share_error": self.single_share_error_,
             "ids": self.ids_,
             "alpha": self.alpha_,
             "held_out": None if self.held_out_ is None else self.held_out_.to_dict(),
@@ -410,13 +395,11 @@ class RecordLinker(CertifiedModel):
     def _reload(self, coef: Floats, names: list[str], layout: dict[str, Any] | None) -> None:
         stored = layout or {}
         self.comparisons_ = [Comparison(*one) for one in stored["comparisons"]]
-        self.blocking_recall_ = float(stored["blocking_recall"])
-        self.learned_singles_ = bool(stored.get("learned_singles", False))
-        self.single_share_ = stored.get("single_share")
-        self.single_share_error_ = stored.get("single_share_error")
-        self.ids_ = [tuple(one) for one in stored.get("ids", [(None, True)] * 2)]
-        held_out = stored.get("held_out")
-        self.alpha_ = float(stored["alpha"])
+        self.blocking_recall_ = stored["blocking_recall"]
+        self.single_share_ = stored["single_share"]
+        self.ids_ = [tuple(one) for one in stored["ids"]]
+        held_out = stored["held_out"]
+        self.alpha_ = stored["alpha"]
         self.held_out_ = None if held_out is None else HeldOut(**held_out)
         self.coef_ = coef
         self.feature_names_in_ = np.array(self._feature_names(), dtype=object)
@@ -478,9 +461,8 @@ def _with_known(rows: Ints, cols: Ints, partner: Ints, n_right: int) -> tuple[In
 
 # ---------------------------------------------------------------------- describing pairs
 def make_links(
-    left: Any, right: Any, rows: Ints, cols: Ints, found: Any, learned_singles: bool = True,
-    blocking_recall: float | None = None,
-) -> Links:  # fmt: skip
+    left: Any, right: Any, rows: Ints, cols: Ints, found: Any, blocking_recall: float | None = None
+) -> Links:
     """`Links` of candidate pairs from a frame with the columns probability and linked."""
     import pandas
 
@@ -499,7 +481,7 @@ def make_links(
         pandas.Series(np.clip(1.0 - np.bincount(side, chance, len(table)), 0, 1), table.index)
         for side, table in ((rows, left), (cols, right))
     ]
-    return Links(pairs, single[0], single[1], learned_singles, blocking_recall)
+    return Links(pairs, single[0], single[1], blocking_recall)
 
 
 def margins(rows: Ints, cols: Ints, chance: Floats) -> Floats:

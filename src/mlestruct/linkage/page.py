@@ -10,7 +10,7 @@ from . import html
 from .comparisons import same_dates
 from .explorer import explorer
 from .learned import convergence, held_out, weights
-from .linker import NO_SINGLES, POSSIBLE, Links, RecordLinker
+from .linker import POSSIBLE, Links, RecordLinker
 from .records import as_records
 
 MOST_GROUPS, MOST_PAIRS = 20, 12
@@ -52,12 +52,8 @@ def thresholds(links: Links) -> str:
     """Expected precision and recall by probability."""
     found = links.thresholds()
     columns = ["probability at least", "links", "expected precision", "expected recall"]
-    parts = []
-    if not links.learned_singles:
-        columns, found = columns[:2], found[["threshold", "links"]]
-        parts = [html.paragraph(f"Precision and recall are not known: {NO_SINGLES}.")]
     rows = found.itertuples(index=False)
-    return html.section("How many links at which probability", *parts, html.table(columns, rows))
+    return html.section("How many links at which probability", html.table(columns, rows))
 
 
 def contested(links: Links) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from .comparisons import Comparison
 from .known import AT_RANDOM, MARK, KnownRows, Reviewed, undecided_words
-from .linker import LIST_SINGLES, NO_SINGLES, Links, RecordLinker
+from .linker import Links, RecordLinker
 
 
 def summarise(
@@ -34,13 +34,12 @@ def summarise(
         "passed_over": rows.passed_over,
         "unmarked": rows.unmarked,
         "reviewed": None if reviewed is None else asdict(reviewed),
-        **_expected(links, decisions, linker.learned_singles_),
+        **_expected(links, decisions),
         "blocking_recall": links.blocking_recall,
-        "learned_singles": linker.learned_singles_,
+        "learned_from_links": linker.alpha_ is not None,
         "without_partner": linker.single_share_,
-        "without_partner_error": linker.single_share_error_,
         "alpha": linker.alpha_,
-        "duality_gap": linker.duality_gap_,
+        "relative_gap": linker.duality_gap_ / max(1.0, abs(linker.objective_)),
         "certified": bool(linker.converged_),
         "cross_validated_accuracy": None if held_out is None else held_out.score,
         "cross_validated_log_loss": None if held_out is None else held_out.log_loss,
@@ -49,8 +48,8 @@ def summarise(
     }
 
 
-def _expected(links: Links, decisions: Any, honest: bool) -> dict[str, float | None]:
-    """Expectations under the model about links that are not known; all None unless `honest`.
+def _expected(links: Links, decisions: Any) -> dict[str, float | None]:
+    """Expectations under the model about links that are not known.
 
     expected_precision, expected_recall : of the new links, among the candidate pairs
     in_review : links of the records that are left to a person
@@ -70,10 +69,7 @@ def _expected(links: Links, decisions: Any, honest: bool) -> dict[str, float | N
         "missed_compared": max(total - review - accepted.sum(), 0.0),
         "missed_not_compared": total * (1.0 - recall) / recall if recall else None,
     }
-    return {
-        name: float(value) if honest and value is not None else None
-        for name, value in found.items()
-    }
+    return {name: None if value is None else float(value) for name, value in found.items()}
 
 
 def compared(comparisons: Iterable[Comparison], left: Any, right: Any) -> dict[str, list[str]]:
@@ -90,11 +86,6 @@ def compared(comparisons: Iterable[Comparison], left: Any, right: Any) -> dict[s
 def describe(summary: dict[str, Any]) -> str:
     """The summary in words, the result first."""
     lines = []
-    if not summary["learned_singles"]:
-        lines.append(
-            f"How many of the links are right cannot be stated: {NO_SINGLES}. To change that, "
-            f"{LIST_SINGLES}, and learn again."
-        )
     new, known = "new links", f"{summary['known']} were known."
     if not summary["known_given"]:
         new, known = "links", "no links were given as known."
@@ -108,7 +99,7 @@ def describe(summary: dict[str, Any]) -> str:
         lines.append(f"{words}{_if_share(summary)}.")
     if summary["reviewed"] is not None and (found := Reviewed(**summary["reviewed"]).surprise()):
         lines.append(f"{found}.")
-    elif summary["learned_singles"] and summary["no_partner"]:
+    elif summary["known_given"] and summary["no_partner"]:
         learned = "known links" if summary["known_given"] else "links that the model learned from"
         advice = f": {AT_RANDOM}" if summary["known_given"] else ""
         lines.append(
@@ -117,7 +108,7 @@ def describe(summary: dict[str, Any]) -> str:
         )
     if summary["missed_compared"] is not None:
         lines.append(_missed_words(summary))
-    if summary["proposed_from"] is not None and summary["learned_singles"]:
+    if summary["proposed_from"] is not None:
         lines.append(
             f"For {percent(summary['precision'])} expected precision: links from "
             f"{summary['proposed_from']:.2f}; of these, --accept leaves those below "
@@ -139,14 +130,16 @@ def describe(summary: dict[str, Any]) -> str:
     )
     if summary["blocking_recall"] is not None:
         pairs += f"; {percent(summary['blocking_recall'])} of the known links are among them"
-    proof = "certified" if summary["certified"] else "NOT certified"
-    gap, alpha = summary["duality_gap"], summary["alpha"]
+    proof = "certified" if summary["certified"] else "NOT proven"
+    gap, alpha = summary["relative_gap"], summary["alpha"]
+    learned = "the tables" if alpha is None else f"the tables and known links (alpha {alpha:g})"
     return "\n".join(
         [
             *lines,
             f"{pairs}.",
             f"What counts most: {', '.join(summary['strongest'])}.",
-            f"The fit is {proof} (duality gap {gap:.2g}, alpha {alpha:g}).",
+            f"The weights were learned from {learned}. They are {proof} to be the best ones for "
+            f"the compared pairs (relative gap {gap:.1g}), which says nothing about the others.",
         ]
     )
 
@@ -175,19 +168,8 @@ def _missed_words(summary: dict[str, Any]) -> str:
 
 def _if_share(summary: dict[str, Any]) -> str:
     """The share of records without a partner on which an expectation rests."""
-    share, error = summary["without_partner"], summary["without_partner_error"]
-    if share is None:
-        return ""
-    words = f", if about {percent(share)} of all left records have no partner"
-    if not summary["known_given"]:
-        words += ", as in the tables that the model has learned from"
-        return words if error is None else f"{words} (estimated, ± {percent(1.96 * error)})"
-    if error is None:
-        return f"{words}, as of those that were learned from"
-    return (
-        f"{words}. This share is estimated (± {percent(1.96 * error)}), since no record was "
-        f"known to have none. To check it, {LIST_SINGLES}"
-    )
+    share = percent(summary["without_partner"])
+    return f", if about {share} of all left records have no partner, as of those learned from"
 
 
 def percent(share: float) -> str:

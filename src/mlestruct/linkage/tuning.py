@@ -9,7 +9,7 @@ import numpy as np
 
 from .held_out import HeldOut
 
-ALPHAS = tuple(10.0**k for k in range(3, -3, -1))  # a path from strong to weak starts warm
+ALPHAS = tuple(10.0**k for k in range(3, -5, -1))  # a path from strong to weak starts warm
 
 
 def choose_alpha(

@@ -57,7 +57,7 @@ def neg_log_loss(estimator: Any, X: Any, Y: Any) -> float:
 
 def pair_f1(estimator: Any, X: Any, Y: Any) -> float:
     """F1 of predicted pairs: twice the correct pairs over the predicted plus the observed pairs."""
-    correct, found, true = estimator.pair_counts(X, Y)
+    correct, found, true = estimator._pair_counts(X, Y)
     return 2.0 * correct / (found + true) if found + true else 1.0
 
 

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from .graph import GraphCRF
     from .grid import GridCRF
     from .ising import IsingMRF
+    from .labelling import NodeInput
     from .matching import BipartiteMatchingCRF, MatchingCRF
     from .multi_label import MultiLabelCRF
-    from .node_input import NodeInput
     from .pairs import EdgeList, PairInput
     from .persistence import load
     from .structured import StructuredCRF
@@ -30,7 +30,7 @@ __getattr__, __dir__, __all__ = attach(
         "IsingMRF": ".ising",
         "MatchingCRF": ".matching",
         "MultiLabelCRF": ".multi_label",
-        "NodeInput": ".node_input",
+        "NodeInput": ".labelling",
         "PairInput": ".pairs",
         "RegularizationPath": ".base",
         "StructuredCRF": ".structured",

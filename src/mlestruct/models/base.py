@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import numbers
+import os
 import warnings
 from abc import ABCMeta, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -15,32 +17,31 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
+from sklearn import utils
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from .._arrays import as_floats
 from .._deadline import check_time, time_limit
 from .._threads import threaded_map
 from ..exceptions import CheckpointError
 from ..learning.checkpoint import Checkpoint
-from ..learning.lbfgs import Start
+from ..learning.fully_corrective import FullyCorrective
+from ..learning.lbfgs import LBFGS, Start
 from ..learning.partial import solve_partial
-from ..learning.path import check_alphas, default_solver, regularization_path, solve
 from ..learning.problem import Block, Problem, merge_equal
-from ..learning.solver import Result, Solver, with_budget
+from ..learning.solver import (
+    Result,
+    Solver,
+    check_alphas,
+    regularization_path,
+    solve,
+    with_budget,
+)
 from ..learning.workers import Parts
 from . import persistence
-from .validation import (
-    check_count,
-    check_options,
-    check_positive,
-    check_ratio,
-    check_same_length,
-    check_samples,
-    check_weights,
-    count_threads,
-)
 
 Floats = NDArray[np.float64]
 S = TypeVar("S")
@@ -280,7 +281,7 @@ class Estimator(CertifiedModel):
         """The solver with the budget of this estimator, if it leaves its own open."""
         max_iter = check_count(self.max_iter, "max_iter")
         options = {"max_iter": max_iter, "verbose": int(self.verbose)}
-        return with_budget(solver, **options, random_state=self._generator())
+        return with_budget(solver, **options, random_state=as_generator(self.random_state))
 
     def _start(self, start: Any, problem: Problem, solver: Any) -> Any:
         """The state from which a solver continues."""
@@ -326,16 +327,6 @@ class Estimator(CertifiedModel):
         kept = given if isinstance(given, Checkpoint) else Checkpoint(given)
         kept.open({**named, "data": problem.fingerprint, **found}, self._setup_calls())
         return kept
-
-    def _generator(self) -> np.random.Generator:
-        """A random number generator from `random_state`."""
-        if isinstance(self.random_state, np.random.Generator):
-            return self.random_state
-        try:
-            state = check_random_state(self.random_state)
-        except ValueError as error:
-            raise ValueError(f"random_state: {error}") from None
-        return np.random.default_rng(state.randint(np.iinfo(np.int32).max))
 
     def _options(self, method: str, options: dict[str, Any]) -> dict[str, Any]:
         """Options of a random method have the estimator's `random_state` if they have none."""
@@ -407,6 +398,11 @@ class Estimator(CertifiedModel):
         self._learn_names(names, len(names))
 
 
+def default_solver(problem: Problem) -> Solver:
+    """L-BFGS if every output space has marginals, else a solver that only decodes."""
+    return LBFGS() if problem.has_marginals else FullyCorrective()
+
+
 @contextmanager
 def unchanged_on_failure(estimator: BaseEstimator) -> Iterator[None]:
     """A fit that fails or is interrupted leaves the estimator as it was, fitted or not."""
@@ -451,3 +447,107 @@ def _signature(solver: str, problem: Problem) -> tuple[Any, ...]:
     blocks = getattr(problem, "blocks", ())
     spaces = tuple((b.structure.n_coordinates, b.structure.fingerprint) for b in blocks)
     return solver, problem.n_features, spaces
+
+
+# ---------------------------------------------------------------------- arguments
+def check_samples(X: Any, name: str = "X") -> Sequence[Any]:
+    """X as a non-empty sequence of samples."""
+    if issparse(X) or isinstance(X, str | bytes | dict) or not hasattr(X, "__len__"):
+        found = "one sparse matrix" if issparse(X) else type(X).__name__
+        raise TypeError(
+            f"{name}: expected a sequence of samples, got {found}; for a single sample pass "
+            f"[{name}]"
+        )
+    if len(X) == 0:
+        raise ValueError(f"{name} is empty: need at least one sample")
+    return list(X)  # the elements stay alive, so that equal ones can be told by identity
+
+
+def check_same_length(
+    X: Sequence[Any], Y: Any, name: str = "Y", entries: str = "labels"
+) -> Sequence[Any]:
+    """Y as a sequence with one label per sample of X; messages speak of `entries`."""
+    labels = check_samples(Y, name)
+    if len(labels) != len(X):
+        raise ValueError(f"X has {len(X)} samples but {name} has {len(labels)} {entries}")
+    return labels
+
+
+def check_positive(value: Any, name: str) -> float:
+    """`value` as a positive, finite float."""
+    number = _number(value, name)
+    if not (number > 0 and np.isfinite(number)):
+        raise ValueError(f"{name} must be positive and finite, got {value!r}")
+    return number
+
+
+def check_ratio(value: Any, name: str = "l1_ratio") -> float:
+    """`value` as a number from 0 to less than 1."""
+    if not 0.0 <= _number(value, name) < 1.0:
+        raise ValueError(f"{name} must be at least 0 and less than 1 (like 0.99), got {value!r}")
+    return float(value)
+
+
+def _number(value: Any, name: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name} must be a number, got {value!r}")
+    return float(value)
+
+
+def check_count(value: Any, name: str) -> int:
+    """`value` as a positive int."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise ValueError(f"{name} must be a positive integer, got {value!r}")
+    return int(value)
+
+
+def as_generator(random_state: Any) -> np.random.Generator:
+    """A random number generator from what scikit-learn or NumPy take."""
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    try:
+        state = utils.check_random_state(random_state)
+    except ValueError as error:
+        raise ValueError(f"random_state: {error}") from None
+    return np.random.default_rng(state.randint(np.iinfo(np.int32).max))
+
+
+def check_options(parameters: Mapping[str, Any]) -> None:
+    """Raise if a parameter that all estimators share has a value of another kind."""
+    for name in ("fit_intercept", "standardize"):
+        if not isinstance(parameters.get(name, False), bool | np.bool_):
+            raise TypeError(f"{name} must be True or False, got {parameters[name]!r}")
+    if isinstance(parameters.get("rho"), bool | complex):
+        raise TypeError(f"rho must be a number, got {parameters['rho']!r}")
+    verbose = parameters.get("verbose", 0)
+    if not isinstance(verbose, int | np.integer | np.bool_) or verbose < 0:
+        raise ValueError(f"verbose must be an integer of at least 0, got {verbose!r}")
+
+
+def check_weights(sample_weight: Any, n_samples: int) -> NDArray[np.float64]:
+    """Sample weights as an array that is not all zero; ones by default."""
+    if sample_weight is None:
+        return np.ones(n_samples)
+    try:
+        weights = as_floats(sample_weight)
+    except ValueError as error:
+        message = f"sample_weight: cannot be read as an array of numbers ({error})"
+        raise ValueError(message) from None
+    if weights.shape != (n_samples,):
+        raise ValueError(f"sample_weight: expected shape ({n_samples},), got {weights.shape}")
+    if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.sum() > 0):
+        raise ValueError("sample_weight must be finite, non-negative and not all zero")
+    if weights.max() > 1e100:
+        raise ValueError(f"sample_weight: as large as {weights.max():g}, so that squares overflow")
+    return weights
+
+
+def count_threads(n_jobs: int | None) -> int:
+    """n_jobs as in scikit-learn: None is 1, -1 all cores."""
+    if n_jobs is None:
+        return 1
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or n_jobs == 0:
+        raise ValueError(f"n_jobs must be None or a non-zero integer, got {n_jobs!r}")
+    if n_jobs >= 2**31:
+        raise ValueError(f"n_jobs: no system has {n_jobs} threads; -1 takes all cores")
+    return int(n_jobs) if n_jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + int(n_jobs))

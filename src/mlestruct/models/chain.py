@@ -14,26 +14,26 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._deadline import in_time
 from .._threads import one_blas_thread
-from ..features.dictionaries import Vocabulary
+from ..features.labellings import SequenceFeatures
 from ..features.rows import Rows
-from ..features.sequences import SequenceFeatures
 from ..learning.problem import Block, Problem
 from ..learning.workers import Parts
 from ..structures.sequences import Sequences
-from .labelling import UNKNOWN, LabellingEstimator, Labels, Shaped, States, observed_in
-from .node_input import split_offsets
-from .tokens import Tokens, read_tokens, split_edges
-from .transitions import read_forbidden
-from .validation import (
-    check_columns,
-    check_samples,
-    column_names,
-    count_threads,
+from .base import check_samples, count_threads
+from .labelling import (
+    UNKNOWN,
+    LabellingEstimator,
+    Labels,
+    Shaped,
+    States,
+    observed_in,
+    split_offsets,
 )
+from .sample_estimator import check_columns, column_names
+from .tokens import Tokens, Vocabulary, read_forbidden, read_tokens, split_edges
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Forest = tuple[Sequences, SequenceFeatures, Floats | None]
 
 # Pairs of states of neighbouring tokens, a nanosecond each: below, reading and waiting for the GIL
 # take longer than what threads share.
@@ -58,7 +58,7 @@ class ChainCRF(LabellingEstimator):
         a dictionary or a sparse matrix stores occur, even with the value 0 or False.
     transitions : "all" or "observed"
         The same for pairs of neighbouring states: crfsuite's feature.possible_transitions.
-    forbidden_transitions : "BIO" (or "IOB2"), or list of pairs of labels (from, to), optional
+    forbidden_transitions : "BIO", or list of pairs of labels (from, to), optional
         Sequences with such neighbours have probability 0, in `fit` as in predictions; None as
         `from` stands for the beginning. "BIO": I-x follows only B-x or I-x. "observed" transitions,
         by contrast, forbid nothing: the weights of the others are 0. Samples whose length or
@@ -67,24 +67,13 @@ class ChainCRF(LabellingEstimator):
     fit_intercept : bool
         Learn a constant for each state, unless a feature is constant already. By default there is
         none, as in crfsuite: scores of transitions say how frequent states are.
-    standardize : bool
-        Penalise the weights of standardised features: divided by their standard deviation, those of
-        nodes also centred if there are constants. `coef_` is in the original units.
-    l1_ratio : float
-        Share of the penalty on the absolute values of the weights, 0 to less than 1; then some
-        weights are 0. The penalty is alpha * (l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2).
-    tol : float
-        Stop when the duality gap is at most tol * max(1, |objective|).
-    max_iter : int
-        Iterations; for `BlockFrankWolfe`, passes over the samples.
+    standardize, l1_ratio, tol, max_iter, random_state, verbose
+        As in `GraphCRF`.
     solver : solver object, optional
         By default `LBFGS()`. `FrankWolfe()` and `BlockFrankWolfe()` need only Viterbi decoding;
         `BlockFrankWolfe.paper()` is the algorithm as printed in the paper.
     n_jobs : int, optional
         Threads over groups of sequences.
-    random_state : int, RandomState, Generator or None
-    verbose : int
-        1 shows a progress bar with the gap.
 
     Attributes
     ----------
@@ -95,11 +84,8 @@ class ChainCRF(LabellingEstimator):
     classes_ : ndarray of shape (n_states,), the label of each state
     state_features_, transition_features_ : dict, the weights that are not 0 by (feature, label) and
         by (label, next label)
-    objective_ : float, an upper bound of the best attainable regularised log-likelihood
-    duality_gap_ : float, absolute: coef_ is within it of that best value
-    converged_ : bool
-    history_ : History with seconds, oracle_calls, dual, primal, gap, fw_gap; `.to_frame()`
-    n_iter_, n_oracle_calls_, solver_, n_features_in_, feature_names_in_
+    objective_, duality_gap_, converged_, history_, n_iter_, n_oracle_calls_, solver_,
+    n_features_in_, feature_names_in_ : as in `GraphCRF`
 
     Notes
     -----
@@ -326,17 +312,13 @@ class ChainCRF(LabellingEstimator):
                 )
         return self._with_offsets(tokens, given)
 
-    def _forest(self, tokens: Tokens) -> Forest:
-        """New sequences side by side: their space, the features that were learned, offsets."""
+    def _block(self, tokens: Tokens) -> Block:
+        """New sequences side by side, with the features that were learned."""
         nodes, edges = self._rows(tokens)
         nodes = nodes.with_constant() if self._intercept else nodes
         space = self._space(tokens)
         offset = None if tokens.offset is None else tokens.offset.scores(space)
-        return space, SequenceFeatures(nodes, edges, len(self._states)), offset
-
-    def _new_block(self, tokens: Tokens) -> Block:
-        space, features, offset = self._forest(tokens)
-        return Block(space, features, offset=offset)
+        return Block(space, SequenceFeatures(nodes, edges, len(self._states)), offset=offset)
 
     def _shaped(self, X: Any) -> list[Shaped]:
         tokens = self._read(X)
@@ -344,7 +326,7 @@ class ChainCRF(LabellingEstimator):
             m = int(np.argmin(tokens.lengths))
             raise ValueError(f"X[{m}]: is an empty sequence; leave it out")
         listed = in_time(enumerate(tokens.shapes), "the sequences of X")
-        return [Shaped(self._new_block(tokens.part(m, m + 1)), shape) for m, shape in listed]
+        return [Shaped(self._block(tokens.part(m, m + 1)), shape) for m, shape in listed]
 
     def _read_labels(
         self, Y: Any, shapes: Sequence[tuple[int, ...]], name: str = "Y", others: bool = False
@@ -355,15 +337,15 @@ class ChainCRF(LabellingEstimator):
         return states
 
     def _per_sample(
-        self, X: Any, function: Callable[..., NDArray[Any]], nothing: NDArray[Any]
+        self, X: Any, function: Callable[[Any], NDArray[Any]], nothing: NDArray[Any]
     ) -> list[NDArray[Any]]:
-        """Results of `function` on forests, by sample; `nothing` if all sequences are empty."""
+        """Results of `function` on blocks of samples, by sample; `nothing` if all are empty."""
         tokens, values = self._read(X), nothing
         if tokens.starts[-1]:
             # Sparse features take no BLAS.
             with nullcontext() if issparse(tokens.nodes) else one_blas_thread():
                 parts = [tokens.part(*ends) for ends in self._shares(tokens)]
-                found = self._each(lambda part: function(*self._forest(part)), parts)
+                found = self._each(lambda part: function(self._block(part)), parts)
             values = np.concatenate(found)
         return [values[a:b] for a, b in pairwise(tokens.starts.tolist())]
 
@@ -389,21 +371,9 @@ class ChainCRF(LabellingEstimator):
         check_is_fitted(self, "coef_")
         return self._per_sample(
             X,
-            lambda space, features, offset: self.classes_[
-                space.best_states(features, self.coef_, offset)
-            ],
+            lambda b: self.classes_[b.structure.best_states(b.features, self.coef_, b.offset)],
             self.classes_[:0],
         )
-
-    def decision_function(self, X: Any) -> list[Any]:
-        def node_scores(
-            space: Sequences, features: SequenceFeatures, offset: Floats | None
-        ) -> Floats:
-            scores = features.nodes.scores(self._split_coef[0].T)
-            return scores if offset is None else scores + space.score_tables(offset)[0]
-
-        check_is_fitted(self, "coef_")
-        return self._per_sample(X, node_scores, np.zeros((0, len(self._states))))
 
     def predict_marginals(
         self,
@@ -411,14 +381,12 @@ class ChainCRF(LabellingEstimator):
         tol: float | None = None,
         method: str = "auto",
         *,
-        as_dicts: bool = False,
         known: Any = None,
         **options: Any,
     ) -> list[Any]:
         """The probability of every state of every token, arrays of shape (T, n_states).
 
         They are given the `known` labels, as in `predict`.
-        With `as_dicts`, as in sklearn-crfsuite, a list of T dictionaries {label: probability}.
 
         "auto" and "exact" are exact at any size, whatever `tol`. `method` may also be "fw" (from
         Viterbi calls alone, to a certified gap of `tol` per token) or "perturb", with the options
@@ -426,19 +394,12 @@ class ChainCRF(LabellingEstimator):
         """
         check_is_fitted(self, "coef_")
         if method in ("auto", "exact") and not options and known is None:
-            tables = self._per_sample(
+            return self._per_sample(
                 X,
-                lambda space, features, offset: space.state_probabilities(
-                    features, self.coef_, offset
-                ),
+                lambda b: b.structure.state_probabilities(b.features, self.coef_, b.offset),
                 np.zeros((0, len(self._states))),
             )
-        else:
-            tables = super().predict_marginals(X, tol, method, known=known, **options)
-        if not as_dicts:
-            return tables
-        labels = self.classes_.tolist()
-        return [[dict(zip(labels, row, strict=True)) for row in t.tolist()] for t in tables]
+        return super().predict_marginals(X, tol, method, known=known, **options)
 
     # ------------------------------------------------------------------ likelihood
     def log_likelihood(self, X: Any, Y: Any, *, known: Any = None) -> Floats:
@@ -463,7 +424,7 @@ class ChainCRF(LabellingEstimator):
         tokens, blocks = self._read(X), []
         for m, (states, fixed) in enumerate(self._observations(Y, known, tokens.shapes)):
             kept = (states != UNKNOWN) | (self._missing == "marginalise")
-            block = self._new_block(tokens.part(m, m + 1).where(kept)) if kept.any() else None
+            block = self._block(tokens.part(m, m + 1).where(kept)) if kept.any() else None
             if block is not None:
                 given = None if fixed is None else fixed[kept]
                 block = observed_in(block, states[kept], given)
@@ -477,9 +438,11 @@ class ChainCRF(LabellingEstimator):
             return np.zeros(n_samples)
         pieces = tokens.where(kept)
         owner = np.repeat(np.arange(n_samples), tokens.lengths)[kept][pieces.begins]
-        space, features, offset = self._forest(pieces)
+        block: Any = self._block(pieces)
         with one_blas_thread():
-            found = space.log_likelihoods(features, self.coef_, states[kept], offset)
+            found = block.structure.log_likelihoods(
+                block.features, self.coef_, states[kept], block.offset
+            )
         return np.bincount(owner, found, n_samples).astype(np.float64)
 
     def approximate_log_likelihood(

@@ -1,24 +1,312 @@
-"""`GraphCRF`: learn to label the nodes of graphs from labelled ones."""
+"""`GraphCRF`, and what it shares with `GridCRF`: how samples over graphs become blocks."""
 
 from __future__ import annotations
 
+import warnings
+from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.utils.validation import check_is_fitted
 
+from .._arrays import check_unmasked
 from .._deadline import in_time
-from ..features.labellings import MergedEdges
-from ..features.rows import Rows
+from ..features.labellings import StateFeatures, edge_ties
+from ..features.rows import Rows, check_finite
+from ..learning.problem import NOTHING, Block
 from ..structures.graphs.pairwise import PairwiseGraph, check_edges
-from .pairwise import GraphSample, PairwiseEstimator, read_rows
+from ..structures.labellings.pairwise import Pairwise
+from ..structures.rho import Reweighting, reweighting
+from .base import check_samples
+from .labelling import (
+    UNKNOWN,
+    LabellingEstimator,
+    Labels,
+    NodeInput,
+    Offset,
+    Shaped,
+    States,
+    observed_in,
+    read_offset,
+    split_offsets,
+)
+from .sample_estimator import check_columns, column_names
 
+Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+SCATTERED = 0.75  # a warning is due if fewer edges than this share survive
 
 
-class GraphCRF(PairwiseEstimator):
+@dataclass(frozen=True, eq=False)
+class GraphSample:
+    """One validated sample, or the part of one whose labels are known.
+
+    shape : of its labels
+    n_edge_features : None if the only edge feature is the constant that was added
+    whole : the graph of which this is a part, or None
+    kept : the places of the edges among those of `whole`
+    """
+
+    graph: PairwiseGraph
+    nodes: Rows
+    edges: Rows
+    shape: tuple[int, ...]
+    n_edge_features: int | None
+    whole: PairwiseGraph | None = None
+    kept: Ints | None = None
+    offset: Offset | None = None
+
+    def labelled(self, known: Bools) -> GraphSample:
+        """The part of the graph whose labels are known, and the edges inside it."""
+        nodes = np.flatnonzero(known)
+        number = np.full(known.shape[0], -1)
+        number[nodes] = np.arange(nodes.shape[0])
+        tail, head = number[self.graph.tail], number[self.graph.head]
+        kept = np.flatnonzero((tail >= 0) & (head >= 0))
+        return replace(
+            self,
+            graph=PairwiseGraph(nodes.shape[0], np.stack([tail[kept], head[kept]], axis=1)),
+            nodes=self.nodes.take(nodes),
+            edges=self.edges.take(kept),
+            shape=(nodes.shape[0],),
+            whole=self.graph,
+            kept=kept,
+            offset=None if self.offset is None else self.offset.take(nodes, kept),
+        )
+
+
+class GraphEstimator(LabellingEstimator):
+    """Base of the estimators over graphs; subclasses read samples."""
+
+    rho: Any
+    edge_weights: str
+
+    @abstractmethod
+    def _read(self, X: Sequence[Any]) -> list[GraphSample]:
+        """Validated samples."""
+
+    # ------------------------------------------------------------------ blocks
+    def _reweighting(self, sample: GraphSample, m: int) -> Reweighting:
+        """rho of one sample; an array has an entry for each edge that the user listed."""
+        rho, whole = self.rho, sample.whole
+        try:
+            if whole is not None and isinstance(rho, str) and rho == "auto" and whole.grid_shape:
+                rho = 1.0 if sample.graph.is_forest else 0.5  # as on the whole grid
+            if whole is not None and np.ndim(rho) > 0:
+                if np.shape(rho) != (whole.n_edges,):
+                    raise ValueError(
+                        f"rho: expected a number or shape ({whole.n_edges},), got {np.shape(rho)}"
+                    )
+                rho = np.asarray(rho)[sample.kept]
+            return reweighting(sample.graph, rho)
+        except ValueError as error:
+            raise ValueError(f"X[{m}]: {error}") from None
+
+    def _make_blocks(
+        self, samples: Sequence[GraphSample], places: Sequence[int], ties: Ints | None = None
+    ) -> list[Block]:
+        """Blocks without observations; samples over the same graph share their output space.
+
+        `places` are the samples' places in X.
+        """
+        known: dict[int, Pairwise] = {}
+        blocks, n = [], len(self._states)
+        for sample, m in zip(samples, places, strict=True):
+            graph = sample.graph
+            if id(graph) not in known:
+                own = self._reweighting(sample, m)
+                known[id(graph)] = Pairwise(graph, n, own)
+            structure = known[id(graph)]
+            features = StateFeatures(graph, sample.nodes, sample.edges, n, ties)
+            offset = None if sample.offset is None else sample.offset.scores(structure)
+            blocks.append(Block(structure, features, NOTHING, 1.0, offset, name=f"X[{m}]"))
+        return blocks
+
+    def _blocks(
+        self, X: Sequence[Any], Y: Sequence[Any], weights: Floats, classes: Any
+    ) -> list[Block]:
+        X, offsets = split_offsets(X)
+        samples = self._read(X)
+        labels = Labels(Y, [sample.shape for sample in samples], "Y", self._part)
+        states = States.learn(labels, classes)
+        ties = edge_ties(self.edge_weights, len(states))
+        samples = _with_offsets(samples, offsets, len(states))
+        sizes = (samples[0].nodes.n_features, samples[0].n_edge_features)
+        _check_sizes(samples, *sizes)
+        layout = {
+            "classes": states.classes.tolist(),
+            "n_node_features": sizes[0],
+            "n_edge_features": sizes[1],
+            "missing": self._missing,
+        }
+        self._restore(layout, column_names(self._node_tables(X)))
+        used = np.flatnonzero(weights > 0).tolist()
+        found = self._observed_parts(samples, states.encode(labels), used)
+        if not found:
+            raise ValueError("Y: no sample of positive weight has a known label")
+        _warn_if_scattered(samples, found)
+        places = [m for m, _, _ in found]
+        parts = [part for _, part, _ in found]
+        rows = self._prepared(
+            [(part.nodes, part.edges) for part in parts], weights[places].tolist()
+        )
+        parts = [
+            replace(part, nodes=nodes, edges=edges)
+            for part, (nodes, edges) in zip(parts, rows, strict=True)
+        ]
+        blocks = self._make_blocks(parts, places, ties)
+        self._map = blocks[0].features.without_rows()  # type: ignore[attr-defined]
+        return [
+            replace(observed_in(block, own[seen]), weight=weights[m])
+            for block, (m, _, (own, seen)) in zip(blocks, found, strict=True)
+        ]
+
+    def _observed_parts(
+        self, samples: Sequence[GraphSample], labels: Sequence[Ints], places: Sequence[int]
+    ) -> list[tuple[int, GraphSample, tuple[Ints, Any]]]:
+        """What is labelled of each sample at these places, if anything is: its place, the part of
+        the graph, the states, and which nodes are part of it.
+        """
+        found: list[tuple[int, GraphSample, tuple[Ints, Any]]] = []
+        for m in places:
+            seen = labels[m] != UNKNOWN
+            if seen.all() or (self._missing == "marginalise" and seen.any()):
+                found.append((m, samples[m], (labels[m], slice(None))))
+            elif seen.any():
+                found.append((m, samples[m].labelled(seen), (labels[m], seen)))
+        return found
+
+    def _fitting(self, X: Any) -> list[GraphSample]:
+        """New samples, checked against what was fitted, with a constant if there is one."""
+        check_is_fitted(self, "coef_")
+        X, offsets = split_offsets(check_samples(X))
+        samples = self._read(X)
+        _check_sizes(samples, self.n_features_in_, self._n_edge_features)
+        check_columns(self._node_tables(X), self.feature_names_in_.tolist())
+        samples = _with_offsets(samples, offsets, len(self._states))
+        if not self._intercept:
+            return samples
+        return [replace(sample, nodes=sample.nodes.with_constant()) for sample in samples]
+
+    def _shaped(self, X: Any) -> list[Shaped]:
+        samples = self._fitting(X)
+        blocks = self._make_blocks(samples, range(len(samples)))
+        return [Shaped(block, sample.shape) for block, sample in zip(blocks, samples, strict=True)]
+
+    @staticmethod
+    def _node_tables(X: Sequence[Any]) -> list[Any]:
+        """The node features of samples that have been read."""
+        return [x[0] if isinstance(x, tuple | list) else x for x in X]
+
+    # ------------------------------------------------------------------ prediction
+    def predict(self, X: Any, return_gap: bool = False, *, known: Any = None) -> Any:
+        """The most probable labelling of each sample, as far as it can be found.
+
+        Exact on chains and trees, and if two states attract each other; elsewhere found by
+        message passing (QPBO with two states) and local search. `known` holds labels that are
+        given, shaped as Y, None where they are not, or None for a whole sample; all others are
+        predicted given these.
+
+        Returns
+        -------
+        labels : list of arrays
+        gaps : ndarray of shape (n_samples,), only with `return_gap`
+            No labelling's log-probability exceeds the returned one's by more than this.
+        """
+
+        def one(query: Shaped) -> tuple[Any, float]:
+            space = query.block.structure
+            found = space.decode_integral(query.block.scores(self.coef_))
+            return self._output(query, space.label(found.vertex)), found.gap
+
+        answers = self._each(one, self._queries(X, known))
+        labels = [label for label, _ in answers]
+        return (labels, np.array([gap for _, gap in answers])) if return_gap else labels
+
+    def _labelled(self, X: Any, Y: Any, known: Any) -> list[Block | None]:
+        samples = self._fitting(X)
+        labels = self._observations(Y, known, [sample.shape for sample in samples])
+        found = self._observed_parts(samples, [own for own, _ in labels], range(len(samples)))
+        places = [m for m, _, _ in found]
+        blocks: list[Block | None] = [None] * len(samples)
+        made = self._make_blocks([part for _, part, _ in found], places)
+        for block, (m, _, (states, seen)) in zip(made, found, strict=True):
+            fixed = labels[m][1]
+            blocks[m] = observed_in(block, states[seen], None if fixed is None else fixed[seen])
+        return blocks
+
+
+def read_rows(features: Any, where: str) -> Rows:
+    """Features of nodes or edges as rows: a 2-D array, a SciPy sparse matrix, or rows already."""
+    if isinstance(features, Rows):
+        return features
+    check_unmasked(features, where)
+    table: Any = features if sparse.issparse(features) else np.asarray(features)
+    if table.dtype.kind not in "fiub":
+        raise ValueError(f"{where}: expected numbers, got dtype {table.dtype}")
+    if table.ndim != 2:
+        raise ValueError(f"{where}: expected 2 dimensions, got shape {table.shape}")
+    check_finite(table.data if sparse.issparse(table) else table, where)
+    return Rows(table)
+
+
+def _warn_if_scattered(
+    samples: Sequence[GraphSample], parts: Sequence[tuple[int, GraphSample, Any]]
+) -> None:
+    """Warn if leaving out unlabelled nodes removes many edges, and not around contiguous parts."""
+    whole = sum(samples[m].graph.n_edges for m, _, _ in parts)
+    kept = sum(part.graph.n_edges for _, part, _ in parts)
+    if kept >= SCATTERED * whole:
+        return
+    for m, _, (_, seen) in parts:
+        if isinstance(seen, slice):
+            continue
+        tail, head = seen[samples[m].graph.tail], seen[samples[m].graph.head]
+        if (tail != head).sum() > (1.0 - SCATTERED) * max((tail | head).sum(), 1):
+            warnings.warn(
+                f"Y: leaving out unlabelled nodes leaves {kept} of {whole} edges. If unlabelled "
+                "nodes are scattered among labelled ones, weights learned on the thinned graph "
+                "smooth too much on the whole one: use fit(..., missing='marginalise')",
+                UserWarning,
+                stacklevel=2,
+            )
+            return
+
+
+def _with_offsets(
+    samples: Sequence[GraphSample], given: Sequence[NodeInput | None], n_states: int
+) -> list[GraphSample]:
+    """Samples with the offsets that came with them."""
+    return [
+        replace(x, offset=read_offset(own, x.shape, x.graph.n_edges, n_states, f"X[{m}]"))
+        for m, (x, own) in enumerate(zip(samples, given, strict=True))
+    ]
+
+
+def _check_sizes(
+    samples: Sequence[GraphSample], n_node_features: int, n_edge_features: int | None
+) -> None:
+    """Raise unless all samples have these numbers of features."""
+    for m, sample in enumerate(samples):
+        found = (sample.nodes.n_features, sample.n_edge_features)
+        for size, expected, kind in zip(
+            found, (n_node_features, n_edge_features), ("node", "edge"), strict=True
+        ):
+            if size != expected:
+                raise ValueError(
+                    f"X[{m}] has {'no' if size is None else size} {kind} features, expected "
+                    f"{'none' if expected is None else expected}"
+                )
+
+
+# ---------------------------------------------------------------------- the estimator
+class GraphCRF(GraphEstimator):
     """Conditional random field over labellings of graphs.
 
     p(y | x) is proportional to exp(sum over nodes n of <F[y_n], u_n> + sum over edges (i, j) of
@@ -30,11 +318,10 @@ class GraphCRF(PairwiseEstimator):
     ----------
     alpha : float
         Regularisation, on the summed log-likelihood (the paper's lambda).
-    rho : "auto", "uniform", float, or array of shape (n_edges,)
-        Weights of the edges in the entropy. "uniform" (and "auto") takes the probability of each
-        edge to be in a random spanning tree, which is 1 on trees; if that takes long, its share
-        in 32 spanning trees that use the edges evenly. An array has an entry for each
-        listed edge (of edges listed several times the first counts) and applies to every sample, a
+    rho : "auto", float, or array of shape (n_edges,)
+        Weights of the edges in the entropy. "auto" takes the share of each edge in 32 spanning
+        trees that use the edges evenly, which is 1 on trees. An array has an entry for each
+        listed edge and applies to every sample, a
         float applies to every edge; outside the spanning-tree polytope a warning says that
         concavity and bounds are lost.
     edge_weights : "full", "symmetric" or "potts"
@@ -79,10 +366,9 @@ class GraphCRF(PairwiseEstimator):
     X is a sequence of samples, each a tuple (node_features, edges, edge_features): arrays of shape
     (n_nodes, C), (n_edges, 2) and (n_edges, D), as in PyStruct's EdgeFeatureGraphCRF. Node
     features may be SciPy sparse or a data frame. Without edge_features (None, or a pair) the only
-    edge feature is the constant 1. Edges are ordered pairs: a -> b and b -> a are different weights
-    unless `edge_weights` ties them or you list edges in both directions; edges listed several
-    times add up. `np.stack(adjacency.nonzero(), axis=1)` lists the edges of a symmetric matrix in
-    both directions.
+    edge feature is the constant 1. Each pair of nodes is listed once, and its order tells tail from
+    head: if edges have no direction use `edge_weights="symmetric"`. The edges of a symmetric matrix
+    are `np.stack(np.triu(adjacency).nonzero(), axis=1)`.
 
     Y holds for each sample an array (n_nodes,) of labels, integers or strings. Nodes whose label
     is None or NaN are left out of the likelihood together with their edges (see `fit`). Predictions
@@ -133,14 +419,12 @@ class GraphCRF(PairwiseEstimator):
         self.verbose = verbose
 
     def _read(self, X: Sequence[Any]) -> list[GraphSample]:
-        known: dict[tuple[int, int], tuple[PairwiseGraph, MergedEdges | None]] = {}
+        known: dict[tuple[int, int], PairwiseGraph] = {}
         listed = enumerate(in_time(X, "reading X"))
         return [_read_graph(x, f"X[{m}]", known) for m, x in listed]
 
 
-def _read_graph(
-    x: Any, where: str, known: dict[tuple[int, int], tuple[PairwiseGraph, MergedEdges | None]]
-) -> GraphSample:
+def _read_graph(x: Any, where: str, known: dict[tuple[int, int], PairwiseGraph]) -> GraphSample:
     """Validate one sample; samples with the same edges object share their graph."""
     if not isinstance(x, tuple | list) or len(x) not in (2, 3):
         found = f"{len(x)} parts" if isinstance(x, tuple | list) else type(x).__name__
@@ -153,40 +437,36 @@ def _read_graph(
         raise ValueError(f"{where}: node_features has no rows; a graph needs at least one node")
     key = id(x[1]), n_nodes
     if key not in known:
-        known[key] = _merge(n_nodes, _read_edges(x[1], n_nodes, f"{where}: edges"))
-    graph, merged = known[key]
-    n_listed = graph.n_edges if merged is None else merged.edge.shape[0]
-    edges, size = Rows.ones(n_listed), None
+        known[key] = PairwiseGraph(n_nodes, _read_edges(x[1], n_nodes, f"{where}: edges"))
+    graph = known[key]
+    edges, size = Rows.ones(graph.n_edges), None
     if len(x) == 3 and x[2] is not None:
         edges = read_rows(x[2], f"{where}: edge_features")
         size = edges.n_features
-    if len(edges) != n_listed:
+    if len(edges) != graph.n_edges:
         raise ValueError(
-            f"{where}: edge_features has {len(edges)} rows, but there are {n_listed} edges"
+            f"{where}: edge_features has {len(edges)} rows, but there are {graph.n_edges} edges"
         )
-    first = None if merged is None else np.unique(merged.edge, return_index=True)[1]
-    return GraphSample(graph, nodes, edges, (n_nodes,), size, n_listed, merged, first)
+    return GraphSample(graph, nodes, edges, (n_nodes,), size)
 
 
 def _read_edges(given: Any, n_nodes: int, name: str) -> Ints:
-    """Listed edges, shape (n_edges, 2)."""
+    """Listed edges, shape (n_edges, 2), each once."""
     if sparse.issparse(given) or hasattr(given, "adj"):
         raise ValueError(
-            f"{name}: expected an array (n_edges, 2), got {type(given).__name__}. List edges in "
-            "both directions: np.stack(adjacency.nonzero(), axis=1)"
+            f"{name}: expected an array (n_edges, 2), got {type(given).__name__}. Pass "
+            "np.stack(scipy.sparse.triu(adjacency).nonzero(), axis=1), or list(graph.edges)"
         )
     try:
-        return check_edges(given, n_nodes, name)
+        pairs = check_edges(given, n_nodes, name)
     except ValueError as error:  # rows of different lengths have no name yet
         raise ValueError(str(error) if name in str(error) else f"{name}: {error}") from None
-
-
-def _merge(n_nodes: int, pairs: Ints) -> tuple[PairwiseGraph, MergedEdges | None]:
-    """The graph of listed edges; those listed several times become one."""
-    low, high = pairs.min(axis=1, initial=n_nodes), pairs.max(axis=1, initial=-1)
-    _, first, edge = np.unique(low * n_nodes + high, return_index=True, return_inverse=True)
-    if first.shape[0] == pairs.shape[0]:
-        return PairwiseGraph(n_nodes, pairs), None
-    kept = pairs[first]
-    flipped = kept[edge, 0] != pairs[:, 0]
-    return PairwiseGraph(n_nodes, kept), MergedEdges(edge.astype(np.int64), flipped)
+    ends = np.sort(pairs, axis=1)
+    first = np.unique(ends, axis=0, return_index=True)[1]
+    if first.size < len(pairs):
+        again = pairs[np.setdiff1d(np.arange(len(pairs)), first)[0]].tolist()
+        raise ValueError(
+            f"{name}: the pair {again} is listed twice. List each pair once, in one direction; "
+            "edge_weights='symmetric' makes directions equal"
+        )
+    return pairs

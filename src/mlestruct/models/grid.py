@@ -7,20 +7,18 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from .._arrays import check_unmasked
 from .._deadline import in_time
-from ..features.rows import Rows
+from ..features.rows import Rows, check_finite
 from ..structures.graphs.pairwise import Grid, grid
-from .pairwise import GraphSample, PairwiseEstimator, read_rows
-from .validation import check_finite
+from .graph import GraphEstimator, GraphSample, read_rows
 
 DIRECTIONS = ("right", "down", "down_right", "down_left")
 
 
-class GridCRF(PairwiseEstimator):
-    """Conditional random field over labellings of images.
+class GridCRF(GraphEstimator):
+    r"""Conditional random field over labellings of images.
 
     p(y | x) is proportional to exp(sum over pixels n of <F[y_n], u_n> + sum over neighbours (i, j)
     of <G[y_i, y_j], v_ij>). The weights maximise the approximate log-likelihood (tree-reweighted
@@ -31,47 +29,20 @@ class GridCRF(PairwiseEstimator):
     ----------
     alpha : float
         Regularisation, on the summed log-likelihood (the paper's lambda).
-    rho : "auto", "uniform", or float
+    rho : "auto" or float
         Weights of the edges in the entropy. "auto": 1/2 as in the paper with 4 neighbours (1 for
-        images of one row or column, which makes it exact), else "uniform": the probability of each
-        edge to be in a random spanning tree.
+        images of one row or column, which makes it exact), else the share of each edge in spanning
+        trees that use the edges evenly.
     neighbours : 4 or 8
-    edge_weights : "full", "symmetric" or "potts"
-        Whether each pair of states has weights of its own ("full"), those of (s, t) and (t, s) are
-        the same, or there is one for all pairs of equal states and 0 for all others (Potts): fewer
-        weights to learn from few samples or for many states. `edge_coef_` has all of them.
-    fit_intercept : bool
-        Learn a constant for each state, unless a feature is constant already.
-    standardize : bool
-        Penalise the weights of standardised features: divided by their standard deviation, those of
-        nodes also centred if there are constants. `coef_` is in the original units.
-    l1_ratio : float
-        Share of the penalty on the absolute values of the weights, 0 to less than 1; then some
-        weights are 0. The penalty is alpha * (l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2).
-    tol : float
-        Stop when the duality gap is at most tol * max(1, |objective|).
-    max_iter : int
-    solver : solver object, optional
-        `LBFGS()` by default; `FrankWolfe()` and `BlockFrankWolfe()` need only MAP decoding. Budgets
-        in seconds and callbacks are options of the solver.
-    n_jobs : int, optional
-        Threads over images.
-    random_state : int, RandomState, Generator or None
-    verbose : int
-        1 shows a progress bar with the gap.
+    edge_weights, fit_intercept, standardize, l1_ratio, tol, max_iter, solver, n_jobs, \
+    random_state, verbose
+        As in `GraphCRF`.
 
     Attributes
     ----------
-    node_coef_ : ndarray of shape (n_states, C)
     edge_coef_ : ndarray of shape (n_states, n_states, D), the left or upper pixel's state first
-    coef_ : both in a row
-    classes_ : ndarray of shape (n_states,), the label of each state
-    objective_ : float, an upper bound of the best attainable value of the (regularised,
-        approximate) log-likelihood
-    duality_gap_ : float, absolute: coef_ is within it of that best value
-    converged_ : bool
-    history_ : History with seconds, oracle_calls, dual, primal, gap, fw_gap; `.to_frame()`
-    n_iter_, n_oracle_calls_, solver_, n_features_in_, feature_names_in_
+    node_coef_, coef_, classes_, objective_, duality_gap_, converged_, history_, n_iter_,
+    n_oracle_calls_, solver_, n_features_in_, feature_names_in_ : as in `GraphCRF`
 
     Notes
     -----
@@ -80,8 +51,8 @@ class GridCRF(PairwiseEstimator):
     down-left): arrays of shape (H, W-1, D), (H-1, W, D), (H-1, W-1, D), (H-1, W-1, D); or one dense
     or sparse matrix with a row for each edge, in this order. Without them the only edge feature is
     the constant 1. All directions have the same weights; an edge feature that is 1 in one direction
-    gives this direction its own. Single precision halves the memory. PIL images and arrays of shape
-    (H, W) are read as grey or colour values, those of bytes from 0 to 1.
+    gives this direction its own. Single precision halves the memory. An array of shape (H, W) has
+    one feature, its grey values.
 
     Sizes may differ between images.
 
@@ -150,7 +121,12 @@ class GridCRF(PairwiseEstimator):
                     f"got {len(x)} parts"
                 )
             pixels, edge_features = x
-        array = _pixel_values(pixels, where)
+        if hasattr(pixels, "convert"):  # of a PIL image: a palette would be read as colours
+            raise TypeError(f"{where}: a PIL image. Pass np.asarray(image.convert('RGB')) / 255.")
+        check_unmasked(pixels, where)
+        array = np.asarray(pixels)
+        if array.ndim == 2:
+            array = array[:, :, None]
         if array.dtype.kind not in "fiub":
             raise ValueError(f"{where}: expected numbers, got dtype {array.dtype}")
         if array.ndim != 3 or array.size == 0:
@@ -164,7 +140,7 @@ class GridCRF(PairwiseEstimator):
         if edge_features is not None:
             edges = _read_edges(edge_features, graph, where)
             size = edges.n_features
-        return GraphSample(graph, nodes, edges, (height, width), size, graph.n_edges)
+        return GraphSample(graph, nodes, edges, (height, width), size)
 
 
 def _read_edges(given: Any, graph: Grid, where: str) -> Rows:
@@ -183,8 +159,7 @@ def _read_edges(given: Any, graph: Grid, where: str) -> Rows:
                 f"{where}: directions have {widths} edge features; they share their weights and "
                 "need the same number"
             )
-        is_sparse = any(sparse.issparse(table) for table in tables)
-        given = sparse.vstack(tables, format="csr") if is_sparse else np.concatenate(tables)
+        given = np.concatenate(tables)
     rows = read_rows(given, f"{where}: edge features")
     if len(rows) != graph.n_edges:
         raise ValueError(
@@ -193,34 +168,12 @@ def _read_edges(given: Any, graph: Grid, where: str) -> Rows:
     return rows
 
 
-def _read_direction(part: Any, graph: Grid, k: int, where: str) -> Any:
+def _read_direction(part: Any, graph: Grid, k: int, where: str) -> NDArray[Any]:
     """Edge features of one direction, as a table with a row for each edge."""
     name = f"{where}: edge features of direction {DIRECTIONS[k]}"
-    if sparse.issparse(part):
-        size = graph.direction_sizes[k]
-        if part.shape[0] != size:
-            raise ValueError(f"{name}: expected {size} rows, got {part.shape[0]}")
-        return part
     check_unmasked(part, name)
     array = np.asarray(part)
     height, width = graph.height - (k > 0), graph.width - (k != 1)
     if array.ndim != 3 or array.shape[:2] != (height, width):
         raise ValueError(f"{name}: expected shape ({height}, {width}, D), got {array.shape}")
     return array.reshape(height * width, array.shape[2])
-
-
-def _pixel_values(image: Any, where: str) -> NDArray[Any]:
-    """A PIL image or an array (H, W) as an array of features (H, W, C); other arrays as they are.
-
-    Bytes of both are divided by 255. Arrays (H, W, C) hold features of any meaning.
-    """
-    mode = getattr(image, "mode", None)  # of PIL's images
-    if mode is not None and mode not in ("1", "L", "LA", "RGB", "RGBA", "I;16", "I", "F"):
-        raise ValueError(f"{where}: a PIL image of mode {mode!r}; convert it, .convert('RGB')")
-    check_unmasked(image, where)
-    array = np.asarray(image)
-    if mode is None and array.ndim != 2:
-        return array
-    if array.dtype == np.uint8:
-        array = array.astype(np.float32) / np.float32(255.0)
-    return array[:, :, None] if array.ndim == 2 else array

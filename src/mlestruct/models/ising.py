@@ -15,10 +15,16 @@ from ..features.rows import Rows
 from ..inference.sampling import sample
 from ..learning.checkpoint import Checkpoint
 from ..learning.problem import Block, Problem
-from ..structures.contract import Vertex
-from .binary import CONSTANT_SCALE, UNKNOWN, Answers, BinaryEstimator, Bounds, read_table
-from .neighbourhoods import select_neighbourhoods
-from .validation import check_positive, check_ratio, check_weights, count_threads
+from .base import check_positive, check_ratio, check_weights, count_threads
+from .binary import (
+    CONSTANT_SCALE,
+    UNKNOWN,
+    Answers,
+    BinaryEstimator,
+    Bounds,
+    read_table,
+    select_neighbourhoods,
+)
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -149,12 +155,12 @@ class IsingMRF(BinaryEstimator):
         graph, total = self._model.graph, float(weights.sum())
         on = X.astype(np.float64)
         second = (on * weights[:, None]).T @ on / total
-        mean = np.concatenate([np.diag(second), second[graph.tail, graph.head]])
+        means = np.diag(second), second[graph.tail, graph.head]
+        mean = np.concatenate(means)
         features = MultiLabelFeatures(
             Rows([[CONSTANT_SCALE]]), graph.n_nodes, graph.n_edges, variances=mean * (1.0 - mean)
         )
-        observed = Vertex(np.arange(mean.size), mean)
-        return [Block(self._model.space(1), features, observed, total)]
+        return [Block(self._model.space(1), features, self._model.point(*means), total)]
 
     def _constants(self) -> Floats:
         return np.repeat([CONSTANT_SCALE, 1.0], [self.n_features_in_, len(self.edges_)])
@@ -229,8 +235,8 @@ class IsingMRF(BinaryEstimator):
         `options` are those of `mlestruct.inference.sample`.
         """
         check_is_fitted(self, "coef_")
-        space = self._model.approximate(1)
-        drawn = sample(space, self.coef_, n_samples, random_state=random_state, **options)
+        space, scores = self._model.query(self.fields_[None], self.couplings_[None])
+        drawn = sample(space, scores, n_samples, random_state=random_state, **options)
         return np.asarray(drawn.labels)
 
     # ------------------------------------------------------------------ evaluation

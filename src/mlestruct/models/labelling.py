@@ -1,4 +1,4 @@
-"""The base of the estimators of labellings: states, weights per state, probabilities, scores."""
+"""What `GridCRF`, `GraphCRF` and `ChainCRF` share: offsets, labels, weights per state."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numbers
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -17,21 +17,15 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from .. import metrics
-from .._arrays import check_unmasked
+from .._arrays import check_memory, check_unmasked
 from .._deadline import in_time
-from .._memory import check_memory
 from ..features.labellings import PairwiseFeatures
-from ..features.rows import Columns, Rows, Scaling
+from ..features.rows import Rows
 from ..learning.checkpoint import Checkpoint
 from ..learning.problem import Block
-from ..structures.contract import Vertex
-from .base import unchanged_on_failure
-from .sample_estimator import SampleEstimator
-from .validation import (
-    check_same_length,
-    check_samples,
-    check_scales,
-)
+from ..structures.contract import LabellingStructure, Vertex
+from .base import check_same_length, check_samples, unchanged_on_failure
+from .sample_estimator import SampleEstimator, check_scales, prepared_rows
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -43,6 +37,106 @@ OTHER = UNKNOWN - 1  # the number of a label that is none of the states
 NO_LABEL = (
     "labels must be whole numbers or strings, None or NaN stands for a label that is not known"
 )
+
+
+# ---------------------------------------------------------------------- offsets
+@dataclass(frozen=True)
+class NodeInput:
+    """One sample of `GridCRF`, `GraphCRF` or `ChainCRF`: features, and scores that are known.
+
+    Parameters
+    ----------
+    features : the sample as the estimator takes it: an array, a tuple, a list of dictionaries, ...
+    offset : array of shape (*shape of labels, n_states), or (n_states,) for all nodes alike
+        Added to the scores of the states of nodes and not learned, such as log-probabilities
+        from elsewhere. States are in the order of `classes_`: sorted labels.
+    edge_offset : array of shape (n_edges, n_states, n_states), or (n_states, n_states) for all
+        edges alike
+        Added to the scores of pairs of states, the tail's first: of neighbouring tokens, of listed
+        edges, of the edges of a grid direction by direction, each row by row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mlestruct import ChainCRF, NodeInput
+    >>> rng = np.random.default_rng(0)
+    >>> Y = [np.repeat(rng.integers(2, size=4), 3) for _ in range(30)]
+    >>> X = [np.eye(2)[y] + 0.5 * rng.normal(size=(12, 2)) for y in Y]
+    >>> model = ChainCRF().fit(X, Y)
+    >>> rare = NodeInput(X[0], offset=[0.0, -20.0])  # the second state is next to impossible
+    >>> model.predict([rare])[0].tolist()
+    [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+    """
+
+    features: Any
+    offset: Any = None
+    edge_offset: Any = None
+
+
+@dataclass(frozen=True, eq=False)
+class Offset:
+    """Scores that are not learned: of nodes (n_nodes, L) and of edges (n_edges, L, L)."""
+
+    nodes: Floats
+    edges: Floats
+
+    def take(self, nodes: Any, edges: Any) -> Offset:
+        """The offsets of some nodes and edges."""
+        return Offset(self.nodes[nodes], self.edges[edges])
+
+    def scores(self, structure: LabellingStructure) -> Floats:
+        """The same in the coordinates of an output space, up to a constant."""
+        return structure.from_tables(self.nodes, self.edges)
+
+    @classmethod
+    def joined(cls, parts: Sequence[tuple[Offset | None, int, int]], n_states: int) -> Offset:
+        """Offsets of parts side by side; each comes with its numbers of nodes and edges."""
+        found = [
+            own or Offset(np.zeros((n, n_states)), np.zeros((m, n_states, n_states)))
+            for own, n, m in parts
+        ]
+        nodes, edges = [own.nodes for own in found], [own.edges for own in found]
+        return cls(np.concatenate(nodes), np.concatenate(edges))
+
+
+def split_offsets(X: Sequence[Any]) -> tuple[list[Any], list[NodeInput | None]]:
+    """Samples as if they had no offsets, and the `NodeInput` of each sample that has one."""
+    plain = [x.features if isinstance(x, NodeInput) else x for x in X]
+    given = [x if isinstance(x, NodeInput) else None for x in X]
+    nothing = [x is None or (x.offset is None and x.edge_offset is None) for x in given]
+    return plain, [None if none else x for x, none in zip(given, nothing, strict=True)]
+
+
+def read_offset(
+    given: NodeInput | None, shape: tuple[int, ...], n_edges: int, n_states: int, where: str
+) -> Offset | None:
+    """Validated offsets of a sample whose labels have this shape."""
+    if given is None:
+        return None
+    nodes = _read_scores(given.offset, (*shape, n_states), 1, f"{where}: offset")
+    edges = _read_scores(
+        given.edge_offset, (n_edges, n_states, n_states), 2, f"{where}: edge_offset"
+    )
+    return Offset(nodes.reshape(-1, n_states), edges)
+
+
+def _read_scores(given: Any, shape: tuple[int, ...], n_shared: int, name: str) -> Floats:
+    """An array of a shape; one without its first dimensions holds for all of these alike."""
+    if given is None:
+        return np.zeros(shape)
+    try:
+        array = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name}: cannot be read as numbers ({error})") from None
+    if array.shape not in (shape, shape[-n_shared:]):
+        raise ValueError(
+            f"{name}: expected shape {shape} or {shape[-n_shared:]}, got {array.shape}"
+        )
+    if not np.isfinite(array).all():
+        raise ValueError(
+            f"{name}: must be finite; for a state that is ruled out take a number like -50"
+        )
+    return np.broadcast_to(array, shape)
 
 
 # ---------------------------------------------------------------------- reading labels
@@ -267,16 +361,9 @@ class LabellingEstimator(SampleEstimator):
             learns from log Z(x, labels) - log Z(x) by rounds of certified fits that start from the
             fit with "drop" (`likelihood_path_` has its value after each). Log-likelihoods treat
             nodes without a label in the same way.
-        start : fitted estimator of the same kind, optional
-            The fit starts from its weights and, if it was fitted to the same output spaces, from
-            its marginals.
+        start : fitted estimator of the same kind, from whose weights the fit starts, optional
         checkpoint : folder or `Checkpoint`, optional
-            The state of the fit is written there every 30 seconds, and the same call continues
-            from it after an interruption, with the steps that an unbroken fit makes.
-
-        Returns
-        -------
-        self
+            The state of the fit is written there every 30 seconds; the same call continues from it.
         """
         if missing not in ("drop", "marginalise"):
             raise ValueError(f"`missing` must be 'drop' or 'marginalise'; got {missing!r}.")
@@ -364,23 +451,16 @@ class LabellingEstimator(SampleEstimator):
 
         Learns whether there is a constant.
         """
-        listed = in_time(rows, "statistics of the features")
-        columns = [(nodes.columns(), edges.columns()) for nodes, edges in listed]
-        of_nodes, of_edges = (
-            Columns.weighted(zip(parts, weights, strict=True))
-            for parts in zip(*columns, strict=True)
+        nodes, edges = ([pair[k] for pair in rows] for k in (0, 1))
+        scaled = bool(self.standardize)
+        nodes, of_nodes, self._intercept, _ = prepared_rows(
+            nodes, weights, bool(self.fit_intercept), scaled
         )
-        self._intercept = bool(self.fit_intercept) and not of_nodes.has_constant
-        if self._intercept:
-            rows = [(nodes.with_constant(), edges) for nodes, edges in rows]
-            of_nodes = of_nodes.with_constant(1)
+        edges, of_edges, _, _ = prepared_rows(edges, weights, False, scaled)
         names = self.feature_names_in_.tolist() + ["intercept"] * self._intercept
         edge_names = [f"edge feature {k}" for k in range(of_edges.total.size)]
-        check_scales([of_nodes, of_edges], [names, edge_names], bool(self.standardize))
-        if not self.standardize:
-            return list(rows)
-        own = Scaling.of(of_nodes, centred=self._intercept), Scaling.of(of_edges, centred=False)
-        return [(nodes.scaled(own[0]), edges.scaled(own[1])) for nodes, edges in rows]
+        check_scales([of_nodes, of_edges], [names, edge_names], scaled)
+        return list(zip(nodes, edges, strict=True))
 
     def _full_coef(self, theta: Floats) -> Floats:
         return self._map.original(theta)
@@ -451,21 +531,6 @@ class LabellingEstimator(SampleEstimator):
                 raise ValueError(f"known[{m}]: differs from Y[{m}] at position {at}")
             out.append((np.where(fixed == UNKNOWN, states, fixed), fixed))
         return out
-
-    def predict_proba(self, X: Any, **options: Any) -> list[Any]:
-        """`predict_marginals` under the name that scikit-learn has for it."""
-        return self.predict_marginals(X, **options)
-
-    @abstractmethod
-    def decision_function(self, X: Any) -> list[Floats]:
-        """Scores of the states of every node by its own features, constant and offset.
-
-        Larger is more likely, whatever the neighbours; `predict_marginals` counts them in.
-
-        Returns
-        -------
-        list of arrays of shape (*shape of labels, n_states)
-        """
 
     # ------------------------------------------------------------------ scoring
     def events(self, X: Any, Y: Any, **options: Any) -> metrics.Events:

@@ -11,9 +11,9 @@ from ..algorithms.matching.blossom import best_matching
 from ..exceptions import InfeasibleError
 from ..structures.graphs.simple import SimpleGraph
 from ..structures.matchings.bipartite import BipartiteMatching, side_rho
-from ..structures.matchings.family import MatchingFamily, node_capacity
 from ..structures.matchings.local import LocalMatching
 from ..structures.matchings.matching_polytope import MatchingPolytope
+from ..structures.matchings.space import MatchingSpace, node_capacity
 from .matching_base import RHO, MatchingEstimator
 from .pairs import PairSample
 
@@ -138,7 +138,7 @@ class BipartiteMatchingCRF(MatchingEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _space(self, sample: PairSample, rho: Any, capacity: Any) -> MatchingFamily:
+    def _space(self, sample: PairSample, rho: Any, capacity: Any) -> MatchingSpace:
         if not (isinstance(self.perfect, bool | np.bool_) or self.perfect in ("rows", "columns")):
             raise TypeError(
                 f"perfect must be True, False, 'rows' or 'columns', got {self.perfect!r}"
@@ -264,7 +264,7 @@ class MatchingCRF(MatchingEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _space(self, sample: PairSample, rho: Any, capacity: Any) -> MatchingFamily:
+    def _space(self, sample: PairSample, rho: Any, capacity: Any) -> MatchingSpace:
         if not isinstance(self.perfect, bool | np.bool_):
             raise TypeError(f"perfect must be True or False, got {self.perfect!r}")
         if self.polytope not in ("local", "exact"):

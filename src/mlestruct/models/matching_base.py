@@ -22,15 +22,11 @@ from ..inference.link_sets import links_at_precision, links_of_largest_f1
 from ..learning.problem import NOTHING, Block
 from ..metrics.events import Events, as_events, join_events
 from ..structures.contract import Structure, Vertex
-from ..structures.matchings.family import MatchingFamily
 from ..structures.matchings.partners import check_counts
-from .pairs import Label, PairSample, edge_values, read_label, read_sample
+from ..structures.matchings.space import MatchingSpace
+from .base import check_same_length, check_samples, count_threads
+from .pairs import PairSample, edge_values, read_label, read_sample
 from .sample_estimator import SampleEstimator
-from .validation import (
-    check_same_length,
-    check_samples,
-    count_threads,
-)
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -44,7 +40,7 @@ class Prepared(NamedTuple):
     """A sample, its matchings, and the block of those that agree with what is known."""
 
     sample: PairSample
-    space: MatchingFamily
+    space: MatchingSpace
     block: Block
 
 
@@ -61,7 +57,7 @@ class MatchingEstimator(SampleEstimator):
     _group: bool
 
     @abstractmethod
-    def _space(self, sample: PairSample, rho: Any, capacity: Any) -> MatchingFamily:
+    def _space(self, sample: PairSample, rho: Any, capacity: Any) -> MatchingSpace:
         """The matchings of a sample."""
 
     def _warn_of_rho(self) -> None:
@@ -87,7 +83,7 @@ class MatchingEstimator(SampleEstimator):
     def _all_prepared(self, X: Sequence[Any], rho: Any) -> list[Prepared]:
         """All samples with blocks; equal spaces, features and offsets are shared."""
         samples = self._read(X)
-        spaces: dict[Hashable, MatchingFamily] = {}
+        spaces: dict[Hashable, MatchingSpace] = {}
         blocks: dict[int, Block] = {}
         out = []
         for m, sample in enumerate(samples):
@@ -102,17 +98,17 @@ class MatchingEstimator(SampleEstimator):
             out.append(Prepared(sample, spaces[key], blocks[id(sample)]))
         return out
 
-    def _space_in_time(self, sample: PairSample, rho: Any, where: str) -> MatchingFamily:
+    def _space_in_time(self, sample: PairSample, rho: Any, where: str) -> MatchingSpace:
         check_time("set-up of matchings")
         capacity = self.capacity if sample.capacity is None else sample.capacity
         arguments, seconds = (sample, rho, capacity), SECONDS * sample.graph.n_edges
         with _named(where):
-            found: MatchingFamily = wait_for(
+            found: MatchingSpace = wait_for(
                 "set-up of matchings", self._space, *arguments, seconds=seconds
             )
         return found
 
-    def _block(self, sample: PairSample, space: MatchingFamily) -> Block:
+    def _block(self, sample: PairSample, space: MatchingSpace) -> Block:
         features, offset = sample.features, None
         if self._intercept and isinstance(features, Rows):
             features = features.with_constant()
@@ -158,19 +154,27 @@ class MatchingEstimator(SampleEstimator):
         return super()._own_names(names) + ["intercept"] * self._intercept
 
     # ------------------------------------------------------------------ labels
-    def _values(self, prepared: Prepared, label: Label, where: str, known: bool) -> Floats:
-        """What a label says about every edge."""
-        space = prepared.space
-        may_leave_out = not known or (space.is_simple and not self.perfect)
+    def _values(self, prepared: Prepared, given: Any, where: str, known: bool = False) -> Floats:
+        """What a label, or what is `known` of one, says about every edge: 1, 0 or NaN."""
+        label = read_label(given, prepared.sample, where, known)
+        may_leave_out = not known or (prepared.space.is_simple and not self.perfect)
         return edge_values(label, prepared.sample, where, may_leave_out)
+
+    def _known(self, prepared: list[Prepared], known: Any) -> list[Floats | None]:
+        """What is known of every edge of each sample; None if nothing is."""
+        if known is None:
+            return [None] * len(prepared)
+        return [
+            None if given is None else self._values(prepared[m], given, f"known[{m}]", True)
+            for m, given in enumerate(check_same_length(prepared, known, "known"))
+        ]
 
     def _observed(
         self, prepared: Prepared, label: Any, where: str, known: Floats | None = None
     ) -> Block:
         """The block with a matching observed whole or in part, given the `known` edges."""
         sample, space, block = prepared
-        read = read_label(label, sample, where)
-        values = self._values(prepared, read, where, known=False)
+        values = self._values(prepared, label, where)
         if known is not None:
             differ = ~np.isnan(values) & ~np.isnan(known) & (values != known)
             if differ.any():
@@ -213,17 +217,6 @@ class MatchingEstimator(SampleEstimator):
                 block = replace(prepared[m].block, structure=structure)
                 prepared[m] = prepared[m]._replace(block=block)
         return prepared
-
-    def _known(self, prepared: list[Prepared], known: Any) -> list[Floats | None]:
-        """What is known of every edge of each sample; None if nothing is."""
-        if known is None:
-            return [None] * len(prepared)
-        found: list[Floats | None] = []
-        for m, given in enumerate(check_same_length(prepared, known, "known")):
-            where, sample = f"known[{m}]", prepared[m].sample
-            label = None if given is None else read_label(given, sample, where, known=True)
-            found.append(None if label is None else self._values(prepared[m], label, where, True))
-        return found
 
     def predict(self, X: Any, *, known: Any = None) -> list[Any]:
         """The most probable matching (MAP) of each sample.
@@ -294,7 +287,7 @@ class MatchingEstimator(SampleEstimator):
 
         return self._each(one, self._queries(X))
 
-    def pair_counts(self, X: Any, Y: Any) -> tuple[int, int, int]:
+    def _pair_counts(self, X: Any, Y: Any) -> tuple[int, int, int]:
         """Numbers of correct, of predicted and of observed pairs, over all samples."""
         common = predicted = observed = 0
         for sample, label, pairs in self._compared(X, Y):
@@ -409,7 +402,7 @@ def _named(where: str) -> Iterator[None]:
         raise ValueError(f"{where}: {error}") from None
 
 
-def _agreeing(space: MatchingFamily, values: Floats, where: str) -> Structure:
+def _agreeing(space: MatchingSpace, values: Floats, where: str) -> Structure:
     """The matchings that agree with the values of pairs, NaN if they are not known."""
     with _named(where):
         return space.given(values)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,23 +16,21 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .._arrays import check_unmasked
 from .._deadline import in_time
 from .._random import generator
+from ..algorithms.pairwise.junction_tree import BinaryJunctionTree
 from ..features.multi_label import MultiLabelFeatures
-from ..features.rows import Rows
+from ..features.rows import Rows, check_finite
 from ..learning.checkpoint import Checkpoint
 from ..learning.problem import Block, Problem
 from ..metrics.events import Events, as_events
-from ..structures.contract import Vertex
-from .binary import CONSTANT_SCALE, Answers, BinaryEstimator, Bounds, Part
-from .expected_f1 import expected_f1_sets
-from .k_best import most_probable_sets
-from .neighbourhoods import select_neighbourhoods
-from .validation import (
-    check_count,
-    check_finite,
-    check_positive,
-    check_ratio,
-    check_weights,
-    count_threads,
+from .base import check_count, check_positive, check_ratio, check_weights, count_threads
+from .binary import (
+    CONSTANT_SCALE,
+    UNKNOWN,
+    Answers,
+    BinaryEstimator,
+    Bounds,
+    Part,
+    select_neighbourhoods,
 )
 
 Floats = NDArray[np.float64]
@@ -236,14 +235,13 @@ class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
                 parts = [of_weight[c] for c in self._model.chunks(len(of_weight))]
             for part in in_time(parts, "the samples of X"):
                 states, rows = Y[part], Rows(design[part])
-                both = states[:, graph.tail] * states[:, graph.head]
                 by_sample = rows if self.couplings == "features" else None
                 features = MultiLabelFeatures(rows, Y.shape[1], graph.n_edges, by_sample)
                 shift = None
                 if offset is not None:
-                    shift = np.concatenate([offset[part].ravel(), np.zeros(both.size)])
-                observed = Vertex.of(np.concatenate([states.ravel(), both.ravel()]).astype(float))
+                    shift = self._model.scores(offset[part], np.zeros((1, graph.n_edges)))
                 space = self._model.space(part.size)
+                observed = space.encode(states.ravel())
                 blocks.append(Block(space, features, observed, float(weight), shift))
         return blocks
 
@@ -372,7 +370,7 @@ class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
         p = self._node_marginals(*self._given(X, known, offset), tol, method, options)
         return np.concatenate([1.0 - p, p], axis=1) if self._answers.flat else p
 
-    predict_marginals = predict_proba
+    predict_marginals = predict_proba  # the name that all estimators have
 
     def predict_joint(
         self, X: Any, k: int = 5, known: Any = None, *, offset: Any = None
@@ -463,3 +461,92 @@ def _read_offset(offset: Any, n_samples: int, n_labels: int) -> Floats | None:
     if not np.isfinite(array).all():
         raise ValueError("offset: must be finite; for an answer that is certain use known")
     return np.broadcast_to(array[:, None] if flat else array, shape)
+
+
+# ---------------------------------------------------------------------- decisions
+def most_probable_sets(
+    tree: BinaryJunctionTree, fields: Floats, couplings: Floats, known: Ints | None, k: int
+) -> tuple[Ints, Floats]:
+    """States of shape (n_samples, k, n_nodes), best first, and probabilities (n_samples, k).
+
+    After the best labelling of a part of all labellings is taken, the rest of the part splits into
+    those that agree with it on the first nodes and differ at the next one (Lawler 1972).
+    Where known states leave fewer than k labellings, the rest repeats the best with probability 0.
+    """
+    n = fields.shape[0]
+    start = np.full(fields.shape, UNKNOWN, dtype=np.int64) if known is None else known
+    log_z = tree.marginals(fields, couplings, known).log_partition
+    first, scores = tree.best(fields, couplings, known)
+    # Parts by sample: (-score, number, states, what is fixed, nodes that may still differ).
+    heaps: list[list[Any]] = [
+        [(-scores[m], 0, first[m], start[m], np.flatnonzero(start[m] == UNKNOWN))] for m in range(n)
+    ]
+    states, probabilities = np.repeat(first[:, None], k, axis=1), np.zeros((n, k))
+    number = 0
+    for rank in range(k):
+        owners, fixed, remaining = [], [], []
+        for m, heap in enumerate(in_time(heaps, "the most probable labellings")):
+            if not heap:
+                continue
+            score, _, found, given, free = heapq.heappop(heap)
+            states[m, rank], probabilities[m, rank] = found, np.exp(min(-score - log_z[m], 0.0))
+            if rank + 1 == k:
+                continue
+            given = given.copy()
+            for place, node in enumerate(free):
+                part = given.copy()
+                part[node] = 1 - found[node]
+                given[node] = found[node]
+                owners.append(m)
+                fixed.append(part)
+                remaining.append(free[place + 1 :])
+        if not owners:
+            continue
+        parts = np.array(fixed)
+        own = couplings if couplings.shape[0] == 1 else couplings[owners]
+        best, scores = tree.best(fields[owners], own, parts)
+        found_parts = zip(owners, best, scores, parts, remaining, strict=True)
+        for m, labels, score, part, free in in_time(found_parts, "the most probable labellings"):
+            number += 1
+            heapq.heappush(heaps[m], (-score, number, labels, part, free))
+    return states, probabilities
+
+
+def expected_f1_sets(p: Floats) -> Ints:
+    """The set of labels with the largest expected F1, for each row of probabilities.
+
+    F1 of a predicted set against the true one is 2 |both| / (|predicted| + |true|), and 1 if both
+    are empty. With independent labels the best set of k labels is that of the k most probable ones;
+    its expectation follows from the distribution of the number of other true labels (Ye, Chai, Lee
+    and Chieu 2012).
+
+    >>> expected_f1_sets(np.array([[0.4, 0.35, 0.05], [0.9, 0.1, 0.1]]))
+    array([[1, 1, 0],
+           [1, 0, 0]])
+    """
+    n, size = p.shape
+    order = np.argsort(-p, axis=1, kind="stable")
+    ranked = np.take_along_axis(p, order, axis=1)
+    best, chosen = np.prod(1.0 - p, axis=1), np.zeros(n, dtype=np.int64)  # the empty set
+    inside = np.zeros((n, size + 1))  # distribution of the number of true labels in the set
+    inside[:, 0] = 1.0
+    for k in range(1, size + 1):
+        inside = _with_label(inside, ranked[:, k - 1])
+        outside = np.zeros((n, size + 1))
+        outside[:, 0] = 1.0
+        for j in range(k, size):
+            outside = _with_label(outside, ranked[:, j])
+        hits, misses = np.arange(k + 1), np.arange(size - k + 1)
+        f1 = 2.0 * hits[:, None] / (k + hits[:, None] + misses[None, :])
+        value = np.einsum("na,ab,nb->n", inside[:, : k + 1], f1, outside[:, : size - k + 1])
+        better = value > best
+        best[better], chosen[better] = value[better], k
+    rank = np.argsort(order, axis=1)
+    return (rank < chosen[:, None]).astype(np.int64)
+
+
+def _with_label(counts: Floats, p: Floats) -> Floats:
+    """The distribution of a count after one more label of probability p."""
+    found = counts * (1.0 - p)[:, None]
+    found[:, 1:] += counts[:, :-1] * p[:, None]
+    return found

@@ -17,8 +17,14 @@ from scipy import sparse
 
 from .._arrays import as_floats, as_numbers, check_unmasked
 from .._lazy import pandas_module
-from ..features.contract import FeatureMap, as_feature_map, is_feature_map
-from ..features.rows import Rows
+from ..features.rows import (
+    FeatureMap,
+    Rows,
+    are_moderate,
+    as_feature_map,
+    check_finite,
+    is_feature_map,
+)
 from ..structures.graphs.bipartite import BipartiteGraph
 from ..structures.graphs.simple import SimpleGraph
 from ..structures.matchings.partners import check_partners, whole_numbers
@@ -31,7 +37,6 @@ from .pair_frames import (
     read_columns,
     read_frame,
 )
-from .validation import are_moderate, check_finite
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

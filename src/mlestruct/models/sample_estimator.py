@@ -10,18 +10,18 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from .._deadline import in_time
 from .._random import generator
-from ..features.rows import Columns, Rows, Scaling
+from ..features.rows import Columns, FeatureMap, Rows, Scaling
 from ..inference.bounds import log_partition_bounds
 from ..inference.marginals import marginals
 from ..inference.sampling import sample
 from ..learning.problem import Block
-from .base import Estimator
-from .validation import check_names, check_positive, check_same_names, check_samples, check_scales
+from .base import Estimator, check_positive, check_samples
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")
@@ -81,16 +81,16 @@ class SampleEstimator(Estimator):
                     f"a constant or scale its features yourself, and pass {option}=False."
                 )
             return blocks
-        columns = _statistics(blocks)
-        self._intercept = constant and not columns.has_constant
-        if self._intercept:
-            blocks = _with_features(blocks, Rows.with_constant)
-            columns = _statistics(blocks)
-        if standardize:
-            scaling = self._scaling = Scaling.of(columns, centred=self._intercept)
-            blocks = _with_features(blocks, lambda rows: rows.scaled(scaling))
+        weights = dict.fromkeys(map(id, features), 0.0)
+        for block in blocks:
+            weights[id(block.features)] += block.weight
+        found = {id(own): own for own in features}
+        rows, columns, self._intercept, self._scaling = prepared_rows(
+            list(found.values()), list(weights.values()), constant, standardize
+        )
         check_scales([columns], [self._own_names(None)], standardize)
-        return blocks
+        changed = dict(zip(found, rows, strict=True))
+        return [replace(block, features=changed[id(block.features)]) for block in blocks]
 
     def _full_coef(self, theta: Floats) -> Floats:
         return theta if self._scaling is None else self._scaling.original(theta)
@@ -305,17 +305,84 @@ class SampleEstimator(Estimator):
         self._intercept = bool((layout or {}).get("intercept", False))
 
 
-def _statistics(blocks: Sequence[Block]) -> Columns:
-    """Statistics of the features of all blocks; those of weight 0 have none."""
-    weights: dict[int, float] = {}
-    for block in blocks:
-        weights[id(block.features)] = weights.get(id(block.features), 0.0) + block.weight
-    parts = {id(block.features): block.features for block in blocks if block.weight > 0}
-    listed = in_time(parts.items(), "statistics of the features")
-    return Columns.weighted((rows.columns(), weights[key]) for key, rows in listed)  # type: ignore[attr-defined]
+# ---------------------------------------------------------------------- constants and scales
+def prepared_rows(
+    rows: Sequence[Any], weights: Sequence[float], constant: bool, standardize: bool
+) -> tuple[list[Rows], Columns, bool, Scaling | None]:
+    """Rows of all blocks with the constant and the scaling that all of them decide.
+
+    Returns them, statistics of their columns, whether a constant was added, and the scaling.
+    """
+    listed = in_time(zip(rows, weights, strict=True), "statistics of the features")
+    columns = Columns.weighted((own.columns(), weight) for own, weight in listed if weight > 0)
+    adds = constant and not columns.has_constant
+    if adds:
+        rows, columns = [own.with_constant() for own in rows], columns.with_constant(1)
+    if not standardize:
+        return list(rows), columns, adds, None
+    scaling = Scaling.of(columns, centred=adds)
+    return [own.scaled(scaling) for own in rows], columns, adds, scaling
 
 
-def _with_features(blocks: Sequence[Block], change: Callable[[Any], Rows]) -> list[Block]:
-    """Blocks with other features; equal ones stay equal."""
-    changed = {id(block.features): change(block.features) for block in blocks}
-    return [replace(block, features=changed[id(block.features)]) for block in blocks]
+def check_names(expected: list[str], found: list[str], where: str, of: str) -> None:
+    """Raise unless features are the same, in the same order, as those of `of`."""
+    if expected == found:
+        return
+    if len(expected) != len(found):
+        raise ValueError(f"{where} has {len(found)} columns, {of} has {len(expected)}")
+    k = next(k for k, (a, b) in enumerate(zip(expected, found, strict=True)) if a != b)
+    same = " (the same names, in another order)" if sorted(expected) == sorted(found) else ""
+    raise ValueError(
+        f"{where}: feature {k} is {found[k]!r}, in {of} it was {expected[k]!r}{same}; features "
+        "must be the same, in the same order"
+    )
+
+
+def check_same_names(features: Sequence[FeatureMap]) -> None:
+    """Raise if feature maps that name their features disagree."""
+    named = [(m, list(f.feature_names)) for m, f in enumerate(features) if f.feature_names]
+    for m, names in named[1:]:
+        check_names(named[0][1], names, f"X[{m}]", f"X[{named[0][0]}]")
+
+
+def column_names(tables: Sequence[Any], name: str = "X") -> list[str] | None:
+    """The columns of data frames, the same in all; None if tables are not frames."""
+    first: tuple[str, list[str]] | None = None
+    for m, table in enumerate(tables):
+        if hasattr(table, "columns") and not issparse(table):
+            found = [str(k) for k in table.columns]
+            first = first or (f"{name}[{m}]", found)
+            check_names(first[1], found, f"{name}[{m}]", first[0])
+    return first and first[1]
+
+
+def check_columns(tables: Sequence[Any], fitted: Sequence[str], name: str = "X") -> None:
+    """Raise if data frames have other columns than those of `fit`, unless these had no names."""
+    found = column_names(tables, name)
+    if found is not None and list(fitted) != [f"x{k}" for k in range(len(fitted))]:
+        check_names(list(fitted), found, name, "fit")
+
+
+def check_scales(
+    columns: Sequence[Columns], names: Sequence[Sequence[str]], standardize: bool
+) -> None:
+    """Warn if a feature dominates all others of its kind of weights, or if all are constant."""
+    if columns and all(part.constant.all() for part in columns):
+        text = "X: every feature is constant, so it cannot tell nodes or pairs apart"
+        warnings.warn(text, UserWarning, stacklevel=2)
+    for part, own in zip(columns, names, strict=False):
+        varying = np.flatnonzero(~part.constant)
+        if varying.size < 2 or standardize:
+            continue
+        sizes = part.largest[varying]
+        k = int(np.argmax(sizes))
+        usual = float(np.median(np.delete(sizes, k)))
+        # One alpha then penalises a weight 10,000 times as much, relative to its effect.
+        if sizes[k] > 100.0 * usual:
+            warnings.warn(
+                f"X: feature {own[int(varying[k])]!r} is as large as {sizes[k]:.3g}, half of the "
+                f"others are at most {usual:.3g}. One alpha penalises all weights, so scales "
+                "matter: use standardize=True",
+                UserWarning,
+                stacklevel=2,
+            )

@@ -16,20 +16,15 @@ from sklearn.utils.validation import check_is_fitted
 from .. import metrics
 from .._threads import threaded_map
 from ..exceptions import Naming, OutOfTimeError
-from ..features.contract import FeatureMap, as_feature_map, is_feature_map
-from ..features.rows import Rows
+from ..features.rows import FeatureMap, Rows, as_feature_map, check_finite, is_feature_map
+from ..learning.frank_wolfe import BlockFrankWolfe, FrankWolfe
 from ..learning.problem import Block
 from ..learning.solver import Result
-from ..structures.conditioned import Conditioned
 from ..structures.contract import Structure, Vertex, as_structure
 from ..structures.decoder import DecoderSpace, doubt_of
+from ..structures.restricted import Restricted
+from .base import check_same_length, check_samples, count_threads
 from .sample_estimator import Query, SampleEstimator
-from .validation import (
-    check_finite,
-    check_same_length,
-    check_samples,
-    count_threads,
-)
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")
@@ -86,8 +81,7 @@ class StructuredCRF(SampleEstimator):
 
     `mlestruct.check_structure` tests a decoder. `save` stores functions by their import path, never
     as code; `mlestruct.load(path, trusted=[...])` imports those that it is told to trust. Marginals
-    of a loaded model with an approximate decoder may differ within `tol`: its interior points are
-    also made from observed outputs, which are not stored.
+    of a loaded model with an approximate decoder may differ within `tol`.
 
     Examples
     --------
@@ -200,8 +194,9 @@ class StructuredCRF(SampleEstimator):
 
         def prepare(item: tuple[Block, DecoderSpace]) -> None:
             with Naming(item[0].name, "looking for an interior point"):
-                item[1].interior()
+                item[1].interior() if starts_inside else item[1].hull_entropy()
 
+        starts_inside = isinstance(self.solver, FrankWolfe | BlockFrankWolfe)
         before = calls()
         try:
             with threaded_map(count_threads(self.n_jobs), len(blocks)) as each:
@@ -267,7 +262,7 @@ class StructuredCRF(SampleEstimator):
         labels, out = check_same_length(X, Y), []
         for m, (block,) in enumerate(self._queries(X, known)):
             vertex = _observed(block, labels[m], m)
-            if isinstance(block.structure, Conditioned) and not block.structure.agrees(vertex):
+            if isinstance(block.structure, Restricted) and not block.structure.agrees(vertex):
                 raise ValueError(f"known[{m}]: differs from Y[{m}]")
             out.append(replace(block, observed=vertex))
         return out

@@ -8,8 +8,8 @@ from .._lazy import attach
 
 if TYPE_CHECKING:
     from ..exceptions import MissingCapability
-    from .checks.check import check_structure
-    from .checks.report import StructureError, StructureReport
+    from .check import StructureError, StructureReport, check_structure
+    from .combinatorial.factor_graph import FactorGraph
     from .combinatorial.paths import Paths
     from .combinatorial.planar_ising import PlanarIsing
     from .combinatorial.spanning_trees import DirectedTrees, SpanningTrees
@@ -17,12 +17,10 @@ if TYPE_CHECKING:
     from .contract import Bounds, Decoding, Marginals, Structure, Vertex
     from .decoder import DecoderSpace
     from .entropy import SeparableEntropy, coordinate_entropy, factor_entropy
-    from .exact_inference import ExactInference
+    from .exact import ExactInference
     from .graphs.bipartite import BipartiteGraph
     from .graphs.pairwise import Grid, PairwiseGraph, grid
     from .graphs.simple import SimpleGraph
-    from .labellings.binary import BinaryPairwise
-    from .labellings.factor_graph import FactorGraph
     from .labellings.pairwise import Pairwise
     from .matchings.bipartite import BipartiteMatching
     from .matchings.local import LocalMatching
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = attach(
     __name__,
     {
-        "BinaryPairwise": ".labellings.binary",
         "BipartiteGraph": ".graphs.bipartite",
         "BipartiteMatching": ".matchings.bipartite",
         "Bounds": ".contract",
@@ -41,8 +38,8 @@ __getattr__, __dir__, __all__ = attach(
         "Decoding": ".contract",
         "MatchingPolytope": ".matchings.matching_polytope",
         "DirectedTrees": ".combinatorial.spanning_trees",
-        "ExactInference": ".exact_inference",
-        "FactorGraph": ".labellings.factor_graph",
+        "ExactInference": ".exact",
+        "FactorGraph": ".combinatorial.factor_graph",
         "Grid": ".graphs.pairwise",
         "LocalMatching": ".matchings.local",
         "Marginals": ".contract",
@@ -57,11 +54,11 @@ __getattr__, __dir__, __all__ = attach(
         "SimpleGraph": ".graphs.simple",
         "SpanningTrees": ".combinatorial.spanning_trees",
         "Structure": ".contract",
-        "StructureError": ".checks.report",
-        "StructureReport": ".checks.report",
+        "StructureError": ".check",
+        "StructureReport": ".check",
         "Subsets": ".combinatorial.subsets",
         "Vertex": ".contract",
-        "check_structure": ".checks.check",
+        "check_structure": ".check",
         "coordinate_entropy": ".entropy",
         "factor_entropy": ".entropy",
         "grid": ".graphs.pairwise",

@@ -15,12 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._lazy import cached_property
+from .._arrays import as_floats
 from ..algorithms.frank_wolfe import PlainEntropy, SteppingEntropy
 from ..algorithms.gumbel import GumbelNoise
 from ..algorithms.markov_chains import Draws
@@ -226,6 +227,14 @@ class Structure:
         """The entropy with its line searches (fw, bcfw, marginals by fw)."""
         return PlainEntropy(self)
 
+    def hull_entropy(self) -> tuple[SteppingEntropy, Floats | None]:
+        """The entropy over hulls of outputs, and the interior point, None if it is not needed.
+
+        It is not needed if the entropy is a sum of concave functions of one coordinate each
+        (`fully_corrective_marginals`, `FullyCorrective`).
+        """
+        return self.stepping_entropy, self.interior()
+
     def price_bound(self, scores: Floats, prices: Floats, tau: Floats) -> float:
         """An upper bound of log Z_rho at any dual prices of the decoder (certificates of fw)."""
         raise self.lacks("price_bound")
@@ -331,16 +340,6 @@ class Structure:
         """Proven bounds of log Z itself (log_partition_bounds)."""
         raise self.lacks("log_partition_bounds")
 
-    def tighten_rho(
-        self,
-        scores: Floats,
-        max_iter: int = 30,
-        tol: float = 1e-3,
-        callback: Callable[[Any], bool | None] | None = None,
-    ) -> Any:
-        """The rho whose upper bound of log Z is smallest, a `TightenedWeights` (tighten)."""
-        raise self.lacks("tighten_rho")
-
     def markov_chain_samples(
         self, scores: Floats, n_samples: int, rng: np.random.Generator, **options: Any
     ) -> Draws:
@@ -363,14 +362,10 @@ class Structure:
 
     def lacks(self, capability: str, needed_by: str = "") -> MissingCapability:
         """The error that says what is missing and what to use instead."""
-        if needed_by.startswith("solver") and self.offers("marginals"):
-            remedy = " Use solver='auto' or 'lbfgs'."
-        elif needed_by.startswith("solver"):
-            remedy = " Use solver='bcfw' or 'fw', which need only decode()."
-        elif needed_by:
-            remedy = " Use method='auto'."
-        else:
-            remedy = ""
+        remedy = " Use method='auto'." if needed_by else ""
+        if needed_by.startswith("solver"):
+            decoding = "FullyCorrective(), which needs only decode()"
+            remedy = f" Use solver={'LBFGS()' if self.offers('marginals') else decoding}."
         subject = f"{needed_by} needs" if needed_by else "this needs"
         return MissingCapability(
             f"{subject} {capability}(), which {type(self).__name__} does not have.{remedy}"
@@ -389,7 +384,6 @@ class MatchingStructure(Structure):
     capacity: Ints  # (n_nodes,), number of partners of each node
     free: Bools  # (n_nodes,), whether a node may use less than its capacity
     is_simple: bool  # whether all capacities are at most 1
-    labels_are_columns: bool = False  # whether labels are columns of rows, not partners of nodes
     n_jobs: int = 1  # threads over connected components, in `marginals`
 
     @property
@@ -417,12 +411,8 @@ class LabellingStructure(Structure):
         raise self.lacks("score_tables")
 
     def from_tables(self, nodes: Floats, edges: Floats) -> Floats:
-        """tau of the marginals of nodes and edges, shaped as `score_tables`."""
+        """tau of the marginals of nodes and edges, or scores: the inverse of `score_tables`."""
         raise self.lacks("from_tables")
-
-    def from_score_tables(self, nodes: Floats, edges: Floats) -> tuple[Floats, float]:
-        """Scores of all coordinates, and the constant they leave out; inverse of `score_tables`."""
-        return self.from_tables(nodes, edges), 0.0
 
     def node_marginals(self, tau: Floats) -> Floats:
         """P(state) of every node, shape (n_nodes, n_states)."""
@@ -484,13 +474,5 @@ def read_coordinates(structure: Structure, scores: Any, other_forms: str) -> Flo
 
 
 def as_scores(values: Any, name: str) -> Floats:
-    """An array of floats, or a ValueError that names the argument."""
-    if np.ma.isMaskedArray(values):
-        raise ValueError(f"{name}: masked arrays are not taken; use .filled(-np.inf)")
-    try:
-        array = np.asarray(values)
-    except ValueError as error:
-        raise ValueError(f"{name}: expected an array of numbers: {error}") from None
-    if array.dtype.kind not in "fiub":
-        raise ValueError(f"{name}: expected an array of numbers, got dtype {array.dtype}")
-    return array.astype(np.float64)
+    """A new array of floats, or a ValueError that names the argument."""
+    return np.array(as_floats(values, name, "fiub"))

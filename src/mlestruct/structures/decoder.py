@@ -7,69 +7,35 @@ that the decoder returns for suitable directions, and the entropy one of margina
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 from scipy.special import logsumexp
 
 from .._arrays import as_count, as_table
 from .._deadline import check_time, is_over
-from .._lazy import cached_property
 from ..algorithms.covering import covering_outputs
-from ..algorithms.frank_wolfe import PlainEntropy, SteppingEntropy, frank_wolfe_marginals
+from ..algorithms.frank_wolfe import PlainEntropy, SteppingEntropy
+from ..algorithms.fully_corrective import fully_corrective_marginals
 from ..algorithms.gumbel import GumbelNoise
 from ..exceptions import DecoderError, InfeasibleError
-from .conditioned import Conditioned
 from .contract import Bounds, Decoding, Marginals, Structure, Vertex
-from .entropy import SeparableEntropy, coordinate_entropy
-from .known_outputs import KnownOutputs, described, slack
+from .entropy import Entropy, SeparableEntropy, as_entropy, coordinate_entropy
+from .known_outputs import KnownOutputs, described, read_output, slack, vertex_of
+from .restricted import Restricted
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 ADVICE = (
-    "It must return the best output at scores of any sign (or pass exact=False to DecoderSpace, "
-    "with upper bounds if it has them); check_structure tests it"
+    "decode must return the best output at scores of any sign, which check_structure tests. If it "
+    "is a solver that stops at a relative gap: set that to 0 (mip_rel_gap of scipy.optimize.milp). "
+    "For any other decoder pass DecoderSpace(decode, n, exact=False), where decode may return a "
+    "pair (output, upper bound) for certificates"
 )
-
-SMALL_GAP = 1e-3  # relative: solvers stop there by default, at 1e-4 most of them
-
-
-def advice(limit: float, score: float) -> str:
-    """What to do about an answer of at most `limit` where another output has `score`."""
-    short = (score - limit) / max(abs(score), abs(limit), 1e-300)
-    if short > SMALL_GAP:
-        return ADVICE
-    return (
-        f"It falls short by {short:.1g} of the score, as a solver does that stops at a relative "
-        "gap: set that to 0 (mip_rel_gap of scipy.optimize.milp), or keep it and return the pair "
-        "(output, upper bound) to DecoderSpace(decode, n, exact=False), so that certificates allow "
-        "for it"
-    )
-
-
-class Entropy(Protocol):
-    """A concave entropy of marginals and its gradient."""
-
-    def __call__(self, tau: Floats) -> float: ...
-
-    def gradient(self, tau: Floats) -> Floats: ...
-
-
-class EntropyPair:
-    """An `Entropy` from two functions."""
-
-    def __init__(self, value: Callable[[Floats], float], gradient: Callable[[Floats], Floats]):
-        self.value, self.slope = value, gradient
-
-    def __call__(self, tau: Floats) -> float:
-        return float(self.value(tau))
-
-    def gradient(self, tau: Floats) -> Floats:
-        return np.asarray(self.slope(tau), dtype=np.float64)
 
 
 class DecoderSpace(Structure):
@@ -116,8 +82,8 @@ class DecoderSpace(Structure):
         self.decodes_exactly = bool(exact)
         self._without_bound = False  # whether some call was neither exact nor bounded
         self._known = KnownOutputs(self.n_coordinates)
-        self._checked: set[bytes] = set()  # labels that `decode` has returned
-        self._seeds: list[Bools] = []  # labels that reach further than those before
+        self._labels: dict[bytes, Vertex] = {}  # observed outputs
+        self._point: Floats | None = None  # the interior point, once it is found
         self.unproven: Ints = np.zeros(0, dtype=np.int64)  # fixed, as far as the search can tell
         self._oracle, self._bounds = marginals, bounds
         if marginals is not None:
@@ -144,68 +110,62 @@ class DecoderSpace(Structure):
             )
             raise
         output, bound = read_output(returned, self.n_coordinates)
-        indices = np.flatnonzero(output)
-        vertex = Vertex(indices, np.ones(indices.shape[0]))
+        vertex = vertex_of(output)
         found = Decoding(vertex, vertex.dot(scores), upper_bound=bound)
         self._check(scores, found, call)
         return found
 
     def _check(self, scores: Floats, found: Decoding, call: int) -> None:
         """Compare an answer with other outputs, and its output with earlier answers."""
-        limit, bound = found.score, found.upper_bound
-        if bound is not None:
-            if bound < limit - slack(scores):
+        ones, limit = found.vertex.indices, found.score
+        what = f"decode: returned an output ({described(ones)}) of score {limit:.6g}"
+        if found.upper_bound is not None:
+            limit = found.upper_bound
+            what = f"decode: returned the upper bound {limit:.6g} of the largest score"
+            if limit < found.score - slack(scores):
                 raise DecoderError(
-                    f"decode: returned an output of score {limit:.6g} with the upper bound "
-                    f"{bound:.6g}, which is below it. The bound is one of <scores, output> for "
+                    f"decode: returned an output of score {found.score:.6g} with the upper bound "
+                    f"{limit:.6g}, which is below it. The bound is one of <scores, output> for "
                     "all outputs, in the units and with the sign of scores"
                 )
-            limit = bound
         elif not self.decodes_exactly:
             self._without_bound, limit = True, np.inf
-        if self._known.add(found.vertex.indices, f"the one that it returned in call {call}"):
-            self._check_new(found.vertex.indices)
+        if self._known.add(ones, f"the one that it returned in call {call}"):
+            worse = self._known.worse_call(ones)
+            if worse is not None:
+                raise DecoderError(
+                    f"decode: answered call {worse[0]} as if no output had more than "
+                    f"{worse[1]:.6g}, but the one that it returns now ({described(ones)}) has "
+                    f"{worse[2]:.6g} at the scores of that call. {ADVICE}"
+                )
+            if self._point is not None:
+                self._check_varying(ones, "an output that decode returns")
         if limit < np.inf:
             better = self._known.better_than(limit, scores)
             if better is not None:
-                raise DecoderError(_not_best(found, *better))
+                score, name, other = better
+                raise DecoderError(
+                    f"{what}, but {name} ({described(other)}) scores {score:.6g}. {ADVICE}"
+                )
             self._known.keep_call(call, scores, limit)
 
-    def _check_new(self, indices: Ints) -> None:
-        """An output that was not known: what was concluded from earlier calls must allow for it."""
-        worse = self._known.worse_call(indices)
-        if worse is not None:
-            call, limit, score = worse
-            raise DecoderError(
-                f"decode: answered call {call} as if no output had more than {limit:.6g}, but the "
-                f"one that it returns now ({described(indices)}) has {score:.6g} at the scores of "
-                f"that call. {advice(limit, score)}"
-            )
-        if "_interior" in vars(self):
-            self._check_varying(indices, "an output that decode returns")
-
-    def _check_varying(self, indices: Ints, what: str) -> None:
+    def _check_varying(self, ones: Ints, what: str) -> None:
         """Raise if an output differs at coordinates that are taken as fixed."""
         fixed = ~self.varies
         fixed[self.unproven] = False
-        output = np.zeros(self.n_coordinates)
-        output[indices] = 1.0
-        wrong = np.flatnonzero(fixed & (output != self._interior))
+        output = np.isin(np.arange(self.n_coordinates), ones)
+        wrong = np.flatnonzero(fixed & (output != self.interior()))
         if wrong.size == 0:
             return
-        k = int(wrong[0])
-        value = int(output[k])
+        k, value = int(wrong[0]), int(output[wrong[0]])
         if self._given_interior is not None:
             raise DecoderError(
                 f"interior: is {1 - value} at coordinate {k}, but {what} has {value} there; it "
                 "must be strictly between 0 and 1 at every coordinate that varies"
             )
-        answered = "decode returned" if self.decodes_exactly else "its upper bound left only"
-        sign = "+" if value else "-"
         raise DecoderError(
-            f"decode: {what} has {value} at coordinate {k}, but {answered} {1 - value} there when "
-            f"it was asked for an output with {value}, by scores of {sign}0.5 to {sign}1 there and "
-            f"almost 0 elsewhere. {ADVICE}"
+            f"decode: {what} has {value} at coordinate {k}, but no answer and no upper bound left "
+            f"room for that when it was asked for an output with {value} there. {ADVICE}"
         )
 
     @property
@@ -233,40 +193,48 @@ class DecoderSpace(Structure):
         )
 
     # ------------------------------------------------------------------ interior and entropy
-    @cached_property
-    def _interior(self) -> Floats:
-        if self._given_interior is not None:
-            return read_interior(self._given_interior, self.n_coordinates)
+    def interior(self) -> Floats:
+        """The given point, or the mean of outputs among which every coordinate varies."""
+        if self._point is None:
+            given = self._given_interior
+            if given is None:
+                point = self._search()
+            else:
+                point = as_table(given, "interior", self.n_coordinates)
+                if not ((point >= 0.0) & (point <= 1.0)).all():
+                    raise ValueError("interior: marginals must be between 0 and 1")
+            self._point = point
+        return self._point.copy()
+
+    def _search(self) -> Floats:
         proven = np.full(self.n_coordinates, self.decodes_exactly)
 
         def maximise(scores: Floats) -> Bools:
             found = self._ask(scores)
             if found.upper_bound is not None:
-                np.logical_or(proven, _fixed_by(scores, found.upper_bound), out=proven)
+                # An output with coordinate k at its better value, 1 where scores_k > 0, else 0,
+                # has at least this score. Above the bound there is none.
+                least = np.minimum(scores, 0.0).sum() + np.abs(scores)
+                np.logical_or(proven, least > found.upper_bound + slack(scores), out=proven)
             return found.vertex.dense(self.n_coordinates) > 0.5
 
-        outputs = covering_outputs(
-            maximise,
-            self.n_coordinates,
-            np.random.default_rng(0),  # the same point in every process
-            self.decodes_exactly,
-        )
-        if self._seeds:
-            outputs = np.unique(np.vstack([outputs, *self._seeds]), axis=0)
-        mean: Floats = outputs.mean(axis=0)
+        rng = np.random.default_rng(0)  # the same point in every process
+        mean: Floats = covering_outputs(
+            maximise, self.n_coordinates, rng, self.decodes_exactly
+        ).mean(axis=0)
+        if self._labels and not self.decodes_exactly:  # they may reach further
+            labels = [label.dense(self.n_coordinates) for label in self._labels.values()]
+            mean = 0.5 * (mean + np.mean(labels, axis=0))
         # The entropy leaves out coordinates that do not vary. If some output did differ there, the
         # maximum over the polytope could be larger than any bound of a certificate.
         self.unproven = np.flatnonzero(((mean == 0.0) | (mean == 1.0)) & ~proven)
         return mean
 
-    def interior(self) -> Floats:
-        """The given point, or the mean of outputs among which every coordinate varies."""
-        return self._interior.copy()
-
     @cached_property
     def varies(self) -> Bools:
         """Coordinates that differ between outputs."""
-        return np.asarray((self._interior > 0.0) & (self._interior < 1.0))
+        point = self.interior()
+        return np.asarray((point > 0.0) & (point < 1.0))
 
     @cached_property
     def _entropy(self) -> Entropy:
@@ -274,24 +242,25 @@ class DecoderSpace(Structure):
         if entropy is None:
             entropy = coordinate_entropy(self.n_coordinates)
         if isinstance(entropy, SeparableEntropy):
-            slope = entropy.a
-        else:
-            slope = np.asarray(entropy.gradient(self.interior()), dtype=np.float64)
-        if slope.shape != (self.n_coordinates,):
-            raise ValueError(
-                f"`entropy` must have {self.n_coordinates} coordinates; its gradient has shape "
-                f"{slope.shape}."
-            )
-        if isinstance(entropy, SeparableEntropy):
+            self._check_size(entropy.a)
             return entropy.masked(self.varies)
+        slope = np.asarray(entropy.gradient(self.interior()), dtype=np.float64)
+        self._check_size(slope)
         wrong = np.flatnonzero(self.varies & ~np.isfinite(slope))
         if wrong.size:
             k = int(wrong[0])
             raise ValueError(
                 f"entropy: its gradient at the interior point is {slope[k]} for coordinate {k}, "
-                f"which is {self._interior[k]:.3g} there; it must be finite inside the polytope"
+                f"which is {self.interior()[k]:.3g} there; it must be finite inside the polytope"
             )
         return entropy
+
+    def _check_size(self, slope: Floats) -> None:
+        if slope.shape != (self.n_coordinates,):
+            raise ValueError(
+                f"`entropy` must have {self.n_coordinates} coordinates; its gradient has shape "
+                f"{slope.shape}."
+            )
 
     def entropy(self, tau: Floats) -> float:
         """H(tau)."""
@@ -299,10 +268,7 @@ class DecoderSpace(Structure):
 
     def entropy_gradient(self, tau: Floats) -> Floats:
         """Gradient of H; 0 for coordinates that do not vary."""
-        slope: Floats = self._entropy.gradient(tau)
-        if isinstance(self._entropy, SeparableEntropy):
-            return slope
-        return np.where(self.varies, slope, 0.0)
+        return np.where(self.varies, self._entropy.gradient(tau), 0.0)
 
     @cached_property
     def stepping_entropy(self) -> SteppingEntropy:
@@ -310,16 +276,33 @@ class DecoderSpace(Structure):
         entropy = self._entropy
         return entropy if isinstance(entropy, SeparableEntropy) else PlainEntropy(self)
 
+    def hull_entropy(self) -> tuple[SteppingEntropy, Floats | None]:
+        """No interior point is searched for if the entropy does not need one."""
+        entropy = self._given_entropy
+        if entropy is None:
+            entropy = coordinate_entropy(self.n_coordinates)
+        if isinstance(entropy, SeparableEntropy) and self._given_interior is None:
+            self._check_size(entropy.a)
+            if ((entropy.a > 0.0) & (entropy.c <= 0.0)).all():
+                return entropy, None
+        return self.stepping_entropy, self.interior()
+
     @property
     def is_fixed(self) -> bool:
-        return not bool(self.varies.any())
+        """Whether the output farthest from the only known one is this one itself."""
+        if self._given_interior is not None or self._point is not None:
+            return not bool(self.varies.any())
+        only = self._known.only
+        if only is None:
+            return False
+        direction = np.ones(self.n_coordinates)
+        direction[only] = -1.0
+        return bool(np.array_equal(self._ask(direction).vertex.indices, only))
 
     # ------------------------------------------------------------------ outputs
     def encode(self, label: Any) -> Vertex:
         """The vertex of a 0/1 vector."""
-        output, _ = read_output(label, self.n_coordinates, "label: expected")
-        indices = np.flatnonzero(output)
-        return Vertex(indices, np.ones(indices.shape[0]))
+        return vertex_of(read_output(label, self.n_coordinates, "label: expected")[0])
 
     def label(self, vertex: Vertex) -> Ints:
         """The 0/1 vector of a vertex."""
@@ -331,20 +314,17 @@ class DecoderSpace(Structure):
         An exact decoder is asked whether it is one, by a call at the scores 2 y - 1, unless the
         time is up.
         """
-        if vertex.indices.tobytes() in self._checked:
-            return
-        if self.decodes_exactly and not is_over():
-            self._require_output(vertex, where)
-            self._checked.add(vertex.indices.tobytes())
-        output = vertex.dense(self.n_coordinates) > 0.5
-        reaches = self._seeds and np.any([seen == output for seen in self._seeds], axis=0).all()
-        if not (self.decodes_exactly or reaches or "_interior" in vars(self)):
-            self._seeds.append(output)
+        key = vertex.indices.tobytes()
+        if key not in self._labels and not (self.decodes_exactly and is_over()):
+            if self.decodes_exactly:
+                self._require_output(vertex, where)
+            self._labels[key] = vertex
         self._known.add(vertex.indices, f"the observed output {where}", rename=True)
 
     def agree(self, vertex: Vertex, where: str) -> None:
         """Raise if an observed output differs at coordinates that are taken as fixed."""
-        self._check_varying(vertex.indices, f"the observed output {where}")
+        if self._point is not None:
+            self._check_varying(vertex.indices, f"the observed output {where}")
 
     def _require_output(self, vertex: Vertex, where: str) -> None:
         y = vertex.dense(self.n_coordinates)
@@ -368,37 +348,46 @@ class DecoderSpace(Structure):
         y = vertex.dense(self.n_coordinates)
         return float(y.mean()), (1.0 - 2.0 * y) / self.n_coordinates
 
-    # ------------------------------------------------------------------ parts that are known
     def given(self, known: Any) -> Structure:
         """The outputs with known coordinates: 1, 0, or NaN if they are not known.
 
         Their scores are made so large that an exact decoder returns no other output.
         """
-        values = _read_known(known, self.n_coordinates)
+        n, values = self.n_coordinates, np.array(known, dtype=np.float64)
         free = np.isnan(values)
+        if values.shape != (n,) or not (free | np.isin(values, (0, 1))).all():
+            raise ValueError(
+                f"known: expected 1, 0 or NaN (not known) in shape ({n},), got {known!r}"
+            )
         if free.all():
             return self
         place, fixed = np.flatnonzero(free), np.where(free, 0.0, values)
+
+        def whole(part: Floats) -> Floats:
+            every = fixed.copy()
+            every[place] = part
+            return every
 
         def decode(scores: Floats) -> Any:
             every = (2.0 * fixed - 1.0) * (1.0 + 2.0 * float(np.abs(scores).sum()))
             every[place] = scores
             found = self._ask(every)
-            output, bound = found.vertex.dense(self.n_coordinates), found.upper_bound
+            output, bound = found.vertex.dense(n), found.upper_bound
             if (output != fixed)[~free].any():
                 raise InfeasibleError("known: no output of decode agrees with it", [], "nodes")
             return output[place], None if bound is None else bound - float(every @ fixed)
 
+        decode(np.zeros(place.size))  # or raises
+        entropy: Any = self._given_entropy
+        if isinstance(entropy, SeparableEntropy):
+            entropy = SeparableEntropy(entropy.a[place], entropy.c[place])
+        elif entropy is not None:
+            value, gradient = entropy, entropy.gradient
+            entropy = (lambda tau: value(whole(tau)), lambda tau: gradient(whole(tau))[place])
         part = None
         if place.size:
-            given = self._given_entropy
-            entropy = None if given is None else restricted_entropy(given, fixed, place)
-            exact = self.decodes_exactly
-            part = DecoderSpace(decode, place.size, entropy=entropy, exact=exact)
-        decode(np.zeros(place.size))  # or raises
-        ones = (np.ones(place.size), (place, np.arange(place.size)))
-        embedding = csr_array(ones, shape=(self.n_coordinates, place.size))
-        return Conditioned(self, part, embedding, fixed, place)
+            part = DecoderSpace(decode, place.size, entropy=entropy, exact=self.decodes_exactly)
+        return Restricted(self, part, fixed, place)
 
     # ------------------------------------------------------------------ inference
     def _marginals(self, scores: Floats, warm: Any = None, tol: float = 1e-8) -> Marginals:
@@ -425,17 +414,14 @@ class DecoderSpace(Structure):
 
 
 class _Bounding(Structure):
-    """The outputs of another space under another entropy; keeps what is decoded."""
+    """The outputs of another space under another, concave entropy; keeps what is decoded."""
 
     def __init__(self, space: Structure, entropy: SeparableEntropy):
-        self.n_coordinates, self._space = space.n_coordinates, space
-        start = space.interior()
-        self._entropy = entropy.masked((start > 0.0) & (start < 1.0))
+        self.n_coordinates, self._space, self._entropy = space.n_coordinates, space, entropy
         self.found: dict[bytes, Vertex] = {}
 
-    @property
-    def stepping_entropy(self) -> SteppingEntropy:
-        return self._entropy
+    def hull_entropy(self) -> tuple[SteppingEntropy, None]:
+        return self._entropy, None
 
     @property
     def has_bound(self) -> bool:
@@ -445,12 +431,6 @@ class _Bounding(Structure):
         best = self._space.decode(scores)
         self.found[best.vertex.indices.tobytes()] = best.vertex
         return best
-
-    def entropy(self, tau: Floats) -> float:
-        return self._entropy(tau)
-
-    def entropy_gradient(self, tau: Floats) -> Floats:
-        return self._entropy.gradient(tau)
 
 
 def bounds_by_decoding(
@@ -468,9 +448,7 @@ def bounds_by_decoding(
     if entropy is None:
         entropy = coordinate_entropy(space.n_coordinates)
     outputs = _Bounding(space, entropy)
-    outputs.decode(scores)
-    start = space.interior()
-    upper = frank_wolfe_marginals(outputs, scores, start, tol, 1000, blended=True)[2]
+    upper = fully_corrective_marginals(outputs, scores, tol, 1000).upper
     seen = [vertex for vertex in outputs.found.values() if (vertex.values == 1.0).all()]
     lower = float(logsumexp([vertex.dot(scores) for vertex in seen])) if seen else -np.inf
     if not space.has_bound:
@@ -480,107 +458,8 @@ def bounds_by_decoding(
 
 def doubt_of(space: Structure) -> str:
     """Why an output space without `has_bound` has no certificate."""
-    if isinstance(space, Conditioned) and space.part is not None:
+    if isinstance(space, Restricted) and space.part is not None:
         space = space.part
     if isinstance(space, DecoderSpace):
         return space.doubt
     return f"{type(space).__name__} has no upper bound of log Z"
-
-
-def _fixed_by(scores: Floats, bound: float) -> Bools:
-    """Coordinates that an upper bound of all outputs' scores proves to be the same in all outputs.
-
-    An output with coordinate k at its better value, 1 where scores_k > 0, else 0, has a score of
-    at least sum_j min(scores_j, 0) + |scores_k|. Where that is above the bound there is none.
-    """
-    least = float(np.minimum(scores, 0.0).sum())
-    return np.asarray(least + np.abs(scores) > bound + slack(scores))
-
-
-def _not_best(found: Decoding, score: float, name: str, indices: Ints) -> str:
-    """The message where a known output scores more than an answer or its bound."""
-    own = f"({described(found.vertex.indices)})"
-    if found.upper_bound is None:
-        what = f"decode: returned an output {own} of score {found.score:.6g}"
-    else:
-        what = f"decode: returned the upper bound {found.upper_bound:.6g} of the largest score"
-    limit = found.score if found.upper_bound is None else found.upper_bound
-    todo = advice(limit, score)
-    return f"{what}, but {name} ({described(indices)}) scores {score:.6g}. {todo}"
-
-
-def as_entropy(entropy: Any) -> Entropy | None:
-    """An `Entropy` from what a user may give; None for the default."""
-    if entropy is None or (callable(entropy) and callable(getattr(entropy, "gradient", None))):
-        given: Entropy | None = entropy
-        return given
-    if isinstance(entropy, tuple) and len(entropy) == 2 and all(map(callable, entropy)):
-        return EntropyPair(*entropy)
-    raise TypeError(
-        "entropy: expected an object that is callable and has a method gradient (such as "
-        f"coordinate_entropy(n), factor_entropy(...)) or a pair (value, gradient), got {entropy!r}"
-    )
-
-
-def restricted_entropy(entropy: Entropy, fixed: Floats, place: Ints) -> Entropy:
-    """An entropy of the coordinates at `place`, the others being `fixed`."""
-    if isinstance(entropy, SeparableEntropy):
-        return SeparableEntropy(entropy.a[place], entropy.c[place])
-
-    def whole(tau: Floats) -> Floats:
-        every = fixed.copy()
-        every[place] = tau
-        return every
-
-    return EntropyPair(
-        lambda tau: entropy(whole(tau)), lambda tau: entropy.gradient(whole(tau))[place]
-    )
-
-
-def _read_known(known: Any, n_coordinates: int) -> Floats:
-    """What is known of an output: 1, 0, or NaN."""
-    values = np.array(known, dtype=np.float64)
-    if values.shape != (n_coordinates,) or not (np.isnan(values) | np.isin(values, (0, 1))).all():
-        raise ValueError(
-            f"known: expected 1, 0 or NaN (not known) in shape ({n_coordinates},), got {known!r}"
-        )
-    return values
-
-
-def read_output(
-    returned: Any, n_coordinates: int, subject: str = "decode: must return"
-) -> tuple[Bools, float | None]:
-    """An output as booleans, and the upper bound that came with it, if any."""
-    bound = None
-    if isinstance(returned, Decoding):
-        returned, bound = returned.vertex.dense(n_coordinates), returned.upper_bound
-    elif isinstance(returned, Vertex):
-        returned = returned.dense(n_coordinates)
-    elif isinstance(returned, tuple) and len(returned) == 2 and np.ndim(returned[1]) == 0:
-        returned, bound = returned[0], None if returned[1] is None else float(returned[1])
-    form = f"{subject} a 0/1 vector of shape ({n_coordinates},)"
-    try:
-        values = np.asarray(returned)
-    except ValueError as error:
-        raise DecoderError(f"{form}, got a {type(returned).__name__}: {error}") from None
-    if values.dtype.kind not in "fiub":
-        raise DecoderError(f"{form}, got {type(returned).__name__} {returned!r:.60}")
-    if values.shape != (n_coordinates,):
-        raise DecoderError(f"{form}, got shape {values.shape}")
-    output = values > 0.5
-    # Integer programs return values that are not quite 0 or 1.
-    wrong = ~(np.abs(values - output.astype(np.float64)) <= 1e-6)
-    if wrong.any():
-        k = int(np.argmax(wrong))
-        raise DecoderError(f"{form}, got {values[k]} at coordinate {k}")
-    if bound is not None and np.isnan(bound):
-        raise DecoderError(f"{form} and an upper bound, got nan as the bound")
-    return output, bound
-
-
-def read_interior(given: Any, n_coordinates: int) -> Floats:
-    """An interior point that a user gives."""
-    point = as_table(given, "interior", n_coordinates)
-    if not ((point >= 0.0) & (point <= 1.0)).all():
-        raise ValueError("interior: marginals must be between 0 and 1")
-    return point

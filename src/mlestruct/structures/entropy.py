@@ -4,23 +4,46 @@ Both families of the paper have this form once the coordinates are chosen well: 
 edge has a = 1, c = rho_i + rho_j - 1; a single node a = rho_i, c = 0) and pairwise graphs
 (c = 0, a = the counting number). A coordinate with a = 0 is fixed: it does not vary.
 
-`coordinate_entropy` and `factor_entropy` make them for output spaces of one's own.
+`coordinate_entropy` and `factor_entropy` make them for output spaces of one's own; any concave
+`Entropy` with a gradient does, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..algorithms.frank_wolfe import BySlope
 from . import _entropy_kernels as kernels
-from .contract import Vertex
 
 Floats = NDArray[np.float64]
 
 
-class SeparableEntropy:
+class Entropy(Protocol):
+    """A concave entropy of marginals and its gradient."""
+
+    def __call__(self, tau: Floats) -> float: ...
+
+    def gradient(self, tau: Floats) -> Floats: ...
+
+
+class EntropyPair:
+    """An `Entropy` from two functions."""
+
+    def __init__(self, value: Callable[[Floats], float], gradient: Callable[[Floats], Floats]):
+        self.value, self.slope = value, gradient
+
+    def __call__(self, tau: Floats) -> float:
+        return float(self.value(tau))
+
+    def gradient(self, tau: Floats) -> Floats:
+        return np.asarray(self.slope(tau), dtype=np.float64)
+
+
+class SeparableEntropy(BySlope):
     """H(tau) = sum_k -a_k tau_k log tau_k + c_k (1 - tau_k) log(1 - tau_k).
 
     Parameters
@@ -43,43 +66,15 @@ class SeparableEntropy:
         """The same entropy with the coordinates that do not vary left out."""
         return SeparableEntropy(np.where(varies, self.a, 0.0), np.where(varies, self.c, 0.0))
 
-    def add_gradient(self, tau: Floats, scores: Floats) -> tuple[Floats, Floats]:
-        """scores + gradient of H at tau, and sums that `line_search` at tau needs."""
+    def add_gradient(self, tau: Floats, scores: Floats) -> tuple[Floats, None]:
+        """scores + gradient of H at tau (and nothing that line searches would need)."""
         out = np.empty_like(tau)
-        sums = np.empty(3 + kernels.N_POWERS)
-        kernels.add_entropy_gradient(tau, self.a, self.c, scores, out, sums)
-        return out, sums
+        kernels.add_entropy_gradient(tau, self.a, self.c, scores, out)
+        return out, None
 
     def slope(self, tau: Floats, change: Floats, eta: float) -> float:
         """Derivative of H along `change` at tau + eta * change."""
         return float(kernels.slope_along(tau, change, eta, self.a, self.c))
-
-    def line_search(
-        self,
-        tau: Floats,
-        vertex: Vertex,
-        sums: Floats,
-        linear: float,
-        quadratic: float,
-        guess: float,
-        max_step: float,
-        rtol: float,
-    ) -> float:
-        """Step eta towards `vertex` minimising linear*eta + quadratic*eta^2/2 - H.
-
-        The slope there is at most `rtol` times that at 0.
-        """
-        return float(
-            kernels.vertex_line_search(
-                tau, self.a, self.c, vertex.indices, vertex.values, sums,
-                linear, quadratic, guess, max_step, rtol,
-            )
-        )  # fmt: skip
-
-    @staticmethod
-    def move(tau: Floats, vertex: Vertex, eta: float) -> None:
-        """tau <- (1 - eta) tau + eta vertex, in place."""
-        kernels.move_towards(tau, vertex.indices, vertex.values, eta)
 
 
 def coordinate_entropy(n_coordinates: int) -> SeparableEntropy:
@@ -133,3 +128,16 @@ def factor_entropy(
     given = np.where(seen, 0.0, 1.0) if coordinates is None else coordinates
     single = np.broadcast_to(np.asarray(given, dtype=np.float64), (n,))
     return SeparableEntropy(a + single, -single)
+
+
+def as_entropy(entropy: Any) -> Entropy | None:
+    """An `Entropy` from what a user may give; None for the default."""
+    if entropy is None or (callable(entropy) and callable(getattr(entropy, "gradient", None))):
+        given: Entropy | None = entropy
+        return given
+    if isinstance(entropy, tuple) and len(entropy) == 2 and all(map(callable, entropy)):
+        return EntropyPair(*entropy)
+    raise TypeError(
+        "entropy: expected an object that is callable and has a method gradient (such as "
+        f"coordinate_entropy(n), factor_entropy(...)) or a pair (value, gradient), got {entropy!r}"
+    )

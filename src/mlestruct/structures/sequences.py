@@ -11,20 +11,20 @@ is the entropy itself, so log Z is exact, and that of many sequences is the sum 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._arrays import check_memory
 from .._deadline import check_time
-from .._lazy import cached_property
-from .._memory import check_memory
 from ..algorithms.pairwise.forward_backward import forward_backward, sample_sequences, viterbi
 from ..exceptions import InfeasibleError
 from .contract import Bounds, Decoding, ExactDistribution, Marginals, Structure, Vertex
 from .entropy import SeparableEntropy
-from .labellings.conditioned import Remainder
-from .labellings.family import LabellingFamily, check_states
+from .labellings.space import LabellingFamily
+from .restricted import Remainder
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -115,22 +115,6 @@ class Sequences(LabellingFamily):
             values[self._first_edge :].reshape(self.n_edges, n, n),
         )
 
-    def score_tables(self, scores: Floats) -> tuple[Floats, Floats]:
-        """Scores of nodes, (n_nodes, L), and of edges, (n_edges, L, L)."""
-        return self._split(scores)
-
-    def node_marginals(self, tau: Floats) -> Floats:
-        """P(state) of every node, shape (n_nodes, L)."""
-        return self._split(tau)[0]
-
-    def edge_marginals(self, tau: Floats) -> Floats:
-        """Tables of all edges, shape (n_edges, L, L)."""
-        return self._split(tau)[1]
-
-    def from_tables(self, nodes: Floats, edges: Floats) -> Floats:
-        """tau of marginals of nodes and edges."""
-        return np.concatenate([nodes.ravel(), edges.ravel()])
-
     # ------------------------------------------------------------------ entropy
     @cached_property
     def stepping_entropy(self) -> SeparableEntropy:
@@ -160,7 +144,7 @@ class Sequences(LabellingFamily):
     # ------------------------------------------------------------------ labels
     def encode(self, label: Any) -> Vertex:
         """The vertex of `label`: the state of every node, sequence after sequence."""
-        states = check_states(label, self.n_nodes, self.n_states)
+        states = self.check_states(label)
         n, tails = self.n_states, self.tails
         nodes = np.arange(self.n_nodes) * n + states
         pairs = states[tails] * n + states[tails + 1]
@@ -194,7 +178,7 @@ class Sequences(LabellingFamily):
             first[rest.ends[:, 1]] = False  # every node but the first of a piece is a head
             starts = np.append(np.flatnonzero(first), rest.nodes.size)
             part = Sequences(np.diff(starts), self.n_states)
-        return rest.overcomplete(self, part, self.n_states)
+        return rest.restrict(self, part, self.n_states)
 
     # ------------------------------------------------------------------ inference from scores
     def decode(self, scores: Floats, warm: Floats | None = None, prices: bool = False) -> Decoding:

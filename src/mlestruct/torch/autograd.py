@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from .._threads import threaded_map
-from ..algorithms.frank_wolfe import checked_start, frank_wolfe_marginals
+from ..algorithms.fully_corrective import fully_corrective_marginals
 from ..algorithms.pairwise.forward_backward import forward_backward
 from ..exceptions import InfeasibleError
 from ..structures.contract import Marginals, Structure, Vertex
@@ -150,13 +150,9 @@ class Samples:
         if space.offers("marginals"):
             found = space.marginals(scores, warm, goal)
         else:
-            start = checked_start(space)
-            if warm is not None:  # an entry that has vanished would stay without mass
-                start = 0.9 * warm + 0.1 * start
-            tau, value, upper, calls = frank_wolfe_marginals(
-                space, scores, start, goal, self.max_iter, blended=True
-            )
-            found = Marginals(tau, value, upper, tau, calls)
+            by_calls = fully_corrective_marginals(space, scores, goal, self.max_iter, known=warm)
+            tau, value, upper, calls, outputs = by_calls
+            found = Marginals(tau, value, upper, outputs, calls)
         if key is not None:
             self.warm[key] = space.fingerprint, found.warm
         return found

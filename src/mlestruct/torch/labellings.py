@@ -11,7 +11,6 @@ from torch import Tensor
 
 from ..structures.contract import Structure
 from ..structures.graphs.pairwise import PairwiseGraph, check_edges, grid
-from ..structures.labellings.binary import BinaryPairwise
 from ..structures.labellings.pairwise import Pairwise
 from ..structures.rho import Reweighting
 from . import checks
@@ -19,42 +18,37 @@ from .autograd import Chains, Keys
 from .nll_loss import IGNORED, Batch, Bools, Ints, NLLLoss
 
 
-def _space(graph: PairwiseGraph, n_states: int, rho: Any) -> Structure:
-    return BinaryPairwise(graph, rho) if n_states == 2 else Pairwise(graph, n_states, rho)
-
-
 @lru_cache(maxsize=4096)
 def _graph_space(n_nodes: int, edges: bytes, n_states: int, rho: Any) -> Structure:
     """Labellings of a graph; equal spaces are one object."""
     pairs = np.frombuffer(edges, dtype=np.int64).reshape(-1, 2)
-    return _space(PairwiseGraph(n_nodes, pairs), n_states, rho)
+    return Pairwise(PairwiseGraph(n_nodes, pairs), n_states, rho)
 
 
 @lru_cache(maxsize=256)
 def _image(
     mask: bytes, height: int, width: int, n_states: int, rho: Any
-) -> tuple[Structure | None, Ints, Ints]:
-    """Labellings of the pixels of an image, its edges, and their places in (2, height, width)."""
+) -> tuple[Structure | None, Ints]:
+    """Labellings of the pixels of an image, and places of its edges in (2, height, width)."""
     exists = np.frombuffer(mask, dtype=bool).reshape(height, width)
     number = np.cumsum(exists).reshape(exists.shape) - 1
     place = np.arange(2 * exists.size).reshape(2, height, width)
     across, down = exists[:, :-1] & exists[:, 1:], exists[:-1] & exists[1:]
-    tails = np.concatenate([number[:, :-1][across], number[:-1][down]])
-    heads = np.concatenate([number[:, 1:][across], number[1:][down]])
-    ends = np.stack([tails, heads], axis=1)
     places = np.concatenate([place[0, :, :-1][across], place[1, :-1][down]])
     if not exists.any():
-        return None, ends, places
+        return None, places
     rows, cols = (np.flatnonzero(exists.any(axis=axis)) for axis in (1, 0))
     shape = int(np.ptp(rows)) + 1, int(np.ptp(cols)) + 1
     if exists.sum() == shape[0] * shape[1]:
-        return _space(grid(*shape), n_states, rho), ends, places
-    graph = PairwiseGraph(int(exists.sum()), ends)
+        return Pairwise(grid(*shape), n_states, rho), places
+    tails = np.concatenate([number[:, :-1][across], number[:-1][down]])
+    heads = np.concatenate([number[:, 1:][across], number[1:][down]])
+    graph = PairwiseGraph(int(exists.sum()), np.stack([tails, heads], axis=1))
     if rho == "auto" and not graph.is_forest:
         # As whole images: a pixel is entered from the left and from above, each with 1/2.
         half = np.full(graph.n_edges, 0.5)
         rho = Reweighting(graph, half, np.zeros_like(half), half)
-    return _space(graph, n_states, rho), ends, places
+    return Pairwise(graph, n_states, rho), places
 
 
 class _Labellings(NLLLoss):
@@ -93,22 +87,15 @@ class _GraphLabellings(_Labellings):
     def __init__(self, reduction: str = "mean", *, rho: Any = "auto", **options: Any):
         super().__init__(reduction, **options)
         if not isinstance(rho, str | int | float):
-            raise TypeError(f"rho: expected 'auto', 'uniform' or a number, got {rho!r}")
+            raise TypeError(f"rho: expected 'auto' or a number, got {rho!r}")
         self.rho = rho
 
     def _batch(
-        self, nodes: Tensor, edges: Tensor, ends: Ints, spaces: list[Any], exists: Bools, like: Any
+        self, nodes: Tensor, edges: Tensor, spaces: list[Any], exists: Bools, like: Any
     ) -> Batch:
-        """From scores of nodes (N, S) and edges (E, S, S), and the two nodes (E, 2) of edges."""
+        """From scores of nodes (N, S) and edges (E, S, S)."""
         checks.finite(nodes, "node_scores")
         checks.finite(edges, "edge_scores")
-        if like.shape[-1] == 2:
-            # Coordinates of two states are minimal. The score of state 0 everywhere cancels.
-            tail, head = torch.from_numpy(ends).unbind(dim=1)
-            nodes = nodes[:, 1] - nodes[:, 0]
-            nodes = nodes.index_add(0, tail, edges[:, 1, 0] - edges[:, 0, 0])
-            nodes = nodes.index_add(0, head, edges[:, 0, 1] - edges[:, 0, 0])
-            edges = edges[:, 1, 1] - edges[:, 1, 0] - edges[:, 0, 1] + edges[:, 0, 0]
         n_edges = [space.graph.n_edges if space else 0 for space in spaces]
         pairs = zip(nodes.split(_n_nodes(spaces)), edges.split(n_edges), strict=True)
         parts = [part.flatten() for pair in pairs for part in pair]
@@ -127,13 +114,9 @@ class _GraphLabellings(_Labellings):
 
     def _table(self, batch: Batch, tau: Tensor) -> Tensor:
         samples, n_states = batch.oracle, batch.like.shape[-1]
-        per_node = 1 if n_states == 2 else n_states
         sizes = zip(tau.split(samples.sizes), _n_nodes(samples.spaces), strict=True)
-        nodes = torch.cat([tau.new_zeros(0), *(own[: n * per_node] for own, n in sizes)])
-        nodes = nodes.reshape(-1, per_node)
-        return self._node_table(
-            batch, torch.cat([1.0 - nodes, nodes], dim=1) if n_states == 2 else nodes
-        )
+        nodes = torch.cat([tau.new_zeros(0), *(own[: n * n_states] for own, n in sizes)])
+        return self._node_table(batch, nodes.reshape(-1, n_states))
 
 
 def _n_nodes(spaces: list[Any]) -> list[int]:
@@ -146,8 +129,7 @@ class GridNLLLoss(_GraphLabellings):
     Parameters
     ----------
     reduction, tol, n_jobs : as in `NLLLoss`
-    rho : "auto" (1/2 on images), "uniform" (shares of spanning trees) or a number. The loss of the
-        exact likelihood is smaller.
+    rho : "auto" (1/2 on images) or a number. The loss of the exact likelihood is smaller.
 
     Notes
     -----
@@ -175,17 +157,14 @@ class GridNLLLoss(_GraphLabellings):
         edges = checks.scores(edge_scores, "edge_scores", pair, (2, *pair), full)
         edges = edges[:, None, None] if edges.dim() == 3 else edges
         exists = checks.mask(mask, "mask", nodes.shape[:3])
-        spaces, ends, places = [], [np.zeros((0, 2), dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
-        first = 0
+        spaces, places = [], [np.zeros(0, dtype=np.int64)]
         for b, own in enumerate(exists):
-            space, pairs, place = _image(own.tobytes(), height, width, n_states, self.rho)
+            space, place = _image(own.tobytes(), height, width, n_states, self.rho)
             spaces.append(space)
-            ends.append(pairs + first)
             places.append(place + b * 2 * height * width)
-            first += int(own.sum())
         tables = edges.expand(full).reshape(-1, *pair)[torch.from_numpy(np.concatenate(places))]
         nodes = nodes[torch.from_numpy(exists)]
-        return self._batch(nodes, tables, np.concatenate(ends), spaces, exists, node_scores)
+        return self._batch(nodes, tables, spaces, exists, node_scores)
 
 
 class GraphNLLLoss(_GraphLabellings):
@@ -251,7 +230,7 @@ class GraphNLLLoss(_GraphLabellings):
             _graph_space(int(n), (ends[a:b] - start).tobytes(), n_states, self.rho) if n else None
             for n, start, a, b in zip(sizes, first, cuts, cuts[1:], strict=False)
         ]
-        return self._batch(nodes, tables, ends, spaces, np.ones(n_nodes, dtype=bool), node_scores)
+        return self._batch(nodes, tables, spaces, np.ones(n_nodes, dtype=bool), node_scores)
 
 
 class ChainNLLLoss(_Labellings):

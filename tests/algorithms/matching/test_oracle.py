@@ -328,7 +328,7 @@ def test_rows_of_a_large_component_are_shared_out_without_a_trace():
     assert (one.value, one.upper_bound) == (several.value, several.upper_bound)
     np.testing.assert_array_equal(one.tau, several.tau)
     # An upper bound at any prices, computed whole.
-    solution, core = structure._presolved.solution(one), structure._presolved
+    solution, core = one.warm, structure._presolved
     bound = newton.price_bound(
         core.rows, core.entries(scores), core.columns(scores), solution.prices, solution.t
     )

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from mlestruct.algorithms.pairwise.attractive_bethe import attractive_bethe_bound
 from mlestruct.algorithms.pairwise.forward_backward import sample_sequences
 from mlestruct.algorithms.pairwise.gibbs import gibbs_samples
 from mlestruct.algorithms.pairwise.junction_tree import JunctionTree
@@ -12,7 +11,6 @@ from mlestruct.algorithms.pairwise.mean_field import mean_field
 from mlestruct.algorithms.pairwise.viterbi import ForestDecoder
 
 TRIANGLE = {"n_nodes": 3, "tail": [0, 1, 0], "head": [1, 2, 2]}
-SURE = np.ones((3, 2))
 SCORES = {"node_scores": np.zeros((3, 2)), "edge_scores": np.zeros((3, 2, 2))}
 
 
@@ -25,7 +23,7 @@ def chain(n_samples=1, starts=(0, 3), **given):
     sample_sequences(starts, **scores, n_samples=n_samples, rng=np.random.default_rng(0))
 
 
-@pytest.mark.parametrize("call", [gibbs, JunctionTree, mean_field, attractive_bethe_bound])
+@pytest.mark.parametrize("call", [gibbs, mean_field])
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -53,16 +51,7 @@ def test_models(call, change, message):
         (gibbs, {"edge_scores": np.full((3, 2, 2), -np.inf)}, "edge_scores: contain -inf"),
         (gibbs, {"n_samples": 0}, "n_samples: expected at least 1"),
         (gibbs, {"max_sweeps": 50}, "max_sweeps: expected at least 100"),
-        (JunctionTree, {"node_scores": np.zeros((3, 1))}, "at least 2 states"),
-        (JunctionTree, {"node_scores": np.full((3, 2), 1e308)}, "overflow"),
-        (JunctionTree, {"node_scores": np.full((3, 2), -np.inf)}, "nothing is admissible"),
-        (JunctionTree, {"order": [0, 1, 1]}, "order: expected every number from 0 to 2 once"),
-        (mean_field, {"starts": [np.ones((3, 3))]}, r"starts\[0\]: expected shape"),
-        (
-            mean_field,
-            {"starts": [SURE, 0 * SURE]},
-            r"starts\[1\]: expected a distribution",
-        ),
+        (mean_field, {"node_scores": np.full((3, 2), -np.inf)}, "scores must be finite"),
     ],
 )
 def test_options(call, change, message):
@@ -89,16 +78,46 @@ def test_chains(given, message):
         chain(**given)
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"n_nodes": 0}, "n_nodes must be at least 1"),
+        ({"tail": [0, 1, 5]}, r"tail must be in 0\.\.2"),
+        ({"tail": [1, 1, 0]}, "edge 0 joins node 1 to itself"),
+        ({"tail": [0, 1, 2], "head": [1, 0, 0]}, "given twice"),
+        ({"n_states": 1}, "n_states: expected at least 2"),
+        ({"order": [0, 1, 1]}, "order: expected every number from 0 to 2 once"),
+    ],
+)
+def test_junction_trees(change, message):
+    with pytest.raises(ValueError, match=message):
+        JunctionTree(**TRIANGLE | {"n_states": 2} | change)
+
+
+@pytest.mark.parametrize("question", ["marginals", "best", "sample"])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"node_scores": np.zeros((1, 2, 2))}, r"node_scores: expected shape \(n_samples, 3, 2\)"),
+        ({"edge_scores": np.zeros((1, 3, 2, 3))}, r"edge_scores: expected shape \(1, 3, 2, 2\)"),
+        ({"edge_scores": np.zeros((2, 3, 2, 2))}, r"edge_scores: expected shape \(1, 3, 2, 2\)"),
+        ({"node_scores": np.full((1, 3, 2), np.nan)}, "node_scores: contain NaN"),
+        ({"edge_scores": np.full((1, 3, 2, 2), np.inf)}, "edge_scores: contain infinity"),
+        ({"node_scores": np.full((1, 3, 2), 1e308)}, "overflow"),
+        ({"node_scores": np.full((1, 3, 2), -np.inf)}, "nothing is admissible"),
+    ],
+)
+def test_questions_to_a_junction_tree(question, change, message):
+    scores = {"node_scores": np.zeros((1, 3, 2)), "edge_scores": np.zeros((1, 3, 2, 2))} | change
+    draws = {"n_draws": 1, "rng": np.random.default_rng(0)} if question == "sample" else {}
+    with pytest.raises(ValueError, match=message):
+        getattr(JunctionTree(**TRIANGLE, n_states=2), question)(**scores, **draws)
+
+
 def test_samples_of_a_junction_tree():
+    scores = np.zeros((1, 3, 2)), np.zeros((1, 3, 2, 2))
     with pytest.raises(ValueError, match="n_samples: expected at least 1, got 0"):
-        JunctionTree(**TRIANGLE | SCORES).sample(0, np.random.default_rng(0))
-
-
-def test_states_of_bethe():
-    with pytest.raises(ValueError, match="two states"):
-        attractive_bethe_bound(
-            **TRIANGLE, node_scores=np.zeros((3, 3)), edge_scores=np.zeros((3, 3, 3))
-        )
+        JunctionTree(**TRIANGLE, n_states=2).sample(*scores, 0, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("kind", [ForestDecoder, LocalPolytope])

@@ -8,7 +8,7 @@ from enumerated_answers import Enumerated
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mlestruct.algorithms.pairwise.binary_junction_tree import BinaryJunctionTree
+from mlestruct.algorithms.pairwise.junction_tree import BinaryJunctionTree
 from mlestruct.exceptions import TooLargeToCount
 
 

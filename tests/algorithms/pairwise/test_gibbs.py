@@ -5,12 +5,12 @@ import warnings
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from junction_trees import OneSample
 from labellings import Labellings, grid_edges, loopy, p_value, total_scores
 from sklearn.exceptions import ConvergenceWarning
 
 from mlestruct.algorithms.markov_chains import N_FUNCTIONS
 from mlestruct.algorithms.pairwise.gibbs import _Labellings, gibbs_samples
-from mlestruct.algorithms.pairwise.junction_tree import JunctionTree
 
 
 def rng_of(seed):
@@ -40,7 +40,7 @@ def test_gibbs_draws_have_their_exact_frequencies(height, width, n_states):
 def test_one_sweep_keeps_the_distribution():
     # From exact draws, so no two labellings depend on each other.
     space, nodes, edges = grid_model(2, 2, 3, seed=7, scale=1.0)
-    states = JunctionTree(4, *space.edges.T, nodes, edges).sample(6000, rng_of(0))
+    states = OneSample(4, *space.edges.T, nodes, edges).sample(6000, rng_of(0))
     walk, rng = _Labellings(4, *space.edges.T, nodes, edges, rng_of(2)), rng_of(3)
     before = states.copy()
     for state in states:
@@ -51,7 +51,7 @@ def test_one_sweep_keeps_the_distribution():
 
 def test_gibbs_follows_the_marginals_of_a_grid():
     space, nodes, edges = grid_model(8, 8, 3, seed=4, scale=0.5)
-    exact = JunctionTree(64, *space.edges.T, nodes, edges).node_marginals
+    exact = OneSample(64, *space.edges.T, nodes, edges).node_marginals
     found = gibbs_samples(64, *space.edges.T, nodes, edges, 3000, n_chains=4, rng=rng_of(5))
     assert found.converged
     share = np.array([(found.states == s).mean(axis=0) for s in range(3)]).T

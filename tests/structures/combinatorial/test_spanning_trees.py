@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp
 
 from mlestruct import StructuredCRF, check_structure
-from mlestruct.algorithms.matrix_tree import best_parents, score_table, tree_partition
 from mlestruct.exceptions import InfeasibleError
 from mlestruct.inference import log_partition, marginals
 from mlestruct.structures import DirectedTrees, ExactInference, SpanningTrees, factor_entropy
+from mlestruct.structures.combinatorial.spanning_trees import best_parents
 
 EDGES = [(0, 1), (1, 2), (2, 3), (3, 0), (0, 2), (3, 4), (4, 1)]
 
@@ -38,12 +38,10 @@ def test_scores_of_any_range(seed):
     rng = np.random.default_rng(seed)
     scores = rng.normal(size=len(EDGES)) * 10.0 ** rng.integers(0, 4)
     outputs = spanning_trees(5, np.sort(EDGES, axis=1).tolist())
-    low, high = np.sort(EDGES, axis=1).T
-    found = tree_partition(score_table(5, low, high, scores, symmetric=True))
-    tau = (found.tau + found.tau.T)[low, high]
+    found = SpanningTrees(5, EDGES).exact(scores)
     totals = outputs @ scores
     assert found.log_partition == pytest.approx(logsumexp(totals), abs=1e-9, rel=1e-12)
-    np.testing.assert_allclose(tau, np.exp(totals - logsumexp(totals)) @ outputs, atol=1e-9)
+    np.testing.assert_allclose(found.tau, np.exp(totals - logsumexp(totals)) @ outputs, atol=1e-9)
 
 
 def test_marginals_are_the_gradient_and_sum_to_the_size_of_a_tree():

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from mlestruct import InfeasibleError
 from mlestruct.structures import BipartiteGraph, BipartiteMatching
-from mlestruct.structures.graphs.bipartite import fixed_edges
+from mlestruct.structures.graphs.bipartite import varying_edges
 
 examples = settings(deadline=None, max_examples=100)
 masks = st.tuples(st.integers(1, 5), st.integers(1, 5)).flatmap(lambda shape: arrays(bool, shape))
@@ -30,22 +30,22 @@ def assert_hall_violator(mask, rows):
 
 
 def check_fixed_edges(mask):
-    """Compare `fixed_edges` with the list of all matchings covering the rows."""
+    """Compare `varying_edges` with the list of all matchings covering the rows."""
     graph = BipartiteGraph.from_mask(mask)
     labels = covering_matchings(mask)
     if not labels:
         with pytest.raises(InfeasibleError) as caught:
-            fixed_edges(graph)
+            varying_edges(graph)
         assert_hall_violator(mask, caught.value.rows)
         return
     row, col = np.nonzero(mask)
     used = np.array([y[row] == col for y in labels])
     single = np.array([~np.isin(np.arange(mask.shape[1]), y) for y in labels])
-    found = fixed_edges(graph)
-    np.testing.assert_array_equal(found.edge_never, ~used.any(axis=0))
-    np.testing.assert_array_equal(found.edge_always, used.all(axis=0))
-    np.testing.assert_array_equal(found.col_never_single, ~single.any(axis=0))
-    np.testing.assert_array_equal(found.col_always_single, single.all(axis=0))
+    edges, singles, one, its_singles = varying_edges(graph)
+    np.testing.assert_array_equal(~edges & ~one, ~used.any(axis=0))
+    np.testing.assert_array_equal(~edges & one, used.all(axis=0))
+    np.testing.assert_array_equal(~singles & ~its_singles, ~single.any(axis=0))
+    np.testing.assert_array_equal(~singles & its_singles, single.all(axis=0))
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 2), (1, 4), (2, 2), (2, 3), (2, 4), (3, 3)])

@@ -5,7 +5,7 @@ import pytest
 from enumerated_answers import Enumerated
 
 from mlestruct.structures.graphs.pairwise import PairwiseGraph
-from mlestruct.structures.labellings.binary import BinaryPairwise
+from mlestruct.structures.labellings.pairwise import Pairwise
 from mlestruct.structures.labellings.repeated import CHUNK, RepeatedBinary
 
 CYCLE = PairwiseGraph(5, [[0, 1], [1, 2], [2, 3], [3, 4], [4, 0], [0, 2]])
@@ -40,11 +40,13 @@ def test_copies_are_independent():
     """The reweighted marginals of a sample do not depend on those beside it."""
     rng = np.random.default_rng(1)
     fields, couplings = scores(rng, CYCLE, CHUNK + 3)
-    found = RepeatedBinary(CYCLE, inference="reweighted").marginals(fields, couplings, tol=1e-10)
-    single = BinaryPairwise(CYCLE)
+    model, single = RepeatedBinary(CYCLE, inference="reweighted"), Pairwise(CYCLE, 2)
+    found = model.marginals(fields, couplings, tol=1e-10)
     for m in (0, 100, CHUNK + 2):
-        alone = single.marginals(np.concatenate([fields[m], couplings[m]]), tol=1e-9)
-        np.testing.assert_allclose(found.nodes[m], alone.tau[:5], atol=1e-3)
+        alone = single.marginals(model.scores(fields[m, None], couplings[m, None]), tol=1e-9)
+        nodes, edges = single.node_marginals(alone.tau), single.edge_marginals(alone.tau)
+        np.testing.assert_allclose(found.nodes[m], nodes[:, 1], atol=1e-3)
+        np.testing.assert_allclose(found.edges[m], edges[:, 1, 1], atol=1e-3)
 
 
 def test_clamping_equals_very_large_scores():
@@ -75,14 +77,30 @@ def test_bounds_contain_log_z(inference):
 def test_spaces_have_the_same_coordinates():
     rng = np.random.default_rng(4)
     fields, couplings = scores(rng, TREE, 3)
-    flat = np.concatenate([fields.ravel(), couplings.ravel()])
-    exact = RepeatedBinary(TREE).space(3).marginals(flat)
-    passed = RepeatedBinary(TREE, inference="reweighted").space(3).marginals(flat, tol=1e-10)
-    assert exact.value == pytest.approx(passed.value, abs=1e-6)
-    np.testing.assert_allclose(exact.tau, passed.tau, atol=1e-4)
+    flat = RepeatedBinary(TREE).scores(fields, couplings)
+    for tables in (flat, flat + rng.normal(size=flat.size)):  # any
+        exact = RepeatedBinary(TREE).space(3).marginals(tables)
+        passed = RepeatedBinary(TREE, inference="reweighted").space(3).marginals(tables, tol=1e-10)
+        assert exact.value == pytest.approx(passed.value, abs=1e-6)
+        np.testing.assert_allclose(exact.tau, passed.tau, atol=1e-4)
+
+
+def test_scores_and_points_are_those_of_the_samples():
+    rng = np.random.default_rng(5)
+    fields, couplings = scores(rng, CYCLE, 3)
+    states = rng.integers(2, size=fields.shape)
+    model = RepeatedBinary(CYCLE, inference="reweighted")
+    expected = model.scores_of(states, fields, couplings)
+    vertex = model.space(3).encode(states.ravel())
+    assert vertex.dot(model.scores(fields, couplings)) == pytest.approx(expected.sum())
+    both = states[:, CYCLE.tail] * states[:, CYCLE.head]
+    points = [model.point(*own).dense(34) for own in zip(states, both, strict=True)]
+    encoded = [model.space(1).encode(own).dense(34) for own in states]
+    np.testing.assert_array_equal(points, encoded)
+    mean = model.point(states.mean(axis=0), both.mean(axis=0)).dense(34)
+    np.testing.assert_allclose(mean, np.mean(encoded, axis=0), atol=1e-15)
 
 
 def test_inference_must_be_known():
     with pytest.raises(ValueError, match="inference"):
         RepeatedBinary(TREE, inference="fast")
-    assert RepeatedBinary(TREE, rho=1.0).tree is None

@@ -14,7 +14,8 @@ Where to look:
 * MAP: `assignment` (bipartite, and the local polytope of a group), `blossom` (matchings),
   `b_matching` (capacities above 1).
 * Marginals with certified bounds: `oracle` (`belief_propagation`, `newton` where that stalls),
-  `edge_dual` (general graphs), `odd_set_dual` with `odd_set_separation` (exact polytope).
-* log Z: `counting` (exactly), `lower_bounds` (from some matchings).
+  `edge_dual` (large complete groups, capacities above 1); `odd_sets` proves that marginals are a
+  mixture of matchings.
+* log Z: `counting` (exactly).
 * Samples: `worm_chain`.
 """

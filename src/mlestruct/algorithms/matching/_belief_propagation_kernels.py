@@ -15,9 +15,8 @@ from math import exp, inf, log, sqrt
 
 import numpy as np
 
-from ..._compile import kernel, merged_kernel
-from ._matrix_balancing_kernels import balance, round_sums
-from ._newton_kernels import column_excess, evaluate, feasibility_tolerance
+from ..._compile import kernel, merged_kernel, shared
+from ._feasible_kernels import attained
 from ._semidual_kernels import semidual
 from .row_problem import TINY
 
@@ -77,6 +76,8 @@ def power(x, p):
 @kernel
 def power_near(x, p, known_x, known_power):
     """x ** p, by a series where x is close to `known_x`, of which the power is known."""
+    if p == 0.0:
+        return 1.0
     d = x / known_x - 1.0
     if abs(d) > 0.02 or p == 0.5:
         return power(x, p)
@@ -121,7 +122,7 @@ def powers(share, base, without, p, series, out, start, stop):
 def messages_of(rows, t, least, edge, x, row_single):
     """Messages at a fixed point with marginals t: r = 1 / (T (1 - t)), s = 1 / (1 - t).
 
-    1 - t is taken to be at least `least`. `edge` is that of `weighted_sweeps`.
+    1 - t is taken to be at least `least`. `edge` is that of `sweeps`.
     """
     weights, terms, row_factor, col_factor = edge[0], edge[1], edge[2], edge[3]
     row_other, col_other = edge[4], edge[5]
@@ -161,7 +162,7 @@ def messages_of(rows, t, least, edge, x, row_single):
 def start(rows, w, w_cols, warm, least, t, x, y, edge, row, column):
     """Weights and the first messages: those of marginals t and log-sums y of columns if `warm`.
 
-    `edge`, `row` and `column` are those of `weighted_sweeps`.
+    `edge`, `row` and `column` are those of `sweeps`.
     """
     edge[:] = 1.0
     row[0], row[1] = 0.0, 1.0
@@ -239,67 +240,19 @@ def row_total(terms, start, stop, single):
     return top, others
 
 
-@merged_kernel
-def plain_sweeps(rows, singles, complete, edge, row, column, control):
-    """Sweeps at rho = 1, each all messages of rows, then all of columns, until the `verdict`.
+@shared
+@kernel
+def sweeps(rows, singles, complete, edge, row, column, control):
+    """Sweeps, each all messages of rows, then all of columns, until the `verdict`.
 
     `singles` is 1 if the last entry of every row is that of staying single, else 0. `edge` holds
-    the weights K and, on entry and on return, the terms K s; `row` the weights of single rows and
-    the sums T; `column` those of columns, the sums C, and their largest terms and rests. Indices
-    are unsigned, which the compiler needs for vector instructions.
-    """
-    ptr, col = rows.ptr, rows.col
-    weights, terms = edge[0], edge[1]
-    row_single, row_sum = row[0], row[1]
-    col_single, largest, rest = column[0], column[2], column[3]
-    n = ptr.shape[0] - 1
-    while True:
-        change = 0.0
-        largest[:] = col_single
-        rest[:] = 0.0
-        for i in range(n):
-            start, stop = np.uint64(ptr[i]), np.uint64(ptr[i + 1] - singles)
-            top, others = row_total(terms, start, stop, row_single[i])
-            change += squared_change(row_sum[i], top + others)
-            row_sum[i] = top + others
-            for e in range(start, stop):
-                other = others - terms[e] + top
-                other = others if terms[e] == top else other
-                terms[e] = weights[e] / max(other, TINY)
-            if complete:
-                for e in range(start, stop):
-                    rest[e - start] += min(terms[e], largest[e - start])
-                    largest[e - start] = max(terms[e], largest[e - start])
-            else:
-                for e in range(start, stop):
-                    j = col[e]
-                    rest[j] += min(terms[e], largest[j])
-                    largest[j] = max(terms[e], largest[j])
-        change += column_change(column)
-        for i in range(n):
-            start, stop = np.uint64(ptr[i]), np.uint64(ptr[i + 1] - singles)
-            if complete:
-                for e in range(start, stop):
-                    other = rest[e - start] - terms[e] + largest[e - start]
-                    other = rest[e - start] if terms[e] == largest[e - start] else other
-                    terms[e] = weights[e] / max(other, TINY)
-            else:
-                for e in range(start, stop):
-                    j = col[e]
-                    other = rest[j] if terms[e] == largest[j] else rest[j] - terms[e] + largest[j]
-                    terms[e] = weights[e] / max(other, TINY)
-        found = verdict(change, control)
-        if found != GO_ON:
-            return found
+    the weights K; on entry and on return, the terms K s^rho_j; the factors r^(rho_i - 1) and
+    s^(rho_j - 1), and the sums without the entry, of which they are powers. `row` holds the weights
+    of single rows and the sums T; `column` those of columns, the sums C, and their largest terms
+    and rests. Indices are unsigned, which the compiler needs for vector instructions.
 
-
-@merged_kernel
-def weighted_sweeps(rows, singles, complete, edge, row, column, control):
-    """`plain_sweeps` for any rho, terms being K s^rho_j.
-
-    `edge` also holds the factors r^(rho_i - 1) and s^(rho_j - 1), and the sums without the entry,
-    of which they are powers. Where all pairs of at least 16 columns are allowed, most terms are
-    a small part of their sum, and powers are series in that part.
+    Where all pairs of at least 16 columns are allowed, most terms are a small part of their sum,
+    and powers are series in that part. At rho = 1 the factors are and stay 1.
     """
     ptr, col, row_rho, col_rho = rows.ptr, rows.col, rows.row_rho, rows.col_rho
     weights, terms, row_factor, col_factor = edge[0], edge[1], edge[2], edge[3]
@@ -328,11 +281,13 @@ def weighted_sweeps(rows, singles, complete, edge, row, column, control):
                 for e in range(start, stop):
                     other = others - terms[e] + top
                     row_other[e] = max(others if terms[e] == top else other, TINY)
-                    share[e - start] = terms[e] / total
-                if i == 0 or row_rho[i] != row_rho[i - 1]:
-                    set_series(p, row_series)
-                base[:] = power(total, p)
-                powers(share, base, row_other, p, row_series, row_factor, start, stop)
+                if p > 0.0:
+                    for e in range(start, stop):
+                        share[e - start] = terms[e] / total
+                    if i == 0 or row_rho[i] != row_rho[i - 1]:
+                        set_series(p, row_series)
+                    base[:] = power(total, p)
+                    powers(share, base, row_other, p, row_series, row_factor, start, stop)
                 for e in range(start, stop):
                     terms[e] = weights[e] * row_factor[e] / row_other[e] * col_factor[e]
                     rest[e - start] += min(terms[e], largest[e - start])
@@ -357,9 +312,11 @@ def weighted_sweeps(rows, singles, complete, edge, row, column, control):
                     other = rest[e - start] - terms[e] + largest[e - start]
                     other = rest[e - start] if terms[e] == largest[e - start] else other
                     col_other[e] = max(other, TINY)
-                    share[e - start] = terms[e] / col_sum[e - start]
                 p = 1.0 - col_rho[0]
-                powers(share, col_power, col_other, p, col_series, col_factor, start, stop)
+                if p > 0.0:
+                    for e in range(start, stop):
+                        share[e - start] = terms[e] / col_sum[e - start]
+                    powers(share, col_power, col_other, p, col_series, col_factor, start, stop)
                 for e in range(start, stop):
                     terms[e] = weights[e] * col_factor[e] / col_other[e]
             else:
@@ -437,16 +394,39 @@ def bethe_value(rows, singles, edge, row_single, col_single, x, y):
 
 
 @kernel
+def is_fixed_point(rows, w, t, z, weights, row_sum, col_sum, x, y):
+    """Whether messages that stopped changing are solutions, which weights of 0 can prevent.
+
+    The columns' beliefs sum to 1, and entries whose weight underflowed have none.
+    """
+    n_cols = rows.rho_cols.shape[0]
+    filled = np.zeros(n_cols + 1)
+    for i in range(rows.ptr.shape[0] - 1):
+        for e in range(rows.ptr[i], rows.ptr[i + 1]):
+            j = rows.col[e]
+            filled[j] += t[e]
+            if weights[e] == 0.0 and j < n_cols:
+                of_row = rows.row_rho[i] * (x[i] + log(max(row_sum[i], TINY)))
+                of_column = rows.col_rho[j] * (y[j] + log(max(col_sum[j], TINY)))
+                if w[e] - of_row - of_column > -40.0:  # exp(-40) is less than rounding
+                    return False
+    for j in range(n_cols):
+        total = filled[j] + z[j] if rows.rho_cols[j] > 0.0 else filled[j]
+        if not abs(total - 1.0) < 0.01:
+            return False
+    return True
+
+
+@kernel
 def propagate(rows, complete, w, w_cols, warm, damping, max_sweeps, tol, t, z, y):
     """Sweeps until no belief moves by more than `tol` in four of them, without a certificate.
 
     Writes the beliefs t and z of entries and single columns, and the log-sums y of columns; with
     `warm`, t and y are those of similar scores. Every message of a column keeps `damping` of its
-    old logarithm. Returns (log_partition, sweeps, last change); log_partition is inf where
-    messages left the range of floats.
+    old logarithm. Returns (log_partition, sweeps, last change); log_partition is inf where weights
+    or messages left the range of floats.
     """
     n, n_cols = rows.ptr.shape[0] - 1, rows.rho_cols.shape[0]
-    plain = (rows.row_rho == 1.0).all() and (rows.col_rho == 1.0).all()
     singles = 1 if n and rows.col[rows.ptr[1] - 1] == n_cols else 0
     edge, row, column = np.empty((6, w.shape[0])), np.empty((2, n)), np.empty((4, n_cols))
     x = np.empty(n)
@@ -468,11 +448,7 @@ def propagate(rows, complete, w, w_cols, warm, damping, max_sweeps, tol, t, z, y
             control[MAX_SWEEPS] = min(1 if damping > 0.0 else 4, max_sweeps - done)
             if control[MAX_SWEEPS] == 0.0:
                 break
-            if plain:
-                found = plain_sweeps(rows, singles, complete, edge, row, column, control)
-            else:
-                found = weighted_sweeps(rows, singles, complete, edge, row, column, control)
-            if found == FAILED:
+            if sweeps(rows, singles, complete, edge, row, column, control) == FAILED:
                 z[:] = 1.0
                 return inf, done, inf
             done += int(control[SWEEPS])
@@ -485,6 +461,9 @@ def propagate(rows, complete, w, w_cols, warm, damping, max_sweeps, tol, t, z, y
     value = bethe_value(rows, singles, edge, row[0], column[0], x, y)
     for j in range(n_cols):
         z[j] = column[0, j] / column[1, j] if rows.rho_cols[j] > 0.0 else 1.0
+    if change <= tol and not is_fixed_point(rows, w, t, z, edge[0], row[1], column[1], x, y):
+        value = change = inf
+    for j in range(n_cols):
         y[j] += log(max(column[1, j], TINY))
     return value, done, change
 
@@ -511,25 +490,14 @@ def certify(rows, complete, w, w_cols, bound, t, z, prices, work):
     for j in range(n_cols):
         if rho_cols[j] > 0.0:
             z[j] = exp(min((w_cols[j] - prices[j]) / rho_cols[j] - 1.0, 0.0))
-    worst = round_sums(rows, t, z, complete)
-    if worst > 1e-13:
-        balance(rows, t, z, 1e-13, 10)
     largest = np.empty(rows.ptr.shape[0] - 1, np.int64)
-    value, size = evaluate(rows, w, w_cols, t, z, largest, work[0], work[1])
-    excess = np.empty(n_cols + 1)
-    column_excess(rows, t, z, largest, excess)
-    residual = 0.0
-    for j in range(n_cols):
-        residual += abs(excess[j]) * (1.0 + abs(prices[j]))
-    if not residual <= feasibility_tolerance(size):
-        return -inf, bound
-    value -= residual
+    value = attained(rows, complete, w, w_cols, t, z, prices, largest, work[0], work[1])
     return value, max(bound, value)
 
 
-@merged_kernel
+@kernel
 def certified(
-    sweeps, stage, rows, singles, complete, w, w_cols, warm, tol, t, z, prices, x, y,
+    stage, rows, singles, complete, w, w_cols, warm, tol, t, z, prices, x, y,
     edge, row, column, control, work, new_t, new_z, new_prices, bounds,
 ):  # fmt: skip
     """Sweeps and certificates in turn, until `bounds` of log Z_rho are at most `tol` apart.
@@ -575,27 +543,3 @@ def certified(
         else:
             control[FACTOR] *= 10.0
         stage = GO_ON
-
-
-@kernel
-def certified_plain(
-    stage, rows, singles, complete, w, w_cols, warm, tol, t, z, prices, x, y, edge, row, column,
-    control, work, new_t, new_z, new_prices, bounds,
-):  # fmt: skip
-    """`certified` by `plain_sweeps`."""
-    return certified(
-        plain_sweeps, stage, rows, singles, complete, w, w_cols, warm, tol, t, z, prices, x, y,
-        edge, row, column, control, work, new_t, new_z, new_prices, bounds,
-    )  # fmt: skip
-
-
-@kernel
-def certified_weighted(
-    stage, rows, singles, complete, w, w_cols, warm, tol, t, z, prices, x, y, edge, row, column,
-    control, work, new_t, new_z, new_prices, bounds,
-):  # fmt: skip
-    """`certified` by `weighted_sweeps`."""
-    return certified(
-        weighted_sweeps, stage, rows, singles, complete, w, w_cols, warm, tol, t, z, prices, x, y,
-        edge, row, column, control, work, new_t, new_z, new_prices, bounds,
-    )  # fmt: skip

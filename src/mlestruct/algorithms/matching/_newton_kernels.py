@@ -1,7 +1,11 @@
 """Primal Newton for matching marginals: max <w, tau> + H_rho(tau) over feasible tau.
 
-Rows are eliminated in closed form, so a step costs one linear system in the column prices
-(`_schur_kernels`). Accuracy where marginals approach 0 or 1:
+Rows are eliminated in closed form, so a step costs one linear system in the column prices. The
+entropy's Hessian on row i's simplex has the inverse diag(h) - f h h' on the entries but the largest
+(entry k, which moves by minus the sum of the others). `h`, `spread` = sum of h and
+`den` = 1 + (curvature of k) * spread describe it; f = (den - 1) / (spread * den).
+
+Accuracy where marginals approach 0 or 1:
 * 1 - t of a row's largest entry is computed as the sum of the others, never as a difference, and
   column sums minus 1 likewise (`column_excess`);
 * entries below `SMALL` take a step in log t, so they can change by orders of magnitude at once;
@@ -13,9 +17,15 @@ from math import exp, inf, log
 
 import numpy as np
 
-from ..._compile import kernel, merged_kernel, shared
-from ._schur_kernels import apply_rows, cholesky, cholesky_solve, factor_rows, rank_one, schur
-from ._semidual_kernels import log_complement, semidual
+from ..._compile import kernel
+from ._feasible_kernels import (
+    attained,
+    column_excess,
+    evaluate,
+    feasibility_tolerance,
+    weighted_error,
+)
+from ._semidual_kernels import semidual
 from .row_problem import TINY
 
 LEAST_DAMPING = 1e-5  # at c = 1 the undamped curvature of an entry of 1/2 is zero
@@ -23,100 +33,153 @@ SMALL = 1e-10  # entries below this follow their own stationarity condition, not
 
 LOG_T, LOG_REST, NEW_LOG_T, NEW_LOG_REST, H, G, STEP, NEW_T = range(8)  # rows of `entry`
 SPREAD, DEN = range(2)  # rows of `row`
-RHS, EXCESS, CHANGE, DZ, NEW_Z, SCALE, BEFORE = range(7)  # rows of `column`
-VALUE, SIZE, BOUND, DECREMENT, DAMPING, RESIDUAL, BEST, UPPER = range(8)  # entries of `state`
+RHS, EXCESS, CHANGE, DZ, NEW_Z, BEFORE = range(6)  # rows of `column`
+VALUE, SIZE, BOUND, DECREMENT, DAMPING, BEST, UPPER = range(7)  # entries of `state`
 
 
 @kernel
-def feasibility_tolerance(size):
-    """The error of the column sums, weighted by prices, up to which they count as exact.
+def factor_rows(rows, t, largest, damping, h, spread, den):
+    """Fill h, spread and den at the marginals t.
 
-    `size` is the sum of the objective's absolute terms; rounding grows with it.
-    """
-    return max(1e-9, 1e-11 * size)
-
-
-@shared
-@kernel
-def evaluate(rows, w, w_cols, t, z, largest, log_t, log_om):
-    """Objective at (t, z) and the sum of its absolute terms; fills largest, log t and log(1 - t).
-
-    The largest entry of each row is set to 1 minus the others, so that row sums are exact; so is z
-    of columns that are single with a probability above 1/2.
+    `damping` shrinks the convex part c (1-t) log(1-t) of the curvature, which gives a majoriser.
     """
     ptr, a, c = rows.ptr, rows.a, rows.c
-    value = 0.0
-    size = 0.0
-    for i in range(ptr.shape[0] - 1):
-        start, stop = ptr[i], ptr[i + 1]
-        k = start
-        for e in range(start + 1, stop):
-            if t[e] > t[k]:
-                k = e
-        rest = 0.0
-        for e in range(start, stop):
-            if e != k:
-                rest += t[e]
-        t[k] = max(1.0 - rest, TINY)
-        largest[i] = k
-        for e in range(start, stop):
-            x = log(t[e])
-            log_t[e] = x
-            term = t[e] * (w[e] - a[e] * x)
-            if c[e] != 0.0:
-                if e == k:
-                    y = log(max(rest, TINY))
-                    term += c[e] * rest * y
-                else:
-                    y = log_complement(t[e])
-                    term += c[e] * (1.0 - t[e]) * y
-                log_om[e] = y
-            value += term
-            size += abs(term)
-    n_cols = z.shape[0]
-    filled = np.zeros(n_cols + 1)
-    for e in range(t.shape[0]):
-        filled[rows.col[e]] += t[e]
-    for j in range(n_cols):
-        if rows.rho_cols[j] > 0.0:
-            if z[j] > 0.5 and filled[j] < 0.5:
-                z[j] = 1.0 - filled[j]
-            term = z[j] * (w_cols[j] - rows.rho_cols[j] * log(z[j]))
-            value += term
-            size += abs(term)
-    return value, size
-
-
-@shared
-@kernel
-def column_excess(rows, t, z, largest, excess):
-    """Column sums minus 1, with the relative accuracy of the entries that are not near 1.
-
-    A row's largest entry counts as 1 minus the rest of its row, and the ones cancel as whole
-    numbers. Columns with z above 1/2 sum to 1 by `evaluate`.
-    """
-    ptr, col = rows.ptr, rows.col
-    n_cols = rows.rho_cols.shape[0]
-    ones = np.empty(n_cols + 1)
-    for j in range(n_cols + 1):
-        excess[j] = 0.0
-        ones[j] = -1.0
     for i in range(ptr.shape[0] - 1):
         k = largest[i]
         rest = 0.0
+        total = 0.0
+        excess = 0.0
         for e in range(ptr[i], ptr[i + 1]):
-            if e != k:
-                rest += t[e]
-                excess[col[e]] += t[e]
-        excess[col[k]] -= rest
-        ones[col[k]] += 1.0
-    for j in range(n_cols):
-        if rows.rho_cols[j] > 0.0:
-            if z[j] > 0.5 and ones[j] == -1.0 and excess[j] < 0.5:
-                excess[j] = 0.0
+            if e == k:
+                h[e] = 0.0
                 continue
-            excess[j] += z[j]
-        excess[j] += ones[j]
+            te = t[e]
+            ratio = (1.0 - damping) * c[e] * te / (1.0 - te)
+            he = te / max(a[e] - ratio, 1e-9)
+            h[e] = he
+            rest += te
+            total += he
+            excess += he * (1.0 - a[e] + ratio)
+        ck = (1.0 - damping) * c[k]
+        spread[i] = total
+        if rest <= TINY or total <= TINY:
+            den[i] = 1.0
+            spread[i] = 0.0
+            continue
+        # 1 + (a/t_k - c/rest) * total, written without cancellation.
+        d = 1.0 - ck + a[k] * total / t[k] - ck * excess / rest
+        den[i] = max(d, 1e-3 * rest, 1e-90)
+
+
+@kernel
+def rank_one(spread, den):
+    """The factor f of a row's inverse Hessian diag(h) - f h h'."""
+    return (den - 1.0) / (spread * den) if spread > 0.0 else 0.0
+
+
+@kernel
+def apply_rows(rows, h, spread, den, largest, g, prices, out):
+    """out = C (g - prices), C the inverse Hessian of all rows on their simplices."""
+    ptr, col = rows.ptr, rows.col
+    for i in range(ptr.shape[0] - 1):
+        start, stop = ptr[i], ptr[i + 1]
+        k = largest[i]
+        base = g[k] - prices[col[k]]
+        pull = 0.0
+        for e in range(start, stop):
+            out[e] = g[e] - prices[col[e]] - base
+            pull += h[e] * out[e]
+        pull *= rank_one(spread[i], den[i])
+        moved = 0.0
+        for e in range(start, stop):
+            out[e] = h[e] * (out[e] - pull)
+            moved += out[e]
+        out[k] = -moved
+
+
+@kernel
+def curvature(rows, t, z, largest, h, spread, den, excess):
+    """`factor_rows` at the rows' maximisers t, damped, and the excess of the columns.
+
+    Rows that are nearly vertices are left out: their curvature is below the rounding error.
+    """
+    ptr = rows.ptr
+    for i in range(ptr.shape[0] - 1):
+        largest[i] = ptr[i]
+        for e in range(ptr[i], ptr[i + 1]):
+            if t[e] > t[largest[i]]:
+                largest[i] = e
+    factor_rows(rows, t, largest, 0.05, h, spread, den)
+    for i in range(ptr.shape[0] - 1):
+        if spread[i] < 1e-7:
+            for e in range(ptr[i], ptr[i + 1]):
+                h[e] = 0.0
+            spread[i] = 0.0
+            den[i] = 1.0
+    column_excess(rows, t, z, largest, excess)
+
+
+@kernel
+def conjugate_gradients(rows, h, spread, den, largest, z, rhs, rtol, max_iter, zero, image, x):
+    """Solve for the changes x of the prices (Jacobi preconditioner).
+
+    The matrix E C E' + diag(z / rho), C the inverse Hessians of the rows and E the incidence of
+    entries and columns, is the curvature of the semi-dual in the prices. It is not formed. `zero`
+    and `image` are work space of a number per entry. Returns whether `max_iter` was enough.
+    """
+    ptr, col = rows.ptr, rows.col
+    m = rows.rho_cols.shape[0]
+    diagonal = np.zeros(m + 1)
+    for i in range(ptr.shape[0] - 1):
+        if spread[i] == 0.0:
+            continue
+        f = rank_one(spread[i], den[i])
+        for e in range(ptr[i], ptr[i + 1]):
+            diagonal[col[e]] += h[e] - f * h[e] * h[e]
+        diagonal[col[largest[i]]] += spread[i] / den[i]
+    n_entries = ptr[ptr.shape[0] - 1]
+    for e in range(n_entries):
+        zero[e] = 0.0
+    r = np.empty(m)
+    p = np.zeros(m + 1)
+    ap = np.empty(m + 1)
+    scale = 0.0
+    for j in range(m):
+        if rows.rho_cols[j] > 0.0:
+            diagonal[j] += z[j] / rows.rho_cols[j]
+        diagonal[j] = max(diagonal[j], 1e-280)
+        x[j] = 0.0
+        r[j] = rhs[j]
+        p[j] = r[j] / diagonal[j]
+        scale += r[j] * p[j]
+    rz = scale
+    for _ in range(max_iter):
+        if rz <= rtol * rtol * scale or rz <= 0.0:
+            return True
+        apply_rows(rows, h, spread, den, largest, zero, p, image)
+        ap[:] = 0.0
+        for e in range(n_entries):
+            ap[col[e]] -= image[e]
+        curvature = 0.0
+        for j in range(m):
+            if rows.rho_cols[j] > 0.0:
+                ap[j] += z[j] / rows.rho_cols[j] * p[j]
+            curvature += p[j] * ap[j]
+        weight = 0.0
+        for j in range(m):
+            weight += p[j] * p[j] * diagonal[j]
+        if curvature <= 1e-12 * weight:  # along the constants, which the system does not determine
+            return True
+        step = rz / curvature
+        new = 0.0
+        for j in range(m):
+            x[j] += step * p[j]
+            r[j] -= step * ap[j]
+            new += r[j] * r[j] / diagonal[j]
+        for j in range(m):
+            p[j] = r[j] / diagonal[j] + new / rz * p[j]
+        rz = new
+    return False
 
 
 @kernel
@@ -169,7 +232,7 @@ def linear_gap(rows, w_cols, g, prices, t, z, excess):
     return total
 
 
-@merged_kernel
+@kernel
 def linearise(rows, w, w_cols, t, z, prices, entry, row, largest, column, state):
     """The gradient and the curvature of the rows at (t, z), and the right-hand side of the prices.
 
@@ -194,16 +257,7 @@ def linearise(rows, w, w_cols, t, z, prices, entry, row, largest, column, state)
             rhs[j] += z[j] / rho_cols[j] * pull
 
 
-@merged_kernel
-def set_residual(excess, prices, state):
-    """The error of the column sums, weighted by prices; whether it counts as none."""
-    state[RESIDUAL] = 0.0
-    for j in range(excess.shape[0] - 1):
-        state[RESIDUAL] += abs(excess[j]) * (1.0 + abs(prices[j]))
-    return state[RESIDUAL] <= feasibility_tolerance(state[SIZE])
-
-
-@merged_kernel
+@kernel
 def advance(rows, w, w_cols, t, z, prices, tol, stall, entry, row, largest, column, state):
     """Add the changes to the prices and step towards the marginals that follow; False at the end.
 
@@ -240,11 +294,12 @@ def advance(rows, w, w_cols, t, z, prices, tol, stall, entry, row, largest, colu
     value = state[VALUE]
     gap = linear_gap(rows, w_cols, g, prices, t, z, excess)
     state[BOUND] = min(state[BOUND], value + gap)
-    feasible = set_residual(excess, prices, state)
+    residual = weighted_error(excess, prices)
+    feasible = residual <= feasibility_tolerance(state[SIZE])
     if feasible and (gap <= tol or decrement <= stall):
         return False
     step = min(1.0, 0.99 * reach)
-    noise = 1e-13 * state[SIZE] + state[RESIDUAL]
+    noise = 1e-13 * state[SIZE] + residual
     damping = state[DAMPING]
     for attempt in range(25):
         move(rows, g, prices, h, spread, den, largest[0], d, dz, step, t, z, new_t, new_z)
@@ -275,18 +330,6 @@ def advance(rows, w, w_cols, t, z, prices, tol, stall, entry, row, largest, colu
     return True
 
 
-@merged_kernel
-def close(rows, t, z, prices, largest, column, state):
-    """The value minus what the column excess can add to it, so that it is a lower bound.
-
-    Returns whether the columns sum to 1.
-    """
-    column_excess(rows, t, z, largest[0], column[EXCESS])
-    feasible = set_residual(column[EXCESS], prices, state)
-    state[VALUE] -= state[RESIDUAL]
-    return feasible
-
-
 @kernel
 def copy_values(values, out):
     """Assignments of slices would compile their error messages, too."""
@@ -294,24 +337,33 @@ def copy_values(values, out):
         out[k] = values[k]
 
 
-@merged_kernel
+@kernel
 def keep_best(
-    rows, w, w_cols, t, z, prices, tol, feasible, entry, column, state, best_t, best_z, best_prices
+    rows, complete, w, w_cols, t, z, prices, tol, entry, largest, column, state,
+    best_t, best_z, best_prices,
 ):  # fmt: skip
     """Keep the marginals of the largest value and the prices of the least upper bound so far.
 
-    Where the linearised gap is above `tol`, the semi-dual bound is asked as well. Prices that are
-    not finite become those before this round.
+    Sums are made exact in a copy: rounding changes marginals that are far below it. Where the
+    linearised gap is above `tol`, the semi-dual bound is asked as well. Prices that are not finite
+    become those before this round.
     """
     finite = True
     for j in range(prices.shape[0]):
         finite = finite and abs(prices[j]) < inf
     if not finite:
         copy_values(column[BEFORE], prices)
-    if feasible and state[VALUE] > state[BEST]:
-        state[BEST] = state[VALUE]
-        copy_values(t, best_t)
-        copy_values(z, best_z)
+    new_t, new_z = entry[NEW_T], column[NEW_Z, : z.shape[0]]
+    copy_values(t, new_t)
+    copy_values(z, new_z)
+    value = attained(
+        rows, complete, w, w_cols, new_t, new_z, prices, largest[1],
+        entry[NEW_LOG_T], entry[NEW_LOG_REST],
+    )  # fmt: skip
+    if value > state[BEST]:
+        state[BEST] = value
+        copy_values(new_t, best_t)
+        copy_values(new_z, best_z)
     bound = state[BOUND]
     if not bound - state[BEST] <= tol:
         other = semidual(rows, w, w_cols, prices, t, 0.1 * tol, entry[NEW_T])
@@ -320,50 +372,3 @@ def keep_best(
     if bound < state[UPPER]:
         state[UPPER] = bound
         copy_values(prices, best_prices)
-
-
-@merged_kernel
-def newton(
-    rows, w, w_cols, t, z, prices, tol, stall, max_iter, entry, row, largest, column, state, matrix,
-    best_t, best_z, best_prices,
-):  # fmt: skip
-    """Maximise from the feasible (t, z), in place; prices of shape (n_cols + 1,) are updated too.
-
-    The system in the prices is factored in `matrix`. Returns the number of iterations.
-    """
-    copy_values(prices, column[BEFORE])
-    state[VALUE], state[SIZE] = evaluate(
-        rows, w, w_cols, t, z, largest[0], entry[LOG_T], entry[LOG_REST]
-    )
-    it, moves = 0, True
-    while moves and it < max_iter:
-        it += 1
-        linearise(rows, w, w_cols, t, z, prices, entry, row, largest, column, state)
-        schur(rows, entry[H], row[SPREAD], row[DEN], largest[0], z, matrix)
-        cholesky(matrix, column[SCALE])
-        cholesky_solve(matrix, column[SCALE], column[RHS], column[CHANGE])
-        moves = advance(
-            rows, w, w_cols, t, z, prices, tol, stall, entry, row, largest, column, state
-        )
-    feasible = close(rows, t, z, prices, largest, column, state)
-    keep_best(
-        rows, w, w_cols, t, z, prices, tol, feasible, entry, column, state,
-        best_t, best_z, best_prices,
-    )  # fmt: skip
-    return it
-
-
-@kernel
-def newton_each(
-    rows, w, w_cols, t, z, prices, tol, stall, max_iter, entry, row, largest, column, states,
-    matrix, best_t, best_z, best_prices, iterations,
-):  # fmt: skip
-    """`newton` for several scores of the same rows, one after the other in the same work space.
-
-    Scores, points, tolerances, states and what is best have one row for each.
-    """
-    for m in range(w.shape[0]):
-        iterations[m] += newton(
-            rows, w[m], w_cols[m], t[m], z[m], prices[m], tol[m], stall[m], max_iter,
-            entry, row, largest, column, states[m], matrix, best_t[m], best_z[m], best_prices[m],
-        )  # fmt: skip

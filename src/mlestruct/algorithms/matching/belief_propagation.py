@@ -16,6 +16,7 @@ from ..._deadline import is_over
 from ..._threads import threaded_map
 from . import _belief_propagation_kernels as kernels
 from ._semidual_kernels import semidual_rows
+from .newton import Solution
 from .row_problem import RowProblem
 
 Floats = NDArray[np.float64]
@@ -84,24 +85,23 @@ def certified_marginals(
     complete: bool,
     w: Floats,
     w_cols: Floats,
-    warm: bool,
+    warm: Solution | None,
     tol: float,
     max_sweeps: int,
-    t: Floats,
-    z: Floats,
-    prices: Floats,
     n_jobs: int = 1,
-) -> tuple[float, float, int]:
-    """Marginals by sweeps, to a certified gap of `tol`: returns (value, upper bound, sweeps).
+) -> Solution:
+    """Marginals by sweeps, to a certified gap of `tol`.
 
-    With `warm`, t and prices hold those of similar scores. Sweeps end early where at their rate of
-    convergence `max_sweeps` would not be enough. Rows of large problems are certified on `n_jobs`
-    threads.
+    `warm` is a solution of similar scores. Sweeps end early where at their rate of convergence
+    `max_sweeps` would not be enough; the value is -inf where messages left the range of floats.
+    Rows of large problems are certified on `n_jobs` threads.
     """
-    n, n_cols = rows.ptr.shape[0] - 1, rows.rho_cols.shape[0]
-    plain = bool((rows.row_rho == 1.0).all() and (rows.col_rho == 1.0).all())
+    n, n_cols, size = rows.ptr.shape[0] - 1, rows.rho_cols.shape[0], w.shape[0]
     singles = 1 if n and rows.col[rows.ptr[1] - 1] == n_cols else 0
-    size = w.shape[0]
+    if warm is None:
+        t, z, prices = np.empty(size), np.ones(n_cols), np.zeros(n_cols + 1)
+    else:
+        t, z, prices = warm.t.copy(), warm.z.copy(), warm.prices.copy()
     edge, row, column = np.empty((6, size)), np.empty((2, n)), np.empty((4, n_cols))
     x, y = np.empty(n), prices[:-1] / rows.col_rho + 1.0
     # A certificate costs about ten sweeps: the first follows 16, or fewer if these converge.
@@ -109,11 +109,10 @@ def certified_marginals(
     control = np.array([0.0, np.inf, np.inf, 0.0, 1.0, 16.0, tol, max_sweeps, pace, 0.0])
     new = new_t, _, new_prices = np.empty(size), np.ones(n_cols), np.zeros(n_cols + 1)
     work, bounds = np.empty((2, size)), np.array([-np.inf, np.inf, np.inf])
-    certified = kernels.certified_plain if plain else kernels.certified_weighted
     stage = kernels.CERTIFY
     while stage != kernels.DONE:
-        stage = certified(
-            stage, rows, singles, complete, w, w_cols, warm, tol, t, z, prices, x, y,
+        stage = kernels.certified(
+            stage, rows, singles, complete, w, w_cols, warm is not None, tol, t, z, prices, x, y,
             edge, row, column, control, work, *new, bounds,
         )  # fmt: skip
         if stage == kernels.ASKED:
@@ -124,7 +123,7 @@ def certified_marginals(
         elif stage == kernels.PAUSED:
             stage = kernels.LAST if is_over() else kernels.GO_ON
     value, upper, _ = bounds.tolist()
-    return value, upper, int(control[kernels.SWEEPS])
+    return Solution(t, z, prices, value, upper, int(control[kernels.SWEEPS]))
 
 
 def semidual_by_rows(

@@ -16,12 +16,12 @@ again until t is stationary.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..._deadline import is_over
-from ..._lazy import cached_property
 from . import _edge_dual_kernels as kernels
 
 Floats = NDArray[np.float64]
@@ -97,6 +97,8 @@ class _Dual:
 
     def set_strong(self, edges: Ints, t: Floats) -> None:
         """Give these edges tangents at t in place of their convex part."""
+        if not edges.size:
+            return
         problem = self.problem
         if not np.array_equal(edges, self.strong):
             ends = np.searchsorted(problem.ptr, edges, side="right") - 1, problem.col[edges]
@@ -203,28 +205,25 @@ def solve(
     problem: EdgeProblem,
     w: Floats,
     w_single: Floats,
-    warm: Floats | None,
+    warm: EdgeSolution | None,
     tol: float,
     max_iter: int = 100,
-    use_tangents: bool = True,
-    strong: tuple[Ints, Floats] | None = None,
 ) -> EdgeSolution:
     """Marginals at scores w (n_edges,) and w_single (n_nodes,) of unused capacity, to a gap of tol.
 
-    `warm` are prices of an earlier call, `strong` its strong edges and their marginals. Without
-    `use_tangents` the call fails where strong edges leave their branch.
+    `warm` is the solution of an earlier call.
     """
-    prices = _start(problem, w) if warm is None else warm.copy()
-    dual = _Dual(problem, w, w_single, prices)
-    if strong is not None and strong[0].size and use_tangents:
-        dual.set_strong(*strong)
-    prices = dual.scaled() if warm is None else np.maximum(prices, dual.least)
-    if warm is not None and max_iter > 10:
+    dual = _Dual(problem, w, w_single, _start(problem, w) if warm is None else warm.prices.copy())
+    if warm is None:
+        prices = dual.scaled()
+    else:
+        dual.set_strong(warm.strong, warm.t[warm.strong])
+        prices = np.maximum(warm.prices, dual.least)
         dual(prices)
         if dual.error() > 0.3:  # far from the solution scaling is quicker than Newton
             prices = dual.scaled()
-    prices, attained, upper, iterations = _newton(dual, prices, tol, max_iter)
-    for _ in range(40 if use_tangents else 0):
+    prices, attained, upper, iterations = _newton(dual, prices, max_iter)
+    for _ in range(40):
         if upper - attained <= tol or iterations >= max_iter:
             break
         new = np.flatnonzero(dual.t > 0.8 * _branch_ends(problem))
@@ -233,7 +232,7 @@ def solve(
         if not edges.size or edges.size > max(problem.n_nodes, 10):
             break
         dual.set_strong(edges, dual.t[edges])
-        prices, attained, bound, steps = _newton(dual, prices, tol, max_iter - iterations)
+        prices, attained, bound, steps = _newton(dual, prices, max_iter - iterations)
         upper = min(upper, bound)
         iterations += steps
     z = np.where(dual.bounded, np.maximum(-dual.excess, 0.0), dual.z)
@@ -241,9 +240,13 @@ def solve(
     return EdgeSolution(dual.t, z, prices, attained, upper, iterations, failed, dual.strong)
 
 
-def _newton(
-    dual: _Dual, prices: Floats, tol: float, max_iter: int
-) -> tuple[Floats, float, float, int]:
+def price_bound(problem: EdgeProblem, w: Floats, w_single: Floats, prices: Floats) -> float:
+    """A proven upper bound of the maximum at any prices, after one Newton step from them."""
+    dual = _Dual(problem, w, w_single, prices.copy())
+    return _newton(dual, np.maximum(prices, dual.least), 1)[2]
+
+
+def _newton(dual: _Dual, prices: Floats, max_iter: int) -> tuple[Floats, float, float, int]:
     """Newton on the prices: (prices, value attained or -inf, upper bound, iterations).
 
     Ends when the node sums are exact, when no step lowers D, or when some edges stay outside of

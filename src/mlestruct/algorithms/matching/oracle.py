@@ -7,24 +7,20 @@ slowly or not at all, Newton (`newton`) continues from its marginals.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from ..._deadline import is_over, wait_for
-from ..._lazy import cached_property
+from ..._deadline import is_over
 from ..._threads import threaded_map
 from . import newton
-from ._newton_kernels import LEAST_DAMPING
-from ._square_bethe_kernels import bethe_marginals
 from .belief_propagation import certified_marginals
-from .newton import SMALL_LIMIT, Solution, Start, first_damping
-from .row_problem import TINY, RowProblem
+from .newton import Solution, Start, better
+from .row_problem import RowProblem
 
 Floats = NDArray[np.float64]
 
@@ -39,25 +35,6 @@ class Part:
     is_complete: bool
     entries: NDArray[np.int64]  # of the whole problem
     cols: NDArray[np.int64]
-
-    @cached_property
-    def is_square_bethe(self) -> bool:
-        return self.is_complete and _is_square_bethe(self.rows)
-
-    @cached_property
-    def is_dense(self) -> bool:
-        n, n_cols = self.rows.ptr.shape[0] - 1, self.rows.rho_cols.shape[0]
-        return 2 * self.rows.col.shape[0] > n * n_cols
-
-    @cached_property
-    def prefers_newton(self) -> bool:
-        """Whether the graph is small and dense: from a near start Newton is faster there."""
-        small = self.rows.rho_cols.shape[0] <= SMALL_LIMIT
-        return small and self.is_dense and not self.is_square_bethe
-
-    @cached_property
-    def has_small_rho(self) -> bool:
-        return bool(self.rows.c.max(initial=0.0) < 0.5)
 
 
 @dataclass(frozen=True)
@@ -74,8 +51,6 @@ class Oracle:
     def has_messages(self) -> bool:
         """Whether the entropy is that of the nodes' rho, all positive, as messages assume."""
         rows = self.rows
-        if _is_square_bethe(rows):
-            return True
         row_rho = np.repeat(rows.row_rho, np.diff(rows.ptr))
         edge = rows.col < rows.rho_cols.shape[0]
         free = rows.rho_cols > 0
@@ -106,33 +81,6 @@ class Oracle:
         if not self.has_messages:
             return newton.solve(self.rows, w, w_cols, start, warm, tol)
         return _all(self.parts, w, w_cols, start, warm, tol, n_jobs)
-
-    def each(
-        self,
-        w: Floats,
-        w_cols: Floats,
-        start: Start,
-        warm: Sequence[Solution | None],
-        tol: Floats,
-    ) -> list[Solution]:
-        """The oracle at each row of w; answers are those of one call for each, but sooner."""
-        found: list[Solution | None] = [None] * len(w)
-        if self.has_messages and len(self.parts) == 1:
-            part = self.parts[0]
-            at_once = [m for m in range(len(w)) if _suits_newton(part, w[m], warm[m])]
-            if at_once:
-                known = [warm[m] for m in at_once]
-                answers = newton.solve_each(
-                    part.rows, w[at_once], w_cols[at_once], start, known, tol[at_once]
-                )
-                for m, before, answer in zip(at_once, known, answers, strict=True):
-                    if answer is not None:
-                        answer.stalled = before is not None and before.stalled
-                        found[m] = answer
-        return [
-            self(w[m], w_cols[m], start, warm[m], tol[m]) if one is None else one
-            for m, one in enumerate(found)
-        ]
 
 
 def _all(
@@ -175,7 +123,7 @@ def _all(
         found = list(each(solve, parts, entry_at, col_at))
     whole = Solution(
         np.empty_like(w), np.ones_like(w_cols), np.zeros(w_cols.shape[0] + 1),
-        max(one.damping for one in found), sum(one.value for one in found),
+        sum(one.value for one in found),
         sum(one.upper_bound for one in found), sum(one.iterations for one in found),
         any(one.stalled for one in found),
     )  # fmt: skip
@@ -201,124 +149,25 @@ def _one(
 ) -> Solution:
     """One part: belief propagation, then Newton if that stalls.
 
-    Newton is first where it needs few steps, and in problems of moderate size, or dense ones, at
-    which messages stalled before.
+    Newton is first in problems of moderate size at which messages stalled before.
     """
-    rows, square = part.rows, part.is_square_bethe
-    stalled = warm is not None and warm.stalled
-    solvable = w_cols.shape[0] <= PART_ROWS or part.is_dense
-    if (stalled and solvable) or _suits_newton(part, w, warm):
-        found = newton.solve(rows, w, w_cols, start, warm, tol)
-        found.stalled = stalled
-        return found
+    rows, size = part.rows, w.shape[0]
+    is_dense = 2 * size > (rows.ptr.shape[0] - 1) * w_cols.shape[0]
+    if warm is not None and warm.stalled and (is_dense or w_cols.shape[0] <= PART_ROWS):
+        return replace(newton.solve(rows, w, w_cols, start, warm, tol), stalled=True)
     # It ends earlier where so many sweeps will not be enough. Those of large dense graphs take
     # seconds, in which Newton solves the problem.
-    sweeps = min(3000, max(10**9 // w.shape[0], 64)) if part.is_dense else 3000
-    first = _propagate(part, w, w_cols, warm, sweeps, tol, square, n_jobs)
-    if first.upper_bound - first.value <= tol or (is_over() and np.isfinite(first.value)):
+    most = min(3000, max(10**9 // size, 64)) if is_dense else 3000
+    first = certified_marginals(rows, part.is_complete, w, w_cols, warm, tol, most, n_jobs)
+    if first.gap <= tol or (is_over() and np.isfinite(first.value)):
         return first
     components = split(rows, 1)
     if len(components) > 1:
         return _all(components, w, w_cols, start, warm, tol, 1)
-    found = _continue(rows, w, w_cols, start, first, tol)
-    if found.upper_bound - found.value > tol and np.isfinite(first.value) and not is_over():
-        # About a second of sweeps.
-        longer = _propagate(
-            part, w, w_cols, None, min(200_000_000 // w.shape[0], 20_000), tol, square, n_jobs
-        )
-        found = _better(found, longer)
-    found.stalled = True
-    return found
-
-
-def _suits_newton(part: Part, w: Floats, warm: Solution | None) -> bool:
-    """Whether Newton needs few steps in a small dense graph: from a warm start, with scores of 0,
-    of which the interior point is the solution, and at small rho, where messages converge slowly.
-    """
-    return part.prefers_newton and (warm is not None or part.has_small_rho or not w.any())
-
-
-def _is_square_bethe(rows: RowProblem) -> bool:
-    """rho = 1 and as many rows as columns, at least 2; a complete graph is understood."""
-    n = rows.rho_cols.shape[0]
-    return bool(
-        n >= 2
-        and rows.col.shape[0] == n * n
-        and rows.ptr.shape[0] == n + 1
-        and (rows.c == 1.0).all()
-        and not rows.rho_cols.any()
-    )
-
-
-def _propagate(
-    part: Part,
-    w: Floats,
-    w_cols: Floats,
-    warm: Solution | None,
-    sweeps: int,
-    tol: float,
-    square: bool,
-    n_jobs: int,
-) -> Solution:
-    """Belief propagation; where messages leave the range of floats the value is -inf."""
-    n_cols = w_cols.shape[0]
-    if square:
-        t, z, prices = np.empty_like(w), np.ones(n_cols), np.zeros(n_cols + 1)
-        problem = part.rows, np.ascontiguousarray(w), tol, sweeps, t, prices
-        longest = 2e-9 * sweeps * w.shape[0]
-        found = wait_for("belief propagation", bethe_marginals, *problem, seconds=longest)
-    else:
-        if warm is None:
-            t, z, prices = np.empty_like(w), np.ones(n_cols), np.zeros(n_cols + 1)
-        else:
-            t, z, prices = warm.t.copy(), warm.z.copy(), warm.prices.copy()
-        found = certified_marginals(
-            part.rows, part.is_complete, w, w_cols, warm is not None, tol, sweeps, t, z, prices,
-            n_jobs,
-        )  # fmt: skip
-    damping = LEAST_DAMPING if first_damping(part.rows) else 0.0
-    return Solution(t, z, prices, damping, *found)
-
-
-def _continue(
-    rows: RowProblem, w: Floats, w_cols: Floats, start: Start, first: Solution, tol: float
-) -> Solution:
-    """Newton from the marginals of belief propagation, if these are any good.
-
-    It runs on the scores minus the current prices, whose range is smaller.
-    """
-    if not first.upper_bound - first.value <= rows.ptr.shape[0]:  # not even one a row
-        return _better(newton.solve(rows, w, w_cols, start, None, tol), first)
-    prices = first.prices
-    known = replace(
-        first,
-        t=np.maximum(first.t, TINY),
-        z=np.maximum(first.z, TINY),
-        prices=np.zeros_like(prices),
-        damping=first_damping(rows),
-    )
-    reduced = w - prices[rows.col]
-    of_row = np.maximum.reduceat(reduced, rows.ptr[:-1])
-    reduced -= np.repeat(of_row, np.diff(rows.ptr))
-    reduced_cols = np.where(rows.rho_cols > 0, w_cols - prices[:-1], 0.0)
-    found = newton.solve(rows, reduced, reduced_cols, start, known, tol)
-    constant = float(of_row.sum() + prices.sum())
-    found.prices = found.prices + prices
-    found.value += constant
-    found.upper_bound += constant
-    if found.upper_bound - found.value <= tol:
-        found.damping = first.damping  # the Hessian of the solution is that of the entropy
-    return _better(found, first)
-
-
-def _better(found: Solution, other: Solution) -> Solution:
-    """The better value and the better bound of two solutions."""
-    found.iterations += other.iterations
-    if other.value > found.value:
-        found.t, found.z, found.value = np.maximum(other.t, TINY), other.z, other.value
-    if other.upper_bound < found.upper_bound:
-        found.upper_bound, found.prices = other.upper_bound, other.prices
-    return found
+    # Marginals that are off by more than one a row are no start.
+    known = first if first.gap <= rows.ptr.shape[0] else None
+    found = newton.solve(rows, w, w_cols, start, known, tol)
+    return replace(better(found, first), stalled=True)
 
 
 # ---------------------------------------------------------------------- connected components

@@ -7,13 +7,14 @@ functions of the labelling.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..edge_lists import checked_edges, half_edges
 from ..markov_chains import N_FUNCTIONS, Draws, draw
 from . import _gibbs_kernels as kernels
-from ._conditional_modes_kernels import conditional_modes
 from .tables import checked_tables
 
 Floats = NDArray[np.float64]
@@ -28,16 +29,11 @@ def gibbs_samples(
     edge_scores: ArrayLike,
     n_samples: int,
     *,
-    n_chains: int = 2,
-    sweeps: int = 100,
-    max_sweeps: int = 50_000,
-    tol_rhat: float = 1.05,
     rng: np.random.Generator,
+    **options: Any,
 ) -> Draws:
     """Draw labellings from P(x) ~ exp(sum of node scores + sum of edge scores).
 
-    The first half of each chain is discarded. Chains double their length until R-hat is small; then
-    labellings are drawn from all of them in turn, further apart than the autocorrelation time.
     Where a model has several modes that no chain leaves, all chains may end in the same one, which
     R-hat does not detect.
 
@@ -49,11 +45,7 @@ def gibbs_samples(
     edge_scores : array of shape (n_edges, n_states, n_states), the state of the tail first
         All finite: forbidden states may disconnect the space of a chain.
     n_samples : int
-    n_chains : int, at least 2 so that chains from different starts are compared
-    sweeps : first length of the chains; a sweep draws a new state for every node
-    max_sweeps : length at which chains that have not converged are used with a ConvergenceWarning
-    tol_rhat : float above 1
-    rng : numpy.random.Generator
+    options : of `markov_chains.draw`; a sweep draws a new state for every node
 
     Returns
     -------
@@ -71,16 +63,8 @@ def gibbs_samples(
     array([[1, 1, 1],
            [1, 1, 1]])
     """
-    return draw(
-        _Labellings(n_nodes, tail, head, node_scores, edge_scores, rng),
-        n_samples,
-        what="Gibbs sampler",
-        n_chains=n_chains,
-        sweeps=sweeps,
-        max_sweeps=max_sweeps,
-        tol_rhat=tol_rhat,
-        rng=rng,
-    )
+    space = _Labellings(n_nodes, tail, head, node_scores, edge_scores, rng)
+    return draw(space, n_samples, what="Gibbs sampler", rng=rng, **options)
 
 
 class _Labellings:
@@ -113,7 +97,7 @@ class _Labellings:
         if not near_the_best:
             return rng.integers(n_states, size=(n_nodes,))
         states = self.nodes.argmax(axis=1)
-        conditional_modes(*self.model, rng.permutation(n_nodes), states)
+        kernels.conditional_modes(*self.model, rng.permutation(n_nodes), states)
         return states
 
     def run(self, state: Ints, rng: np.random.Generator, n_sweeps: int) -> Floats:

@@ -6,6 +6,7 @@ then n_states * n_states entries per edge, edge by edge, the state of the tail c
 
 from __future__ import annotations
 
+from functools import cached_property
 from threading import Event, Lock
 from typing import Any
 
@@ -15,7 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
 from ..._deadline import wait_for
-from ..._lazy import cached_property
 from ..edge_lists import checked_edges, checked_scores
 
 Floats = NDArray[np.float64]
@@ -36,13 +36,11 @@ class PolytopeProgram:
         self._columns = np.arange(size, dtype=np.int32)
         self._lock = Lock()
 
-    def solve(
-        self, scores: ArrayLike, fresh: bool = False, max_time: float = np.inf
-    ) -> tuple[Floats, float]:
+    def solve(self, scores: ArrayLike, fresh: bool = False) -> tuple[Floats, float]:
         """A vertex `tau`, of the shape of `scores`, that maximises scores . tau, and the maximum.
 
         `fresh` discards the last basis: where there are several optima, the one found then depends
-        on the scores only. `max_time` is in seconds.
+        on the scores only.
 
         Raises
         ------
@@ -54,8 +52,6 @@ class PolytopeProgram:
         with self._lock:
             if fresh:
                 self._highs.clearSolver()
-            limit = self._highs.getRunTime() + max_time if max_time < np.inf else highspy.kHighsInf
-            self._highs.setOptionValue("time_limit", limit)
             self._highs.changeColsCost(self.size, self._columns, given / -scale)
             if self.size > 10_000:  # it may take seconds
                 self._run_watched()

@@ -1,33 +1,11 @@
-"""Tables of node and edge scores and of marginals."""
+"""Tables of node and edge scores, checked."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class TableMarginals:
-    """Marginals with their certificate: log Z_rho lies in [value, upper_bound].
-
-    nodes : ndarray of shape (n_nodes, L)
-    edges : ndarray of shape (n_edges, L, L), or (0, L, L) where only their sums were asked for
-    sums : ndarray of shape (n_groups, L, L), totals of the tables of groups of edges
-    warm : messages, for the next call
-    """
-
-    nodes: Floats
-    edges: Floats
-    sums: Floats
-    value: float
-    upper_bound: float
-    warm: Any
-    sweeps: int
 
 
 def checked_tables(

@@ -1,1 +1,1 @@
-"""Output spaces of combinatorial optimisation with exact partition functions."""
+"""Output spaces of combinatorial optimisation, each in one file with its algorithms."""

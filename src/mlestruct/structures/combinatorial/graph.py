@@ -1,8 +1,6 @@
-"""Connected graphs as lists of edges, as users give them."""
+"""Graphs as lists of edges, as users give them."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,40 +12,32 @@ from ...exceptions import InfeasibleError
 Ints = NDArray[np.int64]
 
 
-def connected_graph(n_nodes: int, edges: ArrayLike) -> tuple[Ints, Ints]:
-    """The smaller and the larger end of every edge of a simple, connected graph."""
-    pairs = _pairs(edges)
-    try:
-        ends = checked_edges(int(n_nodes), pairs[:, 0], pairs[:, 1])
-    except ValueError as error:
-        raise ValueError(f"edges: {error}") from None
-    low, high = np.minimum(*ends), np.maximum(*ends)
-    part = components(int(n_nodes), low, high)
-    if part.max(initial=0) > 0:
-        away = np.flatnonzero(part != part[0])[:5].tolist()
-        raise InfeasibleError(
-            f"edges: the graph is not connected, nodes {away} have no path to node 0", away, "nodes"
+def checked_pairs(n_nodes: int, edges: ArrayLike) -> tuple[Ints, Ints]:
+    """Both ends of every edge, without loops."""
+    pairs = np.asarray(edges)
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or len(pairs) == 0 or pairs.dtype.kind not in "iu":
+        raise ValueError(
+            f"edges: expected whole numbers of shape (n_edges, 2), got {pairs.dtype} of shape "
+            f"{pairs.shape}"
         )
-    return low, high
-
-
-def directed_edges(n_nodes: int, edges: ArrayLike) -> tuple[Ints, Ints]:
-    """Both ends of every edge of a directed graph without loops or repetitions."""
-    pairs = _pairs(edges)
-    if pairs.dtype.kind not in "iu" or pairs.min() < 0 or pairs.max() >= n_nodes:
+    if pairs.min() < 0 or pairs.max() >= n_nodes:
         raise ValueError(
             f"edges: expected nodes 0 .. {n_nodes - 1}, got {pairs.min()} .. {pairs.max()}"
         )
     tail, head = pairs.astype(np.int64).T.copy()
     if (tail == head).any():
         raise ValueError(f"edges: node {tail[np.argmax(tail == head)]} has an edge to itself")
-    if np.unique(tail * n_nodes + head).size != tail.size:
-        raise ValueError("edges: an edge is given twice")
     return tail, head
 
 
-def _pairs(edges: ArrayLike) -> NDArray[Any]:
-    pairs = np.asarray(edges)
-    if pairs.ndim != 2 or pairs.shape[1] != 2 or len(pairs) == 0:
-        raise ValueError(f"edges: expected shape (n_edges, 2), got {pairs.shape}")
-    return pairs
+def connected_graph(n_nodes: int, edges: ArrayLike) -> tuple[Ints, Ints]:
+    """The smaller and the larger end of every edge of a simple, connected graph."""
+    ends = checked_edges(n_nodes, *checked_pairs(n_nodes, edges))
+    low, high = np.minimum(*ends), np.maximum(*ends)
+    part = components(n_nodes, low, high)
+    if part.max(initial=0) > 0:
+        away = np.flatnonzero(part != part[0])[:5].tolist()
+        raise InfeasibleError(
+            f"edges: the graph is not connected, nodes {away} have no path to node 0", away, "nodes"
+        )
+    return low, high

@@ -1,4 +1,8 @@
-"""Subsets of a given size: the k best of n items."""
+"""Subsets of a given size: the k best of n items, and sums by elementary symmetric polynomials.
+
+e_k(w) = sum over subsets of size k of the product of w_i, one item after the other, in the
+logarithmic domain.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 
-from ...algorithms.subset_polynomials import log_polynomials, sample_subset, subset_marginals
 from ..decoder import DecoderSpace
-from .counted import CountedOutputs
+from ..exact import CountedOutputs
 
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 
 
 class Subsets(DecoderSpace):
@@ -43,13 +48,37 @@ class Subsets(DecoderSpace):
         if entropy is None:  # another entropy is another space
             self.fingerprint = f"{self.size} of {self.n_coordinates}"
 
-    def _best(self, scores: Floats) -> NDArray[np.bool_]:
+    def _best(self, scores: Floats) -> Bools:
         out = np.zeros(self.n_coordinates, dtype=bool)
         out[np.argsort(-scores, kind="stable")[: self.size]] = True
         return out
 
     def exact(self, scores: Floats) -> CountedOutputs:
         """log Z, marginals and samples by polynomials, item by item."""
-        log_z, tau = subset_marginals(scores, self.size)
-        first = log_polynomials(scores, self.size)
-        return CountedOutputs(log_z, tau, lambda rng: sample_subset(first, scores, self.size, rng))
+        k = self.size
+        first = _log_polynomials(scores, k)
+        last = _log_polynomials(scores[::-1], k)[::-1]  # of items i, i + 1, ...
+        log_z = float(first[-1, k])
+        others = logsumexp(first[:-1, :k] + last[1:, :k][:, ::-1], axis=1)
+        tau = np.minimum(np.exp(scores + others - log_z), 1.0)
+
+        def draw(rng: np.random.Generator) -> Bools:
+            out, left = np.zeros(scores.shape[0], dtype=bool), k
+            for i in range(scores.shape[0] - 1, -1, -1):
+                if left > 0:
+                    chosen = first[i, left - 1] + scores[i] - first[i + 1, left]
+                    out[i] = rng.uniform() < np.exp(chosen)
+                    left -= int(out[i])
+            return out
+
+        return CountedOutputs(log_z, tau, draw)
+
+
+def _log_polynomials(scores: Floats, k: int) -> Floats:
+    """log e_j of the first i items, with weights exp(scores): shape (n + 1, k + 1)."""
+    out = np.full((scores.shape[0] + 1, k + 1), -np.inf)
+    out[0, 0] = 0.0
+    for i, score in enumerate(scores.tolist()):
+        out[i + 1] = out[i]
+        out[i + 1, 1:] = np.logaddexp(out[i, 1:], out[i, :-1] + score)
+    return out

@@ -8,19 +8,23 @@ only see edges that vary.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.sparse.csgraph import connected_components, maximum_bipartite_matching
+from scipy.sparse.csgraph import (
+    breadth_first_order,
+    connected_components,
+    maximum_bipartite_matching,
+)
 
-from ..._lazy import cached_property
-from ..._memory import check_memory
+from ..._arrays import check_memory
 from ...exceptions import InfeasibleError
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -128,91 +132,78 @@ _shared_complete = lru_cache(maxsize=64)(BipartiteGraph._complete)
 def covering_matching(graph: BipartiteGraph) -> Ints:
     """A matching that covers every row (n_rows <= n_cols): column of each row.
 
-    Raises `InfeasibleError` with a violating set of rows (Hall's theorem) if there is none.
+    Raises `InfeasibleError` with a violating set of rows (Hall's theorem) if there is none: the
+    rows that alternating paths reach from one that is left over.
     """
     if graph.is_complete:
         return np.arange(graph.n_rows, dtype=np.int64)
     matched = maximum_bipartite_matching(graph.matrix(), perm_type="column").astype(np.int64)
-    if (matched >= 0).all():
+    left_over = np.flatnonzero(matched < 0)
+    if left_over.size == 0:
         return matched
-    rows, cols = violating_rows(graph, matched)
+    n, covered = graph.n_rows, np.flatnonzero(matched >= 0)
+    arcs = _digraph(
+        np.concatenate([graph.row, n + matched[covered]]),
+        np.concatenate([n + graph.col, covered]),
+        n + graph.n_cols,
+    )
+    reached = np.sort(breadth_first_order(arcs, left_over[0], return_predecessors=False))
+    rows, cols = reached[reached < n].tolist(), (reached[reached >= n] - n).tolist()
     raise InfeasibleError(
-        f"no matching covers all {graph.n_rows} rows: the {len(rows)} rows {_short(rows)} have "
+        f"no matching covers all {n} rows: the {len(rows)} rows {_short(rows)} have "
         f"only {len(cols)} allowed partners {_short(cols)} between them",
         rows,
     )
-
-
-def violating_rows(graph: BipartiteGraph, matched: Ints) -> tuple[list[int], list[int]]:
-    """Rows with too few partners, and those partners: all that alternating paths reach."""
-    owner = np.full(graph.n_cols, -1, dtype=np.int64)
-    owner[matched[matched >= 0]] = np.flatnonzero(matched >= 0)
-    rows = {int(np.argmax(matched < 0))}
-    stack = list(rows)
-    cols: set[int] = set()
-    while stack:
-        i = stack.pop()
-        for j in graph.col[graph.ptr[i] : graph.ptr[i + 1]].tolist():
-            if j not in cols:
-                cols.add(j)
-                k = int(owner[j])
-                if k not in rows:
-                    rows.add(k)
-                    stack.append(k)
-    return sorted(rows), sorted(cols)
 
 
 def _short(items: list[int]) -> str:
     return str(items) if len(items) <= 12 else str(items[:12])[:-1] + ", ...]"
 
 
-@dataclass(frozen=True)
-class FixedEdges:
-    """Edges (and columns) whose marginal is the same in every admissible matching."""
-
-    edge_never: Bools
-    edge_always: Bools
-    col_never_single: Bools
-    col_always_single: Bools
-
-    @property
-    def any(self) -> bool:
-        return bool(self.edge_never.any() or self.edge_always.any() or self.col_always_single.any())
+def _digraph(tail: Ints, head: Ints, size: int) -> sparse.csr_array:
+    ones = np.ones(tail.shape[0], dtype=np.int8)
+    return sparse.csr_array((ones, (tail, head)), shape=(size, size))
 
 
-def fixed_edges(graph: BipartiteGraph) -> FixedEdges:
-    """Fixed edges when every row must be covered and surplus columns stay single.
+def varying(
+    row: Ints, col: Ints, x: Floats, grows: Bools, shrinks: Bools, n_rows: int
+) -> tuple[Bools, Bools]:
+    """Edges, and unused capacities of rows and columns, not the same in all fractional matchings.
 
-    Moving a row from its column to another frees the first and needs the second, so edges can
-    change exactly within the strongly connected components of the residual digraph over columns
-    ("the row matched to a could go to b"), with one further node for "a column is single".
+    From one of them, `x`, others are reached by moving along cycles of a residual digraph: an edge
+    that is not full can be filled, one that is not empty emptied, and unused capacity that `grows`
+    or `shrinks` leads through one further node. So an edge varies exactly if its two ends lie in
+    one strongly connected component.
     """
-    n, m = graph.n_rows, graph.n_cols
-    surplus = m > n
-    if graph.is_complete and (n >= 2 or surplus):
-        edges = np.zeros(graph.n_edges, dtype=bool)
-        return FixedEdges(edges, edges, np.full(m, not surplus), np.zeros(m, dtype=bool))
-    matched = covering_matching(graph)
-    tail, head = matched[graph.row], graph.col
-    if surplus:
-        single = np.setdiff1d(np.arange(m), matched)
-        tail = np.concatenate([tail, single, np.full(m, m)])
-        head = np.concatenate([head, np.full(single.shape, m), np.arange(m)])
-    size = m + int(surplus)
-    arcs = sparse.csr_array((np.ones(len(tail)), (tail, head)), shape=(size, size))
+    ground, nodes = grows.shape[0], np.arange(grows.shape[0])
+    out = np.where(nodes < n_rows, grows, shrinks)
+    back = np.where(nodes < n_rows, shrinks, grows)
+    right, full, empty = n_rows + col, x >= 1, x <= 0
+    tail = [row[~full], right[~empty], nodes[out], np.full(back.sum(), ground)]
+    head = [right[~full], row[~empty], np.full(out.sum(), ground), nodes[back]]
+    arcs = _digraph(np.concatenate(tail), np.concatenate(head), ground + 1)
     _, component = connected_components(arcs, directed=True, connection="strong")
-    in_matching = matched[graph.row] == graph.col
-    together = component[matched[graph.row]] == component[graph.col]
-    never = ~together & ~in_matching
-    moves = np.zeros(n, dtype=bool)
-    np.logical_or.at(moves, graph.row, together & ~in_matching)
-    if surplus:
-        # A row can also leave its column for nothing else than another column, so it moves
-        # exactly when one of its other edges is usable.
-        can_be_single = component[:m] == component[m]
-    else:
-        can_be_single = np.zeros(m, dtype=bool)
-    always = in_matching & ~moves[graph.row]
-    usable = np.zeros(m, dtype=bool)
-    usable[graph.col[~never]] = True
-    return FixedEdges(never, always, ~can_be_single, ~usable)
+    edges = component[row] == component[right]
+    touched = np.zeros(ground, dtype=bool)
+    touched[row[edges]] = touched[right[edges]] = True
+    return edges, touched & (grows | shrinks) & (component[:-1] == component[ground])
+
+
+def varying_edges(graph: BipartiteGraph) -> tuple[Bools, Bools, Bools, Bools]:
+    """Where matchings that cover every row differ, and one of them.
+
+    Edges that vary; columns of which it varies whether they are single, as surplus ones are; the
+    edges, and the single columns, of one matching.
+    """
+    surplus = graph.n_cols > graph.n_rows
+    matched = covering_matching(graph)
+    x = matched[graph.row] == graph.col
+    single = np.ones(graph.n_cols, dtype=bool)
+    single[matched] = False
+    if graph.is_complete and (graph.n_rows >= 2 or surplus):
+        return np.ones_like(x), np.full_like(single, surplus), x, single
+    rows = np.zeros(graph.n_rows, dtype=bool)
+    grows = np.concatenate([rows, ~single & surplus])
+    shrinks = np.concatenate([rows, single])
+    edges, singles = varying(graph.row, graph.col, x, grows, shrinks, graph.n_rows)
+    return edges, singles[graph.n_rows :], x, single

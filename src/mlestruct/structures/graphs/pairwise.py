@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from hashlib import sha1
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
-
-from ..._lazy import cached_property
 
 Indices = NDArray[np.int32]
 
@@ -70,10 +68,6 @@ class PairwiseGraph:
             digest.update(ends.tobytes())
         return digest.hexdigest()
 
-    def both(self, states: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Product of the states at the ends of every edge."""
-        return states[self.tail] * states[self.head]
-
     @cached_property
     def is_forest(self) -> bool:
         """Whether there are no cycles, so that inference is exact."""
@@ -126,13 +120,6 @@ class Grid(PairwiseGraph):
     @property
     def head(self) -> Indices:
         return self._ends[1]
-
-    def both(self, states: NDArray[np.int64]) -> NDArray[np.int64]:
-        if self.neighbours == 8:
-            return super().both(states)
-        pixels = states.reshape(self.height, self.width)
-        across, along = pixels[:, :-1] * pixels[:, 1:], pixels[:-1] * pixels[1:]
-        return np.concatenate([across.ravel(), along.ravel()])
 
 
 @lru_cache(maxsize=4096)

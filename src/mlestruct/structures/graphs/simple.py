@@ -8,6 +8,7 @@ columns), which is what fractional matchings in general graphs reduce to.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from ..._lazy import cached_property
-from ..._memory import check_memory
+from ..._arrays import check_memory
 from .bipartite import BipartiteGraph
 
 Ints = NDArray[np.int64]

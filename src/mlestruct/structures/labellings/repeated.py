@@ -1,26 +1,26 @@
-"""Binary labellings of many samples over one graph, each with scores of its own.
+"""Labellings with two states of many samples over one graph, each sample with scores of its own.
 
-As one output space they have the coordinates of `BinaryPairwise` on as many copies of the graph:
-all nodes, sample by sample, then all edges.
+As one output space they are the labellings of as many copies of the graph: coordinates of all
+nodes, sample by sample, then of all edges.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..._deadline import in_time
-from ..._lazy import cached_property
-from ...algorithms.pairwise.binary_junction_tree import BinaryJunctionTree, SampleMarginals
+from ...algorithms.pairwise.junction_tree import BinaryJunctionTree, BinaryMarginals
 from ...exceptions import TooLargeToCount
-from ..contract import Decoding, Marginals, Structure
-from ..exact_inference import ExactInference
+from ..contract import Decoding, Marginals, Structure, Vertex
+from ..exact import ExactInference
 from ..graphs.pairwise import PairwiseGraph
 from ..rho import Reweighting, reweighting
-from .binary import BinaryPairwise
+from .pairwise import Pairwise, ising_scores, ising_tables
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -33,28 +33,30 @@ LARGEST = 2**19  # edges of all copies in one call, whose set-up is not divided:
 class RepeatedBinary:
     """The graph that all samples have, and how their marginals are found.
 
+    Scores of samples are fields (n_samples, n_nodes), of nodes in state 1, and couplings
+    (n_samples, n_edges), of edges whose ends are both in state 1; (1, n_edges) if all samples have
+    the same. `known` states have the shape (n_samples, n_nodes), -1 where a state is not known.
+
     Parameters
     ----------
     graph : PairwiseGraph
-    rho : as in `BinaryPairwise`; of one copy
     inference : "auto", "exact" or "reweighted"
-        "exact" is a junction tree; "auto" takes it where the treewidth is small and rho is "auto".
+        "exact" is a junction tree; "auto" takes it if the treewidth is small.
 
     Attributes
     ----------
-    tree : BinaryJunctionTree, or None where marginals are reweighted
+    tree : BinaryJunctionTree, or None if marginals are reweighted
     """
 
-    def __init__(self, graph: PairwiseGraph, rho: Any = "auto", inference: str = "auto"):
+    def __init__(self, graph: PairwiseGraph, inference: str = "auto"):
         if inference not in INFERENCE:
             raise ValueError(f"inference: expected one of {list(INFERENCE)}, got {inference!r}")
-        self.graph, self._rho = graph, rho
+        self.graph = graph
         self.tree = self._junction_tree(inference)
         self._spaces: dict[int, Structure] = {}
 
     def _junction_tree(self, inference: str) -> BinaryJunctionTree | None:
-        own_rho = not (isinstance(self._rho, str) and self._rho == "auto")
-        if inference == "reweighted" or (inference == "auto" and own_rho):
+        if inference == "reweighted":
             return None
         try:
             tree = BinaryJunctionTree(self.graph.n_nodes, self.graph.tail, self.graph.head)
@@ -71,11 +73,6 @@ class RepeatedBinary:
         return (slice(k, min(k + size, n_samples)) for k in range(0, n_samples, size))
 
     # ------------------------------------------------------------------ output spaces
-    @cached_property
-    def reweighting(self) -> Reweighting:
-        """rho of one copy."""
-        return reweighting(self.graph, self._rho)
-
     def space(self, n_samples: int) -> Structure:
         """The output space of some samples; equal numbers share one."""
         if n_samples not in self._spaces:
@@ -85,11 +82,16 @@ class RepeatedBinary:
             )
         return self._spaces[n_samples]
 
-    def approximate(self, n_samples: int) -> BinaryPairwise:
+    @cached_property
+    def reweighting(self) -> Reweighting:
+        """rho of one copy."""
+        return reweighting(self.graph)
+
+    def approximate(self, n_samples: int) -> Pairwise:
         """The output space of some samples under the reweighted entropy."""
         graph, own = self.graph, self.reweighting
         if n_samples == 1:
-            return BinaryPairwise(graph, own)
+            return Pairwise(graph, 2, own)
         ends = np.stack([graph.tail, graph.head], axis=1).astype(np.int64)
         shifts = graph.n_nodes * np.arange(n_samples)
         pairs = (shifts[:, None, None] + ends).reshape(-1, 2)
@@ -98,41 +100,46 @@ class RepeatedBinary:
             None if share is None else np.tile(share, n_samples)
             for share in (own.into_tail, own.into_head)
         ]
-        return BinaryPairwise(copies, Reweighting(copies, np.tile(own.rho, n_samples), *split))
+        return Pairwise(copies, 2, Reweighting(copies, np.tile(own.rho, n_samples), *split))
+
+    def scores(self, fields: Floats, couplings: Floats) -> Floats:
+        """Scores of the coordinates of all samples' output space."""
+        (n, n_nodes), n_edges = fields.shape, self.graph.n_edges
+        out = np.zeros(n * (2 * n_nodes + 4 * n_edges))
+        out[1 : 2 * fields.size : 2] = fields.ravel()
+        out[2 * fields.size + 3 :: 4] = np.broadcast_to(couplings, (n, n_edges)).ravel()
+        return out
+
+    def point(self, on: Floats, both: Floats) -> Vertex:
+        """One sample's P(x_i = 1) of all nodes and P(x_i = x_j = 1) of all edges, such as means."""
+        nodes, edges = ising_tables(on, both, self.graph.tail, self.graph.head)
+        return Vertex.of(np.concatenate([nodes.ravel(), edges.ravel()]))
 
     def query(
         self, fields: Floats, couplings: Floats, known: Ints | None = None
     ) -> tuple[Structure, Floats]:
         """The reweighted space of samples given what is known, and scores of its coordinates."""
-        n = fields.shape[0]
-        space = self.space(n).approximate
+        space = self.space(fields.shape[0]).approximate
         if known is not None:
             space = space.given(known.ravel())
-        every = np.broadcast_to(couplings, (n, self.graph.n_edges))
-        return space, np.concatenate([fields.ravel(), every.ravel()])
+        return space, self.scores(fields, couplings)
 
     # ------------------------------------------------------------------ questions
     def marginals(
         self, fields: Floats, couplings: Floats, known: Ints | None = None, tol: float = 1e-6
-    ) -> SampleMarginals:
+    ) -> BinaryMarginals:
         """P(x_n = 1) and P(x_i = x_j = 1) of all samples, given what is known.
 
-        `log_partition` is exact, or NaN where marginals are reweighted; `tol` is the gap to which
+        `log_partition` is exact, or NaN if marginals are reweighted; `tol` is the gap to which
         these are solved, per node.
-
-        Parameters
-        ----------
-        fields : array of shape (n_samples, n_nodes)
-        couplings : array of shape (n_samples, n_edges), or (1, n_edges) if all have the same
-        known : integer array of shape (n_samples, n_nodes), optional; -1 where unknown
         """
         if self.tree is not None:
             return self.tree.marginals(fields, couplings, known)
         space, scores = self.query(fields, couplings, known)
         tau = space.marginals(scores, None, tol * space.n_nodes).tau
-        nodes, edges = tau[: fields.size], tau[fields.size :]
+        nodes, edges = tau[1 : 2 * fields.size : 2], tau[2 * fields.size + 3 :: 4]
         unknown = np.full(fields.shape[0], np.nan)
-        return SampleMarginals(
+        return BinaryMarginals(
             unknown, nodes.reshape(fields.shape), edges.reshape(len(fields), self.graph.n_edges)
         )
 
@@ -157,10 +164,10 @@ class RepeatedBinary:
     def log_partition_bounds(
         self, fields: Floats, couplings: Floats, tol: float = 1e-6, known: Ints | None = None
     ) -> tuple[Floats, Floats]:
-        """Proven bounds of every sample's log Z; equal where marginals are exact.
+        """Proven bounds of every sample's log Z; equal if marginals are exact.
 
         `tol` is the gap to which each bound is solved, per node. log Z sums over the states that
-        are not `known` (-1), and has the score of those that are.
+        are not `known`, and has the score of those that are.
         """
         if self.tree is not None:
             log_z = self.tree.marginals(fields, couplings, known).log_partition
@@ -177,24 +184,26 @@ class RepeatedBinary:
 class ExactRepeated(ExactInference):
     """Exact marginals of all samples, by one compiled junction tree."""
 
-    def __init__(self, approximate: BinaryPairwise, tree: BinaryJunctionTree):
+    def __init__(self, approximate: Pairwise, tree: BinaryJunctionTree):
         super().__init__(approximate)
-        self._tree = tree
+        self._copies, self._tree = approximate, tree
 
-    def _by_sample(self, scores: Floats) -> tuple[Floats, Floats]:
-        """Scores of nodes and of edges."""
-        n, n_edges = self.n_nodes // self._tree.n_nodes, self._tree.tail.shape[0]
-        return scores[: self.n_nodes].reshape(n, -1), scores[self.n_nodes :].reshape(n, n_edges)
+    def _by_sample(self, scores: Floats) -> tuple[Floats, Floats, float]:
+        """Fields and couplings of every sample, and the constant that they leave out."""
+        n, tables = self.n_nodes // self._tree.n_nodes, self._copies.score_tables(scores)
+        fields, couplings, constant = ising_scores(*tables, *self._copies.ends)
+        return fields.reshape(n, -1), couplings.reshape(n, self._tree.tail.shape[0]), constant
 
     def marginals(self, scores: Floats, warm: Any = None, tol: float = 0.0) -> Marginals:
         """Exact marginals and log Z, whatever `tol`."""
-        found = self._tree.marginals(*self._by_sample(scores))
-        log_z = float(found.log_partition.sum())
-        tau = np.concatenate([found.nodes.ravel(), found.edges.ravel()])
-        return Marginals(tau, log_z, log_z, None, 1)
+        fields, couplings, constant = self._by_sample(scores)
+        found = self._tree.marginals(fields, couplings)
+        log_z = constant + float(found.log_partition.sum())
+        tables = ising_tables(found.nodes.ravel(), found.edges.ravel(), *self._copies.ends)
+        return Marginals(self._copies.from_tables(*tables), log_z, log_z, None, 1)
 
     def best_label(self, scores: Floats) -> Ints:
-        return self._tree.best(*self._by_sample(scores))[0].ravel()
+        return self._tree.best(*self._by_sample(scores)[:2])[0].ravel()
 
     def decode(self, scores: Floats, warm: Floats | None = None, prices: bool = False) -> Decoding:
         """The labelling of the largest score: a vertex of the exact polytope."""

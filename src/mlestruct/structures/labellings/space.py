@@ -1,189 +1,97 @@
-"""What output spaces over a pairwise graph share, whatever their coordinates."""
+"""What all spaces of labellings share: coordinates, scores, sampling, perturbation."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._lazy import cached_property
-from ...algorithms.pairwise.attractive_bethe import attractive_bethe_bound
-from ...algorithms.pairwise.junction_tree import JunctionTree
-from ...algorithms.pairwise.mean_field import mean_field
-from ...algorithms.pairwise.schedule import LEARNING_SWEEPS
-from ...algorithms.pairwise.separators import require_width
-from ..contract import Bounds, ExactDistribution, LabellingStructure, Marginals, Structure
-from ..graphs.pairwise import Grid, PairwiseGraph
-from ..rho import Reweighting, reweighting
-from .conditioned import Remainder
-from .family import LabellingFamily
-from .tightened_rho import TightenedWeights, tighten
+from ...algorithms.gumbel import GumbelNoise, components
+from ...algorithms.markov_chains import Draws
+from ...algorithms.pairwise.gibbs import gibbs_samples
+from ..contract import LabellingStructure, as_scores, read_coordinates
 
 Floats = NDArray[np.float64]
-
-NOTHING = np.zeros(0)
-
-_ORDERS: WeakKeyDictionary[Any, dict[int, Any]] = WeakKeyDictionary()  # of elimination, by graph
+Ints = NDArray[np.int64]
 
 
-class PairwiseSpace(LabellingFamily):
-    """Base of `BinaryPairwise` and `Pairwise`."""
+class LabellingFamily(LabellingStructure):
+    """Base of `Pairwise` and `Sequences`.
 
-    def __init__(self, graph: PairwiseGraph, rho: Any):
-        if not isinstance(graph, PairwiseGraph):
-            raise TypeError(
-                f"graph: expected a PairwiseGraph or grid(height, width), got {graph!r}"
+    Coordinates: P(x_n = s), node by node, then P(x_i = s, x_j = t), edge by edge with the tail's
+    state first.
+    """
+
+    def marginal_table(self, tau: Floats) -> Floats:
+        """P(state) of every node, shape (n_nodes, n_states)."""
+        return self.node_marginals(tau)
+
+    # ------------------------------------------------------------------ tables
+    def score_tables(self, scores: Floats) -> tuple[Floats, Floats]:
+        """Scores of nodes, (n_nodes, n_states), and of edges, (n_edges, n_states, n_states)."""
+        return self.node_marginals(scores), self.edge_marginals(scores)
+
+    def from_tables(self, nodes: Floats, edges: Floats) -> Floats:
+        """tau of marginals of nodes and edges."""
+        return np.concatenate([nodes.ravel(), edges.ravel()])
+
+    def node_marginals(self, tau: Floats) -> Floats:
+        """P(state) of every node, shape (n_nodes, n_states)."""
+        return tau[: self.n_nodes * self.n_states].reshape(-1, self.n_states)
+
+    def edge_marginals(self, tau: Floats) -> Floats:
+        """Tables of all edges, shape (n_edges, n_states, n_states), tail state first."""
+        return tau[self.n_nodes * self.n_states :].reshape(-1, self.n_states, self.n_states)
+
+    def read_scores(self, scores: Any) -> tuple[Floats, float]:
+        """Scores as an array, or as a pair of tables (node scores, edge scores)."""
+        tables = isinstance(scores, tuple) or (
+            isinstance(scores, list) and len(scores) == 2 and np.ndim(scores[0]) == 2
+        )
+        if not tables:
+            return read_coordinates(self, scores, ", or a tuple (node scores, edge scores)"), 0.0
+        if len(scores) != 2:
+            raise ValueError(
+                f"scores: a tuple holds (node scores, edge scores), got {len(scores)} parts"
             )
-        self.graph = graph
-        self.reweighting = rho if isinstance(rho, Reweighting) else reweighting(graph, rho)
+        nodes = as_scores(scores[0], "scores of nodes")
+        edges = as_scores(scores[1], "scores of edges")
+        n_states = self.n_states
+        if nodes.shape != (self.n_nodes, n_states):
+            raise ValueError(
+                f"scores of nodes: expected shape {(self.n_nodes, n_states)}, got {nodes.shape}"
+            )
+        full = (self.ends[0].shape[0], n_states, n_states)
+        if edges.shape not in (full, full[1:]):
+            raise ValueError(
+                f"scores of edges: expected shape {full} or {full[1:]}, got {edges.shape}"
+            )
+        return self.from_tables(nodes, np.broadcast_to(edges, full)), 0.0
 
-    @cached_property
-    def fingerprint(self) -> str:
-        """The same for equal output spaces only."""
-        return f"{self.n_states} states, {self.graph.fingerprint}"
-
-    @property
-    def has_bound(self) -> bool:
-        """Whether the entropy is known to be concave, so that gaps are certificates."""
-        return self.reweighting.is_concave
-
-    @property
-    def n_nodes(self) -> int:
-        return self.graph.n_nodes
-
-    @property
-    def ends(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Tail and head of every edge."""
-        return self.graph.tail, self.graph.head
-
-    def best_label(self, scores: Floats) -> NDArray[np.int64]:
-        """The labelling of `decode_integral`."""
-        return np.asarray(self.label(self.decode_integral(scores).vertex))
-
-    def given(self, known: Any) -> Structure:
-        """The labellings with the known states (-1: not known)."""
-        states = np.asarray(known, dtype=np.int64)
-        if (states < 0).all():
-            return self
-        rest = Remainder.of(states, *self.ends)
-        part = None
-        if rest.nodes.size:
-            graph, whole = PairwiseGraph(rest.nodes.size, rest.ends), self.reweighting
-            split = [
-                None if weights is None else weights[rest.edges]
-                for weights in (whole.into_tail, whole.into_head)
-            ]
-            part = self._over(graph, Reweighting(graph, whole.rho[rest.edges], *split))
-        if self.n_states == 2 and self.n_coordinates == self.n_nodes + self.ends[0].shape[0]:
-            return rest.minimal(self, part)
-        return rest.overcomplete(self, part, self.n_states)
-
-    def _over(self, graph: PairwiseGraph, rho: Any) -> PairwiseSpace:
-        """The same kind of space over another graph."""
-        raise NotImplementedError
-
-    def with_rho(self, rho: Any) -> PairwiseSpace:
-        """The same output space with another entropy."""
-        raise self.lacks("with_rho")
-
-    def marginals(
-        self, scores: Floats, warm: Any = None, tol: float = 1e-6, max_sweeps: int = 1000
-    ) -> Marginals:
-        """Maximise <scores, tau> + H_rho(tau) up to a gap of `tol`, in at most `max_sweeps`."""
-        raise self.lacks("marginals")
-
-    def expectation(
-        self, features: Any, theta: Floats, offset: Floats | None, warm: Any, tol: float
-    ) -> tuple[Marginals, Floats]:
-        """Marginals under features, and their moments; tau itself is not kept.
-
-        Sweeps are few: what is missing is reported as the gap and made up for at the next theta.
-        """
-        scores = features.scores(theta)
-        if offset is not None:
-            scores = scores + offset
-        found = self.marginals(scores, warm, tol, LEARNING_SWEEPS)
-        moments = features.moments(found.tau)
-        return replace(found, tau=NOTHING), moments
+    # ------------------------------------------------------------------ labels
+    def check_states(self, label: Any) -> Ints:
+        """State numbers 0 .. n_states-1 of all nodes."""
+        states = np.asarray(label, dtype=np.int64)
+        if states.shape != (self.n_nodes,):
+            raise ValueError(f"expected {self.n_nodes} states, got shape {states.shape}")
+        if states.size and (states.min() < 0 or states.max() >= self.n_states):
+            raise ValueError(
+                f"expected states from 0 to {self.n_states - 1}, "
+                f"found {states.min()} to {states.max()}"
+            )
+        return states
 
     # ------------------------------------------------------------------ questions
-    def exact(self, scores: Floats) -> ExactDistribution:
-        """The distribution itself, on a junction tree; small treewidth only."""
-        if isinstance(self.graph, Grid):  # its treewidth is known, which saves the search
-            require_width(min(self.graph.height, self.graph.width), self.n_states)
-        return OnJunctionTree(self, junction_tree(self, scores, self.graph))
-
-    def tighten_rho(
-        self,
-        scores: Floats,
-        max_iter: int = 30,
-        tol: float = 1e-3,
-        callback: Callable[[TightenedWeights], bool | None] | None = None,
-    ) -> TightenedWeights:
-        """The rho of spanning trees whose upper bound of log Z is smallest at these scores."""
-        return tighten(self, scores, max_iter, tol, callback)
-
-    def log_partition_bounds(self, scores: Floats, tol: float) -> Bounds:
-        """Spanning trees bound log Z from above, whatever rho is; forests are exact."""
-        structure: PairwiseSpace = self
-        forest = self.graph.is_forest
-        if not self.has_bound or (forest and not (self.reweighting.rho == 1.0).all()):
-            structure = self.with_rho("auto")
-        found = structure.marginals(scores, None, tol)
-        if forest:
-            return Bounds(found.value, found.upper_bound, "exact", "exact")
-        lower, reason = structure._lower_bound(scores, found.tau, tol)
-        return Bounds(lower, found.upper_bound, reason, "spanning trees")
-
-    def _lower_bound(self, scores: Floats, tau: Floats, tol: float) -> tuple[float, str]:
-        """The largest of the lower bounds of log Z, and what it is.
-
-        Each is improved until a sweep gains a hundredth of `tol` or less: there may be many.
-        """
-        enough = 0.01 * tol / self.n_nodes
+    def markov_chain_samples(
+        self, scores: Floats, n_samples: int, rng: np.random.Generator, **options: Any
+    ) -> Draws:
+        """Labellings by Gibbs sampling; `options` are those of `gibbs_samples`."""
         nodes, edges = self.score_tables(scores)
-        model = self.n_nodes, *self.ends, nodes, edges
-        label = self.best_label(scores)
-        peaked = np.full((self.n_nodes, self.n_states), 0.01)
-        peaked[np.arange(self.n_nodes), label] = 1.0
-        starts = [self.node_marginals(tau), peaked]
-        floors = {
-            "score of the best labelling found": self.encode(label).dot(scores),
-            "independent nodes (mean field)": mean_field(*model, starts, max(enough, 1e-8))[1],
-        }
-        if self.n_states == 2:
-            bethe = attractive_bethe_bound(*model, starts, max(enough, 1e-6))
-            if bethe is not None:
-                floors["Bethe value of an attractive model"] = bethe
-        reason = max(floors, key=lambda name: floors[name])
-        return floors[reason], reason
+        return gibbs_samples(self.n_nodes, *self.ends, nodes, edges, n_samples, rng=rng, **options)
 
-
-class OnJunctionTree:
-    """An `ExactDistribution` over labellings."""
-
-    def __init__(self, structure: LabellingStructure, tree: JunctionTree):
-        self._structure, self._tree = structure, tree
-        self.log_partition = tree.log_partition
-
-    @property
-    def tau(self) -> Floats:
-        return self._structure.from_tables(self._tree.node_marginals, self._tree.edge_marginals)
-
-    def sample(self, n_samples: int, rng: np.random.Generator) -> Any:
-        """Independent labels."""
-        return self._tree.sample(n_samples, rng)
-
-
-def junction_tree(structure: LabellingStructure, scores: Floats, graph: Any) -> JunctionTree:
-    """The junction tree of a structure's graph; its elimination order is kept with the graph."""
-    known = _ORDERS.get(graph, {})
-    order = known.get(structure.n_states)
-    nodes, edges = structure.score_tables(scores)
-    tree = JunctionTree(structure.n_nodes, *structure.ends, nodes, edges, order)
-    _ORDERS[graph] = {**known, structure.n_states: tree.order}
-    return tree
+    def gumbel_noise(self) -> GumbelNoise:
+        """Every node chooses its state; coordinates of nodes come first."""
+        component = components(self.n_nodes, *self.ends)
+        variable = np.repeat(np.arange(self.n_nodes), self.n_states)
+        return GumbelNoise(self.n_coordinates, np.arange(variable.size), variable, component)

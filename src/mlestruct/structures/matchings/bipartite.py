@@ -12,31 +12,32 @@ log Z_RW >= log Z.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..._arrays import as_floats
-from ..._lazy import cached_property
 from ...algorithms.gumbel import GumbelNoise, components
 from ...algorithms.matching import assignment, newton
 from ..contract import BeliefMarginals, Bounds, Decoding, Marginals, Vertex
 from ..entropy import SeparableEntropy
 from ..graphs.bipartite import BipartiteGraph
 from .belief_propagation import belief_marginals, feasible, presolved_beliefs
-from .family import MatchingFamily, check_rho
 from .partners import check_partners
 from .presolve import Layout, PresolvedMatching, presolve
-from .reduced_scores import cap_bound, is_wide, reduced_marginals
+from .space import MatchingSpace, check_rho
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-class BipartiteMatching(MatchingFamily):
+WIDE = 150.0  # range of scores above which those of the best matching become 0 by its prices
+
+
+class BipartiteMatching(MatchingSpace):
     """Output space of matchings between `graph.n_rows` rows and `graph.n_cols` columns.
 
     Parameters
@@ -50,7 +51,6 @@ class BipartiteMatching(MatchingFamily):
     """
 
     is_simple = True
-    labels_are_columns = True
 
     def __init__(
         self,
@@ -103,10 +103,6 @@ class BipartiteMatching(MatchingFamily):
     def with_rho(self, rho: Any) -> BipartiteMatching:
         """The same output space with another entropy."""
         return BipartiteMatching(self.graph, rho, self.perfect)
-
-    def local_restricted(self, keep: NDArray[np.bool_]) -> tuple[BipartiteMatching, Ints]:
-        """The same as `restricted`: the local polytope is that of matchings."""
-        return self.restricted(keep)
 
     def restricted(self, keep: NDArray[np.bool_]) -> tuple[BipartiteMatching, Ints]:
         """The same over some of the pairs only, and the place of its coordinates in this one."""
@@ -211,43 +207,33 @@ class BipartiteMatching(MatchingFamily):
 
     def marginals(self, scores: Floats, warm: Any = None, tol: float = 1e-8) -> Marginals:
         """tau maximising <scores, tau> + H_rho(tau), with certified bounds of log Z_rho."""
-        if is_wide(scores):
-            found = reduced_marginals(self, scores, warm, tol)
-            if found is not None:
-                return cap_bound(self, scores, found, tol)
-        return cap_bound(self, scores, self.direct_marginals(scores, warm, tol), tol)
-
-    def marginals_each(self, scores: Floats, warm: Sequence[Any], tol: Floats) -> list[Marginals]:
-        """`marginals` of each row of scores."""
-        if is_wide(scores) or self.is_fixed:
-            return super().marginals_each(scores, warm, tol)
-        core = self._presolved
-        columns = np.array([core.columns(one) for one in scores])
-        entries = scores if core.plain else scores[:, core.source]
-        found = core.oracle.each(entries, columns, self._start, warm, tol)
-        return [
-            cap_bound(self, one, self._answer(one, solution), bound)
-            for one, solution, bound in zip(scores, found, tol.tolist(), strict=True)
-        ]
+        return self.timed_marginals(scores, warm, tol)
 
     def _direct_marginals(self, scores: Floats, warm: Any, tol: float) -> Marginals:
         core = self._presolved
         entries, columns = core.entries(scores), core.columns(scores)
-        return self._answer(
-            scores, core.oracle(entries, columns, self._start, warm, tol, self.n_jobs)
-        )
-
-    def _answer(self, scores: Floats, found: newton.Solution) -> Marginals:
-        """The oracle's solution in the coordinates of this space."""
-        core = self._presolved
+        prices, shift = None, 0.0
+        if core.source.size and np.ptp(scores) > WIDE:
+            prices = self.decode(scores, prices=True).prices
+        if prices is not None:
+            prices = np.append(prices, 0.0)
+            reduced = newton.reduce_scores(core.rows, entries, columns, prices)
+            entries, columns, shift = reduced
+            warm = None if warm is None else replace(warm, prices=warm.prices - prices)
+        found = core.oracle(entries, columns, self._start, warm, tol, self.n_jobs)
+        if prices is not None:
+            found = newton.restore(found, prices, shift)
         constant = core.fixed_score(scores)
         tau = core.coordinates(found.t, found.z)
-        if not np.isfinite(found.value):
-            # Newton found no feasible point; the best matching is one, and its score a valid value.
+        if not found.gap <= tol:
+            # The score of the best matching is a value, and with any entropy no point has more.
             best = self.decode(scores)
-            tau, found.value = best.vertex.dense(self.n_coordinates), best.score - constant
-            found.t = np.maximum(core.entries(tau), 1e-200)
-            found.z = np.where(core.free, np.maximum(core.columns(tau), 1e-200), 1.0)
+            score = best.score - constant
+            if score > found.value:
+                tau, found.value = best.vertex.dense(self.n_coordinates), score
+                found.t = np.maximum(core.entries(tau), 1e-200)
+                found.z = np.where(core.free, np.maximum(core.columns(tau), 1e-200), 1.0)
+            found.upper_bound = min(found.upper_bound, score + core.largest_entropy)
         return Marginals(
             tau,
             found.value + constant,
@@ -255,26 +241,6 @@ class BipartiteMatching(MatchingFamily):
             found,
             found.iterations,
         )
-
-    def reduced_scores(self, scores: Floats) -> tuple[Floats | None, float, Floats | None]:
-        """Scores minus the prices of the best matching, the sum of these, and those of columns."""
-        core, rows = self._presolved, self._presolved.rows
-        prices = self.decode(scores, prices=True).prices if core.source.size else None
-        if prices is None:
-            return None, 0.0, None
-        taken = np.append(prices, 0.0)
-        w = core.entries(scores) - taken[rows.col]
-        of_row = np.maximum.reduceat(w, rows.ptr[:-1])
-        reduced = np.zeros_like(scores)
-        reduced[core.source] = w - np.repeat(of_row, np.diff(rows.ptr))
-        reduced[core.col_source[core.free]] = (core.columns(scores) - prices)[core.free]
-        return reduced, float(of_row.sum() + prices.sum()) + core.fixed_score(scores), taken
-
-    def repriced(self, warm: Any, prices: Floats | None) -> Any:
-        """A solver's state for scores to which column prices are added."""
-        if not isinstance(warm, newton.Solution) or prices is None:
-            return None
-        return replace(warm, prices=warm.prices + prices)
 
     def belief_propagation(
         self,
@@ -290,7 +256,7 @@ class BipartiteMatching(MatchingFamily):
             tau = core.coordinates(np.ones(core.source.shape[0]), np.ones(core.free.shape[0]))
             return BeliefMarginals(tau, float(scores @ tau), 0, 0.0, True, None)
         options = {"damping": damping, "max_sweeps": max_sweeps, "tol": tol}
-        found, constant = presolved_beliefs(self, core, scores, warm, options)
+        found, constant = presolved_beliefs(core, scores, warm, options)
         tau = core.coordinates(found.t, found.z)
         return belief_marginals(tau, found, found.log_partition + constant)
 
@@ -306,7 +272,7 @@ class BipartiteMatching(MatchingFamily):
 
     def improved_prices(self, scores: Floats, prices: Floats, tau: Floats) -> Floats:
         """Column prices after a Newton step on the bound."""
-        return newton.polish(*self._semidual(scores, prices, tau))[1][:-1]
+        return newton.improved_prices(*self._semidual(scores, prices, tau))[:-1]
 
     def _semidual(self, scores: Floats, prices: Floats, tau: Floats) -> tuple[Any, ...]:
         """Arguments of the semi-dual's functions, whose rows are solved to within 1e-7."""

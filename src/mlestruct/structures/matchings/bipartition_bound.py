@@ -9,13 +9,14 @@ possible cross.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array
 
 from ..graphs.bipartite import BipartiteGraph
+from ..graphs.simple import SimpleGraph
 from .bipartite import BipartiteMatching
 
 if TYPE_CHECKING:
@@ -26,101 +27,59 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 
-def bipartition_bound(
-    structure: LocalMatching, scores: Floats, tol: float = 1e-6, n_improve: int = 60
-) -> float:
+def bipartition_bound(structure: LocalMatching, scores: Floats, mass: Floats, tol: float) -> float:
     """A lower bound of log Z, at least the score of the best matching.
-
-    It is far above the bound from swaps around the best matching where many matchings matter,
-    and can be below it where few do; the larger of the two is a bound as well.
 
     Parameters
     ----------
-    structure : LocalMatching or MatchingPolytope
-        With capacities above 1 or of 0, or where only some nodes may stay single, the answer is
-        -inf.
+    structure : LocalMatching or MatchingPolytope of capacity 1, all nodes or none free
     scores : array of shape (n_coordinates,)
+    mass : array of shape (n_edges,), marginals that guide the cut; any values give a bound
     tol : certified gap of the Bethe value
-    n_improve : rounds of search for a good cut
 
     Examples
     --------
-    >>> from mlestruct.structures.matchings.local import LocalMatching
+    >>> from mlestruct.structures import LocalMatching
     >>> ten = LocalMatching(10)  # has 945 perfect matchings, 120 of which cross an even cut
-    >>> bound = bipartition_bound(ten, np.zeros(45))
+    >>> bound = bipartition_bound(ten, np.zeros(45), np.ones(45), 1e-6)
     >>> round(bound, 2), round(float(np.log(120)), 2), round(float(np.log(945)), 2)
     (3.58, 4.79, 6.85)
     """
-    scores = np.asarray(scores, dtype=np.float64)
-    if scores.shape != (structure.n_coordinates,) or not np.isfinite(scores).all():
-        raise ValueError(
-            f"scores: expected {structure.n_coordinates} finite numbers, got shape {scores.shape}"
-        )
-    free = structure.free
-    if (structure.capacity != 1).any() or (free.any() and not free.all()):
-        return -np.inf
     best = structure.decode_integral(scores)
-    side = _sides(structure, scores, structure.label(best.vertex), n_improve)
+    side = cut(structure.graph, structure.label(best.vertex), mass)
     return max(best.score, _bethe_across(structure, scores, side, tol))
 
 
-def _sides(structure: LocalMatching, scores: Floats, partner: Ints, n_improve: int) -> Bools:
-    """Which nodes are on the first side: partners never are on the same."""
+def cut(graph: SimpleGraph, partner: Ints, mass: Floats) -> Bools:
+    """Which nodes are on the first side: partners never are on the same.
+
+    Starting from any sides, each pair of partners changes sides while more mass crosses then.
+    """
     nodes = np.arange(partner.shape[0])
     first = (partner < 0) | (partner > nodes)
     unit = np.empty(partner.shape[0], dtype=np.int64)
     unit[first] = np.arange(int(first.sum()))
     unit[~first] = unit[partner[~first]]
     sign = np.where(first, 1.0, -1.0)
-    row, col = structure.graph.row, structure.graph.col
-    mass = _marginal_mass(structure, scores)
     # An edge crosses if its ends' signs, each times that of its unit, differ.
-    apart = unit[row] != unit[col]
-    i, j = unit[row[apart]], unit[col[apart]]
-    value = -(mass * sign[row] * sign[col])[apart]
+    apart = unit[graph.row] != unit[graph.col]
+    i, j = unit[graph.row[apart]], unit[graph.col[apart]]
+    value = -(mass * sign[graph.row] * sign[graph.col])[apart]
     size = int(first.sum())
-    coupling: Any = coo_array(
-        (np.concatenate([value, value]), (np.concatenate([i, j]), np.concatenate([j, i]))),
-        shape=(size, size),
-    ).tocsr()
-    # From a tenth of nonzero couplings on, a full matrix is faster.
-    if coupling.nnz > 0.1 * size**2:
-        coupling = coupling.toarray()
-    return (sign * _best_signs(coupling, n_improve)[unit]) > 0.0
-
-
-def _marginal_mass(structure: LocalMatching, scores: Floats) -> Floats:
-    """Marginals of the edges over the local polytope; they are a guide and need not be exact."""
-    found = structure.local_marginals(scores, 1e-3 * structure.n_nodes)
-    mass: Floats = np.nan_to_num(found.tau[: structure.n_scored])
-    return mass
-
-
-def _best_signs(coupling: Any, n_improve: int) -> Floats:
-    """Signs s with a large sum of coupling_ij s_i s_j: all equal at first, and random starts.
-
-    In each round about half of those that would do better turned are turned, if that helps.
-    """
-    rng = np.random.default_rng(0)
-    size = coupling.shape[0]
-    # Eight searches side by side.
-    signs = np.where(rng.random((size, 8)) < 0.5, 1.0, -1.0)
-    signs[:, 0] = 1.0
-    field = coupling @ signs
-    value = (signs * field).sum(axis=0)
-    for _ in range(n_improve):
-        wrong = signs * field < 0.0
-        if not wrong.any():
+    ends = np.concatenate([i, j]), np.concatenate([j, i])
+    coupling = coo_array((np.concatenate([value, value]), ends), shape=(size, size)).tocsr()
+    turn = np.ones(size)
+    field = coupling @ turn
+    for _ in range(20):  # rounds; the last ones turn few
+        wrong = np.flatnonzero(turn * field < 0.0)
+        for k in wrong.tolist():
+            if turn[k] * field[k] < 0.0:
+                turn[k] = -turn[k]
+                own = slice(coupling.indptr[k], coupling.indptr[k + 1])
+                field[coupling.indices[own]] += 2.0 * turn[k] * coupling.data[own]
+        if not wrong.size:
             break
-        trial = np.where(wrong & (rng.random(signs.shape) < 0.5), -signs, signs)
-        field_there = coupling @ trial
-        value_there = (trial * field_there).sum(axis=0)
-        better = value_there > value
-        signs = np.where(better, trial, signs)
-        field = np.where(better, field_there, field)
-        value = np.maximum(value, value_there)
-    chosen: Floats = signs[:, int(np.argmax(value))]
-    return chosen
+    return sign * turn[unit] > 0.0
 
 
 def _bethe_across(structure: LocalMatching, scores: Floats, side: Bools, tol: float) -> float:

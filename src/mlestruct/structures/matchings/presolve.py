@@ -9,17 +9,16 @@ the way back to coordinates.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._lazy import cached_property
-from ...algorithms.matching import newton
 from ...algorithms.matching.oracle import Oracle
-from ...algorithms.matching.row_problem import TINY, RowProblem
+from ...algorithms.matching.row_problem import RowProblem
 from ...exceptions import InfeasibleError
-from ..contract import Marginals, Vertex
-from ..graphs.bipartite import BipartiteGraph, FixedEdges, fixed_edges
+from ..contract import Vertex
+from ..graphs.bipartite import BipartiteGraph, varying_edges
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -76,15 +75,11 @@ class PresolvedMatching:
         """The marginal oracle of `rows`."""
         return Oracle(self.rows)
 
-    def solution(self, found: Marginals) -> newton.Solution:
-        """The `newton.Solution` of `found`, rebuilt from tau if `found.warm` is not one."""
-        if isinstance(found.warm, newton.Solution):
-            return found.warm
-        t, z = self.entries(found.tau), np.where(self.free, self.columns(found.tau), 1.0)
-        return newton.Solution(
-            np.maximum(t, TINY), np.maximum(z, TINY), np.zeros(0), 0.0, found.value,
-            found.upper_bound, 0,
-        )  # fmt: skip
+    @cached_property
+    def largest_entropy(self) -> float:
+        """No point has a larger one: that of even rows, and of single columns at their peak."""
+        of_rows = np.log(np.diff(self.rows.ptr)).sum()
+        return float(of_rows + self.rows.rho_cols.sum() * np.exp(-1.0))
 
     @cached_property
     def _is_single(self) -> NDArray[np.bool_]:
@@ -186,35 +181,25 @@ def _covering(
     graph: BipartiteGraph, rho_rows: Floats, rho_cols: Floats, order: Ints, layout: Layout
 ) -> PresolvedMatching:
     """Every row is matched, surplus columns stay single; `order` gives the edges' coordinates."""
-    found = fixed_edges(graph)
+    varies, frees, chosen, single = varying_edges(graph)
     fixed = np.zeros(layout.n_coordinates)
-    fixed[order[found.edge_always]] = 1.0
-    if graph.n_cols > graph.n_rows:
-        fixed[layout.col_single + np.flatnonzero(found.col_always_single)] = 1.0
+    fixed[order[chosen & ~varies]] = 1.0
+    fixed[layout.col_single + np.flatnonzero(single & ~frees)] = 1.0
     c = rho_rows[graph.row] + rho_cols[graph.col] - 1.0
-    rho = np.where(found.col_never_single, 0.0, rho_cols)
+    rho = np.where(frees, rho_cols, 0.0)
     kept_rows, kept = np.arange(graph.n_rows), np.arange(graph.n_cols)
-    if found.any:
-        graph, kept_rows, kept, keep = _without_fixed(graph, found)
-        c, order = c[keep], order[keep]
+    if not varies.all() or fixed.any():
+        kept_rows, new_row = np.unique(graph.row[varies], return_inverse=True)
+        kept, new_col = np.unique(graph.col[varies], return_inverse=True)
+        counts = np.bincount(new_row, minlength=kept_rows.shape[0])
+        ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        graph = BipartiteGraph(kept_rows.shape[0], kept.shape[0], ptr, new_col.astype(np.int64))
+        c, order = c[varies], order[varies]
     rows = RowProblem(
         graph.ptr, graph.col, np.ones(graph.n_edges), np.ascontiguousarray(c), rho[kept],
         rho_rows[kept_rows], rho_cols[kept],
     )  # fmt: skip
     return PresolvedMatching(rows, graph, order, layout.col_single + kept, fixed)
-
-
-def _without_fixed(
-    graph: BipartiteGraph, fixed: FixedEdges
-) -> tuple[BipartiteGraph, Ints, Ints, NDArray[np.bool_]]:
-    """The graph of edges that vary, the rows and columns that have one, and which edges vary."""
-    keep = ~(fixed.edge_never | fixed.edge_always)
-    rows, new_row = np.unique(graph.row[keep], return_inverse=True)
-    cols, new_col = np.unique(graph.col[keep], return_inverse=True)
-    counts = np.bincount(new_row, minlength=rows.shape[0])
-    ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    core = BipartiteGraph(rows.shape[0], cols.shape[0], ptr, new_col.astype(np.int64))
-    return core, rows, cols, keep
 
 
 def _with_singles(

@@ -1,1 +1,0 @@
-"""`check_structure`: whether an output space or a decoder keeps to the contract."""
