@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from .._random import generator
-from ..algorithms.matching.swap_chain import sample_by_swaps
+from ..algorithms.matching.worm_chain import sample_by_worms
 from .parameters import check_counts, check_range
 
 Floats = NDArray[np.float64]
@@ -235,7 +235,7 @@ def generate_campus(
     n_years : default 3, or as many as there are sizes
     strength : factor on all weights; 0 makes pairs random
     missing : share of answers left empty
-    n_chains, max_sweeps : of `mlestruct.algorithms.matching.swap_chain.sample_by_swaps`
+    n_chains, max_sweeps : of `mlestruct.algorithms.matching.worm_chain.sample_by_worms`
 
     Examples
     --------
@@ -263,8 +263,11 @@ def generate_campus(
         year = 2010 + k
         students = [f"{year}-{i:0{len(str(n))}d}" for i in range(1, n + 1)]
         alone = CampusYear(year, students, _answers(n, missing, rng), np.full(n, -1))
-        scores = campus.true_scores(alone)[np.triu_indices(n, 1)]
-        found = sample_by_swaps(scores, n_chains=n_chains, max_sweeps=max_sweeps, rng=rng)
+        ends = np.triu_indices(n, 1)
+        scores = campus.true_scores(alone)[ends]
+        found = sample_by_worms(
+            n, *ends, scores, 1, n_chains=n_chains, max_sweeps=max_sweeps, rng=rng
+        )
         pairs = {"partner": found.states[0], "rhat": found.rhat, "ess": found.ess}
         campus.years.append(replace(alone, **pairs))
     return campus

@@ -13,11 +13,9 @@ from scipy.stats import chisquare
 from sklearn.exceptions import ConvergenceWarning
 
 from mlestruct.algorithms.matching import _worm_chain_kernels as kernels
-from mlestruct.algorithms.matching.swap_chain import concentration, sample_by_swaps, swaps_pay
 from mlestruct.algorithms.matching.worm_chain import _WormChain, sample_by_worms
 from mlestruct.exceptions import InfeasibleError
 from mlestruct.structures import BipartiteMatching
-from mlestruct.structures.matchings.local import LocalMatching
 
 
 def rng(seed=0):
@@ -121,19 +119,16 @@ def test_every_move_keeps_the_distribution(name, kind):
     arguments, options = split(space, scores)
     chain = _WormChain(arguments[0], arguments[1:3], arguments[3], **options, start=None, rng=rng())
     states, p = partners(space), probabilities(space, scores)
-    slots = np.array([chain._slots(state) for state in states])
     own, drawn = rng(3), rng(4).choice(len(p), size=3000, p=p)
     after = np.empty((3000, space.n), dtype=int)
     for t, k in enumerate(drawn):
-        slot = slots[k].copy()
+        state = states[k].copy()
         if kind == "local move":
-            kernels.local_move(
-                chain.graph, slot, chain.free, chain.score, chain.shift, chain.single, own
-            )
+            kernels.local_move(chain.graph, state, chain.free, chain.score, chain.single, own)
         else:
             limit = chain.limit if kind == "worm" else 3
-            kernels.worm_update(chain.graph, slot, chain.log, limit, own)
-        after[t] = chain.read(slot)
+            kernels.worm_update(chain.graph, state, chain.log, limit, own)
+        after[t] = state
     assert pvalue(states, p, after) > 1e-4
     moved = (after != states[drawn]).any(axis=1).mean()
     if kind == "worm":
@@ -310,6 +305,8 @@ def test_the_only_matching_is_no_failure():
         ({"start": [2, 3, 0, 1]}, "start: pairs node 0 with 2, which is no edge"),
         ({"start": [-1, 2, 1, -1]}, "start: node 0 is single, but not free"),
         ({"n_samples": 0}, "n_samples: expected at least 1"),
+        ({"max_sweeps": 10}, "max_sweeps: expected at least 100"),
+        ({"tol_rhat": 1.0}, "tol_rhat: expected more than 1"),
     ],
 )
 def test_errors_say_what_was_found(change, message):
@@ -402,26 +399,10 @@ def test_one_node_takes_its_pick(shape, scale):
     """The only row's column is a softmax of its scores, less what the column gets if single."""
     structure = BipartiteMatching(shape)
     scores = scale * rng(1).normal(size=structure.n_coordinates)
-    assert swaps_pay(41, (scores[:40] - scores[40:])[None]) == (scale < 1)
     states = structure.markov_chain_samples(scores, 1500, rng(2)).states
     chosen = states if shape[0] == 1 else (states == 0).argmax(axis=1)[:, None]
     p = np.exp(scores[:40] - scores[40:])
     assert pvalue(np.arange(40)[:, None], p / p.sum(), chosen) > 1e-4
-
-
-def test_large_complete_graphs_are_left_to_swaps_if_scores_are_weak():
-    scores = 0.5 * rng(1).normal(size=780)
-    found = LocalMatching(40).markov_chain_samples(scores, 5, rng(2), n_chains=3, start=None)
-    swapped = sample_by_swaps(scores, 5, n_chains=3, rng=rng(2))
-    np.testing.assert_array_equal(found.states, swapped.states)
-    strong = LocalMatching(40).markov_chain_samples(8.0 * scores, 5, rng(2))
-    assert strong.converged
-
-
-def test_concentration_is_the_variance_of_normal_scores():
-    table = 0.7 * rng(1).normal(size=(100, 5000))
-    assert concentration(table) == pytest.approx(0.49, abs=0.02)
-    assert concentration(np.full((3, 4), 1e6)) == pytest.approx(0.0)
 
 
 def test_the_smallest_and_the_largest_partner_of_a_start():

@@ -11,11 +11,11 @@ Terms, the same in all files:
 
 Where to look:
 
-* MAP: `assignment` (bipartite), `fractional` (local polytope), `blossom` (matchings), `b_matching`
-  and `integral_b_matching` (capacities above 1).
+* MAP: `assignment` (bipartite, and the local polytope of a group), `blossom` (matchings),
+  `b_matching` (capacities above 1).
 * Marginals with certified bounds: `oracle` (`belief_propagation`, `newton` where that stalls),
   `edge_dual` (large complete groups, capacities above 1); `odd_sets` proves that marginals are a
   mixture of matchings.
 * log Z: `counting` (exactly).
-* Samples: `worm_chain` (any graph), `swap_chain` (complete graphs, assignments).
+* Samples: `worm_chain`.
 """

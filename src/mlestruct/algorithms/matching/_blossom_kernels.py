@@ -11,12 +11,12 @@ Matched edges are stored at nodes that are not inside a blossom: the pairs insid
 vertex at which the blossom is matched, and are stored when it is opened.
 """
 
+from heapq import heappop, heappush
 from math import inf
 
 import numpy as np
 
 from ..._compile import kernel
-from ._fractional_kernels import keep_smallest, pop, push
 
 FREE, OUTER, INNER = 0, 1, 2  # labels of nodes
 
@@ -321,33 +321,22 @@ def rematch(s, i, j):
 
 
 @kernel
-def grow_heap(keys, items, needed):
-    """The heap's arrays, enlarged if `needed` entries do not fit."""
-    if needed <= keys.shape[0]:
-        return keys, items
-    more_keys = np.empty(2 * needed)
-    more_items = np.empty(2 * needed, np.int64)
-    for k in range(keys.shape[0]):
-        more_keys[k] = keys[k]
-        more_items[k] = items[k]
-    return more_keys, more_items
-
-
-@kernel
-def search(s, d, root, brief, graph, may_skip, single, eps, scratch, keys, items):
+def search(s, d, root, brief, graph, single, eps, scratch):
     """Grow a tree from the exposed top node `root` until the matching can be enlarged.
 
     `graph` is (start, node, tail, weight): the neighbours of every vertex, and `tail` the vertex
-    itself. Returns the number of tree members, in `scratch`, if the tree is stuck (then its labels
-    stay, so that later trees leave it out), else 0. Events are slots of `node` (edges) and, after
-    these, inner blossoms whose z reaches 0. If `brief`, only the prices change, half way to the
-    first edge that leaves the tree.
+    itself; `single` is empty where no vertex may stay single. Returns the number of tree members,
+    in `scratch`, if the tree is stuck (then its labels stay, so that later trees leave it out),
+    else 0. Events are slots of `node` (edges) and, after these, inner blossoms whose z reaches 0.
+    If `brief`, only the prices change, half way to the first edge that leaves the tree.
     """
     start, node, tail, weight = graph
     fresh, freed, members, seen = scratch
     n = s.shape[0] // 2
     n_slots = node.shape[0]
-    size = 0
+    may_skip = single.shape[0] > 0
+    heap = [(0.0, np.int64(0))]
+    heap.clear()
     now = 0.0
     finish = inf
     stop = inf
@@ -367,7 +356,6 @@ def search(s, d, root, brief, graph, may_skip, single, eps, scratch, keys, items
                 finish = max(now + y_i - single[i], now)
                 end_i = i
                 end_j = i
-            keys, items = grow_heap(keys, items, size + start[i + 1] - start[i])
             for p in range(start[i], start[i + 1]):
                 j = node[p]
                 b = s[j, TOP]
@@ -377,7 +365,7 @@ def search(s, d, root, brief, graph, may_skip, single, eps, scratch, keys, items
                 if role == OUTER:
                     at = now + 0.5 * (y_i + d[j, Y] - (now - d[j, SINCE]) - weight[p])
                     if at < finish:
-                        size = push(keys, items, size, at, p)
+                        heappush(heap, (at, np.int64(p)))
                 else:
                     at = now + y_i + d[j, Y] - weight[p]
                     if brief and at > eps:
@@ -390,14 +378,12 @@ def search(s, d, root, brief, graph, may_skip, single, eps, scratch, keys, items
                         end_j = j
                     elif at < d[b, BEST]:
                         d[b, BEST] = at
-                        size = push(keys, items, size, at, p)
+                        heappush(heap, (at, np.int64(p)))
         n_fresh = 0
-        if size == 0 or keys[0] >= min(finish, stop):
+        if len(heap) == 0 or heap[0][0] >= min(finish, stop):
             found = finish < inf and finish <= stop
             break
-        at = keys[0]
-        item = items[0]
-        size = pop(keys, items, size)
+        at, item = heappop(heap)
         now = max(now, at)
         if item >= n_slots:  # the z of an inner blossom reaches 0
             b = item - n_slots
@@ -406,7 +392,7 @@ def search(s, d, root, brief, graph, may_skip, single, eps, scratch, keys, items
             late = now + 0.5 * (d[b, Z] - 2.0 * (now - d[b, Z_SINCE]))
             if late > now + eps:
                 if late < finish:
-                    size = push(keys, items, size, late, item)
+                    heappush(heap, (late, np.int64(item)))
                 continue
             first = s[b, FIRST]
             n_fresh, n_freed = open_inner(s, d, b, now, fresh, freed)
@@ -417,22 +403,20 @@ def search(s, d, root, brief, graph, may_skip, single, eps, scratch, keys, items
                     members[n_members] = child
                     n_members += 1
                 if s[child, LABEL] == INNER and child >= n and now + 0.5 * d[child, Z] < finish:
-                    keys, items = grow_heap(keys, items, size + 1)
-                    size = push(keys, items, size, now + 0.5 * d[child, Z], n_slots + child)
+                    heappush(heap, (now + 0.5 * d[child, Z], np.int64(n_slots + child)))
                 child = s[child, FOLLOWING]
                 if child == first:
                     break
             release(s, b)
             for f in range(n_freed):
                 j = freed[f]
-                keys, items = grow_heap(keys, items, size + start[j + 1] - start[j])
                 for p in range(start[j], start[j + 1]):
                     i = node[p]
                     if s[s[i, TOP], LABEL] == OUTER:
                         at = now + max(price(s, d, i, now) + d[j, Y] - weight[p], 0.0)
                         if at < d[s[j, TOP], BEST] and at < finish:
                             d[s[j, TOP], BEST] = at
-                            size = push(keys, items, size, at, p)
+                            heappush(heap, (at, np.int64(p)))
             continue
         i = tail[item]
         j = node[item]
@@ -446,7 +430,7 @@ def search(s, d, root, brief, graph, may_skip, single, eps, scratch, keys, items
             slack *= 0.5
         if slack > eps and now + slack > now:
             if now + slack < finish:
-                size = push(keys, items, size, now + slack, item)
+                heappush(heap, (now + slack, np.int64(item)))
             continue
         if s[b, LABEL] == OUTER:
             n_fresh = shrink(s, d, i, j, now, seen, fresh)
@@ -460,8 +444,7 @@ def search(s, d, root, brief, graph, may_skip, single, eps, scratch, keys, items
             list_leaves(s, d, b, now, freed, 0)
             d[b, Z_SINCE] = now
             if b >= n and now + 0.5 * d[b, Z] < finish:
-                keys, items = grow_heap(keys, items, size + 1)
-                size = push(keys, items, size, now + 0.5 * d[b, Z], n_slots + b)
+                heappush(heap, (now + 0.5 * d[b, Z], np.int64(n_slots + b)))
             s[a, LABEL] = OUTER
             d[a, Z_SINCE] = now
             n_fresh = list_leaves(s, d, a, now, fresh, 0)
@@ -552,23 +535,13 @@ def unfold(s, mate):
 
 
 @kernel
-def nested_prices(s, d):
-    """For each blossom b the sum of z of b and of all blossoms around it."""
-    n = s.shape[0] // 2
-    around = np.zeros(2 * n)
-    for b in range(n, 2 * n):
-        if s[b, FIRST] < 0:
-            continue
-        a = b
-        while a >= 0:
-            around[b] += d[a, Z]
-            a = s[a, PARENT]
-    return around
-
-
-@kernel
-def share_prices(s, i, around, shared):
+def share_prices(s, d, i, shared):
     """shared[j]: the sum of z of the blossoms around both i and j, for all j in i's top node."""
+    total = 0.0
+    b = s[i, PARENT]
+    while b >= 0:
+        total += d[b, Z]
+        b = s[b, PARENT]
     inside = i
     b = s[i, PARENT]
     while b >= 0:
@@ -576,37 +549,28 @@ def share_prices(s, i, around, shared):
         while child != inside:
             v = s[child, FIRST_LEAF]
             while True:
-                shared[v] = around[b]
+                shared[v] = total
                 if v == s[child, LAST_LEAF]:
                     break
                 v = s[v, NEXT_LEAF]
             child = s[child, FOLLOWING]
+        total -= d[b, Z]
         inside = b
         b = s[b, PARENT]
 
 
 @kernel
-def violated(ptr, col, scores, s, y, top, around, limit, items):
-    """items[i]: the edges at node i of smallest slack, blossoms included, if below `limit`."""
-    n, k = items.shape
-    keys = np.full((n, k), limit)
-    shared = np.zeros(n)
-    items[:] = -1
-    for i in range(n):
+def violated(ptr, col, scores, s, d, limit, out):
+    """Which edges have y_i + y_j + (z of the blossoms around both) - score below `limit`."""
+    shared = np.zeros(ptr.shape[0] - 1)
+    for i in range(shared.shape[0]):
         ready = False
         for e in range(ptr[i], ptr[i + 1]):
             j = col[e]
-            key = y[i] + y[j] - scores[e]
-            if key >= limit:
-                continue
-            if top[i] == top[j]:
-                if key + around[top[i]] >= limit:
-                    continue
+            slack = d[i, Y] + d[j, Y] - scores[e]
+            if slack < limit and s[i, TOP] == s[j, TOP]:
                 if not ready:
-                    share_prices(s, i, around, shared)
+                    share_prices(s, d, i, shared)
                     ready = True
-                key += shared[j]
-            if key < keys[i, 0]:
-                keep_smallest(keys[i], items[i], key, e)
-            if key < keys[j, 0]:
-                keep_smallest(keys[j], items[j], key, e)
+                slack += shared[j]
+            out[e] = slack < limit

@@ -1,14 +1,13 @@
 """Worm updates and local moves of matchings; `worm_chain` derives them.
 
-A state is `slot` of shape (n_nodes,): the entry of a node's partner in its neighbour list, or
-SINGLE.
+A state is `partner` of shape (n_nodes,), -1 for single nodes.
 """
 
 import numpy as np
 
 from ..._compile import kernel
 
-SINGLE = -1  # in place of the edge of a node that stays single
+SINGLE = -1  # in place of a partner
 OUTSIDE = -1  # head of the worm after the hole has left the graph by a node that stays single
 
 
@@ -63,57 +62,47 @@ def draw_entry(sums, first, last, mark):
 
 
 @kernel
-def entry(ptr, col, v, w):
-    """Where w stands in the list of v's neighbours, -1 if it does not."""
-    first, last = ptr[v], ptr[v + 1]
+def edge_between(graph, v, w):
+    """The edge that joins v and w, -1 if there is none."""
+    low, high = min(v, w), max(v, w)
+    first, end = graph.start[low], graph.start[low + 1]
+    last = end
     while first < last:
         middle = (first + last) // 2
-        if col[middle] < w:
+        if graph.high[middle] < high:
             first = middle + 1
         else:
             last = middle
-    return first if first < ptr[v + 1] and col[first] == w else -1
+    return first if first < end and graph.high[first] == high else -1
 
 
 @kernel
-def find_slots(ptr, col, partner, slot):
-    """The entries of partners in the lists of neighbours; the first node that has none, or -1."""
-    for v in range(partner.shape[0]):
-        slot[v] = SINGLE
-        if partner[v] >= 0:
-            slot[v] = entry(ptr, col, v, partner[v])
-            if slot[v] < 0:
-                return v
-    return -1
-
-
-@kernel
-def put(slot, v, k, log):
-    """Give node v the entry k and log its entry from before the update."""
+def put(partner, v, w, log):
+    """Give node v the partner w and log its partner from before the update."""
     if log.last[v] != log.counts[0]:
         log.last[v] = log.counts[0]
         log.node[log.counts[1]] = v
-        log.slot[log.counts[1]] = slot[v]
+        log.partner[log.counts[1]] = partner[v]
         log.counts[1] += 1
-    slot[v] = k
+    partner[v] = w
 
 
 @kernel
-def worm_update(graph, slot, log, limit, rng):
+def worm_update(graph, partner, log, limit, rng):
     """One update, until it ends or is undone after `limit` steps; returns the number of steps."""
     log.counts[0] += 1
     log.counts[1] = 0
-    tail = int(rng.random() * slot.shape[0])
-    head = OUTSIDE if slot[tail] == SINGLE else graph.col[slot[tail]]
+    tail = int(rng.random() * partner.shape[0])
+    head = partner[tail]  # OUTSIDE if single
     for step in range(limit):
         if head == OUTSIDE:
             w = graph.free_nodes[int(rng.random() * graph.free_nodes.shape[0])]
-            if w != tail and slot[w] == SINGLE:
+            if w != tail and partner[w] == SINGLE:
                 head = w
             elif rng.random() < graph.leaving[w]:
                 if w != tail:
-                    head = graph.col[slot[w]]
-                put(slot, w, SINGLE, log)
+                    head = partner[w]
+                put(partner, w, SINGLE, log)
                 if w == tail:
                     return step + 1
             continue
@@ -122,102 +111,89 @@ def worm_update(graph, slot, log, limit, rng):
         if k == last:
             if graph.leaving[head] == 0.0:
                 continue  # by rounding
-            put(slot, head, SINGLE, log)
+            put(partner, head, SINGLE, log)
             head = OUTSIDE
             continue
         w = graph.col[k]
-        before = slot[w]
-        put(slot, head, k, log)
-        put(slot, w, graph.twin[k], log)
+        before = partner[w]
+        put(partner, head, w, log)
+        put(partner, w, head, log)
         if w == tail:
             return step + 1
-        head = OUTSIDE if before == SINGLE else graph.col[before]
+        head = before
     for k in range(log.counts[1]):
-        slot[log.node[k]] = log.slot[k]
+        partner[log.node[k]] = log.partner[k]
     log.counts[2] += 1
     return limit
 
 
 @kernel
-def entry_score(graph, score, shift, v, k):
-    """The score of the edge at v's entry k; edges are stored in the order of their lower ends."""
-    w = graph.col[k]
-    return score[k - shift[v + 1]] if v < w else score[graph.twin[k] - shift[w + 1]]
-
-
-@kernel
-def local_move(graph, slot, free, score, shift, single, rng):
+def local_move(graph, partner, free, score, single, rng):
     """Heat bath on a random edge: remove it if it is used, else add it if that is possible.
 
     Two pairs are re-paired, or a pair exchanges one of its nodes for a single node, or two single
     nodes become a pair, or a pair becomes two single nodes. The reverse move starts from as many
     edges.
     """
-    k = int(rng.random() * graph.col.shape[0])
-    twin = graph.twin[k]
-    a, c = graph.col[twin], graph.col[k]
+    e = int(rng.random() * graph.high.shape[0])
+    a, c = graph.low[e], graph.high[e]
     u = rng.random()
-    gain = entry_score(graph, score, shift, a, k)
-    if slot[a] == k:
+    gain = score[e]
+    if partner[a] == c:
         gain = single[a] + single[c] - gain
         if free[a] and free[c] and u * (1.0 + np.exp(-gain)) < 1.0:
-            slot[a] = slot[c] = SINGLE
+            partner[a] = partner[c] = SINGLE
         return
-    if slot[a] == SINGLE:
+    if partner[a] == SINGLE:
         a, c = c, a
-        k, twin = twin, k
     # If only one of the two is single, it is c; if both are, so is a.
-    if slot[a] == SINGLE:
+    if partner[a] == SINGLE:
         gain -= single[a] + single[c]
         if u * (1.0 + np.exp(-gain)) < 1.0:
-            slot[a], slot[c] = k, twin
+            partner[a], partner[c] = c, a
         return
-    b = graph.col[slot[a]]
-    gain -= entry_score(graph, score, shift, a, slot[a])
-    if slot[c] == SINGLE:
+    b = partner[a]
+    gain -= score[edge_between(graph, a, b)]
+    if partner[c] == SINGLE:
         gain += single[b] - single[c]
         if free[b] and u * (1.0 + np.exp(-gain)) < 1.0:
-            slot[a], slot[c], slot[b] = k, twin, SINGLE
+            partner[a], partner[c], partner[b] = c, a, SINGLE
         return
-    d = graph.col[slot[c]]
-    across = entry(graph.ptr, graph.col, b, d)
+    d = partner[c]
+    across = edge_between(graph, b, d)
     if across >= 0:
-        gain += entry_score(graph, score, shift, b, across)
-        gain -= entry_score(graph, score, shift, c, slot[c])
+        gain += score[across] - score[edge_between(graph, c, d)]
         if u * (1.0 + np.exp(-gain)) < 1.0:
-            slot[a], slot[c] = k, twin
-            slot[b], slot[d] = across, graph.twin[across]
+            partner[a], partner[c] = c, a
+            partner[b], partner[d] = d, b
 
 
 @kernel
-def count_worms(graph, slot, log, limit, n_steps, rng):
+def count_worms(graph, partner, log, limit, n_steps, rng):
     """The number of worm updates that make n_steps steps."""
     count = 0
     while n_steps > 0:
-        n_steps -= worm_update(graph, slot, log, limit, rng)
+        n_steps -= worm_update(graph, partner, log, limit, rng)
         count += 1
     return count
 
 
 @kernel
-def sweep(
-    graph, slot, log, limit, n_worms, n_local, free, score, shift, single, weights, rng, trace
-):
+def sweep(graph, partner, log, limit, n_worms, n_local, free, score, single, weights, rng, trace):
     """A sweep for each row of `trace`: the total score, then sums of products of weights."""
     for t in range(trace.shape[0]):
         for _ in range(n_worms):
-            worm_update(graph, slot, log, limit, rng)
+            worm_update(graph, partner, log, limit, rng)
         for _ in range(n_local):
-            local_move(graph, slot, free, score, shift, single, rng)
+            local_move(graph, partner, free, score, single, rng)
         trace[t] = 0.0
-        for v in range(slot.shape[0]):
-            if slot[v] == SINGLE:
+        for v in range(partner.shape[0]):
+            w = partner[v]
+            if w == SINGLE:
                 trace[t, 0] += single[v]
                 for k in range(weights.shape[0]):
                     trace[t, k + 1] += weights[k, v]
-                continue
-            w = graph.col[slot[v]]
-            if v < w:
-                trace[t, 0] += score[slot[v] - shift[v + 1]]
+            elif v < w:
+                trace[t, 0] += score[edge_between(graph, v, w)]
                 for k in range(weights.shape[0]):
                     trace[t, k + 1] += weights[k, v] * weights[k, w]

@@ -1,9 +1,8 @@
 """Best matchings of a general graph, exactly: Edmonds' algorithm after a fractional start.
 
 The search starts from the best fractional matching: each of its odd cycles of halves leaves one
-node exposed, all others are matched. It runs on edges of small slack; the prices (dual variables)
-of nodes and blossoms are then compared with all edges, which proves the optimum or gives the edges
-to add.
+node exposed, all others are matched. It runs on edges of small slack, and again with those that
+the prices (dual variables) then violate.
 """
 
 from __future__ import annotations
@@ -18,16 +17,7 @@ from scipy.sparse.csgraph import connected_components
 from ..._deadline import check_time
 from ...exceptions import InfeasibleError
 from . import _blossom_kernels as kernels
-from ._fractional_kernels import HALF, break_cycle
-from .fractional import (
-    CANDIDATES,
-    Candidates,
-    Cover,
-    best_cover,
-    checked_scores,
-    edge_indices,
-    name_nodes,
-)
+from .assignment import FractionalMatching, chains, edges_between, fractional_matching, name_nodes
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -63,54 +53,70 @@ def best_matching(
     Raises `InfeasibleError` if there is no perfect matching: without the nodes it names the graph
     falls into more odd groups than there are such nodes to match them with (Tutte's theorem).
     """
-    scores, single = checked_scores(n, ptr, scores, single)
     if single is None and n % 2:
         raise InfeasibleError(f"{n} nodes: an odd number cannot be matched perfectly", [], "nodes")
     try:
-        cover = best_cover(n, ptr, col, scores, single, warm)
+        relaxed = fractional_matching(n, ptr, col, scores, single=single, warm=warm)
     except InfeasibleError as error:
         raise _infeasible(n, ptr, col, _neighbours(n, ptr, col, error.rows)) from None
-    mate = cover.mate
-    if (mate == HALF).any():
-        mate = _repair(n, ptr, col, scores, single, cover)
     nodes = np.arange(n)
+    mate = relaxed.after
+    if (mate[mate] != nodes).any():
+        mate = _repair(n, ptr, col, scores, single, relaxed)
     lower = np.flatnonzero(mate > nodes)
-    edges = np.sort(edge_indices(ptr, col, lower, mate[lower]))
+    edges = np.sort(edges_between(n, ptr, col, lower, mate[lower]))
     alone = np.flatnonzero(mate == nodes)
     score = float(scores[edges].sum())
     if single is not None:
         score += float(single[alone].sum())
-    return Matching(edges, alone, cover.prices, score)
+    return Matching(edges, alone, relaxed.prices, score)
 
 
 def _repair(
-    n: int, ptr: Ints, col: Ints, scores: Floats, single: Floats | None, cover: Cover
+    n: int,
+    ptr: Ints,
+    col: Ints,
+    scores: Floats,
+    single: Floats | None,
+    relaxed: FractionalMatching,
 ) -> Ints:
     """The best matching, from the best fractional one."""
-    may_skip = single is not None
-    skip = np.zeros(0) if single is None else single
-    begin = cover.mate.copy()
-    for i in np.flatnonzero(begin == HALF).tolist():
-        if begin[i] == HALF:
-            break_cycle(i, begin, cover.cycle)
-    sparse = Candidates(n, ptr, col, scores, cover.prices)
-    paired = np.flatnonzero(begin > np.arange(n))
-    sparse.chosen[edge_indices(ptr, col, paired, begin[paired])] = True
-    mate = np.empty(n, np.int64)
+    y, begin = relaxed.prices, relaxed.after.copy()
+    for odd in chains(begin):
+        begin[odd[0]] = -1
+        begin[odd[1::2]], begin[odd[2::2]] = odd[2::2], odd[1::2]
+    row = np.repeat(np.arange(n), np.diff(ptr))
+    slack = y[row] + y[col] - scores
+    rounding = 1e-12 * float(np.abs(y).max())
+    some = min(8 * n, slack.size - 1)
+    near = slack <= max(float(np.partition(slack, some)[some]), rounding)
     while True:
-        s, d = kernels.without_blossoms(cover.prices, begin)
-        outer, inner = _match_exactly(s, d, sparse.neighbours(), may_skip, skip)
-        y, top = d[:n, kernels.Y].copy(), s[:n, kernels.TOP].copy()
-        if outer.any():
-            if not sparse.add_escapes(y, outer > 0, inner > 0, top):
-                raise _infeasible(n, ptr, col, np.flatnonzero(inner == 1))
-        elif not _add_violated(sparse, s, d, y, top):
+        s, d = kernels.without_blossoms(y, begin)
+        graph = _both_ways(n, row[near], col[near], scores[near])
+        outer, inner = _match_exactly(s, d, graph, single)
+        if outer.any() and near.all():
+            raise _infeasible(n, ptr, col, np.flatnonzero(inner == 1))
+        missing = np.ones(slack.size, np.bool_)
+        if not outer.any():
+            kernels.violated(ptr, col, scores, s, d, -rounding, missing)
+        missing &= ~near
+        if not missing.any():
+            mate = np.empty(n, np.int64)
             kernels.unfold(s, mate)
             return mate
+        near |= missing
+
+
+def _both_ways(n: int, row: Ints, col: Ints, scores: Floats) -> tuple[Ints, Ints, Floats]:
+    """The edges from both ends, as (start, node, weight)."""
+    tail = np.r_[row, col]
+    order = np.argsort(tail, kind="stable")
+    start = np.r_[0, np.cumsum(np.bincount(tail, minlength=n))]
+    return start, np.r_[col, row][order], np.r_[scores, scores][order]
 
 
 def _match_exactly(
-    s: Ints, d: Floats, neighbours: tuple[Ints, Ints, Floats], may_skip: bool, skip: Floats
+    s: Ints, d: Floats, neighbours: tuple[Ints, Ints, Floats], single: Floats | None
 ) -> tuple[Ints, Ints]:
     """Cover every exposed vertex by an optimal matching, in the state (s, d).
 
@@ -118,11 +124,11 @@ def _match_exactly(
     """
     start, node, weight = neighbours
     n = start.size - 1
+    skip = np.zeros(0) if single is None else single
     graph = start, node, np.repeat(np.arange(n), np.diff(start)), weight
     eps = 1e-15 * float(np.abs(d[:n, kernels.Y]).max(initial=0.0))
     members = np.empty(8 * n + 8, np.int64)
     scratch = np.empty(n, np.int64), np.empty(n, np.int64), members, np.zeros(2 * n, np.bool_)
-    keys, items = np.empty(node.size + n), np.empty(node.size + n, np.int64)
     outer, inner = np.zeros(n, np.int64), np.zeros(n, np.int64)
     failed = 0
     for brief in (True, False):  # all trees briefly, then one after the other to the end
@@ -131,30 +137,13 @@ def _match_exactly(
             if s[root, kernels.MATE_OUT] != -1 or outer[vertex]:
                 continue
             check_time("the best matching")
-            count = kernels.search(
-                s, d, root, brief, graph, may_skip, skip, eps, scratch, keys, items
-            )
-            if count:
+            if kernels.search(s, d, root, brief, graph, skip, eps, scratch):
                 failed += 1
                 label = s[s[:n, kernels.TOP], kernels.LABEL]
                 known = (outer > 0) | (inner > 0)
                 outer[(label == kernels.OUTER) & ~known] = failed
                 inner[(label == kernels.INNER) & ~known] = failed
     return outer, inner
-
-
-def _add_violated(sparse: Candidates, s: Ints, d: Floats, y: Floats, top: Ints) -> bool:
-    """Add the edges that the prices of nodes and blossoms violate; False if there are none.
-
-    `s` and `d` are the state of the kernels, y and top the prices and top nodes of the vertices.
-    """
-    if sparse.complete:
-        return False
-    around = kernels.nested_prices(s, d)
-    items = np.empty((sparse.n, CANDIDATES), np.int64)
-    limit = sparse.limit(y)
-    kernels.violated(sparse.ptr, sparse.col, sparse.scores, s, y, top, around, limit, items)
-    return sparse.add(items)
 
 
 def _neighbours(n: int, ptr: Ints, col: Ints, nodes: list[int]) -> Ints:

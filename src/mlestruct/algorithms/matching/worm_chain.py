@@ -33,8 +33,8 @@ leaves there, and the tail becomes single from outside. This takes at most n + 2
 may be longer.
 
 *Local moves.* Between worm updates the chain proposes random edges as in Jerrum and Sinclair: it
-re-pairs two pairs, or adds, removes or shifts an edge. They do most of the work in graphs where
-holes stay for long inside odd groups of nodes with strong edges, so that few updates end.
+re-pairs two pairs, or adds, removes or shifts an edge. They do most of the work where holes stay
+for long inside odd groups of nodes with strong edges, so that most updates are undone.
 
 *Prices* are dual variables of the nodes. They change the weights of admissible matchings by a
 common factor only, and determine how much time the chain spends with which holes. They start from
@@ -66,12 +66,14 @@ class WormGraph(NamedTuple):
     """Neighbour lists, entries ptr[v]:ptr[v+1] for node v, with the transition weights.
 
     `sums` has running sums of the weights of a node's options, `total` their sum including the
-    option to stay single.
+    option to stay single. Edges start[v]:start[v+1] lead from v to the larger nodes `high`.
     """
 
+    start: Ints
+    low: Ints
+    high: Ints
     ptr: Ints
     col: Ints
-    twin: Ints  # the same edge's entry at its other end
     sums: Floats
     total: Floats
     free_nodes: Ints
@@ -79,11 +81,11 @@ class WormGraph(NamedTuple):
 
 
 class UndoLog(NamedTuple):
-    """Former entries of the nodes that the present worm update has changed."""
+    """Former partners of the nodes that the present worm update has changed."""
 
     last: Ints  # the update that last changed a node
     node: Ints
-    slot: Ints
+    partner: Ints
     counts: Ints  # number of this update, of the nodes it changed, and of updates undone so far
 
 
@@ -117,7 +119,7 @@ def sample_by_worms(
     free : bool or array of shape (n_nodes,), which nodes may stay single
     single : array of shape (n_nodes,), scores of staying single; 0 by default
     sweeps : first length of the chains; a sweep has as many worm updates as make about one step
-        per node, and some local moves
+        per node, and a few local moves
     max_sweeps : length at which chains that still disagree are used with a ConvergenceWarning
     start : array of shape (n_nodes,) or (n_starts, n_nodes), partners (-1: single) that the chains
         start from in turn, instead
@@ -155,7 +157,7 @@ def sample_by_worms(
 
 
 class _WormChain:
-    """A state has, for every node, the entry of its partner in the node's neighbour list."""
+    """A state has the partner of every node, -1 for single ones."""
 
     def __init__(
         self,
@@ -179,19 +181,21 @@ class _WormChain:
         self.best, prices = best_partners(
             n, self.low, self.high, self.score, self.free, self.single
         )
-        ptr, col, edge, twin = _both_ways(n, self.low, self.high)
-        self.shift = ptr - np.searchsorted(self.low, np.arange(n + 1))
+        begin = np.searchsorted(self.low, np.arange(n + 1))
+        ptr, col, edge = _both_ways(n, self.low, self.high, begin)
         prices = np.where(self.free, np.maximum(prices, self.single), prices)
         problem = ptr, col, self.score[edge], self.free, self.single, prices
         kernels.balance_prices(*problem, rounds=10)
         sums, total, leaving = np.empty(col.size), np.empty(n), np.empty(n)
         kernels.fill_weights(*problem, sums, total, leaving)
-        self.graph = WormGraph(ptr, col, twin, sums, total, np.flatnonzero(self.free), leaving)
+        self.graph = WormGraph(
+            begin, self.low, self.high, ptr, col, sums, total, np.flatnonzero(self.free), leaving
+        )
         self.limit = 10 * n + 100  # steps, after which an update is undone; about n is usual
         touched = np.zeros((3, n), dtype=np.int64)
         self.log = UndoLog(touched[0], touched[1], touched[2], np.zeros(3, dtype=np.int64))
         self.weights = rng.normal(size=(N_FUNCTIONS, n))
-        self.starts = () if start is None else _checked_starts(start, self.free)
+        self.starts = () if start is None else _checked_starts(start, self.free, self.graph)
         self.n_started = 0
         self.moved = False
         self.n_worms, self.n_local = self._moves_per_sweep(rng)
@@ -199,50 +203,38 @@ class _WormChain:
     def _moves_per_sweep(self, rng: np.random.Generator) -> tuple[int, int]:
         """Numbers of worm updates that make about n steps, and of local moves.
 
-        There are n / 4 local moves, or half as many as the steps that are undone, if these are
-        more.
+        There are half as many local moves as steps that are undone, and at least n / 16.
         """
-        state, undone = self._slots(self.best), self.log.counts[2:]
+        state, undone = self.best.copy(), self.log.counts[2:]
         for _ in range(2):  # the first count still depends on the start
             undone[:] = 0
             count = kernels.count_worms(self.graph, state, self.log, self.limit, 10 * self.n, rng)
         n_worms = max(1, round(count / 10))
         steps_undone = n_worms * self.limit * int(undone[0]) / count
         undone[:] = 0
-        return n_worms, int(max(self.n / 4, steps_undone / 2)) if self.score.size else 0
-
-    def _slots(self, partners: Ints) -> Ints:
-        """The state in which nodes have these partners, who must be neighbours."""
-        slots = np.empty(self.n, dtype=np.int64)
-        wrong = kernels.find_slots(self.graph.ptr, self.graph.col, partners, slots)
-        if wrong >= 0:
-            raise ValueError(f"start: pairs node {wrong} with {partners[wrong]}, which is no edge")
-        return slots
+        return n_worms, int(max(1 + self.n / 16, steps_undone / 2)) if self.score.size else 0
 
     def start(self, rng: np.random.Generator, near_the_best: bool) -> Ints:
         if len(self.starts):
             self.n_started += 1
-            return self._slots(self.starts[(self.n_started - 1) % len(self.starts)])
+            return self.starts[(self.n_started - 1) % len(self.starts)].copy()
         if near_the_best:
-            return self._slots(self.best)
+            return self.best.copy()
         scores = rng.normal(size=self.low.size), self.free, rng.normal(size=self.n)
-        return self._slots(best_partners(self.n, self.low, self.high, *scores)[0])
+        return best_partners(self.n, self.low, self.high, *scores)[0]
 
     def run(self, state: Ints, rng: np.random.Generator, n_sweeps: int) -> Floats:
         trace = np.empty((n_sweeps, 1 + N_FUNCTIONS))
         before = state.copy()
         kernels.sweep(
             self.graph, state, self.log, self.limit, self.n_worms, self.n_local, self.free,
-            self.score, self.shift, self.single, self.weights, rng, trace,
+            self.score, self.single, self.weights, rng, trace,
         )  # fmt: skip
         self.moved = self.moved or not np.array_equal(before, state)
         return trace
 
     def read(self, state: Ints) -> Ints:
-        partner = np.full(self.n, -1, dtype=np.int64)
-        paired = state != kernels.SINGLE
-        partner[paired] = self.graph.col[state[paired]]
-        return partner
+        return state.copy()
 
     @property
     def is_stuck(self) -> bool:
@@ -289,23 +281,18 @@ def best_partners(
     return partner, found.prices.copy()
 
 
-def _both_ways(n: int, low: Ints, high: Ints) -> tuple[Ints, Ints, Ints, Ints]:
-    """Neighbour lists (ptr, col), the edge of each entry, and the entry at its other end."""
+def _both_ways(n: int, low: Ints, high: Ints, begin: Ints) -> tuple[Ints, Ints, Ints]:
+    """Neighbour lists (ptr, col), and the edge of each entry; `begin` is where edges up start."""
     m = low.size
     index = np.int32 if 2 * m < 2**31 else np.int64
     down = np.argsort(high, kind="stable")  # edges as seen from their higher ends
     before = np.searchsorted(high[down], np.arange(n + 1))
-    after = np.searchsorted(low, np.arange(n + 1))
-    ptr = before + after
     # The list of a node has its lower neighbours first.
-    from_high, from_low = np.empty(m, dtype=index), np.empty(m, dtype=index)
-    from_high[down] = np.arange(m) + after[high[down]]
-    from_low[:] = np.arange(m) + before[low + 1]
-    col, edge, twin = np.empty((3, 2 * m), dtype=index)
-    col[from_high], col[from_low] = low, high
-    edge[from_high] = edge[from_low] = np.arange(m)
-    twin[from_high], twin[from_low] = from_low, from_high
-    return ptr, col, edge, twin
+    from_high, from_low = np.arange(m) + begin[high[down]], np.arange(m) + before[low + 1]
+    col, edge = np.empty((2, 2 * m), dtype=index)
+    col[from_high], col[from_low] = low[down], high
+    edge[from_high], edge[from_low] = down, np.arange(m)
+    return before + begin, col, edge
 
 
 def _sorted_edges(n: int, tail: ArrayLike, head: ArrayLike) -> tuple[Ints, Ints, Ints]:
@@ -330,7 +317,7 @@ def _sorted_edges(n: int, tail: ArrayLike, head: ArrayLike) -> tuple[Ints, Ints,
     if (low == high).any():
         e = int(np.argmax(low == high))
         raise ValueError(f"tail and head: edge {e} joins node {low[e]} to itself")
-    order = np.lexsort((high, low))
+    order = np.argsort(low * n + high, kind="stable")
     low, high = low[order], high[order]
     again = (np.diff(low) == 0) & (np.diff(high) == 0)
     if again.any():
@@ -358,7 +345,7 @@ def _free_nodes(free: ArrayLike, n: int) -> Bools:
     return np.broadcast_to(found, (n,)).copy()
 
 
-def _checked_starts(start: ArrayLike, free: Bools) -> Ints:
+def _checked_starts(start: ArrayLike, free: Bools, graph: WormGraph) -> Ints:
     """Partners of shape (n_starts, n), each the partner of their partner."""
     n = free.size
     found = np.atleast_2d(np.asarray(start))
@@ -379,4 +366,10 @@ def _checked_starts(start: ArrayLike, free: Bools) -> Ints:
     if alone.any():
         i = int(np.argwhere(alone)[0, 1])
         raise ValueError(f"start: node {i} is single, but not free to be")
+    which, node = np.nonzero(found > nodes)
+    edges = graph.low * n + graph.high
+    pairs = node * n + found[which, node]
+    if not np.isin(pairs, edges).all():
+        v, w = divmod(int(pairs[np.argmin(np.isin(pairs, edges))]), n)
+        raise ValueError(f"start: pairs node {v} with {w}, which is no edge")
     return found.astype(np.int64)

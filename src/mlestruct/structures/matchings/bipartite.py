@@ -22,7 +22,6 @@ from numpy.typing import ArrayLike, NDArray
 from ..._arrays import as_floats
 from ...algorithms.gumbel import GumbelNoise, components
 from ...algorithms.matching import assignment, newton
-from ...algorithms.matching.swap_chain import swaps_pay
 from ..contract import BeliefMarginals, Bounds, Decoding, Marginals, Vertex
 from ..entropy import SeparableEntropy
 from ..graphs.bipartite import BipartiteGraph
@@ -130,29 +129,20 @@ class BipartiteMatching(MatchingSpace):
 
     # ------------------------------------------------------------------ decoding
     def decode(self, scores: Floats, warm: Floats | None = None, prices: bool = False) -> Decoding:
-        """A matching of the largest total score.
+        """A matching of the largest total score, and the dual prices of the core's columns.
 
-        `prices=True` also returns the dual prices of the core's columns; `warm` are prices of an
-        earlier call, from which small assignments too are solved faster than from scratch.
+        `warm` are prices of an earlier call.
         """
         core, graph = self._presolved, self._presolved.edges
         n, m = graph.n_rows, graph.n_cols
         edge_scores = scores if core.plain else scores[core.edge_source]
         row_single = None if self.perfect else scores[core.single_source]
         col_single = core.columns(scores) if core.any_free or m > n else None
-        found = None
         if graph.is_complete and n and m:
             table = edge_scores.reshape(n, m)
-            from_scratch = warm is None or col_single is not None
-            if from_scratch and not prices and row_single is None and n <= assignment.SCIPY_LIMIT:
-                if col_single is not None:
-                    table = table - col_single
-                chosen = assignment.assign_scipy(table).row_to_col
-            else:
-                result = assignment.assign(
-                    table, row_single=row_single, col_single=col_single, warm=warm
-                )
-                chosen, found = result.row_to_col, result.prices
+            chosen, found = assignment.assign(
+                table, row_single=row_single, col_single=col_single, warm=warm
+            )
             edge = core.first_edge + chosen
             if row_single is not None:
                 edge[chosen < 0] = -1
@@ -314,16 +304,6 @@ class BipartiteMatching(MatchingSpace):
             np.concatenate([variable, free]),
             component[side],
         )
-
-    def _swap_scores(self, scores: Floats) -> Floats | None:
-        graph = self.graph
-        n, m = graph.n_rows, graph.n_cols
-        if not (self.perfect and graph.is_complete and n and m):
-            return None
-        # A pair costs its nodes the scores of staying single.
-        single = self.singles(scores)
-        table: Floats = scores[: self.n_scored].reshape(n, m) - single[:n, None] - single[n:]
-        return table if swaps_pay(n + m, table if n <= m else table.T) else None
 
     def _label_of_partners(self, partner: Ints) -> Ints:
         rows = partner[..., : self.graph.n_rows]

@@ -30,11 +30,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from ...algorithms.frank_wolfe import frank_wolfe_marginals
 from ...algorithms.matching import edge_dual, newton
+from ...algorithms.matching.assignment import edges_between, fractional_matching
 from ...algorithms.matching.b_matching import best_b_matching
 from ...algorithms.matching.blossom import best_matching
-from ...algorithms.matching.fractional import fractional_matching
-from ...algorithms.matching.integral_b_matching import best_integral_b_matching
-from ...algorithms.matching.swap_chain import swaps_pay
 from ...exceptions import InfeasibleError, MissingCapability
 from ..contract import BeliefMarginals, Bounds, Decoding, Marginals, Vertex
 from ..entropy import SeparableEntropy
@@ -248,19 +246,22 @@ class LocalMatching(MatchingSpace):
         else:
             capacity, free = self._remaining
         if is_matching(capacity, free):
-            best = fractional_matching(
+            after, prices = fractional_matching(
                 nodes, graph.ptr, graph.col, scores,
                 single=single if free.any() else None, warm=warm,
             )  # fmt: skip
-            unused, amount = best.single_nodes, best.single_values
-            chosen, values, prices, score = best.edges, best.values, best.prices, best.score
+            node = np.arange(nodes)
+            used = (node < after) | (after[after] != node)  # pairs once, odd cycles all around
+            values = np.where(after[after] == node, 1.0, 0.5)[used]
+            chosen = edges_between(nodes, graph.ptr, graph.col, node[used], after[used])
+            unused = np.flatnonzero(after == node)
+            amount = np.ones(unused.size)
+            score = float(scores[chosen] @ values + single[unused].sum())
         else:
-            flow = best_b_matching(
-                nodes, graph.ptr, graph.col, scores, capacity, ~free, single=single, warm=warm
-            )
-            unused = np.flatnonzero(flow.slack)
-            amount = flow.slack[unused]
-            chosen, values, prices, score = flow.edges, flow.values, flow.prices, flow.score
+            best = best_b_matching(nodes, graph.ptr, graph.col, scores, capacity, ~free, single)
+            unused = np.flatnonzero(best.slack)
+            amount = best.slack[unused]
+            chosen, values, prices, score = best.edges, best.values, best.prices, best.score
         indices = np.concatenate([chosen, graph.n_edges + unused])
         return Decoding(Vertex(indices, np.concatenate([values, amount])), score, prices)
 
@@ -280,13 +281,13 @@ class LocalMatching(MatchingSpace):
             indices = np.concatenate([best.edges, graph.n_edges + best.single_nodes])
             vertex = Vertex(indices, np.ones(indices.shape[0]))
         else:
-            flow = best_integral_b_matching(
-                graph.n_nodes, graph.ptr, graph.col, w, capacity, ~free, single
+            filled = best_b_matching(
+                graph.n_nodes, graph.ptr, graph.col, w, capacity, ~free, single, integral=True
             )
-            unused = np.flatnonzero(flow.slack)
+            unused = np.flatnonzero(filled.slack)
             vertex = Vertex(
-                np.concatenate([flow.edges, graph.n_edges + unused]),
-                np.concatenate([flow.values, flow.slack[unused]]),
+                np.concatenate([filled.edges, graph.n_edges + unused]),
+                np.concatenate([filled.values, filled.slack[unused]]),
             )
         vertex = self._with_fixed(vertex)
         return Decoding(vertex, vertex.dot(scores))
@@ -516,13 +517,6 @@ class LocalMatching(MatchingSpace):
         lower = bipartition_bound(self, scores, above.tau[: self.n_scored], tol)
         reason = "best matching, or Bethe value (rho = 1) of a cut into two sides"
         return Bounds(lower, above.upper_bound, reason, upper_reason)
-
-    def _swap_scores(self, scores: Floats) -> Floats | None:
-        n = self.n_nodes
-        if n % 2 or not self.graph.is_complete or not self._plain_perfect:
-            return None
-        edges = scores[: self.n_scored]
-        return edges if swaps_pay(n, self.graph.dense(edges, -np.inf)) else None
 
 
 def is_matching(capacity: NDArray[Any], free: Bools) -> bool:

@@ -20,7 +20,6 @@ from ..._deadline import wait_for
 from ...algorithms.gumbel import GumbelNoise, components
 from ...algorithms.markov_chains import Draws
 from ...algorithms.matching.counting import CountedMatchings
-from ...algorithms.matching.swap_chain import sample_by_swaps
 from ...algorithms.matching.worm_chain import sample_by_worms
 from ...exceptions import InfeasibleError
 from ..contract import (
@@ -226,9 +225,7 @@ class MatchingSpace(MatchingStructure):
     ) -> Draws:
         """Matchings drawn with probability proportional to exp(score), whatever the polytope.
 
-        Perfect matchings of large complete graphs with weak scores are drawn by swaps, which are
-        faster than worm updates there; all others by worm updates. `options`:
-        n_chains, sweeps, max_sweeps, tol_rhat, start (labels).
+        `options`: n_chains, sweeps, max_sweeps, tol_rhat, start (labels).
         """
         if not self.is_simple:
             raise ValueError(
@@ -236,13 +233,7 @@ class MatchingSpace(MatchingStructure):
                 f"capacity of {self.capacity.max()}"
             )
         start = options.pop("start", None)
-        if start is None:
-            swapped = self._swap_scores(scores)
-            if swapped is not None:
-                return sample_by_swaps(
-                    swapped, n_samples, bipartite=swapped.ndim == 2, rng=rng, **options
-                )
-        else:
+        if start is not None:
             options["start"] = self._partners_of_label(start)
         # A node of capacity 0 has no edges; it is neither matched nor rewarded for being single.
         tail, head = self.ends
@@ -254,10 +245,6 @@ class MatchingSpace(MatchingStructure):
             rng=rng, stacklevel=5, **options,
         )  # fmt: skip
         return replace(drawn, states=self._label_of_partners(drawn.states))
-
-    def _swap_scores(self, scores: Floats) -> Floats | None:
-        """Scores as `sample_by_swaps` takes them where swaps are the faster chain, else None."""
-        return None
 
 
 class _Counted:
