@@ -70,10 +70,6 @@ def merged_kernel(function: Function) -> Function:
     return kernel(function, inline="always")
 
 
-def shared(compiled: Function) -> Function:
-    return compiled
-
-
 class _KernelCompiler(_FunctionCompiler):
     """numba's compiler of one function.
 

@@ -3,13 +3,10 @@
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from labellings import grid_edges, loopy, random_edges
-from scipy import sparse
-from scipy.sparse.linalg import splu
+from labellings import grid_edges, loopy
 
 from mlestruct.algorithms.elimination import (
     frontier_order,
-    minimum_degree_columns,
     minimum_fill_order,
 )
 
@@ -58,40 +55,3 @@ def test_frontier_orders_of_several_components_and_isolated_nodes():
     place = np.argsort(order)
     assert abs(place[5] - place[2]) == abs(place[1] - place[6]) == 1
     assert frontier_order(7, np.array([5, 1]), np.array([2, 6]), np.ones(7), 1) is None
-
-
-@settings(max_examples=60, deadline=None)
-@given(model=loopy(max_nodes=14))
-def test_columns_of_a_minimum_degree_order_are_the_neighbours_at_elimination(model):
-    space, _ = model
-    n = space.n_nodes
-    place, ptr, row = minimum_degree_columns(n, space.tail, space.head)
-    assert sorted(place.tolist()) == list(range(n))
-    linked = np.zeros((n, n), dtype=bool)
-    linked[place[space.tail], place[space.head]] = True
-    linked |= linked.T
-    parts = np.linalg.matrix_power(linked | np.eye(n, dtype=bool), n) > 0
-    for k in range(n):
-        later = np.flatnonzero(linked[k, k + 1 :]) + k + 1
-        assert row[ptr[k] : ptr[k + 1]].tolist() == later.tolist()
-        linked[np.ix_(later, later)] = True
-        part = np.flatnonzero(parts[k])
-        assert place[np.isin(place, part)][0] == part.max()  # the first node comes last
-    cost = int((np.diff(ptr) ** 2).sum())
-    assert minimum_degree_columns(n, space.tail, space.head, cost) is not None
-    if cost:
-        assert minimum_degree_columns(n, space.tail, space.head, cost - 1) is None
-
-
-@pytest.mark.parametrize("kind", ["grid", "random"])
-def test_minimum_degree_fills_in_about_as_little_as_superlu(kind):
-    n = 900
-    rng = np.random.default_rng(0)
-    edges = grid_edges(30, 30) if kind == "grid" else random_edges(rng, n, 3 / n)
-    links = sparse.coo_array((np.ones(len(edges)), edges.T), (n, n))
-    links = links + links.T
-    laplacian = sparse.csc_array(sparse.diags_array(links.sum(axis=1) + 1.0) - links)
-    options = {"SymmetricMode": True}
-    factor = splu(laplacian, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options)
-    _, _, row = minimum_degree_columns(n, *edges.T)
-    assert len(row) < 1.1 * (factor.L.nnz - n)

@@ -4,8 +4,7 @@ A *frontier order* keeps the eliminated nodes together: what is remembered betwe
 state of the front, all nodes with eliminated and other neighbours. Matchings are counted in these
 orders; they also suit junction trees of images and other long graphs. A *minimum-fill order*
 eliminates nodes anywhere; what is remembered is the separator of each part. It suits junction trees
-of tree-like graphs, whose fronts are large. A *minimum-degree order* is a fast substitute for it
-if tables are matrices, not exponential in the width.
+of tree-like graphs, whose fronts are large.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.sparse.csgraph import connected_components, reverse_cuthill_mckee
+from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from .._deadline import check_time, wait_for
 from . import _elimination_kernels as kernels
@@ -103,35 +102,3 @@ def minimum_fill_order(n_nodes: int, tail: Ints, head: Ints, max_width: int) -> 
                 heappush(heap, (costs[other], other))
     rest = sorted(np.flatnonzero(~done).tolist(), key=lambda v: len(neighbours[v]))
     return np.array(order + rest, dtype=np.int64)
-
-
-def minimum_degree_columns(
-    n_nodes: int, tail: Ints, head: Ints, limit: float = np.inf
-) -> tuple[Ints, Ints, Ints] | None:
-    """A minimum-degree order, and the columns of the factor of the matrix it is an order of.
-
-    Parameters
-    ----------
-    limit : of the sum of squared column sizes, which is half the cost of a Cholesky factorisation
-
-    Returns
-    -------
-    (place, ptr, row), or None if the limit is exceeded, after a time in proportion to it
-        place[i] is the place of node i in the order, the first node of a component being the last
-        one there; row[ptr[k]:ptr[k + 1]] are the places of the later neighbours of the node at
-        place k, rising.
-    """
-    ends = np.stack([tail, head], axis=1).astype(np.int64)
-    ptr, half = half_edges(n_nodes, tail, head)
-    links = sparse.coo_array((np.ones(len(tail), np.int8), (tail, head)), (n_nodes, n_nodes))
-    _, component = connected_components(links, directed=False)
-    cost, order, start, members = kernels.minimum_degree(
-        ptr, half % max(len(tail), 1), ends.ravel(), component, np.bincount(component), limit
-    )
-    if cost > limit:
-        return None
-    place = np.empty(n_nodes, np.int64)
-    place[order] = np.arange(n_nodes)
-    column = np.repeat(np.arange(n_nodes), np.diff(start))
-    row = place[members[start[0] : start[-1]]]
-    return place, start - start[0], np.sort(column * n_nodes + row) - column * n_nodes

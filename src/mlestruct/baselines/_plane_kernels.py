@@ -6,7 +6,7 @@ the inner products of their r.
 
 import numpy as np
 
-from .._compile import kernel, shared, summing_kernel
+from .._compile import kernel, summing_kernel
 
 
 @summing_kernel
@@ -29,7 +29,6 @@ def add_plane(r, losses, weights, products, count, part, loss):
         products[k, count] = product
 
 
-@shared
 @kernel
 def improve(r, losses, weights, products, count, part, total, alpha, rounds):
     """Move weight from the least to the most violating plane, `rounds` times at the most.

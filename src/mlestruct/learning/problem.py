@@ -27,7 +27,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -44,7 +43,6 @@ from ..structures.contract import Decoding, Marginals, Structure, Vertex, as_str
 Floats = NDArray[np.float64]
 
 NOTHING = Vertex(np.zeros(0, dtype=np.int64), np.zeros(0))
-AT_ONCE = 2**14  # coordinates of small samples whose marginals one compiled call computes
 
 
 @dataclass(frozen=True)
@@ -232,7 +230,6 @@ class Problem:
         sizes = np.array([float(block.structure.n_coordinates) for block in self.blocks])
         self.size = float(self.weights @ sizes)
         self._shares = sizes / self.size
-        self._runs = _runs_of(self.blocks)
 
     # ------------------------------------------------------------------ the seam
     def expect(self, theta: Floats, tol: float, states: Any = None) -> Expectation:
@@ -243,16 +240,11 @@ class Problem:
         warm = [None] * len(self.blocks) if states is None else states
         tols = tol * self._shares
 
-        def one(run: slice) -> list[tuple[Marginals, Floats]]:
+        def one(m: int) -> tuple[Marginals, Floats]:
             check_time("an evaluation of the likelihood")
-            part = self.blocks[run]
-            if len(part) == 1:
-                return [part[0].expect(theta, warm[run.start], float(tols[run.start]))]
-            scores = np.array([block.scores(theta) for block in part])
-            found = part[0].structure.marginals_each(scores, warm[run], tols[run])
-            return [(m, block.moments(m.tau)) for m, block in zip(found, part, strict=True)]
+            return self.blocks[m].expect(theta, warm[m], float(tols[m]))
 
-        answers = [answer for run in self.each(one, self._runs) for answer in run]
+        answers = list(self.each(one, range(len(self.blocks))))
         moments = self.weights[0] * answers[0][1]
         for weight, (_, own) in zip(self.weights[1:], answers[1:], strict=True):
             moments += weight * own
@@ -367,23 +359,6 @@ def _adapted(blocks: Sequence[Block]) -> list[Block]:
         same = space is block.structure and own is block.features
         out.append(block if same else replace(block, structure=space, features=own))
     return out
-
-
-def _runs_of(blocks: Sequence[Block]) -> list[slice]:
-    """Blocks in their order, cut into runs: small ones that share a structure are computed by one
-    compiled call (`marginals_each`).
-    """
-    cuts: list[int] = []
-    last, room, joins = None, 0.0, False
-    for m, block in enumerate(blocks):
-        structure, size = block.structure, block.structure.n_coordinates
-        if structure is not last:
-            last, joins, room = structure, structure.offers("marginals_each"), 0.0
-        if size > room or not joins:
-            cuts.append(m)
-            room = AT_ONCE
-        room -= size
-    return [slice(*ends) for ends in pairwise([*cuts, len(blocks)])]
 
 
 def joined_curvature(every: Sequence[Segments | None], weights: Floats) -> Segments | None:

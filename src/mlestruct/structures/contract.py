@@ -13,7 +13,7 @@ All others are *capabilities*. Their defaults either follow from those seven or 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -247,14 +247,6 @@ class Structure:
     def marginals(self, scores: Floats, warm: Any = None, tol: float = 1e-8) -> Marginals:
         """tau maximising <scores, tau> + H_rho(tau), enclosed up to `tol` (lbfgs, inference)."""
         raise self.lacks("marginals")
-
-    def marginals_each(self, scores: Floats, warm: Sequence[Any], tol: Floats) -> list[Marginals]:
-        """`marginals` of each row of scores (`Problem.expect`).
-
-        Worth its own implementation where many small samples share a structure.
-        """
-        each = zip(scores, warm, tol.tolist(), strict=True)
-        return [self.marginals(*one) for one in each]
 
     @property
     def has_bound(self) -> bool:

@@ -403,7 +403,7 @@ class DecoderSpace(Structure):
         """Every coordinate chooses whether it is 1."""
         at = np.flatnonzero(self.varies)
         own = np.arange(at.shape[0])
-        return GumbelNoise(self.n_coordinates, at, own, np.zeros_like(own), minimal=True)
+        return GumbelNoise(self.n_coordinates, at, own, minimal=True)
 
     def log_partition_bounds(self, scores: Floats, tol: float) -> Bounds:
         """From below outputs found on the way; from above independent coordinates."""

@@ -9,8 +9,6 @@ from random_scores import draw_scores, generators, kinds
 from scipy.optimize import linear_sum_assignment, minimize
 from scipy.special import logsumexp, xlogy
 
-from mlestruct.structures import BipartiteMatching
-
 examples = settings(deadline=None, max_examples=60)
 scales = st.sampled_from([0.1, 1.0, 10.0, 100.0])
 
@@ -353,34 +351,3 @@ def test_adversarial_scores_still_give_valid_bounds(make, n, perfect, rho):
         assert found.upper_bound >= space.best_score(scores) - slack
     if n <= 3 or np.abs(scores).max() <= 10:
         assert found.gap <= 1e-6 + slack
-
-
-@pytest.mark.parametrize("rho", [0.5, 0.95, 1.0])
-@pytest.mark.parametrize("perfect", [True, False])
-@pytest.mark.parametrize("shape", [(4, 4), (3, 6), (6, 3)])
-def test_many_scores_at_once_have_the_marginals_of_each(shape, perfect, rho):
-    structure = BipartiteMatching(shape, rho, perfect)
-    rng = np.random.default_rng(3)
-    scores = 2.0 * rng.normal(size=(5, structure.n_coordinates))
-    scores[0] = 0.0
-    scores[4] *= 60.0  # wide
-    tol = np.array([1e-9, 1e-6, 1e-9, 1e-3, 1e-6])
-    cold = [structure.marginals(one, None, 1e-9) for one in scores]
-    near = scores + 0.1 * rng.normal(size=scores.shape)
-    near[0] = 0.0
-    for rows in (slice(0, 4), slice(0, 5)):
-        for warm in (
-            [None] * 5,
-            [found.warm for found in cold],
-            [None, *(f.warm for f in cold[1:])],
-        ):
-            answers = structure.marginals_each(near[rows], warm[rows], tol[rows])
-            for one, start, wanted, found in zip(
-                near[rows], warm[rows], tol[rows], answers, strict=True
-            ):
-                alone = structure.marginals(one, start, wanted)
-                # Up to rounding: two compilations of one kernel need not order sums alike.
-                np.testing.assert_allclose(found.tau, alone.tau, rtol=1e-9, atol=1e-13)
-                bounds = found.value, found.upper_bound
-                np.testing.assert_allclose(bounds, (alone.value, alone.upper_bound), rtol=1e-12)
-                assert found.gap <= wanted

@@ -15,7 +15,7 @@ from math import exp, inf, log, sqrt
 
 import numpy as np
 
-from ..._compile import kernel, merged_kernel, shared
+from ..._compile import kernel, merged_kernel
 from ._feasible_kernels import attained
 from ._semidual_kernels import semidual
 from .row_problem import TINY
@@ -240,7 +240,6 @@ def row_total(terms, start, stop, single):
     return top, others
 
 
-@shared
 @kernel
 def sweeps(rows, singles, complete, edge, row, column, control):
     """Sweeps, each all messages of rows, then all of columns, until the `verdict`.

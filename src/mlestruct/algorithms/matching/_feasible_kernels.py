@@ -4,12 +4,11 @@ from math import inf, log
 
 import numpy as np
 
-from ..._compile import kernel, shared
+from ..._compile import kernel
 from ._semidual_kernels import log_complement
 from .row_problem import TINY
 
 
-@shared
 @kernel
 def balance(rows, t, z, tol, max_sweeps):
     """Scale t and z in place (Sinkhorn); returns the largest error of a column sum.
@@ -45,7 +44,6 @@ def balance(rows, t, z, tol, max_sweeps):
     return worst
 
 
-@shared
 @kernel
 def round_sums(rows, t, z, is_complete):
     """Round nearly exact sums to exact ones; returns the largest error that remains.
@@ -122,7 +120,6 @@ def feasibility_tolerance(size):
     return max(1e-9, 1e-11 * size)
 
 
-@shared
 @kernel
 def evaluate(rows, w, w_cols, t, z, largest, log_t, log_om):
     """Objective at (t, z) and the sum of its absolute terms; fills largest, log t and log(1 - t).
@@ -173,7 +170,6 @@ def evaluate(rows, w, w_cols, t, z, largest, log_t, log_om):
     return value, size
 
 
-@shared
 @kernel
 def column_excess(rows, t, z, largest, excess):
     """Column sums minus 1, with the relative accuracy of the entries that are not near 1.
@@ -214,7 +210,6 @@ def weighted_error(excess, prices):
     return total
 
 
-@shared
 @kernel
 def attained(rows, complete, w, w_cols, t, z, prices, largest, log_t, log_rest):
     """The value at (t, z), whose sums are made 1, minus what errors that remain may add to it.

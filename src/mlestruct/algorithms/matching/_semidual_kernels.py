@@ -8,7 +8,7 @@ from math import exp, inf, log, log1p, sqrt
 
 import numpy as np
 
-from ..._compile import kernel, merged_kernel, shared, summing_kernel
+from ..._compile import kernel, merged_kernel, summing_kernel
 from .._logarithm_kernels import LOG_2, fast_log
 from .row_problem import TINY
 
@@ -296,7 +296,6 @@ def semidual_rows(rows, first, last, w, prices, hint, tol, t):
     return total
 
 
-@shared
 @kernel
 def semidual(rows, w, w_cols, prices, hint, tol, t):
     """D(prices) >= log Z_rho for any prices of shape (n_cols + 1,), the last being 0.

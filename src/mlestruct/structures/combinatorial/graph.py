@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from ...algorithms.edge_lists import checked_edges
-from ...algorithms.gumbel import components
 from ...exceptions import InfeasibleError
 
 Ints = NDArray[np.int64]
@@ -34,7 +35,8 @@ def connected_graph(n_nodes: int, edges: ArrayLike) -> tuple[Ints, Ints]:
     """The smaller and the larger end of every edge of a simple, connected graph."""
     ends = checked_edges(n_nodes, *checked_pairs(n_nodes, edges))
     low, high = np.minimum(*ends), np.maximum(*ends)
-    part = components(n_nodes, low, high)
+    links = coo_array((np.ones(low.size, dtype=np.int8), (low, high)), shape=(n_nodes, n_nodes))
+    part = connected_components(links, directed=False)[1]
     if part.max(initial=0) > 0:
         away = np.flatnonzero(part != part[0])[:5].tolist()
         raise InfeasibleError(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...algorithms.gumbel import GumbelNoise, components
+from ...algorithms.gumbel import GumbelNoise
 from ...algorithms.markov_chains import Draws
 from ...algorithms.pairwise.gibbs import gibbs_samples
 from ..contract import LabellingStructure, as_scores, read_coordinates
@@ -92,6 +92,5 @@ class LabellingFamily(LabellingStructure):
 
     def gumbel_noise(self) -> GumbelNoise:
         """Every node chooses its state; coordinates of nodes come first."""
-        component = components(self.n_nodes, *self.ends)
         variable = np.repeat(np.arange(self.n_nodes), self.n_states)
-        return GumbelNoise(self.n_coordinates, np.arange(variable.size), variable, component)
+        return GumbelNoise(self.n_coordinates, np.arange(variable.size), variable)

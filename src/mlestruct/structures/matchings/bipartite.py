@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..._arrays import as_floats
-from ...algorithms.gumbel import GumbelNoise, components
+from ...algorithms.gumbel import GumbelNoise
 from ...algorithms.matching import assignment, newton
 from ..contract import BeliefMarginals, Bounds, Decoding, Marginals, Vertex
 from ..entropy import SeparableEntropy
@@ -293,7 +293,6 @@ class BipartiteMatching(MatchingSpace):
     def gumbel_noise(self) -> GumbelNoise:
         """Every node of the smaller side chooses a partner, or to stay single."""
         n, n_edges = self.graph.n_rows, self.n_scored
-        component = components(self.n_nodes, *self.ends)
         side = slice(None, n) if n <= self.graph.n_cols else slice(n, None)
         variable = self.graph.row if n <= self.graph.n_cols else self.graph.col
         single = self.single_at[side]
@@ -302,7 +301,6 @@ class BipartiteMatching(MatchingSpace):
             self.n_coordinates,
             np.concatenate([np.arange(n_edges), single[free]]),
             np.concatenate([variable, free]),
-            component[side],
         )
 
     def _label_of_partners(self, partner: Ints) -> Ints:

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..._arrays import as_floats
 from ..._deadline import wait_for
-from ...algorithms.gumbel import GumbelNoise, components
+from ...algorithms.gumbel import GumbelNoise
 from ...algorithms.markov_chains import Draws
 from ...algorithms.matching.counting import CountedMatchings
 from ...algorithms.matching.worm_chain import sample_by_worms
@@ -211,13 +211,13 @@ class MatchingSpace(MatchingStructure):
         With capacities above 1 every edge chooses whether it is used.
         """
         tail, head = self.ends
-        edges, component = np.arange(self.n_scored), components(self.n_nodes, tail, head)
+        edges = np.arange(self.n_scored)
         if not self.is_simple:
-            return GumbelNoise(self.n_coordinates, edges, edges, component[tail], minimal=True)
+            return GumbelNoise(self.n_coordinates, edges, edges, minimal=True)
         free = np.flatnonzero(self.free)
         coordinate = np.concatenate([edges, edges, self.single_at[free]])
         variable = np.concatenate([tail, head, free])
-        return GumbelNoise(self.n_coordinates, coordinate, variable, component)
+        return GumbelNoise(self.n_coordinates, coordinate, variable)
 
     # ------------------------------------------------------------------ Markov chains
     def markov_chain_samples(
