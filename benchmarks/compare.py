@@ -188,6 +188,9 @@ def show_weights(one: dict[str, Any], other: dict[str, Any]) -> None:
             continue
         for alpha, (coef, radius) in found.items():
             before, radius_before = one[name][alpha]
+            if len(coef) != len(before):
+                print(f"{name}: {len(before)} weights before, {len(coef)} now")
+                continue
             distance = float(np.linalg.norm(np.subtract(coef, before)))
             rows.append([name, alpha, distance, distance / (radius + radius_before)])
     show("Distance of weights", ["case", "", "distance", "/ sum of radii"], rows)
