@@ -212,9 +212,12 @@ class BinaryEstimator(Estimator):
         return self._model.tree
 
     # ------------------------------------------------------------------ questions
-    def _parts(self, fields: Floats, couplings: Floats, known: Ints | None) -> Iterator[Part]:
-        """Chunks of samples, for threads."""
-        for part in self._model.chunks(len(fields)):
+    def _parts(
+        self, fields: Floats, couplings: Floats, known: Ints | None, alone: bool = False
+    ) -> Iterator[Part]:
+        """Chunks of samples, for threads, or each sample alone."""
+        single = (slice(m, m + 1) for m in range(len(fields)))
+        for part in single if alone else self._model.chunks(len(fields)):
             own = couplings if len(couplings) == 1 else couplings[part]
             yield fields[part], own, None if known is None else known[part]
 
@@ -239,7 +242,9 @@ class BinaryEstimator(Estimator):
             answer = marginals(space, scores, method, tol=tol * space.n_nodes, **chosen)
             return space.marginal_table(answer.tau)[:, 1].reshape(part[0].shape)
 
-        found = self._each(one, self._parts(fields, couplings, known))
+        # Outputs that Frank-Wolfe mixes are of all samples in a part: few mixtures suit them all.
+        parts = self._parts(fields, couplings, known, alone=method == "fw")
+        found = self._each(one, parts)
         return np.clip(np.concatenate(found), 0.0, 1.0)
 
     def _likelihood_bounds(
