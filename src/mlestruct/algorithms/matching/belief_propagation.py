@@ -123,6 +123,7 @@ def certified_marginals(
         elif stage == kernels.PAUSED:
             stage = kernels.LAST if is_over() else kernels.GO_ON
     value, upper, _ = bounds.tolist()
+    upper = max(upper, value)  # the best of several, which rounding may cross
     return Solution(t, z, prices, value, upper, int(control[kernels.SWEEPS]))
 
 
