@@ -130,6 +130,8 @@ def describe(summary: dict[str, Any]) -> str:
     )
     if summary["blocking_recall"] is not None:
         pairs += f"; {percent(summary['blocking_recall'])} of the known links are among them"
+    else:
+        pairs += "; the share of the links that are among them is not known without known links"
     proof = "certified" if summary["certified"] else "NOT proven"
     gap, alpha = summary["relative_gap"], summary["alpha"]
     learned = "the tables" if alpha is None else f"the tables and known links (alpha {alpha:g})"
