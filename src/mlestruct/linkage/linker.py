@@ -38,6 +38,7 @@ Ints = NDArray[np.int64]
 POSSIBLE = 0.01  # probability from which on a pair makes its records compete
 RECORDS = 20_000  # left records that are learned from without labels, at most
 RANDOM_PAIRS = 200_000  # from which the levels of non-matches are counted
+ENOUGH = 0.01  # gap of expected links, per record
 ALPHA = 0.1  # penalty of weights fitted to expected links, of which there are many
 FEW = 100  # known left records: fewer correct less than they disturb, if alpha is "auto"
 MORE_CANDIDATES = (
@@ -254,7 +255,7 @@ class RecordLinker(CertifiedModel):
             x = pair_input(place, cols, Rows(scores[:, None]), shape)
             own = self._estimator(1.0)
             own._reload(np.ones(1), ["score"], None)
-            (chance,) = own.predict_marginals([x])
+            (chance,) = own.predict_marginals([x], tol=ENOUGH)
             return np.where(np.isnan(known), np.asarray(chance[place, cols]).ravel(), known)
 
         levels, ends = self._levels(features), (place, cols)

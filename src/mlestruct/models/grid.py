@@ -18,7 +18,7 @@ DIRECTIONS = ("right", "down", "down_right", "down_left")
 
 
 class GridCRF(GraphEstimator):
-    r"""Conditional random field over labellings of images.
+    """Conditional random field over labellings of images.
 
     p(y | x) is proportional to exp(sum over pixels n of <F[y_n], u_n> + sum over neighbours (i, j)
     of <G[y_i, y_j], v_ij>). The weights maximise the approximate log-likelihood (tree-reweighted
@@ -34,8 +34,8 @@ class GridCRF(GraphEstimator):
         images of one row or column, which makes it exact), else the share of each edge in spanning
         trees that use the edges evenly.
     neighbours : 4 or 8
-    edge_weights, fit_intercept, standardize, l1_ratio, tol, max_iter, solver, n_jobs, \
-    random_state, verbose
+    edge_weights, fit_intercept, standardize, l1_ratio
+    tol, max_iter, solver, n_jobs, random_state, verbose
         As in `GraphCRF`.
 
     Attributes
