@@ -153,3 +153,11 @@ def test_tables_that_have_nothing_in_common_give_no_links():
     other = right.map(lambda cell: cell[::-1] + "x")
     found = RecordLinker().fit(left, other).link(left, other)
     assert not (found.pairs["probability"] > 0.5).any()
+
+
+@pytest.mark.parametrize("rows", [slice(None), slice(0, 0)])
+def test_tables_without_candidates_are_refused(rows):
+    left = pd.DataFrame({"name": ["anna", "bob"]}, index=["a", "b"])
+    right = pd.DataFrame({"name": ["xyz", "qqq"]}, index=["x", "y"])
+    with pytest.raises(ValueError, match=r"no pair of \d x 2 records is a candidate"):
+        RecordLinker().fit(left[rows], right)

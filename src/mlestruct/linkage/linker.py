@@ -202,6 +202,11 @@ class RecordLinker(CertifiedModel):
         rows, cols = _with_known(*candidates, partner, len(right))
         labelled, n_links = np.flatnonzero(partner >= -1), int((partner >= 0).sum())
         self._measure_recall(n_links, candidates[0].size, rows.size)
+        if rows.size == 0:
+            raise ValueError(
+                f"left, right: no pair of {len(left)} x {len(right)} records is a candidate, so "
+                f"there is nothing to learn from. {MORE_CANDIDATES}"
+            )
         learned = rng.permutation(len(left))[:RECORDS]
         used = np.isin(rows, np.union1d(learned, labelled))
         rows, cols = rows[used], cols[used]
