@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mlestruct import BlockFrankWolfe, ChainCRF, FrankWolfe, _arrays
-from mlestruct._arrays import check_memory, total_memory
+from mlestruct._arguments import check_memory, total_memory
 from mlestruct.structures import BipartiteMatching, LocalMatching, Sequences
 
 

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from mlestruct import BipartiteMatchingCRF
 from mlestruct.baselines import StructuredPerceptron
-from mlestruct.models.base import as_generator
+from mlestruct.models.base import generator
 
 EVERY = pytest.mark.parametrize("name", list(SPACES))
 OWN = ("max_iter", "rate", "decay", "callback", "max_time")  # others are the estimator's
@@ -94,7 +94,7 @@ def test_weights_are_those_of_the_plain_algorithm(name, rate, decay):
     data = samples_of(name, 3, n_samples=5)
     model = perceptron_of(data, max_iter=4, rate=rate, decay=decay).fit(data.X, data.Y)
     blocks = perceptron_of(data)._problem(data.X, data.Y).blocks
-    rng = as_generator(0)
+    rng = generator(0)
     theta, iterates = np.zeros(model.coef_.shape), []
     for t in range(model.n_iter_):
         for m in rng.permutation(5):

@@ -165,7 +165,7 @@ def test_averages_weight_the_kth_iterate_by_k(monkeypatch):
 def test_few_remembered_outputs_give_the_same_optimum(most):
     data = samples_of("group", 1)
     machine = quietly(
-        machine_of(data, alpha=1.0, tol=1e-4, max_iter=300, memory=most), data.X, data.Y
+        machine_of(data, alpha=1.0, tol=1e-4, max_iter=1000, memory=most), data.X, data.Y
     )
     best = enumerated_optimum(data, 1.0)
     assert machine.objective_ == pytest.approx(data.hinge(machine.coef_, 1.0), abs=1e-9)

@@ -93,9 +93,9 @@ def test_generation_repeats_and_differs_by_seed():
         ({"n_students": 0}, "n_students: expected even"),
         ({"n_students": [20], "n_years": 2}, "expected 2 sizes"),
         ({"n_students": []}, "expected some sizes"),
-        ({"n_years": 0}, "n_years: expected a whole number of at least 1"),
+        ({"n_years": 0}, "`n_years` must be a whole number of at least 1"),
         ({"missing": 1.0}, "missing: expected a share"),
-        ({"strength": np.nan}, "strength: expected a number"),
+        ({"strength": np.nan}, "`strength` must be a number"),
     ],
 )
 def test_generator_errors(arguments, message):

@@ -63,5 +63,5 @@ def test_bad_arguments_of_generated_pictures_are_named():
         ({"shape": 5}, "shape"),
         ({"shape": ((9, 5), (3, 4))}, "shape"),
     ):
-        with pytest.raises(ValueError, match=f"{name}: expected"):
+        with pytest.raises(ValueError, match=f"`?{name}`?(: expected| must be)"):
             make_segmentation(**{"n_images": 1, **arguments})

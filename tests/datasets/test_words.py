@@ -19,5 +19,5 @@ def test_words_have_the_promised_form():
     assert np.concatenate(Y).max() == 4
     model = ChainCRF(tol=1e-2).fit(X[:40], Y[:40])
     assert model.score(X[40:], Y[40:]) > 0.8
-    with pytest.raises(ValueError, match="n_words: expected a whole number of at least 1"):
+    with pytest.raises(ValueError, match="`n_words` must be a whole number of at least 1"):
         make_words(0)

@@ -138,8 +138,8 @@ def test_ties_are_drawn_evenly(method, scores):
     ("error", "message", "options"),
     [
         (ValueError, "method: expected one of", {"method": "best"}),
-        (ValueError, "n_samples: expected", {"n_samples": 0}),
-        (ValueError, "n_samples: expected", {"n_samples": 2.5}),
+        (ValueError, "`n_samples` must be", {"n_samples": 0}),
+        (ValueError, "`n_samples` must be", {"n_samples": 2.5}),
         (TypeError, "n_chains: method='exact'", {"method": "exact", "n_chains": 2}),
         (TypeError, "chains: method='auto'", {"chains": 2}),
         (TypeError, "chains: method='mcmc'", {"method": "mcmc", "chains": 2}),

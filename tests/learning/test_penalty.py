@@ -118,5 +118,5 @@ def test_the_bundle_bounds_the_optimum():
 def test_a_path_keeps_the_share():
     problem = sparse_problem("matching", 0.5, 2.0).with_alpha(4.0)
     assert (problem.penalty.l1, problem.penalty.l2) == (2.0, 2.0)
-    with pytest.raises(ValueError, match="l1_ratio must be at least 0 and less than 1"):
+    with pytest.raises(ValueError, match="`l1_ratio` must be less than 1"):
         Problem(problem.blocks, 1.0, 1.0)

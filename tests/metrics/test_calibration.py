@@ -110,8 +110,8 @@ def test_closed_forms():
         (([], []), "happened: no events"),
         (([1], [0.1], [0]), "happened: no events"),
         (([0.1, 0.9], [0, 1]), "happened: expected 0 and 1"),
-        (([1], [0.1], None, 0), "n_bins: .*got 0"),
-        (([1], [0.1], None, 2.5), "n_bins: .*got 2.5"),
+        (([1], [0.1], None, 0), "`n_bins` must be .*got 0"),
+        (([1], [0.1], None, 2.5), "`n_bins` must be .*got 2.5"),
     ],
 )
 def test_errors_name_the_argument(arguments, message):

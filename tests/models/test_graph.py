@@ -203,9 +203,9 @@ def test_a_failed_fit_leaves_the_model_as_it_was():
 @pytest.mark.parametrize("tol", [0.0, -1.0, np.nan])
 def test_tolerances_of_predictions_are_checked(tol):
     model = GraphCRF().fit([(NODES, RING)], [STATES])
-    with pytest.raises(ValueError, match="tol must be positive"):
+    with pytest.raises(ValueError, match="`tol` must be positive"):
         model.predict_marginals([(NODES, RING)], tol=tol)
-    with pytest.raises(ValueError, match="tol must be positive"):
+    with pytest.raises(ValueError, match="`tol` must be positive"):
         model.log_likelihood_bounds([(NODES, RING)], [STATES], tol=tol)
 
 

@@ -721,7 +721,7 @@ class TestBadInput:
             ({"marginals": 3}, "`marginals` must be a function"),
             ({"bounds": 3}, "`bounds` must be a function"),
             ({"exact": "yes"}, "`exact` must be True or False"),
-            ({"n_coordinates": 0}, "n_coordinates: expected a whole number"),
+            ({"n_coordinates": 0}, "`n_coordinates` must be a whole number"),
             ({"entropy": 3.0}, "entropy: expected"),
             ({"entropy": coordinate_entropy(5)}, r"must have 8 coordinates.*shape \(5,\)"),
             ({"entropy": STEEP}, "gradient at the interior point is inf"),

@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from .._random import generator
+from .._arguments import as_count, as_number, generator
 from ..algorithms.matching.worm_chain import sample_by_worms
-from .parameters import check_counts, check_range
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -246,11 +245,12 @@ def generate_campus(
     >>> min(campus.true_weights, key=campus.true_weights.get)
     '|smoking|'
     """
-    check_range(-np.inf, np.inf, strength=strength)
-    check_range(0.0, 1.0, missing=missing)
+    as_number(strength, "strength")
+    as_number(missing, "missing", 0.0, 1.0)
     if missing == 1.0:
         raise ValueError("missing: expected a share below 1, got 1")
-    check_counts(1, n_chains=n_chains, max_sweeps=max_sweeps)
+    as_count(n_chains, "n_chains")
+    as_count(max_sweeps, "max_sweeps")
     rng = generator(random_state)
     questions = [
         Question(name, "binary" if len(shares) == 2 else "ordinal", tuple(labels.split(";")))
@@ -287,7 +287,7 @@ def _sizes(
             raise ValueError(f"n_students: expected {n_years or 'some'} sizes, got {n_students}")
         return sizes
     if n_years is not None:
-        check_counts(1, n_years=n_years)
+        as_count(n_years, "n_years")
     growth = rng.uniform(LEAST_GROWTH, MOST_GROWTH, size=3 if n_years is None else n_years)
     return [sizes[0] + 2 * round(float(share) * sizes[0] / 2) for share in growth]
 

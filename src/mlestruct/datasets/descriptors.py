@@ -9,8 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._arrays import as_table
-from .parameters import read_points
+from .._arguments import as_count, as_table
 
 Floats = NDArray[np.float64]
 
@@ -32,7 +31,8 @@ def shape_context(points: ArrayLike) -> Floats:
     the r-th radius (not within the one before; beyond the last one counts there) whose direction
     falls in [a, a + 1) * 30 degrees.
     """
-    at = read_points(points, "points", 2)
+    at = as_table(points, "points", "n", 2)
+    as_count(len(at), "len(points)", 2)
     n = at.shape[0]
     offset = at[None, :, :] - at[:, None, :]
     distance = np.hypot(offset[..., 0], offset[..., 1])

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from .._arguments import as_count, as_number, generator
 from .._lazy import pandas_module
-from .._random import generator
-from .parameters import check_counts, check_range
 
 GIVEN = (
     "anna ben carla david emma felix grace henry ida jonas karla leo maria noah olga paul "
@@ -60,8 +59,11 @@ def make_people(
     links : DataFrame with the columns left and right
     """
     pandas = pandas_module()
-    check_counts(1, n_people=n_people)
-    check_range(0.0, 1.0, overlap=overlap, household=household, errors=errors, missing=missing)
+    as_count(n_people, "n_people")
+    as_number(overlap, "overlap", 0.0, 1.0)
+    as_number(household, "household", 0.0, 1.0)
+    as_number(errors, "errors", 0.0, 1.0)
+    as_number(missing, "missing", 0.0, 1.0)
     rng = generator(random_state)
     n_both = round(overlap * n_people)
     people = _draw(2 * n_people - n_both, household, rng)

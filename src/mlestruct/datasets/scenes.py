@@ -12,10 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._arrays import as_count
-from .._random import generator
+from .._arguments import as_count, as_number, as_table, generator
 from .descriptors import descriptor_features, shape_context
-from .parameters import check_counts, check_range, read_points
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -127,15 +125,16 @@ def make_landmark_sequence(
     first_degrees : the angle of the first frame
     elevation : degrees by which the camera looks down
     """
-    check_counts(2, n_landmarks=n_landmarks)
-    check_counts(1, n_frames=n_frames)
-    check_range(0.0, np.inf, noise=noise)
-    check_range(0.0, 1.0, perspective=perspective)
+    as_count(n_landmarks, "n_landmarks", 2)
+    as_count(n_frames, "n_frames")
+    as_number(noise, "noise", 0.0)
+    as_number(perspective, "perspective", 0.0, 1.0)
     rng = generator(random_state)
     if body is None:
         points = rng.uniform(-1.0, 1.0, size=(n_landmarks, 3)) * np.array([1.0, 0.8, 0.7])
     else:
-        points = read_points(body, "body", 3)
+        points = as_table(body, "body", "n", 3)
+        as_count(len(points), "len(body)", 2)
     tilt = np.deg2rad(elevation)
     frames = []
     for frame in range(n_frames):

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from .._random import generator
-from .parameters import check_counts, check_range
+from .._arguments import as_count, as_number, generator
 
 Image = NDArray[np.float32]
 Mask = NDArray[np.int64]
@@ -59,11 +58,11 @@ def make_segmentation(
     >>> images[0].shape, masks[0].shape
     ((20, 30, 3), (20, 30))
     """
-    check_counts(0, n_images=n_images)
-    check_counts(2, n_states=n_states)
+    as_count(n_images, "n_images", 0)
+    as_count(n_states, "n_states", 2)
     if n_states > len(PALETTE):
         raise ValueError(f"n_states: expected 2 to {len(PALETTE)}, got {n_states}")
-    check_range(0.0, np.inf, noise=noise)
+    as_number(noise, "noise", 0.0)
     ranges = _ranges(shape)
     rng = generator(random_state)
     images, masks = [], []

@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter
 
-from .._random import generator
-from .parameters import check_counts
+from .._arguments import as_count, generator
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -38,8 +37,8 @@ def make_words(
     >>> [x.shape[0] == len(y) for x, y in zip(X, Y)]
     [True, True, True]
     """
-    check_counts(1, n_words=n_words)
-    check_counts(2, n_states=n_states)
+    as_count(n_words, "n_words")
+    as_count(n_states, "n_states", 2)
     rng = generator(random_state)
     noise = rng.normal(size=(n_states, HEIGHT, WIDTH))
     glyphs = gaussian_filter(noise, sigma=(0.0, 1.2, 1.2)) > 0.0

@@ -1,51 +1,6 @@
-"""Products with rows of features, summed in double precision: dense, picked and sparse rows."""
+"""Products with sparse rows of features, for several weight vectors at once."""
 
-from .._compile import kernel, summing_kernel
-
-
-@summing_kernel
-def row_scores(matrix, weights, out):
-    """out = matrix @ weights."""
-    for i in range(matrix.shape[0]):
-        total = 0.0
-        for k in range(matrix.shape[1]):
-            total += matrix[i, k] * weights[k]
-        out[i] = total
-
-
-@summing_kernel
-def row_moments(matrix, values, out):
-    """out += values @ matrix, four rows at a time, without those where a vertex is 0."""
-    n, width = matrix.shape
-    whole = n - n % 4
-    for i in range(0, whole, 4):
-        a, b, c, d = values[i], values[i + 1], values[i + 2], values[i + 3]
-        if a == 0.0 and b == 0.0 and c == 0.0 and d == 0.0:
-            continue
-        p, q, r, s = matrix[i], matrix[i + 1], matrix[i + 2], matrix[i + 3]
-        for k in range(width):
-            out[k] += a * p[k] + b * q[k] + c * r[k] + d * s[k]
-    for i in range(whole, n):
-        for k in range(width):
-            out[k] += values[i] * matrix[i, k]
-
-
-@kernel
-def add_picked_rows(rows, states, values, table, out):
-    """out[states[q]] += values[q] * table[rows[q]]."""
-    for q in range(rows.shape[0]):
-        value, row, target = values[q], table[rows[q]], out[states[q]]
-        for k in range(row.shape[0]):
-            target[k] += value * row[k]
-
-
-@kernel
-def add_picked_sparse_rows(rows, states, values, data, indices, indptr, out):
-    """The same with a table in CSR form."""
-    for q in range(rows.shape[0]):
-        value, target = values[q], out[states[q]]
-        for k in range(indptr[rows[q]], indptr[rows[q] + 1]):
-            target[indices[k]] += value * data[k]
+from .._compile import kernel
 
 
 @kernel

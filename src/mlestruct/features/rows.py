@@ -25,7 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from .._arrays import as_numbers
+from .._arguments import as_numbers
+from .._deadline import in_time
 from . import _row_kernels as kernels
 
 Floats = NDArray[np.float64]
@@ -226,20 +227,18 @@ class Rows(FeatureMap):
         return self._outer(found, total)
 
     def moments_at(self, indices: Ints, values: Floats) -> Floats:
-        return self.picked_moments(indices, np.zeros_like(indices), values, 1)[:, 0]
+        if self.all_equal or self.is_sparse:
+            return self.picked_moments(indices, np.zeros_like(indices), values, 1)[:, 0]
+        found = values @ self.matrix[indices].astype(np.float64, copy=False)
+        return self._outer(found, values.sum())
 
     def picked_moments(self, rows: Ints, columns: Ints, values: Floats, n_columns: int) -> Floats:
         """G' of the matrix (n, n_columns) with `values` at (rows, columns), zero elsewhere."""
-        out = np.zeros((n_columns, self.matrix.shape[1]))
-        picked = np.zeros_like(rows) if self.all_equal else rows
-        matrix = self.matrix
-        if self.is_sparse:
-            entries = matrix.data, matrix.indices, matrix.indptr
-            kernels.add_picked_sparse_rows(picked, columns, values, *entries, out)
-        else:
-            kernels.add_picked_rows(picked, columns, values, matrix, out)
+        places = np.zeros_like(rows) if self.all_equal else rows
+        shape = n_columns, self.matrix.shape[0]
+        found: Any = sparse.csr_array((values, (columns, places)), shape=shape) @ self.matrix
         total = np.bincount(columns, values, n_columns) if self.constant else None
-        return self._outer(out.T, total)
+        return self._outer((found.toarray() if self.is_sparse else found).T, total)
 
     def inner(self, weights: Floats) -> tuple[Floats, Any]:
         """Weights of the matrix itself, and what the constant adds to every score or None."""
@@ -263,11 +262,7 @@ class Rows(FeatureMap):
         matrix = self.matrix
         if self.is_sparse or matrix.dtype == np.float64:
             return np.asarray(matrix @ weights)
-        if weights.ndim == 1:
-            out = np.empty(matrix.shape[0])
-            kernels.row_scores(matrix, np.ascontiguousarray(weights), out)
-            return out
-        found = np.empty((matrix.shape[0], weights.shape[1]))
+        found = np.empty((matrix.shape[0], *weights.shape[1:]))
         for start in range(0, matrix.shape[0], CHUNK):
             part = slice(start, start + CHUNK)
             np.matmul(matrix[part].astype(np.float64), weights, out=found[part])
@@ -277,13 +272,9 @@ class Rows(FeatureMap):
         matrix = self.matrix
         if self.is_sparse:
             return np.asarray(matrix.T @ values)
-        if values.ndim == 1:
-            if matrix.dtype == np.float64:
-                return np.asarray(values @ matrix)
-            out = np.zeros(matrix.shape[1])
-            kernels.row_moments(matrix, np.ascontiguousarray(values), out)
-            return out
-        total = np.zeros((values.shape[1], matrix.shape[1]))
+        if values.ndim == 1 and matrix.dtype == np.float64:
+            return np.asarray(values @ matrix)
+        total = np.zeros((*values.shape[1:], matrix.shape[1]))
         for start in range(0, matrix.shape[0], CHUNK):
             part = slice(start, start + CHUNK)
             total += values[part].T @ matrix[part].astype(np.float64, copy=False)
@@ -556,6 +547,24 @@ class Columns:
         # Entries of a constant column that come from different computations differ by rounding.
         rounding = (1e-12 * self.largest) ** 2
         return np.where(self.constant, 1.0, np.sqrt(np.maximum(variance, rounding)))
+
+
+def prepared_rows(
+    rows: Sequence[Any], weights: Sequence[float], constant: bool, standardize: bool
+) -> tuple[list[Rows], Columns, bool, Scaling | None]:
+    """Rows of all blocks with the constant and the scaling that all of them decide.
+
+    Returns them, statistics of their columns, whether a constant was added, and the scaling.
+    """
+    listed = in_time(zip(rows, weights, strict=True), "statistics of the features")
+    columns = Columns.weighted((own.columns(), weight) for own, weight in listed if weight > 0)
+    adds = constant and not columns.has_constant
+    if adds:
+        rows, columns = [own.with_constant() for own in rows], columns.with_constant(1)
+    if not standardize:
+        return list(rows), columns, adds, None
+    scaling = Scaling.of(columns, centred=adds)
+    return [own.scaled(scaling) for own in rows], columns, adds, scaling
 
 
 # ---------------------------------------------------------------------- values

@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from .._arguments import as_number
 from ..structures.contract import Bounds, StructureLike
-from .scores import check_tolerance, read_query
+from .scores import read_query
 
 
 def log_partition_bounds(structure: StructureLike, scores: Any, *, tol: float = 1e-6) -> Bounds:
@@ -40,7 +41,7 @@ def log_partition_bounds(structure: StructureLike, scores: Any, *, tol: float = 
     'Bethe value (rho = 1) of a bipartite graph'
     """
     query = read_query(structure, scores)
-    space, tol = query.structure, check_tolerance(tol)
+    space, tol = query.structure, as_number(tol, "tol", 0.0)
     if not space.is_exact:
         query.require_finite("log_partition_bounds")
     found = space.log_partition_bounds(query.scores, tol)

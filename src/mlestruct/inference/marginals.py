@@ -22,13 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from .._random import generator
+from .._arguments import as_count, as_number, generator
 from ..algorithms.frank_wolfe import Step, checked_start, frank_wolfe_marginals
 from ..algorithms.fully_corrective import fully_corrective_marginals
 from ..exceptions import InfeasibleError, MissingCapability
 from ..structures.contract import MatchingStructure, Structure, StructureLike
 from .perturb_and_map import Callback, perturb_and_map
-from .scores import Query, check_count, check_number, check_tolerance, read_query
+from .scores import Query, read_query
 
 Floats = NDArray[np.float64]
 
@@ -154,7 +154,7 @@ def marginals(
             takes = f"takes {', '.join(known)}" if known else "takes no options"
             raise TypeError(f"{name}: method={method!r} {takes}")
     query = read_query(structure, scores)
-    answer = run(query, check_tolerance(tol), **options)
+    answer = run(query, as_number(tol, "tol", 0.0), **options)
     if not np.isfinite(answer.log_partition):
         raise InfeasibleError("nothing is admissible under these scores", [], "nodes")
     if not answer.converged:
@@ -216,8 +216,8 @@ def _frank_wolfe(
     max_time: float = 60.0,
 ) -> Answer:
     query.require_finite("method='fw'")
-    max_iter = check_count(max_iter, "max_iter")
-    deadline = perf_counter() + check_number(max_time, "max_time", 0.0)
+    max_iter = as_count(max_iter, "max_iter")
+    deadline = perf_counter() + as_number(max_time, "max_time", 0.0)
     if not isinstance(step, str) or step not in STEPS:
         raise ValueError(f"step: expected one of {list(STEPS)}, got {step!r}")
     structure, scores = query.structure.approximate, query.scores
@@ -255,8 +255,8 @@ def _belief_propagation(
 ) -> Answer:
     structure, scores = query.structure.approximate, query.scores
     structure.require("belief_propagation", "method='bp'")
-    check_number(damping, "damping", 0.0)
-    check_count(max_sweeps, "max_sweeps")
+    as_number(damping, "damping", 0.0)
+    as_count(max_sweeps, "max_sweeps")
     found = structure.belief_propagation(scores, damping, max_sweeps, tol)
     report = {"last_change": found.change, "log_partition_of_messages": found.log_partition}
     tau, excess = structure.feasible(found.tau)
@@ -302,7 +302,7 @@ def _perturb(
     callback: Callback | None = None,
 ) -> Answer:
     query.require_finite("method='perturb'")
-    check_count(n_samples, "n_samples")
+    as_count(n_samples, "n_samples")
 
     def watch(calls: int, tau: Floats) -> Any:
         return callback is not None and callback(calls, query.restore(tau))

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._random import generator
+from .._arguments import as_count, generator
 from ..exceptions import MissingCapability, TooLargeToCount
 from ..structures.contract import Structure, StructureLike
 from .perturb_and_map import noise_of
-from .scores import check_count, read_query
+from .scores import read_query
 
 Floats = NDArray[np.float64]
 
@@ -83,7 +83,7 @@ def sample(
     """
     if method not in METHODS:
         raise ValueError(f"method: expected one of {list(METHODS)}, got {method!r}")
-    n_samples = check_count(n_samples, "n_samples")
+    n_samples = as_count(n_samples, "n_samples")
     for name in options:
         if method in ("exact", "perturb") or name not in OPTIONS:
             takes = ", ".join(OPTIONS) if method in ("auto", "mcmc") else "no options"

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._arrays import check_memory
+from .._arguments import check_memory
 from .._deadline import check_time
 from ..algorithms.frank_wolfe import checked_gap
 from ..exceptions import CheckpointError

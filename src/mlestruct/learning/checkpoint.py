@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from .._arrays import as_path
+from .._arguments import as_path
 from .._files import Arrays, packed, unpacked, write_whole
 from ..exceptions import CheckpointError
 

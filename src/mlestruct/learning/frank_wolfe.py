@@ -15,8 +15,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from .._arguments import generator
 from .._deadline import check_time, is_over, time_limit
-from .._random import generator
 from ..algorithms.frank_wolfe import MAX_STEP, RTOL, minimise_by_slope
 from ..exceptions import OutOfTimeError
 from .certificate import DualState, LinearStep, certify, linear_step

@@ -32,7 +32,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from .._arrays import check_memory
+from .._arguments import as_number, as_positive, check_memory
 from .._deadline import check_time
 from .._threads import Each, one_blas_thread, threaded_map
 from ..algorithms.fully_corrective import fully_corrective_marginals
@@ -53,10 +53,9 @@ class ElasticNet:
     l1_ratio: float = 0.0
 
     def __post_init__(self) -> None:
-        if not self.alpha > 0:
-            raise ValueError(f"alpha must be positive, got {self.alpha}")
-        if not 0.0 <= self.l1_ratio < 1.0:
-            raise ValueError(f"l1_ratio must be at least 0 and less than 1, got {self.l1_ratio!r}")
+        as_positive(self.alpha, "alpha")
+        if as_number(self.l1_ratio, "l1_ratio", 0.0, 1.0) == 1.0:
+            raise ValueError("`l1_ratio` must be less than 1; got 1. Pass a number such as 0.99.")
 
     @cached_property
     def l1(self) -> float:
@@ -211,7 +210,7 @@ class Problem:
     ):
         if not blocks:
             raise ValueError("blocks: need at least one")
-        self.penalty = ElasticNet(float(alpha), float(l1_ratio))
+        self.penalty = ElasticNet(alpha, l1_ratio)
         self.blocks, self.n_jobs = _adapted(blocks), n_jobs
         sizes = {block.features.n_features for block in self.blocks}
         if len(sizes) > 1:

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .._arguments import as_count
 from .._deadline import check_time
 from .._lazy import pandas_module
 from .._threads import threaded_map
-from ..models.base import check_count
 from . import _blocking_kernels as kernels
 from .records import column_kinds, column_names, require_text
 
@@ -57,7 +57,7 @@ def candidate_pairs(
     n_jobs : threads
     """
     rules = read_rules(block)
-    check_count(neighbours, "neighbours")
+    as_count(neighbours, "neighbours")
     for name, table in (("left", left), ("right", right)):
         require_text(table, (), name)
         require_text(table, [c for rule in rules for c in rule] or table.columns, name)

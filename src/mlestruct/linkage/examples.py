@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from .._random import generator
+from .._arguments import generator
 from ..features import Rows
 from ..learning.problem import Block
 from ..models import BipartiteMatchingCRF, PairInput

@@ -12,17 +12,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
+from .._arguments import as_positive, count_threads, generator
 from .._lazy import pandas_module
-from .._random import generator
 from ..features import Rows
 from ..models import BipartiteMatchingCRF
-from ..models.base import (
-    CertifiedModel,
-    check_options,
-    check_positive,
-    count_threads,
-    unchanged_on_failure,
-)
+from ..models.base import CertifiedModel, check_options, unchanged_on_failure
 from .blocking import candidate_pairs, read_rules
 from .comparisons import Comparison, guess_comparisons, same_dates
 from .examples import Examples, ExpectedLinks, pair_input
@@ -280,7 +274,7 @@ class RecordLinker(CertifiedModel):
         """Learn how weights differ from those without labels."""
         estimator = self._estimator(1.0)
         if self.alpha != "auto":
-            self.alpha_ = check_positive(self.alpha, "alpha")
+            self.alpha_ = as_positive(self.alpha, "alpha")
         else:
             samples = [examples.of(part).sample() for part in examples.thirds(rng)]
             self.alpha_, self.held_out_ = choose_alpha(

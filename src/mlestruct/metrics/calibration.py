@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 
-from .._arrays import as_count
+from .._arguments import as_count
 from .events import as_events
 
 Floats = NDArray[np.float64]

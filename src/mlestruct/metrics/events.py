@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._arrays import as_floats
+from .._arguments import as_floats
 
 Floats = NDArray[np.float64]
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import numbers
-import os
 import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any, ClassVar, TypeVar
@@ -18,20 +16,28 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
-from sklearn import utils
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from .._arrays import as_floats
+from .._arguments import (
+    as_count,
+    as_positive,
+    check_same_length,
+    check_samples,
+    check_weights,
+    count_threads,
+    generator,
+)
 from .._deadline import check_time, time_limit
 from .._threads import threaded_map
 from ..exceptions import CheckpointError
+from ..features.rows import Columns, FeatureMap, Rows, Scaling, prepared_rows
 from ..learning.checkpoint import Checkpoint
 from ..learning.fully_corrective import FullyCorrective
 from ..learning.lbfgs import LBFGS, Start
 from ..learning.partial import solve_partial
-from ..learning.problem import Block, Problem, merge_equal
+from ..learning.problem import Block, ElasticNet, Problem, merge_equal
 from ..learning.solver import (
     Result,
     Solver,
@@ -152,6 +158,8 @@ class Estimator(CertifiedModel):
 
     _entries: ClassVar[str] = "labels"  # what Y has one of for each sample, for messages
     _state: tuple[Any, Any] = (None, None)  # the problem of the last fit, and where it ended
+    _intercept: bool = False  # whether the last weight is that of a constant which was added
+    _scaling: Scaling | None = None  # of the features of the last fit
 
     @abstractmethod
     def _blocks(
@@ -249,7 +257,7 @@ class Estimator(CertifiedModel):
 
     def _problem(self, X: Any, Y: Any, sample_weight: Any = None, classes: Any = None) -> Problem:
         """The learning problem of validated samples; learns the names of features and states."""
-        alpha, l1_ratio = check_positive(self.alpha, "alpha"), check_ratio(self.l1_ratio)
+        penalty = ElasticNet(self.alpha, self.l1_ratio)
         if isinstance(X, Parts):
             return X.problem(self, classes)
         samples = check_samples(X)
@@ -259,17 +267,57 @@ class Estimator(CertifiedModel):
         blocks = [block for block in blocks if block.weight > 0]
         if not self._one_block_per_sample:
             blocks = merge_equal(blocks)
-        return Problem(blocks, alpha, l1_ratio, count_threads(self.n_jobs))
+        return Problem(blocks, penalty.alpha, penalty.l1_ratio, count_threads(self.n_jobs))
 
     @property
     def _one_block_per_sample(self) -> bool:
         """Whether the solver visits samples one by one."""
         return bool(getattr(self.solver, "one_block_per_sample", False))
 
+    # ------------------------------------------------------------------ features
+    def _in_solver_units(
+        self, blocks: list[Block], constant: bool, standardize: bool
+    ) -> list[Block]:
+        """Blocks with the constant and the scaling of this fit, whose names it learns."""
+        self._intercept, self._scaling = False, None
+        features = [block.features for block in blocks]
+        size = features[0].n_features
+        for block, own in zip(blocks, features, strict=True):
+            if own.n_features != size:
+                raise ValueError(f"{block.name} has {own.n_features} features, X[0] has {size}")
+        check_same_names(features)
+        self._learn_names(features[0].feature_names, size)
+        if not all(isinstance(own, Rows) for own in features):
+            if constant or standardize:
+                option = "standardize" if standardize else "fit_intercept"
+                raise ValueError(
+                    f"`{option}=True` needs features as a matrix; got an object of your own. Add "
+                    f"a constant or scale its features yourself, and pass {option}=False."
+                )
+            return blocks
+        weights = dict.fromkeys(map(id, features), 0.0)
+        for block in blocks:
+            weights[id(block.features)] += block.weight
+        found = {id(own): own for own in features}
+        rows, columns, self._intercept, self._scaling = prepared_rows(
+            list(found.values()), list(weights.values()), constant, standardize
+        )
+        check_scales([columns], [self._own_names(None)], standardize)
+        changed = dict(zip(found, rows, strict=True))
+        return [replace(block, features=changed[id(block.features)]) for block in blocks]
+
+    def _full_coef(self, theta: Floats) -> Floats:
+        return theta if self._scaling is None else self._scaling.original(theta)
+
+    def _solver_coef(self, model: Any) -> Floats:
+        """The weights that a solver sees, from `coef_` of a model; inverse of `_full_coef`."""
+        coef: Floats = model.coef_
+        return coef if self._scaling is None else self._scaling.standardised(coef)
+
     # ------------------------------------------------------------------ the solver
     def _chosen_solver(self) -> Any:
         """The solver of the constructor; None is the default one."""
-        check_positive(self.tol, "tol")
+        as_positive(self.tol, "tol")
         if self.solver is not None and not callable(getattr(self.solver, "solve", None)):
             raise TypeError(
                 f"`solver` must be None or an object with solve(problem, tol, start); got "
@@ -279,9 +327,9 @@ class Estimator(CertifiedModel):
 
     def _with_budget(self, solver: Any) -> Any:
         """The solver with the budget of this estimator, if it leaves its own open."""
-        max_iter = check_count(self.max_iter, "max_iter")
+        max_iter = as_count(self.max_iter, "max_iter")
         options = {"max_iter": max_iter, "verbose": int(self.verbose)}
-        return with_budget(solver, **options, random_state=as_generator(self.random_state))
+        return with_budget(solver, **options, random_state=generator(self.random_state))
 
     def _start(self, start: Any, problem: Problem, solver: Any) -> Any:
         """The state from which a solver continues."""
@@ -300,11 +348,6 @@ class Estimator(CertifiedModel):
                 "Pass an estimator that was fitted to the same features and labels."
             )
         return Start(theta) if getattr(solver, "starts_from_weights", False) else None
-
-    def _solver_coef(self, model: Any) -> Floats:
-        """The weights that a solver sees, from `coef_` of a model; inverse of `_full_coef`."""
-        coef: Floats = model.coef_
-        return coef
 
     def _first_theta(
         self, X: Any, Y: Any, sample_weight: Any, classes: Any, start: Any
@@ -348,24 +391,6 @@ class Estimator(CertifiedModel):
         listed = list(items)
         with threaded_map(count_threads(self.n_jobs), len(listed)) as each:
             return list(each(one, listed))
-
-    def score(self, X: Any, Y: Any) -> float:
-        """1 - mean Hamming loss per sample."""
-        losses = self._losses(X, Y)
-        if not losses:
-            raise ValueError("Y: no label is known, there is nothing to compare with")
-        return 1.0 - float(np.mean(losses))
-
-    def _losses(self, X: Any, Y: Any) -> list[float]:
-        """Of each sample the share of its output that is predicted wrong."""
-        samples = check_samples(X)
-        labels = check_same_length(samples, Y)
-        losses = []
-        for m, (found, label) in enumerate(zip(self.predict(samples), labels, strict=True)):
-            if np.shape(label) != np.shape(found):
-                raise ValueError(f"Y[{m}]: expected shape {np.shape(found)}, got {np.shape(label)}")
-            losses.append(float(np.mean(found != np.asarray(label))))
-        return losses
 
     # ------------------------------------------------------------------ names and files
     def _learn_names(self, names: Sequence[str] | None, n_features: int) -> None:
@@ -449,69 +474,6 @@ def _signature(solver: str, problem: Problem) -> tuple[Any, ...]:
     return solver, problem.n_features, spaces
 
 
-# ---------------------------------------------------------------------- arguments
-def check_samples(X: Any, name: str = "X") -> Sequence[Any]:
-    """X as a non-empty sequence of samples."""
-    if issparse(X) or isinstance(X, str | bytes | dict) or not hasattr(X, "__len__"):
-        found = "one sparse matrix" if issparse(X) else type(X).__name__
-        raise TypeError(
-            f"{name}: expected a sequence of samples, got {found}; for a single sample pass "
-            f"[{name}]"
-        )
-    if len(X) == 0:
-        raise ValueError(f"{name} is empty: need at least one sample")
-    return list(X)  # the elements stay alive, so that equal ones can be told by identity
-
-
-def check_same_length(
-    X: Sequence[Any], Y: Any, name: str = "Y", entries: str = "labels"
-) -> Sequence[Any]:
-    """Y as a sequence with one label per sample of X; messages speak of `entries`."""
-    labels = check_samples(Y, name)
-    if len(labels) != len(X):
-        raise ValueError(f"X has {len(X)} samples but {name} has {len(labels)} {entries}")
-    return labels
-
-
-def check_positive(value: Any, name: str) -> float:
-    """`value` as a positive, finite float."""
-    number = _number(value, name)
-    if not (number > 0 and np.isfinite(number)):
-        raise ValueError(f"{name} must be positive and finite, got {value!r}")
-    return number
-
-
-def check_ratio(value: Any, name: str = "l1_ratio") -> float:
-    """`value` as a number from 0 to less than 1."""
-    if not 0.0 <= _number(value, name) < 1.0:
-        raise ValueError(f"{name} must be at least 0 and less than 1 (like 0.99), got {value!r}")
-    return float(value)
-
-
-def _number(value: Any, name: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name} must be a number, got {value!r}")
-    return float(value)
-
-
-def check_count(value: Any, name: str) -> int:
-    """`value` as a positive int."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise ValueError(f"{name} must be a positive integer, got {value!r}")
-    return int(value)
-
-
-def as_generator(random_state: Any) -> np.random.Generator:
-    """A random number generator from what scikit-learn or NumPy take."""
-    if isinstance(random_state, np.random.Generator):
-        return random_state
-    try:
-        state = utils.check_random_state(random_state)
-    except ValueError as error:
-        raise ValueError(f"random_state: {error}") from None
-    return np.random.default_rng(state.randint(np.iinfo(np.int32).max))
-
-
 def check_options(parameters: Mapping[str, Any]) -> None:
     """Raise if a parameter that all estimators share has a value of another kind."""
     for name in ("fit_intercept", "standardize"):
@@ -524,30 +486,66 @@ def check_options(parameters: Mapping[str, Any]) -> None:
         raise ValueError(f"verbose must be an integer of at least 0, got {verbose!r}")
 
 
-def check_weights(sample_weight: Any, n_samples: int) -> NDArray[np.float64]:
-    """Sample weights as an array that is not all zero; ones by default."""
-    if sample_weight is None:
-        return np.ones(n_samples)
-    try:
-        weights = as_floats(sample_weight)
-    except ValueError as error:
-        message = f"sample_weight: cannot be read as an array of numbers ({error})"
-        raise ValueError(message) from None
-    if weights.shape != (n_samples,):
-        raise ValueError(f"sample_weight: expected shape ({n_samples},), got {weights.shape}")
-    if not (np.isfinite(weights).all() and (weights >= 0).all() and weights.sum() > 0):
-        raise ValueError("sample_weight must be finite, non-negative and not all zero")
-    if weights.max() > 1e100:
-        raise ValueError(f"sample_weight: as large as {weights.max():g}, so that squares overflow")
-    return weights
+# ---------------------------------------------------------------------- features
+def check_names(expected: list[str], found: list[str], where: str, of: str) -> None:
+    """Raise unless features are the same, in the same order, as those of `of`."""
+    if expected == found:
+        return
+    if len(expected) != len(found):
+        raise ValueError(f"{where} has {len(found)} columns, {of} has {len(expected)}")
+    k = next(k for k, (a, b) in enumerate(zip(expected, found, strict=True)) if a != b)
+    same = " (the same names, in another order)" if sorted(expected) == sorted(found) else ""
+    raise ValueError(
+        f"{where}: feature {k} is {found[k]!r}, in {of} it was {expected[k]!r}{same}; features "
+        "must be the same, in the same order"
+    )
 
 
-def count_threads(n_jobs: int | None) -> int:
-    """n_jobs as in scikit-learn: None is 1, -1 all cores."""
-    if n_jobs is None:
-        return 1
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or n_jobs == 0:
-        raise ValueError(f"n_jobs must be None or a non-zero integer, got {n_jobs!r}")
-    if n_jobs >= 2**31:
-        raise ValueError(f"n_jobs: no system has {n_jobs} threads; -1 takes all cores")
-    return int(n_jobs) if n_jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + int(n_jobs))
+def check_same_names(features: Sequence[FeatureMap]) -> None:
+    """Raise if feature maps that name their features disagree."""
+    named = [(m, list(f.feature_names)) for m, f in enumerate(features) if f.feature_names]
+    for m, names in named[1:]:
+        check_names(named[0][1], names, f"X[{m}]", f"X[{named[0][0]}]")
+
+
+def column_names(tables: Sequence[Any], name: str = "X") -> list[str] | None:
+    """The columns of data frames, the same in all; None if tables are not frames."""
+    first: tuple[str, list[str]] | None = None
+    for m, table in enumerate(tables):
+        if hasattr(table, "columns") and not issparse(table):
+            found = [str(k) for k in table.columns]
+            first = first or (f"{name}[{m}]", found)
+            check_names(first[1], found, f"{name}[{m}]", first[0])
+    return first and first[1]
+
+
+def check_columns(tables: Sequence[Any], fitted: Sequence[str], name: str = "X") -> None:
+    """Raise if data frames have other columns than those of `fit`, unless these had no names."""
+    found = column_names(tables, name)
+    if found is not None and list(fitted) != [f"x{k}" for k in range(len(fitted))]:
+        check_names(list(fitted), found, name, "fit")
+
+
+def check_scales(
+    columns: Sequence[Columns], names: Sequence[Sequence[str]], standardize: bool
+) -> None:
+    """Warn if a feature dominates all others of its kind of weights, or if all are constant."""
+    if columns and all(part.constant.all() for part in columns):
+        text = "X: every feature is constant, so it cannot tell nodes or pairs apart"
+        warnings.warn(text, UserWarning, stacklevel=2)
+    for part, own in zip(columns, names, strict=False):
+        varying = np.flatnonzero(~part.constant)
+        if varying.size < 2 or standardize:
+            continue
+        sizes = part.largest[varying]
+        k = int(np.argmax(sizes))
+        usual = float(np.median(np.delete(sizes, k)))
+        # One alpha then penalises a weight 10,000 times as much, relative to its effect.
+        if sizes[k] > 100.0 * usual:
+            warnings.warn(
+                f"X: feature {own[int(varying[k])]!r} is as large as {sizes[k]:.3g}, half of the "
+                f"others are at most {usual:.3g}. One alpha penalises all weights, so scales "
+                "matter: use standardize=True",
+                UserWarning,
+                stacklevel=2,
+            )

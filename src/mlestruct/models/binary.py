@@ -18,14 +18,14 @@ from scipy.stats import norm
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
-from .._arrays import check_unmasked
+from .._arguments import as_positive, check_unmasked
 from .._deadline import check_time
 from .._threads import threaded_map
 from ..exceptions import TooLargeToCount
 from ..inference.marginals import marginals
 from ..structures.graphs.pairwise import PairwiseGraph, check_edges
 from ..structures.labellings.repeated import RepeatedBinary
-from .base import Estimator, check_positive
+from .base import Estimator
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -231,7 +231,7 @@ class BinaryEstimator(Estimator):
         options: dict[str, Any] | None = None,
     ) -> Floats:
         """P(variable = 1) in all samples, shape (n_samples, n_nodes)."""
-        check_positive(tol, "tol")
+        as_positive(tol, "tol")
         own = method == "auto" or (method == "exact" and self.is_exact_)
 
         def one(part: Part) -> Floats:
@@ -251,7 +251,7 @@ class BinaryEstimator(Estimator):
         self, states: Ints, fields: Floats, couplings: Floats, known: Ints | None, tol: float
     ) -> Bounds:
         """Bounds of log p of observed states, given those that are known."""
-        check_positive(tol, "tol")
+        as_positive(tol, "tol")
         if known is not None:
             wrong = (known != UNKNOWN) & (known != states)
             if wrong.any():

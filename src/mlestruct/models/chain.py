@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted
 
+from .._arguments import check_samples, count_threads
 from .._deadline import in_time
 from .._threads import one_blas_thread
 from ..features.labellings import SequenceFeatures
@@ -19,7 +20,7 @@ from ..features.rows import Rows
 from ..learning.problem import Block, Problem
 from ..learning.workers import Parts
 from ..structures.sequences import Sequences
-from .base import check_samples, count_threads
+from .base import check_columns, column_names
 from .labelling import (
     UNKNOWN,
     LabellingEstimator,
@@ -29,7 +30,6 @@ from .labelling import (
     observed_in,
     split_offsets,
 )
-from .sample_estimator import check_columns, column_names
 from .tokens import Tokens, Vocabulary, read_forbidden, read_tokens, split_edges
 
 Floats = NDArray[np.float64]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from .._arrays import check_unmasked
+from .._arguments import check_samples, check_unmasked
 from .._deadline import in_time
 from ..features.labellings import StateFeatures, edge_ties
 from ..features.rows import Rows, check_finite
@@ -21,7 +21,7 @@ from ..learning.problem import NOTHING, Block
 from ..structures.graphs.pairwise import PairwiseGraph, check_edges
 from ..structures.labellings.pairwise import Pairwise
 from ..structures.rho import Reweighting, reweighting
-from .base import check_samples
+from .base import check_columns, column_names
 from .labelling import (
     UNKNOWN,
     LabellingEstimator,
@@ -34,7 +34,6 @@ from .labelling import (
     read_offset,
     split_offsets,
 )
-from .sample_estimator import check_columns, column_names
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._arrays import check_unmasked
+from .._arguments import check_unmasked
 from .._deadline import in_time
 from ..features.rows import Rows, check_finite
 from ..structures.graphs.pairwise import Grid, grid

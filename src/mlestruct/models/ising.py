@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from .._arguments import as_positive, check_weights, count_threads
 from ..features.multi_label import MultiLabelFeatures
 from ..features.rows import Rows
 from ..inference.sampling import sample
 from ..learning.checkpoint import Checkpoint
-from ..learning.problem import Block, Problem
-from .base import check_positive, check_ratio, check_weights, count_threads
+from ..learning.problem import Block, ElasticNet, Problem
 from .binary import (
     CONSTANT_SCALE,
     UNKNOWN,
@@ -137,8 +137,8 @@ class IsingMRF(BinaryEstimator):
         self, X: Any, Y: Any = None, sample_weight: Any = None, classes: Any = None
     ) -> Problem:
         """The learning problem of the rows of X; learns the graph."""
-        alpha, l1 = check_positive(self.alpha, "alpha"), check_positive(self.l1, "l1")
-        l1_ratio, n_threads = check_ratio(self.l1_ratio), count_threads(self.n_jobs)
+        penalty, l1 = ElasticNet(self.alpha, self.l1_ratio), as_positive(self.l1, "l1")
+        n_threads = count_threads(self.n_jobs)
         table = read_table(X, "X", flat=False)
         if not len(table):
             raise ValueError("X: expected at least one row, got none")
@@ -148,7 +148,7 @@ class IsingMRF(BinaryEstimator):
         rows = distinct(table, weights)
         self._choose_graph(*rows, lambda: select_neighbourhoods(*rows, l1, n_jobs=n_threads))
         blocks = self._blocks(table, None, weights, None)
-        return Problem(blocks, alpha, l1_ratio, n_threads)
+        return Problem(blocks, penalty.alpha, penalty.l1_ratio, n_threads)
 
     def _blocks(self, X: Any, Y: Any, weights: Floats, classes: Any) -> list[Block]:
         """All rows have the same scores: one block, whose observation is their mean."""

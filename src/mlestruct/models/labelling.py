@@ -17,15 +17,15 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from .. import metrics
-from .._arrays import check_memory, check_unmasked
+from .._arguments import check_memory, check_same_length, check_samples, check_unmasked
 from .._deadline import in_time
 from ..features.labellings import PairwiseFeatures
-from ..features.rows import Rows
+from ..features.rows import Rows, prepared_rows
 from ..learning.checkpoint import Checkpoint
 from ..learning.problem import Block
 from ..structures.contract import LabellingStructure, Vertex
-from .base import check_same_length, check_samples, unchanged_on_failure
-from .sample_estimator import SampleEstimator, check_scales, prepared_rows
+from .base import check_scales, unchanged_on_failure
+from .sample_estimator import SampleEstimator
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -13,16 +13,20 @@ from scipy import sparse
 from sklearn.base import ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._arrays import check_unmasked
+from .._arguments import (
+    as_count,
+    check_unmasked,
+    check_weights,
+    count_threads,
+    generator,
+)
 from .._deadline import in_time
-from .._random import generator
 from ..algorithms.pairwise.junction_tree import BinaryJunctionTree
 from ..features.multi_label import MultiLabelFeatures
 from ..features.rows import Rows, check_finite
 from ..learning.checkpoint import Checkpoint
-from ..learning.problem import Block, Problem
+from ..learning.problem import Block, ElasticNet, Problem
 from ..metrics.events import Events, as_events
-from .base import check_count, check_positive, check_ratio, check_weights, count_threads
 from .binary import (
     CONSTANT_SCALE,
     UNKNOWN,
@@ -177,7 +181,7 @@ class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
 
     def _problem(self, X: Any, Y: Any, sample_weight: Any = None, offset: Any = None) -> Problem:
         """The learning problem; learns the classes and the graph."""
-        alpha, l1_ratio = check_positive(self.alpha, "alpha"), check_ratio(self.l1_ratio)
+        penalty = ElasticNet(self.alpha, self.l1_ratio)
         self._check_choices()
         if Y is None:
             raise ValueError("requires y to be passed, but the target y is None")
@@ -198,7 +202,7 @@ class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
 
         self._choose_graph(states, weights, select)
         blocks = self._blocks(X, states, weights, shift)
-        return Problem(blocks, alpha, l1_ratio, count_threads(self.n_jobs))
+        return Problem(blocks, penalty.alpha, penalty.l1_ratio, count_threads(self.n_jobs))
 
     def _check_choices(self) -> None:
         """In `fit` and in `predict`, as a fitted model may be told to decide otherwise."""
@@ -381,7 +385,7 @@ class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
         """
         samples = self._given(X, known, offset)
         tree = self._exact_tree("predict_joint")
-        count = min(check_count(k, "k"), 2 ** len(self._answers))
+        count = min(as_count(k, "k"), 2 ** len(self._answers))
         parts = self._parts(*samples)
         found = self._each(lambda part: most_probable_sets(tree, *part, count), parts)
         states, probabilities = (np.concatenate(side) for side in zip(*found, strict=True))
@@ -399,7 +403,7 @@ class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
         """Label sets drawn from p(y | x), shape (n_samples, len(X), n_labels); exact inference."""
         fields, couplings, given = self._given(X, known, offset)
         tree, rng = self._exact_tree("sample"), generator(random_state)
-        count = check_count(n_samples, "n_samples")
+        count = as_count(n_samples, "n_samples")
         drawn = [tree.sample(fields, couplings, rng, given) for _ in range(count)]
         return self._answers.decode(np.stack(drawn))
 

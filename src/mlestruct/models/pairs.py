@@ -7,7 +7,8 @@ everything is symmetric, and pairs are those with row < column).
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,8 +16,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from .._arrays import as_floats, as_numbers, check_unmasked
+from .._arguments import as_floats, as_numbers, check_unmasked
 from .._lazy import pandas_module
+from ..exceptions import InfeasibleError
 from ..features.rows import (
     FeatureMap,
     Rows,
@@ -584,3 +586,14 @@ def edge_values(label: Label, sample: PairSample, where: str, may_leave_out: boo
         values[np.isin(graph.row, rows) | np.isin(graph.col, cols)] = 0.0
     values[edges[edges >= 0]] = 1.0
     return values
+
+
+@contextmanager
+def naming(where: str) -> Iterator[None]:
+    """Errors of a space name the sample."""
+    try:
+        yield
+    except InfeasibleError as error:
+        raise InfeasibleError(f"{where}: {error}", error.rows, error.side) from None
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None

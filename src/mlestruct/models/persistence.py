@@ -26,7 +26,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from .. import __version__
-from .._arrays import as_path
+from .._arguments import as_path
 from .._files import Arrays, packed, unpacked, write_whole
 from ..exceptions import ModelFileError, UntrustedImport
 from ..learning.solver import COLUMNS, History, Solver

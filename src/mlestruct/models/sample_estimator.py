@@ -5,23 +5,20 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from .._arguments import as_positive, check_same_length, check_samples, generator
 from .._deadline import in_time
-from .._random import generator
-from ..features.rows import Columns, FeatureMap, Rows, Scaling
 from ..inference.bounds import log_partition_bounds
 from ..inference.marginals import marginals
 from ..inference.sampling import sample
 from ..learning.problem import Block
-from .base import Estimator, check_positive, check_samples
+from .base import Estimator, check_names
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")
@@ -41,8 +38,6 @@ class SampleEstimator(Estimator):
 
     _tol: ClassVar[float] = 1e-3  # of marginals, per node
     _likelihood_tol: ClassVar[float] = 1e-6
-    _intercept: bool = False  # whether the last weight is that of a constant which was added
-    _scaling: Scaling | None = None  # of the features of the last fit
 
     @abstractmethod
     def _queries(self, X: Any, known: Any = None) -> Sequence[Any]:
@@ -59,45 +54,6 @@ class SampleEstimator(Estimator):
     def _table(self, query: Any, tau: Floats) -> Any:
         """Marginals as users have them."""
         return query.block.structure.marginal_table(tau)
-
-    # ------------------------------------------------------------------ learning
-    def _in_solver_units(
-        self, blocks: list[Block], constant: bool, standardize: bool
-    ) -> list[Block]:
-        """Blocks with the constant and the scaling of this fit, whose names it learns."""
-        self._intercept, self._scaling = False, None
-        features = [block.features for block in blocks]
-        size = features[0].n_features
-        for block, own in zip(blocks, features, strict=True):
-            if own.n_features != size:
-                raise ValueError(f"{block.name} has {own.n_features} features, X[0] has {size}")
-        check_same_names(features)
-        self._learn_names(features[0].feature_names, size)
-        if not all(isinstance(own, Rows) for own in features):
-            if constant or standardize:
-                option = "standardize" if standardize else "fit_intercept"
-                raise ValueError(
-                    f"`{option}=True` needs features as a matrix; got an object of your own. Add "
-                    f"a constant or scale its features yourself, and pass {option}=False."
-                )
-            return blocks
-        weights = dict.fromkeys(map(id, features), 0.0)
-        for block in blocks:
-            weights[id(block.features)] += block.weight
-        found = {id(own): own for own in features}
-        rows, columns, self._intercept, self._scaling = prepared_rows(
-            list(found.values()), list(weights.values()), constant, standardize
-        )
-        check_scales([columns], [self._own_names(None)], standardize)
-        changed = dict(zip(found, rows, strict=True))
-        return [replace(block, features=changed[id(block.features)]) for block in blocks]
-
-    def _full_coef(self, theta: Floats) -> Floats:
-        return theta if self._scaling is None else self._scaling.original(theta)
-
-    def _solver_coef(self, model: Any) -> Floats:
-        coef: Floats = model.coef_
-        return coef if self._scaling is None else self._scaling.standardised(coef)
 
     def _check_features(self, blocks: Sequence[Block]) -> None:
         """Raise unless all blocks have the features that were fitted."""
@@ -164,6 +120,24 @@ class SampleEstimator(Estimator):
 
         return self._each(one, list(zip(queries, streams, strict=True)))
 
+    def score(self, X: Any, Y: Any) -> float:
+        """1 - mean Hamming loss per sample."""
+        losses = self._losses(X, Y)
+        if not losses:
+            raise ValueError("Y: no label is known, there is nothing to compare with")
+        return 1.0 - float(np.mean(losses))
+
+    def _losses(self, X: Any, Y: Any) -> list[float]:
+        """Of each sample the share of its output that is predicted wrong."""
+        samples = check_samples(X)
+        labels = check_same_length(samples, Y)
+        losses = []
+        for m, (found, label) in enumerate(zip(self.predict(samples), labels, strict=True)):
+            if np.shape(label) != np.shape(found):
+                raise ValueError(f"Y[{m}]: expected shape {np.shape(found)}, got {np.shape(label)}")
+            losses.append(float(np.mean(found != np.asarray(label))))
+        return losses
+
     # ------------------------------------------------------------------ probabilities
     def predict_marginals(
         self,
@@ -199,7 +173,7 @@ class SampleEstimator(Estimator):
         self, queries: Sequence[Any], tol: float | None, method: str, options: dict[str, Any]
     ) -> list[Floats]:
         """tau of every block; a larger gap than `tol` is a warning."""
-        tol = self._tol if tol is None else check_positive(tol, "tol")
+        tol = self._tol if tol is None else as_positive(tol, "tol")
         options = self._options(method, options)
 
         def one(query: Any) -> tuple[Floats, float]:
@@ -250,7 +224,7 @@ class SampleEstimator(Estimator):
         default entropy it is a lower bound of the exact log-likelihood. `tol` is the certified
         gap per node. What Y leaves open, and `known`, are as in `log_likelihood`.
         """
-        tol = self._likelihood_tol if tol is None else check_positive(tol, "tol")
+        tol = self._likelihood_tol if tol is None else as_positive(tol, "tol")
 
         def one(block: Block) -> float:
             scores, structure = block.scores(self.coef_), block.structure
@@ -273,7 +247,7 @@ class SampleEstimator(Estimator):
         See `mlestruct.inference.log_partition_bounds`: narrow in bipartite graphs, exact on chains
         and trees, wide in general. `tol`, `known` are as in `approximate_log_likelihood`.
         """
-        tol = self._likelihood_tol if tol is None else check_positive(tol, "tol")
+        tol = self._likelihood_tol if tol is None else as_positive(tol, "tol")
 
         def one(block: Block) -> tuple[float, float]:
             scores, structure = block.scores(self.coef_), block.structure
@@ -303,86 +277,3 @@ class SampleEstimator(Estimator):
     def _reload(self, coef: Floats, names: list[str], layout: dict[str, Any] | None) -> None:
         super()._reload(coef, names, layout)
         self._intercept = bool((layout or {}).get("intercept", False))
-
-
-# ---------------------------------------------------------------------- constants and scales
-def prepared_rows(
-    rows: Sequence[Any], weights: Sequence[float], constant: bool, standardize: bool
-) -> tuple[list[Rows], Columns, bool, Scaling | None]:
-    """Rows of all blocks with the constant and the scaling that all of them decide.
-
-    Returns them, statistics of their columns, whether a constant was added, and the scaling.
-    """
-    listed = in_time(zip(rows, weights, strict=True), "statistics of the features")
-    columns = Columns.weighted((own.columns(), weight) for own, weight in listed if weight > 0)
-    adds = constant and not columns.has_constant
-    if adds:
-        rows, columns = [own.with_constant() for own in rows], columns.with_constant(1)
-    if not standardize:
-        return list(rows), columns, adds, None
-    scaling = Scaling.of(columns, centred=adds)
-    return [own.scaled(scaling) for own in rows], columns, adds, scaling
-
-
-def check_names(expected: list[str], found: list[str], where: str, of: str) -> None:
-    """Raise unless features are the same, in the same order, as those of `of`."""
-    if expected == found:
-        return
-    if len(expected) != len(found):
-        raise ValueError(f"{where} has {len(found)} columns, {of} has {len(expected)}")
-    k = next(k for k, (a, b) in enumerate(zip(expected, found, strict=True)) if a != b)
-    same = " (the same names, in another order)" if sorted(expected) == sorted(found) else ""
-    raise ValueError(
-        f"{where}: feature {k} is {found[k]!r}, in {of} it was {expected[k]!r}{same}; features "
-        "must be the same, in the same order"
-    )
-
-
-def check_same_names(features: Sequence[FeatureMap]) -> None:
-    """Raise if feature maps that name their features disagree."""
-    named = [(m, list(f.feature_names)) for m, f in enumerate(features) if f.feature_names]
-    for m, names in named[1:]:
-        check_names(named[0][1], names, f"X[{m}]", f"X[{named[0][0]}]")
-
-
-def column_names(tables: Sequence[Any], name: str = "X") -> list[str] | None:
-    """The columns of data frames, the same in all; None if tables are not frames."""
-    first: tuple[str, list[str]] | None = None
-    for m, table in enumerate(tables):
-        if hasattr(table, "columns") and not issparse(table):
-            found = [str(k) for k in table.columns]
-            first = first or (f"{name}[{m}]", found)
-            check_names(first[1], found, f"{name}[{m}]", first[0])
-    return first and first[1]
-
-
-def check_columns(tables: Sequence[Any], fitted: Sequence[str], name: str = "X") -> None:
-    """Raise if data frames have other columns than those of `fit`, unless these had no names."""
-    found = column_names(tables, name)
-    if found is not None and list(fitted) != [f"x{k}" for k in range(len(fitted))]:
-        check_names(list(fitted), found, name, "fit")
-
-
-def check_scales(
-    columns: Sequence[Columns], names: Sequence[Sequence[str]], standardize: bool
-) -> None:
-    """Warn if a feature dominates all others of its kind of weights, or if all are constant."""
-    if columns and all(part.constant.all() for part in columns):
-        text = "X: every feature is constant, so it cannot tell nodes or pairs apart"
-        warnings.warn(text, UserWarning, stacklevel=2)
-    for part, own in zip(columns, names, strict=False):
-        varying = np.flatnonzero(~part.constant)
-        if varying.size < 2 or standardize:
-            continue
-        sizes = part.largest[varying]
-        k = int(np.argmax(sizes))
-        usual = float(np.median(np.delete(sizes, k)))
-        # One alpha then penalises a weight 10,000 times as much, relative to its effect.
-        if sizes[k] > 100.0 * usual:
-            warnings.warn(
-                f"X: feature {own[int(varying[k])]!r} is as large as {sizes[k]:.3g}, half of the "
-                f"others are at most {usual:.3g}. One alpha penalises all weights, so scales "
-                "matter: use standardize=True",
-                UserWarning,
-                stacklevel=2,
-            )

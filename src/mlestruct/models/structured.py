@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from .. import metrics
+from .._arguments import check_same_length, check_samples, count_threads
 from .._threads import threaded_map
 from ..exceptions import Naming, OutOfTimeError
 from ..features.rows import FeatureMap, Rows, as_feature_map, check_finite, is_feature_map
@@ -23,7 +24,6 @@ from ..learning.solver import Result
 from ..structures.contract import Structure, Vertex, as_structure
 from ..structures.decoder import DecoderSpace, doubt_of
 from ..structures.restricted import Restricted
-from .base import check_same_length, check_samples, count_threads
 from .sample_estimator import Query, SampleEstimator
 
 Floats = NDArray[np.float64]

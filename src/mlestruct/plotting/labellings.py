@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._arrays import as_floats, as_places, as_table
+from .._arguments import as_floats, as_places, as_table
 from .style import COLOURS, GREY, no_axes
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._arrays import as_places, as_table
+from .._arguments import as_places, as_table
 from .style import new_figure, no_axes
 
 if TYPE_CHECKING:

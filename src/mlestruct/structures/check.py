@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._random import generator
+from .._arguments import generator
 from ..algorithms.frank_wolfe import ROUNDING
 from .contract import Structure, Vertex, as_structure
 from .decoder import DecoderSpace

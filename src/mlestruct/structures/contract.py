@@ -21,7 +21,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from .._arrays import as_floats
+from .._arguments import as_floats
 from ..algorithms.frank_wolfe import PlainEntropy, SteppingEntropy
 from ..algorithms.gumbel import GumbelNoise
 from ..algorithms.markov_chains import Draws

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from .._arrays import as_count, as_table
+from .._arguments import as_count, as_table
 from .._deadline import check_time, is_over
 from ..algorithms.covering import covering_outputs
 from ..algorithms.frank_wolfe import PlainEntropy, SteppingEntropy

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._arrays import as_floats
+from .._arguments import as_floats
 from ..algorithms.pairwise.spanning_trees import forest_split, tree_weights
 from .graphs.pairwise import PairwiseGraph
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._arrays import check_memory
+from .._arguments import check_memory
 from .._deadline import check_time
 from ..algorithms.pairwise.forward_backward import forward_backward, sample_sequences, viterbi
 from ..exceptions import InfeasibleError

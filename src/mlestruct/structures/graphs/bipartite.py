@@ -19,7 +19,7 @@ from scipy.sparse.csgraph import (
     maximum_bipartite_matching,
 )
 
-from ..._arrays import check_memory
+from ..._arguments import check_memory
 from ...exceptions import InfeasibleError
 
 Ints = NDArray[np.int64]

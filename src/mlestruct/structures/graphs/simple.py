@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from ..._arrays import check_memory
+from ..._arguments import check_memory
 from .bipartite import BipartiteGraph
 
 Ints = NDArray[np.int64]

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..._arrays import as_floats
+from ..._arguments import as_floats
 from ...algorithms.gumbel import GumbelNoise
 from ...algorithms.matching import assignment, newton
 from ..contract import BeliefMarginals, Bounds, Decoding, Marginals, Vertex

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..._arrays import as_floats
+from ..._arguments import as_floats
 from ..._deadline import wait_for
 from ...algorithms.gumbel import GumbelNoise
 from ...algorithms.markov_chains import Draws

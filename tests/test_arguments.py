@@ -6,7 +6,7 @@ import pytest
 from scipy import sparse
 
 from mlestruct import ChainCRF, Checkpoint, GridCRF, load
-from mlestruct._arrays import as_count, as_floats, as_numbers, as_places, as_table
+from mlestruct._arguments import as_count, as_floats, as_numbers, as_places, as_table
 from mlestruct.datasets import (
     descriptor_features,
     frame_pairs,
@@ -71,7 +71,7 @@ def test_shapes_and_places():
 @pytest.mark.parametrize("wrong", [0, -1, 1.0, True, np.inf, None, "x", np.ma.masked, pd.NA, [1]])
 def test_counts_are_whole_numbers(wrong):
     assert as_count(np.int32(3), "n") == 3
-    with pytest.raises(ValueError, match="size: expected a whole number of"):
+    with pytest.raises(ValueError, match="`size` must be a whole number of"):
         as_count(wrong, "size")
 
 
@@ -99,7 +99,7 @@ def test_paths_are_told_by_type(wrong):
     named = {Checkpoint: "checkpoint"}
     for read in (load, model.save, *named):
         name = named.get(read, "path")
-        with pytest.raises(ValueError, match=f"^{name}: expected the path of a file or folder"):
+        with pytest.raises(ValueError, match=f"^`{name}` must be the path of a file or folder"):
             read(wrong)
 
 

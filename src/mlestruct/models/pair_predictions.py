@@ -1,39 +1,27 @@
-"""The base of the estimators of matchings: from samples to blocks, and questions about pairs."""
+"""What fitted models of matchings are asked: matchings, their pairs and probabilities of pairs."""
 
 from __future__ import annotations
 
 import copy
-import warnings
 import zlib
 from abc import abstractmethod
-from collections.abc import Hashable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
-from .._deadline import check_time, in_time, wait_for
-from ..exceptions import InfeasibleError
-from ..features.rows import Rows
+from .._arguments import check_same_length
 from ..inference.link_sets import links_at_precision, links_of_largest_f1
-from ..learning.problem import NOTHING, Block
+from ..learning.problem import Block
 from ..metrics.events import Events, as_events, join_events
-from ..structures.contract import Structure, Vertex
 from ..structures.matchings.partners import check_counts
 from ..structures.matchings.space import MatchingSpace
-from .base import check_same_length, check_samples, count_threads
-from .pairs import PairSample, edge_values, read_label, read_sample
+from .pairs import PairSample, naming, read_label
 from .sample_estimator import SampleEstimator
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-T = TypeVar("T")
-
-RHO = 0.95  # the default: close to Bethe, and smooth
-SECONDS = 1.2e-7  # of the set-up of one pair: .12 s for a million
 
 
 class Prepared(NamedTuple):
@@ -44,180 +32,18 @@ class Prepared(NamedTuple):
     block: Block
 
 
-class MatchingEstimator(SampleEstimator):
-    """Conditional random fields with a score for every pair."""
+class PairPredictions(SampleEstimator):
+    """Answers of estimators that prepare samples as matchings of pairs."""
 
-    rho: Any
     perfect: Any
-    capacity: Any = 1
-    fit_intercept: bool
-    standardize: bool
 
     _tol = _likelihood_tol = 1e-7
-    _group: bool
 
     @abstractmethod
-    def _space(self, sample: PairSample, rho: Any, capacity: Any) -> MatchingSpace:
-        """The matchings of a sample."""
-
-    def _warn_of_rho(self) -> None:
-        """Warn that capacities set rho, unless it was left at its default."""
-        if not (np.isscalar(self.rho) and self.rho == RHO):
-            warnings.warn(
-                f"rho={self.rho!r} has no effect with capacities other than 1: rho is 0 at nodes "
-                "of capacity above 1 and 1/2 at the others",
-                UserWarning,
-                stacklevel=2,
-            )
-
-    # ------------------------------------------------------------------ samples
-    def _read(self, X: Any) -> list[PairSample]:
-        """Validated samples; an object that occurs several times is read once."""
-        read: dict[int, PairSample] = {}
-        for m, x in enumerate(X):
-            if id(x) not in read:
-                check_time("reading X")
-                read[id(x)] = read_sample(x, f"X[{m}]", self._group)
-        return [read[id(x)] for x in X]
-
-    def _all_prepared(self, X: Sequence[Any], rho: Any) -> list[Prepared]:
-        """All samples with blocks; equal spaces, features and offsets are shared."""
-        samples = self._read(X)
-        spaces: dict[Hashable, MatchingSpace] = {}
-        blocks: dict[int, Block] = {}
-        out = []
-        for m, sample in enumerate(samples):
-            graph = sample.graph
-            key = (sample.shape if graph.is_complete else id(graph), id(sample.capacity))
-            if key not in spaces:
-                spaces[key] = self._space_in_time(sample, rho, f"X[{m}]")
-                # Threads that samples leave idle share out the components of a sample.
-                spaces[key].n_jobs = max(1, count_threads(self.n_jobs) // len(samples))
-            if id(sample) not in blocks:
-                blocks[id(sample)] = self._block(sample, spaces[key])
-            out.append(Prepared(sample, spaces[key], blocks[id(sample)]))
-        return out
-
     def _space_in_time(self, sample: PairSample, rho: Any, where: str) -> MatchingSpace:
-        check_time("set-up of matchings")
-        capacity = self.capacity if sample.capacity is None else sample.capacity
-        arguments, seconds = (sample, rho, capacity), SECONDS * sample.graph.n_edges
-        with _named(where):
-            found: MatchingSpace = wait_for(
-                "set-up of matchings", self._space, *arguments, seconds=seconds
-            )
-        return found
-
-    def _block(self, sample: PairSample, space: MatchingSpace) -> Block:
-        features, offset = sample.features, None
-        if self._intercept and isinstance(features, Rows):
-            features = features.with_constant()
-        if sample.offset is not None:
-            offset = np.zeros(space.n_coordinates)
-            offset[: space.n_scored] = sample.offset
-        return Block(space, features, NOTHING, 1.0, offset)
-
-    # ------------------------------------------------------------------ learning
-    def _blocks(
-        self, X: Sequence[Any], Y: Sequence[Any], weights: Floats, classes: Any
-    ) -> list[Block]:
-        self._intercept = False
-        blocks = []
-        for m, prepared in enumerate(self._all_prepared(X, self.rho)):
-            check_time("reading Y")
-            block = self._observed(prepared, Y[m], f"Y[{m}]")
-            blocks.append(replace(block, weight=float(weights[m]), name=f"X[{m}]"))
-        if all(block.structure.is_fixed for block in blocks):
-            raise ValueError(
-                "X: every sample allows only one matching (too few nodes, or all pairs fixed by "
-                "masks), so there is nothing to learn"
-            )
-        open_ = next((block for block in blocks if block.partial is not None), None)
-        if open_ is not None and not self.perfect:
-            warnings.warn(
-                f"{open_.name.replace('X', 'Y')}: NaN is a partner that is not known, and is "
-                "summed over; single nodes are -1",
-                UserWarning,
-                stacklevel=2,
-            )
-        # The number of pairs is the same in all matchings that fill a side: so is a constant.
-        constant = bool(self.fit_intercept) and not self.perfect
-        return self._in_solver_units(blocks, constant, bool(self.standardize))
-
-    @property
-    def intercept_(self) -> float:
-        """The score of every pair beside its features, the last of `coef_`; 0 without it."""
-        check_is_fitted(self, "coef_")
-        return float(self.coef_[-1]) if self._intercept else 0.0
-
-    def _own_names(self, names: Sequence[str] | None) -> list[str]:
-        return super()._own_names(names) + ["intercept"] * self._intercept
-
-    # ------------------------------------------------------------------ labels
-    def _values(self, prepared: Prepared, given: Any, where: str, known: bool = False) -> Floats:
-        """What a label, or what is `known` of one, says about every edge: 1, 0 or NaN."""
-        label = read_label(given, prepared.sample, where, known)
-        may_leave_out = not known or (prepared.space.is_simple and not self.perfect)
-        return edge_values(label, prepared.sample, where, may_leave_out)
-
-    def _known(self, prepared: list[Prepared], known: Any) -> list[Floats | None]:
-        """What is known of every edge of each sample; None if nothing is."""
-        if known is None:
-            return [None] * len(prepared)
-        return [
-            None if given is None else self._values(prepared[m], given, f"known[{m}]", True)
-            for m, given in enumerate(check_same_length(prepared, known, "known"))
-        ]
-
-    def _observed(
-        self, prepared: Prepared, label: Any, where: str, known: Floats | None = None
-    ) -> Block:
-        """The block with a matching observed whole or in part, given the `known` edges."""
-        sample, space, block = prepared
-        values = self._values(prepared, label, where)
-        if known is not None:
-            differ = ~np.isnan(values) & ~np.isnan(known) & (values != known)
-            if differ.any():
-                count = np.count_nonzero(differ)
-                raise ValueError(f"{where}: differs from what is known in {count} pairs")
-            values = np.where(np.isnan(known), values, known)
-            block = replace(block, structure=_agreeing(space, known, where))
-        if not np.isnan(values).any():
-            n_rows = None if sample.is_group else sample.shape[0]
-            with _named(where):
-                vertex = space.vertex_of(np.flatnonzero(values), n_rows)
-            return replace(block, observed=vertex)
-        part = _agreeing(space, values, where)
-        return replace(block, observed=Vertex.of(part.interior()), partial=part)
-
-    def _truth(self, prepared: Sequence[Prepared], Y: Any) -> list[Ints]:
-        """The observed pairs of each sample, those that are no candidates included."""
-        found = []
-        for m, label in enumerate(check_same_length(prepared, Y)):
-            sample, space, _ = prepared[m]
-            read = read_label(label, sample, f"Y[{m}]")
-            if not read.whole:
-                raise ValueError(f"Y[{m}]: found NaN; single nodes are -1")
-            n_rows = None if sample.is_group else sample.shape[0]
-            ends = read.pairs + [0, n_rows or 0]
-            used = np.bincount(ends.ravel(), minlength=space.n_nodes)
-            with _named(f"Y[{m}]"):
-                check_counts(used, space.capacity, np.ones(used.size, dtype=bool), n_rows)
-            found.append(read.pairs)
-        return found
+        """The matchings of a sample; errors name it."""
 
     # ------------------------------------------------------------------ prediction
-    def _queries(self, X: Any, known: Any = None) -> list[Prepared]:
-        check_is_fitted(self, "coef_")
-        prepared = self._all_prepared(check_samples(X), self.rho)
-        self._check_features([one.block for one in prepared])
-        for m, values in enumerate(self._known(prepared, known)):
-            if values is not None:
-                structure = _agreeing(prepared[m].space, values, f"known[{m}]")
-                block = replace(prepared[m].block, structure=structure)
-                prepared[m] = prepared[m]._replace(block=block)
-        return prepared
-
     def predict(self, X: Any, *, known: Any = None) -> list[Any]:
         """The most probable matching (MAP) of each sample.
 
@@ -383,29 +209,21 @@ class MatchingEstimator(SampleEstimator):
         samples = [one.sample for one in queries]
         return join_events(map(_pair_events, samples, self._truth(queries, Y), found))
 
-    def _labelled(self, X: Any, Y: Any, known: Any) -> list[Block]:
-        labels = check_same_length(X, Y)
-        queries = self._queries(X)
-        given = self._known(queries, known)
-        listed = in_time(enumerate(queries), "reading Y")
-        return [self._observed(one, labels[m], f"Y[{m}]", given[m]) for m, one in listed]
-
-
-@contextmanager
-def _named(where: str) -> Iterator[None]:
-    """Errors of a space name the sample."""
-    try:
-        yield
-    except InfeasibleError as error:
-        raise InfeasibleError(f"{where}: {error}", error.rows, error.side) from None
-    except ValueError as error:
-        raise ValueError(f"{where}: {error}") from None
-
-
-def _agreeing(space: MatchingSpace, values: Floats, where: str) -> Structure:
-    """The matchings that agree with the values of pairs, NaN if they are not known."""
-    with _named(where):
-        return space.given(values)
+    def _truth(self, prepared: Sequence[Prepared], Y: Any) -> list[Ints]:
+        """The observed pairs of each sample, those that are no candidates included."""
+        found = []
+        for m, label in enumerate(check_same_length(prepared, Y)):
+            sample, space, _ = prepared[m]
+            read = read_label(label, sample, f"Y[{m}]")
+            if not read.whole:
+                raise ValueError(f"Y[{m}]: found NaN; single nodes are -1")
+            n_rows = None if sample.is_group else sample.shape[0]
+            ends = read.pairs + [0, n_rows or 0]
+            used = np.bincount(ends.ravel(), minlength=space.n_nodes)
+            with naming(f"Y[{m}]"):
+                check_counts(used, space.capacity, np.ones(used.size, dtype=bool), n_rows)
+            found.append(read.pairs)
+        return found
 
 
 def _tie_seed(block: Block, scores: Floats) -> int:
