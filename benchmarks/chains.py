@@ -70,9 +70,9 @@ def compare(name: str, data: Data, items: Data) -> list[Any]:
     """A row of the table."""
     seconds, model = timed(lambda: ChainCRF(alpha=ALPHA, tol=TOL).fit(*data))
     path = run_crfsuite(*items)
-    best = max(model.objective_, path[-1][1])
+    best = max(model.objective_bound_, path[-1][1])
     theirs = next((now for now, value in path if value >= best - TOL * abs(best)), np.inf)
-    difference = (model.objective_ - path[-1][1]) / abs(best)
+    difference = (model.objective_bound_ - path[-1][1]) / abs(best)
     tokens = sum(map(len, data[1]))
     return [name, len(data[0]), tokens, model.coef_.size, seconds, theirs / seconds,
             model.n_oracle_calls_, len(path), difference]  # fmt: skip

@@ -38,7 +38,7 @@ def solved_by_each(model, X, Y, seconds):
             own.fit(X, Y)
         found[name] = {
             "solver": own.solver_,
-            "objective": own.objective_,
+            "objective": own.objective_bound_,
             "gap": own.duality_gap_,
             "seconds": time.process_time() - began,
             "calls": own.n_oracle_calls_,

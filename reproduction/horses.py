@@ -247,12 +247,12 @@ class Trace:
         return self.used_up
 
     def certify(self, progress):
-        if np.isfinite([progress.dual, progress.primal]).all():
-            self.certificates.append((self.cpu, progress.dual, progress.primal))
+        if np.isfinite([progress.objective_bound, progress.objective]).all():
+            self.certificates.append((self.cpu, progress.objective_bound, progress.objective))
 
     def callback(self, progress):
         """Of a solver of the library."""
-        stop = self.watch(progress.iteration, progress.theta, progress.dual)
+        stop = self.watch(progress.iteration, progress.theta, progress.objective_bound)
         self.certify(progress)
         return stop
 
@@ -484,7 +484,7 @@ def double_loop(setting):
         problem = model(alpha)._problem(X, Y)
         rates = {f"{r:g}": gradient_ascent(problem, r, own["seconds"]) for r in own["rates"]}
     return {
-        "optimum": auto.objective_,
+        "optimum": auto.objective_bound_,
         "auto": seconds,
         "pixels": sum(y.size for y in Y),
         "rates": rates,

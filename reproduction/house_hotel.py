@@ -200,7 +200,7 @@ def double_loop(setting):
                 "unconverged": loop.unconverged,
                 "converged": loop.converged,
                 "value": loop.value,
-                "optimum": auto.objective_,
+                "optimum": auto.objective_bound_,
                 "seconds": time.process_time() - middle,
                 "auto": middle - began,
             }

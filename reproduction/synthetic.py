@@ -150,7 +150,7 @@ def one_point(Y, alpha, tol):
         with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
             model.fit(X, list(Y))
         missed += not model.converged_
-        best = model.objective_
+        best = model.objective_bound_
         values[f"{name} optimum"] = [(best - model.duality_gap_) / n, best / n]
         for kind, ends in likelihoods_at(model.coef_, matched, n, alpha).items():
             values[f"{kind} at {name}"] = ends

@@ -77,7 +77,8 @@ def test_mistakes_are_bounded_by_the_margin(name, seed):
     bound = (radius / margin(changes)) ** 2
     model = perceptron_of(data, max_iter=int(bound) + 2).fit(data.X, data.Y)
     assert model.converged_
-    assert model.objective_ == 0.0
+    assert model.history_.gap[-1] == 0.0
+    assert np.isnan(model.objective_)
     assert np.isnan(model.duality_gap_)
     assert 1 <= model._state[1].updates <= bound
     # The last weights make no mistake, as seen by enumeration.
@@ -129,8 +130,8 @@ def test_learning_stops_after_a_pass_without_mistakes():
     data = separable("bipartite", 0)
     model = perceptron_of(data, max_iter=500).fit(data.X, data.Y)
     assert model.n_iter_ < 500
-    assert model.history_.dual[-1] == 0.0 < model.history_.dual[-2]
-    assert (np.diff(model.history_.dual) <= 0).all()
+    assert model.history_.gap[-1] == 0.0 < model.history_.gap[-2]
+    assert (np.diff(model.history_.gap) <= 0).all()
 
 
 def test_mistakes_that_remain_are_no_failure():
@@ -141,7 +142,7 @@ def test_mistakes_that_remain_are_no_failure():
         model = perceptron_of(data, max_iter=5).fit(twice, data.outputs[:2])
     assert not model.converged_
     assert model.n_iter_ == 5
-    assert model.objective_ >= 1.0
+    assert model.history_.gap[-1] >= 1.0
 
 
 # ---------------------------------------------------------------------- scikit-learn, files
@@ -189,6 +190,7 @@ def test_partners_up_to_a_capacity():
         Y.append(np.array([[0, chosen[2]], [0, chosen[3]], [1, chosen[0]], [1, chosen[1]]]))
     learner = StructuredPerceptron(max_iter=200)
     model = BipartiteMatchingCRF(capacity=(2, 1), random_state=0, solver=learner).fit(X, Y)
-    assert model.objective_ == 0.0
+    assert model.history_.gap[-1] == 0.0
+    assert np.isnan(model.objective_)
     model.coef_ = model._state[1].theta
     assert model.score(X, Y) == 1.0

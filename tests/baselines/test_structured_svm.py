@@ -105,13 +105,13 @@ def test_optimum_is_that_of_the_quadratic_program(name, seed, alpha):
     best = optimum(data, alpha)
     machine = machine_of(data, alpha=alpha).fit(data.X, data.Y)
     assert machine.converged_
-    assert machine.duality_gap_ <= 1e-7 * max(1.0, machine.objective_)
-    assert machine.objective_ == pytest.approx(best, abs=2e-6)
-    assert machine.objective_ - machine.duality_gap_ <= best + 1e-6
+    assert machine.duality_gap_ <= 1e-7 * max(1.0, -machine.objective_)
+    assert -machine.objective_ == pytest.approx(best, abs=2e-6)
+    assert -machine.objective_bound_ <= best + 1e-6
     if name in EXACT:
-        assert machine.objective_ == pytest.approx(data.hinge(machine.coef_, alpha), abs=1e-9)
+        assert -machine.objective_ == pytest.approx(data.hinge(machine.coef_, alpha), abs=1e-9)
     else:
-        assert machine.objective_ >= data.hinge(machine.coef_, alpha) - 1e-9
+        assert -machine.objective_ >= data.hinge(machine.coef_, alpha) - 1e-9
         assert best >= enumerated_optimum(data, alpha) - 1e-6
 
 
@@ -124,12 +124,15 @@ def test_certificates_of_unfinished_fits_enclose_the_optimum(name, averaging, ma
     machine = quietly(
         machine_of(data, averaging=averaging, max_iter=max_iter, tol=1e-12), data.X, data.Y
     )
-    assert machine.objective_ - machine.duality_gap_ <= best + 1e-7
-    assert machine.objective_ >= best - 1e-7
+    assert -machine.objective_bound_ <= best + 1e-7
+    assert -machine.objective_ >= best - 1e-7
     if name in EXACT:
-        assert machine.objective_ == pytest.approx(data.hinge(machine.coef_, 0.3), abs=1e-9)
+        assert -machine.objective_ == pytest.approx(data.hinge(machine.coef_, 0.3), abs=1e-9)
     # As written down pass by pass, too.
-    upper, lower = -np.array(machine.history_.primal), -np.array(machine.history_.dual)
+    upper, lower = (
+        -np.array(machine.history_.objective),
+        -np.array(machine.history_.objective_bound),
+    )
     assert (upper >= best - 1e-7).all()
     assert (lower <= best + 1e-7).all()
     assert np.allclose(upper - lower, machine.history_.gap)
@@ -140,7 +143,7 @@ def test_an_average_converges_by_its_own_gap(name):
     data = samples_of(name, 3)
     machine = machine_of(data, averaging=True, tol=1e-3).fit(data.X, data.Y)
     assert machine.converged_
-    assert machine.duality_gap_ <= 1e-3 * max(1.0, machine.objective_)
+    assert machine.duality_gap_ <= 1e-3 * max(1.0, -machine.objective_)
     best = enumerated_optimum(data, 0.3)
     assert data.hinge(machine.coef_, 0.3) <= best + machine.duality_gap_ + 1e-7
 
@@ -168,9 +171,9 @@ def test_few_remembered_outputs_give_the_same_optimum(most):
         machine_of(data, alpha=1.0, tol=1e-4, max_iter=1000, memory=most), data.X, data.Y
     )
     best = enumerated_optimum(data, 1.0)
-    assert machine.objective_ == pytest.approx(data.hinge(machine.coef_, 1.0), abs=1e-9)
-    assert best - 1e-7 <= machine.objective_ <= best + 2e-3
-    assert machine.objective_ - machine.duality_gap_ <= best + 1e-7
+    assert -machine.objective_ == pytest.approx(data.hinge(machine.coef_, 1.0), abs=1e-9)
+    assert best - 1e-7 <= -machine.objective_ <= best + 2e-3
+    assert -machine.objective_bound_ <= best + 1e-7
 
 
 def test_certificates_are_rare():
@@ -194,7 +197,7 @@ def test_weak_regularisation_is_no_worse_than_none_at_all():
     crf = BipartiteMatchingCRF(alpha=1e-4, max_iter=12, random_state=0, solver=StructuredSVM())
     machine = quietly(crf, X, Y)
     assert not machine.converged_
-    assert machine.objective_ < 0.9 * len(X)
+    assert -machine.objective_ < 0.9 * len(X)
     assert machine.score(X, Y) > 2 / 8
 
 
@@ -211,10 +214,10 @@ def test_weights_stand_for_repeated_samples():
     data = samples_of("chain", 4)
     weights = np.array([2.0, 0.0, 1.0, 3.0])
     weighted = machine_of(data).fit(data.X, data.Y, sample_weight=weights)
-    assert weighted.objective_ == pytest.approx(enumerated_optimum(data, 0.3, weights), abs=2e-6)
+    assert -weighted.objective_ == pytest.approx(enumerated_optimum(data, 0.3, weights), abs=2e-6)
     again = np.repeat(np.arange(4), weights.astype(int))
     repeated = machine_of(data).fit([data.X[m] for m in again], [data.Y[m] for m in again])
-    assert repeated.objective_ == pytest.approx(weighted.objective_, abs=2e-6)
+    assert -repeated.objective_ == pytest.approx(-weighted.objective_, abs=2e-6)
 
 
 def test_unknown_pixels_are_left_out():
@@ -225,7 +228,7 @@ def test_unknown_pixels_are_left_out():
     whole = machine_of(data).fit(data.X, data.Y)
     with pytest.warns(UserWarning, match="leaves 16 of 28 edges"):
         part = machine_of(data).fit(larger, labels)
-    assert part.objective_ == pytest.approx(whole.objective_, abs=1e-6)
+    assert -part.objective_ == pytest.approx(-whole.objective_, abs=1e-6)
     assert part.predict(larger)[0].shape == (2, 3)
 
 
@@ -248,7 +251,7 @@ def test_offsets_and_single_nodes():
         table = [np.mean(z != y) + value(x, offset, z, machine.coef_) for z in matchings]
         total += max(table) - value(x, offset, y, machine.coef_)
     assert machine.converged_
-    assert machine.objective_ == pytest.approx(total, abs=1e-9)
+    assert -machine.objective_ == pytest.approx(total, abs=1e-9)
 
 
 def test_filled_capacities():
@@ -274,7 +277,7 @@ def test_filled_capacities():
         wrong = [1 - len(pairs(z) & pairs(y)) / 4 + value(x, z) for z in rings]
         total += max(wrong) - value(x, y)
     assert machine.converged_
-    assert machine.objective_ == pytest.approx(total, abs=1e-9)
+    assert -machine.objective_ == pytest.approx(total, abs=1e-9)
 
 
 # ---------------------------------------------------------------------- the loss
@@ -312,7 +315,7 @@ def test_paths_are_certified_at_every_alpha(name):
     for machine in path.estimators:
         best = optimum(data, machine.alpha)
         assert machine.converged_
-        assert best - 1e-6 <= machine.objective_ <= best + machine.duality_gap_ + 1e-6
+        assert best - 1e-6 <= -machine.objective_ <= best + machine.duality_gap_ + 1e-6
         assert 0.0 <= machine.score(data.X, data.Y) <= 1.0
 
 
@@ -335,7 +338,7 @@ def test_stopping_early_keeps_the_best():
 
     with pytest.warns(ConvergenceWarning, match="interrupted"):
         machine = machine_of(data, callback=interrupt, tol=1e-12).fit(data.X, data.Y)
-    assert machine.objective_ == pytest.approx(data.hinge(machine.coef_, 0.3))
+    assert -machine.objective_ == pytest.approx(data.hinge(machine.coef_, 0.3))
     machine = quietly(machine_of(data, max_time=1e-9, tol=1e-12), data.X, data.Y)
     assert not machine.converged_
     assert machine.n_iter_ <= 1

@@ -64,5 +64,5 @@ def exact_log_likelihood(model, x, y):
 
 
 def same_models(one, two, atol=1e-3):
-    assert one.objective_ == pytest.approx(two.objective_, rel=1e-6, abs=1e-6)
+    assert one.objective_bound_ == pytest.approx(two.objective_bound_, rel=1e-6, abs=1e-6)
     np.testing.assert_allclose(one.coef_, two.coef_, atol=atol)

@@ -54,7 +54,7 @@ def test_averaging_returns_the_weighted_mean_of_the_iterates(n_iter):
 def test_certificate_of_an_averaged_theta_is_about_that_theta(kind, n_iter):
     _, problem = matching_problem(14, alpha=0.1)
     result = solve(problem, kind(averaging=True), 0.0, max_iter=n_iter)
-    assert likelihood(problem, result.theta)[0] >= result.primal - 1e-9
+    assert likelihood(problem, result.theta)[0] >= result.objective - 1e-9
 
 
 @BOTH
@@ -67,13 +67,13 @@ def test_averaged_theta_of_images_has_a_finite_certificate(kind, oracle):
         given = Problem([replace(b, structure=one) for b in problem.blocks], problem.alpha)
     result = solve(given, kind(averaging=True), 0.0, max_iter=40)
     value, bound, _ = likelihood(problem, result.theta)
-    assert result.primal <= value + 1e-9
-    assert result.gap == pytest.approx(result.objective - result.primal)
+    assert result.objective <= value + 1e-9
+    assert result.gap == pytest.approx(result.objective_bound - result.objective)
     # With the oracle the bound is P itself, up to its tolerance.
-    assert result.primal >= bound - (1e-6 if oracle else abs(bound))
+    assert result.objective >= bound - (1e-6 if oracle else abs(bound))
     best = solve(problem)
-    assert best.primal - 1e-9 <= result.objective
-    assert result.primal <= best.objective + 1e-9
+    assert best.objective - 1e-9 <= result.objective_bound
+    assert result.objective <= best.objective_bound + 1e-9
 
 
 def test_averaging_also_approaches_the_optimum():

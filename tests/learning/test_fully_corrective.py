@@ -151,9 +151,9 @@ def test_bounds_enclose_the_optimum(seed, kind, entropy, loose, shared, l1_ratio
     result = solve(problem, SOLVER, 1e-6, max_iter=100)
     lower, upper = enclosed_optimum(problem)
     slack = 1e-7 * (1.0 + abs(upper))
-    assert result.primal <= upper + slack
-    assert result.objective >= lower - slack
-    assert result.gap == pytest.approx(result.objective - result.primal, abs=slack)
+    assert result.objective <= upper + slack
+    assert result.objective_bound >= lower - slack
+    assert result.gap == pytest.approx(result.objective_bound - result.objective, abs=slack)
     if loose == 0.0 and l1_ratio == 0.0 and entropy != "root":
         assert result.converged
 
@@ -164,8 +164,8 @@ def test_bounds_hold_at_any_round(n_iter):
         problem = listed_problem(np.random.default_rng(seed), "binary", "coordinates", 0.0, False)
         result = solve(problem, SOLVER, 0.0, max_iter=n_iter)
         lower, upper = enclosed_optimum(problem)
-        assert lower - 1e-6 <= result.objective
-        assert result.primal <= upper + 1e-6
+        assert lower - 1e-6 <= result.objective_bound
+        assert result.objective <= upper + 1e-6
         assert np.isfinite(result.gap)
 
 
@@ -184,8 +184,8 @@ def test_it_agrees_with_marginals(make, l1_ratio):
     best = solve(problem, tol=1e-9)
     result = solve(problem, SOLVER, 1e-4)
     assert result.converged
-    assert best.primal - 1e-8 <= result.objective
-    assert result.primal <= best.objective + 1e-8
+    assert best.objective - 1e-8 <= result.objective_bound
+    assert result.objective <= best.objective_bound + 1e-8
     np.testing.assert_allclose(result.theta, best.theta, atol=0.03)
 
 
@@ -194,8 +194,8 @@ def test_entropies_of_which_only_the_gradient_is_known():
     one = DecoderOnly(problem.blocks[0].structure)
     given = Problem([replace(b, structure=one) for b in problem.blocks], problem.alpha)
     best, result = solve(problem), solve(given, SOLVER, 1e-2, max_iter=60)
-    assert best.primal - 1e-8 <= result.objective
-    assert result.primal <= best.objective + 1e-8
+    assert best.objective - 1e-8 <= result.objective_bound
+    assert result.objective <= best.objective_bound + 1e-8
     assert result.converged
 
 
@@ -228,7 +228,7 @@ def test_tens_of_calls_are_enough(shared, most):
     _, calls = fewer = subset_problem(40, shared)
     plain = solve(fewer[0], BlockFrankWolfe(), 1e-2)
     assert len(calls) > 2 * result.oracle_calls
-    assert plain.primal <= result.objective + 1e-9
+    assert plain.objective <= result.objective_bound + 1e-9
 
 
 def test_assignments_with_the_bethe_entropy():

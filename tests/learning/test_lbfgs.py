@@ -91,7 +91,7 @@ def test_fits_at_rho_one_are_certified(alpha, seed):
     _, problem = matching_problem(seed, n_blocks=12, alpha=alpha, rho=1.0)
     found = solve(problem, tol=1e-4)
     assert found.converged
-    assert found.gap <= 1e-4 * max(1.0, abs(found.objective))
+    assert found.gap <= 1e-4 * max(1.0, abs(found.objective_bound))
 
 
 def test_a_limit_before_the_first_step_leaves_no_certificate():

@@ -53,7 +53,7 @@ def test_forests_reach_the_exact_maximum_of_the_likelihood(n_states):
     reference = minimize(loss, np.zeros(problem.n_features), options={"gtol": 1e-7})
     result = solve(problem)
     assert result.converged
-    assert result.objective == pytest.approx(-reference.fun, abs=1e-6)
+    assert result.objective_bound == pytest.approx(-reference.fun, abs=1e-6)
     np.testing.assert_allclose(result.theta, reference.x, atol=1e-3)
 
 
@@ -66,10 +66,10 @@ def test_all_solvers_enclose_the_same_optimum(solver, n_states):
     _, problem = labelling_problem(n_states, alpha=1.0)
     reference = solve(problem, tol=1e-10)
     result = solve(problem, solver, tol=1e-3, max_iter=300)
-    assert result.primal <= reference.objective + 1e-8
-    assert result.objective >= reference.primal - 1e-8
-    assert likelihood(problem, result.theta)[0] <= reference.objective + 1e-8
-    assert likelihood(problem, result.theta)[0] >= result.primal - 1e-8
+    assert result.objective <= reference.objective_bound + 1e-8
+    assert result.objective_bound >= reference.objective - 1e-8
+    assert likelihood(problem, result.theta)[0] <= reference.objective_bound + 1e-8
+    assert likelihood(problem, result.theta)[0] >= result.objective - 1e-8
     assert result.gap < (1e-2 if solver.name == "lbfgs" else 1.0)
     # P is strongly concave.
     distance = np.linalg.norm(result.theta - reference.theta)
@@ -92,5 +92,5 @@ def test_paper_algorithms_run_on_grids(solver, n_states):
     reference = solve(problem, tol=1e-8)
     assert reference.converged
     result = solve(problem, solver, tol=1e-2, max_iter=200)
-    assert result.primal <= reference.objective + 1e-8
-    assert result.objective >= reference.primal - 1e-8
+    assert result.objective <= reference.objective_bound + 1e-8
+    assert result.objective_bound >= reference.objective - 1e-8

@@ -115,6 +115,6 @@ def test_fixed_steps_return_the_last_iterate_with_its_own_bound():
     seen = []
     found = run(BlockFrankWolfe, problem, 9, step="fixed", callback=seen.append)
     np.testing.assert_array_equal(found.theta, seen[-1].theta)
-    assert found.primal <= seen[-1].primal
-    assert found.objective == min(p.latest_dual for p in seen)
-    assert seen[-1].latest_dual == pytest.approx(found.state.dual(problem))
+    assert found.objective <= seen[-1].objective
+    assert found.objective_bound == min(p.latest_bound for p in seen)
+    assert seen[-1].latest_bound == pytest.approx(found.state.dual(problem))

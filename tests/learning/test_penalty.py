@@ -84,9 +84,9 @@ def test_every_solver_finds_the_optimum(kind, l1_ratio, alpha, solver):
     result = solve(problem, solver, 2e-2 if first_order else 1e-8)
     assert result.converged
     slack = 1e-7 * max(1.0, abs(value))
-    assert result.objective >= value - slack  # proven bounds of the optimum
-    assert result.primal <= value + slack
-    assert result.primal <= likelihood(problem, result.theta)[0] + slack
+    assert result.objective_bound >= value - slack  # proven bounds of the optimum
+    assert result.objective <= value + slack
+    assert result.objective <= likelihood(problem, result.theta)[0] + slack
     if not first_order:
         np.testing.assert_allclose(result.theta, theta, atol=2e-3)
         np.testing.assert_array_equal(result.theta == 0.0, np.abs(theta) < 1e-7)

@@ -30,12 +30,12 @@ def test_all_solvers_find_the_same_theta(solver, offset):
     reference = solve(problem)
     result = solve(problem, solver, 1e-6, max_iter=20000)
     assert result.converged
-    assert result.gap <= 1e-6 * max(1, abs(result.objective))
+    assert result.gap <= 1e-6 * max(1, abs(result.objective_bound))
     # P is strongly concave: a gap bounds the distance of theta from the optimum.
     apart = np.linalg.norm(result.theta - reference.theta)
     assert apart <= np.sqrt(2.0 * result.gap) + np.sqrt(2.0 * reference.gap)
-    assert result.primal <= reference.objective + 1e-9
-    assert result.objective >= reference.primal - 1e-9
+    assert result.objective <= reference.objective_bound + 1e-9
+    assert result.objective_bound >= reference.objective - 1e-9
 
 
 @pytest.mark.parametrize("rho", [0.5, 0.8, 1.0])
@@ -76,7 +76,7 @@ def test_two_by_two_matchings_are_tempered_logistic_regression(rho):
 
     expected = minimize(loss, np.zeros(2), method="Nelder-Mead", options={"xatol": 1e-7})
     result = solve(Problem(blocks, 1.0), tol=1e-8)
-    assert result.objective == pytest.approx(-expected.fun, abs=1e-6)
+    assert result.objective_bound == pytest.approx(-expected.fun, abs=1e-6)
     np.testing.assert_allclose(result.theta, expected.x, atol=1e-3)
 
 
@@ -86,14 +86,16 @@ def test_warm_start_continues_to_the_same_solution(solver):
     _, problem = matching_problem(6, alpha=1.0)
     reference = solve(problem)
     start = solve(problem, solver, 0.0, max_iter=3)
-    before = start.objective - start.primal
+    before = start.objective_bound - start.objective
     result = solve(problem, solver, 1e-6, max_iter=20000, start=start.state)
     assert result.converged
-    assert result.gap <= max(before, 1e-6 * max(1, abs(result.objective)))
+    assert result.gap <= max(before, 1e-6 * max(1, abs(result.objective_bound)))
     if solver.name != "lbfgs":  # continue from marginals
-        assert result.history.dual[0] <= start.objective + 1e-6 * (1 + abs(start.objective))
+        assert result.history.objective_bound[0] <= start.objective_bound + 1e-6 * (
+            1 + abs(start.objective_bound)
+        )
     else:
-        assert result.history.primal[0] > start.history.primal[0]
+        assert result.history.objective[0] > start.history.objective[0]
     np.testing.assert_allclose(result.theta, reference.theta, atol=1e-3)
 
 
@@ -106,7 +108,7 @@ def test_path_gives_the_solutions_of_separate_fits(solver):
     assert [alpha for alpha, _ in path] == sorted(alphas, reverse=True)
     for alpha, result in path:
         alone = solve(problem.with_alpha(alpha))
-        assert result.objective == pytest.approx(alone.objective, rel=2e-6)
+        assert result.objective_bound == pytest.approx(alone.objective, rel=2e-6)
         np.testing.assert_allclose(result.theta, alone.theta, atol=3e-3)
     with pytest.raises(ValueError, match="alphas"):
         next(regularization_path(problem, [1.0, -1.0], solver, 1e-6))
@@ -126,7 +128,7 @@ def test_budgets_and_callbacks_stop_a_solver(solver):
     for result in (timed, stopped):
         assert not result.interrupted
         assert np.isfinite(result.theta).all()
-        assert likelihood(problem, result.theta)[0] >= result.primal - 1e-9
+        assert likelihood(problem, result.theta)[0] >= result.objective - 1e-9
 
 
 @pytest.mark.parametrize("when", [1, 2])
@@ -147,8 +149,8 @@ def test_interrupt_keeps_a_certified_model(solver, when):
     assert result.theta.shape == (K,)
     best = solve(problem)
     value = likelihood(problem, result.theta)[0]
-    assert result.primal - 1e-9 <= value <= best.objective + 1e-9
-    assert result.objective >= best.primal - 1e-9
+    assert result.objective - 1e-9 <= value <= best.objective_bound + 1e-9
+    assert result.objective_bound >= best.objective - 1e-9
     resumed = solve(problem, solver, 1e-3, max_iter=5000, start=result.state)
     assert resumed.converged
 
@@ -160,13 +162,13 @@ def test_history_encloses_the_optimum_and_only_tightens(solver, max_iter):
     best = solve(problem)
     result = solve(problem, solver, 0.0, max_iter=max_iter)
     history = result.history.to_frame()
-    assert (history["dual"] >= best.primal - 1e-9).all()
-    assert (history["primal"] <= best.objective + 1e-9).all()
-    assert (np.diff(history["dual"]) <= 0).all()
-    assert (np.diff(history["primal"]) >= 0).all()
+    assert (history["objective_bound"] >= best.objective - 1e-9).all()
+    assert (history["objective"] <= best.objective_bound + 1e-9).all()
+    assert (np.diff(history["objective_bound"]) <= 0).all()
+    assert (np.diff(history["objective"]) >= 0).all()
     assert (np.diff(history["oracle_calls"]) > 0).all()
-    assert result.gap == pytest.approx(result.objective - result.primal, abs=1e-12)
-    assert likelihood(problem, result.theta)[0] >= result.primal - 1e-9
+    assert result.gap == pytest.approx(result.objective_bound - result.objective, abs=1e-12)
+    assert likelihood(problem, result.theta)[0] >= result.objective - 1e-9
 
 
 def test_threads_do_not_change_the_answer():
@@ -235,7 +237,7 @@ def test_a_map_only_structure_is_learned(n_blocks):
     expected = minimize(loss, np.zeros(2), options={"gtol": 1e-10})
     result = solve(problem, default_solver(problem), 1e-4, max_iter=20000)
     assert result.converged
-    assert result.primal - 1e-9 <= -expected.fun <= result.objective + 1e-9
+    assert result.objective - 1e-9 <= -expected.fun <= result.objective_bound + 1e-9
     np.testing.assert_allclose(result.theta, expected.x, atol=0.02)
 
 

@@ -47,7 +47,7 @@ def sequences(seed):
 def same_optimum(model, other):
     gap = model.duality_gap_ + other.duality_gap_
     assert model.converged_
-    assert abs(model.objective_ - other.objective_) <= gap + 1e-9
+    assert abs(model.objective_bound_ - other.objective_bound_) <= gap + 1e-9
     assert np.linalg.norm(model.coef_ - other.coef_) <= 2.0 * np.sqrt(2.0 * gap / model.alpha)
 
 

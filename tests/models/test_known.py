@@ -5,7 +5,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
+from scipy.optimize import approx_fprime, minimize
 from scipy.special import logsumexp
 
 from mlestruct import ChainCRF, GraphCRF, GridCRF
@@ -114,7 +114,7 @@ def test_hidden_nodes_are_summed_over(make):
     classes = range(n_states)
     model = kind(**FINE).fit(X, hidden, classes=classes, missing="marginalise")
     objective, byhand = best_by_hand(X, hidden, n_states, FINE["alpha"], model.coef_)
-    path = np.array(model.likelihood_path_)
+    path = np.array(model.history_.objective)
     assert (np.diff(path) >= -1e-9).all()  # monotone
     assert path[-1] == pytest.approx(objective(model.coef_), abs=1e-5)
     assert objective(byhand) - objective(model.coef_) < 1e-3  # a stationary point
@@ -129,7 +129,11 @@ def test_hidden_nodes_are_summed_over(make):
     lower, upper = model.log_likelihood_bounds(X, hidden)
     assert (lower - 1e-4 <= likelihood).all()
     assert (likelihood <= upper + 1e-4).all()
-    assert not hasattr(model.fit(X, Y), "likelihood_path_")  # of the fit before
+    assert not model.certified_
+    assert model.objective_bound_ == model.duality_gap_ == np.inf
+    gradient = approx_fprime(model.coef_, objective, 1e-6)
+    assert gradient @ gradient / (2.0 * FINE["alpha"]) <= model.stationarity_ + 1e-6
+    assert not hasattr(model.fit(X, Y), "stationarity_")  # of the fit before
 
 
 @EVERY
@@ -150,7 +154,7 @@ def test_standardised_features_with_hidden_nodes():
     model = kind(**options).fit(wide, hidden, missing="marginalise")
     other = kind(**options).fit(X, hidden, missing="marginalise")
     np.testing.assert_allclose(model.node_coef_ * [1.0, 50.0], other.node_coef_, atol=1e-3)
-    assert (np.diff(model.likelihood_path_) >= -1e-9).all()
+    assert (np.diff(model.history_.objective) >= -1e-9).all()
 
 
 def test_what_partial_outputs_do_not_go_with():

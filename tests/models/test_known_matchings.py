@@ -114,7 +114,7 @@ def test_partners_that_are_not_known_are_summed_over(perfect):
     for y in Y[2:]:
         y[rng.permutation(4)[:2]] = np.nan
     model = BipartiteMatchingCRF(perfect=perfect, rho=0.5, **FINE).fit(X, Y)
-    path = np.array(model.likelihood_path_)
+    path = np.array(model.history_.objective)
     assert (np.diff(path) >= -1e-7).all()
     whole = BipartiteMatchingCRF(perfect=perfect, rho=0.5, **FINE).fit(X[:2], Y[:2])
     penalty = 0.5 * FINE["alpha"]

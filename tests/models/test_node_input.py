@@ -100,7 +100,7 @@ def test_solvers_agree_on_offsets(solver):
         options = {"alpha": 1.0, "fit_intercept": False}
         exact = KINDS[kind](tol=1e-8, **options).fit(X, Y)
         other = KINDS[kind](tol=1e-3, max_iter=20_000, solver=solver, **options).fit(X, Y)
-        assert other.objective_ == pytest.approx(exact.objective_, rel=2e-3)
+        assert other.objective_bound_ == pytest.approx(exact.objective_bound_, rel=2e-3)
 
 
 @EVERY
@@ -115,7 +115,7 @@ def test_unlabelled_nodes_take_their_offsets_with_them(kind):
         nodes = np.reshape(x.offset, (4, 2))[:3]
         shorter.append(NodeInput(sample, shaped(kind, nodes), x.edge_offset[:2]))
     same = KINDS[kind](fit_intercept=False, tol=1e-8).fit(shorter, [y[..., :3] for y in Y])
-    assert model.objective_ == pytest.approx(same.objective_, abs=1e-6)
+    assert model.objective_ == pytest.approx(same.objective_bound_, abs=1e-6)
     np.testing.assert_allclose(model.coef_, same.coef_, atol=1e-3)
 
 

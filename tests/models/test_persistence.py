@@ -237,9 +237,9 @@ def test_cut_files_are_refused(file, share):
         (lambda h: h.update(feature_names=["x0"]), "not a model"),
         (lambda h: h.pop("history"), "model.mls: .*: 'history' is missing$"),
         (lambda h: h.pop("layout"), "model.mls: .*: 'layout' is missing$"),
-        (lambda h: h.update(format=True), "format True, .* reads format 3"),
-        (lambda h: h.update(format=2), "format 2, .* reads format 3"),
-        (lambda h: h.update(format=99, mlestruct="7"), "format 99.*'7'.*reads format 3"),
+        (lambda h: h.update(format=True), "format True, .* reads format 4"),
+        (lambda h: h.update(format=2), "format 2, .* reads format 4"),
+        (lambda h: h.update(format=99, mlestruct="7"), "format 99.*'7'.*reads format 4"),
     ],
 )
 def test_headers_that_no_model_has_are_refused(file, change, message):

@@ -307,10 +307,12 @@ def test_weights_at_a_moment_are_the_last_ones_known_then():
 
 def test_trace_keeps_copies_and_finite_certificates_only():
     trace, theta = Trace(), np.ones(2)
-    trace.callback(SimpleNamespace(theta=theta, dual=1.0, primal=-np.inf, iteration=0))
+    values = {"objective_bound": 1.0, "objective": -np.inf}
+    trace.callback(SimpleNamespace(theta=theta, iteration=0, **values))
     theta[:] = 7.0
-    trace.callback(SimpleNamespace(theta=theta, dual=1.0, primal=0.0, iteration=1))
-    trace.callback(SimpleNamespace(theta=np.zeros(2), dual=-3.0, primal=-np.inf, iteration=2))
+    trace.callback(SimpleNamespace(theta=theta, objective_bound=1.0, objective=0.0, iteration=1))
+    values["objective_bound"] = -3.0
+    trace.callback(SimpleNamespace(theta=np.zeros(2), iteration=2, **values))
     assert [list(weights.theta) for weights in trace.weights] == [[1.0, 1.0], [7.0, 7.0]]
     assert [row[1:] for row in trace.certificates] == [(1.0, 0.0)]
     assert [row[1:] for row in trace.values] == [(0, 1.0), (1, 1.0), (2, -3.0)]

@@ -121,7 +121,7 @@ def test_many_sweeps_lead_to_the_optimum_of_grid_crf():
     theta, converged, seen = fitted(GridCRF(alpha=0.5), X, Y, 200, tol=1e-13)
     np.testing.assert_allclose(theta, best.coef_, atol=1e-4)
     assert converged
-    assert max(value for _, _, value in seen) == pytest.approx(best.objective_, rel=1e-7)
+    assert max(value for _, _, value in seen) == pytest.approx(best.objective_bound_, rel=1e-7)
 
 
 def test_few_sweeps_end_somewhere_else():
@@ -139,7 +139,7 @@ def test_the_surrogate_is_an_upper_bound():
     best = GridCRF(alpha=1.0, tol=1e-8).fit(X, Y)
     problem = best._problem(X, Y)
     for n_sweeps in (1, 5):
-        assert surrogate(problem, best.coef_, n_sweeps)[0] >= best.objective_ - 1e-5
+        assert surrogate(problem, best.coef_, n_sweeps)[0] >= best.objective_bound_ - 1e-5
 
 
 def test_every_iteration_is_seen_and_may_be_the_last():

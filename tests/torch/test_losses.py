@@ -413,4 +413,4 @@ def test_a_linear_layer_reaches_the_optimum_of_the_estimator():
 
     steps.step(objective)
     assert theta.detach().numpy() == pytest.approx(estimator.coef_, abs=1e-4)
-    assert -objective().item() == pytest.approx(estimator.objective_, abs=1e-5)
+    assert -objective().item() == pytest.approx(estimator.objective_bound_, abs=1e-5)

@@ -39,7 +39,8 @@ class ExactLikelihood(LBFGS):
 
     def check(self, problem: Problem) -> None:
         problem.require("exact", "solver=ExactLikelihood()")
-        problem.require_whole("solver=ExactLikelihood()")
+        if problem.has_partial:
+            raise ValueError("`Y` must be known whole for solver=ExactLikelihood(). Use LBFGS().")
 
     def solve(self, problem: Problem, tol: float, start: Start | None = None) -> Result:
         """Maximise the exact likelihood; `start` is the state of another result, or weights."""

@@ -50,8 +50,8 @@ class StructuredPerceptron(Solver):
 
     Notes
     -----
-    `objective_` of the estimator, and `dual` of its history, is the smallest number of samples that
-    were wrong in a pass; `duality_gap_` is NaN. `converged_` is whether a pass was without
+    There is no objective: `objective_` and `duality_gap_` are NaN. `gap` of the history is the
+    smallest number of samples that were wrong in a pass. `converged_` is whether a pass was without
     mistakes; mistakes that remain are not a failure. A `sample_weight` scales its sample's steps.
     If the estimator decodes over a relaxation, a step may go towards a fractional vertex: it
     scores at least as much as the observed output, which is all that a step needs.
@@ -78,7 +78,6 @@ class StructuredPerceptron(Solver):
 
     def check(self, problem: Problem) -> None:
         problem.require("decode", "solver=StructuredPerceptron()")
-        problem.require_whole("solver=StructuredPerceptron()")
         if problem.penalty.l1:
             raise ValueError("`l1_ratio` must be 0 with solver=StructuredPerceptron().")
         if not (self.rate > 0 and self.decay >= 0):
@@ -111,7 +110,8 @@ class StructuredPerceptron(Solver):
 
         result = run(problem, monitor, loop, lambda: state.average)
         result.theta, result.state = state.average, state
-        result.primal = result.gap = np.nan  # there are no bounds
+        result.objective = result.objective_bound = result.gap = np.nan  # there are no bounds
+        result.proven = False
         return result
 
 

@@ -53,8 +53,8 @@ class StructuredSVM(Solver):
 
     Notes
     -----
-    `objective_` of the estimator is the regularised hinge loss at `coef_`, `duality_gap_` bounds
-    its excess; `dual` and `primal` of the history are minus the bounds of the smallest objective.
+    `objective_` of the estimator is minus the regularised hinge loss at `coef_`, so that larger is
+    better, as in likelihood learning; `duality_gap_` bounds its distance from the optimum.
     The loss of a sample is at most 1 while its score is a sum over parts, so that the alpha of a
     given effect grows with the square of the samples' size.
 
@@ -79,7 +79,6 @@ class StructuredSVM(Solver):
 
     def check(self, problem: Problem) -> None:
         problem.require("hamming_loss", "solver=StructuredSVM()")
-        problem.require_whole("solver=StructuredSVM()")
         if problem.penalty.l1:
             raise ValueError("`l1_ratio` must be 0 with solver=StructuredSVM().")
 
@@ -97,7 +96,7 @@ class StructuredSVM(Solver):
         if self.averaging and descent.latest is not None and not result.converged:
             theta, value = descent.latest  # the latest average, not the best one
             result.use(theta, -value)
-        result.objective, result.state = -result.primal, dual
+        result.state = dual
         return result
 
 

@@ -58,7 +58,7 @@ class FrankWolfe(Solver):
     def solve(self, problem: Problem, tol: float, start: DualState | None = None) -> Result:
         """Minimise the dual; one iteration is a pass over all blocks."""
         self.check(problem)
-        monitor = Monitor(self, tol)
+        monitor = Monitor(self, tol, problem.has_bound)
         at = Iterate(problem, self, start, monitor.resume())
 
         def loop() -> None:
@@ -100,6 +100,9 @@ class FrankWolfe(Solver):
             primal=problem.primal(theta, found.log_partition),
             fw_gap=found.fw_gap,
             average=at.average.value.copy() if self.averaging and at.passes else None,
+            rounding=problem.rounding(
+                theta, problem.weights @ at.state.moments, abs(found.log_partition)
+            ),
         )
         return steps
 

@@ -91,7 +91,8 @@ class Restricted(Problem):
         gaps = self.weights @ list(self._whole.each(one, range(len(self.samples))))
         moments = self.weights @ np.array([s.block.moments(s.tau) for s in self.samples])
         lower = float(self.weights @ [sample.value for sample in self.samples])
-        return Expectation(moments, lower, lower + float(gaps), None)
+        size = float(self.weights @ [abs(sample.value) for sample in self.samples])
+        return Expectation(moments, lower, lower + float(gaps), size, None)
 
     def bound(self, theta: Floats) -> float:
         """A lower bound of P at the theta of the samples' bounds."""
@@ -109,7 +110,7 @@ class Restricted(Problem):
         if found.interrupted:
             raise KeyboardInterrupt
         self.expect(found.theta, 0.1 * tol)
-        return found.theta, found.objective
+        return found.theta, found.objective_bound
 
     def _newton(self, theta: Floats, tol: float) -> tuple[Floats, float]:
         at = self.expect(theta, 0.1 * tol)
@@ -168,7 +169,7 @@ class FullyCorrective(Solver):
     def solve(self, problem: Problem, tol: float, start: Any = None) -> Result:
         """Maximise P; `start` is the state of another result on the same output spaces."""
         self.check(problem)
-        monitor = Monitor(self, tol)
+        monitor = Monitor(self, tol, problem.has_bound)
         known = monitor.resume() or start
         restricted = Restricted(problem, known)
         at: dict[str, Any] = {
@@ -194,7 +195,10 @@ class FullyCorrective(Solver):
                 )
                 primal = restricted.bound(at["theta"])
                 monitor.slack = float(problem.weights @ [s.slack for s in restricted.samples])
-                monitor.record(at["rounds"], at["theta"], dual=dual, primal=primal)
+                size = float(problem.weights @ [abs(s.value) for s in restricted.samples])
+                rounding = problem.rounding(at["theta"], problem.target, size)
+                bounds: Any = {"dual": dual, "primal": primal, "rounding": rounding}
+                monitor.record(at["rounds"], at["theta"], **bounds)
                 at["gap"] = min(before, monitor.gap)
                 if monitor.stopped or last or (stalled and at["gap"] >= 0.99 * before):
                     return

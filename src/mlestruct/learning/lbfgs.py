@@ -55,6 +55,7 @@ class Evaluation(NamedTuple):
     gradient: Floats  # of P, without the l1 penalty
     ascent: Floats  # the pseudo-gradient of P; `gradient` itself without an l1 penalty
     oracle_gap: float
+    rounding: float  # what rounding may have added to the bounds
     states: Any
 
 
@@ -80,7 +81,7 @@ class LBFGS(Solver):
     def solve(self, problem: Problem, tol: float, start: Start | None = None) -> Result:
         """Maximise P; `start` is the state of another result, or weights."""
         self.check(problem)
-        monitor = Monitor(self, tol)
+        monitor = Monitor(self, tol, problem.has_bound)
         last: list[Evaluation] = []
         zero = np.zeros(problem.n_features)
 
@@ -117,7 +118,8 @@ class LBFGS(Solver):
                 else:
                     iteration, sharp = iteration + 1, False
                 last[0] = following
-                if certify(problem, monitor, bundle, following, iteration) or is_over():
+                done = certify(problem, monitor, bundle, following, iteration)
+                if done or monitor.stalled or is_over():
                     return
                 place = iteration, sharp
                 monitor.keep(partial(_checkpoint, following, bundle, direction, place))
@@ -132,14 +134,15 @@ def evaluate(
 ) -> Evaluation:
     """P and its bounds; `tol` is the total gap of the oracles."""
     penalty = problem.penalty
-    expected, lower, upper, states = problem.expect(theta, tol, states)
+    expected, lower, upper, size, states = problem.expect(theta, tol, states)
     monitor.oracle_calls += problem.n_calls
     r = problem.target - expected
     dual = penalty.conjugate(r) + problem.offset_score - lower + float(theta @ expected)
     value, gap = problem.primal(theta, lower), upper - lower
     gradient = r - penalty.l2 * theta
     ascent = penalty.pseudo_gradient(theta, gradient)
-    return Evaluation(theta, value, value - gap, dual, r, gradient, ascent, gap, states)
+    rounding = problem.rounding(theta, expected, size)
+    return Evaluation(theta, value, value - gap, dual, r, gradient, ascent, gap, rounding, states)
 
 
 def certify(
@@ -150,9 +153,8 @@ def certify(
     if problem.has_bound:
         entropy = problem.penalty.conjugate(at.residual) - at.dual
         dual = min(dual, bundle.add(at.residual, entropy))
-    else:  # the gap only measures how far theta is from stationary
-        monitor.forget_bounds()
-    return monitor.record(iteration, at.theta, dual=dual, primal=at.primal)
+    bounds: Any = {"dual": dual, "primal": at.primal, "rounding": at.rounding}
+    return monitor.record(iteration, at.theta, **bounds)
 
 
 def sharpened(problem: Problem, monitor: Monitor, at: Evaluation) -> Evaluation:

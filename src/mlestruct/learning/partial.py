@@ -1,92 +1,85 @@
-"""Learning from outputs of which only a part was observed: the concave-convex procedure.
+"""Learning from outputs of which only a part was observed.
 
 The likelihood of what was observed is
 
     P(theta) = sum_m w_m [ A_m(theta; observed) - A_m(theta) ] - R(theta),
 
-A_m(.; observed) being log Z_rho over the outputs that agree with it. This term is convex in theta.
-A round replaces it by its tangent at the current theta, whose slope are the marginals given what
-was observed: P is then bounded from below by the objective of a fully observed problem that
-agrees with it at theta, and solving that one (with a certificate) increases P.
+A_m(.; observed) being log Z_rho over the outputs that agree with it. P is not concave. L-BFGS
+starts from the fit to what was observed whole, every step increases the proven value of P, and the
+end is a stationary point. No bound of the optimum is known; the gap of the result without an l1
+penalty is
+
+    R*(r) + R(theta) - <r, theta> = |grad P(theta)|^2 / (2 alpha)
+
+and the gap of the oracles.
 """
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..structures.contract import Vertex
-from .problem import Problem
-from .solver import AnySolver, Result
+from ..structures.contract import Marginals
+from .lbfgs import LBFGS, Start
+from .problem import Expectation, Problem
+from .solver import solve
 
 Floats = NDArray[np.float64]
 
-ROUNDS = 50  # at most; each is a fit
-FIRST_TOL = 0.03  # of the first round, whose outputs will change
+
+class PartialProblem(Problem):
+    """What `expect` returns is the difference of all outputs and those that were observed."""
+
+    def __init__(self, problem: Problem):
+        vars(self).update(vars(problem))
+        self._open = [m for m, block in enumerate(self.blocks) if block.partial is not None]
+        weights = self.weights.copy()
+        weights[self._open] = 0.0  # their share of the target follows theta
+        self.target = weights @ self.observed_moments
+        self.offset_score = float(weights @ [block.offset_score for block in self.blocks])
+
+    def expect(self, theta: Floats, tol: float, states: Any = None) -> Expectation:
+        before, warm = (None, [None] * len(self._open)) if states is None else states
+        every = super().expect(theta, 0.5 * tol, before)
+        share = 0.5 * tol / len(self._open)
+
+        def one(k: int) -> tuple[Marginals, Floats]:
+            block = self.blocks[self._open[k]]
+            space: Any = block.partial
+            found = space.marginals(block.scores(theta), warm[k], share / block.weight)
+            return found, block.moments(found.tau)
+
+        answers = list(self.each(one, range(len(self._open))))
+        weights = self.weights[self._open]
+        least, most = (
+            weights @ [getattr(found, name) for found, _ in answers]
+            for name in ("value", "upper_bound")
+        )
+        return Expectation(
+            every.moments - weights @ np.array([moments for _, moments in answers]),
+            every.lower - float(most),
+            every.upper - float(least),
+            every.size + float(weights @ [abs(found.value) for found, _ in answers]),
+            (every.states, [found.warm for found, _ in answers]),
+        )
+
+    @property
+    def n_calls(self) -> int:
+        return len(self.blocks) + len(self._open)
+
+    @property
+    def has_bound(self) -> bool:
+        return False
 
 
-def solve_partial(
-    problem: Problem, solver: AnySolver, tol: float, theta: Floats | None
-) -> tuple[Result, list[float]]:
-    """Rounds from `theta` on until one gains no more than the tolerance of its certificate.
-
-    Returns the result of the last round that gained, and P after every round. Without `theta` the
-    start is the fit to the blocks that were observed whole, or 0.
-    """
-    if theta is None:
-        theta = _whole_fit(problem, solver, tol)
-    max_time = getattr(solver, "max_time", None)
-    completed, entropy = _completed(problem, theta, tol)
-    best: Result | None = None
-    started, state, values = time.perf_counter(), None, [-np.inf]
-    own_tol = max(tol, FIRST_TOL)
-    for _ in range(ROUNDS):
-        left = None if max_time is None else max_time - (time.perf_counter() - started)
-        limited: Any = solver if left is None else replace(solver, max_time=max(left, 1e-3))  # type: ignore[type-var]
-        result = limited.solve(completed, own_tol, state)
-        following, entropy = _completed(problem, result.theta, tol)
-        # P at the new theta: the tangent gives way to the function itself.
-        linear = completed.primal(result.theta, 0.0) - following.primal(result.theta, 0.0)
-        value = result.primal - linear - entropy
-        gained = (value - values[-1]) / max(1.0, abs(value))
-        if gained > 0.0:
-            best = replace(result, objective=value, primal=value)
-            completed, state = following, result.state
-            values.append(value)
-        late = left is not None and left <= 0.0
-        if result.interrupted or late or (gained <= tol and own_tol == tol):
-            break
-        # A round need not be more exact than what it gains.
-        own_tol = max(tol, min(own_tol, 0.1 * max(gained, 0.0)))
-    assert best is not None
-    return best, values[1:]
-
-
-def _completed(problem: Problem, theta: Floats, tol: float) -> tuple[Problem, float]:
-    """What was observed, completed by the marginals of the rest at theta.
-
-    The number is the sum over partial blocks of <scores, marginals> - A(theta; observed).
-    """
-    blocks, entropy = [], 0.0
-    for block in problem.blocks:
-        if block.partial is not None:
-            scores = block.scores(theta)
-            found = block.partial.marginals(scores, None, 0.1 * tol * block.partial.n_nodes)
-            vertex = Vertex.of(found.tau)
-            entropy += block.weight * (vertex.dot(scores) - found.value)
-            block = replace(block, observed=vertex)
-        blocks.append(block)
-    return problem.with_blocks(blocks), entropy
-
-
-def _whole_fit(problem: Problem, solver: AnySolver, tol: float) -> Floats:
-    """theta of the blocks that were observed whole; 0 without any."""
+def whole_fit(problem: Problem, solver: LBFGS, tol: float) -> Start | None:
+    """The fit to the outputs that were observed whole; None without any."""
     whole = [block for block in problem.blocks if block.partial is None]
     if not whole:
-        return np.zeros(problem.n_features)
-    alone = Problem(whole, problem.alpha, problem.penalty.l1_ratio, problem.n_jobs)
-    return solver.solve(alone, tol).theta
+        return None
+    penalty = problem.penalty
+    alone = Problem(whole, penalty.alpha, penalty.l1_ratio, problem.n_jobs)
+    return Start(solve(alone, replace(solver, checkpoint=None), tol).theta)

@@ -42,6 +42,7 @@ from ..structures.contract import Decoding, Marginals, Structure, Vertex, as_str
 
 Floats = NDArray[np.float64]
 
+ROUNDING = 8.0 * float(np.finfo(np.float64).eps)
 NOTHING = Vertex(np.zeros(0, dtype=np.int64), np.zeros(0))
 
 
@@ -190,11 +191,18 @@ class Block:
 
 
 class Expectation(NamedTuple):
-    """Expected moments, bounds of sum_m w_m A_m, and states from which the next call starts."""
+    """The answer of `Problem.expect`.
+
+    moments : sum_m w_m G_m' tau_m
+    lower, upper : bounds of sum_m w_m A_m
+    size : sum_m w_m |A_m|, which decides how large rounding errors are
+    states : from which the next call starts
+    """
 
     moments: Floats
     lower: float
     upper: float
+    size: float
     states: Any
 
 
@@ -247,9 +255,10 @@ class Problem:
         moments = self.weights[0] * answers[0][1]
         for weight, (_, own) in zip(self.weights[1:], answers[1:], strict=True):
             moments += weight * own
-        lower = float(self.weights @ [found.value for found, _ in answers])
+        values = np.array([found.value for found, _ in answers])
         upper = float(self.weights @ [found.upper_bound for found, _ in answers])
-        return Expectation(moments, lower, upper, [found.warm for found, _ in answers])
+        lower, size = float(self.weights @ values), float(self.weights @ np.abs(values))
+        return Expectation(moments, lower, upper, size, [found.warm for found, _ in answers])
 
     def score_range(self, step: Floats) -> float:
         """The widest range of the scores of a step in any block."""
@@ -308,11 +317,6 @@ class Problem:
         for block in self.blocks:
             block.structure.require(capability, needed_by)
 
-    def require_whole(self, needed_by: str) -> None:
-        """Raise ValueError if some outputs were observed only in part."""
-        if self.has_partial:
-            raise ValueError(f"`Y` must be known whole for {needed_by}; some of it is None or NaN.")
-
     def theta(self, r: Floats) -> Floats:
         """theta(tau) = grad R*(r)."""
         return self.penalty.theta(r)
@@ -320,6 +324,14 @@ class Problem:
     def primal(self, theta: Floats, log_partition: float) -> float:
         """P(theta), or a lower bound of it if `log_partition` bounds sum_m w_m A_m from above."""
         return float(theta @ self.target + self.offset_score - self.penalty(theta) - log_partition)
+
+    def rounding(self, theta: Floats, expected: Floats, size: float) -> float:
+        """What rounding may have added to P(theta) and to L, whose large terms cancel.
+
+        expected : the expected moments;  size : sum_m w_m |A_m|
+        """
+        terms = float(np.abs(theta) @ (np.abs(self.target) + np.abs(expected)))
+        return ROUNDING * (terms + abs(self.offset_score) + size)
 
     # ------------------------------------------------------------------ running, and variants
     @contextmanager

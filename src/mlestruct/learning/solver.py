@@ -21,7 +21,11 @@ from .problem import Problem
 
 Floats = NDArray[np.float64]
 
-COLUMNS = ("iteration", "seconds", "oracle_calls", "dual", "primal", "gap", "fw_gap")
+COLUMNS = (
+    "iteration", "seconds", "oracle_calls", "objective", "objective_bound", "gap", "fw_gap"
+)  # fmt: skip
+EPS = float(np.finfo(np.float64).eps)
+PATIENCE = 50  # records without progress after which L-BFGS stops
 
 
 class AnySolver(Protocol):
@@ -81,15 +85,18 @@ def with_budget(solver: Any, **budget: Any) -> Any:
 class History:
     """One row per certificate.
 
-    dual, primal : best proven upper and lower bounds of the optimum so far; gap their difference.
-    fw_gap : the classical Frank-Wolfe gap at that moment (NaN for solvers that have none).
+    objective : the best proven value of P so far, a lower bound of the optimum
+    objective_bound : the best proven upper bound of the optimum so far
+    gap : their difference; without a bound (`objective_bound` is infinite) the distance from a
+        stationary point
+    fw_gap : the classical Frank-Wolfe gap at that moment (NaN for solvers that have none)
     """
 
     iteration: list[int] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     oracle_calls: list[int] = field(default_factory=list)
-    dual: list[float] = field(default_factory=list)
-    primal: list[float] = field(default_factory=list)
+    objective: list[float] = field(default_factory=list)
+    objective_bound: list[float] = field(default_factory=list)
     gap: list[float] = field(default_factory=list)
     fw_gap: list[float] = field(default_factory=list)
 
@@ -119,12 +126,12 @@ class History:
     def table(self, rows: int = 12) -> str:
         """A printable table of at most `rows` rows, first and last included."""
         picked = np.unique(np.linspace(0, len(self) - 1, min(rows, len(self))).astype(int))
-        widths = (9, 9, 14, 14, 14, 11, 11)
+        widths = (9, 9, 14, 14, 17, 11, 11)
         lines = ["".join(f"{name:>{w}}" for name, w in zip(COLUMNS, widths, strict=True))]
         for k in picked:
             lines.append(
                 f"{self.iteration[k]:>9d}{self.seconds[k]:>9.2f}{self.oracle_calls[k]:>14d}"
-                f"{self.dual[k]:>14.6g}{self.primal[k]:>14.6g}{self.gap[k]:>11.2e}"
+                f"{self.objective[k]:>14.6g}{self.objective_bound[k]:>17.6g}{self.gap[k]:>11.2e}"
                 + (f"{self.fw_gap[k]:>11.2e}" if np.isfinite(self.fw_gap[k]) else f"{'-':>11}")
             )
         return "\n".join(lines)
@@ -134,50 +141,49 @@ class History:
 class Progress:
     """The argument of a callback, which stops the solver by returning True.
 
-    latest_dual : the dual value of this iterate; `dual` is the smallest so far
+    objective, objective_bound, gap, fw_gap : as in `History`
+    latest_bound : the dual value of this iterate; `objective_bound` is the smallest so far
     average : the weighted average of the iterates so far, from solvers that return it
     """
 
     iteration: int
     seconds: float
     oracle_calls: int
-    dual: float
-    primal: float
+    objective: float
+    objective_bound: float
     gap: float
     fw_gap: float
     theta: Floats
-    latest_dual: float = np.nan
+    latest_bound: float = np.nan
     average: Floats | None = None
 
 
 def certified_gap(dual: float, primal: float) -> float:
-    """The distance of two bounds, at least what is known of their rounding.
-
-    If the lower bound is above the upper one, rounding is at least their difference.
-    """
+    """The distance of two bounds; if the lower one is above the upper one, that of rounding."""
     gap = dual - primal
     if not np.isfinite(gap) or gap < -1e-6 * (1.0 + abs(dual)):
         return np.inf  # contradicting bounds are no certificate
-    return max(abs(gap), float(np.finfo(float).eps) * max(abs(dual), abs(primal)))
+    return max(abs(gap), EPS * max(abs(dual), abs(primal)))
 
 
 @dataclass
 class Result:
     """A learned theta with its certificate.
 
-    objective : the best dual value, an upper bound of the optimum
-    primal : a proven lower bound of P(theta)
-    gap : objective - primal; theta is within `gap` of the best attainable log-likelihood. NaN from
-        solvers without bounds, which have no tolerance to miss
+    objective : a proven lower bound of P(theta)
+    objective_bound : the best dual value, an upper bound of the optimum; infinite without one
+    gap : their difference: P(theta) is within `gap` of the optimum. Without a bound the distance
+        from a stationary point; NaN from solvers without either, which have no tolerance to miss
     tolerance : the absolute gap to reach
     state : the argument `start` with which the same solver continues
     slack : the part of the gap that upper bounds of a decoder leave, in the last certificate
     proven : whether the bounds of all oracles are proven
+    stalled : whether the solver stopped because the gap did not fall any more
     """
 
     theta: Floats
     objective: float
-    primal: float
+    objective_bound: float
     gap: float
     tolerance: float
     converged: bool
@@ -190,22 +196,25 @@ class Result:
     state: Any = None
     slack: float = 0.0
     proven: bool = True
+    stalled: bool = False
 
-    def use(self, theta: Floats, primal: float) -> None:
+    def use(self, theta: Floats, objective: float) -> None:
         """Return `theta` instead, with its own lower bound of P."""
-        self.theta, self.primal = theta, primal
-        self.gap = certified_gap(self.objective, primal)
+        self.theta, self.objective = theta, objective
+        self.gap = certified_gap(self.objective_bound, objective)
         self.converged = self.gap <= self.tolerance
 
 
 class Monitor:
     """Keeps the best bounds and the theta that attains the best primal value.
 
-    Solvers call `record` with new bounds; it returns True when they should stop.
+    Solvers call `record` with new bounds; it returns True when they should stop. If the dual values
+    of a problem do not bound it (`has_bound` is False), the difference of the last two values only
+    says how far theta is from a stationary point.
     """
 
-    def __init__(self, solver: Solver, tol: float):
-        self.solver, self.tol = solver, tol
+    def __init__(self, solver: Solver, tol: float, has_bound: bool = True):
+        self.solver, self.tol, self.has_bound = solver, tol, has_bound
         self.max_iter = 1000 if solver.max_iter is None else solver.max_iter
         self.history = History()
         self.dual = np.inf
@@ -214,6 +223,7 @@ class Monitor:
         self.latest: tuple[Floats, float] | None = None  # the last theta and its primal bound
         self.converged = self.stopped = self.interrupted = False
         self.slack = 0.0
+        self.stationarity = np.inf  # the last dual value minus the last primal one
         self.iterations = self.oracle_calls = 0
         self._start = time.perf_counter()
         self._before = 0.0  # seconds of the runs that this one continues
@@ -225,11 +235,9 @@ class Monitor:
 
     @property
     def gap(self) -> float:
+        if not self.has_bound:
+            return max(self.stationarity, EPS * abs(self.primal))
         return certified_gap(self.dual, self.primal)
-
-    def forget_bounds(self) -> None:
-        """Discard the bounds, for problems whose values do not bound each other."""
-        self.dual, self.primal = np.inf, -np.inf
 
     @property
     def tolerance(self) -> float:
@@ -246,16 +254,22 @@ class Monitor:
         primal: float = -np.inf,
         fw_gap: float = np.nan,
         average: Floats | None = None,
+        rounding: float = 0.0,
     ) -> bool:
-        """Take new bounds; `primal` belongs to `theta`. A Frank-Wolfe gap is a bound as well."""
+        """Take new bounds; `primal` belongs to `theta`. A Frank-Wolfe gap is a bound as well.
+
+        `rounding` is what rounding may have added to either.
+        """
         self.iterations = iteration
-        self.dual = min(self.dual, dual)
         lower = max(primal, dual - fw_gap) if np.isfinite(fw_gap) else primal
+        lower, dual = lower - rounding, dual + rounding
         self.latest = theta.copy(), lower
-        if self.theta is None or lower > self.primal:
-            self.theta = self.latest[0]
-        self.primal = max(self.primal, lower)
-        row = self.oracle_calls, self.dual, self.primal, self.gap, fw_gap
+        if self.theta is None or lower > self.primal or not self.has_bound:
+            self.theta, self.primal = self.latest
+        if self.has_bound:
+            self.dual = min(self.dual, dual)
+        self.stationarity = dual - lower
+        row = self.oracle_calls, self.primal, self.dual, self.gap, fw_gap
         self.history.append(iteration, self.seconds, *row)
         self.converged = bool(self.gap <= self.tolerance)
         if self._bar is not None:
@@ -265,6 +279,15 @@ class Monitor:
             progress = Progress(iteration, self.seconds, *row, theta, dual, average)
             self.stopped = bool(self.solver.callback(progress)) or self.stopped
         return self.stopped
+
+    @property
+    def stalled(self) -> bool:
+        """Whether neither the gap nor the objective has changed much for `PATIENCE` records."""
+        gaps, values = self.history.gap, self.history.objective
+        if len(gaps) <= PATIENCE or self.converged:
+            return False
+        same = min(gaps[-PATIENCE:]) >= 0.99 * min(gaps[:-PATIENCE])
+        return same and values[-1] - values[-PATIENCE - 1] <= 0.1 * self.tolerance
 
     def resume(self) -> dict[str, Any] | None:
         """The solver's state in the checkpoint, if there is one; bounds and history follow it."""
@@ -291,8 +314,8 @@ class Monitor:
         """What was found, with `theta` as the weights."""
         return Result(
             theta=theta,
-            objective=self.dual,
-            primal=self.primal,
+            objective=self.primal,
+            objective_bound=self.dual,
             gap=self.gap,
             tolerance=self.tolerance,
             converged=self.converged,
@@ -304,6 +327,7 @@ class Monitor:
             history=self.history,
             state=state,
             slack=min(self.slack, self.gap),  # of the last certificate, whose gap may be larger
+            stalled=self.stalled,
         )
 
     def finish(self) -> None:

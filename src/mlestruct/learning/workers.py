@@ -232,8 +232,9 @@ class PartsProblem(Problem):
     def expect(self, theta: Floats, tol: float, states: Any = None) -> Expectation:
         self._number += 1
         found = self._all("expect", theta, tol / self.size, states, self._number)
-        moments, lower, upper, _ = zip(*found, strict=True)
-        return Expectation(np.sum(moments, axis=0), sum(lower), sum(upper), self._number)
+        moments, lower, upper, size, _ = zip(*found, strict=True)
+        total = np.sum(moments, axis=0)
+        return Expectation(total, sum(lower), sum(upper), sum(size), self._number)
 
     def score_range(self, step: Floats) -> float:
         return max(self._all("score_range", step))

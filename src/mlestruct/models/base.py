@@ -36,7 +36,7 @@ from ..features.rows import Columns, FeatureMap, Rows, Scaling, prepared_rows
 from ..learning.checkpoint import Checkpoint
 from ..learning.fully_corrective import FullyCorrective
 from ..learning.lbfgs import LBFGS, Start
-from ..learning.partial import solve_partial
+from ..learning.partial import PartialProblem, whole_fit
 from ..learning.problem import Block, ElasticNet, Problem, merge_equal
 from ..learning.solver import (
     Result,
@@ -93,7 +93,11 @@ class CertifiedModel(BaseEstimator, metaclass=ABCMeta):
         """
         self.coef_ = self._full_coef(result.theta)
         self.objective_ = result.objective
+        self.objective_bound_ = result.objective_bound
         self.duality_gap_ = result.gap
+        self.certified_ = result.proven
+        if not np.isfinite(result.objective_bound) and np.isfinite(result.gap):
+            self.duality_gap_, self.stationarity_ = np.inf, result.gap
         self.converged_ = result.converged
         self.n_iter_ = result.iterations
         self.n_oracle_calls_ = result.oracle_calls + setup_calls
@@ -104,7 +108,8 @@ class CertifiedModel(BaseEstimator, metaclass=ABCMeta):
             where = "before the first certificate"
             if np.isfinite(result.gap):
                 relative = result.gap / max(1.0, abs(result.objective))
-                where = f"at a relative gap of {relative:.2g} (tol={tol:g})"
+                what = "relative gap" if result.proven else "relative distance from stationarity"
+                where = f"at a {what} of {relative:.2g} (tol={tol:g})"
             seconds = f"{result.seconds + setup:.1f} s"
             if setup > 0.1 * result.seconds + 0.1:
                 seconds += f" ({setup:.1f} s of them set-up)"
@@ -117,6 +122,11 @@ class CertifiedModel(BaseEstimator, metaclass=ABCMeta):
 
     def _advice(self, result: Result, setup: float) -> str:
         """What would make the gap of a result smaller."""
+        if result.stalled:
+            return (
+                "The gap does not fall any more: rounding or the oracles limit it. Scale "
+                "sample_weight and alpha down by the same factor, or accept this tolerance."
+            )
         return (
             "For a smaller gap: more max_iter or time, features of similar scale, stronger alpha."
         )
@@ -124,7 +134,8 @@ class CertifiedModel(BaseEstimator, metaclass=ABCMeta):
     def _adopt(self, model: CertifiedModel) -> None:
         """Take the weights and the certificate of a model that this one is built around."""
         for name in ("coef_", *persistence.LEARNED, "history_"):
-            setattr(self, name, getattr(model, name))
+            if hasattr(model, name):
+                setattr(self, name, getattr(model, name))
 
     def _full_coef(self, theta: Floats) -> Floats:
         """All weights, from those that a solver has found."""
@@ -217,12 +228,19 @@ class Estimator(CertifiedModel):
                 if getattr(solver, "checkpoint", None) is None:
                     raise CheckpointError(f"checkpoint: {type(solver).__name__} does not write any")
             solver = self._with_budget(solver)
+            state = None
             if problem.has_partial:
-                first = self._first_theta(X, Y, sample_weight, classes, start)
-                result, self.likelihood_path_ = solve_partial(problem, solver, self.tol, first)
-            else:
-                state = None if start is None else self._start(start, problem, solver)
-                result = solve(problem, solver, self.tol, state)
+                if not isinstance(solver, LBFGS):
+                    raise ValueError(
+                        f"`Y` must be known whole for solver={type(solver).__name__}(); some of it "
+                        "is None or NaN. Use LBFGS()."
+                    )
+                start = self._first_fit(X, Y, sample_weight, classes) if start is None else start
+                state = whole_fit(problem, solver, self.tol) if start is None else None
+                problem = PartialProblem(problem)
+            if start is not None:
+                state = self._start(start, problem, solver)
+            result = solve(problem, solver, self.tol, state)
             if result.interrupted:
                 _raise_if_interrupted_twice()
             self._state = (_signature(result.solver, problem), result.state)
@@ -349,11 +367,9 @@ class Estimator(CertifiedModel):
             )
         return Start(theta) if getattr(solver, "starts_from_weights", False) else None
 
-    def _first_theta(
-        self, X: Any, Y: Any, sample_weight: Any, classes: Any, start: Any
-    ) -> Floats | None:
-        """Where learning from partial outputs starts; None: from outputs that are known whole."""
-        return None if start is None else self._solver_coef(start)
+    def _first_fit(self, X: Any, Y: Any, sample_weight: Any, classes: Any) -> Any:
+        """A fit from which learning from partial outputs starts; None: from weights of 0."""
+        return None
 
     def _setup_calls(self) -> int:
         """Calls of oracles that building the problem has made."""
@@ -361,8 +377,6 @@ class Estimator(CertifiedModel):
 
     def _checkpoint(self, given: Any, problem: Problem, solver: Any) -> Checkpoint:
         """The opened checkpoint of a fit; fits of equal settings may continue each other."""
-        if problem.has_partial:
-            raise CheckpointError("checkpoint: fits to outputs that are known in part have none")
         free = ("max_iter", "n_jobs", "verbose", "solver")
         parameters = self.get_params(deep=False).items()
         found = {name: _described(value) for name, value in parameters if name not in free}
@@ -471,7 +485,7 @@ def _signature(solver: str, problem: Problem) -> tuple[Any, ...]:
     """A solver's state can start another fit if this is equal: the same output spaces."""
     blocks = getattr(problem, "blocks", ())
     spaces = tuple((b.structure.n_coordinates, b.structure.fingerprint) for b in blocks)
-    return solver, problem.n_features, spaces
+    return solver, type(problem).__name__, problem.n_features, spaces
 
 
 def check_options(parameters: Mapping[str, Any]) -> None:

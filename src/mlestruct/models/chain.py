@@ -84,8 +84,8 @@ class ChainCRF(LabellingEstimator):
     classes_ : ndarray of shape (n_states,), the label of each state
     state_features_, transition_features_ : dict, the weights that are not 0 by (feature, label) and
         by (label, next label)
-    objective_, duality_gap_, converged_, history_, n_iter_, n_oracle_calls_, solver_,
-    n_features_in_, feature_names_in_ : as in `GraphCRF`
+    objective_, objective_bound_, duality_gap_, certified_, converged_, history_, n_iter_,
+    n_oracle_calls_, solver_, n_features_in_, feature_names_in_ : as in `GraphCRF`
 
     Notes
     -----

@@ -353,11 +353,13 @@ class GraphCRF(GraphEstimator):
     edge_coef_ : ndarray of shape (n_states, n_states, D), tail state first
     coef_ : both in a row
     classes_ : ndarray of shape (n_states,), the label of each state
-    objective_ : float, an upper bound of the best attainable value of the (regularised,
-        approximate) log-likelihood
-    duality_gap_ : float, absolute: coef_ is within it of that best value
-    converged_ : bool
-    history_ : History with seconds, oracle_calls, dual, primal, gap, fw_gap; `.to_frame()`
+    objective_ : float, proven value of the (regularised, approximate) log-likelihood at `coef_`
+    objective_bound_ : float, proven upper bound of the best value
+    duality_gap_ : float, their difference
+    certified_ : bool, whether both are proven ("What is proven" in the documentation)
+    converged_ : bool, whether the gap is at most tol * max(1, |objective_|)
+    history_ : History with seconds, oracle_calls, objective, objective_bound, gap, fw_gap;
+        `.to_frame()`
     n_iter_, n_oracle_calls_, solver_, n_features_in_, feature_names_in_
 
     Notes

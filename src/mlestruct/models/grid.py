@@ -41,8 +41,9 @@ class GridCRF(GraphEstimator):
     Attributes
     ----------
     edge_coef_ : ndarray of shape (n_states, n_states, D), the left or upper pixel's state first
-    node_coef_, coef_, classes_, objective_, duality_gap_, converged_, history_, n_iter_,
-    n_oracle_calls_, solver_, n_features_in_, feature_names_in_ : as in `GraphCRF`
+    node_coef_, coef_, classes_, objective_, objective_bound_, duality_gap_, certified_,
+    converged_, history_, n_iter_, n_oracle_calls_, solver_, n_features_in_, feature_names_in_ :
+        as in `GraphCRF`
 
     Notes
     -----

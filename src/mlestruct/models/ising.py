@@ -60,7 +60,8 @@ class IsingMRF(BinaryEstimator):
     couplings_ : ndarray of shape (n_edges,), J
     coef_ : h, then J
     is_exact_ : bool, whether the likelihood is exact
-    objective_, duality_gap_, converged_, history_, n_iter_, n_oracle_calls_, solver_ :
+    objective_, objective_bound_, duality_gap_, certified_, converged_, history_, n_iter_,
+    n_oracle_calls_, solver_ :
         as in `GraphCRF`
 
     Notes

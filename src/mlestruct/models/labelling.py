@@ -474,18 +474,13 @@ class LabellingEstimator(SampleEstimator):
             )
         return self._map.standardised(model.coef_)
 
-    def _first_theta(
-        self, X: Any, Y: Any, sample_weight: Any, classes: Any, start: Any
-    ) -> Floats | None:
+    def _first_fit(self, X: Any, Y: Any, sample_weight: Any, classes: Any) -> Any:
         """The fit that leaves nodes without a label out."""
-        if start is None:
-            start = clone(self).set_params(verbose=0)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # thin graphs and unfinished fits are a fine start
-                start.fit(X, Y, sample_weight, classes=classes)
-            if start._intercept != self._intercept:
-                return None
-        return self._solver_coef(start)
+        start = clone(self).set_params(verbose=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # thin graphs and unfinished fits are a fine start
+            start.fit(X, Y, sample_weight, classes=classes)
+        return start if start._intercept == self._intercept else None
 
     # ------------------------------------------------------------------ what is known or missing
     @abstractmethod

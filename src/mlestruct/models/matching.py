@@ -258,11 +258,13 @@ class BipartiteMatchingCRF(MatchingEstimator):
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,)
-    objective_ : float, an upper bound of the best attainable value of the (regularised,
-        approximate) log-likelihood
-    duality_gap_ : float, absolute: coef_ is within it of that best value
-    converged_ : bool
-    history_ : History with seconds, oracle_calls, dual, primal, gap, fw_gap; `.to_frame()`
+    objective_ : float, proven value of the (regularised, approximate) log-likelihood at `coef_`
+    objective_bound_ : float, proven upper bound of the best value
+    duality_gap_ : float, their difference
+    certified_ : bool, whether both are proven ("What is proven" in the documentation)
+    converged_ : bool, whether the gap is at most tol * max(1, |objective_|)
+    history_ : History with seconds, oracle_calls, objective, objective_bound, gap, fw_gap;
+        `.to_frame()`
     n_iter_, n_oracle_calls_, solver_, n_features_in_, feature_names_in_
 
     Notes
@@ -387,8 +389,8 @@ class MatchingCRF(MatchingEstimator):
 
     Attributes
     ----------
-    coef_, objective_, duality_gap_, converged_, history_, n_iter_, n_oracle_calls_, solver_,
-    n_features_in_, feature_names_in_ : as in `BipartiteMatchingCRF`
+    coef_, objective_, objective_bound_, duality_gap_, certified_, converged_, history_, n_iter_,
+    n_oracle_calls_, solver_, n_features_in_, feature_names_in_ : as in `BipartiteMatchingCRF`
 
     Notes
     -----

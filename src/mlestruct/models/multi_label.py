@@ -90,7 +90,8 @@ class MultiLabelCRF(ClassifierMixin, BinaryEstimator):
     edge_coef_ : ndarray of shape (n_edges,), or (n_edges, n_features + 1) by features
     classes_ : list of the two classes of every label
     is_exact_ : bool, whether marginals and likelihoods are exact
-    objective_, duality_gap_, converged_, history_, n_iter_, n_oracle_calls_, solver_ :
+    objective_, objective_bound_, duality_gap_, certified_, converged_, history_, n_iter_,
+    n_oracle_calls_, solver_ :
         as in `GraphCRF`
     n_features_in_, feature_names_in_
 

@@ -31,17 +31,20 @@ from .._files import Arrays, packed, unpacked, write_whole
 from ..exceptions import ModelFileError, UntrustedImport
 from ..learning.solver import COLUMNS, History, Solver
 
-FORMAT = 3
+FORMAT = 4
 OWN = "mlestruct."  # classes and functions of this package are trusted
 LEARNED: dict[str, type[Any]] = {
     "objective_": float,
+    "objective_bound_": float,
     "duality_gap_": float,
+    "stationarity_": float,  # only of fits without a bound
+    "certified_": bool,
     "converged_": bool,
     "n_iter_": int,
     "n_oracle_calls_": int,
     "solver_": str,
 }
-NOT_NEGATIVE = ("duality_gap_", "n_iter_", "n_oracle_calls_")
+NOT_NEGATIVE = ("duality_gap_", "stationarity_", "n_iter_", "n_oracle_calls_")
 UNSAVED = ("callback", "checkpoint", "n_jobs", "random_state", "verbose")  # belong to a run
 
 
@@ -61,7 +64,11 @@ def _header(estimator: Any, arrays: Arrays) -> dict[str, Any]:
         "format": FORMAT,
         "mlestruct": __version__,
         **_described(estimator, arrays),
-        "learned": {name: _plain(name, getattr(estimator, name)) for name in LEARNED},
+        "learned": {
+            name: _plain(name, getattr(estimator, name))
+            for name in LEARNED
+            if hasattr(estimator, name)
+        },
         "history": estimator.history_.to_dict(),
         "feature_names": names,
         "layout": layout,
@@ -196,6 +203,8 @@ def _rebuilt(header: dict[str, Any], arrays: Arrays, trusted: Sequence[str]) -> 
     estimator = _made(header, arrays, trusted)
     estimator._reload(coef, header["feature_names"], layout)
     for name, kind in LEARNED.items():
+        if name == "stationarity_" and name not in header["learned"]:
+            continue
         value: Any = header["learned"][name]
         # A gap is infinite if a fit was cut off, NaN for learners without a certificate.
         if type(value) is not kind or (name in NOT_NEGATIVE and value < 0):

@@ -61,12 +61,13 @@ class StructuredCRF(SampleEstimator):
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,)
-    objective_ : float, an upper bound of the best attainable value of the (regularised,
-        approximate) log-likelihood
-    duality_gap_ : float, absolute: coef_ is within it of that best value
-    certified_ : bool, whether that is proven, if decoders are exact or their upper bounds are valid
-    converged_ : bool
-    history_ : History with seconds, oracle_calls, dual, primal, gap, fw_gap; `.to_frame()`
+    objective_ : float, proven value of the (regularised, approximate) log-likelihood at `coef_`
+    objective_bound_ : float, proven upper bound of the best value
+    duality_gap_ : float, their difference
+    certified_ : bool, whether both are proven: decoders are exact, or their bounds are valid
+    converged_ : bool, whether the gap is at most tol * max(1, |objective_|)
+    history_ : History with seconds, oracle_calls, objective, objective_bound, gap, fw_gap;
+        `.to_frame()`
     n_oracle_calls_ : calls of `decode`, including the search for interior points and the check of
         Y, in all runs of a fit that was continued from a checkpoint
     n_iter_, solver_, n_features_in_, feature_names_in_
