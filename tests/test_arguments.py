@@ -22,7 +22,7 @@ TABLE = np.arange(6.0).reshape(3, 2)
     "same",
     [
         TABLE.tolist(), np.asfortranarray(TABLE), TABLE.astype(">f8"), TABLE.astype(object),
-        TABLE.astype(str), np.matrix(TABLE), np.ma.masked_array(TABLE), TABLE.astype(np.longdouble),
+        np.matrix(TABLE), np.ma.masked_array(TABLE), TABLE.astype(np.longdouble),
         pd.DataFrame(TABLE, index=[7, 3, 5]),
     ],
 )  # fmt: skip
@@ -41,6 +41,8 @@ WRONG = {
     "huge": [[10**400, 0]],
     "ragged": [[1.0], [1.0, 2.0]],
     "text": "abc",
+    "numbers as text": TABLE.astype(str),
+    "numbers as text in an array of objects": TABLE.astype(str).astype(object),
     "object": [[object()]],
     "NA": [[pd.NA]],
 }

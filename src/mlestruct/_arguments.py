@@ -16,8 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-KINDS = "fiubOUS"  # text, too, if it reads as numbers
-
 MASKED = "found masked entries; fill them, or leave them out"
 
 
@@ -27,11 +25,11 @@ def check_unmasked(values: Any, name: str) -> None:
         raise ValueError(f"{name}: {MASKED}")
 
 
-def as_floats(values: Any, name: str = "", kinds: str = KINDS) -> NDArray[np.float64]:
+def as_floats(values: Any, name: str = "") -> NDArray[np.float64]:
     """An array of doubles; raises a ValueError, with the name of the argument if it is given.
 
-    NumPy would cut complex numbers to their real parts, count seconds of dates and use what is
-    below a mask: these are refused.
+    NumPy would cut complex numbers to their real parts, count seconds of dates, read text and use
+    what is below a mask: these are refused.
     """
     try:
         if np.ma.is_masked(values):
@@ -41,8 +39,10 @@ def as_floats(values: Any, name: str = "", kinds: str = KINDS) -> NDArray[np.flo
         array = np.asarray(values)
         if array.dtype.kind == "c":
             raise ValueError(f"expected real numbers, got dtype {array.dtype}")
-        if array.dtype.kind not in kinds:
+        if array.dtype.kind not in "fiubO":
             raise ValueError(f"got dtype {array.dtype}")
+        if array.dtype.kind == "O" and any(isinstance(entry, str) for entry in array.flat):
+            raise ValueError("got text")
         return np.asarray(array, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         where = f"{name}: expected an array of numbers: " if name else ""

@@ -220,7 +220,13 @@ UNKNOWN = SimpleNamespace(n_coordinates=2, n_scored=2, decode=None)
     ("structure", "scores", "options", "error", "message"),
     [
         *(
-            (BipartiteMatching((2, 2)), np.zeros(4), {"tol": tol}, ValueError, "`tol` must be")
+            (
+                BipartiteMatching((2, 2)),
+                np.zeros(4),
+                {"tol": tol},
+                (TypeError, ValueError),
+                "`tol` must be",
+            )
             for tol in (-1.0, np.nan, None, "small")
         ),
         *((one, np.full(one.n_coordinates, -np.inf), {}, InfeasibleError, None) for one in NOTHING),

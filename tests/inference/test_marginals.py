@@ -319,7 +319,7 @@ def test_structures_and_scores_that_do_not_fit(call, structure, scores, error, m
         (TypeError, "damping: method='exact'", "exact", {"damping": 0.5}),
         (ValueError, "`tol` must be", "auto", {"tol": -1.0}),
         (ValueError, "`tol` must be", "bp", {"tol": np.nan}),
-        (ValueError, "`tol` must be", "fw", {"tol": "small"}),
+        (TypeError, "`tol` must be", "fw", {"tol": "small"}),
         (ValueError, "`max_iter` must be", "fw", {"max_iter": 0}),
         (ValueError, "`max_iter` must be", "fw", {"max_iter": 2.5}),
         (ValueError, "max_time", "fw", {"max_time": -1.0}),

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from .._arguments import as_positive
 from .._deadline import is_over, time_limit
 from ..exceptions import OutOfTimeError
 from .checkpoint import Checkpoint
@@ -372,16 +373,13 @@ def solve(problem: Problem, solver: AnySolver, tol: float, start: Any = None) ->
 def check_alphas(alphas: Sequence[float]) -> list[float]:
     """The alphas from strong to weak; raises unless they are positive, finite numbers."""
     try:
-        values = [float(alpha) for alpha in alphas]
+        values = [as_positive(alpha, "alphas") for alpha in alphas]
     except TypeError:
         raise TypeError(
             f"`alphas` must be a sequence of positive numbers; got {alphas!r}. Pass a list."
         ) from None
     if not values:
         raise ValueError("`alphas` must hold at least one positive number; got none.")
-    for value in values:
-        if not (np.isfinite(value) and value > 0):
-            raise ValueError(f"`alphas` must be positive and finite; got {value}.")
     return sorted(values, reverse=True)
 
 

@@ -17,7 +17,6 @@ from .._arguments import as_floats
 
 Floats = NDArray[np.float64]
 
-NUMBERS = "fiubO"  # kinds of arrays that are read; not text
 ROUNDING = 1e-9  # how far outside of [0, 1] a probability may be before it is an error
 
 
@@ -37,9 +36,9 @@ def as_events(happened: ArrayLike, probability: ArrayLike, weight: Any = None) -
     >>> as_events([[1, 0]], [[0.9, 0.1]]).probability
     array([0.9, 0.1])
     """
-    p = as_floats(probability, "probability", NUMBERS)
-    y = as_floats(happened, "happened", NUMBERS)
-    w = np.ones(p.shape) if weight is None else as_floats(weight, "weight", NUMBERS)
+    p = as_floats(probability, "probability")
+    y = as_floats(happened, "happened")
+    w = np.ones(p.shape) if weight is None else as_floats(weight, "weight")
     for name, array in (("happened", y), ("weight", w)):
         if array.shape != p.shape:
             raise ValueError(

@@ -186,14 +186,7 @@ class SampleEstimator(Estimator):
             return answer.tau, 0.0  # `marginals` warns if it does not converge
 
         found = self._each(one, queries)
-        worst = max(excess for _, excess in found)
-        if worst > 1.0:
-            warnings.warn(
-                f"predict_marginals: a log-partition function is certain only to {worst * tol:.2g} "
-                f"per node (tol={tol:g})",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+        _warn_of_gaps("predict_marginals", [excess for _, excess in found], tol)
         return [tau for tau, _ in found]
 
     # ------------------------------------------------------------------ likelihoods
@@ -226,18 +219,22 @@ class SampleEstimator(Estimator):
         """
         tol = self._likelihood_tol if tol is None else as_positive(tol, "tol")
 
-        def one(block: Block) -> float:
+        def one(block: Block) -> tuple[float, float]:
             scores, structure = block.scores(self.coef_), block.structure
-            wanted = tol * structure.n_nodes
+            wanted, gap = tol * structure.n_nodes, 0.0
             fit = block.observed.dot(scores)
             if block.partial is not None:
-                fit = block.partial.marginals(scores, None, wanted).value
+                given = block.partial.marginals(scores, None, wanted)
+                fit, gap = given.value, given.gap
             if structure.offers("marginals"):
-                return fit - float(structure.marginals(scores, None, wanted).upper_bound)
-            found = marginals(structure, scores, tol=wanted)
-            return fit - found.log_partition - (found.gap if np.isfinite(found.gap) else 0.0)
+                every = structure.marginals(scores, None, wanted)
+                return fit - every.upper_bound, max(every.gap, gap) / wanted
+            found = marginals(structure, scores, tol=wanted)  # which warns of a larger gap
+            return fit - found.log_partition - (found.gap if np.isfinite(found.gap) else 0.0), 0.0
 
-        return np.array(self._of_outputs(X, Y, known, one, 0.0))
+        values = np.array(self._of_outputs(X, Y, known, one, (0.0, 0.0)))
+        _warn_of_gaps("approximate_log_likelihood", values[:, 1].tolist(), tol)
+        return values[:, 0]
 
     def log_likelihood_bounds(
         self, X: Any, Y: Any, tol: float | None = None, *, known: Any = None
@@ -277,3 +274,14 @@ class SampleEstimator(Estimator):
     def _reload(self, coef: Floats, names: list[str], layout: dict[str, Any] | None) -> None:
         super()._reload(coef, names, layout)
         self._intercept = bool((layout or {}).get("intercept", False))
+
+
+def _warn_of_gaps(name: str, excess: Sequence[float], tol: float) -> None:
+    """Warn if a gap is larger than asked; `excess` are gaps relative to what was asked."""
+    if max(excess) > 1.0:
+        warnings.warn(
+            f"{name}: a log-partition function is known only to {max(excess) * tol:.2g} per node "
+            f"(tol={tol:g})",
+            ConvergenceWarning,
+            stacklevel=4,
+        )

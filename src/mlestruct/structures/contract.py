@@ -467,4 +467,4 @@ def read_coordinates(structure: Structure, scores: Any, other_forms: str) -> Flo
 
 def as_scores(values: Any, name: str) -> Floats:
     """A new array of floats, or a ValueError that names the argument."""
-    return np.array(as_floats(values, name, "fiub"))
+    return np.array(as_floats(values, name))
