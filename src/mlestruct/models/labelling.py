@@ -357,10 +357,10 @@ class LabellingEstimator(SampleEstimator):
         classes : list of labels, optional
             All labels that nodes can have; by default those that occur in Y.
         missing : "drop" or "marginalise"
-            Leave nodes without a label out, with their edges; or sum over their states, which
-            learns from log Z(x, labels) - log Z(x) by rounds of certified fits that start from the
-            fit with "drop" (`likelihood_path_` has its value after each). Log-likelihoods treat
-            nodes without a label in the same way.
+            Leave nodes without a label out, with their edges; or sum over their states. The
+            log-likelihood log Z(x, labels) - log Z(x) is then not concave: the fit starts from
+            the one with "drop" and ends at a stationary point. Log-likelihoods treat nodes
+            without a label in the same way.
         start : fitted estimator of the same kind, from whose weights the fit starts, optional
         checkpoint : folder or `Checkpoint`, optional
             The state of the fit is written there every 30 seconds; the same call continues from it.

@@ -103,7 +103,7 @@ class StructuredCRF(SampleEstimator):
     """
 
     _spaces: _Spaces | None = None
-    _likelihood_tol = 1e-3
+    _tol = _likelihood_tol = 1e-3
 
     def __init__(
         self,
