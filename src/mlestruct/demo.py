@@ -61,11 +61,11 @@ def run_demo(picture: Path, seed: int = 0, verbose: int = 1, gap: int = 15) -> N
         score = fitted.score(scaled(validate), validate.Y)
         mark = "   <- chosen" if fitted is best else ""
         print(f"  alpha {alpha:>6g}: {1.0 - score:.1%} wrong in {len(validate)} other pairs{mark}")
-    print("\nEvery row of its history is a certificate: the optimum is between primal and dual.\n")
+    print("\nEach row is a certificate: the optimum is between objective and objective_bound.\n")
     print(best.history_.table())
     print(
-        f"\ncertified: the log-likelihood is within {best.duality_gap_:.2g} of the best attainable"
-        f" ({best.objective_:.6g})   ({time.perf_counter() - started:.1f} s in all)"
+        f"\ncertified: relative gap {best.duality_gap_ / abs(best.objective_):.1g} to the best "
+        f"attainable log-likelihood   ({time.perf_counter() - started:.1f} s in all)"
     )
 
 

@@ -95,9 +95,9 @@ def convergence(linker: RecordLinker) -> str:
     shown = np.isfinite(gap) & (gap > 0)
     axes.semilogy(np.array(history.seconds)[shown], gap[shown], marker="o", ms=3, color=ACCENT)
     words = (
-        f"The penalised log-likelihood is proven to be within {linker.duality_gap_:.2g} of the "
-        f"optimum, which is at most {linker.objective_:.6g} ({linker.n_iter_} iterations of "
-        f"{linker.solver_})."
+        f"The penalised log-likelihood of the candidate pairs has a proven relative gap of "
+        f"{linker.duality_gap_ / max(1.0, abs(linker.objective_)):.1g} to its optimum "
+        f"({linker.n_iter_} iterations of {linker.solver_})."
     )
     if not linker.converged_:
         words += " The fit stopped before it reached its tolerance."
