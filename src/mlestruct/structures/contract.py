@@ -13,7 +13,7 @@ All others are *capabilities*. Their defaults either follow from those seven or 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -247,6 +247,13 @@ class Structure:
     def marginals(self, scores: Floats, warm: Any = None, tol: float = 1e-8) -> Marginals:
         """tau maximising <scores, tau> + H_rho(tau), enclosed up to `tol` (lbfgs, inference)."""
         raise self.lacks("marginals")
+
+    def marginals_each(self, scores: Floats, warm: Sequence[Any], tols: Floats) -> list[Marginals]:
+        """`marginals` of each row of scores (lbfgs).
+
+        Structures whose small samples are faster together override it.
+        """
+        return [self.marginals(*one) for one in zip(scores, warm, tols.tolist(), strict=True)]
 
     @property
     def has_bound(self) -> bool:

@@ -221,7 +221,9 @@ def test_belief_propagation_agrees_with_newton(rho, perfect):
     core = structure._presolved
     scores = 2.0 * rng.normal(size=structure.n_coordinates)
     w, w_cols = core.entries(scores), core.columns(scores)
-    found = Oracle(core.rows)(w, w_cols, structure._start, None, 1e-8)
+    found = Oracle(core.rows).each(
+        w[None], w_cols[None], structure._start, [None], np.array([1e-8])
+    )[0]
     other = newton.solve(core.rows, w, w_cols, structure._start, None, 1e-8)
     assert found.upper_bound - found.value <= 1e-8
     assert abs(found.value - other.value) <= 2e-8
@@ -333,3 +335,19 @@ def test_rows_of_a_large_component_are_shared_out_without_a_trace():
         core.rows, core.entries(scores), core.columns(scores), solution.prices, solution.t
     )
     assert one.upper_bound == pytest.approx(bound, abs=2e-3)
+
+
+@pytest.mark.parametrize("perfect", [True, False])
+def test_samples_together_have_the_answers_of_each(perfect):
+    rng = np.random.default_rng(0)
+    space = BipartiteMatching((5, 7), 0.9, perfect)
+    scores = rng.normal(size=(6, space.n_coordinates)) * np.array([1, 3, 10, 40, 300, 1])[:, None]
+    tols = np.array([1e-3, 1e-9, 1e-6, 1e-6, 1e-6, 1e-2])
+    warm = [None, *(space.marginals(one, None, 1e-4).warm for one in scores[1:])]
+    together = space.marginals_each(scores, warm, tols)
+    for one, known, tol, found in zip(scores, warm, tols, together, strict=True):
+        alone = space.marginals(one, known, tol)
+        np.testing.assert_array_equal(found.tau, alone.tau)
+        assert (found.value, found.upper_bound) == (alone.value, alone.upper_bound)
+        assert found.iterations == alone.iterations
+        assert found.gap <= tol

@@ -21,7 +21,7 @@ from ._semidual_kernels import semidual
 from .row_problem import TINY
 
 # entries of `control`
-SWEEPS, CHANGE, EARLY, LEFT, FACTOR, LOOK, TOL, MAX_SWEEPS, PACE, VERDICT = range(10)
+SWEEPS, CHANGE, EARLY, LEFT, FACTOR, LOOK, TOL, MAX_SWEEPS, PACE, VERDICT, SAMPLE = range(11)
 GO_ON, CERTIFY, LAST, FAILED, PAUSED, ASKED, DONE = range(7)
 VALUE, UPPER, SEMIDUAL = range(3)  # entries of `bounds`
 
@@ -499,49 +499,60 @@ def certify(rows, complete, w, w_cols, bound, t, z, prices, work):
 
 @kernel
 def certified(
-    stage, rows, singles, complete, w, w_cols, warm, tol, t, z, prices, x, y,
-    edge, row, column, control, work, new_t, new_z, new_prices, bounds,
+    stage, rows, singles, complete, w, w_cols, warm, tols, t, z, prices, bounds, sweeps_of,
+    x, y, edge, row, column, control, work, new_t, new_z, new_prices,
 ):  # fmt: skip
-    """Sweeps and certificates in turn, until `bounds` of log Z_rho are at most `tol` apart.
+    """Sweeps and certificates in turn for each sample, until `bounds` are at most `tols` apart.
 
-    t, z and prices become the best ones. Returns DONE at the end; of large problems also PAUSED
-    where the time should be asked, after which it goes on (`stage` GO_ON) or ends with a
-    certificate (LAST), and ASKED where it needs the semi-dual at `new_prices`, with `new_t`.
+    A sample is a row of `w`, `w_cols`, t, z, prices and `bounds`, which end as the best ones; all
+    have one graph. Returns DONE at the end. Of large samples it also returns PAUSED when it is time
+    to look at the clock, after which it goes on (`stage` GO_ON) or ends with a certificate (LAST),
+    and ASKED if it needs the semi-dual at `new_prices`, with `new_t`.
     """
     large = control[PACE] < 100.0  # a certificate takes as long as the sweeps between two pauses
-    if stage == CERTIFY:
-        start(rows, w, w_cols, warm, TINY, t, x, y, edge, row, column)
-    while True:
-        if stage == ASKED:
-            found = int(control[VERDICT])
-        else:
-            found = LAST
-            if stage != LAST:
-                found = sweeps(rows, singles, complete, edge, row, column, control)
-            if found == PAUSED:
-                return PAUSED
-            if found == FAILED:
-                return DONE
-            look(rows, edge, row, column, y, new_prices, work[0])
-            if large:
-                control[VERDICT] = found
-                return ASKED
-            bounds[SEMIDUAL] = semidual(rows, w, w_cols, new_prices, work[0], 0.1 * tol, new_t)
-        value, upper = certify(
-            rows, complete, w, w_cols, bounds[SEMIDUAL], new_t, new_z, new_prices, work
-        )
-        if upper < bounds[UPPER]:
-            bounds[UPPER] = upper
-            prices[:] = new_prices
-        if value > bounds[VALUE]:
-            bounds[VALUE] = value
-            t[:] = new_t
-            z[:] = new_z
-        if bounds[UPPER] - bounds[VALUE] <= tol or control[CHANGE] < 1e-28 or found == LAST:
-            return DONE
-        # Prices of nodes that are all but certain change longest and matter least.
-        if value > -inf:
-            control[FACTOR] = (upper - value) / max(control[LEFT], 1e-300)
-        else:
-            control[FACTOR] *= 10.0
-        stage = GO_ON
+    for m in range(int(control[SAMPLE]), w.shape[0]):
+        tol, bound = tols[m], bounds[m]
+        if stage == CERTIFY:
+            control[SWEEPS] = control[LEFT] = 0.0
+            control[CHANGE] = control[EARLY] = inf
+            control[FACTOR], control[LOOK], control[TOL], control[SAMPLE] = 1.0, 16.0, tol, m
+            for j in range(y.shape[0]):
+                y[j] = prices[m, j] / rows.col_rho[j] + 1.0
+            start(rows, w[m], w_cols[m], warm[m], TINY, t[m], x, y, edge, row, column)
+        found = int(control[VERDICT]) if stage == ASKED else LAST
+        while True:
+            if stage != ASKED:
+                if stage != LAST:
+                    found = sweeps(rows, singles, complete, edge, row, column, control)
+                sweeps_of[m] = control[SWEEPS]
+                if found == PAUSED:
+                    return PAUSED
+                if found == FAILED:
+                    break
+                look(rows, edge, row, column, y, new_prices, work[0])
+                if large:
+                    control[VERDICT] = found
+                    return ASKED
+                bound[SEMIDUAL] = semidual(
+                    rows, w[m], w_cols[m], new_prices, work[0], 0.1 * tol, new_t
+                )
+            value, upper = certify(
+                rows, complete, w[m], w_cols[m], bound[SEMIDUAL], new_t, new_z, new_prices, work
+            )
+            if upper < bound[UPPER]:
+                bound[UPPER] = upper
+                prices[m] = new_prices
+            if value > bound[VALUE]:
+                bound[VALUE] = value
+                t[m] = new_t
+                z[m] = new_z
+            if bound[UPPER] - bound[VALUE] <= tol or control[CHANGE] < 1e-28 or found == LAST:
+                break
+            # Prices of nodes that are all but certain change longest and matter least.
+            if value > -inf:
+                control[FACTOR] = (upper - value) / max(control[LEFT], 1e-300)
+            else:
+                control[FACTOR] *= 10.0
+            stage = GO_ON
+        stage = CERTIFY
+    return DONE

@@ -7,6 +7,7 @@ algorithm, whose convergence is reported but not certified.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -85,46 +86,56 @@ def certified_marginals(
     complete: bool,
     w: Floats,
     w_cols: Floats,
-    warm: Solution | None,
-    tol: float,
+    warm: Sequence[Solution | None],
+    tols: Floats,
     max_sweeps: int,
     n_jobs: int = 1,
-) -> Solution:
-    """Marginals by sweeps, to a certified gap of `tol`.
+) -> list[Solution]:
+    """Marginals by sweeps, to certified gaps of `tols`, of samples that share a graph.
 
-    `warm` is a solution of similar scores. Sweeps end early where at their rate of convergence
-    `max_sweeps` would not be enough; the value is -inf where messages left the range of floats.
-    Rows of large problems are certified on `n_jobs` threads.
+    `w` and `w_cols` have a row for each sample, `warm` a solution of similar scores. Sweeps end
+    early if at their rate of convergence `max_sweeps` would not be enough; the value is -inf if
+    messages left the range of floats. Rows of large problems are certified on `n_jobs` threads.
     """
-    n, n_cols, size = rows.ptr.shape[0] - 1, rows.rho_cols.shape[0], w.shape[0]
+    count, size = w.shape
+    n, n_cols = rows.ptr.shape[0] - 1, rows.rho_cols.shape[0]
     singles = 1 if n and rows.col[rows.ptr[1] - 1] == n_cols else 0
-    if warm is None:
-        t, z, prices = np.empty(size), np.ones(n_cols), np.zeros(n_cols + 1)
-    else:
-        t, z, prices = warm.t.copy(), warm.z.copy(), warm.prices.copy()
-    edge, row, column = np.empty((6, size)), np.empty((2, n)), np.empty((4, n_cols))
-    x, y = np.empty(n), prices[:-1] / rows.col_rho + 1.0
+    t, z, prices = np.empty((count, size)), np.ones((count, n_cols)), np.zeros((count, n_cols + 1))
+    for m, known in enumerate(warm):
+        if known is not None:
+            t[m], z[m], prices[m] = known.t, known.z, known.prices
+    is_warm = np.array([known is not None for known in warm])
+    bounds, sweeps = np.full((count, 3), np.inf), np.zeros(count)
+    bounds[:, kernels.VALUE] = -np.inf
     # A certificate costs about ten sweeps: the first follows 16, or fewer if these converge.
-    pace = max(10_000_000 // max(size, 1), 1)  # a fraction of a second
-    control = np.array([0.0, np.inf, np.inf, 0.0, 1.0, 16.0, tol, max_sweeps, pace, 0.0])
-    new = new_t, _, new_prices = np.empty(size), np.ones(n_cols), np.zeros(n_cols + 1)
-    work, bounds = np.empty((2, size)), np.array([-np.inf, np.inf, np.inf])
+    control = np.zeros(11)
+    control[kernels.MAX_SWEEPS] = max_sweeps
+    control[kernels.PACE] = max(10_000_000 // max(size, 1), 1)  # a fraction of a second
+    work, new_t, new_prices = np.empty((2, size)), np.empty(size), np.zeros(n_cols + 1)
+    space = (
+        np.empty(n), np.empty(n_cols), np.empty((6, size)), np.empty((2, n)),
+        np.empty((4, n_cols)), control, work, new_t, np.ones(n_cols), new_prices,
+    )  # fmt: skip
     stage = kernels.CERTIFY
     while stage != kernels.DONE:
         stage = kernels.certified(
-            stage, rows, singles, complete, w, w_cols, warm is not None, tol, t, z, prices, x, y,
-            edge, row, column, control, work, *new, bounds,
+            stage, rows, singles, complete, w, w_cols, is_warm, tols, t, z, prices, bounds, sweeps,
+            *space,
         )  # fmt: skip
+        m = int(control[kernels.SAMPLE])
         if stage == kernels.ASKED:
-            problem = rows, w, w_cols, new_prices, work[0], 0.1 * tol, new_t
-            bounds[kernels.SEMIDUAL] = semidual_by_rows(*problem, n_jobs)
+            problem = rows, w[m], w_cols[m], new_prices, work[0], 0.1 * tols[m], new_t
+            bounds[m, kernels.SEMIDUAL] = semidual_by_rows(*problem, n_jobs)
             if is_over():
                 control[kernels.VERDICT] = kernels.LAST
         elif stage == kernels.PAUSED:
             stage = kernels.LAST if is_over() else kernels.GO_ON
-    value, upper, _ = bounds.tolist()
-    upper = max(upper, value)  # the best of several, which rounding may cross
-    return Solution(t, z, prices, value, upper, int(control[kernels.SWEEPS]))
+    # The best of several bounds may cross the value by rounding.
+    uppers = np.maximum(bounds[:, kernels.UPPER], bounds[:, kernels.VALUE]).tolist()
+    each = zip(
+        t, z, prices, bounds[:, kernels.VALUE].tolist(), uppers, sweeps.tolist(), strict=True
+    )
+    return [Solution(*found) for found in each]
 
 
 def semidual_by_rows(

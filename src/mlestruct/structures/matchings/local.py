@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..._deadline import wait_for
 from ...algorithms.frank_wolfe import frank_wolfe_marginals
 from ...algorithms.matching import edge_dual, newton
 from ...algorithms.matching.assignment import edges_between, fractional_matching
@@ -326,9 +327,13 @@ class LocalMatching(MatchingSpace):
         """tau maximising <scores, tau> + H_rho(tau), with certified bounds of log Z_rho."""
         if not np.isfinite(scores).all():
             raise ValueError("scores must be finite; forbid pairs by leaving them out of the graph")
-        return self.timed_marginals(scores, warm, tol)
+        # A bound takes .3 s for a million pairs, marginals take several of them.
+        found: Marginals = wait_for(
+            "matching marginals", self._marginals, scores, warm, tol, seconds=1e-6 * scores.size
+        )
+        return found
 
-    def _direct_marginals(self, scores: Floats, warm: Any, tol: float) -> Marginals:
+    def _marginals(self, scores: Floats, warm: Any, tol: float) -> Marginals:
         constant = float(scores @ self.fixed)
         if self.is_fixed:
             return Marginals(self.fixed.copy(), constant, constant, None, 0)
@@ -371,7 +376,8 @@ class LocalMatching(MatchingSpace):
         counts = np.diff(core.rows.ptr)
         start = np.repeat(1.0 / np.maximum(counts, 1), counts), np.where(core.free, 0.5, 1.0)
         w, w_cols = core.entries(scores), core.columns(scores)
-        found = core.oracle(w, w_cols, lambda: start, warm, 2.0 * tol, self.n_jobs)
+        problem = w[None], w_cols[None], lambda: start, [warm], np.array([2.0 * tol])
+        found = core.oracle.each(*problem, self.n_jobs)[0]
         tau, value = self._folded(core, found.t, found.z), 0.5 * found.value
         best = self.decode(scores) if not found.gap <= 2.0 * tol else None
         if best is not None and best.score - constant > value:
