@@ -21,9 +21,9 @@ from ._semidual_kernels import semidual
 from .row_problem import TINY
 
 # entries of `control`
-SWEEPS, CHANGE, EARLY, LEFT, FACTOR, LOOK, TOL, MAX_SWEEPS, PACE, VERDICT, SAMPLE = range(11)
-GO_ON, CERTIFY, LAST, FAILED, PAUSED, ASKED, DONE = range(7)
-VALUE, UPPER, SEMIDUAL = range(3)  # entries of `bounds`
+SWEEPS, CHANGE, EARLY, LEFT, FACTOR, LOOK, TOL, MAX_SWEEPS, PACE = range(9)
+GO_ON, CERTIFY, LAST, PAUSED, DONE = range(5)  # stages
+VALUE, UPPER = range(2)  # entries of `bounds`
 
 
 @kernel
@@ -173,7 +173,8 @@ def start(rows, w, w_cols, warm, least, t, x, y, edge, row, column):
     else:
         column_maxima(rows, w, w_cols, y)
         scale(rows, w, w_cols, x, y, edge[0], row[0], column[0])
-        edge[1] = edge[0]
+        for e in range(w.shape[0]):
+            edge[1, e] = edge[0, e]
 
 
 @kernel
@@ -187,7 +188,7 @@ def verdict(change, control):
     largest number would not be enough.
     """
     if not change < inf:
-        return FAILED
+        return DONE
     control[SWEEPS] += 1.0
     sweeps, most, tol = int(control[SWEEPS]), control[MAX_SWEEPS], control[TOL]
     # Errors shrink by the factor `rate` per sweep: what is left of a price is the sum of all later
@@ -218,7 +219,7 @@ def squared_change(before, after):
     return min(step * step, 1e250)
 
 
-@kernel
+@merged_kernel
 def column_change(column):
     """New sums C = largest + rest; the sum of the squares of their relative changes."""
     col_sum, largest, rest = column[1], column[2], column[3]
@@ -229,7 +230,7 @@ def column_change(column):
     return change
 
 
-@kernel
+@merged_kernel
 def row_total(terms, start, stop, single):
     """The sum of a row, `single` included, as its largest term and the rest."""
     top = single
@@ -259,14 +260,17 @@ def sweeps(rows, singles, complete, edge, row, column, control):
     row_single, row_sum = row[0], row[1]
     col_single, col_sum, largest, rest = column[0], column[1], column[2], column[3]
     n, n_cols = ptr.shape[0] - 1, largest.shape[0]
-    in_series = complete and n_cols >= 16 and (col_rho == col_rho[0]).all()
+    in_series = complete and n_cols >= 16
+    for j in range(n_cols):
+        in_series = in_series and col_rho[j] == col_rho[0]
     share, base = np.empty(n_cols), np.empty(n_cols)
     col_power, row_series, col_series = np.empty(n_cols), np.empty(13), np.empty(13)
     set_series(1.0 - col_rho[0], col_series)
     while True:
         change = 0.0
-        largest[:] = col_single
-        rest[:] = 0.0
+        for j in range(n_cols):
+            largest[j] = col_single[j]
+            rest[j] = 0.0
         for i in range(n):
             start, stop = np.uint64(ptr[i]), np.uint64(ptr[i + 1] - singles)
             for e in range(start, stop):
@@ -285,7 +289,9 @@ def sweeps(rows, singles, complete, edge, row, column, control):
                         share[e - start] = terms[e] / total
                     if i == 0 or row_rho[i] != row_rho[i - 1]:
                         set_series(p, row_series)
-                    base[:] = power(total, p)
+                    of_row = power(total, p)
+                    for j in range(n_cols):
+                        base[j] = of_row
                     powers(share, base, row_other, p, row_series, row_factor, start, stop)
                 for e in range(start, stop):
                     terms[e] = weights[e] * row_factor[e] / row_other[e] * col_factor[e]
@@ -448,7 +454,7 @@ def propagate(rows, complete, w, w_cols, warm, damping, max_sweeps, tol, t, z, y
             control[MAX_SWEEPS] = min(1 if damping > 0.0 else 4, max_sweeps - done)
             if control[MAX_SWEEPS] == 0.0:
                 break
-            if sweeps(rows, singles, complete, edge, row, column, control) == FAILED:
+            if sweeps(rows, singles, complete, edge, row, column, control) == DONE:
                 z[:] = 1.0
                 return inf, done, inf
             done += int(control[SWEEPS])
@@ -470,89 +476,77 @@ def propagate(rows, complete, w, w_cols, warm, damping, max_sweeps, tol, t, z, y
     return value, done, change
 
 
-@merged_kernel
-def look(rows, edge, row, column, y, prices, hint):
-    """The prices of the columns that follow from their sums, and the rows' beliefs as a hint."""
-    for j in range(y.shape[0]):
-        prices[j] = rows.col_rho[j] * (log(max(column[1, j], TINY)) + y[j] - 1.0)
-    beliefs(rows, edge, row[0], hint)
+@kernel
+def sweep_each(
+    stage, rows, singles, complete, w, w_cols, warm, t, prices, x, y, edge, row, column, control
+):  # fmt: skip
+    """Sweeps of every sample whose stage is GO_ON, until its verdict, which is its new stage.
 
-
-@merged_kernel
-def certify(rows, complete, w, w_cols, bound, t, z, prices, work):
-    """(value, upper bound) at the prices of the columns, at which the semi-dual is `bound`.
-
-    t, the rows' maximisers, and z become feasible: the columns' sums are rounded. The value is
-    -inf where that fails. `work` has shape (2, n_entries).
+    Samples share a graph; each has a row of every other array. A sample without sweeps starts, with
+    `warm` from the marginals t and the prices of similar scores.
     """
-    rho_cols = rows.rho_cols
-    n_cols = rho_cols.shape[0]
-    if not bound < inf:
-        return -inf, inf
-    for j in range(n_cols):
-        if rho_cols[j] > 0.0:
-            z[j] = exp(min((w_cols[j] - prices[j]) / rho_cols[j] - 1.0, 0.0))
-    largest = np.empty(rows.ptr.shape[0] - 1, np.int64)
-    value = attained(rows, complete, w, w_cols, t, z, prices, largest, work[0], work[1])
-    return value, max(bound, value)
+    for m in range(w.shape[0]):
+        if stage[m] != GO_ON:
+            continue
+        if control[m, SWEEPS] == 0.0:
+            for j in range(y.shape[1]):
+                y[m, j] = prices[m, j] / rows.col_rho[j] + 1.0
+            start(
+                rows, w[m], w_cols[m], warm[m], TINY, t[m], x[m], y[m], edge[m], row[m], column[m]
+            )
+        stage[m] = sweeps(rows, singles, complete, edge[m], row[m], column[m], control[m])
 
 
 @kernel
-def certified(
-    stage, rows, singles, complete, w, w_cols, warm, tols, t, z, prices, bounds, sweeps_of,
-    x, y, edge, row, column, control, work, new_t, new_z, new_prices,
+def certify_each(
+    stage, rows, complete, w, w_cols, t, z, prices, y, edge, row, column, control, bounds
 ):  # fmt: skip
-    """Sweeps and certificates in turn for each sample, until `bounds` are at most `tols` apart.
+    """A certificate for every sample whose stage is CERTIFY or LAST; DONE if it is exact enough.
 
-    A sample is a row of `w`, `w_cols`, t, z, prices and `bounds`, which end as the best ones; all
-    have one graph. Returns DONE at the end. Of large samples it also returns PAUSED when it is time
-    to look at the clock, after which it goes on (`stage` GO_ON) or ends with a certificate (LAST),
-    and ASKED if it needs the semi-dual at `new_prices`, with `new_t`.
+    Prices of the columns follow from their sums. The rows' maximisers at these prices become
+    feasible (`attained`), the semi-dual is the upper bound. t, z, prices and `bounds` of a sample
+    are the best so far.
     """
-    large = control[PACE] < 100.0  # a certificate takes as long as the sweeps between two pauses
-    for m in range(int(control[SAMPLE]), w.shape[0]):
-        tol, bound = tols[m], bounds[m]
-        if stage == CERTIFY:
-            control[SWEEPS] = control[LEFT] = 0.0
-            control[CHANGE] = control[EARLY] = inf
-            control[FACTOR], control[LOOK], control[TOL], control[SAMPLE] = 1.0, 16.0, tol, m
-            for j in range(y.shape[0]):
-                y[j] = prices[m, j] / rows.col_rho[j] + 1.0
-            start(rows, w[m], w_cols[m], warm[m], TINY, t[m], x, y, edge, row, column)
-        found = int(control[VERDICT]) if stage == ASKED else LAST
-        while True:
-            if stage != ASKED:
-                if stage != LAST:
-                    found = sweeps(rows, singles, complete, edge, row, column, control)
-                sweeps_of[m] = control[SWEEPS]
-                if found == PAUSED:
-                    return PAUSED
-                if found == FAILED:
-                    break
-                look(rows, edge, row, column, y, new_prices, work[0])
-                if large:
-                    control[VERDICT] = found
-                    return ASKED
-                bound[SEMIDUAL] = semidual(
-                    rows, w[m], w_cols[m], new_prices, work[0], 0.1 * tol, new_t
-                )
-            value, upper = certify(
-                rows, complete, w[m], w_cols[m], bound[SEMIDUAL], new_t, new_z, new_prices, work
+    n_cols = rows.rho_cols.shape[0]
+    new_t, log_t, log_rest = np.empty(w.shape[1]), np.empty(w.shape[1]), np.empty(w.shape[1])
+    new_z, new_prices = np.ones(n_cols), np.zeros(n_cols + 1)
+    largest = np.empty(rows.ptr.shape[0] - 1, np.int64)
+    for m in range(w.shape[0]):
+        if stage[m] != CERTIFY and stage[m] != LAST:
+            continue
+        tol = control[m, TOL]
+        for j in range(n_cols):
+            log_sum = log(max(column[m, 1, j], TINY)) + y[m, j]
+            new_prices[j] = rows.col_rho[j] * (log_sum - 1.0)
+        beliefs(rows, edge[m], row[m, 0], log_t)  # a hint
+        upper = semidual(rows, w[m], w_cols[m], new_prices, log_t, 0.1 * tol, new_t)
+        value = -inf
+        if upper < inf:
+            for j in range(n_cols):
+                rho = rows.rho_cols[j]
+                if rho > 0.0:
+                    new_z[j] = exp(min((w_cols[m, j] - new_prices[j]) / rho - 1.0, 0.0))
+            value = attained(
+                rows, complete, w[m], w_cols[m], new_t, new_z, new_prices, largest, log_t, log_rest
             )
-            if upper < bound[UPPER]:
-                bound[UPPER] = upper
-                prices[m] = new_prices
-            if value > bound[VALUE]:
-                bound[VALUE] = value
-                t[m] = new_t
-                z[m] = new_z
-            if bound[UPPER] - bound[VALUE] <= tol or control[CHANGE] < 1e-28 or found == LAST:
-                break
-            # Prices of nodes that are all but certain change longest and matter least.
-            if value > -inf:
-                control[FACTOR] = (upper - value) / max(control[LEFT], 1e-300)
-            else:
-                control[FACTOR] *= 10.0
-            stage = GO_ON
-        stage = CERTIFY
-    return DONE
+            upper = max(upper, value)
+        if upper < bounds[m, UPPER]:
+            bounds[m, UPPER] = upper
+            for j in range(n_cols):
+                prices[m, j] = new_prices[j]
+        if value > bounds[m, VALUE]:
+            bounds[m, VALUE] = value
+            for e in range(new_t.shape[0]):
+                t[m, e] = new_t[e]
+            for j in range(n_cols):
+                z[m, j] = new_z[j]
+        gap = bounds[m, UPPER] - bounds[m, VALUE]
+        if gap <= tol or control[m, CHANGE] < 1e-28 or stage[m] == LAST:
+            stage[m] = DONE
+            continue
+        # Prices of nodes that are all but certain change longest and matter least.
+        if value > -inf:
+            control[m, FACTOR] = (upper - value) / max(control[m, LEFT], 1e-300)
+        else:
+            control[m, FACTOR] *= 10.0
+        stage[m] = GO_ON

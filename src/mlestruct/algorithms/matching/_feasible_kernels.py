@@ -4,7 +4,7 @@ from math import inf, log
 
 import numpy as np
 
-from ..._compile import kernel
+from ..._compile import kernel, merged_kernel
 from .._logarithm_kernels import fast_log
 from .row_problem import TINY
 
@@ -111,7 +111,7 @@ def round_sums(rows, t, z, is_complete):
     return worst
 
 
-@kernel
+@merged_kernel
 def feasibility_tolerance(size):
     """The error of the column sums, weighted by prices, up to which they count as exact.
 
@@ -202,7 +202,7 @@ def column_excess(rows, t, z, largest, excess):
         excess[j] += ones[j]
 
 
-@kernel
+@merged_kernel
 def weighted_error(excess, prices):
     """The error of the column sums, weighted by prices."""
     total = 0.0

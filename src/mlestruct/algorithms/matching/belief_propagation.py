@@ -14,9 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._deadline import is_over
-from ..._threads import threaded_map
 from . import _belief_propagation_kernels as kernels
-from ._semidual_kernels import semidual_rows
 from .newton import Solution
 from .row_problem import RowProblem
 
@@ -89,13 +87,12 @@ def certified_marginals(
     warm: Sequence[Solution | None],
     tols: Floats,
     max_sweeps: int,
-    n_jobs: int = 1,
 ) -> list[Solution]:
     """Marginals by sweeps, to certified gaps of `tols`, of samples that share a graph.
 
     `w` and `w_cols` have a row for each sample, `warm` a solution of similar scores. Sweeps end
     early if at their rate of convergence `max_sweeps` would not be enough; the value is -inf if
-    messages left the range of floats. Rows of large problems are certified on `n_jobs` threads.
+    messages left the range of floats.
     """
     count, size = w.shape
     n, n_cols = rows.ptr.shape[0] - 1, rows.rho_cols.shape[0]
@@ -105,60 +102,27 @@ def certified_marginals(
         if known is not None:
             t[m], z[m], prices[m] = known.t, known.z, known.prices
     is_warm = np.array([known is not None for known in warm])
-    bounds, sweeps = np.full((count, 3), np.inf), np.zeros(count)
-    bounds[:, kernels.VALUE] = -np.inf
+    bounds = np.tile([-np.inf, np.inf], (count, 1))
     # A certificate costs about ten sweeps: the first follows 16, or fewer if these converge.
-    control = np.zeros(11)
-    control[kernels.MAX_SWEEPS] = max_sweeps
-    control[kernels.PACE] = max(10_000_000 // max(size, 1), 1)  # a fraction of a second
-    work, new_t, new_prices = np.empty((2, size)), np.empty(size), np.zeros(n_cols + 1)
-    space = (
-        np.empty(n), np.empty(n_cols), np.empty((6, size)), np.empty((2, n)),
-        np.empty((4, n_cols)), control, work, new_t, np.ones(n_cols), new_prices,
-    )  # fmt: skip
-    stage = kernels.CERTIFY
-    while stage != kernels.DONE:
-        stage = kernels.certified(
-            stage, rows, singles, complete, w, w_cols, is_warm, tols, t, z, prices, bounds, sweeps,
-            *space,
+    control = np.tile([0.0, np.inf, np.inf, 0.0, 1.0, 16.0, 0.0, 0.0, 0.0], (count, 1))
+    control[:, kernels.TOL], control[:, kernels.MAX_SWEEPS] = tols, max_sweeps
+    control[:, kernels.PACE] = max(10_000_000 // max(size, 1), 1)  # a fraction of a second
+    x, y = np.empty((count, n)), np.empty((count, n_cols))
+    edge, row = np.empty((count, 6, size)), np.empty((count, 2, n))
+    column, stage = np.empty((count, 4, n_cols)), np.full(count, kernels.GO_ON)
+    while (stage != kernels.DONE).any():
+        kernels.sweep_each(
+            stage, rows, singles, complete, w, w_cols, is_warm, t, prices, x, y,
+            edge, row, column, control,
         )  # fmt: skip
-        m = int(control[kernels.SAMPLE])
-        if stage == kernels.ASKED:
-            problem = rows, w[m], w_cols[m], new_prices, work[0], 0.1 * tols[m], new_t
-            bounds[m, kernels.SEMIDUAL] = semidual_by_rows(*problem, n_jobs)
-            if is_over():
-                control[kernels.VERDICT] = kernels.LAST
-        elif stage == kernels.PAUSED:
-            stage = kernels.LAST if is_over() else kernels.GO_ON
+        stage[stage == kernels.PAUSED] = kernels.GO_ON
+        if is_over():
+            stage[stage != kernels.DONE] = kernels.LAST
+        kernels.certify_each(
+            stage, rows, complete, w, w_cols, t, z, prices, y, edge, row, column, control, bounds
+        )
     # The best of several bounds may cross the value by rounding.
     uppers = np.maximum(bounds[:, kernels.UPPER], bounds[:, kernels.VALUE]).tolist()
-    each = zip(
-        t, z, prices, bounds[:, kernels.VALUE].tolist(), uppers, sweeps.tolist(), strict=True
-    )
-    return [Solution(*found) for found in each]
-
-
-def semidual_by_rows(
-    rows: RowProblem,
-    w: Floats,
-    w_cols: Floats,
-    prices: Floats,
-    hint: Floats,
-    tol: float,
-    t: Floats,
-    n_jobs: int,
-) -> float:
-    """`semidual` with its rows shared out among threads, whose number does not change the sum."""
-    free = rows.rho_cols > 0.0
-    rho, pull = rows.rho_cols[free], w_cols[free] - prices[:-1][free]
-    of_columns = float(prices[:-1].sum() + rho @ np.exp(pull / rho - 1.0))
-    n = rows.ptr.shape[0] - 1
-    firsts = range(0, n, max(n // 32, 1))
-    with threaded_map(n_jobs, len(firsts)) as each:
-        of_rows = each(
-            lambda first: semidual_rows(
-                rows, first, min(first + firsts.step, n), w, prices, hint, tol, t
-            ),
-            firsts,
-        )
-        return of_columns + sum(of_rows)
+    values = bounds[:, kernels.VALUE].tolist()
+    sweeps = control[:, kernels.SWEEPS].astype(int).tolist()
+    return [Solution(*found) for found in zip(t, z, prices, values, uppers, sweeps, strict=True)]

@@ -82,7 +82,7 @@ class Oracle:
             if known is not None and known.t.shape[0] != w.shape[1]:
                 raise ValueError(f"warm start of {known.t.shape[0]} entries for {w.shape[1]}")
         if self.has_messages and len(self.parts) == 1:
-            return _each(self.parts[0], w, w_cols, start, warm, tols, n_jobs)
+            return _each(self.parts[0], w, w_cols, start, warm, tols)
         samples = list(zip(w, w_cols, warm, tols.tolist(), strict=True))
         if self.has_messages:
             return [_all(self.parts, *sample[:2], start, *sample[2:], n_jobs) for sample in samples]
@@ -115,14 +115,11 @@ def _all(
             before = replace(warm, t=t[own], z=z[own_cols], prices=np.append(prices[own_cols], 0.0))
         share = np.array([tol * part.entries.size / w.size])
         scores = sorted_w[:, own], sorted_cols[:, own_cols]
-        return _each(part, *scores, partial(_part_of, part, start), [before], share, inside)[0]
+        return _each(part, *scores, partial(_part_of, part, start), [before], share)[0]
 
     entry_at = np.cumsum([0] + [part.entries.size for part in parts[:-1]]).tolist()
     col_at = np.cumsum([0] + [part.cols.size for part in parts[:-1]]).tolist()
-    largest = max(part.entries.size for part in parts)
-    # If one part is most of the problem, threads share its rows instead.
-    n_threads, inside = (n_jobs, 1) if 2 * largest <= w.size else (1, n_jobs)
-    with threaded_map(n_threads, len(parts)) as each:
+    with threaded_map(n_jobs, len(parts)) as each:
         found = list(each(solve, parts, entry_at, col_at))
     whole = Solution(
         np.empty_like(w), np.ones_like(w_cols), np.zeros(w_cols.shape[0] + 1),
@@ -148,7 +145,6 @@ def _each(
     start: Start,
     warm: Sequence[Solution | None],
     tols: Floats,
-    n_jobs: int = 1,
 ) -> list[Solution]:
     """One part at each row of scores: belief propagation, then Newton if that stalls.
 
@@ -166,7 +162,7 @@ def _each(
     most = min(3000, max(10**9 // size, 64)) if is_dense else 3000
     certified = certified_marginals(
         rows, part.is_complete, w[own], w_cols[own], [warm[m] for m in by_messages], tols[own],
-        most, n_jobs,
+        most,
     )  # fmt: skip
     first = dict(zip(by_messages, certified, strict=True))
     found = []
