@@ -114,24 +114,6 @@ class Bounds:
         return iter((self.lower, self.upper))
 
 
-@dataclass(frozen=True)
-class BeliefMarginals:
-    """Where belief propagation ended, in the coordinates of a structure.
-
-    tau : beliefs; their sums are exact at fixed points only
-    log_partition : value of log Z_rho that the messages imply
-    sweeps, change, converged : how far message passing came; `change` is the last of a belief
-    warm : a start for similar scores
-    """
-
-    tau: Floats
-    log_partition: float
-    sweeps: int
-    change: float
-    converged: bool
-    warm: Any
-
-
 class ExactDistribution(Protocol):
     """P(y) = exp(<scores, y>) / Z over the outputs of a structure."""
 
@@ -274,21 +256,6 @@ class Structure:
         """
         return None
 
-    def belief_propagation(
-        self,
-        scores: Floats,
-        damping: float = 0.0,
-        max_sweeps: int = 2000,
-        tol: float = 1e-8,
-        warm: Any = None,
-    ) -> BeliefMarginals:
-        """Marginals by belief propagation, without a certificate (method="bp")."""
-        raise self.lacks("belief_propagation")
-
-    def feasible(self, tau: Floats) -> tuple[Floats, float]:
-        """Marginals near tau with exact sums, and by how much the worst misses 1 (method="bp")."""
-        raise self.lacks("feasible")
-
     # ------------------------------------------------------------------ related output spaces
     def with_rho(self, rho: Any) -> Structure:
         """The same outputs under another entropy (bounds)."""
@@ -311,7 +278,7 @@ class Structure:
     @property
     def approximate(self) -> Structure:
         """The structure with its approximate entropy: itself, unless its marginals are exact
-        (fw, bp, perturb, mcmc).
+        (fw, perturb, mcmc).
         """
         return self
 

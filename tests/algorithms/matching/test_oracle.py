@@ -12,6 +12,7 @@ from scipy.linalg import null_space
 from scipy.special import logsumexp, xlogy
 
 from mlestruct.algorithms.matching import newton
+from mlestruct.algorithms.matching._belief_propagation_kernels import powers, set_series
 from mlestruct.algorithms.matching.oracle import Oracle, split
 from mlestruct.exceptions import InfeasibleError
 from mlestruct.inference import marginals
@@ -351,3 +352,33 @@ def test_samples_together_have_the_answers_of_each(perfect):
         assert (found.value, found.upper_bound) == (alone.value, alone.upper_bound)
         assert found.iterations == alone.iterations
         assert found.gap <= tol
+
+
+@pytest.mark.parametrize("p", [0.0, 0.05, 0.2, 0.5])
+def test_powers_of_sums_without_a_term(p):
+    share = np.concatenate([[0.0], np.geomspace(1e-30, 0.9, 60)])
+    total = np.random.default_rng(0).uniform(0.5, 2.0, size=61)
+    without, series, out = total * (1.0 - share), np.zeros(13), np.full(61, -1.0)
+    set_series(p, series)
+    powers(share, total**p, without, p, series, out, np.uint64(0), np.uint64(61))
+    np.testing.assert_allclose(out, without**p, rtol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("method", ["auto", "fw"])
+@pytest.mark.parametrize("shift", [0.0, 1e3, -1e3, 1e6, -1e6])
+def test_certificates_hold_at_any_level_of_the_scores(method, shift):
+    options = {"max_iter": 200} if method == "fw" else {}
+    rng = np.random.default_rng(0)
+    for _ in range(15):
+        n = int(rng.integers(3, 6))
+        table = 10.0 * rng.normal(size=(n, n))
+        table[(rng.random((n, n)) < 0.3) & ~np.eye(n, dtype=bool)] = -np.inf
+        space = BipartiteMatching((n, n), float(rng.choice([0.5, 0.9, 1.0])))
+        low = marginals(space, table, tol=1e-9)
+        found = marginals(space, table + shift, method, **options)
+        rounding = 1e-13 * n * n * (1.0 + abs(shift))
+        level = found.log_partition - n * shift
+        if np.isfinite(found.gap):
+            assert level <= low.log_partition + low.gap + rounding
+            assert level + found.gap >= low.log_partition - rounding

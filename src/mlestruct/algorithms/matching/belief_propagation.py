@@ -1,14 +1,12 @@
 """Reweighted belief propagation for matchings (Huang and Jebara 2009), on a `RowProblem`.
 
 Its fixed points maximise <w, tau> + H_rho(tau) over the local polytope, so converged beliefs are
-its marginals: `certified_marginals` proves bounds of log Z_rho, `belief_propagation` is the plain
-algorithm, whose convergence is reported but not certified.
+its marginals. Its iterates are prices of the columns, at which bounds of log Z_rho are proven.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,64 +17,6 @@ from .newton import Solution
 from .row_problem import RowProblem
 
 Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Beliefs:
-    """The result of message passing.
-
-    Attributes
-    ----------
-    t : array of shape (n_entries,), beliefs; those of a row sum to 1
-    z : array of shape (n_cols,), beliefs that columns stay single, 1 where they may not
-    y : array of shape (n_cols,), log-sums of columns, for warm starts
-    log_partition : log Z_rho, with an error quadratic in that of the messages; inf where messages
-        left the range of floats
-    sweeps : over all messages
-    change : the largest change of a belief in the last four sweeps
-    converged : whether that is at most `tol`
-    """
-
-    t: Floats
-    z: Floats
-    y: Floats
-    log_partition: float
-    sweeps: int
-    change: float
-    converged: bool
-
-
-def belief_propagation(
-    rows: RowProblem,
-    complete: bool,
-    w: Floats,
-    w_cols: Floats,
-    warm: Beliefs | None = None,
-    *,
-    damping: float = 0.0,
-    max_sweeps: int = 2000,
-    tol: float = 1e-8,
-) -> Beliefs:
-    """Beliefs at scores (w, w_cols) of entries and of columns staying single.
-
-    Parameters
-    ----------
-    complete : whether all pairs are allowed
-    warm : beliefs of similar scores. They are not changed.
-    damping : weight of a column's old log-message in the new one, in [0, 1)
-    tol : stop when no belief moves by more than this in four sweeps
-    """
-    if not 0.0 <= damping < 1.0:
-        raise ValueError(f"damping must lie in [0, 1), got {damping!r}")
-    if max_sweeps < 1:
-        raise ValueError(f"max_sweeps must be a positive integer, got {max_sweeps!r}")
-    z = np.empty_like(w_cols)
-    t, y = (np.empty_like(w), np.empty_like(w_cols)) if warm is None else (warm.t + 0, warm.y + 0)
-    log_partition, sweeps, change = kernels.propagate(
-        rows, complete, w, w_cols, warm is not None, float(damping), int(max_sweeps), float(tol),
-        t, z, y,
-    )  # fmt: skip
-    return Beliefs(t, z, y, log_partition, sweeps, change, change <= tol)
 
 
 def certified_marginals(

@@ -24,10 +24,9 @@ from ..._arrays import as_floats
 from ..._deadline import wait_for
 from ...algorithms.gumbel import GumbelNoise
 from ...algorithms.matching import assignment, newton
-from ..contract import BeliefMarginals, Bounds, Decoding, Marginals, Vertex
+from ..contract import Bounds, Decoding, Marginals, Vertex
 from ..entropy import SeparableEntropy
 from ..graphs.bipartite import BipartiteGraph
-from .belief_propagation import belief_marginals, feasible, presolved_beliefs
 from .partners import check_partners
 from .presolve import Layout, PresolvedMatching, presolve
 from .space import MatchingSpace, check_rho
@@ -269,29 +268,6 @@ class BipartiteMatching(MatchingSpace):
             found,
             found.iterations,
         )
-
-    def belief_propagation(
-        self,
-        scores: Floats,
-        damping: float = 0.0,
-        max_sweeps: int = 2000,
-        tol: float = 1e-8,
-        warm: Any = None,
-    ) -> BeliefMarginals:
-        """The same marginals by belief propagation, without a certificate."""
-        core = self._presolved
-        if self.is_fixed:
-            tau = core.coordinates(np.ones(core.source.shape[0]), np.ones(core.free.shape[0]))
-            return BeliefMarginals(tau, float(scores @ tau), 0, 0.0, True, None)
-        options = {"damping": damping, "max_sweeps": max_sweeps, "tol": tol}
-        found, constant = presolved_beliefs(core, scores, warm, options)
-        tau = core.coordinates(found.t, found.z)
-        return belief_marginals(tau, found, found.log_partition + constant)
-
-    def feasible(self, tau: Floats) -> tuple[Floats, float]:
-        """Marginals near tau with exact sums, and by how much the worst sum misses 1."""
-        t, z, excess = feasible(self._presolved, tau)
-        return self._presolved.coordinates(t, z), excess
 
     def price_bound(self, scores: Floats, prices: Floats, tau: Floats) -> float:
         """A proven upper bound of log Z_rho at any column prices; tau is where to look."""
