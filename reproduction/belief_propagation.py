@@ -8,7 +8,7 @@ weights, so that marginals are neither flat nor 0 and 1.
     FW    `marginals(..., method="fw", step=...)` without its certificate, the paper's, with
           fixed steps or line searches and a limited number of them; 0 steps are its uniform start.
           Beside the published numbers is the faster of the two
-    BP    `belief_propagation` with a limited number of sweeps and nothing else
+    BP    `huang_jebara.py` with a limited number of sweeps and nothing else
     auto  `BipartiteMatching.marginals` at a given tol, with its certificate
 
 For each error (largest distance of a marginal from the true Bethe one) the fastest limit that
@@ -30,6 +30,7 @@ from threadpoolctl import threadpool_limits
 from mlestruct.algorithms.frank_wolfe import frank_wolfe_marginals
 from mlestruct.structures import BipartiteMatching
 
+from .huang_jebara import belief_propagation
 from .runner import Claim, Comparison, Report, Table, listed
 
 TITLE = "Time to accurate marginals: Frank-Wolfe, belief propagation and ours"
@@ -168,7 +169,7 @@ def limits(setting, structure, scores):
             calls[name, k] = partial(frank_wolfe, structure, scores, k, rule)
             errors[name, k] = steps[k]
     for k in setting["sweeps"]:
-        calls[BP, k] = partial(structure.belief_propagation, scores, 0.0, k, 0.0)
+        calls[BP, k] = partial(belief_propagation, structure, scores, 0.0, k, 0.0)
         errors[BP, k] = error(calls[BP, k]().tau)
         if errors[BP, k] <= min(levels):
             break  # more sweeps take more time

@@ -8,6 +8,8 @@ reports is right as far as its messages have converged.
 import numpy as np
 from scipy.optimize import minimize
 
+from .huang_jebara import belief_propagation
+
 
 class DoubleLoop:
     """Maximises P(theta) of a problem over matchings of two sides.
@@ -37,9 +39,8 @@ class DoubleLoop:
         problem, total, expected = self.problem, 0.0, np.zeros_like(theta)
         before = self.unconverged
         for m, block in enumerate(problem.blocks):
-            found = block.structure.belief_propagation(
-                block.scores(theta), 0.0, self.max_sweeps, self.bp_tol, self.warm[m]
-            )
+            scores, limits = block.scores(theta), (0.0, self.max_sweeps, self.bp_tol)
+            found = belief_propagation(block.structure, scores, *limits, self.warm[m])
             self.warm[m] = found.warm
             self.runs += 1
             self.unconverged += not found.converged

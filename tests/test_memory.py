@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mlestruct import BlockFrankWolfe, ChainCRF, FrankWolfe, _arrays
+from mlestruct import BlockFrankWolfe, ChainCRF, FrankWolfe, _arguments
 from mlestruct._arguments import check_memory, total_memory
 from mlestruct.structures import BipartiteMatching, LocalMatching, Sequences
 
@@ -27,7 +27,7 @@ def test_sizes_beyond_the_machine(make, what):
 
 
 def test_fits_beyond_the_machine(monkeypatch):
-    monkeypatch.setattr(_arrays, "total_memory", lambda: 1e6)
+    monkeypatch.setattr(_arguments, "total_memory", lambda: 1e6)
     X, Y = [np.ones((50, 1))], [np.arange(50)]
     with pytest.raises(MemoryError, match="marginals of all samples: needs 2,000,000 bytes"):
         ChainCRF(solver=FrankWolfe()).fit(X, Y)

@@ -40,9 +40,10 @@ def kernel(function: Function, **extra: Any) -> Function:
     The machine code is cached next to the source (or in numba's user cache). Where neither
     place is writable the kernel is compiled anew in each process instead of failing.
     """
+    # A callee without `fastmath` would inherit it from the first kernel that has it compiled.
     # Nobody passes kernels as C callbacks; the wrapper for it is a tenth of a compilation.
-    options = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, **extra}
-    compiled: Any = numba.njit(**options)(function)
+    options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "fastmath": False}
+    compiled: Any = numba.njit(**{**options, "no_cfunc_wrapper": True, **extra})(function)
     if compiled is not function:  # as it is with NUMBA_DISABLE_JIT
         compiled._compiler = _KernelCompiler(compiled._compiler)
         try:

@@ -26,7 +26,7 @@ from mlestruct.structures import (
     Sequences,
 )
 
-METHODS = ("auto", "fw", "bp", "exact", "perturb")
+METHODS = ("auto", "fw", "exact", "perturb")
 SHORT = {"fw": {"max_iter": 40}, "perturb": {"n_samples": 6, "random_state": 0}}
 PATIENCE = 120.0  # CPU seconds, compilation included, after which a call counts as hanging
 
@@ -250,7 +250,6 @@ def approximate_answers(case, scores, tol=1e-7):
         "auto": ask(case, scores, "auto", tol=tol),
         "fw": ask(case, scores, "fw", tol=tol, max_iter=200),
         "plain fw": ask(case, scores, "fw", tol=tol, max_iter=200, step="capped"),
-        "bp": ask(case, scores, "bp", tol=tol),
     }
     return {name: answer for name, answer in found.items() if answer is not None}
 

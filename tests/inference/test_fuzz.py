@@ -29,7 +29,7 @@ SPACES = {
     "sequence": (Sequences([5], 3), None),
 }
 OPTIONS = {
-    "method": ["auto", "fw", "bp", "perturb", "exact", "mcmc", "x", None, 3, ["fw"]],
+    "method": ["auto", "fw", "perturb", "exact", "mcmc", "x", None, 3, ["fw"]],
     "tol": [1e-6, 0.0, -1.0, np.nan, np.inf, "x", None, True, np.float32(1e-3)],
     "max_iter": [1, 50, 0, 2.5, "x", None, True],
     "max_time": [0.5, 0.0, np.nan, "x", True],

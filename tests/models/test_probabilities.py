@@ -186,9 +186,8 @@ def test_alpha_can_be_chosen_by_likelihood(pairs):
 def test_methods_of_marginals_agree(pairs):
     model, X, _ = pairs
     auto = model.predict_marginals(X, tol=1e-9)
-    for method in ("fw", "bp"):
-        for a, b in zip(auto, model.predict_marginals(X, tol=1e-9, method=method), strict=True):
-            np.testing.assert_allclose(a, b, atol=1e-4)
+    for a, b in zip(auto, model.predict_marginals(X, tol=1e-9, method="fw"), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-4)
 
 
 def test_random_methods_follow_the_random_state_of_the_estimator(pairs):

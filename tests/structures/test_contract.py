@@ -9,7 +9,7 @@ from mlestruct.structures import DecoderSpace, Sequences
 
 def test_capabilities_of_a_class_of_an_object_and_of_none():
     assert Sequences([3], 2).offers("marginals")
-    assert not Sequences([3], 2).offers("belief_propagation")
+    assert not Sequences([3], 2).offers("price_bound")
     space = DecoderSpace(own.top_three, 8)
     assert not space.offers("price_bound")
     space.price_bound = lambda *arguments: None
@@ -18,6 +18,6 @@ def test_capabilities_of_a_class_of_an_object_and_of_none():
 
 def test_the_error_names_the_capability_and_who_needs_it():
     with pytest.raises(
-        MissingCapability, match=r"method='x' needs belief_propagation\(\), which Sequences"
+        MissingCapability, match=r"method='x' needs price_bound\(\), which Sequences"
     ):
-        Sequences([3], 2).require("belief_propagation", "method='x'")
+        Sequences([3], 2).require("price_bound", "method='x'")

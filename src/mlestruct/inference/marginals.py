@@ -4,7 +4,6 @@
 |-----------|---------------|---------------|
 | "auto"    | the structure's marginal oracle, else its decoder | log Z_rho, certified |
 | "fw"      | a MAP decoder | log Z_rho, certified by the Frank-Wolfe gap |
-| "bp"      | a matching | log Z_rho by belief propagation, certified where it converges |
 | "perturb" | a MAP decoder | log Z and marginals estimated by perturb-and-MAP, no certificate |
 | "exact"   | a small problem, or a chain | log Z itself |
 """
@@ -119,13 +118,12 @@ def marginals(
     scores : array of shape (n_scored,) or (n_coordinates,)
         For matchings also a table of pairs, -inf where a pair is forbidden; for labellings also a
         tuple (node scores (n_nodes, L), edge scores (n_edges, L, L) or (L, L)).
-    method : "auto", "fw", "bp", "perturb" or "exact"
-    tol : the gap of the log-partition function to reach ("bp": the last change of a belief)
+    method : "auto", "fw", "perturb" or "exact"
+    tol : the gap of the log-partition function to reach
     options : of the method.
         "fw": max_iter=10_000, max_time=60.0 (seconds, at which it stops with a warning that tells
         the gap), callback(calls, tau), step="corrective" (few MAP calls); or the paper's cheap
         steps: "line_search", "capped" (the first fifty at most 1/(t+1)) or "fixed" (2/(t+2)).
-        "bp": damping=0.0, max_sweeps=5000.
         "perturb": n_samples=1000, random_state=None, callback(calls, tau).
 
     Returns
@@ -250,31 +248,6 @@ def _frank_wolfe(
     return Answer(tau, value, proven, calls, gap <= tol or stopped)
 
 
-def _belief_propagation(
-    query: Query, tol: float, damping: float = 0.0, max_sweeps: int = 5000
-) -> Answer:
-    structure, scores = query.structure.approximate, query.scores
-    structure.require("belief_propagation", "method='bp'")
-    as_number(damping, "damping", 0.0)
-    as_count(max_sweeps, "max_sweeps")
-    found = structure.belief_propagation(scores, damping, max_sweeps, tol)
-    report = {"last_change": found.change, "log_partition_of_messages": found.log_partition}
-    tau, excess = structure.feasible(found.tau)
-    value = float(scores @ tau) + structure.entropy(tau)
-    if not excess <= 1e-9:  # sums are too far from 1 for a certificate
-        if np.isfinite(found.log_partition):
-            value = found.log_partition
-        return Answer(tau, value, np.inf, found.sweeps, False, report=report)
-    # Moving the excess elsewhere changes the value by at most this; the entropy's slope is at
-    # most 50 where marginals are at least the smallest float.
-    largest = float(np.abs(scores).max(initial=0.0))
-    uncertain = excess * 2 * structure.n_nodes * (2.0 * largest + 50.0)
-    gap = _price_gap(structure, scores, tau, value) + 2.0 * uncertain
-    # Messages that stopped changing at a loose gap have not converged to the optimum.
-    converged = bool(found.converged and gap <= 1e-3 + _rounding(scores))
-    return Answer(tau, value - uncertain, gap, found.sweeps, converged, report=report)
-
-
 def _price_gap(structure: Structure, scores: Floats, tau: Floats, value: float) -> float:
     """A proven gap of any feasible tau, from one MAP call.
 
@@ -334,7 +307,6 @@ STEPS = ("corrective", *get_args(Step))
 METHODS: dict[str, Callable[..., Answer]] = {
     "auto": _auto,
     "fw": _frank_wolfe,
-    "bp": _belief_propagation,
     "perturb": _perturb,
     "exact": _exact,
 }

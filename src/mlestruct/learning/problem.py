@@ -27,6 +27,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -42,6 +43,7 @@ from ..structures.contract import Decoding, Marginals, Structure, Vertex, as_str
 
 Floats = NDArray[np.float64]
 
+AT_ONCE = 2**14  # coordinates of small samples whose marginals one compiled call computes
 ROUNDING = 8.0 * float(np.finfo(np.float64).eps)
 NOTHING = Vertex(np.zeros(0, dtype=np.int64), np.zeros(0))
 
@@ -237,6 +239,7 @@ class Problem:
         sizes = np.array([float(block.structure.n_coordinates) for block in self.blocks])
         self.size = float(self.weights @ sizes)
         self._shares = sizes / self.size
+        self._runs = runs_of(self.blocks)
 
     # ------------------------------------------------------------------ the seam
     def expect(self, theta: Floats, tol: float, states: Any = None) -> Expectation:
@@ -247,11 +250,16 @@ class Problem:
         warm = [None] * len(self.blocks) if states is None else states
         tols = tol * self._shares
 
-        def one(m: int) -> tuple[Marginals, Floats]:
+        def one(run: slice) -> list[tuple[Marginals, Floats]]:
             check_time("an evaluation of the likelihood")
-            return self.blocks[m].expect(theta, warm[m], float(tols[m]))
+            part = self.blocks[run]
+            if len(part) == 1:
+                return [part[0].expect(theta, warm[run.start], float(tols[run.start]))]
+            scores = np.array([block.scores(theta) for block in part])
+            found = part[0].structure.marginals_each(scores, warm[run], tols[run])
+            return [(own, b.moments(own.tau)) for own, b in zip(found, part, strict=True)]
 
-        answers = list(self.each(one, range(len(self.blocks))))
+        answers = [answer for run in self.each(one, self._runs) for answer in run]
         moments = self.weights[0] * answers[0][1]
         for weight, (_, own) in zip(self.weights[1:], answers[1:], strict=True):
             moments += weight * own
@@ -370,6 +378,20 @@ def _adapted(blocks: Sequence[Block]) -> list[Block]:
         same = space is block.structure and own is block.features
         out.append(block if same else replace(block, structure=space, features=own))
     return out
+
+
+def runs_of(blocks: Sequence[Block]) -> list[slice]:
+    """Neighbouring small blocks of one structure that answers them together, as slices."""
+    cuts: list[int] = []
+    room = 0
+    for m, block in enumerate(blocks):
+        space = block.structure
+        same = m and space is blocks[m - 1].structure and space.offers("marginals_each")
+        room -= space.n_coordinates
+        if not same or room < 0:
+            cuts.append(m)
+            room = AT_ONCE - space.n_coordinates
+    return [slice(*ends) for ends in pairwise([*cuts, len(blocks)])]
 
 
 def joined_curvature(every: Sequence[Segments | None], weights: Floats) -> Segments | None:

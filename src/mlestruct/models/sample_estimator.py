@@ -155,7 +155,7 @@ class SampleEstimator(Estimator):
         tol : float, optional
             Certified gap of each log-partition function, per node; by default 1e-7 for matchings,
             1e-6 for others, 1e-3 from a decoder alone.
-        method : "auto", "fw" (from MAP calls alone), "bp" (matchings), "perturb" or, if outputs can
+        method : "auto", "fw" (from MAP calls alone), "perturb" or, if outputs can
             be counted, "exact": as in `mlestruct.inference.marginals`, which has the `options`
         known : what is given of each output, as in `predict`
 

@@ -13,7 +13,7 @@ All others are *capabilities*. Their defaults either follow from those seven or 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -112,24 +112,6 @@ class Bounds:
 
     def __iter__(self) -> Any:
         return iter((self.lower, self.upper))
-
-
-@dataclass(frozen=True)
-class BeliefMarginals:
-    """Where belief propagation ended, in the coordinates of a structure.
-
-    tau : beliefs; their sums are exact at fixed points only
-    log_partition : value of log Z_rho that the messages imply
-    sweeps, change, converged : how far message passing came; `change` is the last of a belief
-    warm : a start for similar scores
-    """
-
-    tau: Floats
-    log_partition: float
-    sweeps: int
-    change: float
-    converged: bool
-    warm: Any
 
 
 class ExactDistribution(Protocol):
@@ -248,6 +230,13 @@ class Structure:
         """tau maximising <scores, tau> + H_rho(tau), enclosed up to `tol` (lbfgs, inference)."""
         raise self.lacks("marginals")
 
+    def marginals_each(self, scores: Floats, warm: Sequence[Any], tols: Floats) -> list[Marginals]:
+        """`marginals` of each row of scores (lbfgs).
+
+        Structures whose small samples are faster together override it.
+        """
+        return [self.marginals(*one) for one in zip(scores, warm, tols.tolist(), strict=True)]
+
     @property
     def has_bound(self) -> bool:
         """Whether the upper bounds of `marginals` and `decode` are proven (certificates)."""
@@ -266,21 +255,6 @@ class Structure:
         None where marginals and moments are better computed one after the other.
         """
         return None
-
-    def belief_propagation(
-        self,
-        scores: Floats,
-        damping: float = 0.0,
-        max_sweeps: int = 2000,
-        tol: float = 1e-8,
-        warm: Any = None,
-    ) -> BeliefMarginals:
-        """Marginals by belief propagation, without a certificate (method="bp")."""
-        raise self.lacks("belief_propagation")
-
-    def feasible(self, tau: Floats) -> tuple[Floats, float]:
-        """Marginals near tau with exact sums, and by how much the worst misses 1 (method="bp")."""
-        raise self.lacks("feasible")
 
     # ------------------------------------------------------------------ related output spaces
     def with_rho(self, rho: Any) -> Structure:
@@ -304,7 +278,7 @@ class Structure:
     @property
     def approximate(self) -> Structure:
         """The structure with its approximate entropy: itself, unless its marginals are exact
-        (fw, bp, perturb, mcmc).
+        (fw, perturb, mcmc).
         """
         return self
 

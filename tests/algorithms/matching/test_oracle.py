@@ -12,6 +12,7 @@ from scipy.linalg import null_space
 from scipy.special import logsumexp, xlogy
 
 from mlestruct.algorithms.matching import newton
+from mlestruct.algorithms.matching._belief_propagation_kernels import powers, set_series
 from mlestruct.algorithms.matching.oracle import Oracle, split
 from mlestruct.exceptions import InfeasibleError
 from mlestruct.inference import marginals
@@ -221,7 +222,9 @@ def test_belief_propagation_agrees_with_newton(rho, perfect):
     core = structure._presolved
     scores = 2.0 * rng.normal(size=structure.n_coordinates)
     w, w_cols = core.entries(scores), core.columns(scores)
-    found = Oracle(core.rows)(w, w_cols, structure._start, None, 1e-8)
+    found = Oracle(core.rows).each(
+        w[None], w_cols[None], structure._start, [None], np.array([1e-8])
+    )[0]
     other = newton.solve(core.rows, w, w_cols, structure._start, None, 1e-8)
     assert found.upper_bound - found.value <= 1e-8
     assert abs(found.value - other.value) <= 2e-8
@@ -333,3 +336,49 @@ def test_rows_of_a_large_component_are_shared_out_without_a_trace():
         core.rows, core.entries(scores), core.columns(scores), solution.prices, solution.t
     )
     assert one.upper_bound == pytest.approx(bound, abs=2e-3)
+
+
+@pytest.mark.parametrize("perfect", [True, False])
+def test_samples_together_have_the_answers_of_each(perfect):
+    rng = np.random.default_rng(0)
+    space = BipartiteMatching((5, 7), 0.9, perfect)
+    scores = rng.normal(size=(6, space.n_coordinates)) * np.array([1, 3, 10, 40, 300, 1])[:, None]
+    tols = np.array([1e-3, 1e-9, 1e-6, 1e-6, 1e-6, 1e-2])
+    warm = [None, *(space.marginals(one, None, 1e-4).warm for one in scores[1:])]
+    together = space.marginals_each(scores, warm, tols)
+    for one, known, tol, found in zip(scores, warm, tols, together, strict=True):
+        alone = space.marginals(one, known, tol)
+        np.testing.assert_array_equal(found.tau, alone.tau)
+        assert (found.value, found.upper_bound) == (alone.value, alone.upper_bound)
+        assert found.iterations == alone.iterations
+        assert found.gap <= tol
+
+
+@pytest.mark.parametrize("p", [0.0, 0.05, 0.2, 0.5])
+def test_powers_of_sums_without_a_term(p):
+    share = np.concatenate([[0.0], np.geomspace(1e-30, 0.9, 60)])
+    total = np.random.default_rng(0).uniform(0.5, 2.0, size=61)
+    without, series, out = total * (1.0 - share), np.zeros(13), np.full(61, -1.0)
+    set_series(p, series)
+    powers(share, total**p, without, p, series, out, np.uint64(0), np.uint64(61))
+    np.testing.assert_allclose(out, without**p, rtol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("method", ["auto", "fw"])
+@pytest.mark.parametrize("shift", [0.0, 1e3, -1e3, 1e6, -1e6])
+def test_certificates_hold_at_any_level_of_the_scores(method, shift):
+    options = {"max_iter": 200} if method == "fw" else {}
+    rng = np.random.default_rng(0)
+    for _ in range(15):
+        n = int(rng.integers(3, 6))
+        table = 10.0 * rng.normal(size=(n, n))
+        table[(rng.random((n, n)) < 0.3) & ~np.eye(n, dtype=bool)] = -np.inf
+        space = BipartiteMatching((n, n), float(rng.choice([0.5, 0.9, 1.0])))
+        low = marginals(space, table, tol=1e-9)
+        found = marginals(space, table + shift, method, **options)
+        rounding = 1e-13 * n * n * (1.0 + abs(shift))
+        level = found.log_partition - n * shift
+        if np.isfinite(found.gap):
+            assert level <= low.log_partition + low.gap + rounding
+            assert level + found.gap >= low.log_partition - rounding

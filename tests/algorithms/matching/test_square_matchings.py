@@ -59,7 +59,9 @@ class Solved:
         rows = structure._presolved.rows
         flat = np.ascontiguousarray(w).ravel().copy()
         kept = flat.copy()
-        self.found = Oracle(rows)(flat, np.zeros(n), structure._start, None, tol)
+        self.found = Oracle(rows).each(
+            flat[None], np.zeros((1, n)), structure._start, [None], np.array([tol])
+        )[0]
         np.testing.assert_array_equal(flat, kept)
         self.newton = newton.solve(rows, flat, np.zeros(n), structure._start, None, reference_tol)
         self.tau = self.found.t.reshape(n, n)
@@ -125,7 +127,9 @@ def test_tolerances_are_reached(kind, tol):
 def test_sweeps_alone_certify_what_they_say(w):
     n = len(w)
     rows = BipartiteMatching((n, n))._presolved.rows
-    found = certified_marginals(rows, True, w.ravel(), np.zeros(n), None, 1e-6, 300)
+    found = certified_marginals(
+        rows, True, w.reshape(1, -1), np.zeros((1, n)), [None], np.array([1e-6]), 300
+    )[0]
     value, bound = found.value, found.upper_bound
     newton = Solved(w, 1e-8).newton
     slack = 1e-8 + 1e-11 * n * np.abs(w).max()

@@ -21,9 +21,9 @@ from ._semidual_kernels import semidual
 from .row_problem import TINY
 
 # entries of `control`
-SWEEPS, CHANGE, EARLY, LEFT, FACTOR, LOOK, TOL, MAX_SWEEPS, PACE, VERDICT = range(10)
-GO_ON, CERTIFY, LAST, FAILED, PAUSED, ASKED, DONE = range(7)
-VALUE, UPPER, SEMIDUAL = range(3)  # entries of `bounds`
+SWEEPS, CHANGE, EARLY, LEFT, FACTOR, LOOK, TOL, MAX_SWEEPS, PACE = range(9)
+GO_ON, CERTIFY, LAST, PAUSED, DONE = range(5)  # stages
+VALUE, UPPER = range(2)  # entries of `bounds`
 
 
 @kernel
@@ -173,7 +173,8 @@ def start(rows, w, w_cols, warm, least, t, x, y, edge, row, column):
     else:
         column_maxima(rows, w, w_cols, y)
         scale(rows, w, w_cols, x, y, edge[0], row[0], column[0])
-        edge[1] = edge[0]
+        for e in range(w.shape[0]):
+            edge[1, e] = edge[0, e]
 
 
 @kernel
@@ -187,7 +188,7 @@ def verdict(change, control):
     largest number would not be enough.
     """
     if not change < inf:
-        return FAILED
+        return DONE
     control[SWEEPS] += 1.0
     sweeps, most, tol = int(control[SWEEPS]), control[MAX_SWEEPS], control[TOL]
     # Errors shrink by the factor `rate` per sweep: what is left of a price is the sum of all later
@@ -218,7 +219,7 @@ def squared_change(before, after):
     return min(step * step, 1e250)
 
 
-@kernel
+@merged_kernel
 def column_change(column):
     """New sums C = largest + rest; the sum of the squares of their relative changes."""
     col_sum, largest, rest = column[1], column[2], column[3]
@@ -229,7 +230,7 @@ def column_change(column):
     return change
 
 
-@kernel
+@merged_kernel
 def row_total(terms, start, stop, single):
     """The sum of a row, `single` included, as its largest term and the rest."""
     top = single
@@ -259,14 +260,17 @@ def sweeps(rows, singles, complete, edge, row, column, control):
     row_single, row_sum = row[0], row[1]
     col_single, col_sum, largest, rest = column[0], column[1], column[2], column[3]
     n, n_cols = ptr.shape[0] - 1, largest.shape[0]
-    in_series = complete and n_cols >= 16 and (col_rho == col_rho[0]).all()
+    in_series = complete and n_cols >= 16
+    for j in range(n_cols):
+        in_series = in_series and col_rho[j] == col_rho[0]
     share, base = np.empty(n_cols), np.empty(n_cols)
     col_power, row_series, col_series = np.empty(n_cols), np.empty(13), np.empty(13)
     set_series(1.0 - col_rho[0], col_series)
     while True:
         change = 0.0
-        largest[:] = col_single
-        rest[:] = 0.0
+        for j in range(n_cols):
+            largest[j] = col_single[j]
+            rest[j] = 0.0
         for i in range(n):
             start, stop = np.uint64(ptr[i]), np.uint64(ptr[i + 1] - singles)
             for e in range(start, stop):
@@ -285,7 +289,9 @@ def sweeps(rows, singles, complete, edge, row, column, control):
                         share[e - start] = terms[e] / total
                     if i == 0 or row_rho[i] != row_rho[i - 1]:
                         set_series(p, row_series)
-                    base[:] = power(total, p)
+                    of_row = power(total, p)
+                    for j in range(n_cols):
+                        base[j] = of_row
                     powers(share, base, row_other, p, row_series, row_factor, start, stop)
                 for e in range(start, stop):
                     terms[e] = weights[e] * row_factor[e] / row_other[e] * col_factor[e]
@@ -351,197 +357,76 @@ def beliefs(rows, edge, row_single, t):
 
 
 @kernel
-def bethe_value(rows, singles, edge, row_single, col_single, x, y):
-    """log Z_rho as a function of the messages, those of rows being computed anew.
+def sweep_each(
+    stage, rows, singles, complete, w, w_cols, warm, t, prices, x, y, edge, row, column, control
+):  # fmt: skip
+    """Sweeps of every sample whose stage is GO_ON, until its verdict, which is its new stage.
 
-    It is sum rho_i log T_i + sum rho_j log C_j - sum c log(1 + odds of the belief). Fixed points
-    are its stationary points, so messages that are off by d give a value that is off by d^2 only.
+    Samples share a graph; each has a row of every other array. A sample without sweeps starts, with
+    `warm` from the marginals t and the prices of similar scores.
     """
-    ptr, col, n_cols = rows.ptr, rows.col, rows.rho_cols.shape[0]
-    weights, terms, row_factor, col_factor, row_other = edge[0], edge[1], edge[2], edge[3], edge[4]
-    col_sum = col_single.copy()
-    value = 0.0
-    for i in range(ptr.shape[0] - 1):
-        start, stop = ptr[i], ptr[i + 1] - singles
-        top = row_single[i]
-        others = 0.0
-        for e in range(start, stop):
-            q = terms[e] * row_factor[e]
-            others += min(q, top)
-            top = max(q, top)
-        row_sum = row_single[i]
-        p = 1.0 - rows.row_rho[i]
-        product = 1.0  # of 1 + odds, whose logarithm is taken once for many entries
-        for e in range(start, stop):
-            q = terms[e] * row_factor[e]
-            other = max(others if q == top else others - q + top, TINY)
-            factor = power_near(other, p, row_other[e], row_factor[e]) if p > 0.0 else 1.0
-            pair = terms[e] * factor
-            row_sum += pair
-            col_sum[col[e]] += weights[e] * factor / other * col_factor[e]
-            if pair > 1e200 * other:
-                value -= rows.c[e] * (log(pair) - log(other))
-            else:
-                product *= (pair + other) / other
-            if product > 1e100 or e + 1 == stop or rows.c[e + 1] != rows.c[e]:
-                value -= rows.c[e] * log(product)
-                product = 1.0
-        value += rows.row_rho[i] * (log(row_sum) + x[i])
-    for j in range(n_cols):
-        value += rows.col_rho[j] * (log(col_sum[j]) + y[j])
-    return value
+    for m in range(w.shape[0]):
+        if stage[m] != GO_ON:
+            continue
+        if control[m, SWEEPS] == 0.0:
+            for j in range(y.shape[1]):
+                y[m, j] = prices[m, j] / rows.col_rho[j] + 1.0
+            start(
+                rows, w[m], w_cols[m], warm[m], TINY, t[m], x[m], y[m], edge[m], row[m], column[m]
+            )
+        stage[m] = sweeps(rows, singles, complete, edge[m], row[m], column[m], control[m])
 
 
 @kernel
-def is_fixed_point(rows, w, t, z, weights, row_sum, col_sum, x, y):
-    """Whether messages that stopped changing are solutions, which weights of 0 can prevent.
+def certify_each(
+    stage, rows, complete, w, w_cols, t, z, prices, y, edge, row, column, control, bounds
+):  # fmt: skip
+    """A certificate for every sample whose stage is CERTIFY or LAST; DONE if it is exact enough.
 
-    The columns' beliefs sum to 1, and entries whose weight underflowed have none.
+    Prices of the columns follow from their sums. The rows' maximisers at these prices become
+    feasible (`attained`), the semi-dual is the upper bound. t, z, prices and `bounds` of a sample
+    are the best so far.
     """
     n_cols = rows.rho_cols.shape[0]
-    filled = np.zeros(n_cols + 1)
-    for i in range(rows.ptr.shape[0] - 1):
-        for e in range(rows.ptr[i], rows.ptr[i + 1]):
-            j = rows.col[e]
-            filled[j] += t[e]
-            if weights[e] == 0.0 and j < n_cols:
-                of_row = rows.row_rho[i] * (x[i] + log(max(row_sum[i], TINY)))
-                of_column = rows.col_rho[j] * (y[j] + log(max(col_sum[j], TINY)))
-                if w[e] - of_row - of_column > -40.0:  # exp(-40) is less than rounding
-                    return False
-    for j in range(n_cols):
-        total = filled[j] + z[j] if rows.rho_cols[j] > 0.0 else filled[j]
-        if not abs(total - 1.0) < 0.01:
-            return False
-    return True
-
-
-@kernel
-def propagate(rows, complete, w, w_cols, warm, damping, max_sweeps, tol, t, z, y):
-    """Sweeps until no belief moves by more than `tol` in four of them, without a certificate.
-
-    Writes the beliefs t and z of entries and single columns, and the log-sums y of columns; with
-    `warm`, t and y are those of similar scores. Every message of a column keeps `damping` of its
-    old logarithm. Returns (log_partition, sweeps, last change); log_partition is inf where weights
-    or messages left the range of floats.
-    """
-    n, n_cols = rows.ptr.shape[0] - 1, rows.rho_cols.shape[0]
-    singles = 1 if n and rows.col[rows.ptr[1] - 1] == n_cols else 0
-    edge, row, column = np.empty((6, w.shape[0])), np.empty((2, n)), np.empty((4, n_cols))
-    x = np.empty(n)
-    # Messages grow with every sweep where a belief is near 1. If the new scores make it smaller,
-    # they shrink over many sweeps, at first without a change of any belief: hence the limit.
-    start(rows, w, w_cols, warm, 3e-4, t, x, y, edge, row, column)
-    before = edge[1:].copy() if damping > 0.0 else edge[1:1]
-    control = np.array([0.0, inf, inf, 0.0, 1.0, inf, 0.0, 0.0, 5.0, 0.0])
-    beliefs(rows, edge, row[0], t)
-    moved = np.empty_like(t)
-    done = 0
-    change = inf
-    reached = False  # beliefs of pairs may stand still while those of single columns still move
-    while done < max_sweeps and not reached:
-        change = 0.0
-        for _ in range(4 if damping > 0.0 else 1):
-            if damping > 0.0:
-                before[:] = edge[1:]
-            control[SWEEPS] = 0.0
-            control[MAX_SWEEPS] = min(1 if damping > 0.0 else 4, max_sweeps - done)
-            if control[MAX_SWEEPS] == 0.0:
-                break
-            if sweeps(rows, singles, complete, edge, row, column, control) == FAILED:
-                z[:] = 1.0
-                return inf, done, inf
-            done += int(control[SWEEPS])
-            if damping > 0.0:
-                edge[1:] = before**damping * edge[1:] ** (1.0 - damping)
-        beliefs(rows, edge, row[0], moved)
-        for e in range(t.shape[0]):
-            change = max(change, abs(moved[e] - t[e]))
-        t[:] = moved
-        for j in range(n_cols):
-            z[j] = column[0, j] / column[1, j] if rows.rho_cols[j] > 0.0 else 1.0
-        if change <= tol:
-            reached = is_fixed_point(rows, w, t, z, edge[0], row[1], column[1], x, y)
-    value = bethe_value(rows, singles, edge, row[0], column[0], x, y)
-    if change <= tol and not reached:
-        value = change = inf
-    for j in range(n_cols):
-        y[j] += log(max(column[1, j], TINY))
-    return value, done, change
-
-
-@merged_kernel
-def look(rows, edge, row, column, y, prices, hint):
-    """The prices of the columns that follow from their sums, and the rows' beliefs as a hint."""
-    for j in range(y.shape[0]):
-        prices[j] = rows.col_rho[j] * (log(max(column[1, j], TINY)) + y[j] - 1.0)
-    beliefs(rows, edge, row[0], hint)
-
-
-@merged_kernel
-def certify(rows, complete, w, w_cols, bound, t, z, prices, work):
-    """(value, upper bound) at the prices of the columns, at which the semi-dual is `bound`.
-
-    t, the rows' maximisers, and z become feasible: the columns' sums are rounded. The value is
-    -inf where that fails. `work` has shape (2, n_entries).
-    """
-    rho_cols = rows.rho_cols
-    n_cols = rho_cols.shape[0]
-    if not bound < inf:
-        return -inf, inf
-    for j in range(n_cols):
-        if rho_cols[j] > 0.0:
-            z[j] = exp(min((w_cols[j] - prices[j]) / rho_cols[j] - 1.0, 0.0))
+    new_t, log_t, log_rest = np.empty(w.shape[1]), np.empty(w.shape[1]), np.empty(w.shape[1])
+    new_z, new_prices = np.ones(n_cols), np.zeros(n_cols + 1)
     largest = np.empty(rows.ptr.shape[0] - 1, np.int64)
-    value = attained(rows, complete, w, w_cols, t, z, prices, largest, work[0], work[1])
-    return value, max(bound, value)
-
-
-@kernel
-def certified(
-    stage, rows, singles, complete, w, w_cols, warm, tol, t, z, prices, x, y,
-    edge, row, column, control, work, new_t, new_z, new_prices, bounds,
-):  # fmt: skip
-    """Sweeps and certificates in turn, until `bounds` of log Z_rho are at most `tol` apart.
-
-    t, z and prices become the best ones. Returns DONE at the end; of large problems also PAUSED
-    where the time should be asked, after which it goes on (`stage` GO_ON) or ends with a
-    certificate (LAST), and ASKED where it needs the semi-dual at `new_prices`, with `new_t`.
-    """
-    large = control[PACE] < 100.0  # a certificate takes as long as the sweeps between two pauses
-    if stage == CERTIFY:
-        start(rows, w, w_cols, warm, TINY, t, x, y, edge, row, column)
-    while True:
-        if stage == ASKED:
-            found = int(control[VERDICT])
-        else:
-            found = LAST
-            if stage != LAST:
-                found = sweeps(rows, singles, complete, edge, row, column, control)
-            if found == PAUSED:
-                return PAUSED
-            if found == FAILED:
-                return DONE
-            look(rows, edge, row, column, y, new_prices, work[0])
-            if large:
-                control[VERDICT] = found
-                return ASKED
-            bounds[SEMIDUAL] = semidual(rows, w, w_cols, new_prices, work[0], 0.1 * tol, new_t)
-        value, upper = certify(
-            rows, complete, w, w_cols, bounds[SEMIDUAL], new_t, new_z, new_prices, work
-        )
-        if upper < bounds[UPPER]:
-            bounds[UPPER] = upper
-            prices[:] = new_prices
-        if value > bounds[VALUE]:
-            bounds[VALUE] = value
-            t[:] = new_t
-            z[:] = new_z
-        if bounds[UPPER] - bounds[VALUE] <= tol or control[CHANGE] < 1e-28 or found == LAST:
-            return DONE
+    for m in range(w.shape[0]):
+        if stage[m] != CERTIFY and stage[m] != LAST:
+            continue
+        tol = control[m, TOL]
+        for j in range(n_cols):
+            log_sum = log(max(column[m, 1, j], TINY)) + y[m, j]
+            new_prices[j] = rows.col_rho[j] * (log_sum - 1.0)
+        beliefs(rows, edge[m], row[m, 0], log_t)  # a hint
+        upper = semidual(rows, w[m], w_cols[m], new_prices, log_t, 0.1 * tol, new_t)
+        value = -inf
+        if upper < inf:
+            for j in range(n_cols):
+                rho = rows.rho_cols[j]
+                if rho > 0.0:
+                    new_z[j] = exp(min((w_cols[m, j] - new_prices[j]) / rho - 1.0, 0.0))
+            value = attained(
+                rows, complete, w[m], w_cols[m], new_t, new_z, new_prices, largest, log_t, log_rest
+            )
+            upper = max(upper, value)
+        if upper < bounds[m, UPPER]:
+            bounds[m, UPPER] = upper
+            for j in range(n_cols):
+                prices[m, j] = new_prices[j]
+        if value > bounds[m, VALUE]:
+            bounds[m, VALUE] = value
+            for e in range(new_t.shape[0]):
+                t[m, e] = new_t[e]
+            for j in range(n_cols):
+                z[m, j] = new_z[j]
+        gap = bounds[m, UPPER] - bounds[m, VALUE]
+        if gap <= tol or control[m, CHANGE] < 1e-28 or stage[m] == LAST:
+            stage[m] = DONE
+            continue
         # Prices of nodes that are all but certain change longest and matter least.
         if value > -inf:
-            control[FACTOR] = (upper - value) / max(control[LEFT], 1e-300)
+            control[m, FACTOR] = (upper - value) / max(control[m, LEFT], 1e-300)
         else:
-            control[FACTOR] *= 10.0
-        stage = GO_ON
+            control[m, FACTOR] *= 10.0
+        stage[m] = GO_ON

@@ -4,8 +4,8 @@ from math import inf, log
 
 import numpy as np
 
-from ..._compile import kernel
-from ._semidual_kernels import log_complement
+from ..._compile import kernel, merged_kernel
+from .._logarithm_kernels import fast_log
 from .row_problem import TINY
 
 
@@ -111,13 +111,21 @@ def round_sums(rows, t, z, is_complete):
     return worst
 
 
-@kernel
+@merged_kernel
 def feasibility_tolerance(size):
     """The error of the column sums, weighted by prices, up to which they count as exact.
 
     `size` is the sum of the objective's absolute terms; rounding grows with it.
     """
     return max(1e-9, 1e-11 * size)
+
+
+@kernel
+def logarithms(t, log_t, log_om):
+    """log t and log(1 - t), the latter to absolute rounding error."""
+    for k in range(t.shape[0]):
+        log_t[k] = fast_log(t[k])
+        log_om[k] = fast_log(max(1.0 - t[k], TINY))
 
 
 @kernel
@@ -142,18 +150,11 @@ def evaluate(rows, w, w_cols, t, z, largest, log_t, log_om):
                 rest += t[e]
         t[k] = max(1.0 - rest, TINY)
         largest[i] = k
+        logarithms(t[start:stop], log_t[start:stop], log_om[start:stop])
+        log_om[k] = log(max(rest, TINY))
+        value += c[k] * (rest - (1.0 - t[k])) * log_om[k]
         for e in range(start, stop):
-            x = log(t[e])
-            log_t[e] = x
-            term = t[e] * (w[e] - a[e] * x)
-            if c[e] != 0.0:
-                if e == k:
-                    y = log(max(rest, TINY))
-                    term += c[e] * rest * y
-                else:
-                    y = log_complement(t[e])
-                    term += c[e] * (1.0 - t[e]) * y
-                log_om[e] = y
+            term = t[e] * (w[e] - a[e] * log_t[e]) + c[e] * (1.0 - t[e]) * log_om[e]
             value += term
             size += abs(term)
     n_cols = z.shape[0]
@@ -201,7 +202,7 @@ def column_excess(rows, t, z, largest, excess):
         excess[j] += ones[j]
 
 
-@kernel
+@merged_kernel
 def weighted_error(excess, prices):
     """The error of the column sums, weighted by prices."""
     total = 0.0

@@ -91,10 +91,10 @@ def solve_row(rows, w, prices, start, stop, k, complement, tol, s, log_t, t):
 
     Entry `k` is eliminated (1 minus the others), so one scalar equation in the row multiplier u
     remains, monotone because the row's entropy is concave on the simplex. `complement` is a guess
-    of 1 - t[k], and t holds guesses of the other entries (complement = 0: none); `s` is work
-    space. Fills t, log_t; returns a proven upper bound of the
-    maximum, value + (max gradient - mean gradient), which holds at any point of the simplex and is
-    within about `tol` of the maximum here.
+    of 1 - t[k], and t holds guesses of the other entries (complement = 0: none); s is
+    w - prices - a - c. Fills t, log_t; returns a proven upper bound of the maximum,
+    value + (max gradient - mean gradient), which holds at any point of the simplex and is within
+    about `tol` of the maximum here.
     """
     col, a, c = rows.col, rows.a, rows.c
     if stop - start == 1:
@@ -104,7 +104,6 @@ def solve_row(rows, w, prices, start, stop, k, complement, tol, s, log_t, t):
     shift = -inf
     bethe = True
     for e in range(start, stop):
-        s[e] = w[e] - prices[col[e]] - a[e] - c[e]
         shift = max(shift, s[e])
         bethe &= (a[e] == 1.0) & (c[e] == 1.0)
     guessed = complement > 0.0 and complement < 1.0

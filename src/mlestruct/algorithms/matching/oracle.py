@@ -7,6 +7,7 @@ slowly or not at all, Newton (`newton`) continues from its marginals.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
@@ -62,25 +63,30 @@ class Oracle:
             and np.array_equal(rows.rho_cols[free], rows.col_rho[free])
         )
 
-    def __call__(
+    def each(
         self,
         w: Floats,
         w_cols: Floats,
         start: Start,
-        warm: Solution | None,
-        tol: float,
+        warm: Sequence[Solution | None],
+        tols: Floats,
         n_jobs: int = 1,
-    ) -> Solution:
-        """Marginals at scores (w, w_cols) to a certified gap of `tol`, or as close as it gets.
+    ) -> list[Solution]:
+        """Marginals at each row of scores (w, w_cols) to certified gaps of `tols`.
 
-        `start` makes an interior point (t, z) for Newton; `warm` is a solution of similar scores.
-        Parts are shared out among `n_jobs` threads; the result does not depend on their number.
+        If that fails, gaps are as small as they get. `start` makes an interior point (t, z) for
+        Newton; `warm` has a solution of similar scores for each row. Parts are shared out among
+        `n_jobs` threads; the result does not depend on their number.
         """
-        if warm is not None and warm.t.shape != w.shape:
-            raise ValueError(f"warm start of {warm.t.shape[0]} entries for {w.shape[0]}")
-        if not self.has_messages:
-            return newton.solve(self.rows, w, w_cols, start, warm, tol)
-        return _all(self.parts, w, w_cols, start, warm, tol, n_jobs)
+        for known in warm:
+            if known is not None and known.t.shape[0] != w.shape[1]:
+                raise ValueError(f"warm start of {known.t.shape[0]} entries for {w.shape[1]}")
+        if self.has_messages and len(self.parts) == 1:
+            return _each(self.parts[0], w, w_cols, start, warm, tols)
+        samples = list(zip(w, w_cols, warm, tols.tolist(), strict=True))
+        if self.has_messages:
+            return [_all(self.parts, *sample[:2], start, *sample[2:], n_jobs) for sample in samples]
+        return [newton.solve(self.rows, *sample[:2], start, *sample[2:]) for sample in samples]
 
 
 def _all(
@@ -92,14 +98,12 @@ def _all(
     tol: float,
     n_jobs: int,
 ) -> Solution:
-    """All parts of a problem, each with its share of the tolerance."""
-    if len(parts) == 1:
-        return _one(parts[0], w, w_cols, start, warm, tol, n_jobs)
+    """All parts of a sample, each with its share of the tolerance."""
     # Parts are slices of what is sorted by parts: to pick entries on threads would make these
     # wait for each other.
     entries = np.concatenate([part.entries for part in parts])
     cols = np.concatenate([part.cols for part in parts])
-    sorted_w, sorted_cols = w[entries], w_cols[cols]
+    sorted_w, sorted_cols = w[None, entries], w_cols[None, cols]
     if warm is not None:
         known = warm.t[entries], warm.z[cols], warm.prices[cols]
 
@@ -109,17 +113,13 @@ def _all(
         if warm is not None:
             t, z, prices = known
             before = replace(warm, t=t[own], z=z[own_cols], prices=np.append(prices[own_cols], 0.0))
-        return _one(
-            part, sorted_w[own], sorted_cols[own_cols], partial(_part_of, part, start), before,
-            tol * part.entries.size / w.size, inside,
-        )  # fmt: skip
+        share = np.array([tol * part.entries.size / w.size])
+        scores = sorted_w[:, own], sorted_cols[:, own_cols]
+        return _each(part, *scores, partial(_part_of, part, start), [before], share)[0]
 
     entry_at = np.cumsum([0] + [part.entries.size for part in parts[:-1]]).tolist()
     col_at = np.cumsum([0] + [part.cols.size for part in parts[:-1]]).tolist()
-    largest = max(part.entries.size for part in parts)
-    # Where one part is most of the problem, threads share its rows instead.
-    n_threads, inside = (n_jobs, 1) if 2 * largest <= w.size else (1, n_jobs)
-    with threaded_map(n_threads, len(parts)) as each:
+    with threaded_map(n_jobs, len(parts)) as each:
         found = list(each(solve, parts, entry_at, col_at))
     whole = Solution(
         np.empty_like(w), np.ones_like(w_cols), np.zeros(w_cols.shape[0] + 1),
@@ -138,36 +138,65 @@ def _part_of(part: Part, start: Start) -> tuple[Floats, Floats]:
     return t[part.entries], z[part.cols]
 
 
-def _one(
+def _each(
+    part: Part,
+    w: Floats,
+    w_cols: Floats,
+    start: Start,
+    warm: Sequence[Solution | None],
+    tols: Floats,
+) -> list[Solution]:
+    """One part at each row of scores: belief propagation, then Newton if that stalls.
+
+    Newton is first in problems of moderate size at which messages stalled before.
+    """
+    rows, size = part.rows, w.shape[1]
+    is_dense = 2 * size > (rows.ptr.shape[0] - 1) * w_cols.shape[1]
+    stalls = is_dense or w_cols.shape[1] <= PART_ROWS
+    by_messages = [
+        m for m, known in enumerate(warm) if known is None or not (known.stalled and stalls)
+    ]
+    own = slice(None) if len(by_messages) == len(warm) else by_messages
+    # It ends earlier if so many sweeps will not be enough. Those of large dense graphs take
+    # seconds, in which Newton solves the problem.
+    most = min(3000, max(10**9 // size, 64)) if is_dense else 3000
+    certified = certified_marginals(
+        rows, part.is_complete, w[own], w_cols[own], [warm[m] for m in by_messages], tols[own],
+        most,
+    )  # fmt: skip
+    first = dict(zip(by_messages, certified, strict=True))
+    found = []
+    for m, (known, tol) in enumerate(zip(warm, tols.tolist(), strict=True)):
+        sample = w[m], w_cols[m], start, known
+        one = first[m] if m in first else _by_newton(rows, *sample, tol)
+        if m in first and not (one.gap <= tol or (is_over() and np.isfinite(one.value))):
+            one = _continued(part, *sample, tol, one)
+        found.append(one)
+    return found
+
+
+def _continued(
     part: Part,
     w: Floats,
     w_cols: Floats,
     start: Start,
     warm: Solution | None,
     tol: float,
-    n_jobs: int = 1,
+    first: Solution,
 ) -> Solution:
-    """One part: belief propagation, then Newton if that stalls.
-
-    Newton is first in problems of moderate size at which messages stalled before.
-    """
-    rows, size = part.rows, w.shape[0]
-    is_dense = 2 * size > (rows.ptr.shape[0] - 1) * w_cols.shape[0]
-    if warm is not None and warm.stalled and (is_dense or w_cols.shape[0] <= PART_ROWS):
-        return replace(newton.solve(rows, w, w_cols, start, warm, tol), stalled=True)
-    # It ends earlier where so many sweeps will not be enough. Those of large dense graphs take
-    # seconds, in which Newton solves the problem.
-    most = min(3000, max(10**9 // size, 64)) if is_dense else 3000
-    first = certified_marginals(rows, part.is_complete, w, w_cols, warm, tol, most, n_jobs)
-    if first.gap <= tol or (is_over() and np.isfinite(first.value)):
-        return first
-    components = split(rows, 1)
+    """Newton from where messages ended; each connected component by itself."""
+    components = split(part.rows, 1)
     if len(components) > 1:
         return _all(components, w, w_cols, start, warm, tol, 1)
     # Marginals that are off by more than one a row are no start.
-    known = first if first.gap <= rows.ptr.shape[0] else None
-    found = newton.solve(rows, w, w_cols, start, known, tol)
-    return replace(better(found, first), stalled=True)
+    known = first if first.gap <= part.rows.ptr.shape[0] else None
+    return better(_by_newton(part.rows, w, w_cols, start, known, tol), first)
+
+
+def _by_newton(
+    rows: RowProblem, w: Floats, w_cols: Floats, start: Start, warm: Solution | None, tol: float
+) -> Solution:
+    return replace(newton.solve(rows, w, w_cols, start, warm, tol), stalled=True)
 
 
 # ---------------------------------------------------------------------- connected components

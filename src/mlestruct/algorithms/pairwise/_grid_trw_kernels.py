@@ -9,7 +9,7 @@ horizontal ones on axis 0: consecutive edges have consecutive ends. tables[x, y,
 state first, has a last axis of length 1 where all edges of the axis share their table.
 """
 
-from math import log, sqrt
+from math import inf, log, sqrt
 
 from ..._compile import kernel, summing_kernel
 
@@ -51,27 +51,30 @@ def pass_messages(links, starts, odds, across, along, messages, beliefs, norms, 
             ahead = axis + 2 if backwards else axis
             tables = across if axis == 0 else along
             norm = norms[behind, source : source + count]
+            for p in range(count):
+                norm[p] = 0.0
             for x in range(n_states):
                 belief = beliefs[x, source : source + count]
                 received = messages[behind, x, source : source + count]
                 hollow = cavity[x]
                 for p in range(count):
-                    value = belief[p] / received[p]
-                    hollow[p] = value
-                    norm[p] = value + (norm[p] if x > 0 else 0.0)
+                    hollow[p] = belief[p] / received[p]
+                    norm[p] += hollow[p]
             for y in range(n_states):
                 sent = messages[ahead, y, target : target + count]
+                for p in range(count):
+                    sent[p] = 0.0
                 for x in range(n_states):
                     table = tables[y, x] if backwards else tables[x, y]
                     hollow = cavity[x]
                     if tables.shape[2] == 1:
                         weight = table[0]
                         for p in range(count):
-                            sent[p] = weight * hollow[p] + (sent[p] if x > 0 else 0.0)
+                            sent[p] += weight * hollow[p]
                     else:
                         weights = table[link[3] : link[3] + count]
                         for p in range(count):
-                            sent[p] = weights[p] * hollow[p] + (sent[p] if x > 0 else 0.0)
+                            sent[p] += weights[p] * hollow[p]
                 for p in range(count):
                     sent[p] /= norm[p]
 
@@ -154,36 +157,43 @@ def feasible_point(
                     for p in range(count):
                         target[p] = scores[p] * factor[p] * cavity[p]
         for turn in range(ROUNDS):
+            for p in range(count):
+                missing[p] = 0.0
             for y in range(n_states):
                 total = beta[y]
                 column = marginals[y, head : head + count]
+                for p in range(count):
+                    total[p] = 0.0
                 for x in range(n_states):
                     weight = alpha[x]
                     entry = joint[0, x, y]
                     for p in range(count):
-                        total[p] = weight[p] * entry[p] + (total[p] if x > 0 else 0.0)
+                        total[p] += weight[p] * entry[p]
                 for p in range(count):
                     total[p] = column[p] / total[p]
             for x in range(n_states):
                 total = short[x]
                 row = marginals[x, tail : tail + count]
                 weight = alpha[x]
+                for p in range(count):
+                    total[p] = 0.0
                 for y in range(n_states):
                     factor = beta[y]
                     entry = joint[0, x, y]
                     for p in range(count):
-                        total[p] = factor[p] * entry[p] + (total[p] if y > 0 else 0.0)
+                        total[p] += factor[p] * entry[p]
                 # After the last round, rows that are too large shrink: the rest is missing mass.
-                last = turn == ROUNDS - 1
+                most = 1.0 if turn == ROUNDS - 1 else inf
                 for p in range(count):
-                    scaled = row[p] / total[p]
-                    weight[p] = min(scaled, weight[p]) if last else scaled
+                    weight[p] = min(row[p] / total[p], most * weight[p])
                     total[p] = max(row[p] - weight[p] * total[p], 0.0)
-                    missing[p] = total[p] + (missing[p] if x > 0 else 0.0)
+                    missing[p] += total[p]
         for y in range(n_states):
             lack = lacking[y]
             column = marginals[y, head : head + count]
             factor = beta[y]
+            for p in range(count):
+                lack[p] = column[p]
             for x in range(n_states):
                 weight = alpha[x]
                 entry = joint[0, x, y]
@@ -191,7 +201,7 @@ def feasible_point(
                 for p in range(count):
                     value = weight[p] * factor[p] * entry[p]
                     table_out[p] = value
-                    lack[p] = (lack[p] if x > 0 else column[p]) - value
+                    lack[p] -= value
             for p in range(count):
                 lack[p] = max(lack[p], 0.0) / max(missing[p], 1e-30)
         for x in range(n_states):

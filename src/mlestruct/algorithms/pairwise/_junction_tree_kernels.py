@@ -226,6 +226,20 @@ def distribute(tree, place, beliefs, tables, nodes, edges):
 
 
 @kernel
+def add_sizes(scores, out):
+    """Add up the largest sizes of every sample's scores, -inf apart; inf for NaN and infinity."""
+    for k in range(scores.shape[0]):
+        for i in range(scores.shape[1]):
+            top = 0.0
+            for x in range(scores.shape[2]):
+                for y in range(scores.shape[3]):
+                    size = abs(scores[k, i, x, y])
+                    if not size <= top and scores[k, i, x, y] != -np.inf:
+                        top = size if size > top else np.inf
+            out[k] += top
+
+
+@kernel
 def read(kind, scores, samples, out, log_z):
     """Copy tables of some samples into lanes, the last one also into those that are left.
 
@@ -244,7 +258,9 @@ def read(kind, scores, samples, out, log_z):
             for x in range(out.shape[1]):
                 for y in range(out.shape[2]):
                     shifted = scores[k, i, x, y] - top
-                    out[i, x, y, m] = np.exp(shifted) if kind == PRODUCTS else shifted
+                    if kind == PRODUCTS:  # most scores of two states are 0
+                        shifted = 1.0 if shifted == 0.0 else np.exp(shifted)
+                    out[i, x, y, m] = shifted
 
 
 @kernel

@@ -136,16 +136,15 @@ class JunctionTree:
 
         Raises `InfeasibleError` if every labelling of some sample is forbidden.
         """
-        nodes, edges = self._checked(node_scores, edge_scores)
+        nodes, edges, kinds = self._checked(node_scores, edge_scores)
         found = np.empty_like(nodes), np.empty((len(nodes), *edges.shape[1:]))
         no_draws = np.empty((len(nodes), 0, self.n_nodes))
-        kinds = self._kinds(nodes, edges)
         log_z, _ = self._solve("exact marginals", kinds, nodes, edges, no_draws, *found)
         return TreeMarginals(log_z, found[0][..., 0], found[1])
 
     def best(self, node_scores: Floats, edge_scores: Floats) -> tuple[Ints, Floats]:
         """A labelling of the largest score of every sample, (n_samples, n_nodes), and the score."""
-        nodes, edges = self._checked(node_scores, edge_scores)
+        nodes, edges, _ = self._checked(node_scores, edge_scores)
         kinds, zeros = np.full(len(nodes), kernels.MAXIMA), np.zeros((len(nodes), 1, self.n_nodes))
         states = self._solve("the best labellings", kinds, nodes, edges, zeros)[1][:, 0]
         m, ends = np.arange(len(nodes))[:, None], (states[:, self.tail], states[:, self.head])
@@ -159,12 +158,16 @@ class JunctionTree:
         """Independent labellings of every sample, shape (n_samples, n_draws, n_nodes)."""
         if n_draws < 1:
             raise ValueError(f"n_samples: expected at least 1, got {n_draws}")
-        nodes, edges = self._checked(node_scores, edge_scores)
+        nodes, edges, kinds = self._checked(node_scores, edge_scores)
         uniform = rng.random((len(nodes), n_draws, self.n_nodes))
-        return self._solve("exact samples", self._kinds(nodes, edges), nodes, edges, uniform)[1]
+        return self._solve("exact samples", kinds, nodes, edges, uniform)[1]
 
-    def _checked(self, node_scores: Floats, edge_scores: Floats) -> tuple[Floats, Floats]:
-        """Arrays of shapes (n_samples, n_nodes, L, 1) and (n_samples or 1, n_edges, L, L)."""
+    def _checked(self, node_scores: Floats, edge_scores: Floats) -> tuple[Floats, Floats, Ints]:
+        """Arrays of shapes (n_samples, n_nodes, L, 1) and (n_samples or 1, n_edges, L, L).
+
+        And the kind of messages of every sample: products, if these and sums of exponentials over
+        all labellings are finite.
+        """
         nodes = np.ascontiguousarray(node_scores, dtype=np.float64)
         edges = np.ascontiguousarray(edge_scores, dtype=np.float64)
         size, n_edges = self.n_states, self.tail.size
@@ -178,20 +181,14 @@ class JunctionTree:
                 f"edge_scores: expected shape {(len(nodes), n_edges, size, size)} or "
                 f"{(1, n_edges, size, size)}, got {edges.shape}"
             )
-        check_scores("node_scores", nodes, self.n_nodes + n_edges)
-        check_scores("edge_scores", edges, self.n_nodes + n_edges)
-        return nodes[..., None], edges
-
-    def _kinds(self, nodes: Floats, edges: Floats) -> Ints:
-        """The kind of messages of every sample.
-
-        Products, if these and sums of exponentials over all labellings are finite.
-        """
-        sizes = self.n_nodes * np.log(self.n_states)
-        for scores in (nodes, edges):
-            finite = np.where(np.isneginf(scores), 0.0, np.abs(scores))
-            sizes = sizes + finite.max(axis=(2, 3)).sum(axis=1)
-        return np.where(sizes < 600.0, kernels.PRODUCTS, kernels.LOGARITHMS)
+        nodes, sizes = nodes[..., None], self.n_nodes * np.log(size)
+        for name, scores in (("node_scores", nodes), ("edge_scores", edges)):
+            own = np.zeros(len(scores))
+            kernels.add_sizes(scores, own)
+            if not (own < 1e200).all():
+                check_scores(name, scores, self.n_nodes + n_edges)
+            sizes = sizes + own
+        return nodes, edges, np.where(sizes < 600.0, kernels.PRODUCTS, kernels.LOGARITHMS)
 
     def _solve(
         self,
@@ -206,8 +203,10 @@ class JunctionTree:
         log_z, states = np.empty(len(kinds)), np.empty(uniform.shape, dtype=np.int64)
         found = marginals or (nodes[:0], edges[:0])
         most = max(1, 2**22 // self.n_entries)  # samples whose tables take 100 MB
-        for kind in np.unique(kinds).tolist():
+        for kind in (kernels.PRODUCTS, kernels.LOGARITHMS, kernels.MAXIMA):
             samples = np.flatnonzero(kinds == kind)
+            if not samples.size:
+                continue
             lanes = min(128 if self.n_entries < 10_000 else 32, most, samples.size)  # in the cache
             for start in range(0, samples.size, 2 * most):  # in less than half a second
                 check_time(doing)
@@ -249,9 +248,9 @@ class BinaryJunctionTree:
     """
 
     def __init__(self, n_nodes: int, tail: ArrayLike, head: ArrayLike):
-        self._tree = JunctionTree(n_nodes, tail, head, 2)
-        self.n_nodes, self.tail, self.head = n_nodes, self._tree.tail, self._tree.head
-        self.n_entries = self._tree.n_entries
+        self.tables = JunctionTree(n_nodes, tail, head, 2)
+        self.n_nodes, self.tail, self.head = n_nodes, self.tables.tail, self.tables.head
+        self.n_entries = self.tables.n_entries
 
     def marginals(
         self, fields: Floats, couplings: Floats, known: Ints | None = None
@@ -263,7 +262,7 @@ class BinaryJunctionTree:
             part = slice(start, start + size)
             own = couplings if len(couplings) == 1 else couplings[part]
             given = None if known is None else known[part]
-            found = self._tree.marginals(*_tables(fields[part], own, given))
+            found = self.tables.marginals(*_tables(fields[part], own, given))
             both = found.edges[:, :, 1, 1].copy()
             parts.append((found.log_partition, found.nodes[:, :, 1].copy(), both))
         return BinaryMarginals(*map(np.concatenate, zip(*parts, strict=True)))
@@ -272,7 +271,7 @@ class BinaryJunctionTree:
         self, fields: Floats, couplings: Floats, known: Ints | None = None
     ) -> tuple[Ints, Floats]:
         """Labellings of the largest score, (n_samples, n_nodes), and these scores."""
-        return self._tree.best(*_tables(fields, couplings, known))
+        return self.tables.best(*_tables(fields, couplings, known))
 
     def sample(
         self,
@@ -282,7 +281,7 @@ class BinaryJunctionTree:
         known: Ints | None = None,
     ) -> Ints:
         """One labelling of each sample from its distribution, shape (n_samples, n_nodes)."""
-        return self._tree.sample(*_tables(fields, couplings, known), 1, rng)[:, 0]
+        return self.tables.sample(*_tables(fields, couplings, known), 1, rng)[:, 0]
 
 
 def _tables(fields: Floats, couplings: Floats, known: Ints | None) -> tuple[Floats, Floats]:

@@ -20,7 +20,7 @@ from ..contract import Decoding, Marginals, Structure, Vertex
 from ..exact import ExactInference
 from ..graphs.pairwise import PairwiseGraph
 from ..rho import Reweighting, reweighting
-from .pairwise import Pairwise, ising_scores, ising_tables
+from .pairwise import Pairwise, ising_tables
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -186,24 +186,22 @@ class ExactRepeated(ExactInference):
 
     def __init__(self, approximate: Pairwise, tree: BinaryJunctionTree):
         super().__init__(approximate)
-        self._copies, self._tree = approximate, tree
+        self._copies, self._tree = approximate, tree.tables
 
-    def _by_sample(self, scores: Floats) -> tuple[Floats, Floats, float]:
-        """Fields and couplings of every sample, and the constant that they leave out."""
-        n, tables = self.n_nodes // self._tree.n_nodes, self._copies.score_tables(scores)
-        fields, couplings, constant = ising_scores(*tables, *self._copies.ends)
-        return fields.reshape(n, -1), couplings.reshape(n, self._tree.tail.shape[0]), constant
+    def _by_sample(self, scores: Floats) -> tuple[Floats, Floats]:
+        """Score tables of every sample."""
+        n, (nodes, edges) = self.n_nodes // self._tree.n_nodes, self._copies.score_tables(scores)
+        return nodes.reshape(n, -1, 2), edges.reshape(n, self._tree.tail.size, 2, 2)
 
     def marginals(self, scores: Floats, warm: Any = None, tol: float = 0.0) -> Marginals:
         """Exact marginals and log Z, whatever `tol`."""
-        fields, couplings, constant = self._by_sample(scores)
-        found = self._tree.marginals(fields, couplings)
-        log_z = constant + float(found.log_partition.sum())
-        tables = ising_tables(found.nodes.ravel(), found.edges.ravel(), *self._copies.ends)
+        found = self._tree.marginals(*self._by_sample(scores))
+        log_z = float(found.log_partition.sum())
+        tables = found.nodes.reshape(-1, 2), found.edges.reshape(-1, 2, 2)
         return Marginals(self._copies.from_tables(*tables), log_z, log_z, None, 1)
 
     def best_label(self, scores: Floats) -> Ints:
-        return self._tree.best(*self._by_sample(scores)[:2])[0].ravel()
+        return self._tree.best(*self._by_sample(scores))[0].ravel()
 
     def decode(self, scores: Floats, warm: Floats | None = None, prices: bool = False) -> Decoding:
         """The labelling of the largest score: a vertex of the exact polytope."""

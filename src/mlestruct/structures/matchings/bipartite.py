@@ -12,6 +12,7 @@ log Z_RW >= log Z.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -20,12 +21,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..._arguments import as_floats
+from ..._deadline import wait_for
 from ...algorithms.gumbel import GumbelNoise
 from ...algorithms.matching import assignment, newton
-from ..contract import BeliefMarginals, Bounds, Decoding, Marginals, Vertex
+from ..contract import Bounds, Decoding, Marginals, Vertex
 from ..entropy import SeparableEntropy
 from ..graphs.bipartite import BipartiteGraph
-from .belief_propagation import belief_marginals, feasible, presolved_beliefs
 from .partners import check_partners
 from .presolve import Layout, PresolvedMatching, presolve
 from .space import MatchingSpace, check_rho
@@ -207,22 +208,48 @@ class BipartiteMatching(MatchingSpace):
 
     def marginals(self, scores: Floats, warm: Any = None, tol: float = 1e-8) -> Marginals:
         """tau maximising <scores, tau> + H_rho(tau), with certified bounds of log Z_rho."""
-        return self.timed_marginals(scores, warm, tol)
+        return self.marginals_each(scores[None], [warm], np.array([tol]))[0]
 
-    def _direct_marginals(self, scores: Floats, warm: Any, tol: float) -> Marginals:
+    def marginals_each(self, scores: Floats, warm: Sequence[Any], tols: Floats) -> list[Marginals]:
+        """`marginals` of each row of scores, small ones in one compiled call."""
+        # A bound takes .3 s for a million pairs, marginals take several of them.
+        found: list[Marginals] = wait_for(
+            "matching marginals",
+            self._marginals_each,
+            scores,
+            warm,
+            tols,
+            seconds=1e-6 * scores.size,
+        )
+        return found
+
+    def _marginals_each(self, scores: Floats, warm: Sequence[Any], tols: Floats) -> list[Marginals]:
+        core, warm, taken = self._presolved, list(warm), {}
+        entries = scores if core.plain else scores[:, core.source]
+        columns = np.zeros((scores.shape[0], core.edges.n_cols))
+        if core.any_free:
+            columns[:, core.free] = scores[:, core.col_source[core.free]]
+        wide = np.flatnonzero(np.ptp(scores, axis=1) > WIDE) if core.source.size else ()
+        for m in wide:
+            prices = self.decode(scores[m], prices=True).prices
+            if prices is not None:
+                if entries is scores:
+                    entries = scores.copy()
+                prices = np.append(prices, 0.0)
+                problem = core.rows, entries[m], columns[m], prices
+                entries[m], columns[m], shift = newton.reduce_scores(*problem)
+                taken[m] = prices, shift
+                if warm[m] is not None:
+                    warm[m] = replace(warm[m], prices=warm[m].prices - prices)
+        found = core.oracle.each(entries, columns, self._start, warm, tols, self.n_jobs)
+        for m, (prices, shift) in taken.items():
+            found[m] = newton.restore(found[m], prices, shift)
+        answers = zip(scores, found, tols.tolist(), strict=True)
+        return [self._answer(*answer) for answer in answers]
+
+    def _answer(self, scores: Floats, found: newton.Solution, tol: float) -> Marginals:
+        """The oracle's solution in the coordinates of this space."""
         core = self._presolved
-        entries, columns = core.entries(scores), core.columns(scores)
-        prices, shift = None, 0.0
-        if core.source.size and np.ptp(scores) > WIDE:
-            prices = self.decode(scores, prices=True).prices
-        if prices is not None:
-            prices = np.append(prices, 0.0)
-            reduced = newton.reduce_scores(core.rows, entries, columns, prices)
-            entries, columns, shift = reduced
-            warm = None if warm is None else replace(warm, prices=warm.prices - prices)
-        found = core.oracle(entries, columns, self._start, warm, tol, self.n_jobs)
-        if prices is not None:
-            found = newton.restore(found, prices, shift)
         constant = core.fixed_score(scores)
         tau = core.coordinates(found.t, found.z)
         if not found.gap <= tol:
@@ -241,29 +268,6 @@ class BipartiteMatching(MatchingSpace):
             found,
             found.iterations,
         )
-
-    def belief_propagation(
-        self,
-        scores: Floats,
-        damping: float = 0.0,
-        max_sweeps: int = 2000,
-        tol: float = 1e-8,
-        warm: Any = None,
-    ) -> BeliefMarginals:
-        """The same marginals by belief propagation, without a certificate."""
-        core = self._presolved
-        if self.is_fixed:
-            tau = core.coordinates(np.ones(core.source.shape[0]), np.ones(core.free.shape[0]))
-            return BeliefMarginals(tau, float(scores @ tau), 0, 0.0, True, None)
-        options = {"damping": damping, "max_sweeps": max_sweeps, "tol": tol}
-        found, constant = presolved_beliefs(core, scores, warm, options)
-        tau = core.coordinates(found.t, found.z)
-        return belief_marginals(tau, found, found.log_partition + constant)
-
-    def feasible(self, tau: Floats) -> tuple[Floats, float]:
-        """Marginals near tau with exact sums, and by how much the worst sum misses 1."""
-        t, z, excess = feasible(self._presolved, tau)
-        return self._presolved.coordinates(t, z), excess
 
     def price_bound(self, scores: Floats, prices: Floats, tau: Floats) -> float:
         """A proven upper bound of log Z_rho at any column prices; tau is where to look."""

@@ -28,17 +28,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ..._deadline import wait_for
 from ...algorithms.frank_wolfe import frank_wolfe_marginals
 from ...algorithms.matching import edge_dual, newton
 from ...algorithms.matching.assignment import edges_between, fractional_matching
 from ...algorithms.matching.b_matching import best_b_matching
 from ...algorithms.matching.blossom import best_matching
-from ...exceptions import InfeasibleError, MissingCapability
-from ..contract import BeliefMarginals, Bounds, Decoding, Marginals, Vertex
+from ...exceptions import InfeasibleError
+from ..contract import Bounds, Decoding, Marginals, Vertex
 from ..entropy import SeparableEntropy
 from ..graphs.bipartite import varying
 from ..graphs.simple import SimpleGraph
-from .belief_propagation import belief_marginals, feasible, presolved_beliefs
 from .bipartition_bound import bipartition_bound
 from .partners import check_partners, whole_numbers
 from .presolve import Layout, PresolvedMatching, presolve
@@ -326,9 +326,13 @@ class LocalMatching(MatchingSpace):
         """tau maximising <scores, tau> + H_rho(tau), with certified bounds of log Z_rho."""
         if not np.isfinite(scores).all():
             raise ValueError("scores must be finite; forbid pairs by leaving them out of the graph")
-        return self.timed_marginals(scores, warm, tol)
+        # A bound takes .3 s for a million pairs, marginals take several of them.
+        found: Marginals = wait_for(
+            "matching marginals", self._marginals, scores, warm, tol, seconds=1e-6 * scores.size
+        )
+        return found
 
-    def _direct_marginals(self, scores: Floats, warm: Any, tol: float) -> Marginals:
+    def _marginals(self, scores: Floats, warm: Any, tol: float) -> Marginals:
         constant = float(scores @ self.fixed)
         if self.is_fixed:
             return Marginals(self.fixed.copy(), constant, constant, None, 0)
@@ -371,7 +375,8 @@ class LocalMatching(MatchingSpace):
         counts = np.diff(core.rows.ptr)
         start = np.repeat(1.0 / np.maximum(counts, 1), counts), np.where(core.free, 0.5, 1.0)
         w, w_cols = core.entries(scores), core.columns(scores)
-        found = core.oracle(w, w_cols, lambda: start, warm, 2.0 * tol, self.n_jobs)
+        problem = w[None], w_cols[None], lambda: start, [warm], np.array([2.0 * tol])
+        found = core.oracle.each(*problem, self.n_jobs)[0]
         tau, value = self._folded(core, found.t, found.z), 0.5 * found.value
         best = self.decode(scores) if not found.gap <= 2.0 * tol else None
         if best is not None and best.score - constant > value:
@@ -454,37 +459,6 @@ class LocalMatching(MatchingSpace):
             self._problem, self._edges(scores), self._singles(scores), prices
         )
         return bound + float(scores @ self.fixed)
-
-    def belief_propagation(
-        self,
-        scores: Floats,
-        damping: float = 0.0,
-        max_sweeps: int = 2000,
-        tol: float = 1e-8,
-        warm: Any = None,
-    ) -> BeliefMarginals:
-        """Marginals over the local polytope by belief propagation on the double cover."""
-        core = self._presolved if self.is_simple else None
-        if core is None:
-            raise MissingCapability(
-                "method='bp' is for matchings in which all nodes or none may stay single, and no "
-                "capacity is above 1"
-            )
-        if self.is_fixed:
-            tau = self.fixed.copy()
-            return BeliefMarginals(tau, float(scores @ tau), 0, 0.0, True, None)
-        options = {"damping": damping, "max_sweeps": max_sweeps, "tol": tol}
-        found, constant = presolved_beliefs(core, scores, warm, options)
-        tau = self._folded(core, found.t, found.z)
-        return belief_marginals(tau, found, 0.5 * found.log_partition + constant)
-
-    def feasible(self, tau: Floats) -> tuple[Floats, float]:
-        """Marginals near tau with exact sums, and by how much the worst sum misses 1."""
-        core = self._presolved
-        if core is None:
-            raise self.lacks("feasible")
-        t, z, excess = feasible(core, tau)
-        return self._folded(core, t, z), excess
 
     def require_feasible(self) -> None:
         """Raise where the nodes cannot be matched perfectly, though fractional matchings exist."""

@@ -20,7 +20,7 @@ from ...algorithms.frank_wolfe import frank_wolfe_marginals
 from ...algorithms.fully_corrective import fully_corrective_marginals
 from ...algorithms.matching.blossom import best_matching
 from ...algorithms.matching.odd_sets import LARGEST, provably_odd_sets_hold
-from ..contract import Decoding, Marginals, Structure, Vertex
+from ..contract import Decoding, Marginals, Vertex
 from ..graphs.simple import SimpleGraph
 from .local import LocalMatching
 
@@ -119,9 +119,6 @@ class MatchingPolytope(LocalMatching):
     def _is_small(self) -> bool:
         """Whether mixtures of few matchings suffice, in which odd sets usually matter."""
         return self._varying[0].n_nodes <= 16
-
-    # Messages do not enforce odd-set constraints.
-    belief_propagation = Structure.belief_propagation
 
     @cached_property
     def prefers_decoding(self) -> bool:

@@ -16,14 +16,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..._arguments import as_floats
-from ..._deadline import wait_for
 from ...algorithms.gumbel import GumbelNoise
 from ...algorithms.markov_chains import Draws
 from ...algorithms.matching.counting import CountedMatchings
 from ...algorithms.matching.worm_chain import sample_by_worms
 from ...exceptions import InfeasibleError
 from ..contract import (
-    Marginals,
     MatchingStructure,
     Structure,
     Vertex,
@@ -66,18 +64,6 @@ class MatchingSpace(MatchingStructure):
     def entropy_gradient(self, tau: Floats) -> Floats:
         """Gradient of H_rho; 0 at fixed coordinates."""
         return self._entropy.add_gradient(tau, np.zeros_like(tau))[0]
-
-    def timed_marginals(self, scores: Floats, warm: Any, tol: float) -> Marginals:
-        """`_direct_marginals`, given up at the end of the time."""
-        # A bound takes .3 s for a million pairs, marginals take several of them.
-        found: Marginals = wait_for(
-            "matching marginals", self._direct_marginals, scores, warm, tol,
-            seconds=1e-6 * self.n_coordinates,
-        )  # fmt: skip
-        return found
-
-    def _direct_marginals(self, scores: Floats, warm: Any, tol: float) -> Marginals:
-        raise NotImplementedError
 
     @property
     def stepping_entropy(self) -> SeparableEntropy:
