@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,22 +75,3 @@ def read_query(structure: StructureLike, scores: Any) -> Query:
     smaller, kept = space.restricted(~forbidden[: space.n_scored])
     smaller.require_feasible()
     return Query(smaller, values[kept], constant, space, kept)
-
-
-def check_tolerance(tol: Any) -> float:
-    """`tol` as a float of at least 0."""
-    return as_number(tol, "tol", 0.0)
-
-
-def as_number(value: Any, name: str, least: float) -> float:
-    """A float of at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real) or not float(value) >= least:
-        raise ValueError(f"{name}: expected a number of at least {least:g}, got {value!r}")
-    return float(value)
-
-
-def as_count(value: Any, name: str, least: int = 1) -> int:
-    """An integer of at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
-        raise ValueError(f"{name}: expected an integer of at least {least}, got {value!r}")
-    return int(value)
