@@ -40,9 +40,8 @@ def step(V, w, moved, t, cut, tau):
 
 
 @kernel
-def newton_step(E, bend, rhs):
-    """(E diag(bend) E')^-1 rhs, regularised where outputs depend on one another."""
-    A = (E * bend) @ E.T
+def newton_step(A, rhs):
+    """A^-1 rhs, regularised where outputs depend on one another."""
     ridge = 1e-10
     scale = np.empty(rhs.shape[0])
     for i in range(rhs.shape[0]):
@@ -92,26 +91,20 @@ def maximise(V, a, c, s, shift, w, tau, tol, max_iter):
                 ids[size] = j
                 size += 1
                 entering += 1
-        while size > 1:
-            E, rhs = V[ids[1:size]] - V[ids[0]], p[ids[1:size]] - p[ids[0]]
-            d = newton_step(E, bend, rhs)
-            kept = 1  # outputs without weight that the step would make negative leave at once
-            for i in range(1, size):
-                if w[ids[i]] > TINY or w[ids[i]] + d[i - 1] >= 0.0:
-                    ids[kept] = ids[i]
-                    kept += 1
-            if kept == size:
+        used, E = ids[1:size], V[ids[1:size]] - V[ids[0]]
+        A, rhs, d = (E * bend) @ E.T, p[used] - p[ids[0]], np.zeros(0)
+        while used.size > 0:
+            d = newton_step(A, rhs)
+            # Outputs without weight that the step would make negative leave at once.
+            kept = np.flatnonzero((w[used] > TINY) | (w[used] + d >= 0.0))
+            if kept.size == used.size:
                 break
-            size = kept
-        if size == 1 or not d @ rhs > 0.0:
+            used, A, rhs = used[kept], A[kept][:, kept], rhs[kept]
+        if used.size == 0 or not d @ rhs > 0.0:
             break
-        for j in range(n_outputs):
-            moved[j] = -w[j]
-        left = 1.0
-        for i in range(1, size):
-            moved[ids[i]] = d[i - 1]
-            left -= w[ids[i]] + d[i - 1]
-        moved[ids[0]] = left - w[ids[0]]
+        moved[:] = -w
+        moved[used] = d
+        moved[ids[0]] = 1.0 - w[ids[0]] - (w[used] + d).sum()
         # The whole step, weights cut at 0, if the value still increases enough.
         step(V, w, moved, 1.0, cut, trial)
         first = grad @ (trial - tau)

@@ -95,6 +95,7 @@ class HullPoint:
     weights : of the outputs, tau = outputs' weights
     scores, value, upper : <scores, tau> + H(tau), and an upper bound of its maximum
     slack : the part of the last call's gap that is due to the decoder's own bound
+    helps : whether another call may bring more than the last one
     """
 
     def __init__(self, hull: Hull, first: Floats):
@@ -105,13 +106,13 @@ class HullPoint:
         if hull.inside is not None and place > 0:  # `first` may be the interior point itself
             self.weights[[0, place]] = 0.5
         self.tau: Floats = self.weights @ hull.outputs
-        self.eta = FIRST_STEP
+        self.eta, self.helps = FIRST_STEP, True
         self.queries, self.sigmas = np.zeros((0, self.tau.shape[0])), np.zeros(0)
         self.scores, self.value, self.upper, self.slack = self.tau, -np.inf, np.inf, 0.0
 
     def state(self) -> dict[str, Any]:
         """What a point of the same outputs continues from."""
-        names = ("weights", "tau", "eta", "queries", "sigmas")
+        names = ("weights", "tau", "eta", "helps", "queries", "sigmas")
         return {name: getattr(self, name) for name in names}
 
     def maximise(self, scores: Floats, tol: float) -> float:
@@ -180,17 +181,16 @@ class HullPoint:
         self.bound()
         return found.vertex
 
-    def learn(self, vertex: Any) -> bool:
-        """Add an answer of the decoder to the hull; whether a further call may help."""
+    def learn(self, vertex: Any) -> None:
+        """Add an answer of the decoder to the hull."""
         new = self.hull.add(vertex.dense(self.tau.shape[0]))[1]
-        helps = new or self.eta > 0.0
+        self.helps = new or self.eta > 0.0
         if new:  # a query at eta proves a gap of about eta for each coordinate
             self.eta = min(self.eta, max(self.upper - self.value, 0.0) / max(self.tau.size, 1))
         else:
             self.eta *= NOTHING_NEW
         if self.eta < LAST_STEP:
             self.eta = 0.0
-        return helps
 
 
 class Found(NamedTuple):
@@ -236,8 +236,8 @@ def fully_corrective_marginals(
         vertex = point.ask(space.decode, name)
         calls += 1
         best = min(best, point.upper)
-        helps = point.learn(vertex)
-        if best - point.value <= tol or not (helps or inner > tol):
+        point.learn(vertex)
+        if best - point.value <= tol or not (point.helps or inner > tol):
             break
     kept = hull.points[: point.weights.size][point.weights > 0.0]
     tau = np.clip(point.tau, hull.outputs.min(axis=0), hull.outputs.max(axis=0))  # rounding

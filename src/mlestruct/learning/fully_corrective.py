@@ -29,6 +29,7 @@ from .solver import Monitor, Result, Solver, run
 
 Floats = NDArray[np.float64]
 
+BATCHES = 3  # a round asks for so large a part of the samples, those of the largest gaps
 DENSE = 10**7  # entries of all features up to which theta moves by Newton steps
 
 
@@ -113,7 +114,7 @@ class Restricted(Problem):
         return found.theta, found.objective_bound
 
     def _newton(self, theta: Floats, tol: float) -> tuple[Floats, float]:
-        at = self.expect(theta, 0.1 * tol)
+        at = self.expect(theta, 0.3 * tol)
         for _ in range(30):
             value = self.primal(theta, at.lower)
             gradient = self.target - at.moments - self.penalty.l2 * theta
@@ -122,7 +123,7 @@ class Restricted(Problem):
             step = np.linalg.solve(self._curvature(), gradient)
             eta, rise = 1.0, float(gradient @ step)
             for _ in range(20):
-                at = self.expect(theta + eta * step, 0.1 * tol)
+                at = self.expect(theta + eta * step, 0.3 * tol)
                 if self.primal(theta + eta * step, at.lower) >= value + 1e-4 * eta * rise - tol:
                     break
                 eta *= 0.4
@@ -187,7 +188,7 @@ class FullyCorrective(Solver):
         def loop() -> None:
             while True:
                 monitor.keep(state)
-                at["theta"], dual = restricted.minimise(at["theta"], max(0.01 * at["gap"], 1e-10))
+                at["theta"], dual = restricted.minimise(at["theta"], max(0.1 * at["gap"], 1e-10))
                 last = at["rounds"] >= monitor.max_iter or is_over()
                 before, stalled = (
                     at["gap"],
@@ -219,8 +220,16 @@ class FullyCorrective(Solver):
         if dual - primal <= allowed:
             return False
         share = 0.3 * allowed / float(problem.weights.sum())
-        asked = [s for s in restricted.samples if not s.upper - s.value <= share]
+        samples = [s for s in restricted.samples if not s.upper - s.value <= share]
+        asked = [s for s in samples if s.helps or s.upper == np.inf]
+        most = max(-(-len(problem.blocks) // BATCHES), problem.n_jobs)
+        if len(asked) > most:
+            gaps = [s.block.weight * (s.upper - s.value) for s in asked]
+            least = np.partition(gaps, -most)[-most]
+            asked = [s for s, gap in zip(asked, gaps, strict=True) if gap >= least]
+        asked = asked or samples
         answers = list(problem.each(Sample.ask_decoder, asked))
         monitor.oracle_calls += len(asked)
-        helps = [sample.learn(vertex) for sample, vertex in zip(asked, answers, strict=True)]
-        return not any(helps)
+        for sample, vertex in zip(asked, answers, strict=True):
+            sample.learn(vertex)
+        return not any(s.helps for s in samples)
