@@ -1,4 +1,4 @@
-"""MAP decoders beside other libraries, and learning from a slow decoder beside PyEPO's loss.
+"""MAP decoders beside other libraries.
 
     python -m benchmarks.decoders [--quick]
 
@@ -6,25 +6,18 @@ Decoders: CPU time of one call, the least of several, the value of the result co
 time is its `solve` without building, PyMaxflow's is building and solving. rustworkx takes
 integers: scores are rounded to multiples of 1e-9. Both sides solve the same problem: QPBO is the
 relaxation over the local polytope, a minimum cut if all couplings attract.
-
-Learning: assignments of 10 x 10 by SciPy, of which `StructuredCRF` knows only the decoder. The
-rival is the perturbed Fenchel-Young loss (Berthet et al. 2020) as PyEPO trains it, rewritten in
-NumPy: Adam, the best of 18 settings by the test error itself. It has as many calls of the decoder,
-or ten times as many. If a call takes long, calls are the time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from itertools import product
 from typing import Any
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from benchmarks.measuring import command, has, least, show
-from mlestruct import StructuredCRF
 from mlestruct.structures import BipartiteMatching, MatchingPolytope, Pairwise, grid
 
 UNIT = 1e-9  # of scores, for libraries that take integers
@@ -145,69 +138,6 @@ def group(n: int) -> list[list[Any]]:
     return compare(f"pairs of {n}", partial(MatchingPolytope(n).decode, table[ends]), rivals)
 
 
-# ---------------------------------------------------------------------- a slow decoder
-N, K = 10, 8
-
-
-class SlowDecoder:
-    """Assignments by SciPy as 0/1 vectors; counts its calls."""
-
-    def __init__(self) -> None:
-        self.calls = 0
-
-    def __call__(self, scores: Any) -> Any:
-        self.calls += 1
-        rows, columns = linear_sum_assignment(np.reshape(scores, (N, N)), maximize=True)
-        vector = np.zeros(N * N, dtype=np.int64)
-        vector[rows * N + columns] = 1
-        return vector
-
-
-def perturbed(X: Any, Y: Any, sigma: float, rate: float, draws: int, calls: int) -> Any:
-    """Weights after some calls: perturbed Fenchel-Young loss, Adam, a sample at a time."""
-    rng, decode = np.random.default_rng(0), SlowDecoder()
-    theta, first, second = np.zeros(K), np.zeros(K), np.zeros(K)
-    for t in range(1, calls // draws + 1):
-        m = rng.integers(len(X))
-        noisy = X[m] @ theta + sigma * rng.normal(size=(draws, N * N))
-        gradient = X[m].T @ (np.mean([decode(scores) for scores in noisy], axis=0) - Y[m])
-        first += 0.1 * (gradient - first)
-        second += 0.001 * (gradient**2 - second)
-        theta -= rate * first / (1 - 0.9**t) / (np.sqrt(second / (1 - 0.999**t)) + 1e-8)
-    return theta
-
-
-def learning(quick: bool) -> None:
-    rng, decode = np.random.default_rng(0), SlowDecoder()
-    truth = rng.normal(size=K) / 2.0
-    n_train, n_test = (4, 10) if quick else (20, 200)
-    X = rng.normal(size=(n_train + n_test, N * N, K))
-    Y = np.array([decode(x @ truth + rng.gumbel(size=N * N)) for x in X])
-
-    def error(theta: Any) -> float:
-        """Share of rows of new samples matched otherwise than observed."""
-        pairs = zip(X[n_train:], Y[n_train:], strict=True)
-        return 1.0 - float(np.mean([decode(x @ theta) @ y for x, y in pairs])) / N
-
-    counted = SlowDecoder()
-    model = StructuredCRF(counted, tol=0.05 if quick else 0.01, random_state=0)
-    model.fit(list(X[:n_train]), list(Y[:n_train]))
-    calls = counted.calls
-    settings = list(product((0.3, 1.0, 3.0), (0.03, 0.1, 0.3), (1, 10)))[: 2 if quick else None]
-    gap = model.duality_gap_ / max(1.0, abs(model.objective_))
-    rows = [["weights that drew the labels", None, error(truth), None, None],
-            ["`StructuredCRF`", calls, error(model.coef_), None, gap]]  # fmt: skip
-    for allowed in (calls, 10 * calls):
-        errors = [error(perturbed(X[:n_train], Y[:n_train], *own, allowed)) for own in settings]
-        rows.append(["perturbed Fenchel-Young", allowed, min(errors), np.median(errors), None])
-    show(
-        f"Learning assignments of {N} x {N} from {n_train} samples and a decoder alone; the rival "
-        f"with the best of {len(settings)} settings",
-        ["", "calls of the decoder", "test error", "median setting", "certified relative gap"],
-        rows,
-    )
-
-
 def run(quick: bool) -> None:
     rows = []
     for side in (20,) if quick else (100, 200):
@@ -222,7 +152,6 @@ def run(quick: bool) -> None:
         ["problem", "CPU ms", "rival", "times as long"],
         rows,
     )
-    learning(quick)
 
 
 main = command(__doc__, run)

@@ -7,12 +7,13 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from benchmarks import certificates, compare, decoders, matching, measuring
+from benchmarks import certificates, compare, few_calls, matching, measuring
 
 RIVALS = {  # a column or row of the tables that needs its rival
     "certificates": (None, "| rho = 0.95 |"),
     "chains": ("pycrfsuite", "times as long: crfsuite"),
     "decoders": ("thinqpbo", "| thinqpbo"),
+    "few_calls": (None, "| block-coordinate"),
     "first_use": (None, "| import |"),
     "grids": (None, "with means"),
     "latency": ("pycrfsuite", "| python-crfsuite"),
@@ -93,11 +94,14 @@ def test_false_certificates_are_wrong(kind):
     assert certificates.is_wrong(problem, replace(found, tau=0.9 * found.tau))
 
 
-def test_the_slow_decoder_counts_and_is_best():
-    decode, scores = decoders.SlowDecoder(), np.random.default_rng(0).normal(size=100)
-    value = decode(scores) @ scores
-    shuffled = [
-        scores.reshape(10, 10)[np.arange(10), np.roll(np.arange(10), k)].sum() for k in range(10)
-    ]
-    assert value >= max(shuffled)
-    assert decode.calls == 1
+def test_decoders_of_few_calls_are_best():
+    rng = np.random.default_rng(0)
+    for space in few_calls.SPACES:
+        scores = rng.normal(size=space.size)
+        decode = few_calls.Counted(space.decode)
+        value = decode(scores) @ scores
+        others = [space.decode(rng.normal(size=space.size)) for _ in range(20)]
+        assert value >= max(other @ scores for other in others)
+        assert decode.calls == 1
+    outputs, scores = few_calls.every_assignment(5), rng.normal(size=25)
+    assert few_calls.assignment(scores) @ scores == pytest.approx((outputs @ scores).max())
