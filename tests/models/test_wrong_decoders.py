@@ -90,7 +90,7 @@ def inside():
 class TestDijkstra:
     def test_it_is_found_out_while_an_interior_point_is_sought(self):
         with pytest.raises(DecoderError, match=r"X\[\d+\], .*decode: .* scores of any sign"):
-            StructuredCRF(dijkstra, tol=0.01).fit(*path_samples())
+            StructuredCRF(dijkstra, solver=BlockFrankWolfe(), tol=0.01).fit(*path_samples())
 
     def test_it_is_found_out_in_learning_if_it_is_ever_wrong(self):
         """Some fits ask only at scores where it is right: then their optimum is the right one."""

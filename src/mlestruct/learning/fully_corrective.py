@@ -4,7 +4,7 @@ A round minimises L over the hulls of the outputs known so far, which needs no d
 L-BFGS) in theta, and for each sample `HullPoint.maximise`. It then asks the decoder for outputs
 that decrease L further (queries and bounds: `algorithms/fully_corrective.py`).
 
-* Samples whose former calls prove enough are not decoded again.
+* Samples whose former calls prove enough are not decoded again; those of the largest gap are first.
 * Samples with the same structure share the outputs that they know.
 """
 
@@ -153,7 +153,7 @@ class FullyCorrective(Solver):
     """Learning by MAP calls alone; the default if the output spaces have no marginals.
 
     An iteration is a round: L is minimised over the outputs known so far, then the decoder is asked
-    for the samples whose bound is not tight.
+    for samples whose bound is not tight: a third of all, those of the largest gaps.
 
     Parameters
     ----------

@@ -19,10 +19,10 @@ class StructuredLoss(NLLLoss):
 
     Parameters
     ----------
-    structure : an output space, one of `mlestruct.structures` or your own; Frank-Wolfe finds the
-        marginals of a space that has only a decoder (`DecoderSpace`)
+    structure : an output space, one of `mlestruct.structures` or your own; a space that has only a
+        decoder (`DecoderSpace`) is asked tens of times for each sample
     reduction, tol, n_jobs : as in `NLLLoss`; n_jobs=1 for a decoder that threads cannot share
-    max_iter : calls of the decoder for one sample in Frank-Wolfe
+    max_iter : calls of the decoder for one sample at most
 
     Notes
     -----
