@@ -173,14 +173,10 @@ class FullyCorrective(Solver):
         monitor = Monitor(self, tol, problem.has_bound)
         known = monitor.resume() or start
         restricted = Restricted(problem, known)
-        at: dict[str, Any] = {
-            "theta": np.zeros(problem.n_features),
-            "gap": 0.01 * problem.size,
-            "rounds": 0,
-        }
-        at.update({} if known is None else known["at"])
-        if known is start:
-            at.update(rounds=0, gap=0.01 * problem.size)
+        theta = np.zeros(problem.n_features) if known is None else known["at"]["theta"]
+        at: dict[str, Any] = {"theta": theta, "gap": 0.01 * problem.size, "rounds": 0}
+        if known is not start:
+            at.update(known["at"])
 
         def state() -> dict[str, Any]:
             return {"at": at, **restricted.state()}
@@ -190,10 +186,8 @@ class FullyCorrective(Solver):
                 monitor.keep(state)
                 at["theta"], dual = restricted.minimise(at["theta"], max(0.1 * at["gap"], 1e-10))
                 last = at["rounds"] >= monitor.max_iter or is_over()
-                before, stalled = (
-                    at["gap"],
-                    self._ask(problem, restricted, monitor, at["theta"], dual),
-                )
+                before = at["gap"]
+                stalled = self._ask(problem, restricted, monitor, at["theta"], dual)
                 primal = restricted.bound(at["theta"])
                 monitor.slack = float(problem.weights @ [s.slack for s in restricted.samples])
                 size = float(problem.weights @ [abs(s.value) for s in restricted.samples])

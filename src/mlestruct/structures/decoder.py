@@ -78,7 +78,9 @@ class DecoderSpace(Structure):
         if not isinstance(exact, bool | np.bool_):
             raise TypeError(f"`exact` must be True or False; got {exact!r}.")
         self._decoder, self.n_coordinates = decode, as_count(n_coordinates, "n_coordinates")
-        self._given_entropy, self._given_interior = as_entropy(entropy), interior
+        default = coordinate_entropy(self.n_coordinates)
+        self._given_entropy: Any = default if entropy is None else as_entropy(entropy)
+        self._given_interior = interior
         self.decodes_exactly = bool(exact)
         self._without_bound = False  # whether some call was neither exact nor bounded
         self._known = KnownOutputs(self.n_coordinates)
@@ -96,9 +98,6 @@ class DecoderSpace(Structure):
         Raises DecoderError if another output scores more than the answer of an exact decoder, or
         more than an upper bound.
         """
-        return self._ask(scores)
-
-    def _ask(self, scores: Floats) -> Decoding:
         check_time("decode")
         call = self._known.count_call()
         try:
@@ -210,7 +209,7 @@ class DecoderSpace(Structure):
         proven = np.full(self.n_coordinates, self.decodes_exactly)
 
         def maximise(scores: Floats) -> Bools:
-            found = self._ask(scores)
+            found = self.decode(scores)
             if found.upper_bound is not None:
                 # An output with coordinate k at its better value, 1 where scores_k > 0, else 0,
                 # has at least this score. Above the bound there is none.
@@ -239,8 +238,6 @@ class DecoderSpace(Structure):
     @cached_property
     def _entropy(self) -> Entropy:
         entropy = self._given_entropy
-        if entropy is None:
-            entropy = coordinate_entropy(self.n_coordinates)
         if isinstance(entropy, SeparableEntropy):
             self._check_size(entropy.a)
             return entropy.masked(self.varies)
@@ -279,8 +276,6 @@ class DecoderSpace(Structure):
     def hull_entropy(self) -> tuple[SteppingEntropy, Floats | None]:
         """No interior point is searched for if the entropy does not need one."""
         entropy = self._given_entropy
-        if entropy is None:
-            entropy = coordinate_entropy(self.n_coordinates)
         if isinstance(entropy, SeparableEntropy) and self._given_interior is None:
             self._check_size(entropy.a)
             if ((entropy.a > 0.0) & (entropy.c <= 0.0)).all():
@@ -297,7 +292,7 @@ class DecoderSpace(Structure):
             return False
         direction = np.ones(self.n_coordinates)
         direction[only] = -1.0
-        return bool(np.array_equal(self._ask(direction).vertex.indices, only))
+        return bool(np.array_equal(self.decode(direction).vertex.indices, only))
 
     # ------------------------------------------------------------------ outputs
     def encode(self, label: Any) -> Vertex:
@@ -328,7 +323,7 @@ class DecoderSpace(Structure):
 
     def _require_output(self, vertex: Vertex, where: str) -> None:
         y = vertex.dense(self.n_coordinates)
-        found = self._ask(2.0 * y - 1.0).vertex.dense(self.n_coordinates)
+        found = self.decode(2.0 * y - 1.0).vertex.dense(self.n_coordinates)
         differs = np.flatnonzero(found != y)
         if differs.size:
             # An answer that scores more than 0 shares most of its ones with y: a near miss, which
@@ -371,19 +366,19 @@ class DecoderSpace(Structure):
         def decode(scores: Floats) -> Any:
             every = (2.0 * fixed - 1.0) * (1.0 + 2.0 * float(np.abs(scores).sum()))
             every[place] = scores
-            found = self._ask(every)
+            found = self.decode(every)
             output, bound = found.vertex.dense(n), found.upper_bound
             if (output != fixed)[~free].any():
                 raise InfeasibleError("known: no output of decode agrees with it", [], "nodes")
             return output[place], None if bound is None else bound - float(every @ fixed)
 
         decode(np.zeros(place.size))  # or raises
-        entropy: Any = self._given_entropy
-        if isinstance(entropy, SeparableEntropy):
-            entropy = SeparableEntropy(entropy.a[place], entropy.c[place])
-        elif entropy is not None:
-            value, gradient = entropy, entropy.gradient
-            entropy = (lambda tau: value(whole(tau)), lambda tau: gradient(whole(tau))[place])
+        value = self._given_entropy
+        if isinstance(value, SeparableEntropy):
+            entropy: Any = SeparableEntropy(value.a[place], value.c[place])
+        else:
+            slope = value.gradient
+            entropy = (lambda tau: value(whole(tau)), lambda tau: slope(whole(tau))[place])
         part = None
         if place.size:
             part = DecoderSpace(decode, place.size, entropy=entropy, exact=self.decodes_exactly)
