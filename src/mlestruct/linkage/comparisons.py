@@ -96,7 +96,7 @@ class Comparison:
         first = features[:, 0]
         conditions = [features[:, -1] > 0]  # missing on a side
         if self.kind == "text":
-            close = np.maximum(features[:, 2], 5.0 * first - 4.0)  # of long text, or of a name
+            close = np.maximum(features[:, 2], 4.0 * first - 3.0)  # of long text, or of a name
             conditions += [features[:, 3] > 0, *(close >= level for level in CLOSE)]
         elif self.kind == "number":
             conditions += [features[:, 1] > 0, first >= 0.9, first >= 0.5]
