@@ -5,7 +5,9 @@ import pandas as pd
 import pytest
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from mlestruct.linkage import Comparison, guess_comparisons
+from mlestruct.datasets import make_people
+from mlestruct.linkage import Comparison, RecordLinker, guess_comparisons
+from mlestruct.linkage.comparisons import swapped_names
 from mlestruct.linkage.numbers import read_numbers
 from mlestruct.linkage.text import Text, grams, normal
 
@@ -119,3 +121,37 @@ def test_pairs_compared_together_are_those_compared_one_by_one():
     prepared = Comparison("name", "text").prepare(*columns)
     each = [prepared.features(rows[k : k + 1], cols[k : k + 1])[0] for k in range(300)]
     np.testing.assert_allclose(prepared.features(rows, cols), each)
+
+
+def test_names_in_swapped_columns_agree():
+    left = pd.DataFrame(
+        {"given": ["Anna", "ben", "ben", ""], "last": ["Smith", "ben", "hall", "x"]}
+    )
+    right = pd.DataFrame({"given": ["smith", "ben", "y", ""], "last": ["ANNA", "ben", "ben", "x"]})
+    pair = [Comparison(name, "text") for name in ("given", "last")]
+    rows, cols = (part.ravel() for part in np.indices((4, 4)))
+    found = swapped_names(pair, left, right, rows, cols)
+    for column in ("given", "last"):
+        assert np.flatnonzero(found[column]).tolist() == [0]  # not equal names, not empty ones
+    digits = right.assign(last=["1a", "2b", "3c", "4d"])
+    assert swapped_names(pair, left, digits, rows, cols) == {}
+    place = np.zeros(1, dtype=int)
+    features = pair[0].features(left["given"], right["given"], place, place, np.ones(1, dtype=bool))
+    np.testing.assert_allclose(features[0, [0, 1, 2, 3, 5]], [1, 1, 1, 1, 0])
+
+
+def test_swapped_names_cost_few_links():
+    """A fifth of the names are swapped; without other columns than the date of birth."""
+    left, right, links = make_people(400, random_state=1)
+    left, right = (table[["given_name", "surname", "birth"]] for table in (left, right))
+    some = np.random.default_rng(0).random(len(right)) < 0.2
+    turned = right.assign(
+        given_name=right["given_name"].where(~some, right["surname"]),
+        surname=right["surname"].where(~some, right["given_name"]),
+    )
+    truth = set(links.itertuples(index=False, name=None))
+    hits = []
+    for table in (right, turned):
+        found = RecordLinker().fit(left, table).link(left, table).proposed
+        hits.append(sum(pair in truth for pair in zip(found["left"], found["right"], strict=True)))
+    assert hits[1] > 0.92 * hits[0]

@@ -16,9 +16,11 @@ A comparison in which a side is missing has the features 0 and one more, "missin
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -44,6 +46,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 KINDS = ("text", "number", "date", "category")
+NAME = re.compile(r"[^\W\d]+(?:\W+[^\W\d]+){0,2}\W*")
 CLOSE = (0.9, 0.75, 0.6, 0.45, 0.3, 0.2, 0.1)  # levels of agreement of text
 
 
@@ -118,9 +121,12 @@ class Comparison:
         other = None if formats[0] == formats[1] else formats[1]
         return replace(self, format=formats[0], right_format=other)
 
-    def features(self, left: Any, right: Any, rows: Ints, cols: Ints) -> Floats:
-        """Features of pairs of rows of two columns of text, shape (n_pairs, n_features)."""
-        return self.prepare(left, right).features(rows, cols)
+    def features(self, left: Any, right: Any, rows: Ints, cols: Ints, equal: Any = False) -> Floats:
+        """Features of pairs of rows of two columns of text, shape (n_pairs, n_features).
+
+        equal : pairs that count as equal, such as `swapped_names`
+        """
+        return self.prepare(left, right).features(rows, cols, equal)
 
     def prepare(self, left: Any, right: Any) -> Prepared:
         """Read two columns of text once, to compare several sets of pairs of their rows."""
@@ -146,9 +152,10 @@ class Prepared:
     missing: Sequence[NDArray[np.bool_]]
     compare: Callable[[Ints, Ints], list[Floats]]
 
-    def features(self, rows: Ints, cols: Ints) -> Floats:
-        """Features of pairs of rows, shape (n_pairs, n_features)."""
+    def features(self, rows: Ints, cols: Ints, equal: Any = False) -> Floats:
+        """Features of pairs of rows, shape (n_pairs, n_features); of some as if they were equal."""
         a, b = self.codes[0][rows], self.codes[1][cols]
+        b = np.where(equal, a, b)
         missing = self.missing[0][a] | self.missing[1][b]
         parts = self.compare(a, b)
         return np.column_stack([*(np.where(missing, 0.0, part) for part in parts), missing])
@@ -175,6 +182,39 @@ def guess_comparisons(
             one = replace(one, scale=_scale(np.concatenate([*map(read_numbers, sides)])))
         found.append(one)
     return found
+
+
+def swapped_names(
+    comparisons: Sequence[Comparison], left: Any, right: Any, rows: Ints, cols: Ints
+) -> dict[str, NDArray[np.bool_]]:
+    """Pairs that agree crosswise in two columns of names, by column: Anna Smith and Smith Anna."""
+    names = [
+        one.column
+        for one in comparisons
+        if one.kind == "text" and all(_are_names(table, one.column) for table in (left, right))
+    ]
+    if len(names) < 2:
+        return {}
+    columns = [table[name] for table in (left, right) for name in names]
+    codes, values = pandas_module().factorize(np.concatenate(columns))
+    again, values = pandas_module().factorize(np.array([*map(normal, values)], dtype=object))
+    codes = np.where(values == "", -1, np.arange(len(values)))[again[codes]]
+    one = codes[: len(names) * len(left)].reshape(len(names), -1)
+    other = codes[len(names) * len(left) :].reshape(len(names), -1)
+    found: dict[str, NDArray[np.bool_]] = {}
+    for j, k in combinations(range(len(names)), 2):
+        differ = (one[j] >= 0) & (one[k] >= 0) & (one[j] != one[k])
+        crossed = (one[j][rows] == other[k][cols]) & (one[k][rows] == other[j][cols])
+        crossed &= differ[rows]
+        for name in (names[j], names[k]):
+            found[name] = crossed | found.get(name, False)
+    return found
+
+
+def _are_names(table: Any, column: str) -> bool:
+    """Whether nearly all cells are a few words without digits."""
+    values = values_of(table, column)
+    return sum(NAME.fullmatch(value) is not None for value in values) >= ENOUGH * values.size
 
 
 def same_dates(comparisons: Sequence[Comparison], right: Any) -> Any:
