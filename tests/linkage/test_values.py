@@ -7,7 +7,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from mlestruct.datasets import make_people
 from mlestruct.linkage import Comparison, RecordLinker, guess_comparisons
-from mlestruct.linkage.comparisons import swapped_names
+from mlestruct.linkage.comparisons import SwappedNames
 from mlestruct.linkage.numbers import read_numbers
 from mlestruct.linkage.text import Text, grams, normal
 
@@ -118,7 +118,7 @@ def test_pairs_compared_together_are_those_compared_one_by_one():
     names = ["anna", "Anna B", "ben", "b anna", ""]
     columns = [pd.Series(rng.choice(names, 40), dtype=object) for _ in range(2)]
     rows, cols = rng.integers(40, size=(2, 300))
-    prepared = Comparison("name", "text").prepare(*columns)
+    prepared = Comparison("name", "text").on(*columns)
     each = [prepared.features(rows[k : k + 1], cols[k : k + 1])[0] for k in range(300)]
     np.testing.assert_allclose(prepared.features(rows, cols), each)
 
@@ -130,11 +130,11 @@ def test_names_in_swapped_columns_agree():
     right = pd.DataFrame({"given": ["smith", "ben", "y", ""], "last": ["ANNA", "ben", "ben", "x"]})
     pair = [Comparison(name, "text") for name in ("given", "last")]
     rows, cols = (part.ravel() for part in np.indices((4, 4)))
-    found = swapped_names(pair, left, right, rows, cols)
+    found = SwappedNames.of(pair, left, right).among(rows, cols)
     for column in ("given", "last"):
         assert np.flatnonzero(found[column]).tolist() == [0]  # not equal names, not empty ones
     digits = right.assign(last=["1a", "2b", "3c", "4d"])
-    assert swapped_names(pair, left, digits, rows, cols) == {}
+    assert SwappedNames.of(pair, left, digits).among(rows, cols) == {}
     place = np.zeros(1, dtype=int)
     features = pair[0].features(left["given"], right["given"], place, place, np.ones(1, dtype=bool))
     np.testing.assert_allclose(features[0, [0, 1, 2, 3, 5]], [1, 1, 1, 1, 0])

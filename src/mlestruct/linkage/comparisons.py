@@ -124,41 +124,51 @@ class Comparison:
     def features(self, left: Any, right: Any, rows: Ints, cols: Ints, equal: Any = False) -> Floats:
         """Features of pairs of rows of two columns of text, shape (n_pairs, n_features).
 
-        equal : pairs that count as equal, such as `swapped_names`
+        equal : pairs that count as equal, such as `SwappedNames`
         """
-        return self.prepare(left, right).features(rows, cols, equal)
+        return self.on(left, right).features(rows, cols, equal)
 
-    def prepare(self, left: Any, right: Any) -> Prepared:
-        """Read two columns of text once, to compare several sets of pairs of their rows."""
-        cells = np.concatenate([column.to_numpy(dtype=object) for column in (left, right)])
-        codes, values = pandas_module().factorize(cells)
+    def on(self, left: Any, right: Any) -> ComparedColumn:
+        """The comparison made ready for two columns of text, for several sets of pairs."""
         read = str.strip if self.kind in ("date", "number") else normal
-        again, values = pandas_module().factorize(np.array([*map(read, values)], dtype=object))
-        codes = again[codes]
+        codes, values = distinct(read, [left, right])
         sides = codes[: len(left)], codes[len(left) :]
-        return Prepared(sides, *PREPARE[self.kind](self, values, sides))
+        missing, compare = PREPARE[self.kind](self, values, sides)
+        return ComparedColumn(self.kind, codes, values, len(left), missing, compare)
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """Two columns, ready to be compared.
+class ComparedColumn:
+    """A column of two tables, ready to be compared.
 
-    codes : the value of each record of either table, a number
+    codes : the place of each cell among the distinct `values`, cells of the left table first
+    n_left : number of cells of the left table
     missing : which values are missing, in either table
     compare : features of pairs of values
     """
 
-    codes: tuple[Ints, Ints]
+    kind: str
+    codes: Ints
+    values: NDArray[Any]
+    n_left: int
     missing: Sequence[NDArray[np.bool_]]
     compare: Callable[[Ints, Ints], list[Floats]]
 
     def features(self, rows: Ints, cols: Ints, equal: Any = False) -> Floats:
         """Features of pairs of rows, shape (n_pairs, n_features); of some as if they were equal."""
-        a, b = self.codes[0][rows], self.codes[1][cols]
+        a, b = self.codes[rows], self.codes[self.n_left + cols]
         b = np.where(equal, a, b)
         missing = self.missing[0][a] | self.missing[1][b]
         parts = self.compare(a, b)
         return np.column_stack([*(np.where(missing, 0.0, part) for part in parts), missing])
+
+
+def distinct(read: Callable[[str], str], columns: Sequence[Any]) -> tuple[Ints, NDArray[Any]]:
+    """The place of each cell of some columns among the distinct values; and these, once read."""
+    factorize = pandas_module().factorize
+    codes, cells = factorize(np.concatenate([one.to_numpy(dtype=object) for one in columns]))
+    again, values = factorize(np.array([*map(read, cells)], dtype=object))
+    return again[codes], values
 
 
 def guess_comparisons(
@@ -184,31 +194,41 @@ def guess_comparisons(
     return found
 
 
-def swapped_names(
-    comparisons: Sequence[Comparison], left: Any, right: Any, rows: Ints, cols: Ints
-) -> dict[str, NDArray[np.bool_]]:
-    """Pairs that agree crosswise in two columns of names, by column: Anna Smith and Smith Anna."""
-    names = [
-        one.column
-        for one in comparisons
-        if one.kind == "text" and all(_are_names(table, one.column) for table in (left, right))
-    ]
-    if len(names) < 2:
-        return {}
-    columns = [table[name] for table in (left, right) for name in names]
-    codes, values = pandas_module().factorize(np.concatenate(columns))
-    again, values = pandas_module().factorize(np.array([*map(normal, values)], dtype=object))
-    codes = np.where(values == "", -1, np.arange(len(values)))[again[codes]]
-    one = codes[: len(names) * len(left)].reshape(len(names), -1)
-    other = codes[len(names) * len(left) :].reshape(len(names), -1)
-    found: dict[str, NDArray[np.bool_]] = {}
-    for j, k in combinations(range(len(names)), 2):
-        differ = (one[j] >= 0) & (one[k] >= 0) & (one[j] != one[k])
-        crossed = (one[j][rows] == other[k][cols]) & (one[k][rows] == other[j][cols])
-        crossed &= differ[rows]
-        for name in (names[j], names[k]):
-            found[name] = crossed | found.get(name, False)
-    return found
+@dataclass(frozen=True)
+class SwappedNames:
+    """Columns of names: pairs that agree crosswise in two of them, such as Anna Smith, Smith Anna.
+
+    columns : their names
+    left, right : codes of their values, the same for all columns; -1 is missing
+    """
+
+    columns: list[str]
+    left: Ints
+    right: Ints
+
+    @classmethod
+    def of(cls, comparisons: Sequence[Comparison], left: Any, right: Any) -> SwappedNames:
+        """The columns of names of two tables."""
+        texts = [one.column for one in comparisons if one.kind == "text"]
+        names = [name for name in texts if _are_names(left, name) and _are_names(right, name)]
+        if len(names) < 2:
+            return cls([], *np.zeros((2, 0, 0), dtype=np.int64))
+        codes, values = distinct(normal, [table[name] for table in (left, right) for name in names])
+        codes = np.where(values == "", -1, np.arange(len(values)))[codes]
+        cut, shape = len(names) * len(left), (len(names), -1)
+        return cls(names, codes[:cut].reshape(shape), codes[cut:].reshape(shape))
+
+    def among(self, rows: Ints, cols: Ints) -> dict[str, NDArray[np.bool_]]:
+        """Which pairs of rows are swapped, by column."""
+        one, other = self.left, self.right
+        found: dict[str, NDArray[np.bool_]] = {}
+        for j, k in combinations(range(len(self.columns)), 2):
+            differ = (one[j] >= 0) & (one[k] >= 0) & (one[j] != one[k])
+            crossed = (one[j][rows] == other[k][cols]) & (one[k][rows] == other[j][cols])
+            crossed &= differ[rows]
+            for name in (self.columns[j], self.columns[k]):
+                found[name] = crossed | found.get(name, False)
+        return found
 
 
 def _are_names(table: Any, column: str) -> bool:
