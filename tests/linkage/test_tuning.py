@@ -38,6 +38,19 @@ def test_the_likelihood_of_held_out_samples_decides():
     assert held_out.events == 6 * 25
 
 
+def test_the_grid_is_extended_at_its_ends():
+    """Labels that follow from the feature, and labels that do not."""
+    rng = np.random.default_rng(0)
+    Y = [rng.permutation(4) for _ in range(6)]
+    X = np.array([np.eye(4)[y] for y in Y])[..., None]
+    model = BipartiteMatchingCRF(fit_intercept=False)
+    chosen, held_out = choose_alpha(model, X, Y, (100.0, 10.0))
+    assert chosen < 1.0
+    assert held_out.score == 1.0
+    noise = rng.normal(size=(6, 4, 4, 20))
+    assert choose_alpha(model, noise, Y, (1e-2, 1e-3))[0] > 1.0
+
+
 def test_one_sample_cannot_be_held_out():
     with pytest.raises(ValueError, match="needs at least 2 samples, got 1; pass a number"):
         choose_alpha(BipartiteMatchingCRF(), np.zeros((1, 2, 2, 1)), [[0, 1]])

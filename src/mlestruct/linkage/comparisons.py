@@ -2,25 +2,31 @@
 
 A column has a kind, and each kind a few features; "" is missing.
 
-    text      Jaro-Winkler similarity, common words, equality, equality weighted by rarity
+    text      Jaro-Winkler similarity, common words, common letters weighted by rarity, equality,
+              equality weighted by rarity
     number    closeness on the scale of the column, equality
     date      closeness, equality, same year, day and month swapped
     category  equality, equality weighted by rarity
 
-Dates may have a format of their own in each table; cells that are no dates are missing.
+Text is equal if it differs only in case, accents, punctuation, leading zeros or order of words.
+Dates may have a format of their own in each table, and numbers a decimal sign; cells that are not
+dates or numbers are missing.
 A comparison in which a side is missing has the features 0 and one more, "missing", that is 1.
 """
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .._lazy import pandas_module
 from .dates import (
     ENOUGH,
     FORMATS,
@@ -32,12 +38,16 @@ from .dates import (
     values_of,
     warn_of_unreadable,
 )
+from .numbers import read_numbers
 from .records import column_kinds, column_names, require_text
+from .text import Text, normal
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 KINDS = ("text", "number", "date", "category")
+NAME = re.compile(r"[^\W\d]+(?:\W+[^\W\d]+){0,2}\W*")
+CLOSE = (0.9, 0.75, 0.6, 0.45, 0.3, 0.2, 0.1)  # levels of agreement of text
 
 
 @dataclass(frozen=True)
@@ -89,8 +99,8 @@ class Comparison:
         first = features[:, 0]
         conditions = [features[:, -1] > 0]  # missing on a side
         if self.kind == "text":
-            conditions += [features[:, 2] > 0, first >= 0.95]
-            conditions += [(first >= 0.88) | (features[:, 1] >= 0.95), first >= 0.7]
+            close = np.maximum(features[:, 2], 4.0 * first - 3.0)  # of long text, or of a name
+            conditions += [features[:, 3] > 0, *(close >= level for level in CLOSE)]
         elif self.kind == "number":
             conditions += [features[:, 1] > 0, first >= 0.9, first >= 0.5]
         elif self.kind == "date":
@@ -111,17 +121,54 @@ class Comparison:
         other = None if formats[0] == formats[1] else formats[1]
         return replace(self, format=formats[0], right_format=other)
 
-    def features(self, left: Any, right: Any, rows: Ints, cols: Ints) -> Floats:
-        """Features of pairs of rows of two columns of text, shape (n_pairs, n_features)."""
-        sides = [column.str.strip().str.lower() for column in (left, right)]
-        one, other = (side.to_numpy(dtype=object) for side in sides)
-        if self.kind == "date":
-            one, other = map(read_days, (one, other), self.formats)
-            missing = np.isnan(one[rows]) | np.isnan(other[cols])
-        else:
-            missing = (one[rows] == "") | (other[cols] == "")
-        parts = COMPARE[self.kind](self, one, other, rows, cols)
+    def features(self, left: Any, right: Any, rows: Ints, cols: Ints, equal: Any = False) -> Floats:
+        """Features of pairs of rows of two columns of text, shape (n_pairs, n_features).
+
+        equal : pairs that count as equal, such as `SwappedNames`
+        """
+        return self.on(left, right).features(rows, cols, equal)
+
+    def on(self, left: Any, right: Any) -> ComparedColumn:
+        """The comparison made ready for two columns of text, for several sets of pairs."""
+        read = str.strip if self.kind in ("date", "number") else normal
+        codes, values = distinct(read, [left, right])
+        sides = codes[: len(left)], codes[len(left) :]
+        missing, compare = PREPARE[self.kind](self, values, sides)
+        return ComparedColumn(self.kind, codes, values, len(left), missing, compare)
+
+
+@dataclass(frozen=True)
+class ComparedColumn:
+    """A column of two tables, ready to be compared.
+
+    codes : the place of each cell among the distinct `values`, cells of the left table first
+    n_left : number of cells of the left table
+    missing : which values are missing, in either table
+    compare : features of pairs of values
+    """
+
+    kind: str
+    codes: Ints
+    values: NDArray[Any]
+    n_left: int
+    missing: Sequence[NDArray[np.bool_]]
+    compare: Callable[[Ints, Ints], list[Floats]]
+
+    def features(self, rows: Ints, cols: Ints, equal: Any = False) -> Floats:
+        """Features of pairs of rows, shape (n_pairs, n_features); of some as if they were equal."""
+        a, b = self.codes[rows], self.codes[self.n_left + cols]
+        b = np.where(equal, a, b)
+        missing = self.missing[0][a] | self.missing[1][b]
+        parts = self.compare(a, b)
         return np.column_stack([*(np.where(missing, 0.0, part) for part in parts), missing])
+
+
+def distinct(read: Callable[[str], str], columns: Sequence[Any]) -> tuple[Ints, NDArray[Any]]:
+    """The place of each cell of some columns among the distinct values; and these, once read."""
+    factorize = pandas_module().factorize
+    codes, cells = factorize(np.concatenate([one.to_numpy(dtype=object) for one in columns]))
+    again, values = factorize(np.array([*map(read, cells)], dtype=object))
+    return again[codes], values
 
 
 def guess_comparisons(
@@ -139,11 +186,55 @@ def guess_comparisons(
     found = []
     for column in columns:
         sides = [values_of(table, column) for table in (left, right)]
-        values = np.concatenate(sides)
         kind = given.get(column)
         one = _guess(column, sides) if kind is None else _of_kind(column, kind, sides)
-        found.append(replace(one, scale=_scale(values)) if one.kind == "number" else one)
+        if one.kind == "number":
+            one = replace(one, scale=_scale(np.concatenate([*map(read_numbers, sides)])))
+        found.append(one)
     return found
+
+
+@dataclass(frozen=True)
+class SwappedNames:
+    """Columns of names: pairs that agree crosswise in two of them, such as Anna Smith, Smith Anna.
+
+    columns : their names
+    left, right : codes of their values, the same for all columns; -1 is missing
+    """
+
+    columns: list[str]
+    left: Ints
+    right: Ints
+
+    @classmethod
+    def of(cls, comparisons: Sequence[Comparison], left: Any, right: Any) -> SwappedNames:
+        """The columns of names of two tables."""
+        texts = [one.column for one in comparisons if one.kind == "text"]
+        names = [name for name in texts if _are_names(left, name) and _are_names(right, name)]
+        if len(names) < 2:
+            return cls([], *np.zeros((2, 0, 0), dtype=np.int64))
+        codes, values = distinct(normal, [table[name] for table in (left, right) for name in names])
+        codes = np.where(values == "", -1, np.arange(len(values)))[codes]
+        cut, shape = len(names) * len(left), (len(names), -1)
+        return cls(names, codes[:cut].reshape(shape), codes[cut:].reshape(shape))
+
+    def among(self, rows: Ints, cols: Ints) -> dict[str, NDArray[np.bool_]]:
+        """Which pairs of rows are swapped, by column."""
+        one, other = self.left, self.right
+        found: dict[str, NDArray[np.bool_]] = {}
+        for j, k in combinations(range(len(self.columns)), 2):
+            differ = (one[j] >= 0) & (one[k] >= 0) & (one[j] != one[k])
+            crossed = (one[j][rows] == other[k][cols]) & (one[k][rows] == other[j][cols])
+            crossed &= differ[rows]
+            for name in (self.columns[j], self.columns[k]):
+                found[name] = crossed | found.get(name, False)
+        return found
+
+
+def _are_names(table: Any, column: str) -> bool:
+    """Whether nearly all cells are a few words without digits."""
+    values = values_of(table, column)
+    return sum(NAME.fullmatch(value) is not None for value in values) >= ENOUGH * values.size
 
 
 def same_dates(comparisons: Sequence[Comparison], right: Any) -> Any:
@@ -194,7 +285,8 @@ def _guess_other(column: str, values: NDArray[Any]) -> Comparison:
     enough = ENOUGH * values.size
     if values.size and len(set(values)) <= min(30, values.size / 4):  # few, and often the same
         return Comparison(column, "category")
-    codes = sum(value.isdigit() and (value[0] == "0" or len(value) > 6) for value in values)
+    plain = [value.replace(" ", "") for value in values]
+    codes = sum(value.isdigit() and (value[0] == "0" or len(value) > 6) for value in plain)
     is_number = values.size and np.isfinite(read_numbers(values)).sum() >= enough
     if is_number and codes < 0.05 * values.size:  # telephone numbers are no quantities
         return Comparison(column, "number")
@@ -202,108 +294,75 @@ def _guess_other(column: str, values: NDArray[Any]) -> Comparison:
 
 
 # ---------------------------------------------------------------------- kinds
-def _rarity(one: NDArray[Any], other: NDArray[Any]) -> Callable[[NDArray[Any]], Floats]:
-    """log(1 / frequency) of values among all records of both tables."""
-    values, counts = np.unique(np.concatenate([one, other]).astype(str), return_counts=True)
-    total = float(counts.sum())
-
-    def of(wanted: NDArray[Any]) -> Floats:
-        place = np.searchsorted(values, wanted.astype(str))
-        return np.log(total / counts[place])
-
-    return of
+def _text(comparison: Comparison, values: Any, sides: Any) -> Any:
+    return [values == ""] * 2, Text.of(values, _counts(values, sides)).compare
 
 
-def _equal(one: NDArray[Any], other: NDArray[Any], rows: Ints, cols: Ints) -> Floats:
-    return (one[rows] == other[cols]).astype(np.float64)
+def _category(comparison: Comparison, values: Any, sides: Any) -> Any:
+    counts = _counts(values, sides)
+    rarity = np.log(counts.sum() / counts)
+
+    def compare(a: Ints, b: Ints) -> list[Floats]:
+        return [(a == b) * 1.0, (a == b) * rarity[a]]
+
+    return [values == ""] * 2, compare
 
 
-def _text(comparison: Comparison, one: Any, other: Any, rows: Ints, cols: Ints) -> list[Floats]:
-    fuzz, jaro_winkler, pairwise = _rapidfuzz()
-    first, second = one[rows].tolist(), other[cols].tolist()
-    similar = pairwise(first, second, scorer=jaro_winkler, dtype=np.float32)
-    words = pairwise(first, second, scorer=fuzz.token_set_ratio, dtype=np.float32)
-    equal = _equal(one, other, rows, cols)
-    return [
-        similar.astype(np.float64),
-        words.astype(np.float64) / 100.0,
-        equal,
-        equal * _rarity(one, other)(one[rows]),
-    ]
+def _counts(values: Any, sides: Any) -> Ints:
+    return np.bincount(np.concatenate(sides), minlength=len(values))
 
 
-def _number(comparison: Comparison, one: Any, other: Any, rows: Ints, cols: Ints) -> list[Floats]:
-    first, second = read_numbers(one), read_numbers(other)
-    scale = comparison.scale or _scale(np.concatenate([one, other]))
-    apart = np.abs(first[rows] - second[cols]) / scale
-    close = np.exp(-np.where(np.isfinite(apart), apart, np.inf))
-    return [close, np.maximum(_equal(one, other, rows, cols), apart == 0)]
+def _number(comparison: Comparison, values: Any, sides: Any) -> Any:
+    read = [np.full(len(values), np.nan) for _ in sides]
+    for numbers, codes in zip(read, sides, strict=True):  # each table may have its decimal sign
+        own = np.unique(codes)
+        numbers[own] = read_numbers(values[own])
+    one, other = read
+    scale = comparison.scale or _scale(np.concatenate([one[sides[0]], other[sides[1]]]))
+
+    def compare(a: Ints, b: Ints) -> list[Floats]:
+        apart = np.abs(one[a] - other[b]) / scale
+        return [np.exp(-apart), (apart == 0) * 1.0]
+
+    return [np.isnan(numbers) for numbers in read], compare
 
 
-def _scale(values: NDArray[Any]) -> float:
-    """The median distance of numbers from their median; 1 where it is 0."""
-    numbers = read_numbers(values)
+def _scale(numbers: Floats) -> float:
+    """The median distance of numbers from their median; 1 if it is 0."""
     known = numbers[np.isfinite(numbers)]
     return float(np.median(np.abs(known - np.median(known))) if known.size else 0.0) or 1.0
 
 
-def _date(comparison: Comparison, one: Any, other: Any, rows: Ints, cols: Ints) -> list[Floats]:
-    apart = np.abs(one[rows] - other[cols]) / 365.0
-    close = np.exp(-np.where(np.isfinite(apart), apart, np.inf))
+def _date(comparison: Comparison, values: Any, sides: Any) -> Any:
+    one, other = (read_days(values, pattern) for pattern in comparison.formats)
     (year, month, day), (years, months, days) = _calendar(one), _calendar(other)
-    same_year = (year[rows] == years[cols]) & np.isfinite(apart)
-    swapped = same_year & (month[rows] == days[cols]) & (day[rows] == months[cols])
-    swapped &= (month != day)[rows]
-    equal = (apart == 0).astype(np.float64)
-    return [close, equal, same_year.astype(np.float64), swapped.astype(np.float64)]
 
+    def compare(a: Ints, b: Ints) -> list[Floats]:
+        apart = np.abs(one[a] - other[b]) / 365.0
+        same_year = (year[a] == years[b]) & np.isfinite(apart)
+        swapped = same_year & (month[a] == days[b]) & (day[a] == months[b]) & (month != day)[a]
+        return [np.exp(-apart), (apart == 0) * 1.0, same_year * 1.0, swapped * 1.0]
 
-def _category(comparison: Comparison, one: Any, other: Any, rows: Ints, cols: Ints) -> list[Floats]:
-    equal = _equal(one, other, rows, cols)
-    return [equal, equal * _rarity(one, other)(one[rows])]
-
-
-COMPARE: dict[str, Callable[..., list[Floats]]] = {
-    "text": _text,
-    "number": _number,
-    "date": _date,
-    "category": _category,
-}
-NAMES = {
-    "text": ("similarity", "common words", "equal", "equal and rare"),
-    "number": ("close", "equal"),
-    "date": ("close", "equal", "same year", "day and month swapped"),
-    "category": ("equal", "equal and rare"),
-}
-
-
-# ---------------------------------------------------------------------- reading values
-def read_numbers(values: Sequence[str] | NDArray[Any]) -> Floats:
-    """Numbers, NaN where a value is none."""
-    out = np.full(len(values), np.nan)
-    for k, value in enumerate(values):
-        try:
-            out[k] = float(value)
-        except ValueError:
-            continue
-    return np.where(np.isfinite(out), out, np.nan)
+    return [np.isnan(one), np.isnan(other)], compare
 
 
 def _calendar(days: Floats) -> tuple[Ints, Ints, Ints]:
-    """Year, month and day of days since 1970; of those that are NaN any."""
+    """Year, month and day of days since 1970; of days that are NaN any."""
     date = np.nan_to_num(days).astype("datetime64[D]")
     month = date.astype("datetime64[M]")
     year = date.astype("datetime64[Y]").astype(np.int64)
     return year, month.astype(np.int64) % 12 + 1, (date - month).astype(np.int64) + 1
 
 
-def _rapidfuzz() -> tuple[Any, Any, Any]:
-    try:
-        from rapidfuzz import fuzz
-        from rapidfuzz.distance import JaroWinkler
-        from rapidfuzz.process import cpdist
-    except ImportError as error:
-        raise ImportError(
-            "comparing text needs rapidfuzz: pip install 'mlestruct[link]'"
-        ) from error
-    return fuzz, JaroWinkler.similarity, cpdist
+PREPARE: dict[str, Callable[..., Any]] = {
+    "text": _text,
+    "number": _number,
+    "date": _date,
+    "category": _category,
+}
+NAMES = {
+    "text": ("similarity", "common words", "common letters", "equal", "equal and rare"),
+    "number": ("close", "equal"),
+    "date": ("close", "equal", "same year", "day and month swapped"),
+    "category": ("equal", "equal and rare"),
+}

@@ -12,6 +12,7 @@ from .linker import RecordLinker
 MEANINGS = {
     "similarity": "{} is similar (fully)",
     "common words": "{} has words in common (all)",
+    "common letters": "{} has rare letters in a row in common (all)",
     "equal": "{} is the same",
     "equal and rare": "{} is the same, per unit of rarity",
     "close": "{} is close (fully)",

@@ -18,7 +18,7 @@ from ..features import Rows
 from ..models import BipartiteMatchingCRF
 from ..models.base import CertifiedModel, check_options, unchanged_on_failure
 from .blocking import candidate_pairs, read_rules
-from .comparisons import Comparison, guess_comparisons, same_dates
+from .comparisons import Comparison, SwappedNames, guess_comparisons, same_dates
 from .examples import Examples, ExpectedLinks, pair_input
 from .held_out import HeldOut
 from .known import known_links, read_known
@@ -357,8 +357,10 @@ class RecordLinker(CertifiedModel):
         """Comparisons of all columns, and a constant: the log-odds of a link as such."""
         out = np.ones((rows.size, len(self._feature_names())))
         at = 0
+        swapped = SwappedNames.of(self.comparisons_, left, right).among(rows, cols)
         for one in self._for_tables(left, right):
-            part = one.features(left[one.column], right[one.column], rows, cols)
+            sides, equal = (left[one.column], right[one.column]), swapped.get(one.column, False)
+            part = one.features(*sides, rows, cols, equal)
             out[:, at : at + part.shape[1]] = part
             at += part.shape[1]
         return out

@@ -55,9 +55,12 @@ def require_text(table: Any, columns: Iterable[str], name: str) -> None:
     if not isinstance(table, pandas_module().DataFrame):
         raise TypeError(f"{name}: expected a DataFrame of pandas, got {type(table).__name__}")
     require_columns(table, columns, name)
+    infer = pandas_module().api.types.infer_dtype
     for column in columns:
         if list(table.columns).count(column) > 1:
             raise ValueError(f"{name}: column {column!r} occurs twice")
+        if not table[column].hasnans and infer(table[column], skipna=False) == "string":
+            continue
         for cell in table[column]:
             if not isinstance(cell, str):
                 raise ValueError(f"{name}: expected text in column {column!r}, got {cell!r}")

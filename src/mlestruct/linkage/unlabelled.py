@@ -6,8 +6,9 @@ records match. So a pair has the log-odds
 
     sum over columns of log m(level) / u(level)  +  log-odds of a match of two records at random.
 
-u is counted on random pairs. Each round takes the marginals of one-to-one links at these scores,
-where the usual algorithm takes each pair by itself, and counts m and the number of links by them.
+A missing value counts for neither. u is counted on random pairs. Each round takes the marginals of
+one-to-one links at these scores, where the usual algorithm takes each pair by itself, and counts m
+and the number of links by them.
 """
 
 from __future__ import annotations
@@ -61,11 +62,18 @@ def expected_links(
     for _ in range(ROUNDS):
         scores = np.full(ends[0].size, _log_odds(float(chance.sum()), shape, n_left))
         for level, share, n in zip(levels, u, sizes, strict=True):
-            scores += np.log(_shares(level, chance, n) / share)[level]
+            scores += _weights(_shares(level, chance, n), share)[level]
         before, chance = chance, marginals(scores)
         if float(np.abs(chance - before).max(initial=0.0)) <= CHANGE:
             break
     return chance
+
+
+def _weights(m: Floats, u: Floats) -> Floats:
+    """The log-odds of each level; a missing value is not evidence."""
+    weights = np.zeros(m.size)
+    weights[1:] = np.log(m[1:] / m[1:].sum()) - np.log(u[1:] / u[1:].sum())
+    return weights
 
 
 def _shares(level: Ints, weight: Floats | None, n: int) -> Floats:
