@@ -44,8 +44,8 @@ def test_a_failed_refit_changes_nothing(failure, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"random_state": "x"}, ValueError, "random_state: .*'x'"),
-        ({"alpha": "best"}, ValueError, "`alpha` must be a number or 'auto', got 'best'"),
+        ({"random_state": "x"}, ValueError, "`random_state` must be .*'x'"),
+        ({"alpha": "best"}, ValueError, "alpha: expected a number or 'auto', got 'best'"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:known")
