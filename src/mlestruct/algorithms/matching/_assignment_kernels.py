@@ -56,34 +56,16 @@ def first_prices(scores, prices):
 
 
 @kernel
-def assign_dense(scores, row_single, col_single, prices, row_to_col):
-    """Best assignment of a dense (n, m) score matrix, n <= m unless rows may stay single.
+def assign_dense(cost, may_skip, skip_cost, v, row_to_col):
+    """Best assignment of a dense (n, m) cost matrix, n <= m unless rows may stay single.
 
-    `row_single` (n,) and `col_single` (m,) are scores of single nodes; no row may stay single where
-    the former is empty. `prices` (m,) are read as a warm start and overwritten; row_to_col gets -1
-    for single rows. Pairs of score -inf are not allowed.
+    `may_skip` allows rows to stay single at `skip_cost` (n,); row_to_col is -1 there. Prices `v`
+    (m,) are read as a warm start and overwritten. Pairs of cost inf are not allowed.
     """
-    n, m = scores.shape
-    may_skip = row_single.shape[0] > 0
-    skip_cost = -row_single
-    cost = np.empty((n, m))
-    for i in range(n):
-        for j in range(m):
-            cost[i, j] = col_single[j] - scores[i, j]
-    v = np.empty(m)
-    for j in range(m):
-        v[j] = col_single[j] - prices[j]
-    assign_costs(cost, may_skip, skip_cost, v, row_to_col)
-    for j in range(m):
-        prices[j] = col_single[j] - v[j]
-
-
-@kernel
-def assign_costs(cost, may_skip, skip_cost, v, row_to_col):
-    """The same in costs to be minimised; `v` (m,) is overwritten."""
     n, m = cost.shape
     row_to_col[:] = -1
-    col_to_row = np.full(m, -1)
+    col_to_row = np.empty(m, np.int64)
+    col_to_row[:] = -1
     free = np.empty(n, np.int64)
     n_free = 0
     for i in range(n):

@@ -8,7 +8,7 @@ from math import exp, inf, log, log1p, sqrt
 
 import numpy as np
 
-from ..._compile import kernel, merged_kernel, summing_kernel
+from ..._compile import kernel, summing_kernel
 from .._logarithm_kernels import LOG_2, fast_log
 from .row_problem import TINY
 
@@ -109,7 +109,7 @@ def solve_row(rows, w, prices, start, stop, k, complement, tol, s, log_t, t):
     guessed = complement > 0.0 and complement < 1.0
     total = 0.0
     for e in range(start, stop):
-        if a[e] == 1.0 and (c[e] == 1.0 or c[e] == 0.0):
+        if bethe:
             log_t[e] = exp(s[e] - shift)  # saves an exp at every trial u
             total += log_t[e]
         elif guessed:
@@ -133,26 +133,11 @@ def solve_row(rows, w, prices, start, stop, k, complement, tol, s, log_t, t):
         spread = 0.0
         excess = 0.0
         at = u  # t belongs to this u
-        factor = exp(min(shift - u, 700.0))
         if bethe:
+            factor = exp(min(shift - u, 700.0))
             mass, spread, excess = bethe_masses(log_t[start:stop], factor, t[start:stop])
         for e in range(stop if bethe else start, stop):
             if e == k:
-                continue
-            if a[e] == 1.0 and (c[e] == 1.0 or c[e] == 0.0):
-                te = log_t[e] * factor
-                slope = 1.0
-                if c[e] == 1.0:  # t (1 - t) = q
-                    root = 1.0 - 4.0 * te
-                    te = 2.0 * te / (1.0 + sqrt(root)) if root > 0.0 else 0.5
-                    slope = (1.0 - 2.0 * te) / (1.0 - te)
-                elif te > 1.0:
-                    te = 1.0
-                t[e] = te
-                mass += te
-                h = te / max(slope, 1e-12)
-                spread += h
-                excess += h - te
                 continue
             if abs(shifted) > 0.5:
                 x = log_lower_branch(s[e] - u, a[e], c[e])
@@ -242,9 +227,6 @@ def solve_row(rows, w, prices, start, stop, k, complement, tol, s, log_t, t):
         else:
             te = t[e]
             y = log_complement(te) if c[e] != 0.0 else 0.0
-            if a[e] == 1.0 and (c[e] == 1.0 or c[e] == 0.0):
-                x = s[e] - at - c[e] * y if te < 0.5 else log(te)
-                log_t[e] = x
             x = log_t[e]
             rest = 1.0 - te
         gradient = score - a[e] * (x + 1.0) - c[e] * (y + 1.0)
@@ -254,15 +236,25 @@ def solve_row(rows, w, prices, start, stop, k, complement, tol, s, log_t, t):
     return value + max(largest - mean, 0.0)
 
 
-@merged_kernel
-def semidual_rows(rows, first, last, w, prices, hint, tol, t):
-    """The part of rows `first` to `last` - 1 in `semidual`."""
+@kernel
+def semidual(rows, w, w_cols, prices, hint, tol, t):
+    """D(prices) >= log Z_rho for any prices of shape (n_cols + 1,), the last being 0.
+
+    `hint` (row order) are marginals near the optimum, the start for the rows. On return `t` holds
+    the rows' maximisers; D has gradient 1 - column sums of t. The rows' errors sum to at most
+    `tol`.
+    """
+    rho_cols = rows.rho_cols
+    bound = 0.0
+    for j in range(rho_cols.shape[0]):
+        bound += prices[j]
+        if rho_cols[j] > 0.0:
+            bound += rho_cols[j] * exp((w_cols[j] - prices[j]) / rho_cols[j] - 1.0)
     ptr = rows.ptr
     s = np.empty(t.shape[0])
     log_t = np.empty(t.shape[0])
     row_tol = max(tol / ptr.shape[0], 1e-15)
-    total = 0.0
-    for i in range(first, last):
+    for i in range(ptr.shape[0] - 1):
         start, stop = ptr[i], ptr[i + 1]
         k = start
         likely = start
@@ -291,22 +283,5 @@ def semidual_rows(rows, first, last, w, prices, hint, tol, t):
             if other < 0 or (t[other] <= 0.49 and t[other] <= t[k]):
                 break
             k, rest = other, 0.0
-        total += best
-    return total
-
-
-@kernel
-def semidual(rows, w, w_cols, prices, hint, tol, t):
-    """D(prices) >= log Z_rho for any prices of shape (n_cols + 1,), the last being 0.
-
-    `hint` (row order) are marginals near the optimum, the start for the rows. On return `t` holds
-    the rows' maximisers; D has gradient 1 - column sums of t. The rows' errors sum to at most
-    `tol`.
-    """
-    rho_cols = rows.rho_cols
-    bound = 0.0
-    for j in range(rho_cols.shape[0]):
-        bound += prices[j]
-        if rho_cols[j] > 0.0:
-            bound += rho_cols[j] * exp((w_cols[j] - prices[j]) / rho_cols[j] - 1.0)
-    return bound + semidual_rows(rows, 0, rows.ptr.shape[0] - 1, w, prices, hint, tol, t)
+        bound += best
+    return bound

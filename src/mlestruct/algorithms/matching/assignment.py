@@ -67,18 +67,20 @@ def assign(
     columns = np.zeros(m) if col_single is None else col_single
     row_to_col = np.empty(n, np.int64)
     if row_single is not None or col_single is not None or n != m:
-        prices = columns.copy()
+        v = np.zeros(m)
     elif warm is None:
-        prices = np.empty(m)
-        first_prices(scores, prices)
+        first_prices(scores, v := np.empty(m))
+        np.negative(v, v)
     else:
-        prices = warm.copy()
-    problem = scores, NOWHERE if row_single is None else row_single, columns, prices, row_to_col
+        v = -warm
+    cost = -scores if col_single is None else columns - scores
+    skip = NOWHERE if row_single is None else -row_single
+    problem = cost, row_single is not None, skip, v, row_to_col
     if scores.size > LARGE:
         wait_for("assignment", assign_dense, *problem)
     else:
         assign_dense(*problem)
-    return Assignment(row_to_col, prices)
+    return Assignment(row_to_col, columns - v)
 
 
 def assign_edges(
