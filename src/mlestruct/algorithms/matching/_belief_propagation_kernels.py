@@ -389,8 +389,9 @@ def certify_each(
     """
     n_cols = rows.rho_cols.shape[0]
     new_t, log_t, log_rest = np.empty(w.shape[1]), np.empty(w.shape[1]), np.empty(w.shape[1])
-    new_z, new_prices = np.ones(n_cols), np.zeros(n_cols + 1)
+    new_z, new_prices = np.empty(n_cols), np.empty(n_cols + 1)
     largest = np.empty(rows.ptr.shape[0] - 1, np.int64)
+    new_z[:], new_prices[n_cols] = 1.0, 0.0
     for m in range(w.shape[0]):
         if stage[m] != CERTIFY and stage[m] != LAST:
             continue

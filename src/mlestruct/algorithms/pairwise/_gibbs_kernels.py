@@ -41,7 +41,9 @@ def conditional_modes(ptr, half, tail, head, nodes, edges, order, states):
         changed = False
         for i in order:
             own_scores(ptr, half, tail, head, nodes, edges, states, i, scores)
-            best = np.argmax(scores)
+            best = 0
+            for k in range(1, scores.shape[0]):
+                best = k if scores[k] > scores[best] else best
             if scores[best] > scores[states[i]]:
                 states[i] = best
                 changed = True

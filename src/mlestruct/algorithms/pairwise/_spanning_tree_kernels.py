@@ -32,11 +32,15 @@ def pack_trees(n, tail, head, wanted, into_tail, into_head):
     directed away from one of its nodes; into_tail and into_head count the edges by direction.
     """
     n_edges = tail.shape[0]
-    order, count = np.arange(n_edges), np.zeros(n_edges, np.int64)
+    order, count = np.empty(n_edges, np.int64), np.zeros(n_edges, np.int64)
+    for e in range(n_edges):
+        order[e] = e
     n_trees = 0
     while n_trees < wanted or count[order[0]] == 0:
         n_trees += 1
-        above, degree, link = np.arange(n), np.zeros(n, np.int64), np.zeros(n, np.int64)
+        above, degree, link = np.empty(n, np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64)
+        for v in range(n):
+            above[v] = v
         missing = n - 1
         for e in order:
             a, b = find(above, tail[e]), find(above, head[e])
@@ -65,7 +69,8 @@ def pack_trees(n, tail, head, wanted, into_tail, into_head):
         place = np.zeros(n_trees + 2, np.int64)  # in the order: of the next edge of each count
         for e in range(n_edges):
             place[count[e] + 1] += 1
-        place = np.cumsum(place)
+        for k in range(n_trees + 1):
+            place[k + 1] += place[k]
         for e in range(n_edges):
             order[place[count[e]]] = e
             place[count[e]] += 1
