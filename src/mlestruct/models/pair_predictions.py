@@ -15,8 +15,7 @@ from .._arguments import check_same_length
 from ..inference.link_sets import links_at_precision, links_of_largest_f1
 from ..learning.problem import Block
 from ..metrics.events import Events, as_events, join_events
-from ..structures.matchings.partners import check_counts
-from ..structures.matchings.space import MatchingSpace
+from ..structures.matchings.space import MatchingSpace, check_counts
 from .pairs import PairSample, naming, read_label
 from .sample_estimator import SampleEstimator
 

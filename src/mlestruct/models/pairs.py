@@ -29,7 +29,7 @@ from ..features.rows import (
 )
 from ..structures.graphs.bipartite import BipartiteGraph
 from ..structures.graphs.simple import SimpleGraph
-from ..structures.matchings.partners import check_partners, whole_numbers
+from ..structures.matchings.space import check_partners, whole_numbers
 from .pair_frames import (
     NO_PAIRS,
     PairFrame,

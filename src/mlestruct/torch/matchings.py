@@ -14,7 +14,7 @@ from ..structures.graphs.bipartite import BipartiteGraph
 from ..structures.graphs.simple import SimpleGraph
 from ..structures.matchings.bipartite import BipartiteMatching
 from ..structures.matchings.local import LocalMatching
-from ..structures.matchings.partners import check_partners
+from ..structures.matchings.space import check_partners
 from . import checks
 from .autograd import Observed
 from .nll_loss import IGNORED, Batch, Bools, Ints, NLLLoss

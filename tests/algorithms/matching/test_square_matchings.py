@@ -12,8 +12,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.special import xlogy
 
 from mlestruct.algorithms.matching import newton
-from mlestruct.algorithms.matching.belief_propagation import certified_marginals
-from mlestruct.algorithms.matching.oracle import Oracle
+from mlestruct.algorithms.matching.belief_propagation import Oracle, certified_marginals
 from mlestruct.inference import marginals
 from mlestruct.structures import BipartiteMatching
 

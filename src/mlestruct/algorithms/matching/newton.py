@@ -7,8 +7,7 @@ Scores with a wide range are approached from higher temperatures.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -20,42 +19,14 @@ from scipy.sparse.linalg import splu
 from ..._deadline import is_over, wait_for
 from . import _newton_kernels as kernels
 from ._semidual_kernels import semidual
-from .row_problem import TINY, RowProblem
+from .row_problem import TINY, RowProblem, Solution, Start, better
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Start = Callable[[], tuple[Floats, Floats]]
 
 WIDE = 40.0  # range of scores above which Newton comes from higher temperatures, else it diverges
 COOLING = 3.0  # factor of the temperature; at 6 Newton loses the path on some rings and bands
 FACTOR_LIMIT = 1e9  # multiplications of a factor within its band, which take about a second
-
-
-@dataclass
-class Solution:
-    """Marginals in row order with enclosing bounds, and the state for a warm start."""
-
-    t: Floats  # (n_entries,)
-    z: Floats  # (n_cols,), probabilities of columns to stay single
-    prices: Floats  # (n_cols + 1,), dual variables of the columns, the last 0
-    value: float
-    upper_bound: float
-    iterations: int
-    stalled: bool = False  # belief propagation did not reach the tolerance
-
-    @property
-    def gap(self) -> float:
-        return self.upper_bound - self.value
-
-
-def better(found: Solution, other: Solution) -> Solution:
-    """The better value and the better bound of two solutions."""
-    best = replace(found, iterations=found.iterations + other.iterations)
-    if other.value > found.value:
-        best.t, best.z, best.value = other.t, other.z, other.value
-    if other.upper_bound < found.upper_bound:
-        best.prices, best.upper_bound = other.prices, other.upper_bound
-    return best
 
 
 def solve(

@@ -27,9 +27,8 @@ from ...algorithms.matching import assignment, newton
 from ..contract import Bounds, Decoding, Marginals, Vertex
 from ..entropy import SeparableEntropy
 from ..graphs.bipartite import BipartiteGraph
-from .partners import check_partners
-from .presolve import Layout, PresolvedMatching, presolve
-from .space import MatchingSpace, check_rho
+from .presolve import Layout, presolve
+from .space import MatchingSpace, check_partners, check_rho
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -84,12 +83,11 @@ class BipartiteMatching(MatchingSpace):
         self.single_at = np.full(n + m, -1)
         self.single_at[self.free] = np.arange(self.n_scored, self.n_coordinates)
         layout = Layout(self._row_single, self._col_single, self.n_coordinates)
-        self._set_presolved(presolve(graph, self.rho_rows, self.rho_cols, self.perfect, layout))
+        self._presolved = presolve(graph, self.rho_rows, self.rho_cols, self.perfect, layout)
         self._interior: Floats | None = None
 
-    def _set_presolved(self, core: PresolvedMatching) -> None:
-        self._presolved = core
-        self._entropy = SeparableEntropy(*core.entropy_weights())
+    def _make_entropy(self) -> SeparableEntropy:
+        return SeparableEntropy(*self._presolved.entropy_weights())
 
     @property
     def is_fixed(self) -> bool:
@@ -252,7 +250,7 @@ class BipartiteMatching(MatchingSpace):
         core = self._presolved
         constant = core.fixed_score(scores)
         tau = core.coordinates(found.t, found.z)
-        if not found.gap <= tol:
+        if not found.upper_bound - found.value <= tol:
             # The score of the best matching is a value, and with any entropy no point has more.
             best = self.decode(scores)
             score = best.score - constant

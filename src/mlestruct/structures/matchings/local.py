@@ -40,9 +40,8 @@ from ..entropy import SeparableEntropy
 from ..graphs.bipartite import varying
 from ..graphs.simple import SimpleGraph
 from .bipartition_bound import bipartition_bound
-from .partners import check_partners, whole_numbers
 from .presolve import Layout, PresolvedMatching, presolve
-from .space import MatchingSpace, node_capacity, node_rho
+from .space import MatchingSpace, check_partners, node_capacity, node_rho, whole_numbers
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -83,7 +82,6 @@ class LocalMatching(MatchingSpace):
         self.single_at = np.full(n, -1)
         if self.free.any():
             self.single_at = np.arange(self.n_scored, self.n_coordinates)
-        self._entropy = self._make_entropy()
         self._interior: Floats | None = None
         parts = (self.graph.ptr, self.graph.col, self.capacity, self.free)
         self.fingerprint = f"{type(self).__name__} {hash(tuple(part.tobytes() for part in parts))}"

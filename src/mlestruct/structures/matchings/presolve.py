@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ...algorithms.matching.oracle import Oracle
+from ...algorithms.matching.belief_propagation import Oracle
 from ...algorithms.matching.row_problem import RowProblem
 from ...exceptions import InfeasibleError
 from ..contract import Vertex

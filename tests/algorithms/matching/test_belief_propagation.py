@@ -13,7 +13,7 @@ from scipy.special import logsumexp, xlogy
 
 from mlestruct.algorithms.matching import newton
 from mlestruct.algorithms.matching._belief_propagation_kernels import powers, set_series
-from mlestruct.algorithms.matching.oracle import Oracle, split
+from mlestruct.algorithms.matching.belief_propagation import Oracle, split
 from mlestruct.exceptions import InfeasibleError
 from mlestruct.inference import marginals
 from mlestruct.structures import BipartiteGraph, BipartiteMatching, LocalMatching, SimpleGraph
