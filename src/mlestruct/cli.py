@@ -81,6 +81,13 @@ def make_parser() -> argparse.ArgumentParser:
     link.add_arguments(own)
     own.set_defaults(run=_link)
     own = commands.add_parser(
+        "dedupe", help="find the records of one table that are the same",
+        description=link.DEDUPE, epilog=link.DEDUPE_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    link.add_dedupe_arguments(own)
+    own.set_defaults(run=_dedupe)
+    own = commands.add_parser(
         "review", help="answer the pairs that teach most on a local page",
         description=link.REVIEW, epilog=link.REVIEW_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -108,6 +115,12 @@ def _demo(options: argparse.Namespace) -> int:
 
 def _link(options: argparse.Namespace) -> int:
     from .linkage.command import run
+
+    return run(options)
+
+
+def _dedupe(options: argparse.Namespace) -> int:
+    from .linkage.dedupe_command import run
 
     return run(options)
 

@@ -24,6 +24,16 @@ pass that file to --known as well.
 Kinds of columns (--kind): text, number, date, category.
 """
 
+DEDUPE = """\
+Finds the records of one table that are the same person or thing. No labels are needed. The result
+has one row per record with the number of its cluster.
+"""
+
+DEDUPE_EXAMPLES = """\
+example:
+  mlestruct dedupe people.csv -o clusters.csv --pairs pairs.csv
+"""
+
 REVIEW = """\
 Asks you about doubtful pairs on a local page, one at a time, and learns from the answers. Each
 answer is written at once; to go on later, run the same command again. No labels are needed to
@@ -64,6 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--dry-run", action="store_true", help="count candidate pairs and stop")
     add("--strict", action="store_true", help="exit status 3 if the fit is not certified")
     add("--json", action="store_true", help="print a summary as JSON")
+    _add_alpha(parser)
     add_comparison_arguments(parser)
 
 
@@ -75,6 +86,21 @@ def add_review_arguments(parser: argparse.ArgumentParser) -> None:
         help="the answers; continued if it exists (default: answers.csv)")  # fmt: skip
     add("--open", action=argparse.BooleanOptionalAction,
         help="open the page in a browser (default: if standard output is a terminal)")  # fmt: skip
+    _add_alpha(parser)
+    add_comparison_arguments(parser)
+
+
+def add_dedupe_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `mlestruct dedupe`."""
+    add = parser.add_argument
+    add("table", help="CSV or Parquet file; - is standard input")
+    add("--known", metavar="FILE", action="append",
+        help="known pairs of ids (column checked: yes or no), if any; may be repeated")  # fmt: skip
+    add("-o", "--out", metavar="FILE", default="-", help="the clusters (default: standard output)")
+    add("--pairs", metavar="FILE", help="the compared pairs with probabilities and conflicts")
+    add("--size", type=int, default=10, metavar="N",
+        help="maximum number of records of a cluster (default 10); 2 if nobody is listed three "
+        "times, which is more accurate then")  # fmt: skip
     add_comparison_arguments(parser)
 
 
@@ -87,6 +113,12 @@ def _add_tables(parser: argparse.ArgumentParser) -> None:
         help="known links to learn from, if any; may be repeated")  # fmt: skip
     add("--left-id", metavar="COLUMN", help="column of ids in the left table")
     add("--right-id", metavar="COLUMN", help="column of ids in the right table")
+
+
+def _add_alpha(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--alpha", default="auto", help="penalty (default: auto, by cross-validation)"
+    )
 
 
 def add_comparison_arguments(parser: argparse.ArgumentParser) -> None:
@@ -102,6 +134,5 @@ def add_comparison_arguments(parser: argparse.ArgumentParser) -> None:
         help="compare only records that agree in A and B, or in C")  # fmt: skip
     add("--neighbours", type=int, default=10,
         help="maximum number of candidates per record (default 10)")  # fmt: skip
-    add("--alpha", default="auto", help="penalty (default: auto, by cross-validation)")
     add("--seed", type=seed, default=0, help="of random choices (default 0)")
     add("--quiet", action="store_true", help="print nothing but errors to standard error")

@@ -105,7 +105,7 @@ def check_comparison_options(options: argparse.Namespace) -> None:
     """Raise UsageProblem if an option of `add_comparison_arguments` has a wrong value."""
     if options.neighbours < 1:
         raise UsageProblem(f"--neighbours: expected at least 1, got {options.neighbours}")
-    _alpha(options.alpha)
+    _alpha(vars(options).get("alpha", "auto"))
     _kinds(options.kind)
     try:
         codecs.lookup(options.encoding or "utf-8")
@@ -162,13 +162,17 @@ def read_known_files(options: argparse.Namespace, left: Any, right: Any) -> Know
     """The known links of the files of --known, checked; None without any."""
     if not options.known:
         return None
-    found = KnownRows([])
-    try:
-        for path in options.known:
-            found += known_rows(read_id_pairs(path, options.encoding), path, first_row=2)
+    with naming():
+        found = read_rows(options.known, options.encoding)
         known_links(found.rows, left.index, right.index)
-    except ValueError as error:
-        raise FileProblem(str(error)) from None
+    return found
+
+
+def read_rows(paths: Sequence[str], encoding: str | None) -> KnownRows:
+    """The rows of files of known links."""
+    found = KnownRows([])
+    for path in paths:
+        found += known_rows(read_id_pairs(path, encoding), path, first_row=2)
     return found
 
 
@@ -208,11 +212,21 @@ def _learned(options: argparse.Namespace, left: Any, right: Any, known: Any) -> 
 def new_linker(options: argparse.Namespace) -> RecordLinker:
     """A linker with the options of `add_comparison_arguments`."""
     return RecordLinker(
-        columns=_listed(options.columns), kinds=_kinds(options.kind),
-        block=_rules(options.block), neighbours=options.neighbours,
-        alpha=_alpha(options.alpha), random_state=options.seed,
+        alpha=_alpha(options.alpha),
         verbose=int(not options.quiet and sys.stderr.isatty()),  # progress bars are for people
-    )  # fmt: skip
+        **model_options(options),
+    )
+
+
+def model_options(options: argparse.Namespace) -> dict[str, Any]:
+    """Parameters that `RecordLinker` and `Deduplicator` share."""
+    return {
+        "columns": _listed(options.columns),
+        "kinds": _kinds(options.kind),
+        "block": _rules(options.block),
+        "neighbours": options.neighbours,
+        "random_state": options.seed,
+    }
 
 
 def _as_the_model_sees(linker: RecordLinker, left: Any, right: Any, known: Any) -> Any:
