@@ -11,11 +11,10 @@ from scipy import sparse
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClusterMixin
 
+from .._arguments import as_count, generator
 from .._lazy import pandas_module
-from .._random import generator
 from ..features import Rows
 from ..models import MatchingCRF, PairInput
-from ..models.base import check_count
 from .clusters import bounded_clusters
 from .comparisons import guess_comparisons
 from .expected_duplicates import ExpectedDuplicates, of_couples, of_pairs
@@ -91,13 +90,12 @@ class Deduplicator(ClusterMixin, BaseEstimator):
         known : pairs of ids of this table, as in `RecordLinker.fit`: links, pairs that are none
             ("checked" is no), and ids without a duplicate, beside an empty cell
         """
-        if check_count(self.size, "size") < 2:
-            raise ValueError(f"`size` must be at least 2; got {self.size!r}.")
+        as_count(self.size, "size", 2)
         rng = generator(self.random_state)
         table = as_records(table, "table")
         linker = RecordLinker(
             columns=self.columns, kinds=self.kinds, block=self.block, n_jobs=self.n_jobs,
-            neighbours=check_count(self.neighbours, "neighbours") + 1,  # each finds itself, too
+            neighbours=as_count(self.neighbours, "neighbours") + 1,  # each finds itself, too
         )  # fmt: skip
         columns = compared_columns(table, table, self.columns)
         linker.comparisons_ = guess_comparisons(table, table, columns, self.kinds)
