@@ -17,14 +17,17 @@ Ints = NDArray[np.int64]
 LEAST = float(logit(POSSIBLE))  # log-odds of pairs that are no candidates or all but excluded
 
 
-def bounded_clusters(rows: Ints, cols: Ints, chance: Floats, n_records: int, size: int) -> Ints:
+def bounded_clusters(
+    rows: Ints, cols: Ints, chance: Floats, n_records: int, size: int, apart: Any = False
+) -> Ints:
     """The number of each record's cluster: average linkage of log-odds, the best pair first.
 
     Two clusters are joined while the mean of the log-odds of their pairs is positive, and both
-    together have at most `size` records.
+    together have at most `size` records. Pairs that are marked in `apart` are never in one cluster.
     """
-    kept = chance >= POSSIBLE
-    odds = logit(np.clip(chance[kept], None, 1.0 - 1e-9))
+    odds = np.where(apart, -np.inf, logit(np.clip(chance, 1e-9, 1.0 - 1e-9)))
+    kept = (chance >= POSSIBLE) | apart
+    odds = odds[kept]
     # Of each cluster, the sum of log-odds above LEAST to its neighbours.
     near: list[dict[int, float]] = [{} for _ in range(n_records)]
     for a, b, value in zip(rows[kept].tolist(), cols[kept].tolist(), odds.tolist(), strict=True):

@@ -107,7 +107,7 @@ class Deduplicator(ClusterMixin, BaseEstimator):
                 f"table: no pair of {len(table)} records is a candidate. {MORE_CANDIDATES}"
             )
         chance = self._probabilities(linker, table, ends, bias, rng)
-        self.labels_ = bounded_clusters(*ends, chance, len(table), self.size)
+        self.labels_ = bounded_clusters(*ends, chance, len(table), self.size, bias < 0)
         same = self.labels_[ends[0]] == self.labels_[ends[1]]
         self.pairs_ = pandas_module().DataFrame(
             {
