@@ -80,6 +80,20 @@ def make_parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     link.add_arguments(own)
     own.set_defaults(run=_link)
+    own = commands.add_parser(
+        "dedupe", help="find the records of one table that are the same",
+        description=link.DEDUPE, epilog=link.DEDUPE_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    link.add_dedupe_arguments(own)
+    own.set_defaults(run=_dedupe)
+    own = commands.add_parser(
+        "review", help="answer the pairs that teach most on a local page",
+        description=link.REVIEW, epilog=link.REVIEW_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    link.add_review_arguments(own)
+    own.set_defaults(run=_review)
     warmup = commands.add_parser(
         "warmup",
         help="compile the numba kernels in advance, so that the first use is not slow",
@@ -101,6 +115,18 @@ def _demo(options: argparse.Namespace) -> int:
 
 def _link(options: argparse.Namespace) -> int:
     from .linkage.command import run
+
+    return run(options)
+
+
+def _dedupe(options: argparse.Namespace) -> int:
+    from .linkage.dedupe_command import run
+
+    return run(options)
+
+
+def _review(options: argparse.Namespace) -> int:
+    from .linkage.review_command import run
 
     return run(options)
 

@@ -12,6 +12,7 @@ from .._lazy import attach
 if TYPE_CHECKING:
     from .blocking import candidate_pairs
     from .comparisons import Comparison, guess_comparisons
+    from .deduplicator import Deduplicator
     from .linker import Links, RecordLinker
     from .pair_files import pair_parts, split_pairs
 
@@ -19,6 +20,7 @@ __getattr__, __dir__, __all__ = attach(
     __name__,
     {
         "Comparison": ".comparisons",
+        "Deduplicator": ".deduplicator",
         "Links": ".linker",
         "RecordLinker": ".linker",
         "candidate_pairs": ".blocking",

@@ -9,14 +9,13 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from .._lazy import pandas_module
 from ..exceptions import FileProblem, UsageProblem
 from ..models import load
 from .answers import decide, review_pairs
 from .arguments import add_arguments
 from .blocking import candidate_pairs
 from .comparisons import guess_comparisons, same_dates
-from .known import KnownRows, known_links, known_rows
+from .known import KnownRows, known_links, known_rows, known_table
 from .linker import RecordLinker, compared_columns, shared_columns
 from .page import links_page
 from .summary import compared, compared_words, describe, summarise
@@ -41,11 +40,11 @@ def run(options: argparse.Namespace) -> int:
     check_files(inputs, **outputs)
     is_new = options.known or options.dry_run or options.model is None
     linker = None if is_new else _loaded(options.model)
-    left, right = _records(options, linker)
+    left, right = read_records(options, linker)
     if options.dry_run:
         return _count(options, left, right)
-    known = _known(options, left, right)
-    table = None if known is None else _known_table(known)
+    known = read_known_files(options, left, right)
+    table = None if known is None else known_table(known.rows)
     with naming(options.left, options.right, *(options.known or ())):
         if linker is None:
             linker = _learned(options, left, right, table)
@@ -83,8 +82,6 @@ def check_options(options: argparse.Namespace) -> None:
     """Raise UsageProblem if an option has a wrong value, or would do nothing."""
     if options.top < 1:
         raise UsageProblem(f"--top: expected at least 1, got {options.top}")
-    if options.neighbours < 1:
-        raise UsageProblem(f"--neighbours: expected at least 1, got {options.neighbours}")
     if not 0.0 <= options.accept < 1.0:
         raise UsageProblem(f"--accept: expected a probability below 1, got {options.accept:g}")
     if options.precision is not None and not 0.0 < options.precision <= 1.0:
@@ -101,7 +98,14 @@ def check_options(options: argparse.Namespace) -> None:
         for name in ("columns", "kind", "block", "neighbours", "alpha"):
             if vars(options)[name] != defaults.get_default(name):
                 raise UsageProblem(f"--{name}: not with -m alone; a model has its own")
-    _alpha(options.alpha)
+    check_comparison_options(options)
+
+
+def check_comparison_options(options: argparse.Namespace) -> None:
+    """Raise UsageProblem if an option of `add_comparison_arguments` has a wrong value."""
+    if options.neighbours < 1:
+        raise UsageProblem(f"--neighbours: expected at least 1, got {options.neighbours}")
+    _alpha(vars(options).get("alpha", "auto"))
     _kinds(options.kind)
     try:
         codecs.lookup(options.encoding or "utf-8")
@@ -139,7 +143,7 @@ def _rules(text: str | None) -> list[list[str]]:
 
 
 # ---------------------------------------------------------------------- reading
-def _records(options: argparse.Namespace, linker: RecordLinker | None) -> list[Any]:
+def read_records(options: argparse.Namespace, linker: RecordLinker | None = None) -> list[Any]:
     """Both tables, indexed by ids; a model remembers the names of their columns of ids."""
     paths = [options.left, options.right]
     own = {"--left-id": options.left_id, "--right-id": options.right_id}
@@ -154,24 +158,22 @@ def _records(options: argparse.Namespace, linker: RecordLinker | None) -> list[A
     ]
 
 
-def _known(options: argparse.Namespace, left: Any, right: Any) -> KnownRows | None:
+def read_known_files(options: argparse.Namespace, left: Any, right: Any) -> KnownRows | None:
     """The known links of the files of --known, checked; None without any."""
     if not options.known:
         return None
-    found = KnownRows([])
-    try:
-        for path in options.known:
-            found += known_rows(read_id_pairs(path, options.encoding), path, first_row=2)
+    with naming():
+        found = read_rows(options.known, options.encoding)
         known_links(found.rows, left.index, right.index)
-    except ValueError as error:
-        raise FileProblem(str(error)) from None
     return found
 
 
-def _known_table(known: KnownRows) -> Any:
-    """A DataFrame with the columns left, right and checked, yes or no."""
-    cells = [(row.left, row.right, "yes" if row.is_link else "no") for row in known.rows]
-    return pandas_module().DataFrame(cells, columns=["left", "right", "checked"], dtype=object)
+def read_rows(paths: Sequence[str], encoding: str | None) -> KnownRows:
+    """The rows of files of known links."""
+    found = KnownRows([])
+    for path in paths:
+        found += known_rows(read_id_pairs(path, encoding), path, first_row=2)
+    return found
 
 
 def _loaded(path: str) -> RecordLinker:
@@ -201,16 +203,30 @@ def _count(options: argparse.Namespace, left: Any, right: Any) -> int:
 
 def _learned(options: argparse.Namespace, left: Any, right: Any, known: Any) -> RecordLinker:
     """A model of the known links, saved if -m says so."""
-    linker = RecordLinker(
-        columns=_listed(options.columns), kinds=_kinds(options.kind),
-        block=_rules(options.block), neighbours=options.neighbours,
-        alpha=_alpha(options.alpha), random_state=options.seed,
-        verbose=int(not options.quiet and sys.stderr.isatty()),  # progress bars are for people
-    )  # fmt: skip
-    linker.fit(left, right, known)
+    linker = new_linker(options).fit(left, right, known)
     if options.model:
         linker.save(options.model)
     return linker
+
+
+def new_linker(options: argparse.Namespace) -> RecordLinker:
+    """A linker with the options of `add_comparison_arguments`."""
+    return RecordLinker(
+        alpha=_alpha(options.alpha),
+        verbose=int(not options.quiet and sys.stderr.isatty()),  # progress bars are for people
+        **model_options(options),
+    )
+
+
+def model_options(options: argparse.Namespace) -> dict[str, Any]:
+    """Parameters that `RecordLinker` and `Deduplicator` share."""
+    return {
+        "columns": _listed(options.columns),
+        "kinds": _kinds(options.kind),
+        "block": _rules(options.block),
+        "neighbours": options.neighbours,
+        "random_state": options.seed,
+    }
 
 
 def _as_the_model_sees(linker: RecordLinker, left: Any, right: Any, known: Any) -> Any:

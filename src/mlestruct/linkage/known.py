@@ -129,6 +129,12 @@ def read_known(known: Any) -> KnownRows:
     return found
 
 
+def known_table(rows: Iterable[KnownRow]) -> Any:
+    """A DataFrame with the columns left, right and checked, yes or no."""
+    cells = [(row.left, row.right, "yes" if row.is_link else "no") for row in rows]
+    return pandas_module().DataFrame(cells, columns=["left", "right", "checked"], dtype=object)
+
+
 def undecided_words(passed_over: int, unmarked: int, advice: str) -> str:
     """How many rows do not count, and what to do about those that no model has written."""
     words = f"{passed_over} rows are not decided, and passed over"

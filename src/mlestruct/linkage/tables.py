@@ -22,13 +22,17 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")  # spreadsheets run cells that begin 
 
 @contextmanager
 def naming(*paths: str | None) -> Iterator[None]:
-    """What is wrong with the data of some files is a problem of these files."""
+    """What is wrong with the data of some files is a problem of these files.
+
+    Without files the message names them itself.
+    """
     try:
         yield
     except FileProblem:
         raise
     except ValueError as error:
-        raise FileProblem(f"{', '.join(filter(None, paths))}: {error}") from error
+        where = f"{', '.join(filter(None, paths))}: " if paths else ""
+        raise FileProblem(f"{where}{error}") from error
 
 
 def read_table(path: str, encoding: str | None = None) -> Any:
