@@ -7,12 +7,11 @@ import mlestruct
 
 PACKAGE = Path(mlestruct.__file__).parent
 ANYWHERE = {
-    "_arrays",
+    "_arguments",
     "_compile",
     "_deadline",
     "_files",
     "_lazy",
-    "_random",
     "_threads",
     "exceptions",
     "__version__",
@@ -21,12 +20,11 @@ MIDDLE = {"structures", "features", "metrics", "datasets", "algorithms"}
 
 # What a package may import from; a dotted name is one module of a package.
 BELOW = {
-    "_arrays": set(),
+    "_arguments": set(),
     "_compile": set(),
     "_deadline": set(),
     "_files": set(),
     "_lazy": set(),
-    "_random": set(),
     "_threads": set(),
     "exceptions": set(),
     "algorithms": set(),
