@@ -485,7 +485,5 @@ def test_errors_say_what_was_found(problem, message):
 def test_number_of_samples_is_checked():
     found = CountedMatchings(*bipartite(2), np.zeros(4))
     assert found.sample(0, np.random.default_rng(0)).shape == (0, 4)
-    with pytest.raises(
-        ValueError, match="`n_samples` must be a whole number of at least 0; got -1"
-    ):
+    with pytest.raises(ValueError, match="`n_samples` must be a whole number of at least 0"):
         found.sample(-1, np.random.default_rng(0))

@@ -112,8 +112,7 @@ class CountedMatchings:
 
     def sample(self, n_samples: int, rng: np.random.Generator) -> Bools:
         """Independent random matchings, as a boolean array of shape (n_samples, n_edges)."""
-        if n_samples < 0:
-            raise ValueError(f"n_samples: expected a number >= 0, got {n_samples}")
+        as_count(n_samples, "n_samples", 0)
         chosen = np.zeros((n_samples, self.edge_marginals.size), np.bool_)
         kernels.draw(
             self._states, self._weight, self._power, self._ways, self._exponent, rng, chosen
