@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from ..._arguments import as_count
 from ...exceptions import InfeasibleError, TooLargeToCount
 from ..edge_lists import checked_edges, checked_scores
 from ..elimination import frontier_order
