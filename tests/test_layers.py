@@ -9,10 +9,9 @@ PACKAGE = Path(mlestruct.__file__).parent
 ANYWHERE = {
     "_arguments",
     "_compile",
-    "_deadline",
     "_files",
     "_lazy",
-    "_threads",
+    "_running",
     "exceptions",
     "__version__",
 }
@@ -22,10 +21,9 @@ MIDDLE = {"structures", "features", "metrics", "datasets", "algorithms"}
 BELOW = {
     "_arguments": set(),
     "_compile": set(),
-    "_deadline": set(),
     "_files": set(),
     "_lazy": set(),
-    "_threads": set(),
+    "_running": set(),
     "exceptions": set(),
     "algorithms": set(),
     "features": {"algorithms"},

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mlestruct import OutOfTimeError, _threads, time_limit
-from mlestruct._deadline import check_time
-from mlestruct._threads import threaded_map
+from mlestruct import OutOfTimeError, _running, time_limit
+from mlestruct._running import check_time, threaded_map
 
 
 @given(st.integers(1, 4), st.integers(0, 200))
@@ -66,8 +65,8 @@ def test_columns_of_different_length_are_refused():
 
 def test_short_calls_use_no_threads_and_long_ones_do(monkeypatch):
     clock = [0.0]
-    monkeypatch.setattr(_threads, "perf_counter", lambda: clock[0])
-    monkeypatch.setattr(_threads, "thread_time", lambda: clock[0])
+    monkeypatch.setattr(_running, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(_running, "thread_time", lambda: clock[0])
 
     def name(_):
         return threading.current_thread().name
@@ -87,7 +86,7 @@ def test_short_calls_use_no_threads_and_long_ones_do(monkeypatch):
 
 def test_many_short_items_use_no_threads_until_they_get_long(monkeypatch):
     clock = [0.0]
-    monkeypatch.setattr(_threads, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(_running, "perf_counter", lambda: clock[0])
 
     def one(k):
         clock[0] += 1e-5 if k < 150 else 1e-2

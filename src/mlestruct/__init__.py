@@ -16,7 +16,7 @@ from ._lazy import attach
 __version__ = "0.2.0"
 
 if TYPE_CHECKING:
-    from ._deadline import time_limit
+    from ._running import time_limit
     from .exceptions import (
         CheckpointError,
         InfeasibleError,
@@ -68,7 +68,7 @@ __getattr__, __dir__, __all__ = attach(
         "StructuredCRF": ".models",
         "check_structure": ".structures",
         "load": ".models",
-        "time_limit": "._deadline",
+        "time_limit": "._running",
     },
 )
 __all__ += ["__version__"]

@@ -23,7 +23,7 @@ from mlestruct import (
     BlockFrankWolfe,
     OutOfTimeError,
     StructuredCRF,
-    _deadline,
+    _running,
     check_structure,
 )
 from mlestruct.inference import marginals
@@ -332,7 +332,7 @@ class TestSetUp:
 
     def test_the_time_that_set_up_takes_is_told(self, data, monkeypatch):
         clock = [0.0]
-        for module in (_deadline, base):
+        for module in (_running, base):
             monkeypatch.setattr(module, "perf_counter", lambda: clock[0])
 
         def slow(scores, x=None):

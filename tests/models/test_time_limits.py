@@ -22,10 +22,10 @@ from mlestruct import (
     MatchingCRF,
     OutOfTimeError,
     StructuredCRF,
-    _deadline,
+    _running,
     time_limit,
 )
-from mlestruct._deadline import seconds_left
+from mlestruct._running import seconds_left
 from mlestruct.algorithms.matching.blossom import best_matching
 from mlestruct.algorithms.pairwise.junction_tree import BinaryJunctionTree
 from mlestruct.models.base import default_solver
@@ -131,7 +131,7 @@ def test_reading_counts_and_a_fit_without_samples_says_so(name):
 def test_short_samples_are_read_in_time(monkeypatch):
     """The time is looked at for every sample: a clock that goes on a second with each look."""
     ticks = itertools.count()
-    monkeypatch.setattr(_deadline, "perf_counter", lambda: float(next(ticks)))
+    monkeypatch.setattr(_running, "perf_counter", lambda: float(next(ticks)))
     X, Y = np.ones((2000, 2, 1)), np.tile([0, 1], (2000, 1))
     with pytest.raises(OutOfTimeError, match="reading X"):
         ChainCRF(solver=LBFGS(max_time=1000.0)).fit(list(X), list(Y))
@@ -158,7 +158,7 @@ def test_oracles_of_large_matchings_are_given_up(group, perfect):
 
 def test_decoders_of_users_are_called_no_more_when_the_time_is_up(monkeypatch):
     clock = [0.0]
-    monkeypatch.setattr(_deadline, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr(_running, "perf_counter", lambda: clock[0])
 
     def decode(scores):
         clock[0] += 0.05

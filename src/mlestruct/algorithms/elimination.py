@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
-from .._deadline import check_time, wait_for
+from .._running import check_time, wait_for
 from . import _elimination_kernels as kernels
 from .edge_lists import half_edges
 

@@ -15,7 +15,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from .._deadline import check_time, is_over
+from .._running import check_time, is_over
 
 Floats = NDArray[np.float64]
 Step = Literal["capped", "line_search", "fixed"]

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._arguments import check_memory
-from .._deadline import check_time, is_over
+from .._running import check_time, is_over
 from . import _fully_corrective_kernels as kernels
 from .frank_wolfe import MAX_STEP, DecodedSpace, checked_gap, checked_point, minimise_by_slope
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._arguments import generator
-from .._deadline import is_over
+from .._running import is_over
 from ..learning.problem import Problem
 from ..learning.solver import Monitor, Result, Solver, run
 from ..structures.contract import Vertex

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._arguments import generator
-from .._deadline import is_over
+from .._running import is_over
 from ..learning.frank_wolfe import WeightedAverage
 from ..learning.problem import Block, Problem
 from ..learning.solver import Monitor, Result, Solver, run

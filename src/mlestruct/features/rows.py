@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from .._arguments import as_numbers
-from .._deadline import in_time
+from .._running import in_time
 from . import _row_kernels as kernels
 
 Floats = NDArray[np.float64]

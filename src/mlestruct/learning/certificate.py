@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._arguments import check_memory
-from .._deadline import check_time
+from .._running import check_time
 from ..algorithms.frank_wolfe import checked_gap
 from ..exceptions import CheckpointError
 from ..structures.contract import Vertex

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._arguments import generator
-from .._deadline import check_time, is_over, time_limit
+from .._running import check_time, is_over, time_limit
 from ..algorithms.frank_wolfe import MAX_STEP, RTOL, minimise_by_slope
 from ..exceptions import OutOfTimeError
 from .certificate import DualState, LinearStep, certify, linear_step

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from .._deadline import is_over
+from .._running import is_over
 from ..algorithms import _fully_corrective_kernels as kernels
 from ..algorithms.fully_corrective import Hull, HullPoint
 from ..structures.contract import Vertex

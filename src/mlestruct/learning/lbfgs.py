@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 
 from .._compile import kernel
-from .._deadline import is_over
+from .._running import is_over
 from .problem import ElasticNet, Problem
 from .solver import Monitor, Result, Solver, run
 

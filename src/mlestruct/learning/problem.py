@@ -34,8 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._arguments import as_number, as_positive, check_memory
-from .._deadline import check_time
-from .._threads import Each, one_blas_thread, threaded_map
+from .._running import Each, check_time, one_blas_thread, threaded_map
 from ..algorithms.fully_corrective import fully_corrective_marginals
 from ..exceptions import Naming
 from ..features.rows import FeatureMap, Segments, as_feature_map

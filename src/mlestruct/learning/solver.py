@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._arguments import as_positive
-from .._deadline import is_over, time_limit
+from .._running import is_over, time_limit
 from ..exceptions import OutOfTimeError
 from .checkpoint import Checkpoint
 from .problem import Problem

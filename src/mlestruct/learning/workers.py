@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from .._deadline import check_time, seconds_left, time_limit, under_current
+from .._running import check_time, seconds_left, time_limit, under_current
 from ..exceptions import MissingCapability, OutOfTimeError
 from .problem import ElasticNet, Expectation, Problem, Segments, joined_curvature
 

@@ -17,9 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._arguments import as_count
-from .._deadline import check_time
 from .._lazy import pandas_module
-from .._threads import threaded_map
+from .._running import check_time, threaded_map
 from . import _blocking_kernels as kernels
 from .records import column_kinds, column_names, require_text
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logit
 
-from .._deadline import check_time
+from .._running import check_time
 from .linker import POSSIBLE
 
 Floats = NDArray[np.float64]

@@ -10,7 +10,7 @@ from difflib import SequenceMatcher
 from threading import Condition, RLock, Thread
 from typing import Any
 
-from .._deadline import time_limit
+from .._running import time_limit
 from .answer_file import AnswerFile
 from .known import CHECKED, KnownRow, KnownRows, known_links, known_rows, known_table
 from .linker import POSSIBLE, Links, RecordLinker

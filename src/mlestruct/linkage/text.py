@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from .._deadline import check_time
 from .._lazy import pandas_module
+from .._running import check_time
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -29,8 +29,7 @@ from .._arguments import (
     count_threads,
     generator,
 )
-from .._deadline import check_time, time_limit
-from .._threads import threaded_map
+from .._running import check_time, threaded_map, time_limit
 from ..exceptions import CheckpointError
 from ..features.rows import Columns, FeatureMap, Rows, Scaling, prepared_rows
 from ..learning.checkpoint import Checkpoint

@@ -19,8 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
 from .._arguments import as_positive, check_unmasked
-from .._deadline import check_time
-from .._threads import threaded_map
+from .._running import check_time, threaded_map
 from ..exceptions import TooLargeToCount
 from ..inference.marginals import marginals
 from ..structures.graphs.pairwise import PairwiseGraph, check_edges

@@ -13,8 +13,7 @@ from scipy.sparse import issparse
 from sklearn.utils.validation import check_is_fitted
 
 from .._arguments import check_samples, count_threads
-from .._deadline import in_time
-from .._threads import one_blas_thread
+from .._running import in_time, one_blas_thread
 from ..features.labellings import SequenceFeatures
 from ..features.rows import Rows
 from ..learning.problem import Block, Problem

@@ -14,7 +14,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from .._arguments import check_samples, check_unmasked
-from .._deadline import in_time
+from .._running import in_time
 from ..features.labellings import StateFeatures, edge_ties
 from ..features.rows import Rows, check_finite
 from ..learning.problem import NOTHING, Block

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._arguments import check_unmasked
-from .._deadline import in_time
+from .._running import in_time
 from ..features.rows import Rows, check_finite
 from ..structures.graphs.pairwise import Grid, grid
 from .graph import GraphEstimator, GraphSample, read_rows

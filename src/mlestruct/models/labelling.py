@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import metrics
 from .._arguments import check_memory, check_same_length, check_samples, check_unmasked
-from .._deadline import in_time
+from .._running import in_time
 from ..features.labellings import PairwiseFeatures
 from ..features.rows import Rows, prepared_rows
 from ..learning.checkpoint import Checkpoint

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from .._arguments import check_same_length, check_samples, count_threads
-from .._deadline import check_time, in_time, wait_for
+from .._running import check_time, in_time, wait_for
 from ..algorithms.matching.blossom import best_matching
 from ..exceptions import InfeasibleError
 from ..features.rows import Rows

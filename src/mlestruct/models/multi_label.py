@@ -20,7 +20,7 @@ from .._arguments import (
     count_threads,
     generator,
 )
-from .._deadline import in_time
+from .._running import in_time
 from ..algorithms.pairwise.junction_tree import BinaryJunctionTree
 from ..features.multi_label import MultiLabelFeatures
 from ..features.rows import Rows, check_finite

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from .._arguments import as_positive, check_same_length, check_samples, generator
-from .._deadline import in_time
+from .._running import in_time
 from ..inference.bounds import log_partition_bounds
 from ..inference.marginals import marginals
 from ..inference.sampling import sample

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import metrics
 from .._arguments import check_same_length, check_samples, count_threads
-from .._threads import threaded_map
+from .._running import threaded_map
 from ..exceptions import Naming, OutOfTimeError
 from ..features.rows import FeatureMap, Rows, as_feature_map, check_finite, is_feature_map
 from ..learning.frank_wolfe import BlockFrankWolfe, FrankWolfe

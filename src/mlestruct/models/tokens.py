@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from .._arguments import as_numbers
-from .._deadline import check_time, in_time
+from .._running import check_time, in_time
 from ..features.rows import CHUNK, are_moderate, check_finite
 from .labelling import UNKNOWN, NodeInput, Offset, read_offset
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from .._arguments import as_count, as_table
-from .._deadline import check_time, is_over
+from .._running import check_time, is_over
 from ..algorithms.covering import covering_outputs
 from ..algorithms.frank_wolfe import PlainEntropy, SteppingEntropy
 from ..algorithms.fully_corrective import fully_corrective_marginals

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._arguments import check_memory
-from .._deadline import check_time
+from .._running import check_time
 from ..algorithms.pairwise.forward_backward import forward_backward, sample_sequences, viterbi
 from ..exceptions import InfeasibleError
 from .contract import Bounds, Decoding, ExactDistribution, Marginals, Structure, Vertex

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from .._threads import threaded_map
+from .._running import threaded_map
 from ..algorithms.fully_corrective import fully_corrective_marginals
 from ..algorithms.pairwise.forward_backward import forward_backward
 from ..exceptions import InfeasibleError

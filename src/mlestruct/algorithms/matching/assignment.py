@@ -17,7 +17,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import maximum_bipartite_matching
 from scipy.sparse.linalg import cg
 
-from ..._deadline import wait_for
+from ..._running import wait_for
 from ...exceptions import InfeasibleError
 from ._assignment_kernels import assign_dense, assign_sparse, first_prices
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.optimize import LinearConstraint, linprog, milp
 
-from ..._deadline import check_time, seconds_left
+from ..._running import check_time, seconds_left
 from ...exceptions import InfeasibleError
 
 Floats = NDArray[np.float64]

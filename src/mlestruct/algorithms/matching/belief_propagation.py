@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from ..._deadline import is_over
-from ..._threads import threaded_map
+from ..._running import is_over, threaded_map
 from . import _belief_propagation_kernels as kernels
 from . import newton
 from .row_problem import RowProblem, Solution, Start, better

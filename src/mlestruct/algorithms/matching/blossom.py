@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from ..._deadline import check_time
+from ..._running import check_time
 from ...exceptions import InfeasibleError
 from . import _blossom_kernels as kernels
 from .assignment import FractionalMatching, chains, edges_between, fractional_matching, name_nodes

@@ -21,7 +21,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._deadline import is_over
+from ..._running import is_over
 from . import _edge_dual_kernels as kernels
 
 Floats = NDArray[np.float64]

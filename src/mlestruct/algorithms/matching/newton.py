@@ -16,7 +16,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 from scipy.sparse.linalg import splu
 
-from ..._deadline import is_over, wait_for
+from ..._running import is_over, wait_for
 from . import _newton_kernels as kernels
 from ._semidual_kernels import semidual
 from .row_problem import TINY, RowProblem, Solution, Start, better

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..._deadline import wait_for
+from ..._running import wait_for
 from ...exceptions import InfeasibleError
 from . import _forward_backward_kernels as kernels
 from .tables import check_scores

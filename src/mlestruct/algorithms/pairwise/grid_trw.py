@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._deadline import is_over
+from ..._running import is_over
 from . import _grid_trw_kernels as kernels
 from .trw import TableMarginals, only_rounding_left, pass_in_time, sweeps_needed
 

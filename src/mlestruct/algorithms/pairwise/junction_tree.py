@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..._deadline import check_time
+from ..._running import check_time
 from ...exceptions import InfeasibleError, TooLargeToCount
 from ..edge_lists import checked_edges
 from ..elimination import frontier_order, minimum_fill_order

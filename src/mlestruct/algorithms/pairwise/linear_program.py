@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
-from ..._deadline import wait_for
+from ..._running import wait_for
 from ..edge_lists import checked_edges, checked_scores
 
 Floats = NDArray[np.float64]

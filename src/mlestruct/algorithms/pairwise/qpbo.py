@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..._deadline import check_time, wait_for
+from ..._running import check_time, wait_for
 from ..edge_lists import checked_edges, checked_scores, half_edges
 from ._qpbo_kernels import (
     conditional_modes,

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components, reverse_cuthill_mckee
 
-from ..._deadline import wait_for
+from ..._running import wait_for
 from . import _spanning_tree_kernels as kernels
 
 Ints = NDArray[np.int64]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
-from ..._deadline import check_time, is_over
+from ..._running import check_time, is_over
 from ..edge_lists import half_edges
 from . import _trw_kernels as kernels
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..._deadline import is_over
+from ..._running import is_over
 from ..edge_lists import checked_edges, half_edges
 from . import _trw_s_kernels as kernels
 from ._gibbs_kernels import conditional_modes

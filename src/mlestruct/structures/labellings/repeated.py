@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._deadline import in_time
+from ..._running import in_time
 from ...algorithms.pairwise.junction_tree import BinaryJunctionTree, BinaryMarginals
 from ...exceptions import TooLargeToCount
 from ..contract import Decoding, Marginals, Structure, Vertex

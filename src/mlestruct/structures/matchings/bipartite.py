@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..._arguments import as_floats
-from ..._deadline import wait_for
+from ..._running import wait_for
 from ...algorithms.gumbel import GumbelNoise
 from ...algorithms.matching import assignment, newton
 from ..contract import Bounds, Decoding, Marginals, Vertex

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..._deadline import wait_for
+from ..._running import wait_for
 from ...algorithms.frank_wolfe import frank_wolfe_marginals
 from ...algorithms.matching import edge_dual, newton
 from ...algorithms.matching.assignment import edges_between, fractional_matching

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from mlestruct import OutOfTimeError, _deadline, time_limit
-from mlestruct._deadline import check_time, is_over, seconds_left, under_current, wait_for
+from mlestruct import OutOfTimeError, _running, time_limit
+from mlestruct._running import check_time, is_over, seconds_left, under_current, wait_for
 
 
 def test_without_a_limit_nothing_is_over():
@@ -74,7 +74,7 @@ def heeds_ctrl_c():
 @pytest.mark.usefixtures("heeds_ctrl_c")
 def test_waiting_answers_ctrl_c(monkeypatch):
     waiting, cancelled = threading.Event(), threading.Event()
-    monkeypatch.setattr(_deadline, "seconds_left", lambda: waiting.set() or 1.0)
+    monkeypatch.setattr(_running, "seconds_left", lambda: waiting.set() or 1.0)
 
     def flow():
         waiting.wait(20.0)
