@@ -20,7 +20,7 @@ MASKED = "found masked entries; fill them, or leave them out"
 
 
 def check_unmasked(values: Any, name: str) -> None:
-    """Raise where entries are masked: arrays made of them would hold what is below the mask."""
+    """Raise if entries are masked: an array made of them would hold the values below the mask."""
     if np.ma.is_masked(values):
         raise ValueError(f"{name}: {MASKED}")
 
@@ -50,7 +50,7 @@ def as_floats(values: Any, name: str = "") -> NDArray[np.float64]:
 
 
 def as_numbers(values: Any, name: str = "") -> NDArray[Any]:
-    """The same, but arrays of real numbers of any type stay as they are."""
+    """Like `as_floats`, but an array of real numbers keeps its type."""
     plain = isinstance(values, np.ndarray) and values.dtype.kind in "fiub"
     return np.asarray(values) if plain and not np.ma.is_masked(values) else as_floats(values, name)
 
@@ -189,7 +189,7 @@ def check_weights(sample_weight: Any, n_samples: int) -> NDArray[np.float64]:
 
 # ---------------------------------------------------------------------- memory
 def check_memory(n_numbers: float, what: str) -> None:
-    """Raise MemoryError where arrays of so many doubles are larger than the machine's memory.
+    """Raise MemoryError if arrays of so many doubles are larger than the machine's memory.
 
     Linux promises more memory than there is and ends the process that uses it.
     """
@@ -202,7 +202,7 @@ def check_memory(n_numbers: float, what: str) -> None:
 
 
 def total_memory() -> float:
-    """Bytes of physical memory; infinite where the system does not tell."""
+    """Bytes of physical memory; infinite if the system does not tell."""
     try:
         return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     except (AttributeError, ValueError, OSError):
