@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import chain
 from math import inf
@@ -66,15 +66,13 @@ def time_limit(seconds: float | None) -> Iterator[Deadline]:
     ...     found = marginals(BipartiteMatching((3, 3)), np.eye(3))
     """
     outer = _current.get()
-    if seconds is None:
-        inner = Deadline(outer.seconds, outer.soft, outer.hard)
-    else:
+    inner = replace(outer)  # a copy: `cancel` ends only what runs in this context
+    if seconds is not None:
         if not seconds > 0:
             raise ValueError(f"seconds: expected a positive number, got {seconds!r}")
         now = perf_counter()
-        inner = Deadline(seconds, now + seconds, now + 1.1 * seconds + 0.5)
-        if outer.soft < inner.soft:
-            inner = Deadline(outer.seconds, outer.soft, outer.hard)
+        if now + seconds <= outer.soft:
+            inner = Deadline(seconds, now + seconds, now + 1.1 * seconds + 0.5)
     token = _current.set(inner)
     try:
         yield inner
@@ -88,7 +86,7 @@ def is_over() -> bool:
 
 
 def check_time(doing: str) -> None:
-    """Raise `OutOfTimeError` where the time is up and more; `doing` names what has no answer."""
+    """Raise `OutOfTimeError` at the hard deadline; `doing` names the work without an answer."""
     deadline = _current.get()
     if perf_counter() >= deadline.hard:
         raise OutOfTimeError(f"{doing}: no answer within {deadline.seconds:g} s")
@@ -113,11 +111,12 @@ def wait_for(
     seconds: float = inf,
     cancel: Callable[[], None] | None = None,
 ) -> Any:
-    """A long call that cannot be divided: given up at the deadline and on Ctrl-C nevertheless.
+    """Call a long function that cannot be divided; the wait ends at the deadline and on Ctrl-C.
 
-    It runs on a thread, 0.1 ms slower, and must release the GIL. When given up it goes on until it
-    ends, or heeds `cancel`, for which the process waits; nobody else may use what it writes to.
-    A call that takes less than half a second, by the caller's estimate, runs as it is.
+    A call of less than half a second, by the caller's estimate `seconds`, runs as it is. A longer
+    one runs on a thread, 0.1 ms slower, and must release the GIL. If the wait ends first, the
+    thread goes on until the call returns or obeys `cancel`; with `cancel` the process does not exit
+    before. Nobody else may use the arrays that the call writes to.
     """
     if seconds < 0.5:
         return function(*arguments)
@@ -171,8 +170,8 @@ RUNS = 16  # of items for each thread: a future for each item costs as much as a
 def threaded_map(n_jobs: int | None, n_tasks: int) -> Iterator[Each]:
     """`map` over n_jobs threads; items that wait when the context ends are dropped.
 
-    Calls too short to gain from threads, as the last one of the same function shows, use none;
-    nor do many short items, which are mostly Python.
+    A call uses no threads if the last one of the same function was too short to gain from them,
+    or if it has many short items, which are mostly Python.
     """
     n_threads = min(n_jobs or 1, n_tasks)
     if n_threads <= 1:
