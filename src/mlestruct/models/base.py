@@ -52,8 +52,8 @@ Floats = NDArray[np.float64]
 S = TypeVar("S")
 T = TypeVar("T")
 
-TWICE = 5.0  # seconds within which a second Ctrl-C is raised rather than answered by a model
-_interrupted = [-np.inf]  # when the last fit was
+SECOND_CTRL_C = 5.0  # seconds: a second Ctrl-C that ends a fit within them is raised
+_interrupted = [-np.inf]  # time of the last fit that Ctrl-C ended
 
 
 @dataclass
@@ -95,6 +95,7 @@ class CertifiedModel(BaseEstimator, metaclass=ABCMeta):
         self.objective_bound_ = result.objective_bound
         self.duality_gap_ = result.gap
         self.certified_ = result.proven
+        # Without a bound, `gap` is the distance from a stationary point.
         if not np.isfinite(result.objective_bound) and np.isfinite(result.gap):
             self.duality_gap_, self.stationarity_ = np.inf, result.gap
         self.converged_ = result.converged
@@ -166,8 +167,8 @@ class Estimator(CertifiedModel):
     random_state: Any
     verbose: int
 
-    _entries: ClassVar[str] = "labels"  # what Y has one of for each sample, for messages
-    _state: tuple[Any, Any] = (None, None)  # the problem of the last fit, and where it ended
+    _entries: ClassVar[str] = "labels"  # the name of the elements of Y in messages
+    _state: tuple[Any, Any] = (None, None)  # `_signature` of the last fit; the state it ended in
     _intercept: bool = False  # whether the last weight is that of a constant which was added
     _scaling: Scaling | None = None  # of the features of the last fit
 
@@ -295,7 +296,7 @@ class Estimator(CertifiedModel):
     def _in_solver_units(
         self, blocks: list[Block], constant: bool, standardize: bool
     ) -> list[Block]:
-        """Blocks with the constant and the scaling of this fit, whose names it learns."""
+        """Blocks with the constant and the scaling of this fit; learns the names of features."""
         self._intercept, self._scaling = False, None
         features = [block.features for block in blocks]
         size = features[0].n_features
@@ -312,6 +313,7 @@ class Estimator(CertifiedModel):
                     f"a constant or scale its features yourself, and pass {option}=False."
                 )
             return blocks
+        # Blocks may share features: each matrix counts once, with the weight of all its blocks.
         weights = dict.fromkeys(map(id, features), 0.0)
         for block in blocks:
             weights[id(block.features)] += block.weight
@@ -456,7 +458,7 @@ def unchanged_on_failure(estimator: BaseEstimator) -> Iterator[None]:
 def _raise_if_interrupted_twice() -> None:
     """The first Ctrl-C ends a fit, which keeps its model; the second one ends a search or loop."""
     before, _interrupted[0] = _interrupted[0], perf_counter()
-    if _interrupted[0] - before < TWICE:
+    if _interrupted[0] - before < SECOND_CTRL_C:
         raise KeyboardInterrupt
 
 

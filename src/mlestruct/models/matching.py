@@ -35,7 +35,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 RHO = 0.95  # the default: close to Bethe, and smooth
-SECONDS = 1.2e-7  # of the set-up of one pair: .12 s for a million
+SECONDS = 1.2e-7  # that the set-up of one pair takes: .12 s for a million
 
 
 class MatchingEstimator(PairPredictions):
@@ -92,6 +92,7 @@ class MatchingEstimator(PairPredictions):
         return out
 
     def _space_in_time(self, sample: PairSample, rho: Any, where: str) -> MatchingSpace:
+        """`_space` under the time limit; errors name the sample."""
         check_time("set-up of matchings")
         capacity = self.capacity if sample.capacity is None else sample.capacity
         arguments, seconds = (sample, rho, capacity), SECONDS * sample.graph.n_edges
@@ -102,6 +103,7 @@ class MatchingEstimator(PairPredictions):
         return found
 
     def _block(self, sample: PairSample, space: MatchingSpace) -> Block:
+        """The block without a label: `_observed` adds it."""
         features, offset = sample.features, None
         if self._intercept and isinstance(features, Rows):
             features = features.with_constant()
@@ -114,7 +116,7 @@ class MatchingEstimator(PairPredictions):
     def _blocks(
         self, X: Sequence[Any], Y: Sequence[Any], weights: Floats, classes: Any
     ) -> list[Block]:
-        self._intercept = False
+        self._intercept = False  # of a former fit: `_block` would add its constant
         blocks = []
         for m, prepared in enumerate(self._all_prepared(X, self.rho)):
             check_time("reading Y")
@@ -125,15 +127,16 @@ class MatchingEstimator(PairPredictions):
                 "X: every sample allows only one matching (too few nodes, or all pairs fixed by "
                 "masks), so there is nothing to learn"
             )
-        open_ = next((block for block in blocks if block.partial is not None), None)
-        if open_ is not None and not self.perfect:
+        in_part = next((block for block in blocks if block.partial is not None), None)
+        if in_part is not None and not self.perfect:
             warnings.warn(
-                f"{open_.name.replace('X', 'Y')}: NaN is a partner that is not known, and is "
+                f"{in_part.name.replace('X', 'Y')}: NaN is a partner that is not known, and is "
                 "summed over; single nodes are -1",
                 UserWarning,
                 stacklevel=2,
             )
-        # The number of pairs is the same in all matchings that fill a side: so is a constant.
+        # All matchings that fill a side have the same number of pairs: a constant adds the same
+        # score to each of them.
         constant = bool(self.fit_intercept) and not self.perfect
         return self._in_solver_units(blocks, constant, bool(self.standardize))
 
