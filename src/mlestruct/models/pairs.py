@@ -192,7 +192,7 @@ class PairSample:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Numbers of rows and columns, twice the number of nodes of a group."""
+        """(n_rows, n_cols); of a group (n_nodes, n_nodes)."""
         shape: tuple[int, int] = self.graph.shape
         return shape
 
@@ -261,12 +261,12 @@ def _pair_graph(
 ) -> tuple[Graph, Ints | None, Any]:
     """The graph of the allowed pairs, their places in the mask, and the features of the pairs."""
     table = _feature_table(x, where)
-    known = table.shape if table is not None else x.shape or np.shape(x.mask)
-    if len(known) < 2:
+    sizes = table.shape if table is not None else (x.shape or np.shape(x.mask))
+    if len(sizes) < 2:
         raise ValueError(
             f"{where}: the number of rows and columns is unknown; give PairInput a shape"
         )
-    shape = int(known[0]), int(known[1])
+    shape = int(sizes[0]), int(sizes[1])
     if group and shape[0] != shape[1]:
         raise ValueError(
             f"{where}: pairs within one group form a square, got {shape[0]} rows and {shape[1]} "
@@ -428,9 +428,9 @@ def _numbers(values: Any, what: str, where: str) -> Floats:
 class Label:
     """What a label, or what is known of one, says about the pairs of a sample.
 
-    pairs, absent : positions (n, 2) of pairs and of pairs that are none
+    pairs, absent : positions (n, 2) of pairs in the matching, and of pairs that are not in it
     single : rows (nodes of a group) without a partner
-    whole : whether all other pairs are none; else nothing is known of them
+    whole : whether no other pair is in the matching; else nothing is known of the others
     named : whether pairs were given by ids
     """
 
@@ -491,7 +491,7 @@ def _read_array(label: Any, sample: PairSample, known: bool) -> Label:
         if not are_tuples(label):
             _check_one_reading(values, sample.shape)
         return Label(_checked_pairs(values, sample), whole=not known)
-    n_rows, n_cols = sample.shape
+    n_rows, n_cols = sample.shape  # all other labels are partners of the rows
     given = ~np.isnan(values) if values.dtype.kind == "f" else np.ones(values.shape, dtype=bool)
     partner = np.where(given, values, -1) if values.dtype.kind == "f" else values
     whole = bool(given.all()) and not known
