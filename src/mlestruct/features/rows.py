@@ -82,6 +82,7 @@ class FeatureMap:
         Per segment a pair (gram, scales): the segment is an array of len(scales) rows of C
         weights, and row l has about the Hessian scales[l] * gram, with gram of shape (C, C) or,
         if only its diagonal is known, (C,). The preconditioner of L-BFGS uses it.
+        Maps of labellings and of label sets have one, `Rows` has none.
         """
         return None
 
@@ -224,13 +225,13 @@ class Rows(FeatureMap):
             found = np.multiply.outer(row.astype(np.float64), total)
         else:
             found = self._adjoint(values)
-        return self._outer(found, total)
+        return self._in_weight_units(found, total)
 
     def moments_at(self, indices: Ints, values: Floats) -> Floats:
         if self.all_equal or self.is_sparse:
             return self.picked_moments(indices, np.zeros_like(indices), values, 1)[:, 0]
         found = values @ self.matrix[indices].astype(np.float64, copy=False)
-        return self._outer(found, values.sum())
+        return self._in_weight_units(found, values.sum())
 
     def picked_moments(self, rows: Ints, columns: Ints, values: Floats, n_columns: int) -> Floats:
         """G' of the matrix (n, n_columns) with `values` at (rows, columns), zero elsewhere."""
@@ -238,18 +239,18 @@ class Rows(FeatureMap):
         shape = n_columns, self.matrix.shape[0]
         found: Any = sparse.csr_array((values, (columns, places)), shape=shape) @ self.matrix
         total = np.bincount(columns, values, n_columns) if self.constant else None
-        return self._outer((found.toarray() if self.is_sparse else found).T, total)
+        return self._in_weight_units((found.toarray() if self.is_sparse else found).T, total)
 
     def inner(self, weights: Floats) -> tuple[Floats, Any]:
-        """Weights of the matrix itself, and what the constant adds to every score or None."""
+        """Weights of the matrix as it is, and the score that the constant adds, or None."""
         if self.scaling is not None:
             weights = self.scaling.original(weights)
         if not self.constant:
             return weights, None
         return weights[:-1], weights[-1]
 
-    def _outer(self, moments: Floats, total: Any) -> Floats:
-        """Moments with those of the constant, in the units of the weights."""
+    def _in_weight_units(self, moments: Floats, total: Any) -> Floats:
+        """Moments of the matrix and `total`, of the constant, in the units of the weights."""
         if self.constant:
             moments = np.concatenate([moments, np.asarray(total)[None]])
         return self.finished(moments)
@@ -444,8 +445,10 @@ def _checked_names(names: Sequence[str] | None, n_features: int) -> list[str] | 
 
 @dataclass(frozen=True)
 class Columns:
-    """Of every column: how many rows, the smallest and largest entry, the sum, and the sum of
-    squared deviations from the mean.
+    """Statistics of every column.
+
+    The number of rows, the smallest and the largest entry, the sum, and the sum of squared
+    deviations from the mean.
     """
 
     count: Floats
@@ -456,13 +459,13 @@ class Columns:
 
     @classmethod
     def empty(cls, n_features: int) -> Columns:
-        """Those of no rows."""
+        """Statistics of no rows."""
         zeros = np.zeros(n_features)
         return cls(zeros, np.full(n_features, np.inf), np.full(n_features, -np.inf), zeros, zeros)
 
     @classmethod
     def of(cls, matrix: NDArray, chunk: int = CHUNK) -> Columns:
-        """Those of an array (n, n_features), some rows at a time in double precision."""
+        """Statistics of an array (n, n_features), some rows at a time in double precision."""
         parts = [cls.empty(matrix.shape[1])]
         for start in range(0, matrix.shape[0], chunk):
             # Along contiguous columns NumPy is several times faster than across short rows.
@@ -476,7 +479,7 @@ class Columns:
 
     @classmethod
     def of_sparse(cls, matrix: sparse.csr_array) -> Columns:
-        """Those of a SciPy sparse matrix."""
+        """Statistics of a SciPy sparse matrix."""
         n_rows, n_features = matrix.shape
         if n_rows == 0:
             return cls.empty(n_features)
@@ -491,7 +494,7 @@ class Columns:
 
     @classmethod
     def weighted(cls, parts: Iterable[tuple[Columns, float]]) -> Columns:
-        """Those of the rows of all parts, which count with a weight each."""
+        """Statistics of the rows of all parts; each row counts with the weight of its part."""
         listed = list(parts)
         weights = np.array([weight for _, weight in listed])
         found = [columns for columns, _ in listed]
@@ -509,7 +512,7 @@ class Columns:
         )
 
     def repeated(self, n_rows: int) -> Columns:
-        """Those of a single row that stands for `n_rows`."""
+        """Statistics of a single row that stands for `n_rows`."""
         times = float(n_rows)
         return Columns(times * self.count, self.low, self.high, times * self.total, self.deviations)
 
@@ -552,9 +555,9 @@ class Columns:
 def prepared_rows(
     rows: Sequence[Any], weights: Sequence[float], constant: bool, standardize: bool
 ) -> tuple[list[Rows], Columns, bool, Scaling | None]:
-    """Rows of all blocks with the constant and the scaling that all of them decide.
+    """All rows with one constant and one scaling, which follow from statistics of all of them.
 
-    Returns them, statistics of their columns, whether a constant was added, and the scaling.
+    Returns the rows, statistics of their columns, whether a constant was added, and the scaling.
     """
     listed = in_time(zip(rows, weights, strict=True), "statistics of the features")
     columns = Columns.weighted((own.columns(), weight) for own, weight in listed if weight > 0)
