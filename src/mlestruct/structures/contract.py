@@ -1,8 +1,9 @@
 """The block contract: every member of an output space that any caller uses.
 
 A *structure* is one output space: a polytope of pseudo-marginals tau, a concave entropy on it and
-a MAP decoder over it. `Structure` declares all its members, each with its meaning and who uses
-it. Marginals by Frank-Wolfe need five, learning by Frank-Wolfe and prediction two more:
+a MAP decoder over it. `Structure` declares all its members, each with its meaning and, in
+parentheses, its callers. Marginals by Frank-Wolfe need five, learning by Frank-Wolfe and prediction
+two more:
 
     n_coordinates, decode, entropy, entropy_gradient, interior;  encode, label
 

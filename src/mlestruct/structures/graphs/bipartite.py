@@ -115,7 +115,7 @@ class BipartiteGraph:
         return sparse.csr_array((data, self.col, self.ptr), shape=(self.n_rows, self.n_cols))
 
     def edge_between(self, rows: Ints, cols: Ints) -> Ints:
-        """Index of the edge of each (row, col), -1 where the pair is not allowed."""
+        """Index of the edge of each (row, col), -1 if the pair is not allowed."""
         if self.is_complete:
             return rows * self.n_cols + cols
         keys = self.row * self.n_cols + self.col
@@ -190,10 +190,14 @@ def varying(
 
 
 def varying_edges(graph: BipartiteGraph) -> tuple[Bools, Bools, Bools, Bools]:
-    """Where matchings that cover every row differ, and one of them.
+    """Compare all matchings that cover every row.
 
-    Edges that vary; columns of which it varies whether they are single, as surplus ones are; the
-    edges, and the single columns, of one matching.
+    Returns
+    -------
+    edges that some matchings have and others do not have
+    columns that some matchings leave single and others do not
+    edges of one matching
+    columns that this matching leaves single
     """
     surplus = graph.n_cols > graph.n_rows
     matched = covering_matching(graph)

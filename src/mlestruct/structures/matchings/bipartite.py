@@ -24,6 +24,7 @@ from ..._arguments import as_floats
 from ..._running import wait_for
 from ...algorithms.gumbel import GumbelNoise
 from ...algorithms.matching import assignment, newton
+from ...algorithms.matching.row_problem import Solution
 from ..contract import Bounds, Decoding, Marginals, Vertex
 from ..entropy import SeparableEntropy
 from ..graphs.bipartite import BipartiteGraph
@@ -34,7 +35,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-WIDE = 150.0  # range of scores above which those of the best matching become 0 by its prices
+WIDE = 150.0  # a wider range of scores is reduced first: the best matching's scores become 0
 
 
 class BipartiteMatching(MatchingSpace):
@@ -75,14 +76,13 @@ class BipartiteMatching(MatchingSpace):
         self.free_rows = not perfect or n > m
         self.free_cols = not perfect or m > n
         self.n_scored = graph.n_edges
-        self._row_single = self.n_scored
         self._col_single = self.n_scored + (n if self.free_rows else 0)
         self.n_coordinates = self._col_single + (m if self.free_cols else 0)
         self.capacity = np.ones(n + m, dtype=np.int64)
         self.free = np.repeat([self.free_rows, self.free_cols], [n, m])
         self.single_at = np.full(n + m, -1)
         self.single_at[self.free] = np.arange(self.n_scored, self.n_coordinates)
-        layout = Layout(self._row_single, self._col_single, self.n_coordinates)
+        layout = Layout(self.n_scored, self._col_single, self.n_coordinates)
         self._presolved = presolve(graph, self.rho_rows, self.rho_cols, self.perfect, layout)
         self._interior: Floats | None = None
 
@@ -245,13 +245,14 @@ class BipartiteMatching(MatchingSpace):
         answers = zip(scores, found, tols.tolist(), strict=True)
         return [self._answer(*answer) for answer in answers]
 
-    def _answer(self, scores: Floats, found: newton.Solution, tol: float) -> Marginals:
+    def _answer(self, scores: Floats, found: Solution, tol: float) -> Marginals:
         """The oracle's solution in the coordinates of this space."""
         core = self._presolved
         constant = core.fixed_score(scores)
         tau = core.coordinates(found.t, found.z)
         if not found.upper_bound - found.value <= tol:
-            # The score of the best matching is a value, and with any entropy no point has more.
+            # The best matching has entropy 0: its score is a lower bound of log Z_rho, and with
+            # the largest entropy an upper bound.
             best = self.decode(scores)
             score = best.score - constant
             if score > found.value:

@@ -77,7 +77,7 @@ class PresolvedMatching:
 
     @cached_property
     def largest_entropy(self) -> float:
-        """No point has a larger one: that of even rows, and of single columns at their peak."""
+        """An upper bound of the entropy: rows with even shares, single columns at their peak."""
         of_rows = np.log(np.diff(self.rows.ptr)).sum()
         return float(of_rows + self.rows.rho_cols.sum() * np.exp(-1.0))
 
@@ -181,12 +181,12 @@ def _covering(
     graph: BipartiteGraph, rho_rows: Floats, rho_cols: Floats, order: Ints, layout: Layout
 ) -> PresolvedMatching:
     """Every row is matched, surplus columns stay single; `order` gives the edges' coordinates."""
-    varies, frees, chosen, single = varying_edges(graph)
+    varies, single_varies, chosen, single = varying_edges(graph)
     fixed = np.zeros(layout.n_coordinates)
     fixed[order[chosen & ~varies]] = 1.0
-    fixed[layout.col_single + np.flatnonzero(single & ~frees)] = 1.0
+    fixed[layout.col_single + np.flatnonzero(single & ~single_varies)] = 1.0
     c = rho_rows[graph.row] + rho_cols[graph.col] - 1.0
-    rho = np.where(frees, rho_cols, 0.0)
+    rho = np.where(single_varies, rho_cols, 0.0)
     kept_rows, kept = np.arange(graph.n_rows), np.arange(graph.n_cols)
     if not varies.all() or fixed.any():
         kept_rows, new_row = np.unique(graph.row[varies], return_inverse=True)
