@@ -14,8 +14,8 @@ R is the penalty, the elastic net, and R* its conjugate:
 
 Strong convexity (l2 > 0) makes theta(r) single-valued, and grad R* Lipschitz with 1 / l2.
 
-max P = min L, so L at any feasible tau and P at any theta enclose
-the optimum. `Problem.expect(theta)` returns the expected moments sum_m w_m G_m' tau_m and bounds of
+max P = min L, so L at any feasible tau and P at any theta enclose the optimum.
+`Problem.expect(theta)` returns the expected moments sum_m w_m G_m' tau_m and bounds of
 sum_m w_m A_m: all that a solver with marginals needs. Solvers that decode visit the blocks.
 """
 
@@ -228,16 +228,17 @@ class Problem:
         rows = f"moments of {len(blocks)} blocks with {self.n_features} features"
         check_memory(float(len(blocks)) * self.n_features, rows)
         self.weights = np.array([block.weight for block in blocks], dtype=np.float64)
-        self.each: Each = map
-        self._take_observed()
+        self.each: Each = map  # over threads inside `running`
+        self._summarise()
 
-    def _take_observed(self) -> None:
+    def _summarise(self) -> None:
+        """Sums over the blocks, their shares of the tolerance, and the runs of `expect`."""
         self.observed_moments = np.array([b.moments_at(b.observed) for b in self.blocks])
         self.target = self.weights @ self.observed_moments
         self.offset_score = float(self.weights @ [b.offset_score for b in self.blocks])
         sizes = np.array([float(block.structure.n_coordinates) for block in self.blocks])
         self.size = float(self.weights @ sizes)
-        self._shares = sizes / self.size
+        self._shares = sizes / self.size  # the tolerances of all samples add up to `tol`
         self._runs = runs_of(self.blocks)
 
     # ------------------------------------------------------------------ the seam
@@ -249,7 +250,7 @@ class Problem:
         warm = [None] * len(self.blocks) if states is None else states
         tols = tol * self._shares
 
-        def one(run: slice) -> list[tuple[Marginals, Floats]]:
+        def answer_run(run: slice) -> list[tuple[Marginals, Floats]]:
             check_time("an evaluation of the likelihood")
             part = self.blocks[run]
             if len(part) == 1:
@@ -258,7 +259,7 @@ class Problem:
             found = part[0].structure.marginals_each(scores, warm[run], tols[run])
             return [(own, b.moments(own.tau)) for own, b in zip(found, part, strict=True)]
 
-        answers = [answer for run in self.each(one, self._runs) for answer in run]
+        answers = [answer for run in self.each(answer_run, self._runs) for answer in run]
         moments = self.weights[0] * answers[0][1]
         for weight, (_, own) in zip(self.weights[1:], answers[1:], strict=True):
             moments += weight * own
@@ -361,7 +362,7 @@ class Problem:
         """Other blocks over the same weights."""
         other = copy.copy(self)
         other.blocks = list(blocks)
-        other._take_observed()
+        other._summarise()
         return other
 
 
@@ -380,7 +381,10 @@ def _adapted(blocks: Sequence[Block]) -> list[Block]:
 
 
 def runs_of(blocks: Sequence[Block]) -> list[slice]:
-    """Neighbouring small blocks of one structure that answers them together, as slices."""
+    """Slices of blocks; a slice of several blocks is one call of `marginals_each`.
+
+    They are neighbours, share the structure and have at most `AT_ONCE` coordinates in all.
+    """
     cuts: list[int] = []
     room = 0
     for m, block in enumerate(blocks):
@@ -416,7 +420,8 @@ def joined_curvature(every: Sequence[Segments | None], weights: Floats) -> Segme
 def merge_equal(blocks: Sequence[Block]) -> list[Block]:
     """Merge blocks that share structure, features and offset into one weighted block each.
 
-    The objective is unchanged: it depends on the observations of such blocks through their mean.
+    The objective is unchanged: it depends on the observed outputs of these blocks only by their
+    mean.
     """
     groups: dict[tuple[Any, ...], list[Block]] = {}
     for block in blocks:
