@@ -52,7 +52,7 @@ class Solver:
     random_state : int or Generator, optional
     checkpoint : Checkpoint, optional
 
-    What is None follows the estimator; alone, `max_iter` is 1000.
+    The estimator sets each parameter that is None; without an estimator `max_iter` is 1000.
     """
 
     max_iter: int | None = None
@@ -160,7 +160,7 @@ class Progress:
 
 
 def certified_gap(dual: float, primal: float) -> float:
-    """The distance of two bounds; if the lower one is above the upper one, that of rounding."""
+    """The distance of two bounds, which rounding may exchange; infinite if they contradict."""
     gap = dual - primal
     if not np.isfinite(gap) or gap < -1e-6 * (1.0 + abs(dual)):
         return np.inf  # contradicting bounds are no certificate
