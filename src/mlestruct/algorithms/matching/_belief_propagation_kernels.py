@@ -20,9 +20,20 @@ from ._feasible_kernels import attained
 from ._semidual_kernels import semidual
 from .row_problem import TINY
 
-# entries of `control`
+# Entries of `control`, in this order:
+#   SWEEPS      number of sweeps so far
+#   CHANGE      change of the last sweep, relative and squared
+#   EARLY       the change at the last power of two
+#   LEFT        the gap that the changes suggest
+#   FACTOR      certified gap / LEFT at the last certificate
+#   LOOK        number of sweeps at which the next certificate is due at the latest
+#   TOL         the gap to reach
+#   MAX_SWEEPS  the largest number of sweeps
+#   PACE        number of sweeps between two pauses
 SWEEPS, CHANGE, EARLY, LEFT, FACTOR, LOOK, TOL, MAX_SWEEPS, PACE = range(9)
-GO_ON, CERTIFY, LAST, PAUSED, DONE = range(5)  # stages
+# Stages of a sample: sweep; certify, then sweep or end; certify and end; look at the clock, then
+# sweep; end.
+GO_ON, CERTIFY, LAST, PAUSED, DONE = range(5)
 VALUE, UPPER = range(2)  # entries of `bounds`
 
 
@@ -122,7 +133,7 @@ def powers(share, base, without, p, series, out, start, stop):
 def messages_of(rows, t, least, edge, x, row_single):
     """Messages at a fixed point with marginals t: r = 1 / (T (1 - t)), s = 1 / (1 - t).
 
-    1 - t is taken to be at least `least`. `edge` is that of `sweeps`.
+    1 - t is taken to be at least `least`. `sweeps` explains `edge`.
     """
     weights, terms, row_factor, col_factor = edge[0], edge[1], edge[2], edge[3]
     row_other, col_other = edge[4], edge[5]
@@ -160,9 +171,9 @@ def messages_of(rows, t, least, edge, x, row_single):
 
 @merged_kernel
 def start(rows, w, w_cols, warm, least, t, x, y, edge, row, column):
-    """Weights and the first messages: those of marginals t and log-sums y of columns if `warm`.
+    """Weights and the first messages; if `warm`, from marginals t and log-sums y of columns.
 
-    `edge`, `row` and `column` are those of `sweeps`.
+    `sweeps` explains `edge`, `row` and `column`.
     """
     edge[:] = 1.0
     row[0], row[1] = 0.0, 1.0
@@ -179,13 +190,9 @@ def start(rows, w, w_cols, warm, least, t, x, y, edge, row, column):
 
 @kernel
 def verdict(change, control):
-    """What to do after a sweep that changed all sums T and C by `change`, relative and squared.
+    """The stage after a sweep that changed all sums T and C by `change`, relative and squared.
 
-    `control` holds the number of sweeps, the last change and that at half the present number of
-    sweeps; the gap that the changes suggest and what the last certificate multiplies it by; the
-    sweep of the next certificate, whatever is expected; the tolerance, the largest number of
-    sweeps, and that between two pauses. A sweep is the LAST where at this rate of convergence the
-    largest number would not be enough.
+    A sweep is the LAST if at this rate of convergence the largest number would not be enough.
     """
     if not change < inf:
         return DONE
@@ -399,7 +406,7 @@ def certify_each(
         for j in range(n_cols):
             log_sum = log(max(column[m, 1, j], TINY)) + y[m, j]
             new_prices[j] = rows.col_rho[j] * (log_sum - 1.0)
-        beliefs(rows, edge[m], row[m, 0], log_t)  # a hint
+        beliefs(rows, edge[m], row[m, 0], log_t)  # not logarithms yet: the hint of `semidual`
         upper = semidual(rows, w[m], w_cols[m], new_prices, log_t, 0.1 * tol, new_t)
         value = -inf
         if upper < inf:

@@ -71,24 +71,27 @@ class Oracle:
         tols: Floats,
         n_jobs: int = 1,
     ) -> list[Solution]:
-        """Marginals at each row of scores (w, w_cols) to certified gaps of `tols`.
+        """Marginals of each sample, a row of scores in `w` and `w_cols`, to certified gaps `tols`.
 
         If that fails, gaps are as small as they get. `start` makes an interior point (t, z) for
-        Newton; `warm` has a solution of similar scores for each row. Parts are shared out among
+        Newton; `warm` has a solution of similar scores for each sample. Parts are shared out among
         `n_jobs` threads; the result does not depend on their number.
         """
         for known in warm:
             if known is not None and known.t.shape[0] != w.shape[1]:
                 raise ValueError(f"warm start of {known.t.shape[0]} entries for {w.shape[1]}")
         if self.has_messages and len(self.parts) == 1:
-            return _each(self.parts[0], w, w_cols, start, warm, tols)
+            return _solve_part(self.parts[0], w, w_cols, start, warm, tols)
         samples = list(zip(w, w_cols, warm, tols.tolist(), strict=True))
         if self.has_messages:
-            return [_all(self.parts, *sample[:2], start, *sample[2:], n_jobs) for sample in samples]
+            return [
+                _solve_parts(self.parts, *sample[:2], start, *sample[2:], n_jobs)
+                for sample in samples
+            ]
         return [newton.solve(self.rows, *sample[:2], start, *sample[2:]) for sample in samples]
 
 
-def _all(
+def _solve_parts(
     parts: list[Part],
     w: Floats,
     w_cols: Floats,
@@ -98,8 +101,8 @@ def _all(
     n_jobs: int,
 ) -> Solution:
     """All parts of a sample, each with its share of the tolerance."""
-    # Parts are slices of what is sorted by parts: to pick entries on threads would make these
-    # wait for each other.
+    # Scores are sorted by parts once, so that threads take slices: they would wait for each other
+    # if each of them picked its own entries.
     entries = np.concatenate([part.entries for part in parts])
     cols = np.concatenate([part.cols for part in parts])
     sorted_w, sorted_cols = w[None, entries], w_cols[None, cols]
@@ -114,7 +117,7 @@ def _all(
             before = replace(warm, t=t[own], z=z[own_cols], prices=np.append(prices[own_cols], 0.0))
         share = np.array([tol * part.entries.size / w.size])
         scores = sorted_w[:, own], sorted_cols[:, own_cols]
-        return _each(part, *scores, partial(_part_of, part, start), [before], share)[0]
+        return _solve_part(part, *scores, partial(_part_of, part, start), [before], share)[0]
 
     entry_at = np.cumsum([0] + [part.entries.size for part in parts[:-1]]).tolist()
     col_at = np.cumsum([0] + [part.cols.size for part in parts[:-1]]).tolist()
@@ -137,7 +140,7 @@ def _part_of(part: Part, start: Start) -> tuple[Floats, Floats]:
     return t[part.entries], z[part.cols]
 
 
-def _each(
+def _solve_part(
     part: Part,
     w: Floats,
     w_cols: Floats,
@@ -145,19 +148,19 @@ def _each(
     warm: Sequence[Solution | None],
     tols: Floats,
 ) -> list[Solution]:
-    """One part at each row of scores: belief propagation, then Newton if that stalls.
+    """One part of each sample: belief propagation, then Newton if messages stall.
 
-    Newton is first in problems of moderate size at which messages stalled before.
+    Newton is first if messages stalled before, unless the part is large and sparse.
     """
     rows, size = part.rows, w.shape[1]
     is_dense = 2 * size > (rows.ptr.shape[0] - 1) * w_cols.shape[1]
-    stalls = is_dense or w_cols.shape[1] <= PART_ROWS
+    newton_first = is_dense or w_cols.shape[1] <= PART_ROWS
     by_messages = [
-        m for m, known in enumerate(warm) if known is None or not (known.stalled and stalls)
+        m for m, known in enumerate(warm) if known is None or not (known.stalled and newton_first)
     ]
     own = slice(None) if len(by_messages) == len(warm) else by_messages
-    # It ends earlier if so many sweeps will not be enough. Those of large dense graphs take
-    # seconds, in which Newton solves the problem.
+    # Belief propagation ends early if `most` sweeps will not be enough. On large dense graphs 3000
+    # sweeps take seconds, in which Newton solves the problem.
     most = min(3000, max(10**9 // size, 64)) if is_dense else 3000
     certified = certified_marginals(
         rows, part.is_complete, w[own], w_cols[own], [warm[m] for m in by_messages], tols[own],
@@ -168,8 +171,8 @@ def _each(
     for m, (known, tol) in enumerate(zip(warm, tols.tolist(), strict=True)):
         sample = w[m], w_cols[m], start, known
         one = first[m] if m in first else _by_newton(rows, *sample, tol)
-        is_tight = one.upper_bound - one.value <= tol or (is_over() and np.isfinite(one.value))
-        if m in first and not is_tight:
+        is_enough = one.upper_bound - one.value <= tol or (is_over() and np.isfinite(one.value))
+        if m in first and not is_enough:
             one = _continued(part, *sample, tol, one)
         found.append(one)
     return found
@@ -187,7 +190,7 @@ def _continued(
     """Newton from where messages ended; each connected component by itself."""
     components = split(part.rows, 1)
     if len(components) > 1:
-        return _all(components, w, w_cols, start, warm, tol, 1)
+        return _solve_parts(components, w, w_cols, start, warm, tol, 1)
     # Marginals that are off by more than one a row are no start.
     known = first if first.gap <= part.rows.ptr.shape[0] else None
     return better(_by_newton(part.rows, w, w_cols, start, known, tol), first)
@@ -223,7 +226,8 @@ def certified_marginals(
             t[m], z[m], prices[m] = known.t, known.z, known.prices
     is_warm = np.array([known is not None for known in warm])
     bounds = np.tile([-np.inf, np.inf], (count, 1))
-    # A certificate costs about ten sweeps: the first follows 16, or fewer if these converge.
+    # In the order of the entries of `control`, the last three still open. A certificate costs about
+    # ten sweeps: the first follows 16 (LOOK), or fewer if these converge.
     control = np.tile([0.0, np.inf, np.inf, 0.0, 1.0, 16.0, 0.0, 0.0, 0.0], (count, 1))
     control[:, kernels.TOL], control[:, kernels.MAX_SWEEPS] = tols, max_sweeps
     control[:, kernels.PACE] = max(10_000_000 // max(size, 1), 1)  # a fraction of a second

@@ -24,7 +24,8 @@ class RowProblem(NamedTuple):
     z_j to stay single carries the entropy -rho_cols[j] z log z. Either all rows may stay single, by
     their last entry, or none.
 
-    row_rho and col_rho are the reweighting of the nodes, for messages.
+    row_rho and col_rho are the reweighting of the nodes, for messages. rho_cols is col_rho for
+    columns that may stay single and 0 for all others.
     """
 
     ptr: NDArray[np.int64]  # (n_rows + 1,)
