@@ -145,7 +145,8 @@ def _standard_error(quiet: bool) -> Iterator[None]:
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
         if not quiet and str(message) not in told:
-            print(f"mlestruct: {message}", file=sys.stderr)
+            clear = "\r\x1b[K" * sys.stderr.isatty()  # a line of progress
+            print(f"{clear}mlestruct: {message}", file=sys.stderr)
         told.add(str(message))
 
     before = os.environ.get(QUIET, "")

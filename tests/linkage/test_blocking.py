@@ -10,7 +10,9 @@ import pytest
 from mlestruct.datasets import make_people
 from mlestruct.linkage import _blocking_kernels as kernels
 from mlestruct.linkage import candidate_pairs
-from mlestruct.linkage.blocking import FEW, READERS
+from mlestruct.linkage.blocking import FEW, READERS, CommonTokens
+from mlestruct.linkage.comparisons import distinct
+from mlestruct.linkage.text import normal
 
 KINDS = {"birth": "date"}
 
@@ -153,6 +155,21 @@ def test_recall_is_near_that_of_ranking_all_records(n_people):
     assert recall >= 0.99
     some = links.sample(300, random_state=0)
     assert recall >= exhaustive(left, right, some, 10) - 0.01
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_the_best_of_all_records(n_jobs):
+    left, right, links = make_people(800, errors=0.4, random_state=1)
+    columns = [
+        (*distinct(normal, [left[name], right[name]]), KINDS.get(name, "text"))
+        for name in left.columns
+    ]
+    some = links.sample(200, random_state=0)
+    truth = true_pairs(left, right, some)
+    asked = np.sort([i for i, _ in truth])
+    found = as_set(CommonTokens.of(columns, len(left)).nearest(asked, 3, n_jobs))
+    assert len(found) == 3 * len(asked)
+    assert abs(len(truth & found) / 200 - exhaustive(left, right, some, 3)) <= 0.02  # ties
 
 
 # ---------------------------------------------------------------------- kernels

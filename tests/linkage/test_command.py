@@ -41,7 +41,8 @@ def test_files_in_files_out(folder, capsys):
     assert main([*LINK, "-o", "links.csv", "--review", "review.csv", "-m", "model.mls"]) == 0
     spoken = capsys.readouterr()
     assert spoken.out == ""
-    assert "; 60 were known." in spoken.err.splitlines()[0]
+    assert "100.0 % of the known links are among them." in spoken.err.splitlines()[0]
+    assert "; 60 were known." in spoken.err.splitlines()[1]
     assert "certified" in spoken.err
     left = pd.read_csv("left.csv", dtype=str)
     links = pd.read_csv("links.csv", dtype=str, keep_default_na=False)
@@ -332,6 +333,7 @@ def test_a_model_links_other_tables(folder, capsys):
     spoken = capsys.readouterr().err
     assert "; no links were given as known.\n" in spoken
     assert "of the known links" not in spoken  # those of other tables
+    assert "as a comparison of some records with all others shows" in spoken
     assert "have no partner, as of those learned from" in spoken
     assert "Written: links.csv, review.csv" in spoken
     left, right = (pd.read_csv(f"{name}.csv", dtype=str).set_index("id") for name in SIDES)
@@ -450,7 +452,11 @@ def test_links_without_known_ones(folder, capsys):
     assert main(["link", "left.csv", "right.csv", "-o", "links.csv", "--json"]) == 0
     spoken = capsys.readouterr()
     summary = json.loads(spoken.out)
-    assert summary["blocking_recall"] is summary["alpha"] is None
+    assert summary["alpha"] is None
+    assert 0.9 < summary["blocking_recall"] <= 1.0
+    first = spoken.err.splitlines()[0]
+    assert f"about {100 * summary['blocking_recall']:.1f} % of the links are among them" in first
+    assert set(summary["cpu_seconds"]) >= {"finding candidates", "comparing pairs", "marginals"}
     assert 0.0 < summary["without_partner"] < 1.0
     assert f"about {100 * summary['without_partner']:.1f} % of all left records" in spoken.err
     assert "learned from the tables." in spoken.err

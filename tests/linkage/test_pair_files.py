@@ -50,7 +50,9 @@ def test_the_fit_to_files_is_that_of_the_whole_table(files):
     sample = PairInput.from_frame(table.drop(columns="linked"), ids=IDS)
     whole = BipartiteMatchingCRF(perfect=False, tol=1e-7).fit([sample], [table["linked"]])
     np.testing.assert_allclose(model.objective_bound_, whole.objective_bound_, rtol=1e-8)
-    np.testing.assert_allclose(model.coef_, whole.coef_, atol=1e-4)
+    # alpha / 2 |difference|^2 is at most the gap, of which both have one.
+    gap = model.duality_gap_ + whole.duality_gap_
+    assert np.linalg.norm(model.coef_ - whole.coef_) <= 2.0 * np.sqrt(gap)
     assert list(model.feature_names_in_) == ["name", "place"]
     found = pd.concat(model.predict_links([parts.read(path)[0][0] for path in paths]))
     expected = whole.predict_links([sample])[0]

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from .blocking import candidate_pairs
     from .comparisons import Comparison, guess_comparisons
     from .deduplicator import Deduplicator
-    from .linker import Links, RecordLinker
+    from .linker import RecordLinker
+    from .links import Links
     from .pair_files import pair_parts, split_pairs
 
 __getattr__, __dir__, __all__ = attach(
@@ -21,7 +22,7 @@ __getattr__, __dir__, __all__ = attach(
     {
         "Comparison": ".comparisons",
         "Deduplicator": ".deduplicator",
-        "Links": ".linker",
+        "Links": ".links",
         "RecordLinker": ".linker",
         "candidate_pairs": ".blocking",
         "guess_comparisons": ".comparisons",

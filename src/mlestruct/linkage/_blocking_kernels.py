@@ -137,6 +137,37 @@ def common_weight(one, origin, n_one, other, n_other, weights, best):
 
 
 @kernel
+def insert(record, score, found, scores, kept):
+    """Put a record among the best so far, in the order of their scores; their number."""
+    size = scores.shape[0]
+    if kept == size and score <= scores[kept - 1]:
+        return kept
+    kept = min(kept + 1, size)
+    place = kept - 1
+    while place > 0 and scores[place - 1] < score:
+        scores[place], found[place] = scores[place - 1], found[place - 1]
+        place -= 1
+    scores[place], found[place] = score, record
+    return kept
+
+
+@kernel
+def nearest(asked, tokens, words, sizes, others, other_sizes, weights, count):
+    """The `count` best of all records of the other side for each of the `asked` ones, or -1."""
+    found = np.full((asked.shape[0], count), -1, np.int64)
+    best, scores = np.zeros(2**12), np.empty(count)
+    for k in range(asked.shape[0]):
+        i, kept = asked[k], 0
+        for j in range(other_sizes.shape[0]):
+            score = common_weight(
+                tokens[i], words[i], sizes[i], others[j], other_sizes[j], weights, best
+            )
+            if score > 0.0:
+                kept = insert(j, score, found[k], scores, kept)
+    return found
+
+
+@kernel
 def search(
     first, last, tokens, words, sizes, others, other_sizes, frequent, crowded, posted, ends,
     records, weights, most, count,
@@ -169,15 +200,7 @@ def search(
                     score = common_weight(
                         tokens[i], words[i], sizes[i], others[j], other_sizes[j], weights, best
                     )
-                    if kept == count and score <= scores[kept - 1]:
-                        continue
-                    kept = min(kept + 1, count)
-                    place = kept - 1
-                    while place > 0 and scores[place - 1] < score:
-                        scores[place] = scores[place - 1]
-                        found[i - first, place] = found[i - first, place - 1]
-                        place -= 1
-                    scores[place], found[i - first, place] = score, j
+                    kept = insert(j, score, found[i - first], scores, kept)
                 k = following[k]
             if ranked >= most:
                 break

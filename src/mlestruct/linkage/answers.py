@@ -20,25 +20,30 @@ def decide(links: Any, accept: float, top: int = 1, known: Any = None) -> Any:
     known : left ids whose answer is given
     """
     pandas = pandas_module()
-    single, pairs = links.single_left, links.pairs
-    best = pairs[pairs["proposed"]].set_index("left")
-    missing = single.index.difference(best.index, sort=False)
-    best = pandas.concat([best, pandas.DataFrame(index=missing)]).loc[single.index]
-    linked = best["right"].notna().to_numpy()
-    alone = single.loc[best.index].to_numpy()
-    chance = np.where(linked, best["probability"], alone).astype(float)
+    single, pairs, n = links.single_left, links.pairs, len(links.single_left)
+    alone = single.to_numpy()
+    chosen = np.flatnonzero(pairs["proposed"].to_numpy())
+    of_row = np.full(n, -1)
+    of_row[links.rows[chosen]] = chosen
+    linked = of_row >= 0
+    right, margin = np.full(n, "", dtype=object), np.full(n, np.nan)
+    right[linked] = pairs["right"].to_numpy()[of_row[linked]]
+    margin[linked] = pairs["margin"].to_numpy()[of_row[linked]]
+    chance = alone.copy()
+    chance[linked] = pairs["probability"].to_numpy()[of_row[linked]]
     unsure = (accept > 0.0) & ~(chance >= accept)
     decision = np.where(unsure, "review", np.where(linked, "link", "no partner"))
-    decision = np.where(best.index.isin(pairs["left"]), decision, "not compared")
+    is_compared = np.bincount(links.rows, minlength=n) > 0
+    decision = np.where(is_compared, decision, "not compared")
     if known is not None:
-        decision = np.where(best.index.isin(known), "known", decision)
+        decision = np.where(single.index.isin(known), "known", decision)
     table = pandas.DataFrame(
         {
-            "left": best.index,
-            "right": best["right"].where(linked, "").to_numpy(),
+            "left": single.index,
+            "right": right,
             "probability": chance,
             "decision": decision,
-            "margin": best["margin"].to_numpy(dtype=float),
+            "margin": margin,
             "probability_no_partner": alone,
         }
     )
@@ -62,9 +67,10 @@ def review_pairs(links: Any, decisions: Any, left: Any, right: Any, accept: floa
     The most probable pair of each record with the decision "review" is always included: several
     improbable pairs can add up although none of them is uncertain by itself.
     """
-    queue = links.review_queue
-    open_ = decisions["left"][decisions["decision"] == "review"]
-    queue = queue[queue["left"].isin(open_)]
+    open_ = (decisions["decision"] == "review").to_numpy()[links.rows]
+    queue = links.pairs[open_]
+    chance = queue["probability"]
+    queue = queue.iloc[np.argsort((chance - 0.5).abs().to_numpy(), kind="stable")]
     chance = queue["probability"]
     best = queue.index.isin(chance.groupby(queue["left"]).idxmax())
     queue = queue[best | ((chance > 1 - accept) & (chance < accept))]

@@ -9,6 +9,7 @@ linear in the number of records. Instead, `block` names columns in which candida
 from __future__ import annotations
 
 import re
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -20,7 +21,10 @@ from .._arguments import as_count
 from .._lazy import pandas_module
 from .._running import check_time, threaded_map
 from . import _blocking_kernels as kernels
+from .comparisons import distinct
+from .progress import begin, stepped
 from .records import column_kinds, column_names, require_text
+from .text import normal
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -33,6 +37,7 @@ TOKENS = 20  # of a record, the rarest
 SHARE = 0.2  # of all records: a token of more says nothing
 WHOLE = 15  # the number of a word that is the whole value
 SLICE = 20_000  # records whose candidates are searched at a time
+PARTS = 50  # of the records that are compared with all others, at a time
 MOST_PAIRS = 200  # for each record, by `block`
 
 
@@ -63,10 +68,18 @@ def candidate_pairs(
     if not len(left) or not len(right):
         return np.zeros((2, 0), dtype=np.int64)[0], np.zeros(0, dtype=np.int64)
     if rules:
-        keys = [_agreeing(left, right, rule) for rule in rules]
-    else:
-        keys = _by_tokens(left, right, column_kinds(kinds), neighbours, n_jobs)
-    rows, cols = np.divmod(np.unique(np.concatenate(keys)), len(right))
+        return agreeing(left, right, rules)
+    given = column_kinds(kinds)
+    columns = [
+        (*distinct(normal, [left[name], right[name]]), given.get(name, "text"))
+        for name in left.columns
+    ]
+    return CommonTokens.of(columns, len(left)).candidates(neighbours, n_jobs)
+
+
+def _sorted_pairs(keys: Sequence[Ints], n_right: int) -> tuple[Ints, Ints]:
+    """Each pair once, from numbers row * n_right + column."""
+    rows, cols = np.divmod(np.unique(np.concatenate(keys)), n_right)
     return rows, cols
 
 
@@ -76,6 +89,11 @@ def read_rules(block: Any) -> list[list[str]]:
     if isinstance(block, str) or not isinstance(block, Iterable):
         raise TypeError(f"`block` must be a list of columns or of lists of them; got {block!r}.")
     return [[rule] if isinstance(rule, str) else column_names(rule, "block") for rule in block]
+
+
+def agreeing(left: Any, right: Any, rules: list[list[str]]) -> tuple[Ints, Ints]:
+    """Pairs that agree in all columns of a rule."""
+    return _sorted_pairs([_agreeing(left, right, rule) for rule in rules], len(right))
 
 
 def _agreeing(left: Any, right: Any, rule: list[str]) -> Ints:
@@ -123,31 +141,83 @@ class Tokens(NamedTuple):
     sizes: Ints
 
 
-def _by_tokens(
-    left: Any, right: Any, kinds: Mapping[str, str], neighbours: int, n_jobs: int
-) -> list[Ints]:
-    """The best candidates of the records of either table, as row * n_right + column."""
-    sides, weights, frequent = _read_tokens(left, right, kinds)
-    buckets = 2 ** int(np.clip(np.ceil(np.log2(64 * max(len(left), len(right)))), 16, 27))
-    crowded = np.zeros(buckets, dtype=bool)
-    pairs = _counts(sides, frequent, crowded)
-    crowded = (np.maximum(*pairs) > FEW) & (np.minimum(*pairs) > 0)
-    counts = _counts(sides, frequent, crowded)
-    out = []
-    for k, (own, other) in enumerate((sides, sides[::-1])):
-        posted = np.where((counts[k] > 0) & (counts[1 - k] <= FEW), counts[1 - k], 0)
-        ends = np.cumsum(posted, dtype=np.int64) - posted
-        records = np.empty(int(posted.sum()), dtype=np.int32)
-        kernels.post(*other, frequent, crowded, posted, ends, records)
-        index = frequent, crowded, posted, ends, records, weights, RANKED, neighbours
-        starts = range(0, len(own.sizes), SLICE)
-        ask = partial(_search, own, other, index)
-        with threaded_map(n_jobs, len(starts)) as each:
-            found = np.concatenate(list(each(ask, starts)))
+Column = tuple[Ints, NDArray[Any], str]  # places of cells among distinct values; these; the kind
+
+
+class CommonTokens(NamedTuple):
+    """Tokens of the records of two tables, the weight of each token, and whether it is frequent."""
+
+    sides: tuple[Tokens, Tokens]
+    weights: Floats
+    frequent: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, columns: Sequence[Column], n_left: int) -> CommonTokens:
+        """From the columns of both tables, of which the first `n_left` cells are of the left."""
+        starts, tokens, words, size = _all_tokens(columns)
+        cut, records = int(starts[n_left]), starts.size - 1
+        counts = [np.bincount(part, minlength=size) for part in (tokens[:cut], tokens[cut:])]
+        total = counts[0] + counts[1]
+        weights = np.log((1 + records) / np.maximum(total, 1))
+        useful = (np.minimum(*counts) > 0) & (total <= max(SHARE * records, FEW))
+        left, right = (
+            Tokens(*kernels.rarest(part, tokens, words, total, useful, TOKENS))
+            for part in (starts[: n_left + 1], starts[n_left:])
+        )
+        return cls((left, right), weights, np.maximum(*counts) > FEW)
+
+    def candidates(self, neighbours: int, n_jobs: int) -> tuple[Ints, Ints]:
+        """The best candidates of the records of either table."""
+        sides, frequent = self.sides, self.frequent
+        sizes = [side.sizes.size for side in sides]
+        buckets = 2 ** int(np.clip(np.ceil(np.log2(64 * max(sizes))), 16, 27))
+        n_slices = sum(-(-size // SLICE) for size in sizes)
+        begin("finding candidates", n_slices)
+        crowded = np.zeros(buckets, dtype=bool)
+        pairs = self._counts(crowded)
+        crowded = (np.maximum(*pairs) > FEW) & (np.minimum(*pairs) > 0)
+        counts = self._counts(crowded)
+        keys = []
+        for k, (own, other) in enumerate((sides, sides[::-1])):
+            posted = np.where((counts[k] > 0) & (counts[1 - k] <= FEW), counts[1 - k], 0)
+            ends = np.cumsum(posted, dtype=np.int64) - posted
+            records = np.empty(int(posted.sum()), dtype=np.int32)
+            kernels.post(*other, frequent, crowded, posted, ends, records)
+            index = frequent, crowded, posted, ends, records, self.weights, RANKED, neighbours
+            starts = range(0, sizes[k], SLICE)
+            ask = partial(_search, own, other, index)
+            with threaded_map(n_jobs, len(starts)) as each:
+                found = np.concatenate(list(stepped(each(ask, starts))))
+            row, place = np.nonzero(found >= 0)
+            ends_of = (row, found[row, place])[:: 1 - 2 * k]
+            keys.append(ends_of[0] * sizes[1] + ends_of[1])
+        return _sorted_pairs(keys, sizes[1])
+
+    def nearest(self, asked: Ints, count: int, n_jobs: int) -> tuple[Ints, Ints]:
+        """Some left records beside the best `count` of all right records, by common tokens."""
+        own, other = self.sides
+
+        def one(part: Ints) -> Ints:
+            check_time("the estimate of the recall of candidates")
+            found: Ints = kernels.nearest(
+                part, *own, other.tokens, other.sizes, self.weights, count
+            )
+            return found
+
+        parts = np.array_split(asked, min(asked.size, PARTS))
+        begin("estimating the recall of candidates", len(parts))
+        with threaded_map(n_jobs, len(parts)) as each:
+            found = np.concatenate(list(stepped(each(one, parts))))
         row, place = np.nonzero(found >= 0)
-        ends_of = (row, found[row, place])[:: 1 - 2 * k]
-        out.append(ends_of[0] * len(right) + ends_of[1])
-    return out
+        return asked[row], found[row, place]
+
+    def _counts(self, crowded: Any) -> list[NDArray[np.uint8]]:
+        """How many records of each table have a key in each bucket."""
+        found = [np.zeros(crowded.size, dtype=np.uint8) for _ in self.sides]
+        for side, counts in zip(self.sides, found, strict=True):
+            check_time("the search for candidate pairs")
+            kernels.count_keys(*side, self.frequent, crowded, counts)
+        return found
 
 
 def _search(own: Tokens, other: Tokens, index: tuple[Any, ...], start: int) -> Ints:
@@ -157,53 +227,31 @@ def _search(own: Tokens, other: Tokens, index: tuple[Any, ...], start: int) -> I
     return found
 
 
-def _counts(sides: Sequence[Tokens], frequent: Any, crowded: Any) -> list[NDArray[np.uint8]]:
-    """How many records of each table have a key in each bucket."""
-    found = [np.zeros(crowded.size, dtype=np.uint8) for _ in sides]
-    for side, counts in zip(sides, found, strict=True):
-        check_time("the search for candidate pairs")
-        kernels.count_keys(*side, frequent, crowded, counts)
-    return found
-
-
-def _read_tokens(
-    left: Any, right: Any, kinds: Mapping[str, str]
-) -> tuple[list[Tokens], Floats, NDArray[np.bool_]]:
-    """Tokens of both tables, their weights, and whether they are frequent."""
-    starts, tokens, words, size = _all_tokens(left, right, kinds)
-    n, cut = len(left), int(starts[len(left)])
-    counts = [np.bincount(part, minlength=size) for part in (tokens[:cut], tokens[cut:])]
-    total = counts[0] + counts[1]
-    records = n + len(right)
-    weights = np.log((1 + records) / np.maximum(total, 1))
-    useful = (np.minimum(*counts) > 0) & (total <= max(SHARE * records, FEW))
-    parts = [(starts[: n + 1], tokens, words), (starts[n:], tokens, words)]
-    sides = [Tokens(*kernels.rarest(*part, total, useful, TOKENS)) for part in parts]
-    return sides, weights, np.maximum(*counts) > FEW
-
-
 def _all_tokens(
-    left: Any, right: Any, kinds: Mapping[str, str]
+    columns: Sequence[Column],
 ) -> tuple[Ints, NDArray[np.int32], NDArray[np.int16], int]:
     """Tokens of all records one after the other, with 16 * column + word; the number of tokens."""
-    pandas, vocabulary = pandas_module(), dict[str, int]()
-    columns = []
-    for c, name in enumerate(left.columns):
+    vocabulary = dict[str, int]()
+    begin("reading tokens", len(columns))
+    parts = []
+    for c, (codes, values, kind) in enumerate(stepped(columns)):
         check_time("reading the tables")
-        both = pandas.concat([left[name], right[name]], ignore_index=True).str.strip().str.lower()
-        codes, values = pandas.factorize(both)
-        read = READERS.get(kinds.get(name, "text"), text_tokens)
-        lists = [read(value, f"{c}=") if value else [] for value in values]
-        ends = np.concatenate([[0], np.cumsum([len(one) for one in lists])]).astype(np.int64)
-        flat = [(vocabulary.setdefault(t, len(vocabulary)), w) for one in lists for t, w in one]
-        tokens, words = np.array(flat, dtype=np.int64).reshape(-1, 2).T
-        columns.append((codes, ends, tokens, words + 16 * c))
-    sizes = sum(ends[codes + 1] - ends[codes] for codes, ends, _, _ in columns)
+        read, column = READERS.get(kind, text_tokens), f"{c}="
+        tokens, words = array("q"), array("h")
+        ends = np.zeros(values.size + 1, dtype=np.int64)
+        for k, value in enumerate(values):
+            for token, word in read(value, column) if value else ():
+                tokens.append(vocabulary.setdefault(token, len(vocabulary)))
+                words.append(word + 16 * c)
+            ends[k + 1] = len(tokens)
+        flat = np.asarray(tokens, dtype=np.int64), np.asarray(words, dtype=np.int64)
+        parts.append((codes, ends, *flat))
+    sizes = sum(ends[codes + 1] - ends[codes] for codes, ends, _, _ in parts)
     starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     found = np.empty(int(starts[-1]), np.int32), np.empty(int(starts[-1]), np.int16)
     at = starts[:-1].copy()
-    for column in columns:
-        kernels.fill(*column, at, *found)
+    for part in parts:
+        kernels.fill(*part, at, *found)
     return starts, *found, max(len(vocabulary), 1)
 
 

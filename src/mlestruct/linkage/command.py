@@ -16,8 +16,11 @@ from .arguments import add_arguments
 from .blocking import candidate_pairs
 from .comparisons import guess_comparisons, same_dates
 from .known import KnownRows, known_links, known_rows, known_table
-from .linker import RecordLinker, compared_columns, shared_columns
+from .linker import RecordLinker
+from .links import Links
 from .page import links_page
+from .prepared import compared_columns, shared_columns
+from .progress import Stages, stages
 from .summary import compared, compared_words, describe, summarise
 from .tables import (
     STANDARD,
@@ -34,12 +37,23 @@ from .tables import (
 def run(options: argparse.Namespace) -> int:
     """Run the command; returns the exit status."""
     check_options(options)
+    with stages(_is_watched(options)) as record:
+        return _run(options, record)
+
+
+def _is_watched(options: argparse.Namespace) -> bool:
+    """Whether progress is shown: it is for people."""
+    return not options.quiet and sys.stderr.isatty()
+
+
+def _run(options: argparse.Namespace, record: Stages) -> int:
     saved = options.model if options.known else None
     inputs = [options.left, options.right, *(options.known or ()), None if saved else options.model]
     outputs = {"o": options.out, "review": options.review, "report": options.report, "m": saved}
     check_files(inputs, **outputs)
     is_new = options.known or options.dry_run or options.model is None
     linker = None if is_new else _loaded(options.model)
+    record.begin("reading tables")
     left, right = read_records(options, linker)
     if options.dry_run:
         return _count(options, left, right)
@@ -47,8 +61,10 @@ def run(options: argparse.Namespace) -> int:
     table = None if known is None else known_table(known.rows)
     with naming(options.left, options.right, *(options.known or ())):
         if linker is None:
-            linker = _learned(options, left, right, table)
-        links = linker.link(left, right, options.precision, table)
+            linker, links = _learned(options, left, right, table)
+        else:
+            links = linker.link(left, right, options.precision, table)
+    record.begin("deciding")
     given = None if table is None else table["left"][table["checked"] == "yes"]
     decisions = decide(links, options.accept, options.top, given)
     summary = {
@@ -58,6 +74,7 @@ def run(options: argparse.Namespace) -> int:
         "precision": options.precision,
         "proposed_from": None if options.precision is None else _lowest(decisions),
     }
+    record.begin("writing")
     write_table(decisions, options.out)
     if options.review:
         pairs = review_pairs(links, decisions, left, right, options.accept)
@@ -68,8 +85,9 @@ def run(options: argparse.Namespace) -> int:
             linker, links, left, right, describe(summary), doubted, not options.no_records
         )
         write_output(page.encode(), options.report)
+    record.begin("")
     if options.json:
-        print(json.dumps(summary))
+        print(json.dumps({**summary, "cpu_seconds": record.seconds}))
     if not options.quiet:
         print(describe(summary), file=sys.stderr)
         if written := [path for path in outputs.values() if path not in (None, STANDARD)]:
@@ -201,19 +219,23 @@ def _count(options: argparse.Namespace, left: Any, right: Any) -> int:
     return 0
 
 
-def _learned(options: argparse.Namespace, left: Any, right: Any, known: Any) -> RecordLinker:
-    """A model of the known links, saved if -m says so."""
-    linker = new_linker(options).fit(left, right, known)
-    if options.model:
-        linker.save(options.model)
-    return linker
+def _learned(
+    options: argparse.Namespace, left: Any, right: Any, known: Any
+) -> tuple[RecordLinker, Links]:
+    """A model of the tables and known links, saved if -m says so, and its links."""
+    linker = new_linker(options)
+    try:
+        return linker, linker.fit_link(left, right, known, options.precision)
+    finally:
+        if options.model and hasattr(linker, "coef_"):
+            linker.save(options.model)
 
 
 def new_linker(options: argparse.Namespace) -> RecordLinker:
     """A linker with the options of `add_comparison_arguments`."""
     return RecordLinker(
         alpha=_alpha(options.alpha),
-        verbose=int(not options.quiet and sys.stderr.isatty()),  # progress bars are for people
+        verbose=int(_is_watched(options)),
         **model_options(options),
     )
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from .._lazy import pandas_module
 from . import html
-from .linker import Links, RecordLinker
+from .linker import RecordLinker
+from .links import Links
 
 MOST_RECORDS = 3_000  # the most uncertain ones: a page of a few megabytes
 

@@ -1,100 +1,42 @@
-"""`RecordLinker`: learn from known links, then link two tables one to one, with probabilities."""
+"""`RecordLinker`: learn weights from two tables, then link them one to one, with probabilities."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from .._arguments import as_positive, count_threads, generator
+from .._arguments import as_count, as_positive, count_threads, generator
 from .._lazy import pandas_module
 from ..features import Rows
 from ..models import BipartiteMatchingCRF
 from ..models.base import CertifiedModel, check_options, unchanged_on_failure
-from .blocking import candidate_pairs, read_rules
-from .comparisons import Comparison, SwappedNames, guess_comparisons, same_dates
+from .blocking import read_rules
+from .comparisons import Comparison, guess_comparisons
 from .examples import Examples, ExpectedLinks, pair_input
 from .held_out import HeldOut
-from .known import known_links, read_known
-from .records import as_records, column_names, pair_places, require_columns
+from .known import KnownLinks, known_links, read_known
+from .links import Links, make_links
+from .prepared import PreparedTables, compared_columns, feature_names, shared_columns, some
+from .progress import begin, stages
+from .recall import MORE_CANDIDATES, Recall, estimated_recall, recall_of_known
+from .records import as_records, pair_places
 from .tuning import choose_alpha
 from .unlabelled import expected_links
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-POSSIBLE = 0.01  # probability from which on a pair makes its records compete
-RECORDS = 20_000  # left records that are learned from without labels, at most
+RECORDS = 5_000  # left records that are learned from without labels, at most
 RANDOM_PAIRS = 200_000  # from which the levels of non-matches are counted
 ENOUGH = 0.01  # gap of expected links, per record
+EXACT = 1e-5  # gap of links, per record: probabilities are right to a hundredth
 ALPHA = 0.1  # penalty of weights fitted to expected links, of which there are many
 FEW = 100  # known left records: fewer correct less than they disturb, if alpha is "auto"
-MORE_CANDIDATES = (
-    "Pass blocking rules: columns in which matches agree, such as block=[['surname', 'birth']] "
-    "(--block surname+birth); or raise neighbours."
-)
-
-
-@dataclass(frozen=True)
-class Links:
-    """Probabilities of all candidate pairs of two tables.
-
-    pairs : DataFrame with the columns
-        left, right : ids;
-        probability : that the two are linked;
-        proposed : whether the pair is one of the one-to-one links that `link` chooses;
-        margin : how much more probable it is than the best other pair of either record;
-        group : number of the group of records that compete for each other
-    single_left, single_right : Series, the probability of each record to have no partner
-    blocking_recall : share of the links given as known that are candidates without that; None
-        where none was given
-    """
-
-    pairs: Any
-    single_left: Any
-    single_right: Any
-    blocking_recall: float | None = None
-
-    @property
-    def proposed(self) -> Any:
-        """The one-to-one links, most probable first."""
-        chosen = self.pairs[self.pairs["proposed"]]
-        return chosen.sort_values("probability", ascending=False, kind="stable")
-
-    @property
-    def review_queue(self) -> Any:
-        """All pairs, the most doubtful first: probabilities near 1/2."""
-        doubt = (self.pairs["probability"] - 0.5).abs()
-        return self.pairs.iloc[np.argsort(doubt.to_numpy(), kind="stable")]
-
-    def thresholds(self, levels: Sequence[float] = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)) -> Any:
-        """Expected precision and recall of the proposed links above each probability.
-
-        Expectations under the model. Recall is among the links that candidates allow. Both count
-        the links given as known.
-        """
-        import pandas
-
-        chosen = self.proposed["probability"].to_numpy()
-        total = float(self.pairs["probability"].sum())
-        rows = []
-        for level in levels:
-            kept = chosen[chosen >= level]
-            rows.append(
-                {
-                    "threshold": level,
-                    "links": kept.size,
-                    "expected_precision": float(kept.mean()) if kept.size else np.nan,
-                    "expected_recall": float(kept.sum()) / total if total > 0 else np.nan,
-                }
-            )
-        return pandas.DataFrame(rows)
 
 
 class RecordLinker(CertifiedModel):
@@ -169,49 +111,68 @@ class RecordLinker(CertifiedModel):
             something is learned only if the partner of its left record is known. List records
             without a partner, too, in all a hundred: fewer, and links alone, correct little
         """
+        with stages(bool(self.verbose)):
+            self._fit(self._new_tables(left, right), known)
+        return self
+
+    def fit_link(
+        self, left: Any, right: Any, known: Any = None, precision: float | None = None
+    ) -> Links:
+        """`fit`, then `link` of the same tables, which are prepared once."""
+        with stages(bool(self.verbose)):
+            tables = self._new_tables(left, right)
+            self._fit(tables, known)
+            return self._link(tables, precision, known)
+
+    def _new_tables(self, left: Any, right: Any) -> PreparedTables:
+        """Tables to learn from, whose columns are guessed."""
         check_options(self.get_params(deep=False))
-        rng = generator(self.random_state)
         if isinstance(self.alpha, str) and self.alpha != "auto":
             raise ValueError(f"alpha: expected a number or 'auto', got {self.alpha!r}")
+        begin("reading columns")
         left, right = as_records(left, "left"), as_records(right, "right")
+        columns = compared_columns(left, right, self.columns)
+        comparisons = guess_comparisons(some(left), some(right), columns, self.kinds)
+        return self._prepared(left, right, comparisons)
+
+    def _fit(self, tables: PreparedTables, known: Any) -> None:
+        left, right = tables.left, tables.right
         partner = np.full(len(left), -2)
         if known is not None:
             listed = read_known(known)
             partner = known_links(listed.rows, left.index, right.index).partner
             reviewed = listed.reviewed()
             if reviewed is not None and (words := reviewed.surprise()):
-                warnings.warn(f"known: {words}", stacklevel=2)
-        columns = compared_columns(left, right, self.columns)
+                warnings.warn(f"known: {words}", stacklevel=3)
         with unchanged_on_failure(self):
             self.ids_ = [_ids(table.index) for table in (left, right)]
-            self._learn(left, right, columns, partner, rng)
-        return self
+            self.comparisons_ = tables.comparisons
+            self.feature_names_in_ = np.array(tables.feature_names, dtype=object)
+            self._learn(tables, partner, generator(self.random_state))
 
-    def _learn(
-        self, left: Any, right: Any, columns: list[str], partner: Ints, rng: np.random.Generator
-    ) -> None:
-        self.comparisons_ = guess_comparisons(left, right, columns, self.kinds)
-        self.feature_names_in_ = np.array(self._feature_names(), dtype=object)
-        candidates = self._candidates(left, right)
-        rows, cols = _with_known(*candidates, partner, len(right))
+    def _learn(self, tables: PreparedTables, partner: Ints, rng: np.random.Generator) -> None:
+        n_left, n_right = len(tables.left), len(tables.right)
+        rows, cols = _with_known(*tables.candidates, partner, n_right)
         labelled, n_links = np.flatnonzero(partner >= -1), int((partner >= 0).sum())
-        self._measure_recall(n_links, candidates[0].size, rows.size)
+        n_candidates = tables.candidates[0].size
+        recall = recall_of_known(n_links, rows.size - n_candidates, n_candidates)
+        self.blocking_recall_ = None if recall is None else recall.share
         if rows.size == 0:
             raise ValueError(
-                f"left, right: no pair of {len(left)} x {len(right)} records is a candidate, so "
+                f"left, right: no pair of {n_left} x {n_right} records is a candidate, so "
                 f"there is nothing to learn from. {MORE_CANDIDATES}"
             )
-        learned = rng.permutation(len(left))[:RECORDS]
+        learned = rng.permutation(n_left)[:RECORDS]
         used = np.isin(rows, np.union1d(learned, labelled))
         rows, cols = rows[used], cols[used]
-        features = self._features(left, right, rows, cols)
+        features = np.concatenate(tables.in_slices(lambda one: one, rows, cols))
         inside = np.isin(rows, learned)
         # Few known records, or no known one without a partner, tell little about weights: they
         # replace what is expected of them, and that is all.
         few = labelled.size == n_links or (self.alpha == "auto" and labelled.size < FEW)
         is_known = np.where(few & np.isin(rows, labelled), partner[rows] == cols, np.nan)
         start = self._from_tables(
-            left, right, rows[inside], cols[inside], features[inside], is_known[inside], rng
+            tables, rows[inside], cols[inside], features[inside], is_known[inside], rng
         )
         self.alpha_: float | None = None
         self.held_out_: HeldOut | None = None
@@ -219,48 +180,33 @@ class RecordLinker(CertifiedModel):
             return
         of_labels = np.isin(rows, labelled)
         features = features[of_labels]
-        named = Rows(features, self._feature_names())
+        named = Rows(features, tables.feature_names)
         examples = Examples(rows[of_labels], cols[of_labels], named, features @ start, partner)
         self.single_share_ = 1.0 - n_links / labelled.size
         self._fit_examples(examples, rng)
         self.coef_ = start + self.coef_
 
-    def _measure_recall(self, n_links: int, n_candidates: int, n_pairs: int) -> None:
-        """The share of the known links that are candidates; pairs include all that are known."""
-        self.blocking_recall_ = None if n_links == 0 else 1.0 - (n_pairs - n_candidates) / n_links
-        if self.blocking_recall_ == 0.0:
-            raise ValueError(
-                f"known: none of the {n_links} links is among the {n_candidates} candidate "
-                f"pairs, so nothing would be found. {MORE_CANDIDATES}"
-            )
-        if self.blocking_recall_ is not None and self.blocking_recall_ < 0.9:
-            warnings.warn(
-                f"known: only {self.blocking_recall_:.0%} of the links are among the candidate "
-                f"pairs; the same may hold for links that are not known. {MORE_CANDIDATES}",
-                stacklevel=4,
-            )
-
     def _from_tables(
-        self, left: Any, right: Any, rows: Ints, cols: Ints, features: Floats, known: Floats,
+        self, tables: PreparedTables, rows: Ints, cols: Ints, features: Floats, known: Floats,
         rng: Any,
     ) -> Floats:  # fmt: skip
         """Weights, and the share of left records without a partner, from expected links."""
-        drawn = [rng.integers(len(table), size=RANDOM_PAIRS) for table in (left, right)]
-        at_random = self._levels(self._features(left, right, *drawn))
+        drawn = [rng.integers(len(side), size=RANDOM_PAIRS) for side in (tables.left, tables.right)]
+        at_random = self._levels(np.concatenate(tables.in_slices(lambda one: one, *drawn)))
         records, place = np.unique(rows, return_inverse=True)
-        shape = records.size, len(right)
+        shape = records.size, len(tables.right)
 
         def marginals(scores: Floats) -> Floats:
             x = pair_input(place, cols, Rows(scores[:, None]), shape)
-            own = self._estimator(1.0)
-            own._reload(np.ones(1), ["score"], None)
-            (chance,) = own.predict_marginals([x], tol=ENOUGH)
+            (chance,) = self._of_scores().predict_marginals([x], tol=ENOUGH)
             return np.where(np.isnan(known), np.asarray(chance[place, cols]).ravel(), known)
 
+        begin("learning without labels")
         levels, ends = self._levels(features), (place, cols)
-        expected = expected_links(levels, at_random, ends, shape, len(left), marginals)
+        expected = expected_links(levels, at_random, ends, shape, len(tables.left), marginals)
         self.single_share_ = 1.0 - float(expected.sum()) / max(shape[0], 1)
-        x = pair_input(place, cols, Rows(features, self._feature_names()), shape)
+        begin("fitting weights")
+        x = pair_input(place, cols, Rows(features, tables.feature_names), shape)
         self._adopt(ExpectedLinks.like(self._estimator(ALPHA)).fit([x], [expected]))
         return np.asarray(self.coef_)
 
@@ -272,6 +218,7 @@ class RecordLinker(CertifiedModel):
 
     def _fit_examples(self, examples: Examples, rng: Any) -> None:
         """Learn how weights differ from those without labels."""
+        begin("learning from known links")
         estimator = self._estimator(1.0)
         if self.alpha != "auto":
             self.alpha_ = as_positive(self.alpha, "alpha")
@@ -299,26 +246,39 @@ class RecordLinker(CertifiedModel):
             they have given these
         """
         check_is_fitted(self, "coef_")
+        with stages(bool(self.verbose)):
+            return self._link(self._old_tables(left, right), precision, known)
+
+    def _old_tables(self, left: Any, right: Any) -> PreparedTables:
+        """Tables with the columns of those that the linker has learned from."""
+        begin("reading columns")
         left, right = as_records(left, "left"), as_records(right, "right")
         for side, table, ids in zip(("left", "right"), (left, right), self.ids_, strict=True):
             _check_ids(table, side, *ids)
         shared_columns(left, right, [one.column for one in self.comparisons_])
-        rows, cols = self._candidates(left, right)
+        comparisons = [one.for_tables(some(left), some(right)) for one in self.comparisons_]
+        return self._prepared(left, right, comparisons)
+
+    def _link(self, tables: PreparedTables, precision: float | None, known: Any) -> Links:
+        ids = tables.left.index, tables.right.index
+        shape = (len(ids[0]), len(ids[1]))
+        rows, cols = tables.candidates
         given, recall = None, None
         if known is not None:
-            links = known_links(read_known(known).rows, left.index, right.index)
-            refused = links.refused @ [len(right), 1]
-            open_ = ~links.alone[cols] & ~np.isin(rows * len(right) + cols, refused)
-            n_open, n_links = int(open_.sum()), int((links.partner >= 0).sum())
-            rows, cols = _with_known(rows[open_], cols[open_], links.partner, len(right))
-            recall = 1.0 - (rows.size - n_open) / n_links if n_links else None
+            links = known_links(read_known(known).rows, *ids)
+            rows, cols, recall = _given_links(rows, cols, links, shape[1])
             given = [np.where(links.partner > -2, links.partner, np.nan)]
-        features = Rows(self._features(left, right, rows, cols))
-        x = pair_input(rows, cols, features, (len(left), len(right)))
-        model = self._fitted()
+        scores = tables.scores(self.coef_, rows, cols)
+        begin("marginals")
+        x = pair_input(rows, cols, Rows(scores[:, None]), shape)
         choose = "f1" if precision is None else "map"
-        found = model.predict_links([x], choose, precision, known=given)[0]
-        return make_links(left, right, rows, cols, found, recall)
+        found = self._of_scores().predict_links([x], choose, precision, known=given, tol=EXACT)[0]
+        chance = found["probability"].to_numpy()
+        if recall is None:
+            rng = generator(self.random_state)
+            recall = estimated_recall(tables, (rows, cols), chance, self.coef_, rng)
+        begin("sorting pairs")
+        return make_links(*ids, rows, cols, chance, found["linked"].to_numpy(), recall)
 
     def contributions(self, left: Any, right: Any, pairs: Any) -> Any:
         """Weight times feature of some pairs of two tables, one column for each feature.
@@ -332,38 +292,19 @@ class RecordLinker(CertifiedModel):
         import pandas
 
         check_is_fitted(self, "coef_")
-        left, right = as_records(left, "left"), as_records(right, "right")
-        rows, cols = pair_places(pairs, left.index, right.index)
-        terms = self._features(left, right, rows, cols) * self.coef_
+        tables = self._old_tables(left, right)
+        rows, cols = pair_places(pairs, tables.left.index, tables.right.index)
+        terms = tables.features(rows, cols) * self.coef_
         return pandas.DataFrame(terms, columns=self.feature_names_in_)
 
     # ------------------------------------------------------------------ parts
-    def _candidates(self, left: Any, right: Any) -> tuple[Ints, Ints]:
-        columns = [one.column for one in self.comparisons_]
-        rules = [column for rule in read_rules(self.block) for column in rule]
-        used = shared_columns(left, right, [*columns, *rules])
-        right = same_dates(self._for_tables(left, right), right)
-        kinds = {one.column: one.kind for one in self.comparisons_}
-        tables, n_jobs = (left[used], right[used]), count_threads(self.n_jobs)
-        return candidate_pairs(*tables, self.block, self.neighbours, kinds, n_jobs)
-
-    def _for_tables(self, left: Any, right: Any) -> list[Comparison]:
-        return [one.for_tables(left, right) for one in self.comparisons_]
-
-    def _feature_names(self) -> list[str]:
-        return [name for one in self.comparisons_ for name in one.feature_names] + ["link"]
-
-    def _features(self, left: Any, right: Any, rows: Ints, cols: Ints) -> Floats:
-        """Comparisons of all columns, and a constant: the log-odds of a link as such."""
-        out = np.ones((rows.size, len(self._feature_names())))
-        at = 0
-        swapped = SwappedNames.of(self.comparisons_, left, right).among(rows, cols)
-        for one in self._for_tables(left, right):
-            sides, equal = (left[one.column], right[one.column]), swapped.get(one.column, False)
-            part = one.features(*sides, rows, cols, equal)
-            out[:, at : at + part.shape[1]] = part
-            at += part.shape[1]
-        return out
+    def _prepared(self, left: Any, right: Any, comparisons: list[Comparison]) -> PreparedTables:
+        rules = read_rules(self.block)
+        named = [column for rule in rules for column in rule]
+        shared_columns(left, right, [*(one.column for one in comparisons), *named])
+        neighbours = as_count(self.neighbours, "neighbours")
+        n_jobs = count_threads(self.n_jobs)
+        return PreparedTables(left, right, comparisons, rules, neighbours, n_jobs)
 
     def _estimator(self, alpha: float) -> BipartiteMatchingCRF:
         return BipartiteMatchingCRF(
@@ -371,11 +312,10 @@ class RecordLinker(CertifiedModel):
             verbose=self.verbose, perfect=False, fit_intercept=False,
         )  # fmt: skip
 
-    def _fitted(self) -> BipartiteMatchingCRF:
-        """The estimator with the learned weights."""
-        check_is_fitted(self, "coef_")
+    def _of_scores(self) -> BipartiteMatchingCRF:
+        """The estimator whose only feature is the score of a pair."""
         found = self._estimator(1.0)
-        found._reload(self.coef_, self.feature_names_in_.tolist(), None)
+        found._reload(np.ones(1), ["score"], None)
         return found
 
     def named_coef(self) -> dict[str, float]:
@@ -404,36 +344,7 @@ class RecordLinker(CertifiedModel):
         self.alpha_ = stored["alpha"]
         self.held_out_ = None if held_out is None else HeldOut(**held_out)
         self.coef_ = coef
-        self.feature_names_in_ = np.array(self._feature_names(), dtype=object)
-
-
-# ---------------------------------------------------------------------- reading
-def shared_columns(left: Any, right: Any, columns: Sequence[str] | None) -> list[str]:
-    """The compared columns; both tables must have them."""
-    if columns is None:
-        columns = [name for name in left.columns if name in right.columns]
-        if not columns:
-            raise ValueError(
-                f"the tables have no column in common: {list(left.columns)} and "
-                f"{list(right.columns)}"
-            )
-    elif not column_names(columns, "columns"):
-        raise ValueError("columns: expected at least one, got none")
-    require_columns(left, columns, "left")
-    require_columns(right, columns, "right")
-    return list(dict.fromkeys(columns))
-
-
-def compared_columns(left: Any, right: Any, columns: Sequence[str] | None) -> list[str]:
-    """`shared_columns` without those that are empty in both tables, which a warning names."""
-    shared = shared_columns(left, right, columns)
-    filled = [one for one in shared if (left[one] != "").any() or (right[one] != "").any()]
-    empty = [str(one) for one in shared if one not in filled]
-    if not filled:
-        raise ValueError(f"columns: all are empty in both tables: {', '.join(empty)}")
-    if empty:
-        warnings.warn(f"not compared, empty in both tables: {', '.join(empty)}", stacklevel=3)
-    return filled
+        self.feature_names_in_ = np.array(feature_names(self.comparisons_), dtype=object)
 
 
 def _ids(index: Any) -> tuple[str | None, bool]:
@@ -461,50 +372,13 @@ def _with_known(rows: Ints, cols: Ints, partner: Ints, n_right: int) -> tuple[In
     return keys // n_right, keys % n_right
 
 
-# ---------------------------------------------------------------------- describing pairs
-def make_links(
-    left: Any, right: Any, rows: Ints, cols: Ints, found: Any, blocking_recall: float | None = None
-) -> Links:
-    """`Links` of candidate pairs from a frame with the columns probability and linked."""
-    import pandas
-
-    chance = found["probability"].to_numpy()
-    pairs = pandas.DataFrame(
-        {
-            "left": left.index.to_numpy()[rows],
-            "right": right.index.to_numpy()[cols],
-            "probability": chance,
-            "proposed": found["linked"].to_numpy(),
-            "margin": margins(rows, cols, chance),
-            "group": _groups(rows, cols, chance, len(left), len(right)),
-        }
-    )
-    single = [
-        pandas.Series(np.clip(1.0 - np.bincount(side, chance, len(table)), 0, 1), table.index)
-        for side, table in ((rows, left), (cols, right))
-    ]
-    return Links(pairs, single[0], single[1], blocking_recall)
-
-
-def margins(rows: Ints, cols: Ints, chance: Floats) -> Floats:
-    """The probability of each pair minus that of the best other one of either record."""
-    rival = np.zeros(chance.size)
-    for side in (rows, cols):
-        first, second = np.zeros((2, side.max(initial=-1) + 1))
-        np.maximum.at(first, side, chance)
-        best = chance == first[side]
-        np.maximum.at(second, side, np.where(best, 0.0, chance))
-        tied = np.bincount(side[best], minlength=first.size) > 1
-        second[tied] = first[tied]
-        rival = np.maximum(rival, np.where(best, second[side], first[side]))
-    return chance - rival
-
-
-def _groups(rows: Ints, cols: Ints, chance: Floats, n_left: int, n_right: int) -> Ints:
-    """The number of each pair's group: records joined by pairs that are not all but excluded."""
-    size = n_left + n_right
-    kept = chance >= POSSIBLE
-    links = sparse.coo_array(
-        (np.ones(kept.sum()), (rows[kept], cols[kept] + n_left)), shape=(size, size)
-    )
-    return sparse.csgraph.connected_components(links, directed=False)[1][rows].astype(np.int64)
+def _given_links(
+    rows: Ints, cols: Ints, links: KnownLinks, n_right: int
+) -> tuple[Ints, Ints, Recall | None]:
+    """Pairs that may be links given known ones; the recall of candidates."""
+    refused = links.refused @ [n_right, 1]
+    open_ = ~links.alone[cols] & ~np.isin(rows * n_right + cols, refused)
+    n_open, n_links = int(open_.sum()), int((links.partner >= 0).sum())
+    rows, cols = _with_known(rows[open_], cols[open_], links.partner, n_right)
+    share = None if n_links == 0 else 1.0 - (rows.size - n_open) / n_links
+    return rows, cols, None if share is None else Recall.of(share, n_links)

@@ -10,7 +10,8 @@ from . import html
 from .comparisons import same_dates
 from .explorer import explorer
 from .learned import convergence, held_out, weights
-from .linker import POSSIBLE, Links, RecordLinker
+from .linker import RecordLinker
+from .links import POSSIBLE, Links
 from .records import as_records
 
 MOST_GROUPS, MOST_PAIRS = 20, 12

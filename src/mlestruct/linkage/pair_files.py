@@ -142,9 +142,11 @@ def _components(source: Any, ids: tuple[str, str], left: Any, right: Any) -> Int
 
 
 def _files(source: Any, ids: tuple[str, str], left: Any, component: Ints, pairs: int) -> Ints:
-    """The file of each component: filled one after the other with about `pairs` pairs."""
+    """The file of each component: filled one after the other, all with about as many pairs."""
     sizes = np.zeros(int(component.max()) + 1, dtype=np.int64)
     for part in _column(source, ids[0]):
         sizes += np.bincount(component[left.get_indexer(part)], minlength=sizes.size)
     before = np.cumsum(sizes) - sizes
-    return np.unique(before // pairs, return_inverse=True)[1].astype(np.int64)
+    total = int(sizes.sum())
+    file = before * max(round(total / pairs), 1) // total
+    return np.unique(file, return_inverse=True)[1].astype(np.int64)

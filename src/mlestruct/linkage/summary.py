@@ -8,7 +8,8 @@ from typing import Any
 
 from .comparisons import Comparison
 from .known import AT_RANDOM, MARK, KnownRows, Reviewed, undecided_words
-from .linker import Links, RecordLinker
+from .linker import RecordLinker
+from .links import Links
 
 
 def summarise(
@@ -36,6 +37,8 @@ def summarise(
         "reviewed": None if reviewed is None else asdict(reviewed),
         **_expected(links, decisions),
         "blocking_recall": links.blocking_recall,
+        "blocking_recall_error": links.blocking_recall_error,
+        "known_links": sum(row.is_link and "" not in (row.left, row.right) for row in rows.rows),
         "learned_from_links": linker.alpha_ is not None,
         "without_partner": linker.single_share_,
         "alpha": linker.alpha_,
@@ -54,10 +57,9 @@ def _expected(links: Links, decisions: Any) -> dict[str, float | None]:
     expected_precision, expected_recall : of the new links, among the candidate pairs
     in_review : links of the records that are left to a person
     missed_compared : links among the candidates of other records that are not new links
-    missed_not_compared : links that are not candidates, if candidates have the same recall for
-        all links as for the known ones
+    missed_not_compared : links that are not candidates, by the recall of candidates
     """
-    decision = decisions.set_index("left")["decision"].reindex(links.pairs["left"]).to_numpy()
+    decision = decisions["decision"].to_numpy()[links.rows]
     chance = links.pairs["probability"].to_numpy()
     total, review = chance[decision != "known"].sum(), chance[decision == "review"].sum()
     accepted = decisions["probability"][decisions["decision"] == "link"]
@@ -85,7 +87,7 @@ def compared(comparisons: Iterable[Comparison], left: Any, right: Any) -> dict[s
 # ---------------------------------------------------------------------- words
 def describe(summary: dict[str, Any]) -> str:
     """The summary in words, the result first."""
-    lines = []
+    lines = [_recall_words(summary)]
     new, known = "new links", f"{summary['known']} were known."
     if not summary["known_given"]:
         new, known = "links", "no links were given as known."
@@ -124,24 +126,16 @@ def describe(summary: dict[str, Any]) -> str:
         words = undecided_words(summary["passed_over"], summary["unmarked"], advice)
         lines.append(f"Of the known links {words}.")
     lines.append(compared_words(summary))
-    pairs = (
-        f"{summary['candidate_pairs']} pairs of {summary['left_records']} x "
-        f"{summary['right_records']} records were compared"
-    )
-    if summary["blocking_recall"] is not None:
-        pairs += f"; {percent(summary['blocking_recall'])} of the known links are among them"
-    else:
-        pairs += "; the share of the links that are among them is not known without known links"
     proof = "certified" if summary["certified"] else "NOT proven"
     gap, alpha = summary["relative_gap"], summary["alpha"]
     learned = "the tables" if alpha is None else f"the tables and known links (alpha {alpha:g})"
     return "\n".join(
         [
             *lines,
-            f"{pairs}.",
             f"What counts most: {', '.join(summary['strongest'])}.",
-            f"The weights were learned from {learned}. They are {proof} to be the best ones for "
-            f"the compared pairs (relative gap {gap:.1g}), which says nothing about the others.",
+            f"The weights were learned from {learned}. They are {proof} to be those of largest "
+            f"likelihood for the compared pairs (relative gap {gap:.1g}). This says nothing about "
+            "other pairs, and nothing about whether a link is right.",
         ]
     )
 
@@ -158,13 +152,27 @@ def compared_words(summary: dict[str, Any]) -> str:
     return words
 
 
+def _recall_words(summary: dict[str, Any]) -> str:
+    """How many pairs were compared, and which share of all links is among them."""
+    pairs = (
+        f"{summary['candidate_pairs']} pairs of {summary['left_records']} x "
+        f"{summary['right_records']} records were compared; "
+    )
+    share, error = summary["blocking_recall"], summary["blocking_recall_error"]
+    if share is None:
+        return f"{pairs}the share of the links that are among them is not known."
+    if summary["known_links"]:
+        return f"{pairs}{percent(share)} of the known links are among them."
+    return (
+        f"{pairs}about {percent(share)} of the links are among them (standard error "
+        f"{100 * error:.1f} %), as a comparison of some records with all others shows."
+    )
+
+
 def _missed_words(summary: dict[str, Any]) -> str:
     words = f"Links probably missed: {summary['missed_compared']:.0f} among the compared pairs"
     if summary["missed_not_compared"] is not None:
-        words += (
-            f", and {summary['missed_not_compared']:.0f} that were not compared, if as large "
-            "a share of these links was compared as of the known ones"
-        )
+        words += f", and {summary['missed_not_compared']:.0f} that were not compared"
     return f"{words}. {summary['in_review']:.0f} more should be among those left to you."
 
 
