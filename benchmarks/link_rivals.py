@@ -279,10 +279,12 @@ def labels(quick: bool) -> None:
                 ]
             for name, variants in methods.items():
                 own = "RecordLinker" in name
+                answers = [timed(partial(one, task)) for one in variants]
+                if any(np.isnan(chance).any() for _, chance in answers):
+                    raise SystemExit(f"{name}: some pairs have no probability")
                 for together in (True,) if own else (False, True):
                     found = [
-                        [*measure(task, chance, together), seconds]
-                        for seconds, chance in _answers(variants, task)
+                        [*measure(task, chance, together), seconds] for seconds, chance in answers
                     ]
                     words = f"{name}, then one to one" if together and not own else name
                     rows.append([data, n, words, *max(found, key=lambda row: row[2])])
@@ -292,21 +294,6 @@ def labels(quick: bool) -> None:
     )  # fmt: skip
     head = ["data", "labelled", "method", "precision", "recall", "F1", "log loss", "ECE", "CPU s"]
     show(f"Links of records that are not labelled ({sizes})", head, rows)
-
-
-ANSWERS: dict[Any, Any] = {}
-
-
-def _answers(variants: Any, task: Task) -> list[tuple[float, Any]]:
-    """CPU seconds and probabilities of each variant, computed once."""
-    key = (id(variants), task.labelled.size)
-    if ANSWERS.get("key") != key:
-        ANSWERS.update(key=key, found=[timed(partial(one, task)) for one in variants])
-    for _, chance in ANSWERS["found"]:
-        if np.isnan(chance).any():
-            raise SystemExit(f"{np.isnan(chance).sum()} pairs have no probability")
-    found: list[tuple[float, Any]] = ANSWERS["found"]
-    return found
 
 
 # ---------------------------------------------------------------------- sizes

@@ -72,7 +72,7 @@ def check_matchings(names):
 
 
 def check_linkage(names):
-    assert names["precision"] == pytest.approx(0.967, abs=0.01)  # as the page says
+    assert names["precision"] == pytest.approx(0.952, abs=0.01)  # as the page says
     assert names["recall"] == pytest.approx(1.0, abs=0.01)
     files = ["left.csv", "right.csv", "--known", "known.csv", "-o", "links.csv"]
     assert main(["link", *files, "--quiet"]) == 0
