@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import logit
 
 from .._running import check_time
-from .linker import POSSIBLE
+from .links import POSSIBLE
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

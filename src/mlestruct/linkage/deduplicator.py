@@ -19,7 +19,9 @@ from .clusters import bounded_clusters
 from .comparisons import guess_comparisons
 from .expected_duplicates import ExpectedDuplicates, of_couples, of_pairs
 from .known import KnownRow, read_known
-from .linker import ENOUGH, MORE_CANDIDATES, RANDOM_PAIRS, RecordLinker, compared_columns
+from .linker import ENOUGH, RANDOM_PAIRS, RecordLinker
+from .prepared import PreparedTables, compared_columns, some
+from .recall import MORE_CANDIDATES
 from .records import as_records
 
 Floats = NDArray[np.float64]
@@ -98,15 +100,16 @@ class Deduplicator(ClusterMixin, BaseEstimator):
             neighbours=as_count(self.neighbours, "neighbours") + 1,  # each finds itself, too
         )  # fmt: skip
         columns = compared_columns(table, table, self.columns)
-        linker.comparisons_ = guess_comparisons(table, table, columns, self.kinds)
+        linker.comparisons_ = guess_comparisons(some(table), some(table), columns, self.kinds)
+        tables = linker._prepared(table, table, linker.comparisons_)
         rows = [] if known is None else read_known(known).rows
         given = known_pairs(rows, table.index)
-        ends, bias = _candidates(linker, table, given)
+        ends, bias = _candidates(tables, given)
         if ends[0].size == 0:
             raise ValueError(
                 f"table: no pair of {len(table)} records is a candidate. {MORE_CANDIDATES}"
             )
-        chance = self._probabilities(linker, table, ends, bias, rng)
+        chance = self._probabilities(linker, tables, ends, bias, rng)
         self.labels_ = bounded_clusters(*ends, chance, len(table), self.size, bias < 0)
         same = self.labels_[ends[0]] == self.labels_[ends[1]]
         self.pairs_ = pandas_module().DataFrame(
@@ -122,15 +125,16 @@ class Deduplicator(ClusterMixin, BaseEstimator):
         return self
 
     def _probabilities(
-        self, linker: RecordLinker, table: Any, ends: tuple[Ints, Ints], bias: Floats, rng: Any
-    ) -> Floats:
+        self, linker: RecordLinker, tables: PreparedTables, ends: tuple[Ints, Ints], bias: Floats,
+        rng: Any,
+    ) -> Floats:  # fmt: skip
         """Of pairs to be duplicates, given the bias of the known ones."""
-        n = len(table)
+        n = len(tables.left)
         one, other = rng.integers(n, size=(2, RANDOM_PAIRS))
         drawn = one != other
         levels, at_random = (
-            linker._levels(linker._features(table, table, *some))
-            for some in (ends, (one[drawn], other[drawn]))
+            linker._levels(np.concatenate(tables.in_slices(lambda features: features, *pairs)))
+            for pairs in (ends, (one[drawn], other[drawn]))
         )
         model = ExpectedDuplicates(levels, at_random, ends, n)
 
@@ -152,11 +156,11 @@ class Deduplicator(ClusterMixin, BaseEstimator):
 
 
 def _candidates(
-    linker: RecordLinker, table: Any, given: dict[tuple[int, int], bool]
+    tables: PreparedTables, given: dict[tuple[int, int], bool]
 ) -> tuple[tuple[Ints, Ints], Floats]:
     """Pairs i < j, known links among them, and what is added to their log-odds."""
-    n = len(table)
-    rows, cols = linker._candidates(table, table)
+    n = len(tables.left)
+    rows, cols = tables.candidates
     keys = np.minimum(rows, cols) * n + np.maximum(rows, cols)
     links = [i * n + j for (i, j), is_link in given.items() if is_link and i >= 0]
     keys = np.unique(np.concatenate([keys[rows != cols], np.array(links, dtype=np.int64)]))

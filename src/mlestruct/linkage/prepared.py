@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._deadline import check_time
-from .._threads import threaded_map
+from .._running import check_time, threaded_map
 from .blocking import CommonTokens, agreeing
 from .comparisons import ComparedColumn, Comparison, SwappedNames, same_dates
 from .progress import begin, stepped

@@ -13,7 +13,8 @@ from typing import Any
 from .._running import time_limit
 from .answer_file import AnswerFile
 from .known import CHECKED, KnownRow, KnownRows, known_links, known_rows, known_table
-from .linker import POSSIBLE, Links, RecordLinker
+from .linker import RecordLinker
+from .links import POSSIBLE, Links
 
 EVERY = 5  # answers after which the model is fitted again
 RIVALS = 4  # of either record that a question shows, at most
@@ -103,8 +104,8 @@ class Review:
         """Fit the model to all answers so far, and take probabilities given these."""
         rows = self._said().rows
         known = known_table(rows) if rows else None
-        linker = self._new_linker().fit(self.left, self.right, known)
-        links = linker.link(self.left, self.right, known=known)
+        linker = self._new_linker()
+        links = linker.fit_link(self.left, self.right, known)
         fitted = Fitted.of(linker, links, len(rows))
         with self._lock:
             self._fitted = fitted
