@@ -160,3 +160,11 @@ def test_tables_without_candidates_are_refused(rows):
     right = pd.DataFrame({"name": ["xyz", "qqq"]}, index=["x", "y"])
     with pytest.raises(ValueError, match=r"no pair of \d x 2 records is a candidate"):
         RecordLinker().fit(left[rows], right)
+
+
+def test_few_known_links_leave_no_place_for_others():
+    """Expected links that meet at one record are no mixture of matchings, and have no bound."""
+    left, right, truth = make_people(60, household=0.8, random_state=0)
+    linker = RecordLinker().fit(left, right, truth[:20])
+    assert linker.converged_
+    assert linker.objective_ <= linker.objective_bound_ < np.inf

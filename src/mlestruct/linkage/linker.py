@@ -195,11 +195,13 @@ class RecordLinker(CertifiedModel):
         at_random = self._levels(np.concatenate(tables.in_slices(lambda one: one, *drawn)))
         records, place = np.unique(rows, return_inverse=True)
         shape = records.size, len(tables.right)
+        is_taken = np.bincount(cols[known == 1.0], minlength=shape[1]) > 0
 
         def marginals(scores: Floats) -> Floats:
             x = pair_input(place, cols, Rows(scores[:, None]), shape)
             (chance,) = self._of_scores().predict_marginals([x], tol=ENOUGH)
-            return np.where(np.isnan(known), np.asarray(chance[place, cols]).ravel(), known)
+            expected = np.where(is_taken[cols], 0.0, np.asarray(chance[place, cols]).ravel())
+            return np.where(np.isnan(known), expected, known)
 
         begin("learning without labels")
         levels, ends = self._levels(features), (place, cols)
