@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.optimize import minimize
 
+from mlestruct import GridCRF
 from mlestruct.learning import BlockFrankWolfe, FrankWolfe, Problem
-from mlestruct.learning.lbfgs import DualBundle
+from mlestruct.learning.lbfgs import DualBundle, descend_coordinates
 from mlestruct.learning.problem import ElasticNet
 
 numbers = st.floats(-4.0, 4.0)
@@ -26,23 +27,36 @@ def test_the_conjugate_is_a_maximum(penalty, r, other):
     assert penalty(other) == pytest.approx(value)
 
 
-@given(penalties, vectors, vectors, vectors)
-def test_the_pseudo_gradient_is_the_steepest_ascent(penalty, theta, gradient, direction):
-    theta = np.where(np.abs(theta) < 1.0, 0.0, theta)
-    ascent = penalty.pseudo_gradient(theta, gradient)
+def test_coordinate_descent_maximises_the_model():
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        theta, gradient = rng.normal(size=(2, 30)) * (rng.random(30) < 0.6)
+        diagonal, wide = rng.uniform(1.0, 2.0, 30), rng.normal(size=(30, 4))
+        middle = -np.diag(rng.uniform(0.1, 1.0, 4))
+        curvature = np.diag(diagonal) - wide @ middle @ wide.T
 
-    def slope(d):
-        """The derivative of <gradient, .> - l1 |.|_1 along d."""
-        at_zero = np.abs(d[theta == 0.0]).sum()
-        elsewhere = (np.sign(theta) * d)[theta != 0.0].sum()
-        return gradient @ d - penalty.l1 * (at_zero + elsewhere)
+        def loss(both, start=theta, slope=gradient, curvature=curvature):
+            step = both[:30] - both[30:] - start
+            value = 0.5 * step @ curvature @ step - slope @ step + 0.5 * both.sum()
+            change = curvature @ step - slope
+            return value, np.concatenate([change + 0.5, 0.5 - change])
 
-    assert slope(ascent) == pytest.approx(ascent @ ascent, abs=1e-9)
-    assert slope(direction) <= np.linalg.norm(ascent) * np.linalg.norm(direction) + 1e-9
-    moved = penalty.within_orthant(theta, ascent, theta + 0.3 * direction)
-    if penalty.l1:
-        assert (moved * theta >= 0.0).all()
-        assert (moved[(theta == 0.0) & (ascent == 0.0)] == 0.0).all()
+        start = np.concatenate([np.maximum(theta, 0.0), np.maximum(-theta, 0.0)])
+        least = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[(0.0, None)] * 60).fun
+        step = descend_coordinates(theta, gradient, diagonal, wide, wide @ middle, 0.5)
+        end = theta + step
+        found = loss(np.concatenate([np.maximum(end, 0.0), np.maximum(-end, 0.0)]))[0]
+        before = loss(start)[0]
+        assert 0.9 * (before - least) <= before - found <= before - least + 1e-6
+
+
+def test_nearly_separable_images_take_tens_of_evaluations():
+    """Weak penalties on a grid, where a step must change the signs of weights freely."""
+    rng = np.random.default_rng(0)
+    Y = [np.kron(rng.integers(2, size=(4, 4)), np.ones((5, 5), dtype=int)) for _ in range(4)]
+    X = [np.eye(2)[y] + rng.normal(size=(20, 20, 2)) for y in Y]
+    model = GridCRF(alpha=0.01, l1_ratio=0.5, tol=1e-3, max_iter=60).fit(X, Y)
+    assert model.converged_
 
 
 def sparse_problem(kind, l1_ratio, alpha):

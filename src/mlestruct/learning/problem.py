@@ -74,11 +74,7 @@ class ElasticNet:
 
     def soft(self, r: Floats) -> Floats:
         """soft(r, l1); r itself, not a copy, without l1."""
-        return r - self.clipped(r) if self.l1 else r
-
-    def clipped(self, r: Floats) -> Floats:
-        """The part of r that the l1 penalty takes off: its entries within [-l1, l1]."""
-        return np.clip(r, -self.l1, self.l1)
+        return r - np.clip(r, -self.l1, self.l1) if self.l1 else r
 
     def theta(self, r: Floats) -> Floats:
         """grad R*(r)."""
@@ -88,26 +84,6 @@ class ElasticNet:
         """R*(r)."""
         shrunk = self.soft(r)
         return float(shrunk @ shrunk) / (2.0 * self.l2)
-
-    # ------------------------------------------------------------------ orthants
-    def pseudo_gradient(self, theta: Floats, gradient: Floats) -> Floats:
-        """The steepest ascent of f - l1 |.|_1 at theta from the gradient of f.
-
-        It is 0 where theta is 0 and no move increases the value (Andrew and Gao, 2007).
-        """
-        if not self.l1:
-            return gradient
-        return np.where(theta == 0.0, self.soft(gradient), gradient - self.l1 * np.sign(theta))
-
-    def within_orthant(self, start: Floats, ascent: Floats, theta: Floats) -> Floats:
-        """`theta` with 0 where it has left the orthant of `start`.
-
-        Where `start` is 0 the orthant is that into which the pseudo-gradient `ascent` points.
-        """
-        if not self.l1:
-            return theta
-        side = np.where(start == 0.0, np.sign(ascent), np.sign(start))
-        return np.where(theta * side > 0.0, theta, 0.0)
 
 
 @dataclass(frozen=True)
