@@ -1,7 +1,10 @@
-"""The documents: their Python runs, and files, names and pages that they mention exist."""
+"""The documents: their Python runs and prints what they say; files, names and pages that they
+mention exist."""
 
+import contextlib
 import importlib
 import importlib.util
+import io
 import re
 from pathlib import Path
 
@@ -24,8 +27,23 @@ pytestmark = pytest.mark.skipif(
 
 # ---------------------------------------------------------------------- code
 def python_blocks(document):
+    """Pairs of a block of code and the output that the page shows for it (empty: not shown)."""
     text = document.read_text(encoding="utf-8")
-    return re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    return re.findall(r"```python\n(.*?)```(?:\n+```text\n(.*?)```)?", text, re.DOTALL)
+
+
+NUMBER = re.compile(r"-?\d*\.?\d+(?:e[+-]?\d+)?")
+
+
+def assert_prints(found, shown):
+    """Words agree, integers agree, other numbers agree to three units of their last shown digit."""
+    assert NUMBER.sub("#", found).split() == NUMBER.sub("#", shown).split(), found
+    for a, b in zip(NUMBER.findall(found), NUMBER.findall(shown), strict=True):
+        if "e" in b:  # a relative gap: at most ten times as large
+            assert 0 <= float(a) <= 10 * float(b), found
+        else:
+            decimals = len(b.partition(".")[2])
+            assert abs(float(a) - float(b)) <= 3.01 * 10.0**-decimals * (decimals > 0), found
 
 
 WITH_CODE = [document for document in DOCUMENTS if python_blocks(document)]
@@ -36,25 +54,24 @@ def test_code_runs(document, tmp_path, monkeypatch):
     """All blocks of a page, one after the other, in an empty folder; then what they must find."""
     monkeypatch.chdir(tmp_path)
     names: dict = {}
-    for block in python_blocks(document):
+    for block, shown in python_blocks(document):
+        printed = io.StringIO()
         try:
-            exec(compile(block, str(document), "exec"), names)
+            with contextlib.redirect_stdout(printed):
+                exec(compile(block, str(document), "exec"), names)
         except ModuleNotFoundError as error:
             if str(error.name).startswith("mlestruct"):
                 raise
             pytest.skip(f"{document.name}: {error}")
+        if shown:
+            assert_prints(printed.getvalue(), shown)
     if document.stem in FINDINGS:
         FINDINGS[document.stem](names)
 
 
 def check_readme(names):
-    assert {"left", "right", "probability"} <= set(names["links"].proposed.columns)
-    doubt = (names["links"].review_queue["probability"] - 0.5).abs()
-    assert doubt.is_monotonic_increasing
     assert names["tracker"].converged_
-    assert names["tracker"].score(names["X"][30:], names["Y"][30:]) > 0.8
-    assert names["segmenter"].converged_
-    assert names["segmenter"].score(names["pictures"][20:], names["masks"][20:]) > 0.7
+    assert names["tracker"].score(names["X"][30:], [np.arange(8)] * 10) > 0.8
 
 
 def check_index(names):
@@ -264,4 +281,4 @@ def test_all_files_tell_the_same_version():
 
 
 def test_the_readme_is_short():
-    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 90
